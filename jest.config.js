@@ -1,0 +1,11 @@
+// Node 24 strips the types itself, so there is no transform.
+export default {
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {},
+  testEnvironment: './test/helpers/realmEnvironment.ts',
+  testMatch: ['**/test/**/*.test.ts'],
+  testPathIgnorePatterns: ['/node_modules/', '/dist/', '/cdk.out/'],
+  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
+  reporters: ['default', './test/helpers/summaryReporter.ts'],
+  coverageProvider: 'v8',
+};

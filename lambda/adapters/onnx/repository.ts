@@ -1,0 +1,145 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Failure, failure, preview } from '../../core/failure.ts';
+import type { ModelRepository } from '../../core/model.ts';
+import { type LoadedModel, loadModel, type ModelDefaults, type ModelLocation } from './loadModel.ts';
+import { readModelConfig } from './modelConfig.ts';
+import { checkModelFile } from './modelFile.ts';
+
+export interface RepositoryOptions extends ModelDefaults {
+  /** The folder with `<name>/<version>/model.onnx`. */
+  readonly directory: string;
+  /** The model of requests that name none. @default the repository's only model */
+  readonly defaultModel: string | undefined;
+  /** Told what works but not as well as it should. */
+  readonly warn: (message: string) => void;
+}
+
+export interface OnnxModelRepository extends ModelRepository {
+  /** Name and version of every model, the default version of each first. */
+  readonly models: readonly ModelLocation[];
+  close(): Promise<void>;
+}
+
+const VERSION = /^[1-9]\d*$/;
+
+/**
+ * Opens a model repository laid out as Triton's. Every file is checked; the default model is loaded now, others
+ * when the first request names them.
+ *
+ * @throws Error naming the folder or file that is missing or broken
+ */
+export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
+  const locations = await findModels(options.directory);
+  const defaultName = chooseDefault(locations, options);
+  for (const { path } of locations) await checkModelFile(path);
+  for (const name of namesOf(locations)) await readModelConfig(configPath(options.directory, name));
+
+  const loading = new Map<ModelLocation, Promise<LoadedModel>>();
+  const load = (location: ModelLocation): Promise<LoadedModel> => {
+    const started = loading.get(location) ?? loadWithConfig(location, options);
+    loading.set(location, started);
+    // A failed load is tried again by the next request instead of being remembered.
+    started.catch(() => loading.delete(location));
+    return started;
+  };
+
+  const eager = locations.find(({ name }) => name === defaultName);
+  if (eager !== undefined) await load(eager);
+
+  return {
+    models: locations,
+    find: async (name, version) => {
+      const location = resolve(locations, name ?? defaultName, version);
+      if ('failed' in location) return location;
+      try {
+        return (await load(location)).model;
+      } catch (error) {
+        options.warn(messageOf(error));
+        return failure('MODEL_UNAVAILABLE', messageOf(error));
+      }
+    },
+    close: async () => {
+      for (const loaded of await Promise.allSettled(loading.values())) {
+        if (loaded.status === 'fulfilled') await loaded.value.close();
+      }
+    },
+  };
+}
+
+/** Every model file, by name, the highest version of each first. */
+async function findModels(directory: string): Promise<ModelLocation[]> {
+  const locations: ModelLocation[] = [];
+  for (const name of await subfolders(directory)) {
+    const versions = (await subfolders(join(directory, name))).filter((folder) => VERSION.test(folder));
+    if (versions.length === 0) {
+      throw new Error(`${join(directory, name)}: expected a version folder such as 1/ with model.onnx in it, got none`);
+    }
+    for (const version of versions.toSorted((a, b) => Number(b) - Number(a))) {
+      locations.push({ name, version, path: join(directory, name, version, 'model.onnx') });
+    }
+  }
+  if (locations.length === 0) {
+    throw new Error(`${directory}: expected <name>/<version>/model.onnx in the model repository, got no model folder`);
+  }
+  return locations;
+}
+
+async function subfolders(directory: string): Promise<string[]> {
+  try {
+    const entries = await readdir(directory, { withFileTypes: true });
+    return entries.flatMap((entry) => (entry.isFile() || entry.name.startsWith('.') ? [] : [entry.name])).toSorted();
+  } catch (cause) {
+    throw new Error(`${directory}: expected the model repository, the folder cannot be read; check the path`, {
+      cause,
+    });
+  }
+}
+
+function chooseDefault(locations: readonly ModelLocation[], options: RepositoryOptions): string | undefined {
+  const names = namesOf(locations);
+  if (options.defaultModel === undefined) return names.length === 1 ? names[0] : undefined;
+  if (names.includes(options.defaultModel)) return options.defaultModel;
+  throw new Error(
+    `default model: expected one of ${names.join(', ')} in ${options.directory}, got '${options.defaultModel}'`,
+  );
+}
+
+function resolve(
+  locations: readonly ModelLocation[],
+  name: string | undefined,
+  version: string | undefined,
+): ModelLocation | Failure {
+  const names = namesOf(locations).join(', ');
+  if (name === undefined) {
+    return failure(
+      'UNKNOWN_MODEL',
+      `model_name: expected one of ${names}, got none; name one, there is no default model`,
+    );
+  }
+  const versions = locations.filter((location) => location.name === name);
+  const [highest] = versions;
+  if (highest === undefined)
+    return failure('UNKNOWN_MODEL', `model_name: expected one of ${names}, got ${preview(name)}`);
+  const wanted = version === undefined ? highest : versions.find((location) => location.version === version);
+  if (wanted !== undefined) return wanted;
+  const known = versions.map((location) => `"${location.version}"`).join(', ');
+  return failure('UNKNOWN_VERSION', `model_version: expected ${known} of model '${name}', got ${preview(version)}`);
+}
+
+async function loadWithConfig(location: ModelLocation, options: RepositoryOptions): Promise<LoadedModel> {
+  const config = await readModelConfig(configPath(options.directory, location.name));
+  return loadModel(location, config, options, options.warn);
+}
+
+function namesOf(locations: readonly ModelLocation[]): string[] {
+  return [...new Set(locations.map(({ name }) => name))];
+}
+
+function configPath(directory: string, name: string): string {
+  return join(directory, name, 'config.json');
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,57 @@
+/**
+ * The worker thread that owns one ONNX Runtime session. ONNX Runtime's Node binding runs synchronously, so it
+ * gets a thread of its own. The one place that imports the runtime.
+ */
+import { InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
+import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
+import type { RunReply, RunTask, SessionMetadata, SessionSpec } from './session.ts';
+
+const spec: SessionSpec = workerData;
+let opening: Promise<InferenceSession> | undefined;
+
+/** Opens the session on first use, so that a thread started in place of a dead one has it too. */
+function session(): Promise<InferenceSession> {
+  opening ??= InferenceSession.create(spec.path, {
+    ...spec.sessionOptions,
+    executionProviders: [...spec.providers],
+  });
+  return opening;
+}
+
+export function listProviders(): string[] {
+  return listSupportedBackends().map((backend) => backend.name);
+}
+
+export async function describe(): Promise<SessionMetadata> {
+  const { inputMetadata, outputMetadata } = await session();
+  return { inputs: inputMetadata.map(describeValue), outputs: outputMetadata.map(describeValue) };
+}
+
+function describeValue(value: InferenceSession.ValueMetadata): SessionMetadata['inputs'][number] {
+  return value.isTensor ? { name: value.name, onnxType: value.type, shape: [...value.shape] } : { name: value.name };
+}
+
+export async function run({ inputs }: RunTask): Promise<RunReply> {
+  const running = await session();
+  const feeds = Object.fromEntries(
+    inputs.map(({ name, onnxType, shape, data }) => [
+      name,
+      new Tensor(onnxType as 'float32', data as Float32Array, shape),
+    ]),
+  );
+  const startedAt = performance.now();
+  const results = await running.run(feeds);
+  const runMs = performance.now() - startedAt;
+  const outputs = running.outputNames.map((name) => {
+    const tensor = results[name] as Tensor;
+    return { shape: tensor.dims, data: tensor.data as Float32Array | string[] };
+  });
+  return movedOut({ outputs, runMs });
+}
+
+/** Gives the outputs' memory away instead of copying it. */
+function movedOut(reply: RunReply): RunReply {
+  const buffers = reply.outputs.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
+  const movable = { [transferableSymbol]: buffers, [valueSymbol]: reply };
+  return move(movable as never) as never;
+}

@@ -1,0 +1,48 @@
+import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import type { MessageRecord } from '../../core/record.ts';
+import { MAX_BATCH_ENTRIES } from './limits.ts';
+
+/** Sets when records that must be retried become visible again. */
+export type DelayRetries = (records: readonly MessageRecord[]) => Promise<void>;
+
+export interface RetryDelayOptions {
+  readonly sqs: SQSClient;
+  readonly queueUrl: string;
+  /** Told when SQS would not change a visibility; the record then comes back when its queue's timeout ends. */
+  readonly onProblem: (error: unknown) => void;
+  /** @default Math.random */
+  readonly random?: () => number;
+}
+
+/** Lets records come back after a backoff by their receive count, instead of after the queue's visibility timeout. */
+export function createRetryDelay({ sqs, queueUrl, onProblem, random = Math.random }: RetryDelayOptions): DelayRetries {
+  return async (records) => {
+    const calls: Promise<void>[] = [];
+    for (let from = 0; from < records.length; from += MAX_BATCH_ENTRIES) {
+      calls.push(changeVisibility(records.slice(from, from + MAX_BATCH_ENTRIES)));
+    }
+    await Promise.all(calls);
+  };
+
+  async function changeVisibility(records: readonly MessageRecord[]): Promise<void> {
+    const Entries = records.map(({ receiptHandle, attributes }, id) => ({
+      Id: String(id),
+      ReceiptHandle: receiptHandle,
+      VisibilityTimeout: backoffSeconds(Number(attributes.ApproximateReceiveCount), random),
+    }));
+    try {
+      const { Failed = [] } = await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries }));
+      for (const { Code, Message } of Failed) onProblem(new Error(`visibility not changed: ${Code} ${Message ?? ''}`));
+    } catch (error) {
+      onProblem(error);
+    }
+  }
+}
+
+const CAP_SECONDS = 300;
+
+/** Whole seconds: between half and all of 1, 2, 4, … for the first, second, third receive, at most five minutes. */
+export function backoffSeconds(receiveCount: number, random: () => number): number {
+  const longest = Math.min(CAP_SECONDS, 2 ** (Math.max(1, receiveCount) - 1));
+  return Math.ceil(longest / 2 + (random() * longest) / 2);
+}

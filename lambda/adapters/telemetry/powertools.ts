@@ -1,0 +1,69 @@
+import { Logger } from '@aws-lambda-powertools/logger';
+import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
+import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
+import type { Outcome } from '../../core/result.ts';
+import type { Telemetry } from './telemetry.ts';
+
+const CLOSED_METRICS = {
+  full: 'ClosedFull',
+  budget: 'ClosedBudget',
+  end: 'ClosedEnd',
+  window: 'ClosedWindow',
+  deadline: 'ClosedDeadline',
+} as const;
+
+/** Structured logs and CloudWatch metrics (EMF on stdout), with the service name `batchscore`. */
+export function createPowertoolsTelemetry(): Telemetry & { readonly logger: Logger } {
+  const logger = new Logger({ serviceName: 'batchscore' });
+  const metrics = new Metrics({ namespace: 'batchscore', serviceName: 'batchscore' });
+  return {
+    logger,
+    observer: {
+      microBatch(report) {
+        metrics.addMetric('MicroBatches', MetricUnit.Count, 1);
+        metrics.addMetric('Rows', MetricUnit.Count, report.rows);
+        metrics.addMetric('PaddingRows', MetricUnit.Count, report.paddedRows - report.rows);
+        metrics.addMetric('Fill', MetricUnit.Percent, (100 * report.rows) / report.maxBatchRows);
+        metrics.addMetric('RunTime', MetricUnit.Milliseconds, report.runMs);
+        metrics.addMetric(CLOSED_METRICS[report.closedBecause], MetricUnit.Count, 1);
+        logger.debug('micro-batch', { ...report });
+      },
+      problem(error) {
+        logger.error('records are handed back', error instanceof Error ? error : new Error(String(error)));
+      },
+    },
+    outcomes(outcomes) {
+      const counts = countOutcomes(outcomes);
+      metrics.addMetric('Answered', MetricUnit.Count, counts.answered);
+      metrics.addMetric('Errors', MetricUnit.Count, counts.errors);
+      metrics.addMetric('Retries', MetricUnit.Count, counts.retries);
+      logger.info('records scored', { ...counts });
+    },
+    middlewares: [injectLambdaContext(logger), logMetrics(metrics)],
+  };
+}
+
+interface OutcomeCounts {
+  readonly answered: number;
+  /** Requests answered with an error result. */
+  readonly errors: number;
+  readonly retries: number;
+  /** How often each error code occurred, answered or retried. */
+  readonly codes: Readonly<Record<string, number>>;
+}
+
+function countOutcomes(outcomes: readonly Outcome[]): OutcomeCounts {
+  const codes: Record<string, number> = {};
+  let answered = 0;
+  let errors = 0;
+  for (const outcome of outcomes) {
+    const failures = outcome.status === 'answered' ? outcome.failures : [outcome.failure];
+    for (const { code } of failures) codes[code] = (codes[code] ?? 0) + 1;
+    if (outcome.status === 'answered') {
+      answered += 1;
+      errors += failures.length;
+    }
+  }
+  return { answered, errors, retries: outcomes.length - answered, codes };
+}

@@ -1,0 +1,62 @@
+import { z } from 'zod';
+import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
+
+const count = (fallback: number, most: number) => z.coerce.number().int().min(1).max(most).default(fallback);
+
+const schema = z.strictObject({
+  /** Folder of the model repository, absolute or from the working directory. */
+  modelsDirectory: z.string().min(1).default('models'),
+  /** Model of requests that name none. Default: the repository's only model. */
+  defaultModel: z.string().min(1).optional(),
+  /** ONNX Runtime execution providers, first choice first, comma-separated. */
+  providers: z
+    .string()
+    .default('cpu')
+    .transform((list) => list.split(',').map((name) => name.trim()))
+    .pipe(z.array(z.string().min(1)).min(1)),
+  /** Whether to go on, with a warning, on the next provider when one cannot be loaded. */
+  allowProviderFallback: z
+    .enum(['true', 'false'])
+    .default('false')
+    .transform((flag) => flag === 'true'),
+  /** Most rows in one run. */
+  maxBatchRows: count(512, 65_536),
+  /** Most elements that the inputs of one run hold together, padding included. */
+  maxBatchElements: count(4_194_304, 1_073_741_824),
+  /** Most rows in one request. */
+  maxRequestRows: count(10_000, 1_000_000),
+  /** Milliseconds before the deadline after which nothing is started. */
+  deadlineMarginMs: count(2_000, 60_000),
+  /** The queue that requests come from; their visibility is set there when they are retried. */
+  requestQueueUrl: z.url(),
+  /** The queue that results go to. */
+  resultQueueUrl: z.url(),
+});
+
+export type Config = Readonly<z.infer<typeof schema>>;
+
+/**
+ * The host's configuration from its environment, read once at cold start.
+ *
+ * @throws Error naming every variable that is wrong, missing or not known
+ */
+export function loadConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const raw: Record<string, string> = {};
+  const problems = Object.keys(environment)
+    .filter((key) => key.startsWith(CONFIG_PREFIX) && !Object.values<string>(CONFIG_KEYS).includes(key))
+    .map((key) => `${key}: expected one of ${Object.values(CONFIG_KEYS).join(', ')}; unset it or fix its name`);
+  for (const [name, key] of Object.entries(CONFIG_KEYS)) {
+    const value = environment[key];
+    if (value !== undefined) raw[name] = value;
+  }
+  const parsed = schema.safeParse(raw);
+  if (!parsed.success) problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw)));
+  if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
+  return Object.freeze(parsed.data);
+}
+
+function describeIssue(issue: z.core.$ZodIssue, raw: Readonly<Record<string, string>>): string {
+  const name = String(issue.path[0]);
+  const key = Object.entries(CONFIG_KEYS).find(([known]) => known === name)?.[1] ?? name;
+  return `${key}: ${issue.message}, got ${raw[name] === undefined ? 'nothing; set it' : JSON.stringify(raw[name])}`;
+}

@@ -1,0 +1,15 @@
+/** The environment variables of every host, declared once: the runtime reads them, the infrastructure sets them. */
+export const CONFIG_KEYS = {
+  modelsDirectory: 'BATCHSCORE_MODELS_DIR',
+  defaultModel: 'BATCHSCORE_DEFAULT_MODEL',
+  providers: 'BATCHSCORE_PROVIDERS',
+  allowProviderFallback: 'BATCHSCORE_ALLOW_PROVIDER_FALLBACK',
+  maxBatchRows: 'BATCHSCORE_MAX_BATCH_ROWS',
+  maxBatchElements: 'BATCHSCORE_MAX_BATCH_ELEMENTS',
+  maxRequestRows: 'BATCHSCORE_MAX_REQUEST_ROWS',
+  deadlineMarginMs: 'BATCHSCORE_DEADLINE_MARGIN_MS',
+  requestQueueUrl: 'BATCHSCORE_REQUEST_QUEUE_URL',
+  resultQueueUrl: 'BATCHSCORE_RESULT_QUEUE_URL',
+} as const;
+
+export const CONFIG_PREFIX = 'BATCHSCORE_';

@@ -1,0 +1,92 @@
+/** Open Inference Protocol datatypes, and how ONNX Runtime and JavaScript hold them. */
+
+type TypedArrayConstructor =
+  | typeof Uint8Array
+  | typeof Uint16Array
+  | typeof Uint32Array
+  | typeof BigUint64Array
+  | typeof Int8Array
+  | typeof Int16Array
+  | typeof Int32Array
+  | typeof BigInt64Array
+  | typeof Float16Array
+  | typeof Float32Array
+  | typeof Float64Array;
+
+export type NumericArray =
+  | Uint8Array
+  | Uint16Array
+  | Uint32Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | Float16Array
+  | Float32Array
+  | Float64Array;
+export type BigIntArray = BigInt64Array | BigUint64Array;
+export type TypedArray = NumericArray | BigIntArray;
+
+/** Row-major elements of a tensor. BOOL is held as 0 and 1 in a Uint8Array, BYTES as strings. */
+export type TensorData = TypedArray | string[];
+
+interface NumberDatatype {
+  readonly kind: 'boolean' | 'integer' | 'float';
+  readonly onnxType: string;
+  readonly array: TypedArrayConstructor;
+  readonly min: number;
+  readonly max: number;
+}
+
+interface BigIntDatatype {
+  readonly kind: 'bigint';
+  readonly onnxType: string;
+  readonly array: typeof BigInt64Array | typeof BigUint64Array;
+  readonly min: bigint;
+  readonly max: bigint;
+}
+
+interface StringDatatype {
+  readonly kind: 'string';
+  readonly onnxType: string;
+}
+
+export const DATATYPES = {
+  BOOL: { kind: 'boolean', onnxType: 'bool', array: Uint8Array, min: 0, max: 1 },
+  UINT8: { kind: 'integer', onnxType: 'uint8', array: Uint8Array, min: 0, max: 255 },
+  UINT16: { kind: 'integer', onnxType: 'uint16', array: Uint16Array, min: 0, max: 65_535 },
+  UINT32: { kind: 'integer', onnxType: 'uint32', array: Uint32Array, min: 0, max: 4_294_967_295 },
+  UINT64: { kind: 'bigint', onnxType: 'uint64', array: BigUint64Array, min: 0n, max: 2n ** 64n - 1n },
+  INT8: { kind: 'integer', onnxType: 'int8', array: Int8Array, min: -128, max: 127 },
+  INT16: { kind: 'integer', onnxType: 'int16', array: Int16Array, min: -32_768, max: 32_767 },
+  INT32: { kind: 'integer', onnxType: 'int32', array: Int32Array, min: -2_147_483_648, max: 2_147_483_647 },
+  INT64: { kind: 'bigint', onnxType: 'int64', array: BigInt64Array, min: -(2n ** 63n), max: 2n ** 63n - 1n },
+  FP16: { kind: 'float', onnxType: 'float16', array: Float16Array, min: -65_504, max: 65_504 },
+  FP32: {
+    kind: 'float',
+    onnxType: 'float32',
+    array: Float32Array,
+    min: -3.4028234663852886e38,
+    max: 3.4028234663852886e38,
+  },
+  FP64: { kind: 'float', onnxType: 'float64', array: Float64Array, min: -Number.MAX_VALUE, max: Number.MAX_VALUE },
+  BYTES: { kind: 'string', onnxType: 'string' },
+} as const satisfies Record<string, NumberDatatype | BigIntDatatype | StringDatatype>;
+
+export type Datatype = keyof typeof DATATYPES;
+
+export const DATATYPE_NAMES: readonly string[] = Object.keys(DATATYPES);
+
+export function isDatatype(name: unknown): name is Datatype {
+  return typeof name === 'string' && Object.hasOwn(DATATYPES, name);
+}
+
+/** The datatype that carries an ONNX Runtime tensor type, or undefined where none does (bfloat16, int4, …). */
+export function datatypeOfOnnxType(onnxType: string): Datatype | undefined {
+  return (Object.keys(DATATYPES) as Datatype[]).find((name) => DATATYPES[name].onnxType === onnxType);
+}
+
+/** Zero-filled (for BYTES, empty-string-filled) room for `length` elements. */
+export function allocate(datatype: Datatype, length: number): TensorData {
+  const info = DATATYPES[datatype];
+  return info.kind === 'string' ? new Array<string>(length).fill('') : new info.array(length);
+}

@@ -1,0 +1,59 @@
+/**
+ * Every way a record can fail, and what follows from it. `permanent`: the record is answered with an error
+ * result and acknowledged. `transient`: nothing is written and the record goes back to SQS.
+ * Documented in docs/message-format.md.
+ */
+export const ERROR_CODES = {
+  INVALID_JSON: 'permanent',
+  INVALID_REQUEST: 'permanent',
+  UNKNOWN_MODEL: 'permanent',
+  UNKNOWN_VERSION: 'permanent',
+  MISSING_INPUT: 'permanent',
+  UNKNOWN_INPUT: 'permanent',
+  DUPLICATE_INPUT: 'permanent',
+  UNKNOWN_OUTPUT: 'permanent',
+  INVALID_DATATYPE: 'permanent',
+  INVALID_SHAPE: 'permanent',
+  INVALID_DATA: 'permanent',
+  TOO_MANY_ROWS: 'permanent',
+  RUN_FAILED: 'permanent',
+  RESULT_TOO_LARGE: 'permanent',
+  MODEL_UNAVAILABLE: 'transient',
+  DEADLINE: 'transient',
+  WRITE_FAILED: 'transient',
+  BEHIND_RETRY: 'transient',
+  INTERNAL: 'transient',
+} as const satisfies Record<string, 'permanent' | 'transient'>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;
+export type TransientCode = { [C in ErrorCode]: (typeof ERROR_CODES)[C] extends 'transient' ? C : never }[ErrorCode];
+
+/** An expected failure of one request. `message` says what was expected, what came and what to do. */
+export interface Failure<C extends ErrorCode = ErrorCode> {
+  readonly failed: true;
+  readonly code: C;
+  readonly message: string;
+}
+
+export function failure<C extends ErrorCode>(code: C, message: string): Failure<C> {
+  return { failed: true, code, message };
+}
+
+export function isFailure(value: unknown): value is Failure {
+  return typeof value === 'object' && value !== null && 'failed' in value && value.failed === true;
+}
+
+/** Whether the record of this failure goes back to SQS instead of being answered with an error. */
+export function isTransient(failed: Failure): failed is Failure<TransientCode> {
+  return ERROR_CODES[failed.code] === 'transient';
+}
+
+const PREVIEW_CHARACTERS = 60;
+
+/** A foreign value as it is quoted in a message: one line, cut short whatever its size. */
+export function preview(value: unknown): string {
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (typeof value === 'object' && value !== null) return 'an object';
+  const text = typeof value === 'string' ? JSON.stringify(value.slice(0, PREVIEW_CHARACTERS + 1)) : String(value);
+  return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS)}…` : text;
+}

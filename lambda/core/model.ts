@@ -1,0 +1,47 @@
+import type { Datatype } from './datatype.ts';
+import type { Failure } from './failure.ts';
+import type { Tensor } from './tensor.ts';
+
+/** One input or output of a model. A dim is a size, or the name of a symbolic axis. Axis 0 is the batch axis. */
+export interface TensorSpec {
+  readonly name: string;
+  readonly datatype: Datatype;
+  readonly shape: readonly (number | string)[];
+}
+
+/** What a run gave: one tensor per model output, in the model's order, each `[rows, …]`. */
+export interface RunResult {
+  readonly outputs: readonly Tensor[];
+  /** Milliseconds inside ONNX Runtime, without the wait for its thread. */
+  readonly runMs: number;
+}
+
+/** A loaded model: its contract, its limits and one way to run it. */
+export interface Model {
+  readonly name: string;
+  readonly version: string;
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  /** Most rows in one run. @default 512 */
+  readonly maxBatchRows: number;
+  /** The row counts it may be run at, ascending; a micro-batch is padded up to one. Empty: any count. */
+  readonly ladder: readonly number[];
+  /**
+   * Runs the model. `inputs` are in the model's order, all with the same number of rows; their buffers are
+   * given away and must not be read afterwards.
+   *
+   * @throws ModelUnavailableError when the model could not be run at all; anything else is the run's own failure
+   */
+  run(inputs: readonly Tensor[]): Promise<RunResult>;
+}
+
+/** Finds models by name and version. */
+export interface ModelRepository {
+  /** The model a request means; without a name or version, the default one. Loads it where that is still to do. */
+  find(name: string | undefined, version: string | undefined): Promise<Model | Failure>;
+}
+
+/** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
+export class ModelUnavailableError extends Error {
+  override readonly name = 'ModelUnavailableError';
+}

@@ -1,0 +1,22 @@
+/**
+ * One SQS message as a host receives it: the part of Lambda's `SQSRecord` that scoring reads.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
+ */
+export interface MessageRecord {
+  readonly messageId: string;
+  readonly receiptHandle: string;
+  readonly body: string;
+  readonly attributes: {
+    readonly ApproximateReceiveCount: string;
+    readonly SentTimestamp: string;
+    readonly MessageGroupId?: string | undefined;
+  };
+  readonly messageAttributes: Readonly<Record<string, { readonly stringValue?: string | undefined }>>;
+  readonly eventSourceARN: string;
+}
+
+/** The ordering group of a FIFO record. A standard queue's group is for fairness, not for order: undefined. */
+export function orderingGroup(record: MessageRecord): string | undefined {
+  return record.eventSourceARN.endsWith('.fifo') ? record.attributes.MessageGroupId : undefined;
+}

@@ -1,0 +1,24 @@
+import type { Failure, TransientCode } from './failure.ts';
+
+/** What is written under a message ID: one JSON document. */
+export interface Result {
+  readonly messageId: string;
+  /** The JSON text of the answer, or of the array of answers to a packed message. */
+  readonly body: string;
+  /** The FIFO group of the request, so that FIFO in is FIFO out. */
+  readonly messageGroupId: string | undefined;
+}
+
+/** What became of one result: taken by the store, or refused and why. */
+export type WriteVerdict = { readonly written: true } | Failure;
+
+/** A store of results. Verdicts align with `results` by index; it never throws for one result's sake. */
+export interface ResultWriter {
+  /** @param signal aborted when there is no time left to retry; what is not written by then is a failure */
+  write(results: readonly Result[], signal: AbortSignal): Promise<readonly WriteVerdict[]>;
+}
+
+/** What became of a record. `answered`: a result was written, be it a score or an error. `retry`: back to SQS. */
+export type Outcome =
+  | { readonly status: 'answered'; readonly failures: readonly Failure[]; readonly requests: number }
+  | { readonly status: 'retry'; readonly failure: Failure<TransientCode> };
