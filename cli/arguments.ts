@@ -1,0 +1,34 @@
+import { type ParseArgsConfig, parseArgs } from 'node:util';
+
+/** What the user typed cannot be understood; the message says what would be. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** @throws UsageError for an option that is not known or lacks its value */
+export function parseOptions<T extends NonNullable<ParseArgsConfig['options']>>(args: readonly string[], options: T) {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: false, strict: true }).values;
+  } catch (cause) {
+    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+/** @throws UsageError when `text` is not a whole number from `least` to `most` */
+export function wholeNumber(option: string, text: string, least: number, most: number): number {
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw new UsageError(`${option}: expected a whole number from ${least} to ${most}, got '${text}'`);
+}
+
+/** Runs a command. What it throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */
+export async function runCommand(main: (args: readonly string[]) => Promise<number>): Promise<void> {
+  try {
+    process.exitCode = await main(process.argv.slice(2));
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`batchscore: ${message}\n`);
+    if (error instanceof UsageError) process.stderr.write('Run it with --help for the options.\n');
+    process.exitCode = error instanceof UsageError ? 2 : 1;
+  }
+}

@@ -1,0 +1,112 @@
+import { fileURLToPath } from 'node:url';
+import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
+import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
+import { type LocalStack, startLocalStack } from './local/stack.ts';
+
+const HELP = `Usage: npm run dev -- [options]
+
+Runs batchscore on this machine until Ctrl-C: an SQS server, the event source mapping and the
+real Lambda handler. Any SQS client can send requests and receive results; any credentials do.
+The first line on stdout is a JSON object with the endpoint, the region and the queue URLs.
+
+  --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
+  --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's)
+  --batch-size N   most messages in one invocation, 1 to 10000 (default 100)
+  --window S       longest wait for a batch to fill, 0 to 300 seconds (default 1)
+  --help           show this
+
+BATCHSCORE_… environment variables tune the scoring, as they do on AWS.
+`;
+
+const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOptions(args, {
+    port: { type: 'string', default: '4566' },
+    models: { type: 'string' },
+    'batch-size': { type: 'string', default: '100' },
+    window: { type: 'string', default: '1' },
+    help: { type: 'boolean', default: false },
+  });
+  if (options.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const port = wholeNumber('--port', options.port, 0, 65_535);
+  const batchSize = wholeNumber('--batch-size', options['batch-size'], 1, 10_000);
+  const windowSeconds = wholeNumber('--window', options.window, 0, 300);
+  if (batchSize > 10 && windowSeconds < 1) {
+    throw new UsageError(`--window: expected at least 1 with a batch size above 10, as on AWS, got 0`);
+  }
+
+  const stack = await startLocalStack({
+    port,
+    modelsDirectory: options.models ?? REPOSITORY_MODELS,
+    defaultModel: options.models === undefined ? 'digits' : undefined,
+    environment: process.env,
+    telemetry: createDevTelemetry(),
+    warn: say,
+  });
+  await serve(stack, batchSize, windowSeconds);
+  return 0;
+}
+
+/** Hands messages to the handler until the first SIGINT or SIGTERM, then finishes what was received. */
+async function serve(stack: LocalStack, batchSize: number, windowSeconds: number): Promise<void> {
+  const mapping = stack.startMapping({
+    batchSize,
+    windowSeconds,
+    onInvocation: ({ records, closedBecause, failed, durationMs }) =>
+      say(
+        `invocation: ${records} messages (closed by ${closedBecause}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
+      ),
+  });
+  const stopped = untilSignal();
+  announce(stack);
+  await stopped;
+  say('finishing what was received; Ctrl-C again leaves at once');
+  process.once('SIGINT', () => process.exit(130));
+  await mapping.stop();
+  await stack.stop();
+}
+
+function announce({ queues, models }: LocalStack): void {
+  const { endpoint, region, requestQueueUrl, resultQueueUrl, deadLetterQueueUrl } = queues;
+  process.stdout.write(
+    `${JSON.stringify({ endpoint, region, requestQueueUrl, resultQueueUrl, deadLetterQueueUrl })}\n`,
+  );
+  say(`ready for ${models.map(({ name, version }) => `${name}/${version}`).join(', ')}; Ctrl-C stops`);
+}
+
+function untilSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once('SIGINT', () => resolve());
+    process.once('SIGTERM', () => resolve());
+  });
+}
+
+/** Says on stderr what the metrics say on AWS. */
+function createDevTelemetry(): Telemetry {
+  return {
+    middlewares: [],
+    outcomes(outcomes) {
+      const failures = outcomes.flatMap((outcome) =>
+        outcome.status === 'answered' ? outcome.failures : [outcome.failure],
+      );
+      for (const { code, message } of failures) say(`  ${code}: ${message}`);
+    },
+    observer: {
+      microBatch: ({ model, version, rows, paddedRows, closedBecause, runMs }) =>
+        say(
+          `  micro-batch: ${model}/${version}, ${rows} rows run as ${paddedRows} (closed: ${closedBecause}), ${runMs.toFixed(1)} ms`,
+        ),
+      problem: (error) => say(`  problem: ${error instanceof Error ? error.message : String(error)}`),
+    },
+  };
+}
+
+function say(message: string): void {
+  process.stderr.write(`${message}\n`);
+}
+
+await runCommand(main);

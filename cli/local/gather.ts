@@ -1,0 +1,69 @@
+import type { SQSRecord } from 'aws-lambda';
+import { ENVELOPE_BYTES, recordBytes } from './sqsEvent.ts';
+
+/** Why a batch was closed; `poll`: with window 0 a poll's messages do not wait, `stop`: its window was cut short. */
+export type ClosedBecause = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
+
+export interface Batch {
+  records: SQSRecord[];
+  closedBecause: ClosedBecause;
+}
+
+export interface Gather {
+  /** Takes what one poll returned, and hands over each batch that this closes. */
+  add(records: readonly SQSRecord[]): void;
+  /** Hands over the open batch, if it holds anything. */
+  flush(): void;
+  /** Records in the open batch. */
+  size(): number;
+}
+
+export interface GatherOptions {
+  /** Records that fill a batch. */
+  batchSize: number;
+  /** Longest time from a batch's first record to its hand-over, in seconds; 0 keeps no record waiting. */
+  windowSeconds: number;
+}
+
+/** Lambda's largest synchronous payload, of the event's JSON. */
+export const MAX_EVENT_BYTES = 6_291_456;
+
+/**
+ * Gathers records into batches as the event source mapping does: a batch is closed when it is full, when the
+ * window since its first record has ended, or when the next record would overflow the event's 6 MB.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html#invocation-eventsourcemapping-batching
+ */
+export function createGather(options: GatherOptions, handOver: (batch: Batch) => void): Gather {
+  const windowMs = options.windowSeconds * 1000;
+  let open: SQSRecord[] = [];
+  let openBytes = ENVELOPE_BYTES;
+  let windowEnd: NodeJS.Timeout | undefined;
+
+  function close(closedBecause: ClosedBecause): void {
+    if (open.length === 0) return;
+    clearTimeout(windowEnd);
+    const records = open;
+    open = [];
+    openBytes = ENVELOPE_BYTES;
+    handOver({ records, closedBecause });
+  }
+
+  function addOne(record: SQSRecord): void {
+    const bytes = recordBytes(record);
+    if (openBytes + bytes > MAX_EVENT_BYTES) close('bytes');
+    if (open.length === 0 && windowMs > 0) windowEnd = setTimeout(close, windowMs, 'window');
+    open.push(record);
+    openBytes += bytes;
+    if (open.length === options.batchSize) close('full');
+  }
+
+  return {
+    add: (records) => {
+      for (const record of records) addOne(record);
+      if (windowMs === 0) close('poll');
+    },
+    flush: () => close('stop'),
+    size: () => open.length,
+  };
+}

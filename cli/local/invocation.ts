@@ -1,0 +1,83 @@
+import { randomUUID } from 'node:crypto';
+import { totalmem } from 'node:os';
+import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
+import { failedMessageIds } from './batchResponse.ts';
+
+export type Invoke = (event: SQSEvent, context: Context) => Promise<unknown>;
+
+export interface InvocationOptions {
+  invoke: Invoke;
+  region: string;
+  functionTimeoutSeconds: number;
+  /** Milliseconds that only go forward. */
+  now: () => number;
+}
+
+/** What became of a batch: the IDs to leave in the queue, and why when that is all of them. */
+export interface Verdict {
+  failed: ReadonlySet<string>;
+  error?: unknown;
+}
+
+const FUNCTION_NAME = 'batchscore-local';
+const MIB = 2 ** 20;
+
+/** Invokes the function once. Never rejects: a throw, a timeout or a malformed response fails the whole batch. */
+export async function invokeOnce(records: readonly SQSRecord[], options: InvocationOptions): Promise<Verdict> {
+  const sentIds = new Set(records.map(({ messageId }) => messageId));
+  const deadline = options.now() + options.functionTimeoutSeconds * 1000;
+  try {
+    const response = await withinTimeout(
+      () => options.invoke({ Records: [...records] }, contextUntil(deadline, options)),
+      {
+        deadline,
+        ...options,
+      },
+    );
+    return { failed: failedMessageIds(response, sentIds) };
+  } catch (error) {
+    return { failed: sentIds, error };
+  }
+}
+
+async function withinTimeout<T>(
+  work: () => Promise<T>,
+  { deadline, functionTimeoutSeconds, now }: InvocationOptions & { deadline: number },
+): Promise<T> {
+  const timedOut = () =>
+    new Error(
+      `the invocation took longer than the function's timeout of ${functionTimeoutSeconds} s. ` +
+        'Raise the timeout, or lower the batch size.',
+    );
+  const timeout = Promise.withResolvers<never>();
+  const timer = setTimeout(() => timeout.reject(timedOut()), deadline - now());
+  try {
+    const result = await Promise.race([work(), timeout.promise]);
+    // A handler that blocks the event loop also keeps the timer from firing.
+    if (now() > deadline) throw timedOut();
+    return result;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function contextUntil(deadline: number, { region, now }: InvocationOptions): Context {
+  return {
+    callbackWaitsForEmptyEventLoop: true,
+    functionName: FUNCTION_NAME,
+    functionVersion: '$LATEST',
+    invokedFunctionArn: `arn:aws:lambda:${region}:000000000000:function:${FUNCTION_NAME}`,
+    memoryLimitInMB: String(Math.floor(totalmem() / MIB)),
+    awsRequestId: randomUUID(),
+    logGroupName: `/aws/lambda/${FUNCTION_NAME}`,
+    logStreamName: 'local',
+    getRemainingTimeInMillis: () => Math.floor(deadline - now()),
+    done: refuseCallback,
+    fail: refuseCallback,
+    succeed: refuseCallback,
+  };
+}
+
+function refuseCallback(): never {
+  throw new Error('expected the handler to return a promise: context.done, fail and succeed left Lambda with Node 8');
+}

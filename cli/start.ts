@@ -1,0 +1,102 @@
+import cliProgress from 'cli-progress';
+import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
+import { assess } from './demo/assess.ts';
+import { type Exchange, exchange } from './demo/exchange.ts';
+import { type DemoMessage, demoMessages } from './demo/messages.ts';
+import { type DemoReport, renderReport } from './demo/report.ts';
+import { createTally } from './demo/tally.ts';
+import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
+
+const HELP = `Usage: npm start -- [options]
+
+Sends handwritten digits through a local SQS server, the Lambda handler and the model,
+first in batches, then one message at a time, and shows what came back.
+
+  --messages N   how many digits to send (default 2000); a dozen broken messages come on top
+  --json         print one JSON object instead of the table
+  --help         show this
+`;
+
+const MODELS = new URL('../models/', import.meta.url);
+const BATCHED: Batching = { batchSize: 500, windowSeconds: 1 };
+const ONE_BY_ONE: Batching = { batchSize: 1, windowSeconds: 0 };
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOptions(args, {
+    messages: { type: 'string', default: '2000' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (options.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const count = wholeNumber('--messages', options.messages, 1, 1_000_000);
+  const messages = await demoMessages(new URL('digits/samples.jsonl', MODELS), count);
+  const report = await measure(messages);
+  process.stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report));
+  const { missing, duplicates, wrongId } = report.figures;
+  return missing + duplicates + wrongId === 0 ? 0 : 1;
+}
+
+async function measure(messages: readonly DemoMessage[]): Promise<DemoReport> {
+  const warn = (message: string): void => void process.stderr.write(`${message}\n`);
+  const tally = createTally((error) => warn(String(error)));
+  const stack = await startLocalStack({
+    port: 0,
+    modelsDirectory: MODELS.pathname,
+    defaultModel: 'digits',
+    environment: process.env,
+    telemetry: tally,
+    warn,
+  });
+  try {
+    const batched = await sendThrough(stack, messages, BATCHED, 'in batches');
+    const { microBatches, meanRows, closed } = tally.take();
+    const oneByOne = await sendThrough(stack, messages, ONE_BY_ONE, 'one by one');
+    const { p50Ms, p99Ms, ...checked } = assess(messages, batched);
+    return {
+      batchSize: BATCHED.batchSize,
+      results: batched.received.map(({ body }) => body),
+      figures: {
+        messages: messages.length,
+        ...checked,
+        microBatches,
+        meanRows,
+        closed,
+        seconds: batched.seconds,
+        oneByOneSeconds: oneByOne.seconds,
+        speedup: oneByOne.seconds / batched.seconds,
+        p50Ms,
+        p99Ms,
+      },
+    };
+  } finally {
+    await stack.stop();
+  }
+}
+
+async function sendThrough(
+  stack: LocalStack,
+  messages: readonly DemoMessage[],
+  batching: Batching,
+  title: string,
+): Promise<Exchange> {
+  const bar = new cliProgress.SingleBar({
+    format: `${title.padEnd(12)}{bar} {value}/{total}  {duration_formatted}`,
+    barsize: 40,
+    clearOnComplete: true,
+    noTTYOutput: false,
+  });
+  const mapping = stack.startMapping(batching);
+  bar.start(messages.length, 0);
+  try {
+    const bodies = messages.map(({ body }) => body);
+    return await exchange(stack.sqs, stack.queues, bodies, (received) => bar.update(received));
+  } finally {
+    bar.stop();
+    await mapping.stop();
+  }
+}
+
+await runCommand(main);

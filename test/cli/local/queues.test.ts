@@ -1,0 +1,127 @@
+import {
+  GetQueueAttributesCommand,
+  GetQueueUrlCommand,
+  ReceiveMessageCommand,
+  SendMessageCommand,
+  SQSClient,
+} from '@aws-sdk/client-sqs';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../cli/local/queues.ts';
+
+const cleanups: (() => Promise<void> | void)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+async function started(): Promise<LocalQueues> {
+  const queues = await startLocalQueues({ port: 0, visibilityTimeoutSeconds: 45, maxReceiveCount: 4 });
+  cleanups.push(queues.stop);
+  return queues;
+}
+
+function destroyed(sqs: SQSClient): SQSClient {
+  cleanups.push(() => sqs.destroy());
+  return sqs;
+}
+
+describe('startLocalQueues', () => {
+  it('publishes URLs that need no name resolution', async () => {
+    const queues = await started();
+
+    expect(queues.endpoint).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect(queues).toMatchObject({
+      region: 'us-east-1',
+      requestQueueUrl: `${queues.endpoint}/000000000000/batchscore-requests`,
+      requestQueueArn: 'arn:aws:sqs:us-east-1:000000000000:batchscore-requests',
+      resultQueueUrl: `${queues.endpoint}/000000000000/batchscore-results`,
+      deadLetterQueueUrl: `${queues.endpoint}/000000000000/batchscore-dead-letters`,
+    });
+  });
+
+  it('serves the three queues to the local client', async () => {
+    const queues = await started();
+    const sqs = destroyed(localSqsClient(queues));
+
+    for (const QueueUrl of [queues.requestQueueUrl, queues.resultQueueUrl, queues.deadLetterQueueUrl]) {
+      await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: `to ${QueueUrl}` }));
+      const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl }));
+      expect(Messages).toMatchObject([{ Body: `to ${QueueUrl}` }]);
+    }
+  });
+
+  it.each(['eu-west-1', 'us-east-1'])(
+    'serves a client of %s that is told nothing but the endpoint and the queue URL',
+    async (region) => {
+      const queues = await started();
+      const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
+      const sqs = destroyed(new SQSClient({ endpoint: queues.endpoint, region, credentials }));
+
+      const sent = await sqs.send(new SendMessageCommand({ QueueUrl: queues.requestQueueUrl, MessageBody: 'hello' }));
+
+      expect(sent.MessageId).toEqual(expect.any(String));
+    },
+  );
+
+  it('serves a client that follows the queue URL alone', async () => {
+    const queues = await started();
+    const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
+    const logger = { trace() {}, debug() {}, info() {}, warn() {}, error() {} };
+    const sqs = destroyed(new SQSClient({ region: queues.region, credentials, logger }));
+
+    const sent = await sqs.send(new SendMessageCommand({ QueueUrl: queues.requestQueueUrl, MessageBody: 'hello' }));
+
+    expect(sent.MessageId).toEqual(expect.any(String));
+  });
+
+  it('finds its queues by name', async () => {
+    const queues = await started();
+    const sqs = destroyed(localSqsClient(queues));
+
+    const { QueueUrl } = await sqs.send(new GetQueueUrlCommand({ QueueName: 'batchscore-results' }));
+    await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: 'found' }));
+    const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl: queues.resultQueueUrl }));
+
+    expect(Messages).toMatchObject([{ Body: 'found' }]);
+  });
+
+  it('gives the request queue its visibility timeout and its redrive policy', async () => {
+    const queues = await started();
+    const sqs = destroyed(localSqsClient(queues));
+
+    const { Attributes } = await sqs.send(
+      new GetQueueAttributesCommand({ QueueUrl: queues.requestQueueUrl, AttributeNames: ['All'] }),
+    );
+
+    expect(Attributes?.VisibilityTimeout).toBe('45');
+    expect(JSON.parse(Attributes?.RedrivePolicy ?? '')).toEqual({
+      deadLetterTargetArn: 'arn:aws:sqs:us-east-1:000000000000:batchscore-dead-letters',
+      maxReceiveCount: 4,
+    });
+  });
+
+  it('is reachable from this machine alone', async () => {
+    const { endpoint } = await started();
+    const signal = AbortSignal.timeout(1000);
+
+    expect((await fetch(`${endpoint}/health`, { signal })).ok).toBe(true);
+    await expect(fetch(`${endpoint.replace('127.0.0.1', '127.0.0.2')}/health`, { signal })).rejects.toThrow();
+  });
+
+  it('says which port is taken and how to pick a free one', async () => {
+    const { endpoint } = await started();
+    const port = Number(new URL(endpoint).port);
+
+    const second = startLocalQueues({ port, visibilityTimeoutSeconds: 30, maxReceiveCount: 3 });
+
+    await expect(second).rejects.toThrow(
+      new RegExp(`port ${port} on 127\\.0\\.0\\.1: expected it to be free.*--port 0`),
+    );
+  });
+
+  it('frees its port when a queue is refused', async () => {
+    const refused = startLocalQueues({ port: 0, visibilityTimeoutSeconds: 99_999, maxReceiveCount: 3 });
+
+    await expect(refused).rejects.toThrow(/VisibilityTimeout/);
+  });
+});
