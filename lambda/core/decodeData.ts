@@ -5,6 +5,7 @@ import {
   type Datatype,
   type NumericArray,
   type TensorData,
+  type TypedArray,
 } from './datatype.ts';
 import { type Failure, failure, preview } from './failure.ts';
 import { elementCount } from './tensor.ts';
@@ -12,49 +13,77 @@ import { elementCount } from './tensor.ts';
 /**
  * The elements of a JSON `data` array, flat or nested row-major, as `datatype`.
  *
- * `shape` must already be proved to be positive integers. `path` names the field in messages.
+ * `shape` must already be proved to be positive integers. `path` names the field in messages: `inputs[1].data`, or
+ * a function from an element's position, one index per axis, to its path. A typed array is taken as it is, so that
+ * transforms need no detour.
  */
 export function decodeData(
   data: unknown,
   datatype: Datatype,
   shape: readonly number[],
-  path: string,
+  path: string | PathOf,
 ): TensorData | Failure {
+  const pathOf = typeof path === 'string' ? pathWithin(path) : path;
+  if (ArrayBuffer.isView(data)) return takeTypedArray(data, datatype, shape, pathOf);
   if (!Array.isArray(data)) {
-    return failure('INVALID_DATA', `${path}: expected an array of ${datatype} elements, got ${preview(data)}`);
+    return failure('INVALID_DATA', `${pathOf([])}: expected an array of ${datatype} elements, got ${preview(data)}`);
   }
   const nested = shape.length > 1 && Array.isArray(data[0]);
-  const flat = nested ? flatten(data, shape, path) : data;
+  const flat = nested ? flatten(data, shape, pathOf) : data;
   if (!Array.isArray(flat)) return flat;
 
   const expected = elementCount(shape);
-  if (flat.length !== expected) {
-    return failure(
-      'INVALID_SHAPE',
-      `${path}: expected ${expected} elements for shape [${shape.join(', ')}], got ${flat.length}; make shape and data agree`,
-    );
-  }
+  if (flat.length !== expected) return wrongCount(flat.length, shape, pathOf);
   const target = allocate(datatype, expected);
   const wrongAt = fill(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
+  return failure('INVALID_DATA', `${pathOf(where)}: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}`);
+}
+
+/** The path of the element at a position; of the whole for `[]`. */
+type PathOf = (position: readonly number[]) => string;
+
+function pathWithin(path: string): PathOf {
+  return (position) => path + position.map((index) => `[${index}]`).join('');
+}
+
+function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
   return failure(
-    'INVALID_DATA',
-    `${path}[${where.join('][')}]: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}`,
+    'INVALID_SHAPE',
+    `${pathOf([])}: expected ${elementCount(shape)} elements for shape [${shape.join(', ')}], got ${got}; ` +
+      'make shape and data agree',
   );
 }
 
+function takeTypedArray(
+  data: ArrayBufferView,
+  datatype: Datatype,
+  shape: readonly number[],
+  pathOf: PathOf,
+): TensorData | Failure {
+  const room = allocate(datatype, 0);
+  if (!isLike(data, room)) {
+    const got = Object.prototype.toString.call(data).slice('[object '.length, -1);
+    return failure('INVALID_DATA', `${pathOf([])}: expected the typed array of ${datatype}, got ${got}`);
+  }
+  return data.length === elementCount(shape) ? data : wrongCount(data.length, shape, pathOf);
+}
+
+function isLike(data: ArrayBufferView, room: TensorData): data is TypedArray {
+  return !Array.isArray(room) && data.constructor === room.constructor;
+}
+
 /** Row-major elements of a nested array whose nesting is exactly `shape`. */
-function flatten(data: unknown[], shape: readonly number[], path: string): unknown[] | Failure {
+function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unknown[] | Failure {
   let level: unknown[] = [data];
   for (const [axis, dim] of shape.entries()) {
     const next: unknown[] = [];
     for (const [index, child] of level.entries()) {
       if (!Array.isArray(child) || child.length !== dim) {
-        const at = positionOf(index, shape.slice(0, axis));
         return failure(
           'INVALID_SHAPE',
-          `${[path, ...at.map((i) => `[${i}]`)].join('')}: expected ${dim} elements on axis ${axis} of shape ` +
+          `${pathOf(positionOf(index, shape.slice(0, axis)))}: expected ${dim} elements on axis ${axis} of shape ` +
             `[${shape.join(', ')}], got ${preview(child)}; nest data exactly as shape says, or send it flat`,
         );
       }

@@ -1,17 +1,34 @@
-import { DATATYPES, type TensorData } from './datatype.ts';
-import type { Failure } from './failure.ts';
+import { encodeData } from './encodeData.ts';
+import { type Failure, failure } from './failure.ts';
+import { encodeRaw } from './rawData.ts';
 import type { ScoringRequest } from './request.ts';
-import type { Tensor } from './tensor.ts';
+import { elementsPerRow, type Tensor, viewOf } from './tensor.ts';
+import type { Transform } from './transform.ts';
 
 /**
- * The JSON text of one request's scores.
+ * The JSON text of one request's scores, in the form that was asked for, or why the model's transform gave none.
  *
  * @param outputs one tensor per model output, in the model's order
  */
-export function encodeScores(messageId: string, request: ScoringRequest, outputs: readonly Tensor[]): string {
-  const chosen = request.outputs.map((index) => encodeTensor(outputs[index] as Tensor));
-  const model = `"model_name":${JSON.stringify(request.model.name)},"model_version":${JSON.stringify(request.model.version)}`;
-  return `{${encodeIds(messageId, request.id)},${model},"outputs":[${chosen.join(',')}]}`;
+export function encodeScores(
+  messageId: string,
+  request: ScoringRequest,
+  outputs: readonly Tensor[],
+): string | Promise<string | Failure> {
+  const { model, id } = request;
+  const chosen = request.outputs.map((index) => outputs[index] as Tensor);
+  const head =
+    `${encodeIds(messageId, id)},"model_name":${JSON.stringify(model.name)},` +
+    `"model_version":${JSON.stringify(model.version)}`;
+  if (model.transform?.encode !== undefined) return encodeOwnForm(head, chosen, model.transform);
+  switch (request.reply) {
+    case 'json':
+      return `{${head},"outputs":[${chosen.map(encodeTensor).join(',')}]}`;
+    case 'binary':
+      return `{${head},${encodeBinary(chosen)}}`;
+    case 'predictions':
+      return `{${head},"predictions":[${encodePredictions(chosen, request.rows)}]}`;
+  }
 }
 
 /** The JSON text of an error result. */
@@ -24,43 +41,60 @@ function encodeIds(messageId: string, id: string | undefined): string {
   return id === undefined ? head : `${head},"id":${JSON.stringify(id)}`;
 }
 
+async function encodeOwnForm(
+  head: string,
+  outputs: readonly Tensor[],
+  transform: Transform,
+): Promise<string | Failure> {
+  try {
+    const byName = Object.fromEntries(outputs.map(({ name, ...tensor }) => [name, tensor]));
+    const text = JSON.stringify(await transform.encode?.(byName));
+    if (text !== undefined) return `{${head},"result":${text}}`;
+    return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
+  } catch (error) {
+    return failure(
+      'TRANSFORM_FAILED',
+      `the transform's encode: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
+
 function encodeTensor(tensor: Tensor): string {
-  const head = `"name":${JSON.stringify(tensor.name)},"datatype":"${tensor.datatype}"`;
-  return `{${head},"shape":[${tensor.shape.join(',')}],"data":[${encodeData(tensor)}]}`;
+  return `{${describe(tensor)},"data":[${encodeData(tensor.datatype, tensor.data)}]}`;
 }
 
-/** Elements as JSON, comma-separated, each read back as the very same value. */
-function encodeData({ datatype, data }: Tensor): string {
-  switch (DATATYPES[datatype].kind) {
-    case 'float':
-      return needsFloatSpelling(data) ? Array.from(data as ArrayLike<number>, spellFloat).join(',') : data.join(',');
-    case 'bigint':
-      return Array.from(data as ArrayLike<bigint>, spellBigInt).join(',');
-    case 'boolean':
-      return Array.from(data as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
-    case 'string':
-      return Array.from(data as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
-    case 'integer':
-      return data.join(',');
-  }
+function encodeBinary(outputs: readonly Tensor[]): string {
+  const described = outputs.map((tensor) => `{${describe(tensor)}}`);
+  const contents = outputs.map((tensor) => `"${encodeRaw(tensor.data)}"`);
+  return `"outputs":[${described.join(',')}],"raw_output_contents":[${contents.join(',')}]`;
 }
 
-/** Whether there is a value that JavaScript would print as something else than JSON's number: -0, NaN, ±Infinity. */
-function needsFloatSpelling(data: TensorData): boolean {
-  for (let i = 0; i < data.length; i++) {
-    const value = data[i] as number;
-    if (!Number.isFinite(value) || Object.is(value, -0)) return true;
-  }
-  return false;
+function describe({ name, datatype, shape }: Tensor): string {
+  return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}]`;
 }
 
-/** @see https://protobuf.dev/programming-guides/json/ non-finite numbers are strings */
-function spellFloat(value: number): string {
-  if (Object.is(value, -0)) return '-0';
-  return Number.isFinite(value) ? String(value) : `"${value}"`;
+/** One prediction per row: the output's values, or an object by output name where there are several. */
+function encodePredictions(outputs: readonly Tensor[], rows: number): string {
+  const predictions = Array.from({ length: rows }, (_, row) => {
+    const values = outputs.map((output) => encodeRow(output, row));
+    if (values.length === 1) return values[0];
+    return `{${values.map((value, index) => `${JSON.stringify(outputs[index]?.name)}:${value}`).join(',')}}`;
+  });
+  return predictions.join(',');
 }
 
-/** A number where a double holds it exactly, else a decimal string. */
-function spellBigInt(value: bigint): string {
-  return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
+function encodeRow({ shape, datatype, data }: Tensor, row: number): string {
+  const rowElements = elementsPerRow(shape);
+  const elements = viewOf(data, row * rowElements, (row + 1) * rowElements);
+  return nest(datatype, elements, shape.slice(1));
+}
+
+/** Elements nested as `shape` says; a scalar for `[]`. */
+function nest(datatype: Tensor['datatype'], elements: Tensor['data'], shape: readonly number[]): string {
+  if (shape.length <= 1)
+    return shape.length === 0 ? encodeData(datatype, elements) : `[${encodeData(datatype, elements)}]`;
+  const [outer = 0, ...inner] = shape;
+  const size = outer === 0 ? 0 : elements.length / outer;
+  const slices = Array.from({ length: outer }, (_, index) => viewOf(elements, index * size, (index + 1) * size));
+  return `[${slices.map((slice) => nest(datatype, slice, inner)).join(',')}]`;
 }

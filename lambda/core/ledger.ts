@@ -1,5 +1,5 @@
-import { encodeError, encodeScores } from './encode.ts';
-import { type Failure, failure, isFailure, isTransient } from './failure.ts';
+import { encodeError } from './encode.ts';
+import { type Failure, failure, isTransient } from './failure.ts';
 import type { Part } from './plan.ts';
 import { type MessageRecord, orderingGroup } from './record.ts';
 import { type DecodedBody, isRefused, type ScoringRequest } from './request.ts';
@@ -17,7 +17,12 @@ export interface ReadyResult {
 export interface Ledger {
   /** The requests to score, in the order of their records. */
   readonly requests: readonly ScoringRequest[];
-  scored(part: Part, outputs: readonly Tensor[]): void;
+  /** The whole request's outputs once its last part is in, or why its parts do not fit together; else undefined. */
+  scored(part: Part, outputs: readonly Tensor[]): readonly Tensor[] | Failure | undefined;
+  /** @param text the JSON text of the answer */
+  answered(request: ScoringRequest, text: string): void;
+  /** The ID under which a request is answered. */
+  messageIdOf(request: ScoringRequest): string;
   /** Answers a request with an error, or hands its record back when the failure is transient. */
   failed(request: ScoringRequest, failed: Failure): void;
   /** Results that became ready since the last call and may be written in any order. */
@@ -105,16 +110,14 @@ export function openLedger(records: readonly MessageRecord[], bodies: readonly D
       const slot = slotOf(part.request);
       slot.parts.push({ fromRow: part.fromRow, outputs });
       slot.rowsLeft -= part.toRow - part.fromRow;
-      if (slot.rowsLeft > 0) return;
-      const inOrder = slot.parts.toSorted((a, b) => a.fromRow - b.fromRow).map((piece) => piece.outputs);
-      const whole = join(inOrder);
-      if (isFailure(whole)) {
-        fail(slot.record, slot.position, part.request.id, whole);
-      } else {
-        const { messageId } = recordAt(records, slot.record);
-        answer(slot.record, slot.position, encodeScores(messageId, part.request, whole));
-      }
+      if (slot.rowsLeft > 0) return undefined;
+      return join(slot.parts.toSorted((a, b) => a.fromRow - b.fromRow).map((piece) => piece.outputs));
     },
+    answered(request, text) {
+      const { record, position } = slotOf(request);
+      answer(record, position, text);
+    },
+    messageIdOf: (request) => recordAt(records, slotOf(request).record).messageId,
     failed(request, failed) {
       const slot = slotOf(request);
       fail(slot.record, slot.position, request.id, failed);

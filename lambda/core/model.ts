@@ -1,12 +1,18 @@
 import type { Datatype } from './datatype.ts';
 import type { Failure } from './failure.ts';
 import type { Tensor } from './tensor.ts';
+import type { Transform } from './transform.ts';
 
 /** One input or output of a model. A dim is a size, or the name of a symbolic axis. Axis 0 is the batch axis. */
 export interface TensorSpec {
   readonly name: string;
   readonly datatype: Datatype;
   readonly shape: readonly (number | string)[];
+}
+
+/** `'image', 'mask'`, for messages. */
+export function listNames(specs: readonly TensorSpec[]): string {
+  return specs.map((spec) => `'${spec.name}'`).join(', ');
 }
 
 /** What a run gave: one tensor per model output, in the model's order, each `[rows, …]`. */
@@ -24,6 +30,8 @@ export interface Model {
   readonly outputs: readonly TensorSpec[];
   /** Most rows in one run. @default 512 */
   readonly maxBatchRows: number;
+  /** The model's own code before and after it, if it has any. */
+  readonly transform?: Transform | undefined;
   /** The row counts it may be run at, ascending; a micro-batch is padded up to one. Empty: any count. */
   readonly ladder: readonly number[];
   /**

@@ -1,14 +1,18 @@
 import type { Datatype, TensorData } from './datatype.ts';
 import type { Failure } from './failure.ts';
 import type { Model } from './model.ts';
+import type { Base64Data } from './rawData.ts';
 
 /** One input of one request, proved to hold exactly the product of `shape` elements of the model's datatype. */
 export interface RequestInput {
   readonly datatype: Datatype;
   /** `[rows, …]` */
   readonly shape: readonly number[];
-  readonly data: TensorData;
+  readonly data: TensorData | Base64Data;
 }
+
+/** How the scores are written: as `outputs` with `data`, as `outputs` with `raw_output_contents`, or as `predictions`. */
+export type ReplyForm = 'json' | 'binary' | 'predictions';
 
 /** A request, decoded and proved valid: one typed tensor per model input, in the model's order, all of `rows` rows. */
 export interface ScoringRequest {
@@ -18,6 +22,7 @@ export interface ScoringRequest {
   readonly inputs: readonly RequestInput[];
   /** Which model outputs to answer with, by index and in the order asked for. */
   readonly outputs: readonly number[];
+  readonly reply: ReplyForm;
 }
 
 /** A refused request, with what could be read of it. */

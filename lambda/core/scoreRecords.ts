@@ -1,8 +1,10 @@
-import { type DecodeLimits, decodeBody } from './decode.ts';
+import { type DecodeDependencies, decodeBody } from './decode.ts';
+import type { DecodeLimits } from './decodeRequest.ts';
+import { encodeScores } from './encode.ts';
 import { type Failure, failure, isFailure, isTransient } from './failure.ts';
 import { roundsInGroupOrder } from './groupOrder.ts';
 import { errorInstead, type Ledger, openLedger, type ReadyResult, UNSETTLED } from './ledger.ts';
-import { type ModelRepository, ModelUnavailableError } from './model.ts';
+import { ModelUnavailableError } from './model.ts';
 import type { Pace } from './pace.ts';
 import { type CloseReason, halve, type MicroBatch, type PlanLimits, type Planner } from './plan.ts';
 import { type MessageRecord, orderingGroup } from './record.ts';
@@ -36,8 +38,7 @@ export interface Observer {
 }
 
 /** Lives as long as the process. */
-export interface ScoringDependencies {
-  readonly models: ModelRepository;
+export interface ScoringDependencies extends DecodeDependencies {
   readonly writer: ResultWriter;
   readonly plan: Planner;
   readonly limits: ScoringLimits;
@@ -65,7 +66,8 @@ export async function scoreRecords(
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<Outcome[]> {
-  const ledger = openLedger(records, await decodeAll(records, deps));
+  const bodies = await Promise.all(records.map((record) => decodeOne(record, deps, time.signal)));
+  const ledger = openLedger(records, bodies);
   const microBatches = deps.plan(ledger.requests, deps.limits);
 
   const writeReady = () => writeResults(ledger.takeReady(), ledger, deps, time);
@@ -80,17 +82,9 @@ export async function scoreRecords(
   return records.map((_, record) => ledger.outcomeOf(record) ?? UNSETTLED);
 }
 
-async function decodeAll(records: readonly MessageRecord[], deps: ScoringDependencies): Promise<DecodedBody[]> {
-  const bodies: DecodedBody[] = [];
-  for (const record of records) {
-    bodies.push(await decodeOne(record, deps));
-  }
-  return bodies;
-}
-
-async function decodeOne(record: MessageRecord, deps: ScoringDependencies): Promise<DecodedBody> {
+async function decodeOne(record: MessageRecord, deps: ScoringDependencies, signal: AbortSignal): Promise<DecodedBody> {
   try {
-    return await decodeBody(record.body, deps.models, deps.limits);
+    return await decodeBody(record.body, deps, signal);
   } catch (error) {
     deps.observer.problem(error);
     const failed = failure('INTERNAL', 'expected the decoder to answer, it threw; the record is handed back');
@@ -117,7 +111,7 @@ async function scoreMicroBatch(
   try {
     const settled = await runBeforeDeadline(batch, deps, time);
     if (!isFailure(settled)) {
-      for (const [index, part] of batch.parts.entries()) ledger.scored(part, settled[index] ?? []);
+      await answerParts(batch, settled, ledger);
     } else if (isTransient(settled) || batch.parts.length === 1) {
       failAll(batch, settled, ledger);
     } else {
@@ -126,6 +120,19 @@ async function scoreMicroBatch(
   } catch (error) {
     deps.observer.problem(error);
     failAll(batch, failure('INTERNAL', 'expected the micro-batch to be settled, scoring it threw'), ledger);
+  }
+}
+
+/** Answers every request whose last part this was. */
+async function answerParts(batch: MicroBatch, outputs: readonly Tensor[][], ledger: Ledger): Promise<void> {
+  for (const [index, part] of batch.parts.entries()) {
+    const { request } = part;
+    const whole = ledger.scored(part, outputs[index] ?? []);
+    if (whole === undefined) continue;
+    const encoding = isFailure(whole) ? whole : encodeScores(ledger.messageIdOf(request), request, whole);
+    const encoded = encoding instanceof Promise ? await encoding : encoding;
+    if (isFailure(encoded)) ledger.failed(request, encoded);
+    else ledger.answered(request, encoded);
   }
 }
 

@@ -1,6 +1,7 @@
-import { allocate } from './datatype.ts';
+import { allocate, type TensorData } from './datatype.ts';
 import { type Failure, failure, isFailure } from './failure.ts';
 import type { MicroBatch, Part } from './plan.ts';
+import { type Base64Data, decodeInto, isBase64Data } from './rawData.ts';
 import { copyInto, elementsPerRow, type Tensor, viewOf, withRows } from './tensor.ts';
 
 /**
@@ -14,14 +15,25 @@ export function stack(batch: MicroBatch): Tensor[] {
     const data = allocate(spec.datatype, batch.paddedRows * rowElements);
     let row = 0;
     for (const part of batch.parts) {
-      const source = viewOf(inputOf(part, index).data, part.fromRow * rowElements, part.toRow * rowElements);
-      copyInto(data, row * rowElements, source);
+      copyPart(
+        data,
+        row * rowElements,
+        inputOf(part, index).data,
+        part.fromRow * rowElements,
+        part.toRow * rowElements,
+      );
       row += part.toRow - part.fromRow;
     }
     const last = viewOf(data, (batch.rows - 1) * rowElements, batch.rows * rowElements);
     for (; row < batch.paddedRows; row++) copyInto(data, row * rowElements, last);
     return { name: spec.name, datatype: spec.datatype, shape: withRows(trailing, batch.paddedRows), data };
   });
+}
+
+/** Elements `from` to `to` of a request's input, decoded in place where they still are base64. */
+function copyPart(target: TensorData, offset: number, source: TensorData | Base64Data, from: number, to: number): void {
+  if (!isBase64Data(source)) copyInto(target, offset, viewOf(source, from, to));
+  else if (!Array.isArray(target)) decodeInto(target, offset, source, from, to);
 }
 
 function inputOf(part: Part | undefined, index: number) {

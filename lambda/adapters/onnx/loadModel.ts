@@ -1,7 +1,10 @@
+import { resolve } from 'node:path';
 import { DATATYPES } from '../../core/datatype.ts';
 import type { Model, RunResult, TensorSpec } from '../../core/model.ts';
 import type { Tensor } from '../../core/tensor.ts';
+import type { Transform } from '../../core/transform.ts';
 import { type ModelContract, readContract } from './contract.ts';
+import { loadTransform } from './loadTransform.ts';
 import type { ModelConfig } from './modelConfig.ts';
 import { openSession, type Session } from './session.ts';
 import { warmUp } from './warmUp.ts';
@@ -37,6 +40,7 @@ export async function loadModel(
   defaults: ModelDefaults,
   warn: (message: string) => void,
 ): Promise<LoadedModel> {
+  const transform = await transformOf(location, config);
   const session = await openWithProviders(location, config, defaults, warn);
   try {
     const contract = readContract(session.metadata);
@@ -45,11 +49,16 @@ export async function loadModel(
     const works = await warmUp(model, config.warmup ?? true);
     if (works.bakedRows !== undefined) warn(bakedAxisWarning(location, works.bakedRows));
     if (works.problem !== undefined) warn(`${location.path}: ${works.problem}`);
-    return { model: works.model, close: () => session.close() };
+    return { model: { ...works.model, transform }, close: () => session.close() };
   } catch (cause) {
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
   }
+}
+
+/** `config.json` and the transform it names lie beside the version folders. */
+async function transformOf({ path }: ModelLocation, { transform }: ModelConfig): Promise<Transform | undefined> {
+  return transform === undefined ? undefined : loadTransform(resolve(path, '..', '..', transform));
 }
 
 async function openWithProviders(

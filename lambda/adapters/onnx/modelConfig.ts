@@ -18,6 +18,11 @@ const schema = z.strictObject({
     .optional(),
   /** Whether to run every rung once at start; or the size of each symbolic axis in that run. @default true, sizes 1 */
   warmup: z.union([z.boolean(), z.record(z.string(), z.int().min(1))]).optional(),
+  /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */
+  transform: z
+    .string()
+    .regex(/^[\w.-]+\.(ts|js|mjs)$/, 'expected the name of a .ts, .js or .mjs file beside config.json')
+    .optional(),
 });
 
 export type ModelConfig = z.infer<typeof schema>;

@@ -1,0 +1,16 @@
+import { type Failure, failure, preview } from './failure.ts';
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A failure that names the first key of `object` that is not `known`, if there is one. */
+export function refuseUnknownKeys(object: JsonObject, known: readonly string[], path: string): Failure | undefined {
+  for (const key in object) {
+    if (known.includes(key)) continue;
+    return failure('INVALID_REQUEST', `${path}: expected only the keys ${known.join(', ')}, got ${preview(key)}`);
+  }
+  return undefined;
+}

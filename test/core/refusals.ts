@@ -1,0 +1,36 @@
+import { decodeBody } from '../../lambda/core/decode.ts';
+import type { Failure } from '../../lambda/core/failure.ts';
+import type { ModelRepository } from '../../lambda/core/model.ts';
+import { type DecodedBody, isRefused, type ScoringRequest } from '../../lambda/core/request.ts';
+
+const LIMITS = { maxRequestRows: 8 };
+
+/** Decodes a body, JSON text or a value to send as JSON, under a limit of 8 rows a request. */
+export function decode(body: unknown, models: ModelRepository): Promise<DecodedBody> {
+  return decodeBody(typeof body === 'string' ? body : JSON.stringify(body), models, LIMITS);
+}
+
+/** The only request of a body that must be accepted. */
+export async function accepted(body: unknown, models: ModelRepository): Promise<ScoringRequest> {
+  const { packed, requests } = await decode(body, models);
+  const [request] = requests;
+  if (packed || requests.length !== 1 || request === undefined) throw new Error('expected one request, not packed');
+  if (isRefused(request)) throw new Error(`expected the request to be accepted: ${request.failure.message}`);
+  return request;
+}
+
+/** Why the only request of a body is refused. */
+export async function refusal(body: unknown, models: ModelRepository): Promise<Failure> {
+  const { packed, requests } = await decode(body, models);
+  const [request] = requests;
+  if (packed || requests.length !== 1 || request === undefined) throw new Error('expected one request, not packed');
+  if (!isRefused(request)) throw new Error('expected the request to be refused');
+  return request.failure;
+}
+
+/** What a sentence of the form `path …: expected A, got B…` says, for comparing with literals. */
+export function sentence({ code, message }: Failure): { code: string; path: string; got: string } {
+  const parts = /^(?<path>[^ :]+).*: expected .+?, got (?<got>.+?)(?:[;:,] [a-z].*)?$/s.exec(message);
+  if (parts?.groups === undefined) throw new Error(`expected a path, what was expected and what came: ${message}`);
+  return { code, path: parts.groups.path ?? '', got: parts.groups.got ?? '' };
+}

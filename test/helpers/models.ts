@@ -1,0 +1,240 @@
+import type { Datatype } from '../../lambda/core/datatype.ts';
+import { type Failure, failure } from '../../lambda/core/failure.ts';
+import type { Model, ModelRepository, TensorSpec } from '../../lambda/core/model.ts';
+import { createPace } from '../../lambda/core/pace.ts';
+import { plan } from '../../lambda/core/plan.ts';
+import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/result.ts';
+import type {
+  MicroBatchReport,
+  ScoringDependencies,
+  ScoringLimits,
+  TimeLimit,
+} from '../../lambda/core/scoreRecords.ts';
+import { elementCount, type Tensor } from '../../lambda/core/tensor.ts';
+
+export interface InMemoryModelOptions {
+  readonly name?: string;
+  readonly version?: string;
+  readonly maxBatchRows?: number;
+  readonly ladder?: readonly number[];
+  /** What a run says that it took. */
+  readonly runMs?: number;
+  /** Sees what each run is given: throws to make the run fail, waits to make it last. */
+  readonly before?: (inputs: readonly Tensor[]) => void | Promise<void>;
+}
+
+type Contract = Pick<Model, 'inputs' | 'outputs'>;
+type Compute = (inputs: readonly Tensor[]) => readonly Tensor[];
+
+/** A model in memory that insists on the contract of `Model.run`, and takes its inputs' buffers away for good. */
+export function inMemoryModel(contract: Contract, compute: Compute, options: InMemoryModelOptions = {}): Model {
+  const { name = 'line', version = '1', maxBatchRows = 512, ladder = [], runMs = 1, before } = options;
+  const model: Model = {
+    name,
+    version,
+    ...contract,
+    maxBatchRows,
+    ladder,
+    async run(inputs) {
+      assertContract(model, inputs);
+      await before?.(inputs);
+      const outputs = compute(inputs);
+      inputs.forEach(giveAway);
+      return { outputs, runMs };
+    },
+  };
+  return model;
+}
+
+function assertContract(model: Model, inputs: readonly Tensor[]): void {
+  const rows = inputs[0]?.shape[0] ?? 0;
+  const runnable = model.ladder.length > 0 ? model.ladder.includes(rows) : rows >= 1 && rows <= model.maxBatchRows;
+  if (!runnable) throw new Error(`${model.name}: expected a row count that it may be run at, got ${rows}`);
+  for (const [index, spec] of model.inputs.entries()) {
+    const { name, datatype, shape, data } = inputs[index] as Tensor;
+    const sound = name === spec.name && datatype === spec.datatype && shape[0] === rows;
+    if (!sound || data.length !== elementCount(shape)) throw new Error(`${model.name}: unsound input '${name}'`);
+  }
+}
+
+function giveAway({ data }: Tensor): void {
+  if (!Array.isArray(data) && data.buffer instanceof ArrayBuffer) data.buffer.transfer();
+}
+
+/** `y = 2x + 1`, row by row: float32 `[batch, 1]` in and out. */
+export function lineModel(options: InMemoryModelOptions = {}): Model {
+  const contract: Contract = {
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 1] }],
+  };
+  const compute: Compute = ([x]) => {
+    const { shape, data } = x as Tensor;
+    return [{ name: 'y', datatype: 'FP32', shape, data: Float32Array.from(data as Float32Array, (v) => 2 * v + 1) }];
+  };
+  return inMemoryModel(contract, compute, options);
+}
+
+/**
+ * `sums = left + right` (float32 `[batch, width]`), `total` = a row's sums and its bias (float64 `[batch]`), and
+ * `label`, the total in words (string `[batch]`).
+ */
+export function sumModel(options: InMemoryModelOptions = {}): Model {
+  const matrix = ['batch', 'width'];
+  const contract: Contract = {
+    inputs: [
+      { name: 'left', datatype: 'FP32', shape: matrix },
+      { name: 'right', datatype: 'FP32', shape: matrix },
+      { name: 'bias', datatype: 'INT64', shape: ['batch'] },
+    ],
+    outputs: [
+      { name: 'sums', datatype: 'FP32', shape: matrix },
+      { name: 'total', datatype: 'FP64', shape: ['batch'] },
+      { name: 'label', datatype: 'BYTES', shape: ['batch'] },
+    ],
+  };
+  return inMemoryModel(contract, computeSums, { name: 'sum', ...options });
+}
+
+const computeSums: Compute = (inputs) => {
+  const [left, right, bias] = inputs as readonly [Tensor, Tensor, Tensor];
+  const [rows = 0, width = 0] = left.shape;
+  const sums = Float32Array.from(left.data as Float32Array, (value, i) => value + (right.data[i] as number));
+  const total = Float64Array.from({ length: rows }, (_, row) =>
+    sums.subarray(row * width, (row + 1) * width).reduce((sum, value) => sum + value, Number(bias.data[row])),
+  );
+  return [
+    { name: 'sums', datatype: 'FP32', shape: [rows, width], data: sums },
+    { name: 'total', datatype: 'FP64', shape: [rows], data: total },
+    { name: 'label', datatype: 'BYTES', shape: [rows], data: Array.from(total, (value) => `total ${value}`) },
+  ];
+};
+
+/** Gives back what it is given, as `out`: `datatype` `[batch, …trailing]`. */
+export function echoModel(
+  datatype: Datatype,
+  trailing: readonly (number | string)[] = [],
+  options: InMemoryModelOptions = {},
+): Model {
+  const shape = ['batch', ...trailing];
+  const contract: Contract = { inputs: [{ name: 'in', datatype, shape }], outputs: [{ name: 'out', datatype, shape }] };
+  const compute: Compute = ([given]) => {
+    const tensor = given as Tensor;
+    return [{ ...tensor, name: 'out', data: tensor.data.slice() }];
+  };
+  return inMemoryModel(contract, compute, { name: 'echo', ...options });
+}
+
+/** For `before`: the run fails whenever a row of the first input holds one of `poisons`. */
+export function failsOn(...poisons: readonly number[]): (inputs: readonly Tensor[]) => void {
+  return ([first]) => {
+    for (const value of first?.data ?? []) {
+      if (poisons.includes(Number(value))) throw new Error(`cannot score ${value}`);
+    }
+  };
+}
+
+/** Finds models as the real repository does: an only model is the default, and so is its highest version. */
+export function repositoryOf(...models: readonly Model[]): ModelRepository {
+  const names = [...new Set(models.map(({ name }) => name))];
+  return {
+    async find(name = names.length === 1 ? names[0] : undefined, version) {
+      const versions = models.filter((model) => model.name === name);
+      if (versions.length === 0) {
+        const got = name === undefined ? 'none' : JSON.stringify(name);
+        return failure('UNKNOWN_MODEL', `model_name: expected one of ${names.join(', ')}, got ${got}`);
+      }
+      const [highest] = versions.toSorted((a, b) => Number(b.version) - Number(a.version));
+      const wanted = version === undefined ? highest : versions.find((model) => model.version === version);
+      if (wanted !== undefined) return wanted;
+      const known = versions.map((model) => `"${model.version}"`).join(', ');
+      return failure('UNKNOWN_VERSION', `model_version: expected ${known}, got ${JSON.stringify(version)}`);
+    },
+  };
+}
+
+export interface MemoryWriterOptions {
+  /** Why a result is not taken; undefined takes it. */
+  readonly refuse?: (result: Result) => Failure | undefined;
+  /** Sees each write before anything is taken: throws to make the writer throw, waits to hold it open. */
+  readonly before?: (results: readonly Result[], signal: AbortSignal) => void | Promise<void>;
+}
+
+/** Remembers what was written, in the order it was taken. */
+export interface MemoryWriter extends ResultWriter {
+  readonly written: readonly Result[];
+  /** The documents written under a message ID, parsed. */
+  documentsOf(messageId: string): unknown[];
+}
+
+export function memoryWriter({ refuse, before }: MemoryWriterOptions = {}): MemoryWriter {
+  const written: Result[] = [];
+  return {
+    written,
+    documentsOf: (messageId) =>
+      written.filter((result) => result.messageId === messageId).map(({ body }): unknown => JSON.parse(body)),
+    async write(results, signal) {
+      await before?.(results, signal);
+      return results.map((result): WriteVerdict => {
+        const refused = refuse?.(result);
+        if (refused !== undefined) return refused;
+        written.push(result);
+        return { written: true };
+      });
+    },
+  };
+}
+
+export interface ScoringOptions extends Partial<Omit<ScoringDependencies, 'limits' | 'writer'>> {
+  readonly limits?: Partial<ScoringLimits>;
+}
+
+/** Everything that `scoreRecords` is given, and what its observer was told. */
+export interface ObservedDependencies<W extends ResultWriter> extends ScoringDependencies {
+  readonly writer: W;
+  readonly reports: readonly MicroBatchReport[];
+  readonly problems: readonly unknown[];
+}
+
+/** Real planner and pace, the line model, a memory writer, and limits that no test meets by accident. */
+export function scoringDependencies(options?: ScoringOptions): ObservedDependencies<MemoryWriter>;
+export function scoringDependencies<W extends ResultWriter>(
+  options: ScoringOptions & { readonly writer: W },
+): ObservedDependencies<W>;
+export function scoringDependencies(
+  options: ScoringOptions & { readonly writer?: ResultWriter } = {},
+): ObservedDependencies<ResultWriter> {
+  const reports: MicroBatchReport[] = [];
+  const problems: unknown[] = [];
+  return {
+    models: repositoryOf(lineModel()),
+    writer: memoryWriter(),
+    plan,
+    pace: createPace(),
+    observer: {
+      microBatch: (report) => void reports.push(report),
+      problem: (error) => void problems.push(error),
+    },
+    reports,
+    problems,
+    ...options,
+    limits: { maxRequestRows: 10_000, maxBatchElements: 1_000_000, deadlineMarginMs: 1_000, ...options.limits },
+  };
+}
+
+/** The time of a call that is far from its deadline. */
+export function enoughTime(): TimeLimit {
+  return { remainingMs: () => 300_000, signal: new AbortController().signal };
+}
+
+/** The spec of a tensor, for models that only a decoder or a planner sees. */
+export function spec(name: string, datatype: Datatype, ...shape: readonly (number | string)[]): TensorSpec {
+  return { name, datatype, shape };
+}
+
+/** A model that is never run, for tests of its contract alone. */
+export function modelOf(contract: Contract, options: InMemoryModelOptions = {}): Model {
+  const never: Compute = () => {
+    throw new Error('expected this model never to be run');
+  };
+  return inMemoryModel(contract, never, options);
+}

@@ -1,0 +1,195 @@
+import onnxProto, { type onnx } from 'onnx-proto';
+import type { Datatype } from '../../lambda/core/datatype.ts';
+
+const { ModelProto, TensorProto, AttributeProto } = onnxProto.onnx;
+
+/** A size, the name of a symbolic axis, or undefined for a dynamic axis without a name. */
+export type Axis = number | string | undefined;
+
+export interface GraphValue {
+  readonly name: string;
+  /** A datatype that ONNX Runtime for Node carries, or the number of another ONNX element type. */
+  readonly datatype: Datatype | number;
+  readonly shape: readonly Axis[];
+}
+
+export interface GraphNode {
+  readonly op: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes?: Readonly<Record<string, number | readonly number[]>>;
+}
+
+export interface Graph {
+  readonly inputs: readonly GraphValue[];
+  readonly outputs: readonly (GraphValue | { readonly name: string; readonly sequenceOf: Datatype })[];
+  readonly nodes: readonly GraphNode[];
+  readonly constants?: readonly onnx.ITensorProto[];
+}
+
+/** ONNX element types that no datatype stands for. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+export const ELEMENT_TYPE = { bfloat16: 16, int4: 22 } as const;
+
+const { DataType } = TensorProto;
+const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
+  BOOL: DataType.BOOL,
+  UINT8: DataType.UINT8,
+  UINT16: DataType.UINT16,
+  UINT32: DataType.UINT32,
+  UINT64: DataType.UINT64,
+  INT8: DataType.INT8,
+  INT16: DataType.INT16,
+  INT32: DataType.INT32,
+  INT64: DataType.INT64,
+  FP16: DataType.FLOAT16,
+  FP32: DataType.FLOAT,
+  FP64: DataType.DOUBLE,
+  BYTES: DataType.STRING,
+};
+
+/** The bytes of `model.onnx`. */
+export function encodeModel({ inputs, outputs, nodes, constants = [] }: Graph): Uint8Array {
+  return ModelProto.encode({
+    irVersion: 10,
+    producerName: 'batchscore tests',
+    opsetImport: [{ domain: '', version: 21 }],
+    graph: {
+      name: 'graph',
+      input: inputs.map((value) => ({ name: value.name, type: tensorType(value) })),
+      output: outputs.map((value) => ({
+        name: value.name,
+        type:
+          'sequenceOf' in value
+            ? { sequenceType: { elemType: tensorType({ datatype: value.sequenceOf, shape: [] }) } }
+            : tensorType(value),
+      })),
+      node: nodes.map(({ op, inputs, outputs, attributes = {} }) => ({
+        opType: op,
+        input: [...inputs],
+        output: [...outputs],
+        attribute: Object.entries(attributes).map(([name, value]) => toAttribute(name, value)),
+      })),
+      initializer: [...constants],
+    },
+  }).finish();
+}
+
+function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
+  const elemType = typeof datatype === 'number' ? datatype : ELEMENT_TYPE_OF[datatype];
+  return { tensorType: { elemType, shape: { dim: shape.map(toDimension) } } };
+}
+
+function toDimension(axis: Axis): onnx.TensorShapeProto.IDimension {
+  if (axis === undefined) return {};
+  return typeof axis === 'number' ? { dimValue: axis } : { dimParam: axis };
+}
+
+function toAttribute(name: string, value: number | readonly number[]): onnx.IAttributeProto {
+  const { INT, INTS } = AttributeProto.AttributeType;
+  return typeof value === 'number' ? { name, type: INT, i: value } : { name, type: INTS, ints: [...value] };
+}
+
+/** `y` is `x`. */
+export function identityModel(datatype: Datatype | number = 'FP32', shape: readonly Axis[] = ['batch', 3]): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'x', datatype, shape }],
+    outputs: [{ name: 'y', datatype, shape }],
+    nodes: [{ op: 'Identity', inputs: ['x'], outputs: ['y'] }],
+  });
+}
+
+/** `sum` is `a + b`, `difference` is `a - b`: float32, axis 0 of `a` and `b` as given, 2 columns. */
+export function sumAndDifferenceModel(rowsOfA: Axis = 'batch', rowsOfB: Axis = 'batch'): Uint8Array {
+  return encodeModel({
+    inputs: [
+      { name: 'a', datatype: 'FP32', shape: [rowsOfA, 2] },
+      { name: 'b', datatype: 'FP32', shape: [rowsOfB, 2] },
+    ],
+    outputs: [
+      { name: 'sum', datatype: 'FP32', shape: [rowsOfA, 2] },
+      { name: 'difference', datatype: 'FP32', shape: [rowsOfA, 2] },
+    ],
+    nodes: [
+      { op: 'Add', inputs: ['a', 'b'], outputs: ['sum'] },
+      { op: 'Sub', inputs: ['a', 'b'], outputs: ['difference'] },
+    ],
+  });
+}
+
+/** Calls its batch axis dynamic, and reshapes to one row inside. float32 `[batch, 3]` in and out. */
+export function oneRowOnlyModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 3] }],
+    nodes: [{ op: 'Reshape', inputs: ['x', 'one_row'], outputs: ['y'] }],
+    constants: [{ name: 'one_row', dataType: DataType.INT64, dims: [2], int64Data: [1, 3] }],
+  });
+}
+
+/** Multiplies float32 `[batch, 3]` by a `factor` that has no axis at all. */
+export function scalarInputModel(): Uint8Array {
+  return encodeModel({
+    inputs: [
+      { name: 'x', datatype: 'FP32', shape: ['batch', 3] },
+      { name: 'factor', datatype: 'FP32', shape: [] },
+    ],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 3] }],
+    nodes: [{ op: 'Mul', inputs: ['x', 'factor'], outputs: ['y'] }],
+  });
+}
+
+/** The mean over everything, rows included: float32 `[batch, 3]` in, `[1, 1]` out, whatever the batch. */
+export function meanOverBatchModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
+    outputs: [{ name: 'mean', datatype: 'FP32', shape: [1, 1] }],
+    nodes: [{ op: 'ReduceMean', inputs: ['x'], outputs: ['mean'], attributes: { keepdims: 1 } }],
+  });
+}
+
+/** Looks `index` (int64 `[batch]`) up in a table of three; the run fails for an index outside of -3..2. */
+export function lookupModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'index', datatype: 'INT64', shape: ['batch'] }],
+    outputs: [{ name: 'value', datatype: 'FP32', shape: ['batch'] }],
+    nodes: [{ op: 'Gather', inputs: ['table', 'index'], outputs: ['value'] }],
+    constants: [{ name: 'table', dataType: DataType.FLOAT, dims: [3], floatData: [10, 20, 30] }],
+  });
+}
+
+/** Splits float32 `[batch, length]` into as many equal parts as it can: fails unless `length` is a multiple of 4. */
+export function multipleOfFourModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 'length'] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 'quarter', 4] }],
+    nodes: [{ op: 'Reshape', inputs: ['x', 'fours'], outputs: ['y'] }],
+    constants: [{ name: 'fours', dataType: DataType.INT64, dims: [3], int64Data: [0, -1, 4] }],
+  });
+}
+
+/** `depth` multiplications one after the other by the same `width` by `width` matrix: float32 `[batch, width]`. */
+export function slowModel(depth: number, width: number): Uint8Array {
+  const weights = new Float32Array(width * width).fill(1 / width);
+  const names = ['x', ...Array.from({ length: depth - 1 }, (_, layer) => `hidden_${layer}`), 'y'];
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', width] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', width] }],
+    nodes: Array.from({ length: depth }, (_, layer) => ({
+      op: 'MatMul',
+      inputs: [names[layer] as string, 'weights'],
+      outputs: [names[layer + 1] as string],
+    })),
+    constants: [
+      { name: 'weights', dataType: DataType.FLOAT, dims: [width, width], rawData: new Uint8Array(weights.buffer) },
+    ],
+  });
+}
+
+/** Gives a sequence of tensors instead of a tensor. */
+export function sequenceModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
+    outputs: [{ name: 'pieces', sequenceOf: 'FP32' }],
+    nodes: [{ op: 'SequenceConstruct', inputs: ['x'], outputs: ['pieces'] }],
+  });
+}
