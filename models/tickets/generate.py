@@ -11,10 +11,12 @@ from tokenizer import tokenize
 PHRASES_PATH = Path(__file__).resolve().parent / "phrases.json"
 
 SEED = 20
-TRAINING_PER_LABEL = 500
-HELD_OUT_PER_LABEL = 70
-HELD_OUT_PHRASINGS_PER_LABEL = 6
+TRAINING_PER_LABEL = 1000
+HELD_OUT_PER_LABEL = 80
+HELD_OUT_PHRASINGS_PER_LABEL = 12
 
+SECOND_PHRASING_SHARE = 0.5
+SYNONYM_SHARE = 0.5
 OPENER_SHARE = 0.5
 ASIDE_SHARE = 0.5
 CLOSER_SHARE = 0.5
@@ -68,7 +70,7 @@ def write_tickets(rng, phrases, phrasings, count, written):
     """Return `count` texts, the phrasings in turn, none with the tokens of one in `written`; adds them to it."""
     texts = []
     while len(texts) < count:
-        text = write_ticket(rng, phrases, phrasings[len(texts) % len(phrasings)])
+        text = write_ticket(rng, phrases, phrasings, phrasings[len(texts) % len(phrasings)])
         tokens = tuple(tokenize(text))
         if tokens not in written:
             written.add(tokens)
@@ -76,10 +78,10 @@ def write_tickets(rng, phrases, phrasings, count, written):
     return texts
 
 
-def write_ticket(rng, phrases, phrasing):
-    sentences = [phrasing]
+def write_ticket(rng, phrases, phrasings, phrasing):
+    sentences = [vary_wording(rng, phrases["synonyms"], sentence) for sentence in choose_core(rng, phrasings, phrasing)]
     if rng.random() < ASIDE_SHARE:
-        sentences.insert(rng.randrange(2), rng.choice(phrases["asides"]))
+        sentences.insert(rng.randrange(len(sentences) + 1), rng.choice(phrases["asides"]))
     if rng.random() < OPENER_SHARE:
         sentences.insert(0, rng.choice(phrases["openers"]))
     if rng.random() < CLOSER_SHARE:
@@ -90,6 +92,24 @@ def write_ticket(rng, phrases, phrasing):
     if rng.random() < FILLER_SHARE:
         words.insert(rng.randrange(len(words)), rng.choice(phrases["fillers"]))
     return restyle(rng, " ".join(words))
+
+
+def choose_core(rng, phrasings, phrasing):
+    """The phrasing, often with a second one of the same label."""
+    if rng.random() >= SECOND_PHRASING_SHARE:
+        return [phrasing]
+    return [phrasing, rng.choice([other for other in phrasings if other != phrasing])]
+
+
+def vary_wording(rng, synonyms, sentence):
+    for group in synonyms:
+        for word in group:
+            pattern = rf"\b{word}\b"
+            if re.search(pattern, sentence):
+                if rng.random() < SYNONYM_SHARE:
+                    sentence = re.sub(pattern, rng.choice(group), sentence)
+                break
+    return sentence
 
 
 def fill_slots(rng, slots, text):

@@ -193,3 +193,12 @@ export function sequenceModel(): Uint8Array {
     nodes: [{ op: 'SequenceConstruct', inputs: ['x'], outputs: ['pieces'] }],
   });
 }
+
+/** Whole for the check of its file, and yet no model that ONNX Runtime can load. */
+export function unloadableModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 3] }],
+    nodes: [{ op: 'NoSuchOperator', inputs: ['x'], outputs: ['y'] }],
+  });
+}

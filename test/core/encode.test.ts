@@ -1,0 +1,103 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { Datatype, TensorData } from '../../lambda/core/datatype.ts';
+import { decodeData } from '../../lambda/core/decodeData.ts';
+import { encodeError, encodeScores } from '../../lambda/core/encode.ts';
+import { failure, isFailure } from '../../lambda/core/failure.ts';
+import { echoModel, lineModel, sumModel } from '../helpers/models.ts';
+import { bitsOf, dataOf, EVERY_DATATYPE } from './arbitraries.ts';
+import { zeros } from './requests.ts';
+
+/** The JSON text of a result with one output, `out` of `[elements]`. */
+function encode(datatype: Datatype, data: TensorData): string {
+  const request = zeros(echoModel(datatype), data.length);
+  return encodeScores('m1', request, [{ name: 'out', datatype, shape: [data.length], data }]);
+}
+
+describe('encodeScores', () => {
+  it('answers with the message ID, the id, the model and its outputs', () => {
+    const request = { ...zeros(lineModel({ version: '3' }), 2), id: 'order-42' };
+    const text = encodeScores('m1', request, [
+      { name: 'y', datatype: 'FP32', shape: [2, 1], data: Float32Array.of(0.5, -3) },
+    ]);
+    expect(text).toBe(
+      '{"message_id":"m1","id":"order-42","model_name":"line","model_version":"3",' +
+        '"outputs":[{"name":"y","datatype":"FP32","shape":[2,1],"data":[0.5,-3]}]}',
+    );
+  });
+
+  it('leaves out an id that was not sent, and keeps one that was sent empty', () => {
+    const request = zeros(echoModel('BOOL'), 1);
+    const output = { name: 'out', datatype: 'BOOL', shape: [1], data: Uint8Array.of(1) } as const;
+    expect(JSON.parse(encodeScores('m1', request, [output]))).not.toHaveProperty('id');
+    expect(JSON.parse(encodeScores('m1', { ...request, id: '' }, [output]))).toHaveProperty('id', '');
+  });
+
+  it('answers with the outputs asked for, in the order asked for', () => {
+    const request = { ...zeros(sumModel(), 1), outputs: [2, 0] };
+    const text = encodeScores('m1', request, [
+      { name: 'sums', datatype: 'FP32', shape: [1, 1], data: Float32Array.of(1) },
+      { name: 'total', datatype: 'FP64', shape: [1], data: Float64Array.of(2) },
+      { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 2'] },
+    ]);
+    expect(JSON.parse(text).outputs).toEqual([
+      { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 2'] },
+      { name: 'sums', datatype: 'FP32', shape: [1, 1], data: [1] },
+    ]);
+  });
+
+  it.each<[Datatype, TensorData, json: string]>([
+    ['BOOL', Uint8Array.of(0, 1), '[false,true]'],
+    ['UINT8', Uint8Array.of(0, 255), '[0,255]'],
+    ['INT64', BigInt64Array.of(9_007_199_254_740_991n, -9_007_199_254_740_991n), '[9007199254740991,-9007199254740991]'],
+    ['INT64', BigInt64Array.of(9_007_199_254_740_992n, -(2n ** 63n)), '["9007199254740992","-9223372036854775808"]'],
+    ['UINT64', BigUint64Array.of(2n ** 64n - 1n), '["18446744073709551615"]'],
+    ['FP32', Float32Array.of(0.1, 1e-45, 3.4028234663852886e38), '[0.10000000149011612,1.401298464324817e-45,3.4028234663852886e+38]'],
+    ['FP64', Float64Array.of(-0, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY), '[-0,"NaN","Infinity","-Infinity"]'],
+    ['FP16', Float16Array.of(1, -0), '[1,-0]'],
+    ['BYTES', ['"', '\n', '\u0000', '\ud800', 'ü'], '["\\"","\\n","\\u0000","\\ud800","ü"]'],
+  ])('spells %s as JSON that loses nothing', (datatype, data, json) => {
+    expect(encode(datatype, data)).toContain(`"data":${json}}`);
+  });
+
+  it('escapes names that are no plain text', () => {
+    const model = echoModel('BOOL', [], { name: 'a"b' });
+    const text = encodeScores('m"1', { ...zeros(model, 1), id: '\u2028"' }, [
+      { name: 'o"\n', datatype: 'BOOL', shape: [1], data: Uint8Array.of(1) },
+    ]);
+    expect(JSON.parse(text)).toEqual({
+      message_id: 'm"1',
+      id: '\u2028"',
+      model_name: 'a"b',
+      model_version: '1',
+      outputs: [{ name: 'o"\n', datatype: 'BOOL', shape: [1], data: [true] }],
+    });
+  });
+
+  it.each(EVERY_DATATYPE)('%s is read back as the very same bits', (datatype) => {
+    const anyData = fc.integer({ min: 1, max: 8 }).chain((length) => dataOf(datatype, length));
+    fc.assert(
+      fc.property(anyData, (data) => {
+        const [output] = JSON.parse(encode(datatype, data)).outputs;
+        const decoded = decodeData(output.data, output.datatype, output.shape, 'data');
+        if (isFailure(decoded)) throw new Error(decoded.message);
+        expect(bitsOf(decoded)).toBe(bitsOf(data));
+      }),
+    );
+  });
+});
+
+describe('encodeError', () => {
+  it('answers with the message ID, the id, the code and the sentence', () => {
+    const failed = failure('INVALID_SHAPE', `input 'image': expected [rows, 64], got "x"`);
+    expect(encodeError('m1', 'order-42', failed)).toBe(
+      `{"message_id":"m1","id":"order-42","code":"INVALID_SHAPE","error":"input 'image': expected [rows, 64], got \\"x\\""}`,
+    );
+  });
+
+  it('leaves out an id that could not be read', () => {
+    expect(encodeError('m1', undefined, failure('INVALID_JSON', 'no'))).toBe(
+      '{"message_id":"m1","code":"INVALID_JSON","error":"no"}',
+    );
+  });
+});
