@@ -7,11 +7,20 @@ export class UsageError extends Error {
 
 /** @throws UsageError for an option that is not known or lacks its value */
 export function parseOptions<T extends NonNullable<ParseArgsConfig['options']>>(args: readonly string[], options: T) {
-  try {
-    return parseArgs({ args: [...args], options, allowPositionals: false, strict: true }).values;
-  } catch (cause) {
-    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  return parse({ args: [...args], options, allowPositionals: false, strict: true }).values;
+}
+
+/** @throws UsageError for an option that is not known, or other arguments than those named */
+export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
+  args: readonly string[],
+  names: readonly string[],
+  options: T,
+) {
+  const { values, positionals } = parse({ args: [...args], options, allowPositionals: true, strict: true });
+  if (positionals.length !== names.length) {
+    throw new UsageError(`expected ${names.join(' ')}, got ${positionals.join(' ') || 'nothing'}`);
   }
+  return { options: values, positionals };
 }
 
 /** @throws UsageError when `text` is not a whole number from `least` to `most` */
@@ -21,8 +30,17 @@ export function wholeNumber(option: string, text: string, least: number, most: n
   throw new UsageError(`${option}: expected a whole number from ${least} to ${most}, got '${text}'`);
 }
 
+function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  try {
+    return parseArgs(config);
+  } catch (cause) {
+    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
 /** Runs a command. What it throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */
 export async function runCommand(main: (args: readonly string[]) => Promise<number>): Promise<void> {
+  process.stdout.on('error', leaveWhenNobodyReads);
   try {
     process.exitCode = await main(process.argv.slice(2));
   } catch (error) {
@@ -31,4 +49,10 @@ export async function runCommand(main: (args: readonly string[]) => Promise<numb
     if (error instanceof UsageError) process.stderr.write('Run it with --help for the options.\n');
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }
+}
+
+/** `batchscore … | head`: the reader has seen enough. */
+function leaveWhenNobodyReads(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(0);
 }

@@ -20,7 +20,10 @@ export interface ModelDefaults {
 export interface ModelLocation {
   readonly name: string;
   readonly version: string;
+  /** The model file. */
   readonly path: string;
+  /** Where config.json and the transform it names lie. */
+  readonly folder: string;
 }
 
 export interface LoadedModel {
@@ -56,9 +59,8 @@ export async function loadModel(
   }
 }
 
-/** `config.json` and the transform it names lie beside the version folders. */
-async function transformOf({ path }: ModelLocation, { transform }: ModelConfig): Promise<Transform | undefined> {
-  return transform === undefined ? undefined : loadTransform(resolve(path, '..', '..', transform));
+async function transformOf({ folder }: ModelLocation, { transform }: ModelConfig): Promise<Transform | undefined> {
+  return transform === undefined ? undefined : loadTransform(resolve(folder, transform));
 }
 
 async function openWithProviders(

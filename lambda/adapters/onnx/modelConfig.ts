@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { z } from 'zod';
 
 const rows = z.int().min(1).max(65_536);
@@ -28,11 +29,12 @@ const schema = z.strictObject({
 export type ModelConfig = z.infer<typeof schema>;
 
 /**
- * The model's own settings, or none where it has no such file.
+ * The settings in a model's folder, or none where it has no config.json.
  *
  * @throws Error naming the file and every wrong key
  */
-export async function readModelConfig(path: string): Promise<ModelConfig> {
+export async function readModelConfig(folder: string): Promise<ModelConfig> {
+  const path = join(folder, 'config.json');
   const text = await readIfThere(path);
   if (text === undefined) return {};
   const parsed = schema.safeParse(parseJson(text, path));

@@ -33,7 +33,7 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   const locations = await findModels(options.directory);
   const defaultName = chooseDefault(locations, options);
   for (const { path } of locations) await checkModelFile(path);
-  for (const name of namesOf(locations)) await readModelConfig(configPath(options.directory, name));
+  for (const { folder } of locations) await readModelConfig(folder);
 
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
   const load = (location: ModelLocation): Promise<LoadedModel> => {
@@ -70,19 +70,25 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
 /** Every model file, by name, the highest version of each first. */
 async function findModels(directory: string): Promise<ModelLocation[]> {
   const locations: ModelLocation[] = [];
-  for (const name of await subfolders(directory)) {
-    const versions = (await subfolders(join(directory, name))).filter((folder) => VERSION.test(folder));
-    if (versions.length === 0) {
-      throw new Error(`${join(directory, name)}: expected a version folder such as 1/ with model.onnx in it, got none`);
-    }
-    for (const version of versions.toSorted((a, b) => Number(b) - Number(a))) {
-      locations.push({ name, version, path: join(directory, name, version, 'model.onnx') });
-    }
-  }
+  for (const name of await subfolders(directory)) locations.push(...(await findVersions(directory, name)));
   if (locations.length === 0) {
     throw new Error(`${directory}: expected <name>/<version>/model.onnx in the model repository, got no model folder`);
   }
   return locations;
+}
+
+/** @throws Error when there is no version folder */
+export async function findVersions(
+  directory: string,
+  name: string,
+): Promise<[highest: ModelLocation, ...ModelLocation[]]> {
+  const folder = join(directory, name);
+  const [highest, ...older] = (await subfolders(folder))
+    .filter((version) => VERSION.test(version))
+    .toSorted((a, b) => Number(b) - Number(a))
+    .map((version) => ({ name, version, folder, path: join(folder, version, 'model.onnx') }));
+  if (highest !== undefined) return [highest, ...older];
+  throw new Error(`${folder}: expected a version folder such as 1/ with model.onnx in it, got none`);
 }
 
 async function subfolders(directory: string): Promise<string[]> {
@@ -128,16 +134,11 @@ function resolve(
 }
 
 async function loadWithConfig(location: ModelLocation, options: RepositoryOptions): Promise<LoadedModel> {
-  const config = await readModelConfig(configPath(options.directory, location.name));
-  return loadModel(location, config, options, options.warn);
+  return loadModel(location, await readModelConfig(location.folder), options, options.warn);
 }
 
 function namesOf(locations: readonly ModelLocation[]): string[] {
   return [...new Set(locations.map(({ name }) => name))];
-}
-
-function configPath(directory: string, name: string): string {
-  return join(directory, name, 'config.json');
 }
 
 function messageOf(error: unknown): string {

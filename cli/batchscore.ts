@@ -1,0 +1,38 @@
+import { runCommand, UsageError } from './arguments.ts';
+
+const HELP = `Usage: batchscore COMMAND [arguments]
+
+  submit FILE.jsonl         put requests on the request queue
+  collect                   get the results of what was submitted
+  score MODEL FILE.jsonl    score a file without a queue
+
+batchscore COMMAND --help says more.
+`;
+
+interface Command {
+  readonly help: string;
+  run(args: readonly string[]): Promise<number>;
+}
+
+/** A command's module is loaded only when it is the one to run: submit needs no ONNX Runtime. */
+const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  score: async () => (await import('./score.ts')).score,
+};
+
+async function main([name, ...args]: readonly string[]): Promise<number> {
+  if (name === undefined || name === '--help') {
+    process.stdout.write(HELP);
+    return name === undefined ? 2 : 0;
+  }
+  if (!Object.hasOwn(COMMANDS, name)) {
+    throw new UsageError(`expected a command, ${Object.keys(COMMANDS).join(', ')}; got '${name}'`);
+  }
+  const command = await COMMANDS[name]?.();
+  if (args.includes('--help')) {
+    process.stdout.write(command?.help ?? '');
+    return 0;
+  }
+  return (await command?.run(args)) ?? 1;
+}
+
+await runCommand(main);

@@ -1,0 +1,104 @@
+import { createReadStream, createWriteStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { openModelAlone } from '../lambda/adapters/onnx/openModelAlone.ts';
+import { parseCommand, wholeNumber } from './arguments.ts';
+import { progressBar } from './bar.ts';
+import { piecesOf } from './offline/lines.ts';
+import { createOfflineScoring, type OfflineSummary } from './offline/scoreLines.ts';
+
+const HELP = `Usage: batchscore score MODEL FILE [options]
+
+Scores a file of requests, one JSON request a line, without a queue: the same code as on AWS,
+in constant memory. Results are written in the order of the lines, one a line; the number of
+the line is the message_id.
+
+  MODEL             a model folder such as models/digits, or a .onnx file
+  FILE              the requests, or - for stdin
+
+  --out FILE        where results go (default: stdout)
+  --batch-size N    lines scored together (default 1000)
+  --max-rows N      most rows in one run (default 512)
+  --providers LIST  execution providers, first choice first (default cpu)
+  --json            print the summary as one JSON object
+  --help            show this
+
+The summary goes to stdout, or to stderr when the results go to stdout.
+Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage.
+`;
+
+const CHARACTERS_A_PIECE = 16 * 1024 * 1024;
+const SOME_LINES_FAILED = 3;
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['MODEL', 'FILE'], {
+    out: { type: 'string' },
+    'batch-size': { type: 'string', default: '1000' },
+    'max-rows': { type: 'string', default: '512' },
+    providers: { type: 'string', default: 'cpu' },
+    json: { type: 'boolean', default: false },
+  });
+  const [modelPath = '', file = ''] = positionals;
+  const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
+  const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], 1, 65_536);
+
+  const models = await openModelAlone(modelPath, {
+    maxBatchRows,
+    providers: options.providers.split(','),
+    allowProviderFallback: false,
+    warn: (message) => void process.stderr.write(`${message}\n`),
+  });
+  try {
+    const startedAt = performance.now();
+    const scoring = createOfflineScoring(models, {
+      maxRequestRows: 1_000_000,
+      maxBatchElements: 4_194_304,
+      deadlineMarginMs: 0,
+    });
+    const input = await openInput(file);
+    const output = options.out === undefined ? process.stdout : createWriteStream(options.out);
+    const bar = progressBar('scoring', input.bytes);
+    const results = async function* (): AsyncGenerator<string> {
+      for await (const piece of piecesOf(input.stream, { lines, characters: CHARACTERS_A_PIECE })) {
+        yield `${(await scoring.score(piece)).join('\n')}\n`;
+        bar.update(input.bytesRead());
+      }
+    };
+    await pipeline(results, output, { end: output !== process.stdout });
+    bar.stop();
+    const seconds = (performance.now() - startedAt) / 1000;
+    const summary = options.json ? JSON.stringify({ ...scoring.summary, seconds }) : describe(scoring.summary, seconds);
+    (options.out === undefined ? process.stderr : process.stdout).write(`${summary}\n`);
+    return scoring.summary.scored === scoring.summary.lines ? 0 : SOME_LINES_FAILED;
+  } finally {
+    await models.close();
+  }
+}
+
+interface Input {
+  readonly stream: Readable;
+  /** Size of the whole, when it is known. */
+  readonly bytes: number | undefined;
+  readonly bytesRead: () => number;
+}
+
+async function openInput(file: string): Promise<Input> {
+  if (file === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
+  const { size } = await stat(file).catch((cause) => {
+    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`, { cause });
+  });
+  const stream = createReadStream(file);
+  return { stream, bytes: size, bytesRead: () => stream.bytesRead };
+}
+
+export const score = { help: HELP, run };
+
+function describe({ lines, scored, errors, microBatches, rows }: OfflineSummary, seconds: number): string {
+  const failed = Object.entries(errors).map(([code, count]) => `, ${code} ${count}`);
+  const mean = microBatches === 0 ? 0 : rows / microBatches;
+  return (
+    `${lines} lines in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
+    `${microBatches} micro-batches of ${mean.toFixed(1)} rows on average`
+  );
+}
