@@ -1,4 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { messageOf } from '../lambda/core/failure.ts';
 
 /** What the user typed cannot be understood; the message says what would be. */
 export class UsageError extends Error {
@@ -34,7 +35,7 @@ function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArg
   try {
     return parseArgs(config);
   } catch (cause) {
-    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+    throw new UsageError(messageOf(cause), { cause });
   }
 }
 
@@ -44,8 +45,7 @@ export async function runCommand(main: (args: readonly string[]) => Promise<numb
   try {
     process.exitCode = await main(process.argv.slice(2));
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    process.stderr.write(`batchscore: ${message}\n`);
+    process.stderr.write(`batchscore: ${messageOf(error)}\n`);
     if (error instanceof UsageError) process.stderr.write('Run it with --help for the options.\n');
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }

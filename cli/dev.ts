@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
+import { messageOf } from '../lambda/core/failure.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { type LocalStack, startLocalStack } from './local/stack.ts';
 
@@ -100,7 +101,7 @@ function createDevTelemetry(): Telemetry {
         say(
           `  micro-batch: ${model}/${version}, ${rows} rows run as ${paddedRows} (closed: ${closedBecause}), ${runMs.toFixed(1)} ms`,
         ),
-      problem: (error) => say(`  problem: ${error instanceof Error ? error.message : String(error)}`),
+      problem: (error) => say(`  problem: ${messageOf(error)}`),
     },
   };
 }

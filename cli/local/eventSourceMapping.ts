@@ -1,6 +1,7 @@
 import { ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
+import { messageOf } from '../../lambda/core/failure.ts';
 import { deleteMessages } from './deleteMessages.ts';
 import { type Batch, type ClosedBecause, createGather } from './gather.ts';
 import { type Invoke, invokeOnce, type Verdict } from './invocation.ts';
@@ -142,10 +143,6 @@ async function receive(options: EventSourceMappingOptions, most: number): Promis
     }),
   );
   return Messages.map((message) => toSqsRecord(message, options));
-}
-
-function messageOf(error: unknown): string {
-  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
 }
 
 function writeToStderr(error: Error): void {

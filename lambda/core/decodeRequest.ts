@@ -1,7 +1,7 @@
 import { decodeInputs } from './decodeInputs.ts';
 import { decodeInstances } from './decodeInstances.ts';
 import { decodeOutputs } from './decodeOutputs.ts';
-import { type Failure, failure, isFailure, preview } from './failure.ts';
+import { type Failure, failure, isFailure, messageOf, preview } from './failure.ts';
 import { isObject, type JsonObject, refuseUnknownKeys } from './json.ts';
 import type { Model, ModelRepository } from './model.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './request.ts';
@@ -37,6 +37,11 @@ export async function decodeRequest(
 /** The path of a request's field in messages: `inputs`, or `[3].inputs` inside a packed message. */
 function fieldOf(at: string, field: string): string {
   return at.startsWith('[') ? `${at}.${field}` : field;
+}
+
+/** A transform's message, with the request's place in front where there are several. */
+function within(at: string, message: string): string {
+  return at.startsWith('[') ? `${at}: ${message}` : message;
 }
 
 function decodeId(id: unknown, path: string): { readonly value: string | undefined } | Failure {
@@ -150,9 +155,9 @@ async function decodeOwnForm(
   try {
     given = await transform.decode?.(value);
   } catch (error) {
-    return failure('TRANSFORM_FAILED', `${at}: ${error instanceof Error ? error.message : preview(error)}`);
+    return failure('TRANSFORM_FAILED', within(at, messageOf(error)));
   }
   const inputs = decodeInputs(given, 'inputs', model, undefined);
   if (!isFailure(inputs)) return { inputs, outputs, reply: 'json' };
-  return failure('TRANSFORM_FAILED', `${at}: what the transform of model '${model.name}' decoded: ${inputs.message}`);
+  return failure('TRANSFORM_FAILED', within(at, `what the transform of '${model.name}' decoded: ${inputs.message}`));
 }

@@ -62,3 +62,9 @@ export function preview(value: unknown): string {
   const text = typeof value === 'string' ? JSON.stringify(value.slice(0, PREVIEW_CHARACTERS + 1)) : String(value);
   return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS)}…` : text;
 }
+
+/** What a caught value says of itself. */
+export function messageOf(error: unknown): string {
+  const hasMessage = typeof error === 'object' && error !== null && 'message' in error;
+  return String(hasMessage ? error.message : error);
+}

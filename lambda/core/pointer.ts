@@ -23,17 +23,25 @@ export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefi
   if (!Array.isArray(parsed) || (parsed[0] !== POINTER_CLASS && parsed[0] !== OLDER_POINTER_CLASS)) return undefined;
   const [, location, ...rest] = parsed;
   if (rest.length > 0 || !isObject(location)) {
-    return failure(
-      'INVALID_POINTER',
-      `body[1]: expected {"s3BucketName": …, "s3Key": …} and no more, got ${preview(location)}`,
-    );
+    return broken('body[1]', '{"s3BucketName": …, "s3Key": …} and no more', location);
   }
-  const { s3BucketName: bucket, s3Key: key } = location;
-  if (typeof bucket !== 'string') {
-    return failure('INVALID_POINTER', `body[1].s3BucketName: expected a string, got ${preview(bucket)}`);
-  }
-  if (typeof key !== 'string') {
-    return failure('INVALID_POINTER', `body[1].s3Key: expected a string, got ${preview(key)}`);
+  const { s3BucketName: bucket, s3Key: key, ...others } = location;
+  for (const unknown in others) return broken('body[1]', 'only the keys s3BucketName, s3Key', unknown);
+  if (typeof bucket !== 'string' || bucket === '') return broken('body[1].s3BucketName', "a bucket's name", bucket);
+  if (typeof key !== 'string' || !isObjectKey(key)) {
+    return broken('body[1].s3Key', `an object key of 1 to ${MAX_KEY_BYTES} bytes with no '..' in its path`, key);
   }
   return { bucket, key };
+}
+
+/** @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html */
+const MAX_KEY_BYTES = 1024;
+
+/** A path that climbs could leave the bucket behind a proxy that tidies paths. */
+function isObjectKey(key: string): boolean {
+  return key !== '' && new TextEncoder().encode(key).length <= MAX_KEY_BYTES && !key.split('/').includes('..');
+}
+
+function broken(path: string, expected: string, got: unknown): Failure {
+  return failure('INVALID_POINTER', `${path}: expected ${expected}, got ${preview(got)}`);
 }

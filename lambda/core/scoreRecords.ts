@@ -1,7 +1,7 @@
 import { type DecodeDependencies, decodeBody } from './decode.ts';
 import type { DecodeLimits } from './decodeRequest.ts';
 import { encodeScores } from './encode.ts';
-import { type Failure, failure, isFailure, isTransient } from './failure.ts';
+import { type Failure, failure, isFailure, isTransient, messageOf } from './failure.ts';
 import { roundsInGroupOrder } from './groupOrder.ts';
 import { errorInstead, type Ledger, openLedger, type ReadyResult, UNSETTLED } from './ledger.ts';
 import { ModelUnavailableError } from './model.ts';
@@ -158,7 +158,7 @@ async function runBeforeDeadline(
     deps.observer.microBatch(reportOf(batch, runMs));
     return unstack(batch, outputs);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     if (error instanceof ModelUnavailableError) {
       deps.observer.problem(error);
       return failure('MODEL_UNAVAILABLE', reason);

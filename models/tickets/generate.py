@@ -52,10 +52,13 @@ def generate_tickets(labels):
     training, held_out = [], []
     for label in labels:
         known, unknown = split_phrasings(rng, phrases["phrasings"][label])
-        write = lambda phrasings, count: write_tickets(rng, phrases, phrasings, count, written)
-        training += [Ticket(text, label, True) for text in write(known, TRAINING_PER_LABEL)]
-        held_out += [Ticket(text, label, True) for text in write(known, HELD_OUT_PER_LABEL // 2)]
-        held_out += [Ticket(text, label, False) for text in write(unknown, HELD_OUT_PER_LABEL // 2)]
+        for part, phrasings, count in (
+            (training, known, TRAINING_PER_LABEL),
+            (held_out, known, HELD_OUT_PER_LABEL // 2),
+            (held_out, unknown, HELD_OUT_PER_LABEL // 2),
+        ):
+            texts = write_tickets(rng, phrases, phrasings, count, written)
+            part += [Ticket(text, label, known_phrasing=phrasings is known) for text in texts]
     rng.shuffle(training)
     rng.shuffle(held_out)
     return Tickets(training, held_out)
@@ -79,7 +82,8 @@ def write_tickets(rng, phrases, phrasings, count, written):
 
 
 def write_ticket(rng, phrases, phrasings, phrasing):
-    sentences = [vary_wording(rng, phrases["synonyms"], sentence) for sentence in choose_core(rng, phrasings, phrasing)]
+    core = choose_core(rng, phrasings, phrasing)
+    sentences = [vary_wording(rng, phrases["synonyms"], sentence) for sentence in core]
     if rng.random() < ASIDE_SHARE:
         sentences.insert(rng.randrange(len(sentences) + 1), rng.choice(phrases["asides"]))
     if rng.random() < OPENER_SHARE:
@@ -102,13 +106,11 @@ def choose_core(rng, phrasings, phrasing):
 
 
 def vary_wording(rng, synonyms, sentence):
+    """Often replace a word that has synonyms by any of them; one word of each group at most."""
     for group in synonyms:
-        for word in group:
-            pattern = rf"\b{word}\b"
-            if re.search(pattern, sentence):
-                if rng.random() < SYNONYM_SHARE:
-                    sentence = re.sub(pattern, rng.choice(group), sentence)
-                break
+        word = re.search(rf"\b({'|'.join(group)})\b", sentence)
+        if word and rng.random() < SYNONYM_SHARE:
+            sentence = sentence[: word.start()] + rng.choice(group) + sentence[word.end() :]
     return sentence
 
 

@@ -42,7 +42,7 @@ def word_id(word):
 
 
 def fnv1a(data):
-    """FNV-1a, 32 bits: https://datatracker.ietf.org/doc/html/rfc9923"""
+    """FNV-1a, 32 bits: http://www.isthe.com/chongo/tech/comp/fnv/"""
     value = FNV_OFFSET_BASIS
     for byte in data:
         value = (value ^ byte) * FNV_PRIME % 2**32

@@ -13,7 +13,9 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from generate import generate_tickets
 from tokenizer import PADDING_ID, TOKENS_PER_TEXT, VOCABULARY_SIZE, tokenize
@@ -24,7 +26,7 @@ SAMPLES_PATH = MODEL_FOLDER / "samples.jsonl"
 TOKENIZER_CASES_PATH = MODEL_FOLDER / "tokenizer-cases.jsonl"
 LABELS = json.loads((MODEL_FOLDER / "labels.json").read_text(encoding="utf-8"))
 
-REGULARIZATION_C = 1.0
+REGULARIZATION_C = 0.1
 MAX_ITERATIONS = 1000
 
 OPSET_VERSION = 17
@@ -101,16 +103,21 @@ def count_tokens(token_ids):
 
 
 def train_classifier(token_ids, labels):
-    classifier = LogisticRegression(C=REGULARIZATION_C, max_iter=MAX_ITERATIONS)
+    """Return a logistic regression over token counts, each weighted by how few texts have the token."""
+    classifier = make_pipeline(
+        TfidfTransformer(norm=None),
+        LogisticRegression(C=REGULARIZATION_C, max_iter=MAX_ITERATIONS),
+    )
     return classifier.fit(count_tokens(token_ids), labels)
 
 
 def export_model(classifier):
     """Return the classifier as a serialized ONNX model that takes token ids: it sums one row of weights per token."""
-    weights = classifier.coef_.T.copy()
-    weights[PADDING_ID] = 0
+    rarity, regression = (step for _, step in classifier.steps)
+    token_weights = rarity.idf_[:, np.newaxis] * regression.coef_.T
+    token_weights[PADDING_ID] = 0
     model = helper.make_model(
-        make_graph(weights, classifier.intercept_),
+        make_graph(token_weights, regression.intercept_),
         producer_name="batchscore",
         model_version=1,
         ir_version=IR_VERSION,
@@ -121,7 +128,7 @@ def export_model(classifier):
     return model.SerializeToString(deterministic=True)
 
 
-def make_graph(weights, bias):
+def make_graph(token_weights, bias):
     nodes = [
         helper.make_node("Gather", ["token_weights", "token_ids"], ["gathered"], name="gather", axis=0),
         helper.make_node("ReduceSum", ["gathered", "token_axis"], ["summed"], name="sum_tokens", keepdims=0),
@@ -130,7 +137,7 @@ def make_graph(weights, bias):
         helper.make_node("ArgMax", ["probabilities"], ["label"], name="argmax", axis=1, keepdims=0),
     ]
     initializers = [
-        numpy_helper.from_array(weights.astype(np.float32), "token_weights"),
+        numpy_helper.from_array(token_weights.astype(np.float32), "token_weights"),
         numpy_helper.from_array(bias.astype(np.float32), "bias"),
         numpy_helper.from_array(np.array([1], dtype=np.int64), "token_axis"),
     ]

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { ERROR_CODES } from '../../lambda/core/failure.ts';
 import type { PayloadReader } from '../../lambda/core/payload.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
+import { docExamples, docPage } from '../helpers/docExamples.ts';
 import {
   echoModel,
   enoughTime,
@@ -14,33 +14,7 @@ import {
 } from '../helpers/models.ts';
 import { standardRecord } from '../helpers/records.ts';
 
-const PAGE = readFileSync(new URL('../../docs/message-format.md', import.meta.url), 'utf8');
-
-interface Example {
-  readonly title: string;
-  readonly request: string;
-  readonly payload: string | undefined;
-  readonly result: unknown;
-}
-
-/** Each `json request` fence with the `json result` after it, and the `json payload` before it if there is one. */
-function examplesOf(page: string): Example[] {
-  const examples: Example[] = [];
-  let title = '';
-  let payload: string | undefined;
-  let request: string | undefined;
-  for (const [, heading, kind, text = ''] of page.matchAll(/^## (.+)$|^```json (\w+)\n([\s\S]*?)^```$/gm)) {
-    if (heading !== undefined) title = heading;
-    if (kind === 'payload') payload = text;
-    if (kind === 'request') request = text;
-    if (kind === 'result' && request !== undefined) {
-      examples.push({ title: `${title} ${examples.length + 1}`, request, payload, result: JSON.parse(text) });
-      request = undefined;
-      payload = undefined;
-    }
-  }
-  return examples;
-}
+const PAGE = docPage('message-format.md');
 
 /** The codes named in the first column of the tables whose section says `kind`. */
 function documentedCodes(page: string, kind: 'Permanent' | 'Transient'): string[] {
@@ -50,7 +24,7 @@ function documentedCodes(page: string, kind: 'Permanent' | 'Transient'): string[
 }
 
 describe('docs/message-format.md', () => {
-  const examples = examplesOf(PAGE);
+  const examples = docExamples(PAGE);
   const models = repositoryOf(
     sumModel(),
     lineModel(),

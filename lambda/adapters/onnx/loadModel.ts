@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { DATATYPES } from '../../core/datatype.ts';
+import { messageOf } from '../../core/failure.ts';
 import type { Model, RunResult, TensorSpec } from '../../core/model.ts';
 import type { Tensor } from '../../core/tensor.ts';
 import type { Transform } from '../../core/transform.ts';
@@ -141,8 +142,4 @@ function bakedAxisWarning({ path }: ModelLocation, rows: number): string {
     `${path}: the batch axis is baked to ${rows}: every run takes exactly ${rows}, padded where there are fewer; ` +
     'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)'
   );
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

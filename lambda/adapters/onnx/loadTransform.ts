@@ -1,4 +1,5 @@
 import { pathToFileURL } from 'node:url';
+import { messageOf } from '../../core/failure.ts';
 import type { Transform } from '../../core/transform.ts';
 
 /**
@@ -20,8 +21,9 @@ async function importModule(path: string): Promise<Readonly<Record<string, unkno
   try {
     return await import(pathToFileURL(path).href);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`${path}: expected a module with the model's transform, importing it failed: ${reason}`, { cause });
+    throw new Error(`${path}: expected a module with the model's transform, importing it failed: ${messageOf(cause)}`, {
+      cause,
+    });
   }
 }
 

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Failure, failure, preview } from '../../core/failure.ts';
+import { type Failure, failure, messageOf, preview } from '../../core/failure.ts';
 import type { ModelRepository } from '../../core/model.ts';
 import { type LoadedModel, loadModel, type ModelDefaults, type ModelLocation } from './loadModel.ts';
 import { readModelConfig } from './modelConfig.ts';
@@ -139,8 +139,4 @@ async function loadWithConfig(location: ModelLocation, options: RepositoryOption
 
 function namesOf(locations: readonly ModelLocation[]): string[] {
   return [...new Set(locations.map(({ name }) => name))];
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

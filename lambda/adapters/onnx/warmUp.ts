@@ -1,4 +1,5 @@
 import { allocate } from '../../core/datatype.ts';
+import { messageOf } from '../../core/failure.ts';
 import type { Model } from '../../core/model.ts';
 import { elementCount, type Tensor } from '../../core/tensor.ts';
 
@@ -78,7 +79,7 @@ async function runOnZeros(model: Model, rows: number, sizes: WarmUpSizes): Promi
   try {
     return (await model.run(inputs)).outputs;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   }
 }
 
