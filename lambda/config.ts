@@ -3,7 +3,12 @@ import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
 
 const count = (fallback: number, most: number) => z.coerce.number().int().min(1).max(most).default(fallback);
 
-const schema = z.strictObject({
+/** The kinds of result store. */
+export const STORES = ['queue', 'table', 'bucket'] as const;
+
+const commaSeparated = (list: string): string[] => list.split(',').map((name) => name.trim());
+
+const settings = z.strictObject({
   /** Folder of the model repository, absolute or from the working directory. */
   modelsDirectory: z.string().min(1).default('models'),
   /** Model of requests that name none. Default: the repository's only model. */
@@ -12,7 +17,7 @@ const schema = z.strictObject({
   providers: z
     .string()
     .default('cpu')
-    .transform((list) => list.split(',').map((name) => name.trim()))
+    .transform(commaSeparated)
     .pipe(z.array(z.string().min(1)).min(1)),
   /** Whether to go on, with a warning, on the next provider when one cannot be loaded. */
   allowProviderFallback: z
@@ -29,8 +34,38 @@ const schema = z.strictObject({
   deadlineMarginMs: count(2_000, 60_000),
   /** The queue that requests come from; their visibility is set there when they are retried. */
   requestQueueUrl: z.url(),
-  /** The queue that results go to. */
-  resultQueueUrl: z.url(),
+  /** Where results go, comma-separated: `queue`, `table`, `bucket`. */
+  results: z
+    .string()
+    .default('queue')
+    .transform(commaSeparated)
+    .pipe(z.array(z.enum(STORES)).min(1)),
+  /** The queue of the store `queue`. */
+  resultQueueUrl: z.url().optional(),
+  /** The DynamoDB table of the store `table`. */
+  resultTable: z.string().min(1).optional(),
+  /** Seconds until the table forgets a result. */
+  resultTtlSeconds: count(604_800, 315_360_000),
+  /** The S3 bucket of the store `bucket`. */
+  resultBucket: z.string().min(1).optional(),
+  /** The S3 bucket of bodies and results that are too large for SQS. Without it, such are refused. */
+  payloadBucket: z.string().min(1).optional(),
+  /** Most bytes of an object in the payload bucket that is read. */
+  maxPayloadBytes: count(104_857_600, 1_073_741_824),
+});
+
+const REQUIRED_BY_STORE = { queue: 'resultQueueUrl', table: 'resultTable', bucket: 'resultBucket' } as const;
+
+const schema = settings.superRefine((config, context) => {
+  for (const store of config.results) {
+    const needed = REQUIRED_BY_STORE[store];
+    if (config[needed] !== undefined) continue;
+    context.addIssue({
+      code: 'custom',
+      path: [needed],
+      message: `expected a value, because results go to the ${store}`,
+    });
+  }
 });
 
 export type Config = Readonly<z.infer<typeof schema>>;

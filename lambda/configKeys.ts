@@ -9,7 +9,13 @@ export const CONFIG_KEYS = {
   maxRequestRows: 'BATCHSCORE_MAX_REQUEST_ROWS',
   deadlineMarginMs: 'BATCHSCORE_DEADLINE_MARGIN_MS',
   requestQueueUrl: 'BATCHSCORE_REQUEST_QUEUE_URL',
+  results: 'BATCHSCORE_RESULTS',
   resultQueueUrl: 'BATCHSCORE_RESULT_QUEUE_URL',
+  resultTable: 'BATCHSCORE_RESULT_TABLE',
+  resultTtlSeconds: 'BATCHSCORE_RESULT_TTL_SECONDS',
+  resultBucket: 'BATCHSCORE_RESULT_BUCKET',
+  payloadBucket: 'BATCHSCORE_PAYLOAD_BUCKET',
+  maxPayloadBytes: 'BATCHSCORE_MAX_PAYLOAD_BYTES',
 } as const;
 
 export const CONFIG_PREFIX = 'BATCHSCORE_';

@@ -52,7 +52,7 @@ export interface Offloading<E> {
 
 /**
  * Delivers what fits its store together, and what does not one by one, once its body lies elsewhere: a slow upload
- * holds up no other entry.
+ * holds up no other entry. An entry that is there more than once is delivered once.
  *
  * @returns verdicts aligned with `entries` by index
  */
@@ -60,22 +60,18 @@ export async function deliverOrOffload<E>(
   entries: readonly E[],
   { fits, offload, deliver }: Offloading<E>,
 ): Promise<WriteVerdict[]> {
-  const fitting = deliver(entries.filter(fits));
-  let taken = 0;
-  return Promise.all(
-    entries.map(async (entry) => {
-      if (fits(entry)) {
-        const index = taken++;
-        return verdictAt(await fitting, index);
-      }
-      const pointing = await offload(entry);
-      return isFailure(pointing) ? pointing : verdictAt(await deliver([pointing]), 0);
-    }),
-  );
+  const verdicts = new Map<E, WriteVerdict | undefined>();
+  const together = async (fitting: readonly E[]): Promise<void> => {
+    const taken = await deliver(fitting);
+    for (const [index, entry] of fitting.entries()) verdicts.set(entry, taken[index]);
+  };
+  const alone = async (entry: E): Promise<void> => {
+    const pointing = await offload(entry);
+    verdicts.set(entry, isFailure(pointing) ? pointing : (await deliver([pointing]))[0]);
+  };
+  const distinct = [...new Set(entries)];
+  await Promise.all([together(distinct.filter(fits)), ...distinct.filter((entry) => !fits(entry)).map(alone)]);
+  return entries.map((entry) => verdicts.get(entry) ?? NO_VERDICT);
 }
 
-function verdictAt(verdicts: readonly WriteVerdict[], index: number): WriteVerdict {
-  const verdict = verdicts[index];
-  if (verdict === undefined) throw new Error(`expected a verdict at ${index} of ${verdicts.length}`);
-  return verdict;
-}
+const NO_VERDICT: WriteVerdict = failure('WRITE_FAILED', 'expected a verdict on every entry, got none on this one');

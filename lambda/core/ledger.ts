@@ -10,6 +10,8 @@ import type { Tensor } from './tensor.ts';
 /** A result that is ready to be written, and the record it answers. */
 export interface ReadyResult {
   readonly record: number;
+  /** The id of the record's request; undefined for a packed message. */
+  readonly id: string | undefined;
   readonly result: Result;
 }
 
@@ -17,30 +19,28 @@ export interface ReadyResult {
 export interface Ledger {
   /** The requests to score, in the order of their records. */
   readonly requests: readonly ScoringRequest[];
+  /** Results of the records that were answered by decoding them: all their requests were refused. */
+  readonly refused: readonly ReadyResult[];
   /** The whole request's outputs once its last part is in, or why its parts do not fit together; else undefined. */
   scored(part: Part, outputs: readonly Tensor[]): readonly Tensor[] | Failure | undefined;
-  /** @param text the JSON text of the answer */
-  answered(request: ScoringRequest, text: string): void;
+  /** Takes the JSON text of an answer. Gives the record's result once its last request is answered. */
+  answered(request: ScoringRequest, text: string): ReadyResult | undefined;
+  /** Answers a request with an error, or hands its record back when the failure is transient. */
+  failed(request: ScoringRequest, failed: Failure): ReadyResult | undefined;
   /** The ID under which a request is answered. */
   messageIdOf(request: ScoringRequest): string;
-  /** Answers a request with an error, or hands its record back when the failure is transient. */
-  failed(request: ScoringRequest, failed: Failure): void;
-  /** Results that became ready since the last call and may be written in any order. */
-  takeReady(): ReadyResult[];
-  /** The result of one record, once all its requests are answered. */
-  resultOf(record: number): Result | undefined;
   /** @param instead the failure that was written in place of the scores, if any */
   written(record: number, instead?: Failure): void;
   handBack(record: number, failed: Failure): void;
-  outcomeOf(record: number): Outcome | undefined;
+  outcomeOf(record: number): Outcome;
 }
 
 interface RecordEntry {
   readonly packed: boolean;
+  readonly id: string | undefined;
   readonly answers: (string | undefined)[];
   readonly failures: Failure[];
   unanswered: number;
-  result: Result | undefined;
   outcome: Outcome | undefined;
 }
 
@@ -53,110 +53,98 @@ interface RequestEntry {
 
 /** @param bodies aligned with `records` */
 export function openLedger(records: readonly MessageRecord[], bodies: readonly DecodedBody[]): Ledger {
-  const entries = new Map<ScoringRequest, RequestEntry>();
-  const ledger: RecordEntry[] = [];
-  let ready: ReadyResult[] = [];
+  const requests = new Map<ScoringRequest, RequestEntry>();
+  const entries = bodies.map(openEntry);
+  const refused: ReadyResult[] = [];
 
-  const answer = (record: number, position: number, text: string): void => {
-    const entry = entryOf(ledger, record);
-    if (entry.outcome !== undefined || entry.answers[position] !== undefined) return;
+  const answer = (record: number, position: number, text: string): ReadyResult | undefined => {
+    const entry = at(entries, record);
+    if (entry.outcome !== undefined || entry.answers[position] !== undefined) return undefined;
     entry.answers[position] = text;
     entry.unanswered -= 1;
-    if (entry.unanswered > 0) return;
-    const body = entry.packed ? `[${entry.answers.join(',')}]` : (entry.answers[0] ?? '');
-    const { messageId } = recordAt(records, record);
-    const messageGroupId = orderingGroup(recordAt(records, record));
-    entry.result = { messageId, body, messageGroupId };
-    if (messageGroupId === undefined) ready.push({ record, result: entry.result });
+    if (entry.unanswered > 0) return undefined;
+    const body = entry.packed ? `[${entry.answers.join(',')}]` : text;
+    const { messageId } = at(records, record);
+    return { record, id: entry.id, result: { messageId, body, messageGroupId: orderingGroup(at(records, record)) } };
   };
   const handBack = (record: number, failed: Failure): void => {
     if (!isTransient(failed)) throw new Error(`expected a transient code for a record handed back, got ${failed.code}`);
-    entryOf(ledger, record).outcome ??= { status: 'retry', failure: failed };
+    at(entries, record).outcome ??= { status: 'retry', failure: failed };
   };
-  const fail = (record: number, position: number, id: string | undefined, failed: Failure): void => {
+  const fail = (record: number, position: number, id: string | undefined, failed: Failure): ReadyResult | undefined => {
     if (isTransient(failed)) {
       handBack(record, failed);
-    } else {
-      entryOf(ledger, record).failures.push(failed);
-      answer(record, position, encodeError(recordAt(records, record).messageId, id, failed));
+      return undefined;
     }
+    const entry = at(entries, record);
+    if (entry.answers[position] === undefined) entry.failures.push(failed);
+    return answer(record, position, encodeError(at(records, record).messageId, id, failed));
+  };
+  const entryOf = (request: ScoringRequest): RequestEntry => {
+    const entry = requests.get(request);
+    if (entry === undefined) throw new Error('expected a request of this ledger');
+    return entry;
   };
 
   for (const [record, body] of bodies.entries()) {
-    const count = body.requests.length;
-    ledger.push({
-      packed: body.packed,
-      answers: new Array(count).fill(undefined),
-      failures: [],
-      unanswered: count,
-      result: undefined,
-      outcome: undefined,
-    });
     for (const [position, request] of body.requests.entries()) {
-      if (isRefused(request)) fail(record, position, request.id, request.failure);
-      else entries.set(request, { record, position, parts: [], rowsLeft: request.rows });
+      if (isRefused(request)) {
+        const ready = fail(record, position, request.id, request.failure);
+        if (ready !== undefined) refused.push(ready);
+      } else {
+        requests.set(request, { record, position, parts: [], rowsLeft: request.rows });
+      }
     }
   }
 
-  const slotOf = (request: ScoringRequest): RequestEntry => {
-    const slot = entries.get(request);
-    if (slot === undefined) throw new Error('expected a request of this ledger');
-    return slot;
-  };
-
   return {
-    requests: [...entries.keys()],
-    scored(part, outputs) {
-      const slot = slotOf(part.request);
-      slot.parts.push({ fromRow: part.fromRow, outputs });
-      slot.rowsLeft -= part.toRow - part.fromRow;
-      if (slot.rowsLeft > 0) return undefined;
-      return join(slot.parts.toSorted((a, b) => a.fromRow - b.fromRow).map((piece) => piece.outputs));
+    requests: [...requests.keys()],
+    refused,
+    scored({ request, fromRow, toRow }, outputs) {
+      const entry = entryOf(request);
+      entry.parts.push({ fromRow, outputs });
+      entry.rowsLeft -= toRow - fromRow;
+      if (entry.rowsLeft > 0) return undefined;
+      return join(entry.parts.toSorted((a, b) => a.fromRow - b.fromRow).map((part) => part.outputs));
     },
     answered(request, text) {
-      const { record, position } = slotOf(request);
-      answer(record, position, text);
+      const { record, position } = entryOf(request);
+      return answer(record, position, text);
     },
-    messageIdOf: (request) => recordAt(records, slotOf(request).record).messageId,
     failed(request, failed) {
-      const slot = slotOf(request);
-      fail(slot.record, slot.position, request.id, failed);
+      const { record, position } = entryOf(request);
+      return fail(record, position, request.id, failed);
     },
-    takeReady() {
-      const taken = ready;
-      ready = [];
-      return taken;
-    },
-    resultOf: (record) => entryOf(ledger, record).result,
+    messageIdOf: (request) => at(records, entryOf(request).record).messageId,
     written(record, instead) {
-      const entry = entryOf(ledger, record);
+      const entry = at(entries, record);
       const failures = instead === undefined ? entry.failures : [instead];
       entry.outcome ??= { status: 'answered', failures, requests: entry.answers.length };
     },
     handBack,
-    outcomeOf: (record) => entryOf(ledger, record).outcome,
+    outcomeOf: (record) => at(entries, record).outcome ?? UNSETTLED,
   };
 }
 
-/** The result that takes the place of one that its store can never hold. */
-export function errorInstead(result: Result, failed: Failure): Result {
-  return { ...result, body: encodeError(result.messageId, undefined, failed) };
+function openEntry({ packed, requests }: DecodedBody): RecordEntry {
+  return {
+    packed,
+    id: packed ? undefined : requests[0]?.id,
+    answers: new Array(requests.length).fill(undefined),
+    failures: [],
+    unanswered: requests.length,
+    outcome: undefined,
+  };
 }
 
-function recordAt(records: readonly MessageRecord[], index: number): MessageRecord {
-  const record = records[index];
-  if (record === undefined) throw new Error(`expected a record at ${index} of ${records.length}`);
-  return record;
-}
-
-function entryOf(ledger: readonly RecordEntry[], index: number): RecordEntry {
-  const entry = ledger[index];
-  if (entry === undefined) throw new Error(`expected an entry for record ${index} of ${ledger.length}`);
-  return entry;
+function at<T>(items: readonly T[], index: number): T {
+  const item = items[index];
+  if (item === undefined) throw new Error(`expected a record at ${index} of ${items.length}`);
+  return item;
 }
 
 /** The outcome of a record that nothing else has settled: a missing verdict is a failure, never an answer. */
-export const UNSETTLED: Outcome = {
+const UNSETTLED: Outcome = {
   status: 'retry',
   failure: failure('INTERNAL', 'expected every record to be settled, this one was not; it is handed back'),
 };

@@ -97,7 +97,7 @@ export function join(parts: readonly (readonly Tensor[])[]): readonly Tensor[] |
 function concatenate(pieces: readonly Tensor[]): Tensor | Failure {
   const head = pieces[0] as Tensor;
   const rowElements = elementsPerRow(head.shape);
-  const odd = pieces.find((piece) => elementsPerRow(piece.shape) !== rowElements);
+  const odd = pieces.find((piece) => piece.shape.slice(1).join() !== head.shape.slice(1).join());
   if (odd !== undefined) {
     return failure(
       'RUN_FAILED',

@@ -1,13 +1,24 @@
-import { SendMessageBatchCommand, type SendMessageBatchRequestEntry, type SQSClient } from '@aws-sdk/client-sqs';
+import {
+  type MessageAttributeValue,
+  SendMessageBatchCommand,
+  type SendMessageBatchRequestEntry,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { failure } from '../../core/failure.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../../core/result.ts';
-import { type RetryOptions, untilDone } from '../retry.ts';
+import { type Failure, failure, isFailure } from '../../core/failure.ts';
+import { POINTER_ATTRIBUTES, pointerBody } from '../../core/pointer.ts';
+import type { Result, ResultWriter } from '../../core/result.ts';
+import { describeError, isCallersFault } from '../awsError.ts';
+import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
+import type { RetryOptions } from '../retry.ts';
+import type { PayloadUploader } from '../s3/payloads.ts';
 import { MAX_MESSAGE_BYTES, packCalls } from './limits.ts';
 
 export interface QueueWriterOptions {
   readonly sqs: SQSClient;
   readonly queueUrl: string;
+  /** Where results over 1 MiB go, the message then being a pointer. @default none: such a result is refused */
+  readonly payloads?: PayloadUploader | undefined;
   /** Most calls in flight. @default 16 */
   readonly concurrency?: number;
   readonly retry?: RetryOptions;
@@ -15,57 +26,41 @@ export interface QueueWriterOptions {
 
 /** Name of the message attribute that carries the request's message ID beside the body. */
 export const MESSAGE_ID_ATTRIBUTE = 'messageId';
+const [PAYLOAD_SIZE_ATTRIBUTE] = POINTER_ATTRIBUTES;
+
+type Attributes = Readonly<Record<string, MessageAttributeValue>>;
 
 interface Entry {
-  readonly index: number;
   readonly bytes: number;
   readonly body: string;
+  readonly attributes: Attributes;
   readonly result: Result;
 }
 
-/** What became of one entry in one call. `again`: worth another try. */
-interface Refusal {
-  readonly entry: Entry;
-  readonly reason: string;
-  readonly again: boolean;
-}
-
 /** Writes results to an SQS queue, ten a call, several calls at once; on a FIFO queue in the request's group. */
-export function createQueueWriter({ sqs, queueUrl, concurrency = 16, retry }: QueueWriterOptions): ResultWriter {
+export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
+  const { sqs, queueUrl, payloads, concurrency = 16, retry } = options;
   const fifo = queueUrl.endsWith('.fifo');
   const inFlight = pLimit(concurrency);
 
   return {
-    async write(results, signal) {
-      const verdicts: WriteVerdict[] = results.map(() => ({ written: true }));
-      const refuse = ({ entry, reason }: Refusal): void => {
-        verdicts[entry.index] = failure('WRITE_FAILED', `result queue: ${reason}`);
+    write(results, signal) {
+      const sendAll = async (entries: readonly Entry[]) => {
+        const calls = packCalls(entries).map((call) => inFlight(() => send(sqs, queueUrl, call, fifo, signal)));
+        return (await Promise.all(calls)).flat();
       };
-      const entries = results.map(toEntry);
-      for (const { index, bytes } of entries.filter(isTooLarge)) verdicts[index] = tooLarge(bytes);
-
-      const sendable = entries.filter((entry) => !isTooLarge(entry));
-      await untilDone(
-        sendable,
-        async (left) => {
-          const calls = packCalls(left).map((call) => inFlight(() => send(sqs, queueUrl, call, fifo, signal)));
-          const refusals = (await Promise.all(calls)).flat();
-          for (const { index } of left) verdicts[index] = { written: true };
-          refusals.forEach(refuse);
-          return refusals.filter(({ again }) => again).map(({ entry }) => entry);
-        },
-        signal,
-        retry,
-      );
-      return verdicts;
+      return deliverOrOffload(results.map(toEntry), {
+        fits: ({ bytes }) => bytes <= MAX_MESSAGE_BYTES,
+        offload: (entry) => offload(entry, payloads, signal),
+        deliver: (entries) => deliver(entries, { store: 'result queue', attempt: sendAll, signal, retry }),
+      });
     },
   };
 }
 
-function toEntry(result: Result, index: number): Entry {
+function toEntry(result: Result): Entry {
   const body = result.body.replace(NOT_ALLOWED_BY_SQS, (character) => `\\u${character.charCodeAt(0).toString(16)}`);
-  const attributeBytes = MESSAGE_ID_ATTRIBUTE.length + 'String'.length + result.messageId.length;
-  return { index, bytes: Buffer.byteLength(body) + attributeBytes, body, result };
+  return entryOf(result, body, { [MESSAGE_ID_ATTRIBUTE]: { DataType: 'String', StringValue: result.messageId } });
 }
 
 /**
@@ -75,15 +70,31 @@ function toEntry(result: Result, index: number): Entry {
  */
 const NOT_ALLOWED_BY_SQS = /[\uFFFE\uFFFF]/g;
 
-function isTooLarge(entry: Entry): boolean {
-  return entry.bytes > MAX_MESSAGE_BYTES;
+function entryOf(result: Result, body: string, attributes: Attributes): Entry {
+  let bytes = Buffer.byteLength(body);
+  for (const [name, { DataType = '', StringValue = '' }] of Object.entries(attributes)) {
+    bytes += Buffer.byteLength(name + DataType + StringValue);
+  }
+  return { bytes, body, attributes, result };
 }
 
-function tooLarge(bytes: number): WriteVerdict {
+async function offload(
+  { result, bytes, attributes }: Entry,
+  payloads: PayloadUploader | undefined,
+  signal: AbortSignal,
+): Promise<Entry | Failure> {
+  if (payloads === undefined) return tooLarge(bytes);
+  const pointer = await payloads.put(result.body, signal);
+  if (isFailure(pointer)) return pointer;
+  const size = { DataType: 'Number', StringValue: String(Buffer.byteLength(result.body)) };
+  return entryOf(result, pointerBody(pointer), { ...attributes, [PAYLOAD_SIZE_ATTRIBUTE]: size });
+}
+
+function tooLarge(bytes: number): Failure {
   return failure(
     'RESULT_TOO_LARGE',
     `expected a result of at most ${MAX_MESSAGE_BYTES} bytes, the size of an SQS message, got ${bytes}; ` +
-      'ask for fewer outputs or send fewer rows in a request',
+      'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
   );
 }
 
@@ -94,7 +105,7 @@ async function send(
   call: readonly Entry[],
   fifo: boolean,
   signal: AbortSignal,
-): Promise<Refusal[]> {
+): Promise<Refusal<Entry>[]> {
   try {
     const Entries = call.map((entry, id) => toRequestEntry(entry, id, fifo));
     const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries });
@@ -107,24 +118,17 @@ async function send(
       return [{ entry, reason, again: failed?.SenderFault !== true }];
     });
   } catch (error) {
-    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    return call.map((entry) => ({ entry, reason, again: !isCallersFault(error) }));
+    return call.map((entry) => ({ entry, reason: describeError(error), again: !isCallersFault(error) }));
   }
 }
 
-function toRequestEntry({ body, result }: Entry, id: number, fifo: boolean): SendMessageBatchRequestEntry {
+function toRequestEntry({ body, attributes, result }: Entry, id: number, fifo: boolean): SendMessageBatchRequestEntry {
   return {
     Id: String(id),
     MessageBody: body,
-    MessageAttributes: { [MESSAGE_ID_ATTRIBUTE]: { DataType: 'String', StringValue: result.messageId } },
+    MessageAttributes: attributes,
     ...(fifo
       ? { MessageGroupId: result.messageGroupId ?? result.messageId, MessageDeduplicationId: result.messageId }
       : {}),
   };
-}
-
-/** A missing queue or permission does not get better within the invocation; throttling, though a fault of ours, does. */
-function isCallersFault(error: unknown): boolean {
-  if (!(error instanceof Error) || !('$fault' in error)) return false;
-  return error.$fault === 'client' && !/Throttl|TooManyRequests|RequestTimeout/.test(error.name);
 }

@@ -1,0 +1,133 @@
+import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import pLimit from 'p-limit';
+import { type Failure, failure, isFailure } from '../../core/failure.ts';
+import { pointerBody } from '../../core/pointer.ts';
+import type { Result, ResultWriter } from '../../core/result.ts';
+import { describeError, isCallersFault } from '../awsError.ts';
+import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
+import type { RetryOptions } from '../retry.ts';
+import type { PayloadUploader } from '../s3/payloads.ts';
+import { MAX_ITEM_BYTES, packCalls } from './limits.ts';
+
+export interface TableWriterOptions {
+  readonly dynamodb: DynamoDBClient;
+  readonly tableName: string;
+  /** Seconds after which DynamoDB may delete a result, at least 1. */
+  readonly ttlSeconds: number;
+  /** Where results over 400 KB go, the item then holding a pointer. @default none: such a result is refused */
+  readonly payloads?: PayloadUploader | undefined;
+  /** Most calls in flight. @default 16 */
+  readonly concurrency?: number;
+  readonly retry?: RetryOptions;
+  /** Milliseconds since the epoch. @default Date.now */
+  readonly now?: () => number;
+}
+
+/** The table's partition key, a string. */
+export const MESSAGE_ID_KEY = 'messageId';
+/** The attribute that the table's time to live looks at: epoch seconds. */
+export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
+/** The result's JSON text, unless it lies in the payload bucket. */
+export const BODY_ATTRIBUTE = 'body';
+/** In place of the body: the text of a pointer to it. */
+export const POINTER_ATTRIBUTE = 'pointer';
+
+interface Entry {
+  readonly result: Result;
+  readonly item: Readonly<Record<string, AttributeValue>>;
+  /** The item's size as DynamoDB counts it. */
+  readonly itemBytes: number;
+  /** The most that it takes to send the item. */
+  readonly bytes: number;
+}
+
+/**
+ * Writes results to a DynamoDB table, 25 a call, several calls at once. A result replaces an earlier one of the same
+ * message ID; of several in one write, which DynamoDB would refuse, the last is kept.
+ */
+export function createTableWriter(options: TableWriterOptions): ResultWriter {
+  const { dynamodb, tableName, ttlSeconds, payloads, concurrency = 16, retry, now = Date.now } = options;
+  const inFlight = pLimit(concurrency);
+
+  return {
+    write(results, signal) {
+      const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
+      const putAll = async (entries: readonly Entry[]) => {
+        const calls = packCalls(entries).map((call) => inFlight(() => put(dynamodb, tableName, call, signal)));
+        return (await Promise.all(calls)).flat();
+      };
+      return deliverOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
+        fits: ({ itemBytes }) => itemBytes <= MAX_ITEM_BYTES,
+        offload: (entry) => offload(entry, expiresAt, payloads, signal),
+        deliver: (entries) => deliver(entries, { store: 'result table', attempt: putAll, signal, retry }),
+      });
+    },
+  };
+}
+
+/** The same entries, but in place of each the last one of its message ID. */
+function lastOfEach(entries: readonly Entry[]): Entry[] {
+  const last = new Map(entries.map((entry) => [entry.result.messageId, entry]));
+  return entries.map((entry) => last.get(entry.result.messageId) ?? entry);
+}
+
+function toEntry(result: Result, expiresAt: string): Entry {
+  return entryOf(result, { [BODY_ATTRIBUTE]: { S: result.body } }, expiresAt);
+}
+
+function entryOf(result: Result, content: Record<string, AttributeValue.SMember>, expiresAt: string): Entry {
+  const texts = { [MESSAGE_ID_KEY]: { S: result.messageId }, ...content };
+  let itemBytes = EXPIRES_AT_ATTRIBUTE.length + MAX_NUMBER_BYTES;
+  for (const [name, { S }] of Object.entries(texts)) itemBytes += Buffer.byteLength(name) + Buffer.byteLength(S);
+  const item = { ...texts, [EXPIRES_AT_ATTRIBUTE]: { N: expiresAt } };
+  return { result, item, itemBytes, bytes: MOST_ESCAPED * itemBytes + FRAME_BYTES };
+}
+
+/** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html */
+const MAX_NUMBER_BYTES = 21;
+/** In a JSON string no character of a JSON text takes more than twice its bytes: a quote, a backslash, a line break. */
+const MOST_ESCAPED = 2;
+/** What stands around an item in a request: its braces, quotes and types. */
+const FRAME_BYTES = 128;
+
+async function offload(
+  { result, itemBytes }: Entry,
+  expiresAt: string,
+  payloads: PayloadUploader | undefined,
+  signal: AbortSignal,
+): Promise<Entry | Failure> {
+  if (payloads === undefined) return tooLarge(itemBytes);
+  const pointer = await payloads.put(result.body, signal);
+  return isFailure(pointer)
+    ? pointer
+    : entryOf(result, { [POINTER_ATTRIBUTE]: { S: pointerBody(pointer) } }, expiresAt);
+}
+
+function tooLarge(itemBytes: number): Failure {
+  return failure(
+    'RESULT_TOO_LARGE',
+    `expected a result of at most ${MAX_ITEM_BYTES} bytes, the size of a DynamoDB item, got ${itemBytes}; ` +
+      'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
+  );
+}
+
+/** Puts one batch. A 200 answer may hold items that DynamoDB had no capacity for. */
+async function put(
+  dynamodb: DynamoDBClient,
+  tableName: string,
+  call: readonly Entry[],
+  signal: AbortSignal,
+): Promise<Refusal<Entry>[]> {
+  try {
+    const requests = call.map(({ item }) => ({ PutRequest: { Item: item } }));
+    const command = new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } });
+    const { UnprocessedItems = {} } = await dynamodb.send(command, { abortSignal: signal });
+    const left = Object.values(UnprocessedItems).flat();
+    const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_KEY]?.S));
+    return call
+      .filter(({ result }) => ids.has(result.messageId))
+      .map((entry) => ({ entry, reason: 'DynamoDB had no capacity left for this item', again: true }));
+  } catch (error) {
+    return call.map((entry) => ({ entry, reason: describeError(error), again: !isCallersFault(error) }));
+  }
+}

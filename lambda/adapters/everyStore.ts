@@ -1,0 +1,45 @@
+import { failure, isFailure, isTransient } from '../core/failure.ts';
+import type { Result, ResultWriter, WriteVerdict } from '../core/result.ts';
+import { describeError } from './awsError.ts';
+
+/**
+ * Writes every result to all stores at once; a result is written when each of them took it.
+ *
+ * Where stores disagree, a permanent failure outweighs a transient one. That a result is too large is a property of the
+ * result: a retry would meet it again, after scoring anew. No transient failure is hidden by it, as the error result
+ * that takes the place of such a result is itself answered only once every store has it.
+ *
+ * @throws Error when there is no store
+ */
+export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
+  if (writers.length === 0) throw new Error('expected at least one store for results, got none');
+  return {
+    async write(results, signal) {
+      const byStore = await Promise.all(writers.map((writer, store) => verdictsOf(writer, store, results, signal)));
+      return results.map((_, index) => inAgreement(byStore.map((verdicts) => verdicts[index])));
+    },
+  };
+}
+
+/** A store that breaks fails all its verdicts, and no other store's. */
+async function verdictsOf(
+  writer: ResultWriter,
+  store: number,
+  results: readonly Result[],
+  signal: AbortSignal,
+): Promise<readonly WriteVerdict[]> {
+  try {
+    const verdicts = await writer.write(results, signal);
+    if (verdicts.length === results.length) return verdicts;
+    throw new Error(`expected ${results.length} verdicts, got ${verdicts.length}`);
+  } catch (error) {
+    const broken = failure('WRITE_FAILED', `result store ${store} threw: ${describeError(error)}`);
+    return results.map(() => broken);
+  }
+}
+
+/** The verdict of all stores on one result. */
+function inAgreement(verdicts: readonly (WriteVerdict | undefined)[]): WriteVerdict {
+  const failures = verdicts.filter(isFailure);
+  return failures.find((failed) => !isTransient(failed)) ?? failures[0] ?? { written: true };
+}

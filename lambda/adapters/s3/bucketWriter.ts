@@ -1,0 +1,51 @@
+import { randomUUID } from 'node:crypto';
+import type { S3Client } from '@aws-sdk/client-s3';
+import type { ResultWriter } from '../../core/result.ts';
+import type { RetryOptions } from '../retry.ts';
+import { putObject } from './putObject.ts';
+
+export interface BucketWriterOptions {
+  readonly s3: S3Client;
+  readonly bucket: string;
+  /** What every key begins with. @default 'results/' */
+  readonly prefix?: string;
+  /** Milliseconds since the epoch. @default Date.now */
+  readonly now?: () => number;
+  /** What makes keys of the same second differ. @default randomUUID */
+  readonly newId?: () => string;
+  readonly retry?: RetryOptions;
+}
+
+/**
+ * Writes results to an S3 bucket, one NDJSON object per write, under a Hive-style date partition (UTC) that Athena
+ * and Glue find by themselves. A line is a result as it is, so each names its message ID. An object is there whole or
+ * not at all, and so the results of one write have one verdict.
+ */
+export function createBucketWriter(options: BucketWriterOptions): ResultWriter {
+  const { s3, bucket, prefix = 'results/', now = Date.now, newId = randomUUID, retry } = options;
+
+  return {
+    async write(results, signal) {
+      if (results.length === 0) return [];
+      const object = {
+        Bucket: bucket,
+        Key: `${prefix}${partitionedName(new Date(now()), newId())}`,
+        Body: results.map(({ body }) => `${onOneLine(body)}\n`).join(''),
+        ContentType: 'application/x-ndjson',
+      };
+      const verdict = await putObject(s3, object, { store: 'result bucket', signal, retry });
+      return results.map(() => verdict);
+    },
+  };
+}
+
+/** `date=2026-11-21/142530-<id>.ndjson` */
+function partitionedName(time: Date, id: string): string {
+  const [date = '', clock = ''] = time.toISOString().split('T');
+  return `date=${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.ndjson`;
+}
+
+/** A line break in a JSON text stands between tokens, never in a string, so that a space means the same. */
+function onOneLine(json: string): string {
+  return json.replace(/[\r\n]/g, ' ');
+}

@@ -1,0 +1,172 @@
+import { isUtf8 } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import pLimit from 'p-limit';
+import { type Failure, failure, isFailure, preview } from '../../core/failure.ts';
+import type { PayloadPointer, PayloadReader } from '../../core/payload.ts';
+import { describeError, isCallersFault } from '../awsError.ts';
+import { type RetryOptions, untilDone } from '../retry.ts';
+import { putObject } from './putObject.ts';
+
+export interface PayloadsOptions {
+  readonly s3: S3Client;
+  /** The deployment's payload bucket: no other one is ever read. */
+  readonly bucket: string;
+  /** What the keys of bodies that are put begin with; bodies are read under any key. @default 'payloads/' */
+  readonly prefix?: string;
+  /** Most bytes of a body that is read, at least 1. */
+  readonly maxBytes: number;
+  /** Most bodies under way at once, read and put together: they are in memory whole. @default 16 */
+  readonly concurrency?: number;
+  readonly retry?: RetryOptions;
+}
+
+export interface PayloadUploader {
+  /** Puts a body under a key of its own: where it lies, or WRITE_FAILED when S3 did not take it in time. */
+  put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
+}
+
+export interface Payloads extends PayloadReader, PayloadUploader {}
+
+/**
+ * The bodies that are too large for SQS or DynamoDB, by the convention of the SQS Extended Client.
+ *
+ * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
+ */
+export function createPayloads(options: PayloadsOptions): Payloads {
+  const { s3, bucket, prefix = 'payloads/', maxBytes, concurrency = 16, retry } = options;
+  const inFlight = pLimit(concurrency);
+
+  return {
+    put(body, signal) {
+      const pointer = { bucket, key: `${prefix}${randomUUID()}` };
+      const object = { Bucket: bucket, Key: pointer.key, Body: body, ContentType: 'application/json' };
+      return inFlight(async () => {
+        const verdict = await putObject(s3, object, { store: 'payload bucket', signal, retry });
+        return isFailure(verdict) ? verdict : pointer;
+      });
+    },
+    async read(pointer, signal) {
+      if (pointer.bucket !== bucket) return anotherBucket(bucket, pointer);
+      return inFlight(() => readUntilAnswered(s3, pointer, maxBytes, signal, retry));
+    },
+  };
+}
+
+/** What one attempt gave. `again`: worth another try. */
+interface Attempt {
+  readonly answer: string | Failure;
+  readonly again: boolean;
+}
+
+async function readUntilAnswered(
+  s3: S3Client,
+  pointer: PayloadPointer,
+  maxBytes: number,
+  signal: AbortSignal,
+  retry: RetryOptions | undefined,
+): Promise<string | Failure> {
+  let last: Attempt = { answer: unavailable(pointer, 'no time before the deadline'), again: true };
+  await untilDone(
+    [pointer],
+    async (left) => {
+      last = await tryToRead(s3, pointer, maxBytes, signal);
+      return last.again ? left : [];
+    },
+    signal,
+    retry,
+  );
+  return last.answer;
+}
+
+async function tryToRead(
+  s3: S3Client,
+  pointer: PayloadPointer,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Attempt> {
+  try {
+    const command = new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key });
+    const { Body, ContentLength } = await s3.send(command, { abortSignal: signal });
+    if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
+    return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
+  } catch (error) {
+    if (isMissing(error)) return { answer: notFound(pointer), again: false };
+    const hint = isDenied(error) ? `; ${DENIED_HINT}` : '';
+    return { answer: unavailable(pointer, `${describeError(error)}${hint}`), again: !isCallersFault(error) };
+  }
+}
+
+/** The body as text. One that is too large is let go as soon as that is known. */
+async function textOf(
+  body: Readable,
+  announcedBytes: number,
+  pointer: PayloadPointer,
+  maxBytes: number,
+): Promise<string | Failure> {
+  if (announcedBytes > maxBytes) {
+    body.destroy();
+    return tooLarge(pointer, maxBytes, `${announcedBytes}`);
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    const piece: Buffer = chunk;
+    bytes += piece.length;
+    if (bytes > maxBytes) return tooLarge(pointer, maxBytes, 'more');
+    chunks.push(piece);
+  }
+  const whole = Buffer.concat(chunks);
+  return isUtf8(whole) ? new TextDecoder().decode(whole) : notText(pointer);
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && (error.name === 'NoSuchKey' || error.name === 'NotFound');
+}
+
+/**
+ * S3 answers a missing object with AccessDenied when the role may not list the bucket, and so it does when the role
+ * lost its permission. Only the first is the producer's fault; the record is handed back, so that nothing is answered
+ * with an error because of a deployment that is broken for a while.
+ *
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+ */
+function isDenied(error: unknown): boolean {
+  return error instanceof Error && error.name === 'AccessDenied';
+}
+
+const DENIED_HINT = 'allow the role s3:GetObject, and s3:ListBucket so that a missing object can be told';
+
+function anotherBucket(bucket: string, pointer: PayloadPointer): Failure {
+  return failure(
+    'INVALID_POINTER',
+    `body[1].s3BucketName: expected the deployment's payload bucket ${preview(bucket)}, got ${preview(pointer.bucket)}`,
+  );
+}
+
+function notFound({ key }: PayloadPointer): Failure {
+  return failure(
+    'PAYLOAD_NOT_FOUND',
+    `s3 object ${preview(key)}: expected it in the payload bucket, got none; keep it until its result is there`,
+  );
+}
+
+function tooLarge({ key }: PayloadPointer, maxBytes: number, got: string): Failure {
+  return failure(
+    'PAYLOAD_TOO_LARGE',
+    `s3 object ${preview(key)}: expected at most ${maxBytes} bytes, got ${got}; send several requests`,
+  );
+}
+
+/** What is not UTF-8 is not JSON either. @see https://www.rfc-editor.org/rfc/rfc8259#section-8.1 */
+function notText({ key }: PayloadPointer): Failure {
+  return failure(
+    'INVALID_JSON',
+    `s3 object ${preview(key)}: expected JSON in UTF-8, got bytes that are not; upload the request's text uncompressed`,
+  );
+}
+
+function unavailable({ key }: PayloadPointer, reason: string): Failure {
+  return failure('PAYLOAD_UNAVAILABLE', `s3 object ${preview(key)}: expected to read it, got ${reason}`);
+}

@@ -1,0 +1,23 @@
+import { PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aws-sdk/client-s3';
+import type { WriteVerdict } from '../../core/result.ts';
+import { describeError, isCallersFault } from '../awsError.ts';
+import { type Delivery, deliver } from '../deliver.ts';
+
+/** Puts one object, retried until S3 has it, refuses it for good, or there is no time left. */
+export async function putObject(
+  s3: S3Client,
+  input: PutObjectCommandInput,
+  { store, signal, retry }: Omit<Delivery<never>, 'attempt'>,
+): Promise<WriteVerdict> {
+  const attempt = async () => {
+    try {
+      await s3.send(new PutObjectCommand(input), { abortSignal: signal });
+      return [];
+    } catch (error) {
+      return [{ entry: input, reason: describeError(error), again: !isCallersFault(error) }];
+    }
+  };
+  const [verdict] = await deliver([input], { store, attempt, signal, retry });
+  if (verdict === undefined) throw new Error('expected one verdict on one object');
+  return verdict;
+}

@@ -1,0 +1,111 @@
+import type { MicroBatchReport, ScoringDependencies, TimeLimit } from './dependencies.ts';
+import { encodeScores } from './encode.ts';
+import { type Failure, failure, isFailure, isTransient, messageOf } from './failure.ts';
+import type { Ledger, ReadyResult } from './ledger.ts';
+import { ModelUnavailableError, type RunResult } from './model.ts';
+import { halve, type MicroBatch } from './plan.ts';
+import { stack, unstack } from './stack.ts';
+import type { Tensor } from './tensor.ts';
+
+/** How many micro-batches stand between stack and write at most. */
+export const MICRO_BATCHES_IN_THE_PIPE = 2;
+
+/**
+ * Runs a micro-batch and settles every part of it. A failing run is halved until the culprit stands alone.
+ *
+ * @returns the results that are complete with it
+ */
+export async function scoreMicroBatch(
+  batch: MicroBatch,
+  ledger: Ledger,
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): Promise<ReadyResult[]> {
+  try {
+    const settled = await runBeforeDeadline(batch, deps, time);
+    if (!isFailure(settled)) return await answerParts(batch, settled, ledger);
+    if (isTransient(settled) || batch.parts.length === 1) return failAll(batch, settled, ledger);
+    const [first, second] = halve(batch);
+    const ready = await scoreMicroBatch(first, ledger, deps, time);
+    return [...ready, ...(await scoreMicroBatch(second, ledger, deps, time))];
+  } catch (error) {
+    deps.observer.problem(error);
+    return failAll(batch, failure('INTERNAL', 'expected the micro-batch to be settled, scoring it threw'), ledger);
+  }
+}
+
+/** The outputs of each part, or why there are none: no time, no model, or the run itself. */
+async function runBeforeDeadline(
+  batch: MicroBatch,
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): Promise<Tensor[][] | Failure> {
+  const { model, paddedRows } = batch;
+  const neededMs = deps.pace.predictMs(model, paddedRows) * MICRO_BATCHES_IN_THE_PIPE + deps.limits.deadlineMarginMs;
+  if (time.remainingMs() < neededMs) {
+    return failure('DEADLINE', `expected ${Math.ceil(neededMs)} ms for a run and its writes, less than that is left`);
+  }
+  const ran = await run(batch, deps);
+  if (isFailure(ran)) return ran;
+  deps.pace.observed(model, paddedRows, ran.runMs);
+  deps.observer.microBatch(reportOf(batch, ran.runMs));
+  return unstackOrRefuse(batch, ran.outputs);
+}
+
+async function run(batch: MicroBatch, deps: ScoringDependencies): Promise<RunResult | Failure> {
+  const inputs = stack(batch);
+  try {
+    return await batch.model.run(inputs);
+  } catch (error) {
+    if (!(error instanceof ModelUnavailableError)) return runFailed(batch, messageOf(error));
+    deps.observer.problem(error);
+    return failure('MODEL_UNAVAILABLE', error.message);
+  }
+}
+
+function unstackOrRefuse(batch: MicroBatch, outputs: readonly Tensor[]): Tensor[][] | Failure {
+  try {
+    return unstack(batch, outputs);
+  } catch (error) {
+    return runFailed(batch, messageOf(error));
+  }
+}
+
+const MAX_REASON_CHARACTERS = 500;
+
+function runFailed({ model }: MicroBatch, reason: string): Failure {
+  const short = reason.slice(0, MAX_REASON_CHARACTERS);
+  return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${short}`);
+}
+
+/** Answers every request whose last part this was. */
+async function answerParts(batch: MicroBatch, outputs: readonly Tensor[][], ledger: Ledger): Promise<ReadyResult[]> {
+  const ready: (ReadyResult | undefined)[] = [];
+  for (const [index, part] of batch.parts.entries()) {
+    const { request } = part;
+    const whole = ledger.scored(part, outputs[index] ?? []);
+    if (whole === undefined) continue;
+    const encoding = isFailure(whole) ? whole : encodeScores(ledger.messageIdOf(request), request, whole);
+    const encoded = encoding instanceof Promise ? await encoding : encoding;
+    ready.push(isFailure(encoded) ? ledger.failed(request, encoded) : ledger.answered(request, encoded));
+  }
+  return ready.filter((one) => one !== undefined);
+}
+
+function failAll(batch: MicroBatch, failed: Failure, ledger: Ledger): ReadyResult[] {
+  return batch.parts.map((part) => ledger.failed(part.request, failed)).filter((one) => one !== undefined);
+}
+
+function reportOf(batch: MicroBatch, runMs: number): MicroBatchReport {
+  const { model, rows, paddedRows, closedBecause } = batch;
+  return {
+    model: model.name,
+    version: model.version,
+    requests: batch.parts.length,
+    rows,
+    paddedRows,
+    maxBatchRows: model.maxBatchRows,
+    closedBecause,
+    runMs,
+  };
+}
