@@ -67,7 +67,10 @@ function takeTypedArray(
     const got = Object.prototype.toString.call(data).slice('[object '.length, -1);
     return failure('INVALID_DATA', `${pathOf([])}: expected the typed array of ${datatype}, got ${got}`);
   }
-  return data.length === elementCount(shape) ? data : wrongCount(data.length, shape, pathOf);
+  if (data.length !== elementCount(shape)) return wrongCount(data.length, shape, pathOf);
+  const noBoolean = DATATYPES[datatype].kind === 'boolean' ? data.findIndex((element) => element > 1) : -1;
+  if (noBoolean < 0) return data;
+  return failure('INVALID_DATA', `${pathOf([noBoolean])}: expected 0 or 1 (BOOL), got ${data[noBoolean]}`);
 }
 
 function isLike(data: ArrayBufferView, room: TensorData): data is TypedArray {

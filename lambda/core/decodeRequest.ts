@@ -1,7 +1,7 @@
 import { decodeInputs } from './decodeInputs.ts';
 import { decodeInstances } from './decodeInstances.ts';
 import { decodeOutputs } from './decodeOutputs.ts';
-import { type Failure, failure, isFailure, messageOf, preview } from './failure.ts';
+import { type Failure, failure, isFailure, preview, reasonOf } from './failure.ts';
 import { isObject, type JsonObject, refuseUnknownKeys } from './json.ts';
 import type { Model, ModelRepository } from './model.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './request.ts';
@@ -155,7 +155,7 @@ async function decodeOwnForm(
   try {
     given = await transform.decode?.(value);
   } catch (error) {
-    return failure('TRANSFORM_FAILED', within(at, messageOf(error)));
+    return failure('TRANSFORM_FAILED', within(at, reasonOf(error)));
   }
   const inputs = decodeInputs(given, 'inputs', model, undefined);
   if (!isFailure(inputs)) return { inputs, outputs, reply: 'json' };

@@ -1,5 +1,5 @@
 import { encodeData } from './encodeData.ts';
-import { type Failure, failure, messageOf } from './failure.ts';
+import { type Failure, failure, reasonOf } from './failure.ts';
 import { encodeRaw } from './rawData.ts';
 import type { ScoringRequest } from './request.ts';
 import { elementsPerRow, type Tensor, viewOf } from './tensor.ts';
@@ -52,7 +52,7 @@ async function encodeOwnForm(
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
   } catch (error) {
-    return failure('TRANSFORM_FAILED', `the transform's encode: ${messageOf(error)}`);
+    return failure('TRANSFORM_FAILED', `the transform's encode: ${reasonOf(error)}`);
   }
 }
 

@@ -63,6 +63,13 @@ export function preview(value: unknown): string {
   return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS)}…` : text;
 }
 
+const MAX_REASON_CHARACTERS = 500;
+
+/** What foreign code threw, as it is given to a producer: cut short whatever its size. */
+export function reasonOf(error: unknown): string {
+  return messageOf(error).slice(0, MAX_REASON_CHARACTERS);
+}
+
 /** What a caught value says of itself. */
 export function messageOf(error: unknown): string {
   const hasMessage = typeof error === 'object' && error !== null && 'message' in error;

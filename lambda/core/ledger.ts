@@ -72,12 +72,13 @@ export function openLedger(records: readonly MessageRecord[], bodies: readonly D
     at(entries, record).outcome ??= { status: 'retry', failure: failed };
   };
   const fail = (record: number, position: number, id: string | undefined, failed: Failure): ReadyResult | undefined => {
+    const entry = at(entries, record);
+    if (entry.answers[position] !== undefined) return undefined;
     if (isTransient(failed)) {
       handBack(record, failed);
       return undefined;
     }
-    const entry = at(entries, record);
-    if (entry.answers[position] === undefined) entry.failures.push(failed);
+    entry.failures.push(failed);
     return answer(record, position, encodeError(at(records, record).messageId, id, failed));
   };
   const entryOf = (request: ScoringRequest): RequestEntry => {

@@ -1,6 +1,6 @@
 import type { MicroBatchReport, ScoringDependencies, TimeLimit } from './dependencies.ts';
 import { encodeScores } from './encode.ts';
-import { type Failure, failure, isFailure, isTransient, messageOf } from './failure.ts';
+import { type Failure, failure, isFailure, isTransient, reasonOf } from './failure.ts';
 import type { Ledger, ReadyResult } from './ledger.ts';
 import { ModelUnavailableError, type RunResult } from './model.ts';
 import { halve, type MicroBatch } from './plan.ts';
@@ -57,7 +57,7 @@ async function run(batch: MicroBatch, deps: ScoringDependencies): Promise<RunRes
   try {
     return await batch.model.run(inputs);
   } catch (error) {
-    if (!(error instanceof ModelUnavailableError)) return runFailed(batch, messageOf(error));
+    if (!(error instanceof ModelUnavailableError)) return runFailed(batch, error);
     deps.observer.problem(error);
     return failure('MODEL_UNAVAILABLE', error.message);
   }
@@ -67,15 +67,12 @@ function unstackOrRefuse(batch: MicroBatch, outputs: readonly Tensor[]): Tensor[
   try {
     return unstack(batch, outputs);
   } catch (error) {
-    return runFailed(batch, messageOf(error));
+    return runFailed(batch, error);
   }
 }
 
-const MAX_REASON_CHARACTERS = 500;
-
-function runFailed({ model }: MicroBatch, reason: string): Failure {
-  const short = reason.slice(0, MAX_REASON_CHARACTERS);
-  return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${short}`);
+function runFailed({ model }: MicroBatch, error: unknown): Failure {
+  return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);
 }
 
 /** Answers every request whose last part this was. */

@@ -7,7 +7,7 @@ import type { Transform } from '../../core/transform.ts';
 import { type ModelContract, readContract } from './contract.ts';
 import { loadTransform } from './loadTransform.ts';
 import type { ModelConfig } from './modelConfig.ts';
-import { openSession, type Session } from './session.ts';
+import { openSession, type RunReply, type Session, type SessionSpec, UnknownProviderError } from './session.ts';
 import { warmUp } from './warmUp.ts';
 
 /** What the deployment says of every model; a model's config.json comes first. */
@@ -65,32 +65,65 @@ async function transformOf({ folder }: ModelLocation, { transform }: ModelConfig
 }
 
 async function openWithProviders(
-  { path }: Pick<ModelLocation, 'path'>,
+  location: ModelLocation,
   config: ModelConfig,
   defaults: ModelDefaults,
   warn: (message: string) => void,
 ): Promise<Session> {
-  const wanted = config.providers ?? defaults.providers;
-  const sessionOptions = config.sessionOptions ?? {};
+  const { path } = location;
+  const [first, ...rest] = config.providers ?? defaults.providers;
+  const spec = { path, providers: [first ?? 'cpu', ...rest], sessionOptions: config.sessionOptions ?? {} };
   try {
-    return await openSession({ path, providers: wanted, sessionOptions });
+    return await openSession(spec);
   } catch (cause) {
-    const [first, ...rest] = wanted;
-    if (!isProviderFailure(cause)) throw new Error(`${path}: cannot be loaded: ${messageOf(cause)}`, { cause });
-    const reason =
-      `execution provider '${first}' is not available (${messageOf(cause)}); for cuda, libonnxruntime_providers_shared.so ` +
-      'and libonnxruntime_providers_cuda.so must lie beside the binding of onnxruntime-node, and CUDA and cuDNN on the library path';
+    if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
+    if (first === 'cpu' || !(await opensOnCpu(spec))) {
+      throw new Error(`${path}: cannot be loaded: ${nameType(messageOf(cause))}`, { cause });
+    }
+    const reason = `execution provider '${first}' is not available (${messageOf(cause)}); ${PROVIDER_HINT}`;
     if (!defaults.allowProviderFallback || rest.length === 0) {
       throw new Error(`${path}: ${reason}; or choose another provider, or allow falling back to the next`, { cause });
     }
     warn(`${path}: ${reason}; falling back to ${rest.join(', ')} as configured`);
-    return openWithProviders({ path }, { ...config, providers: rest }, defaults, warn);
+    return openWithProviders(location, { ...config, providers: rest }, defaults, warn);
   }
 }
 
-/** ONNX Runtime gives such failures no code: all name the function that appends a provider. */
-function isProviderFailure(error: unknown): boolean {
-  return messageOf(error).includes('AppendExecutionProvider');
+const PROVIDER_HINT =
+  'for cuda, libonnxruntime_providers_shared.so and libonnxruntime_providers_cuda.so must lie beside the binding of ' +
+  'onnxruntime-node, and CUDA and cuDNN on the library path';
+
+/** Whether the model itself is sound: ONNX Runtime's errors do not tell a provider's failure from a model's. */
+async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
+  try {
+    const session = await openSession({ ...spec, providers: ['cpu'] });
+    await session.close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Element types that ONNX Runtime for Node cannot carry, by number. @see onnx.proto, TensorProto.DataType */
+const TYPES_NOT_CARRIED: Readonly<Record<string, string>> = {
+  14: 'complex64',
+  15: 'complex128',
+  16: 'bfloat16',
+  17: 'float8e4m3fn',
+  18: 'float8e4m3fnuz',
+  19: 'float8e5m2',
+  20: 'float8e5m2fnuz',
+  21: 'uint4',
+  22: 'int4',
+  23: 'float4e2m1',
+};
+
+/** ONNX Runtime says `Unsupported data type: 16`. */
+function nameType(message: string): string {
+  return message.replace(/(Unsupported data type: )(\d+)/, (whole, text: string, number: string) => {
+    const name = TYPES_NOT_CARRIED[number];
+    return name === undefined ? whole : `${text}${name}, which ONNX Runtime for Node cannot carry; export another type`;
+  });
 }
 
 function toModel(
@@ -134,7 +167,13 @@ async function runInSession(
   if (outputs.length !== specs.length) {
     throw new Error(`expected ${specs.length} outputs from ONNX Runtime, got ${outputs.length}`);
   }
-  return { outputs: specs.map((spec, index) => ({ ...spec, ...(outputs[index] as (typeof outputs)[number]) })), runMs };
+  return { outputs: specs.map((spec, index) => toOutput(spec, outputs[index] as (typeof outputs)[number])), runMs };
+}
+
+function toOutput({ name, datatype }: TensorSpec, { shape, data }: RunReply['outputs'][number]): Tensor {
+  const isBits = datatype === 'FP16' && data instanceof Uint16Array;
+  const elements = isBits ? new Float16Array(data.buffer, data.byteOffset, data.length) : data;
+  return { name, datatype, shape, data: elements };
 }
 
 function bakedAxisWarning({ path }: ModelLocation, rows: number): string {

@@ -6,6 +6,7 @@ const FIXED64 = 1;
 const LENGTH_DELIMITED = 2;
 const FIXED32 = 5;
 const GRAPH_FIELD = 7;
+const OPSET_FIELD = 8;
 const MAX_HEADER_BYTES = 20;
 
 /**
@@ -18,7 +19,10 @@ const MAX_HEADER_BYTES = 20;
 export async function checkModelFile(path: string): Promise<void> {
   const file = await openModel(path);
   try {
-    const { size } = await file.stat();
+    const found = await file.stat();
+    if (!found.isFile())
+      throw new Error(`${path}: expected an ONNX model, got a folder; put the file model.onnx there`);
+    const { size } = found;
     if (size === 0) throw new Error(`${path}: expected an ONNX model, got an empty file; export the model again`);
     await checkFields(file, size, path);
   } finally {
@@ -38,7 +42,7 @@ async function checkFields(file: FileHandle, size: number, path: string): Promis
   const notOnnx = () =>
     new Error(`${path}: expected an ONNX model, got a file that is not ONNX; export it with torch.onnx or the like`);
   const header = Buffer.alloc(MAX_HEADER_BYTES);
-  let hasGraph = false;
+  const fields = new Set<number>();
   let position = 0;
   while (position < size) {
     const { bytesRead } = await file.read(header, 0, MAX_HEADER_BYTES, position);
@@ -47,13 +51,14 @@ async function checkFields(file: FileHandle, size: number, path: string): Promis
     const value = readVarint(header, tag.bytes, bytesRead);
     const contentBytes = bytesAfterTag(tag.value & 7, value);
     if (contentBytes === undefined) throw notOnnx();
-    hasGraph ||= tag.value >> 3 === GRAPH_FIELD && (tag.value & 7) === LENGTH_DELIMITED;
+    if ((tag.value & 7) === LENGTH_DELIMITED) fields.add(tag.value >> 3);
     position += tag.bytes + contentBytes;
   }
-  if (position > size && hasGraph) {
-    throw new Error(`${path}: expected at least ${position} bytes, got ${size}; the file was cut short, copy it again`);
+  if (!fields.has(GRAPH_FIELD)) throw notOnnx();
+  if (position > size || !fields.has(OPSET_FIELD)) {
+    const whole = Math.max(position, size + 1);
+    throw new Error(`${path}: expected at least ${whole} bytes, got ${size}; the file was cut short, copy it again`);
   }
-  if (position > size || !hasGraph) throw notOnnx();
 }
 
 interface Varint {

@@ -31,9 +31,15 @@ export interface RunTask {
   }[];
 }
 
+/** Outputs in the session's order; float16 as its bits, in a Uint16Array. */
 export interface RunReply {
   readonly outputs: readonly { readonly shape: readonly number[]; readonly data: TensorData }[];
   readonly runMs: number;
+}
+
+/** The reply of a thread that cannot open its session again, and why. */
+export interface Unavailable {
+  readonly unavailable: string;
 }
 
 /** One ONNX Runtime session in a worker thread of its own. */
@@ -46,6 +52,9 @@ export interface Session {
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
 
+/** The longest that a Lambda function may run. */
+const LONGEST_RUN_MS = 900_000;
+
 /**
  * Starts a thread, opens the session in it and reads its metadata.
  *
@@ -57,17 +66,24 @@ export async function openSession(spec: SessionSpec): Promise<Session> {
     minThreads: 1,
     maxThreads: 1,
     workerData: spec,
+    // A thread that is ended while native code runs in it takes the process with it: let every run finish.
+    closeTimeout: LONGEST_RUN_MS,
   });
   // A thread that dies idle is replaced, and the next run opens its session again: nothing to tell anyone.
   pool.on('error', () => {});
   try {
     await refuseUnknownProviders(pool, spec);
     const metadata = (await pool.run(undefined, { name: 'describe' })) as SessionMetadata;
-    return { metadata, run: (task) => runIn(pool, task), close: () => pool.destroy() };
+    return { metadata, run: (task) => runIn(pool, task), close: () => pool.close() };
   } catch (error) {
     await pool.destroy();
     throw error;
   }
+}
+
+/** The configuration names a provider that ONNX Runtime has never heard of. */
+export class UnknownProviderError extends Error {
+  override readonly name = 'UnknownProviderError';
 }
 
 /** ONNX Runtime drops the name of a provider it does not know without an error. */
@@ -75,17 +91,20 @@ async function refuseUnknownProviders(pool: Piscina<unknown, unknown>, spec: Ses
   const known = (await pool.run(undefined, { name: 'listProviders' })) as string[];
   const unknown = spec.providers.filter((provider) => !known.includes(provider));
   if (unknown.length > 0) {
-    throw new Error(`expected execution providers among ${known.join(', ')}, got ${unknown.join(', ')}`);
+    throw new UnknownProviderError(`expected execution providers among ${known.join(', ')}, got ${unknown.join(', ')}`);
   }
 }
 
 async function runIn(pool: Piscina<unknown, unknown>, task: RunTask): Promise<RunReply> {
   const transferList = task.inputs.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
   const threadBefore = pool.threads[0];
+  let reply: RunReply | Unavailable;
   try {
-    return (await pool.run(task, { name: 'run', transferList })) as RunReply;
+    reply = (await pool.run(task, { name: 'run', transferList })) as RunReply | Unavailable;
   } catch (error) {
     if (pool.threads[0] === threadBefore) throw error;
     throw new ModelUnavailableError('the thread that runs the model died; it is started again', { cause: error });
   }
+  if ('unavailable' in reply) throw new ModelUnavailableError(`the model cannot be opened: ${reply.unavailable}`);
+  return reply;
 }

@@ -4,7 +4,12 @@
  */
 import { InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
-import type { RunReply, RunTask, SessionMetadata, SessionSpec } from './session.ts';
+import type { RunReply, RunTask, SessionMetadata, SessionSpec, Unavailable } from './session.ts';
+
+// The native binding cannot read a Float16Array. In a thread without that class ONNX Runtime carries float16 as its
+// bits, in a Uint16Array.
+const FLOAT16_ARRAY = globalThis.Float16Array;
+Reflect.deleteProperty(globalThis, 'Float16Array');
 
 const spec: SessionSpec = workerData;
 let opening: Promise<InferenceSession> | undefined;
@@ -31,14 +36,15 @@ function describeValue(value: InferenceSession.ValueMetadata): SessionMetadata['
   return value.isTensor ? { name: value.name, onnxType: value.type, shape: [...value.shape] } : { name: value.name };
 }
 
-export async function run({ inputs }: RunTask): Promise<RunReply> {
-  const running = await session();
-  const feeds = Object.fromEntries(
-    inputs.map(({ name, onnxType, shape, data }) => [
-      name,
-      new Tensor(onnxType as 'float32', data as Float32Array, shape),
-    ]),
-  );
+export async function run({ inputs }: RunTask): Promise<RunReply | Unavailable> {
+  let running: InferenceSession;
+  try {
+    running = await session();
+  } catch (error) {
+    opening = undefined;
+    return { unavailable: error instanceof Error ? error.message : String(error) };
+  }
+  const feeds = Object.fromEntries(inputs.map((input) => [input.name, toTensor(input)]));
   const startedAt = performance.now();
   const results = await running.run(feeds);
   const runMs = performance.now() - startedAt;
@@ -47,6 +53,11 @@ export async function run({ inputs }: RunTask): Promise<RunReply> {
     return { shape: tensor.dims, data: tensor.data as Float32Array | string[] };
   });
   return movedOut({ outputs, runMs });
+}
+
+function toTensor({ onnxType, shape, data }: RunTask['inputs'][number]): Tensor {
+  const bits = data instanceof FLOAT16_ARRAY ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data;
+  return new Tensor(onnxType as 'float32', bits as Float32Array, shape);
 }
 
 /** Gives the outputs' memory away instead of copying it. */
