@@ -2,18 +2,21 @@ import { fileURLToPath } from 'node:url';
 import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { messageOf } from '../lambda/core/failure.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
-import { type LocalStack, startLocalStack } from './local/stack.ts';
+import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
 
 const HELP = `Usage: npm run dev -- [options]
 
 Runs batchscore on this machine until Ctrl-C: an SQS server, the event source mapping and the
 real Lambda handler. Any SQS client can send requests and receive results; any credentials do.
-The first line on stdout is a JSON object with the endpoint, the region and the queue URLs.
+The first line on stdout is a JSON object with the endpoint, the region and the queue URLs, and
+with the payload bucket, which shares the endpoint. With --results it also names the table
+and the result bucket.
 
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
   --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's)
   --batch-size N   most messages in one invocation, 1 to 10000 (default 100)
   --window S       longest wait for a batch to fill, 0 to 300 seconds (default 1)
+  --results LIST   where results go: queue, table, bucket, comma-separated (default queue)
   --help           show this
 
 BATCHSCORE_… environment variables tune the scoring, as they do on AWS.
@@ -27,6 +30,7 @@ async function main(args: readonly string[]): Promise<number> {
     models: { type: 'string' },
     'batch-size': { type: 'string', default: '100' },
     window: { type: 'string', default: '1' },
+    results: { type: 'string', default: 'queue' },
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
@@ -44,26 +48,26 @@ async function main(args: readonly string[]): Promise<number> {
     port,
     modelsDirectory: options.models ?? REPOSITORY_MODELS,
     defaultModel: options.models === undefined ? 'digits' : undefined,
+    results: options.results,
     environment: process.env,
     telemetry: createDevTelemetry(),
     warn: say,
   });
-  await serve(stack, batchSize, windowSeconds);
+  await serve(stack, { batchSize, windowSeconds }, options.results);
   return 0;
 }
 
 /** Hands messages to the handler until the first SIGINT or SIGTERM, then finishes what was received. */
-async function serve(stack: LocalStack, batchSize: number, windowSeconds: number): Promise<void> {
+async function serve(stack: LocalStack, batching: Batching, results: string): Promise<void> {
   const mapping = stack.startMapping({
-    batchSize,
-    windowSeconds,
+    ...batching,
     onInvocation: ({ records, closedBecause, failed, durationMs }) =>
       say(
         `invocation: ${records} messages (closed by ${closedBecause}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
       ),
   });
   const stopped = untilSignal();
-  announce(stack);
+  announce(stack, results);
   await stopped;
   say('finishing what was received; Ctrl-C again leaves at once');
   process.once('SIGINT', () => process.exit(130));
@@ -71,11 +75,20 @@ async function serve(stack: LocalStack, batchSize: number, windowSeconds: number
   await stack.stop();
 }
 
-function announce({ queues, models }: LocalStack): void {
+function announce({ queues, buckets, table, models }: LocalStack, results: string): void {
   const { endpoint, region, requestQueueUrl, resultQueueUrl, deadLetterQueueUrl } = queues;
-  process.stdout.write(
-    `${JSON.stringify({ endpoint, region, requestQueueUrl, resultQueueUrl, deadLetterQueueUrl })}\n`,
-  );
+  const where = {
+    endpoint,
+    region,
+    requestQueueUrl,
+    resultQueueUrl,
+    deadLetterQueueUrl,
+    payloadBucket: buckets.payloadBucket,
+    s3Endpoint: buckets.endpoint,
+    ...(table === undefined ? {} : { resultTable: table.tableName, dynamodbEndpoint: table.endpoint }),
+    ...(results.includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
+  };
+  process.stdout.write(`${JSON.stringify(where)}\n`);
   say(`ready for ${models.map(({ name, version }) => `${name}/${version}`).join(', ')}; Ctrl-C stops`);
 }
 

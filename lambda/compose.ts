@@ -1,16 +1,30 @@
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { S3Client } from '@aws-sdk/client-s3';
 import type { SQSClient } from '@aws-sdk/client-sqs';
+import { createTableWriter } from './adapters/dynamodb/tableWriter.ts';
+import { writeToEvery } from './adapters/everyStore.ts';
 import { openRepository } from './adapters/onnx/repository.ts';
+import { createBucketWriter } from './adapters/s3/bucketWriter.ts';
+import { createPayloads, type Payloads } from './adapters/s3/payloads.ts';
 import { createQueueWriter } from './adapters/sqs/queueWriter.ts';
 import { createRetryDelay } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
-import type { Config } from './config.ts';
+import type { Config, Store } from './config.ts';
 import { createPace } from './core/pace.ts';
 import { plan } from './core/plan.ts';
+import type { ResultWriter } from './core/result.ts';
 import type { HandlerDependencies } from './createHandler.ts';
+
+/** AWS clients; those that only some deployments need are made when they do. */
+export interface Clients {
+  readonly sqs: SQSClient;
+  readonly dynamodb: () => DynamoDBClient;
+  readonly s3: () => S3Client;
+}
 
 /** The outside world a host runs in. */
 export interface Surroundings {
-  readonly sqs: SQSClient;
+  readonly clients: Clients;
   readonly telemetry: Telemetry;
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
@@ -24,27 +38,47 @@ export interface Composition extends HandlerDependencies {
 }
 
 /** Loads the models and connects everything that a host needs to score records. */
-export async function compose(config: Config, { sqs, telemetry, warn }: Surroundings): Promise<Composition> {
-  const repository = await openRepository({
-    directory: config.modelsDirectory,
-    defaultModel: config.defaultModel,
-    maxBatchRows: config.maxBatchRows,
-    providers: config.providers,
-    allowProviderFallback: config.allowProviderFallback,
-    warn,
-  });
+export async function compose(config: Config, { clients, telemetry, warn }: Surroundings): Promise<Composition> {
+  const { observer } = telemetry;
+  const payloads = openPayloads(config, clients);
+  const repository = await openRepository({ ...config, directory: config.modelsDirectory, warn });
   return {
     scoring: {
       models: repository,
-      writer: createQueueWriter({ sqs, queueUrl: config.resultQueueUrl }),
+      payloads,
+      writer: writeToEvery(config.results.map((store) => openStore(store, config, clients, payloads))),
       plan,
       limits: config,
       pace: createPace(),
-      observer: telemetry.observer,
+      observer,
     },
-    delayRetries: createRetryDelay({ sqs, queueUrl: config.requestQueueUrl, onProblem: telemetry.observer.problem }),
+    delayRetries: createRetryDelay({
+      sqs: clients.sqs,
+      queueUrl: config.requestQueueUrl,
+      onProblem: (error) => observer.problem(error),
+    }),
     telemetry,
     models: repository.models,
     close: repository.close,
   };
+}
+
+function openPayloads({ payloadBucket, maxPayloadBytes }: Config, clients: Clients): Payloads | undefined {
+  if (payloadBucket === undefined) return undefined;
+  return createPayloads({ s3: clients.s3(), bucket: payloadBucket, maxBytes: maxPayloadBytes });
+}
+
+function openStore(store: Store, config: Config, clients: Clients, payloads: Payloads | undefined): ResultWriter {
+  const { resultQueueUrl, resultTable, resultBucket, resultTtlSeconds } = config;
+  if (store === 'queue' && resultQueueUrl !== undefined) {
+    return createQueueWriter({ sqs: clients.sqs, queueUrl: resultQueueUrl, payloads });
+  }
+  if (store === 'table' && resultTable !== undefined) {
+    const ttlSeconds = resultTtlSeconds;
+    return createTableWriter({ dynamodb: clients.dynamodb(), tableName: resultTable, ttlSeconds, payloads });
+  }
+  if (store === 'bucket' && resultBucket !== undefined) {
+    return createBucketWriter({ s3: clients.s3(), bucket: resultBucket });
+  }
+  throw new Error(`expected the configuration to say where the ${store} of results is`);
 }

@@ -5,6 +5,7 @@ const count = (fallback: number, most: number) => z.coerce.number().int().min(1)
 
 /** The kinds of result store. */
 export const STORES = ['queue', 'table', 'bucket'] as const;
+export type Store = (typeof STORES)[number];
 
 const commaSeparated = (list: string): string[] => list.split(',').map((name) => name.trim());
 

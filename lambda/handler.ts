@@ -1,3 +1,5 @@
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { S3Client } from '@aws-sdk/client-s3';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
 import { compose } from './compose.ts';
@@ -9,7 +11,11 @@ const telemetry = createPowertoolsTelemetry();
 /** The Lambda entry. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = createHandler(
   await compose(loadConfig(process.env), {
-    sqs: new SQSClient({ useQueueUrlAsEndpoint: false }),
+    clients: {
+      sqs: new SQSClient({ useQueueUrlAsEndpoint: false }),
+      dynamodb: () => new DynamoDBClient(),
+      s3: () => new S3Client(),
+    },
     telemetry,
     warn: (message) => telemetry.logger.warn(message),
   }),

@@ -4,8 +4,10 @@ import { compose } from '../../lambda/compose.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
+import { createLocalBuckets, type LocalBuckets, localBucketClient } from './buckets.ts';
 import { type EventSourceMapping, type InvocationReport, startEventSourceMapping } from './eventSourceMapping.ts';
 import { type LocalQueues, localSqsClient, startLocalQueues } from './queues.ts';
+import { type LocalTable, localTableClient, startLocalTable } from './table.ts';
 
 export interface LocalStackOptions {
   /** TCP port on 127.0.0.1; 0 picks a free one. */
@@ -13,6 +15,8 @@ export interface LocalStackOptions {
   readonly modelsDirectory: string;
   /** The model of requests that name none. @default the repository's only model */
   readonly defaultModel?: string | undefined;
+  /** Where results go: `queue`, `table`, `bucket`, comma-separated. @default queue */
+  readonly results?: string | undefined;
   /** `BATCHSCORE_…` variables that tune the scoring; everything else in it is ignored. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly telemetry: Telemetry;
@@ -31,6 +35,9 @@ export interface Batching {
 /** The whole of batchscore on one machine: queues, the real handler, and what stands between them on AWS. */
 export interface LocalStack {
   readonly queues: LocalQueues;
+  readonly buckets: LocalBuckets & { readonly endpoint: string };
+  /** There is one where results go to a table. */
+  readonly table: LocalTable | undefined;
   readonly sqs: SQSClient;
   readonly models: readonly { readonly name: string; readonly version: string }[];
   /** Starts handing messages to the handler. */
@@ -46,56 +53,82 @@ const MAXIMUM_CONCURRENCY = 2;
 
 /** @throws Error when the port is taken, a setting is wrong, or a model is missing or broken */
 export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
-  const { telemetry, warn } = options;
+  const cleanups: (() => Promise<void> | void)[] = [];
+  const stop = async (): Promise<void> => {
+    for (const cleanup of cleanups.toReversed()) await cleanup();
+  };
+  try {
+    return { ...(await start(options, (cleanup) => void cleanups.push(cleanup))), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** @param onStop remembers what undoes each step; it is undone in the opposite order */
+async function start(
+  options: LocalStackOptions,
+  onStop: (cleanup: () => Promise<void> | void) => void,
+): Promise<Omit<LocalStack, 'stop'>> {
+  const { telemetry, warn, results = 'queue' } = options;
   const queues = await startLocalQueues({
     port: options.port,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
     maxReceiveCount: MAX_RECEIVE_COUNT,
   });
+  onStop(queues.stop);
+  const { endpoint, region } = queues;
   const sqs = localSqsClient(queues);
-  try {
-    const composition = await compose(loadConfig(configure(options, queues)), { sqs, telemetry, warn });
-    const handler = createHandler(composition);
-    return {
-      queues,
-      sqs,
-      models: composition.models,
-      startMapping: ({ batchSize, windowSeconds, onInvocation }) =>
-        startEventSourceMapping({
-          sqs,
-          queueUrl: queues.requestQueueUrl,
-          queueArn: queues.requestQueueArn,
-          region: queues.region,
-          batchSize,
-          windowSeconds,
-          maximumConcurrency: MAXIMUM_CONCURRENCY,
-          functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
-          invoke: handler,
-          onError: (error) => warn(error.message),
-          ...(onInvocation === undefined ? {} : { onInvocation }),
-        }),
-      stop: async () => {
-        await composition.close();
-        sqs.destroy();
-        await queues.stop();
-      },
-    };
-  } catch (error) {
-    sqs.destroy();
-    await queues.stop();
-    throw error;
-  }
+  onStop(() => sqs.destroy());
+  const s3 = localBucketClient(endpoint, region);
+  onStop(() => s3.destroy());
+  const buckets = { ...(await createLocalBuckets(s3)), endpoint };
+  const table = results.includes('table') ? await startLocalTable(region) : undefined;
+  if (table !== undefined) onStop(table.stop);
+  const dynamodb = localTableClient(table?.endpoint ?? endpoint, region);
+  onStop(() => dynamodb.destroy());
+
+  const config = loadConfig(configure({ ...options, results }, queues, buckets, table));
+  const clients = { sqs, dynamodb: () => dynamodb, s3: () => s3 };
+  const composition = await compose(config, { clients, telemetry, warn });
+  onStop(composition.close);
+  const handler = createHandler(composition);
+  return {
+    queues,
+    buckets,
+    table,
+    sqs,
+    models: composition.models,
+    startMapping: (batching) =>
+      startEventSourceMapping({
+        ...batching,
+        sqs,
+        queueUrl: queues.requestQueueUrl,
+        queueArn: queues.requestQueueArn,
+        region,
+        maximumConcurrency: MAXIMUM_CONCURRENCY,
+        functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
+        invoke: handler,
+        onError: (error) => warn(error.message),
+      }),
+  };
 }
 
 function configure(
-  { modelsDirectory, defaultModel, environment }: LocalStackOptions,
+  { modelsDirectory, defaultModel, results, environment }: LocalStackOptions,
   queues: LocalQueues,
+  buckets: LocalBuckets,
+  table: LocalTable | undefined,
 ): Record<string, string | undefined> {
   return {
     ...environment,
     [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
     [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
+    [CONFIG_KEYS.results]: results,
     [CONFIG_KEYS.requestQueueUrl]: queues.requestQueueUrl,
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
+    [CONFIG_KEYS.resultTable]: table?.tableName,
+    [CONFIG_KEYS.resultBucket]: buckets.resultBucket,
+    [CONFIG_KEYS.payloadBucket]: buckets.payloadBucket,
   };
 }

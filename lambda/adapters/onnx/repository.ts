@@ -10,7 +10,7 @@ export interface RepositoryOptions extends ModelDefaults {
   /** The folder with `<name>/<version>/model.onnx`. */
   readonly directory: string;
   /** The model of requests that name none. @default the repository's only model */
-  readonly defaultModel: string | undefined;
+  readonly defaultModel?: string | undefined;
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
 }

@@ -1,0 +1,45 @@
+import type { AddressInfo } from 'node:net';
+import { CreateTableCommand, DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
+import dynalite from 'dynalite';
+
+export interface LocalTable {
+  /** `http://127.0.0.1:PORT`: the endpoint to give any DynamoDB client. */
+  readonly endpoint: string;
+  readonly tableName: string;
+  stop(): Promise<void>;
+}
+
+const TABLE = 'batchscore-results';
+
+/** Starts a DynamoDB server in this process, in memory, on a free port of 127.0.0.1, with the result table. */
+export async function startLocalTable(region: string): Promise<LocalTable> {
+  const server = dynalite({ createTableMs: 0 });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await createTable(endpoint, region);
+  return { endpoint, tableName: TABLE, stop: () => new Promise((resolve) => void server.close(() => resolve())) };
+}
+
+export function localTableClient(endpoint: string, region: string): DynamoDBClient {
+  return new DynamoDBClient({ endpoint, region, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } });
+}
+
+async function createTable(endpoint: string, region: string): Promise<void> {
+  const client = localTableClient(endpoint, region);
+  try {
+    await client.send(
+      new CreateTableCommand({
+        TableName: TABLE,
+        AttributeDefinitions: [{ AttributeName: 'messageId', AttributeType: 'S' }],
+        KeySchema: [{ AttributeName: 'messageId', KeyType: 'HASH' }],
+        BillingMode: 'PAY_PER_REQUEST',
+      }),
+    );
+    await waitUntilTableExists({ client, maxWaitTime: 10, minDelay: 0.05, maxDelay: 0.5 }, { TableName: TABLE });
+  } finally {
+    client.destroy();
+  }
+}
