@@ -3,7 +3,7 @@ import { runCommand, UsageError } from './arguments.ts';
 const HELP = `Usage: batchscore COMMAND [arguments]
 
   submit FILE.jsonl         put requests on the request queue
-  collect                   get the results of what was submitted
+  collect IDS --out FILE    get the results of what was submitted
   score MODEL FILE.jsonl    score a file without a queue
 
 batchscore COMMAND --help says more.
@@ -16,6 +16,8 @@ interface Command {
 
 /** A command's module is loaded only when it is the one to run: submit needs no ONNX Runtime. */
 const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+  submit: async () => (await import('./submit.ts')).submit,
+  collect: async () => (await import('./collect.ts')).collect,
   score: async () => (await import('./score.ts')).score,
 };
 

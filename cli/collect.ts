@@ -1,0 +1,81 @@
+import { open } from 'node:fs/promises';
+import { CollectTimeoutError } from '../client/index.ts';
+import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
+import { progressBar } from './bar.ts';
+import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
+import { readIds } from './network/idsFile.ts';
+import { openResultsFile } from './network/resultsFile.ts';
+import { resultText } from './network/resultText.ts';
+
+const HELP = `Usage: batchscore collect IDS --out FILE [options]
+
+Gets the results of the message IDs in an ids file, as batchscore submit writes it, from the
+result table or else from the result queue, and appends them to FILE as they come, one JSON
+result a line. Run again, it gets those that are not in FILE yet.
+
+  IDS                     the ids file
+
+  --out FILE              where results go
+  --timeout S             longest wait in seconds (default 300)
+${DEPLOYMENT_HELP}
+  --json                  print the summary as one JSON object
+  --help                  show this
+
+Exit code: 0 all are there and scored, 3 all are there, some with an error, 1 some are missing,
+2 wrong usage.
+`;
+
+const SOME_MISSING = 1;
+const SOME_FAILED = 3;
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['IDS'], {
+    ...DEPLOYMENT_OPTIONS,
+    out: { type: 'string' },
+    timeout: { type: 'string', default: '300' },
+    json: { type: 'boolean', default: false },
+  });
+  const [idsPath = ''] = positionals;
+  if (options.out === undefined) throw new UsageError('expected --out FILE, got none');
+  const timeoutMs = 1000 * wholeNumber('--timeout', options.timeout, 1, 86_400);
+  const messageIds = await readMessageIds(idsPath);
+  if (messageIds.length === 0) throw new Error(`${idsPath}: expected message IDs, as batchscore submit writes them`);
+
+  const results = await openResultsFile(options.out);
+  const { client, close } = await connect(options);
+  const bar = progressBar('collecting', messageIds.length);
+  try {
+    const wanted = messageIds.filter((messageId) => !results.messageIds.has(messageId));
+    for await (const result of client.collect(wanted, { timeoutMs })) {
+      // A result leaves the queue when the next one is asked for: by then it is in the file.
+      await results.append(resultText(result));
+      bar.update(results.messageIds.size);
+    }
+  } catch (error) {
+    if (!(error instanceof CollectTimeoutError)) throw error;
+  } finally {
+    bar.stop();
+    await close();
+    await results.close();
+  }
+  const missing = messageIds.filter((messageId) => !results.messageIds.has(messageId)).length;
+  const collected = messageIds.length - missing;
+  const summary = { collected, missing, failed: results.failed(), out: options.out };
+  const sentence = `${collected} of ${messageIds.length} results are in ${options.out}, ${summary.failed} with an error`;
+  process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+  if (missing > 0) return SOME_MISSING;
+  return summary.failed > 0 ? SOME_FAILED : 0;
+}
+
+async function readMessageIds(path: string): Promise<string[]> {
+  const file = await open(path).catch((cause) => {
+    throw new Error(`${path}: expected an ids file, it cannot be read; check the path`, { cause });
+  });
+  try {
+    return (await readIds(file, path)).map(({ messageId }) => messageId);
+  } finally {
+    await file.close();
+  }
+}
+
+export const collect = { help: HELP, run };

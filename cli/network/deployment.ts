@@ -1,0 +1,82 @@
+import { readFile } from 'node:fs/promises';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { S3Client } from '@aws-sdk/client-s3';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { z } from 'zod';
+import { Batchscore } from '../../client/index.ts';
+import { UsageError } from '../arguments.ts';
+
+/** The options that say which deployment a command talks to. */
+export const DEPLOYMENT_OPTIONS = {
+  stack: { type: 'string' },
+  'request-queue': { type: 'string' },
+  'result-queue': { type: 'string' },
+  'result-table': { type: 'string' },
+  'payload-bucket': { type: 'string' },
+  region: { type: 'string' },
+} as const;
+
+export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints
+  --request-queue URL     and the like, instead of what FILE says or in place of it
+  --result-queue URL
+  --result-table NAME
+  --payload-bucket NAME
+  --region REGION`;
+
+const text = z.string().min(1).optional();
+
+/** What FILE may say; other keys are for others. */
+const STACK = z.object({
+  requestQueueUrl: text,
+  resultQueueUrl: text,
+  resultTable: text,
+  payloadBucket: text,
+  region: text,
+  endpoint: text,
+  dynamodbEndpoint: text,
+  s3Endpoint: text,
+});
+
+type Stack = z.infer<typeof STACK>;
+type DeploymentValues = { readonly [K in keyof typeof DEPLOYMENT_OPTIONS]?: string | undefined };
+
+/** @throws UsageError when it is not said where the request queue is, or FILE cannot be read */
+export async function connect(values: DeploymentValues): Promise<{ client: Batchscore; close(): Promise<void> }> {
+  const stack = values.stack === undefined ? {} : await readStack(values.stack);
+  const requestQueueUrl = values['request-queue'] ?? stack.requestQueueUrl;
+  if (requestQueueUrl === undefined) throw new UsageError('expected --stack FILE or --request-queue URL, got neither');
+  const region = values.region ?? stack.region;
+  const clients = stack.endpoint === undefined ? undefined : localClients(stack, stack.endpoint);
+  const client = new Batchscore({
+    requestQueueUrl,
+    resultQueueUrl: values['result-queue'] ?? stack.resultQueueUrl,
+    resultTable: values['result-table'] ?? stack.resultTable,
+    payloadBucket: values['payload-bucket'] ?? stack.payloadBucket,
+    region,
+    ...clients,
+  });
+  const close = async (): Promise<void> => {
+    await client.close();
+    for (const own of Object.values(clients ?? {})) own.destroy();
+  };
+  return { client, close };
+}
+
+async function readStack(file: string): Promise<Stack> {
+  try {
+    const [firstLine = ''] = (await readFile(file, 'utf8')).split('\n');
+    return STACK.parse(JSON.parse(firstLine));
+  } catch (cause) {
+    throw new UsageError(`--stack: expected ${file} to hold the JSON line that npm run dev prints`, { cause });
+  }
+}
+
+/** A stack that names its endpoint is a local one: any credentials do. */
+function localClients({ region = 'us-east-1', dynamodbEndpoint, s3Endpoint }: Stack, endpoint: string) {
+  const local = { region, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } };
+  return {
+    sqs: new SQSClient({ ...local, endpoint, useQueueUrlAsEndpoint: false }),
+    dynamodb: new DynamoDBClient({ ...local, endpoint: dynamodbEndpoint ?? endpoint }),
+    s3: new S3Client({ ...local, endpoint: s3Endpoint ?? endpoint, forcePathStyle: true }),
+  };
+}

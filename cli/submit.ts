@@ -1,0 +1,93 @@
+import { createReadStream } from 'node:fs';
+import { type FileHandle, stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { type Batchscore, SubmitError } from '../client/index.ts';
+import { parseCommand, UsageError } from './arguments.ts';
+import { progressBar } from './bar.ts';
+import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
+import { idsLine, readIds } from './network/idsFile.ts';
+import { openForAppending } from './network/openForAppending.ts';
+import { type Line, piecesOf } from './offline/lines.ts';
+
+const HELP = `Usage: batchscore submit FILE [options]
+
+Puts requests on the request queue, one JSON request a line, and writes the message ID of each
+to an ids file as it is taken. Run again after it was stopped, it goes on where the ids file
+ends; what was taken in the very moment of a crash may be sent twice.
+
+  FILE                    the requests, or - for stdin
+
+  --ids FILE              the ids file (default: FILE.ids; required with stdin)
+${DEPLOYMENT_HELP}
+  --json                  print the summary as one JSON object
+  --help                  show this
+
+Exit code: 0 all were taken, 1 not all, 2 wrong usage.
+`;
+
+/** Lines between two notes in the ids file. */
+const LINES_A_PIECE = 500;
+const CHARACTERS_A_PIECE = 8 * 1024 * 1024;
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['FILE'], {
+    ...DEPLOYMENT_OPTIONS,
+    ids: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  });
+  const [file = ''] = positionals;
+  const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
+  if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
+  const { stream, bytes } = await openRequests(file);
+  const { client, close } = await connect(options);
+  const ids = await openForAppending(idsPath);
+  try {
+    const already = new Set((await readIds(ids, idsPath)).map(({ line }) => line));
+    const bar = progressBar('submitting', bytes);
+    let submitted = 0;
+    let bytesSubmitted = 0;
+    for await (const piece of piecesOf(stream, { lines: LINES_A_PIECE, characters: CHARACTERS_A_PIECE })) {
+      const left = piece.filter(({ number }) => !already.has(number));
+      await submitPiece(client, left, ids);
+      submitted += left.length;
+      for (const { text } of piece) bytesSubmitted += Buffer.byteLength(text) + 1;
+      bar.update(bytesSubmitted);
+    }
+    bar.stop();
+    const summary = { submitted, before: already.size, ids: idsPath };
+    const sentence = `${submitted} requests submitted (${already.size} before), their message IDs are in ${idsPath}`;
+    process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+    return 0;
+  } finally {
+    await ids.close();
+    await close();
+  }
+}
+
+async function openRequests(file: string): Promise<{ stream: Readable; bytes: number | undefined }> {
+  if (file === '-') return { stream: process.stdin, bytes: undefined };
+  const { size } = await stat(file).catch((cause) => {
+    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`, { cause });
+  });
+  return { stream: createReadStream(file), bytes: size };
+}
+
+/** @throws Error naming the first line that was not taken; those that were are noted */
+async function submitPiece(client: Batchscore, piece: readonly Line[], ids: FileHandle): Promise<void> {
+  const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
+    const lines = messageIds.map((messageId, index) =>
+      messageId === undefined ? '' : idsLine({ line: piece[index]?.number ?? 0, messageId }),
+    );
+    await ids.appendFile(lines.join(''));
+  };
+  try {
+    await note(await client.submit(piece.map(({ text }) => ({ body: text }))));
+  } catch (error) {
+    if (!(error instanceof SubmitError)) throw error;
+    await note(error.accepted);
+    const line = piece[error.index]?.number ?? piece[0]?.number;
+    throw new Error(`line ${line}: ${error.message}; run the same command again to go on`, { cause: error });
+  }
+}
+
+export const submit = { help: HELP, run };

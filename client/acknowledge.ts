@@ -1,0 +1,91 @@
+import {
+  type BatchResultErrorEntry,
+  ChangeMessageVisibilityBatchCommand,
+  DeleteMessageBatchCommand,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
+import { type RetryOptions, untilDone } from '../lambda/adapters/retry.ts';
+import { MAX_BATCH_ENTRIES } from '../lambda/adapters/sqs/limits.ts';
+import { isCallersFault } from './faults.ts';
+
+/** What is done with received messages: ten a call, in the background. */
+export interface Acknowledger {
+  /** Deletes the message. */
+  remove(receiptHandle: string): void;
+  /** Makes the message visible to others at once. */
+  release(receiptHandle: string): void;
+  /** Resolves when all that was asked so far is done, or was given up: then the visibility timeout ends it. */
+  idle(): Promise<void>;
+}
+
+export interface AcknowledgerOptions {
+  readonly sqs: SQSClient;
+  readonly queueUrl: string;
+  readonly closing: AbortSignal;
+  readonly retry?: RetryOptions;
+}
+
+export function createAcknowledger({ sqs, queueUrl: QueueUrl, closing, retry }: AcknowledgerOptions): Acknowledger {
+  const running = new Set<Promise<void>>();
+  const inBatches = (call: (handles: readonly string[]) => Promise<readonly string[]>) =>
+    gatherEachTick((handles: readonly string[]) => {
+      const done = untilDone(handles, (left) => orAllAgain(left, call), closing, retry).then(() => {
+        running.delete(done);
+      });
+      running.add(done);
+    });
+  const remove = inBatches(async (handles) => {
+    const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
+    const { Failed } = await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+    return worthAnotherTry(handles, Failed);
+  });
+  const release = inBatches(async (handles) => {
+    const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle, VisibilityTimeout: 0 }));
+    const { Failed } = await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
+    return worthAnotherTry(handles, Failed);
+  });
+  return {
+    remove: remove.add,
+    release: release.add,
+    async idle() {
+      remove.flush();
+      release.flush();
+      await Promise.all(running);
+    },
+  };
+}
+
+interface Gatherer {
+  add(item: string): void;
+  flush(): void;
+}
+
+/** Hands on what was added in one turn of the event loop, ten at a time. */
+function gatherEachTick(handOn: (items: readonly string[]) => void): Gatherer {
+  const gathered: string[] = [];
+  const flush = (): void => {
+    while (gathered.length > 0) handOn(gathered.splice(0, MAX_BATCH_ENTRIES));
+  };
+  return {
+    add(item) {
+      if (gathered.push(item) === 1) setImmediate(flush);
+    },
+    flush,
+  };
+}
+
+function worthAnotherTry(handles: readonly string[], failed: readonly BatchResultErrorEntry[] = []): string[] {
+  const again = new Set(failed.filter(({ SenderFault }) => SenderFault !== true).map(({ Id }) => Id));
+  return handles.filter((_, index) => again.has(String(index)));
+}
+
+async function orAllAgain(
+  handles: readonly string[],
+  call: (handles: readonly string[]) => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  try {
+    return await call(handles);
+  } catch (error) {
+    return isCallersFault(error) ? [] : handles;
+  }
+}

@@ -1,0 +1,134 @@
+import { type CollectOptions, collect } from './collect.ts';
+import { startQueueCollector } from './collectFromQueue.ts';
+import { startTableCollector } from './collectFromTable.ts';
+import type { Collector } from './collector.ts';
+import { type Entry, toEntry } from './entry.ts';
+import { createInbox, type Inbox } from './inbox.ts';
+import { type BatchscoreOptions, readOptions, type Settings } from './options.ts';
+import { createOutbox, type Outbox } from './outbox.ts';
+import { createPayloads, type Payloads } from './payloads.ts';
+import { createReader } from './readResult.ts';
+import type { ScoreRequest, TensorRequest } from './request.ts';
+import type { OutputTensors, ScoringResult } from './result.ts';
+import { type ScoreOptions, score } from './score.ts';
+import { sendCall } from './sendCall.ts';
+import { type SubmitOptions, submit } from './submit.ts';
+
+/**
+ * A producer's connection to a batchscore deployment. Make one and share it: what is sent through it at the same
+ * time shares calls, and what is waited for shares polls.
+ */
+export class Batchscore {
+  readonly #settings: Settings;
+  readonly #outbox: Outbox;
+  readonly #inbox: Inbox = createInbox();
+  readonly #collector: Collector | undefined;
+  readonly #closing = new AbortController();
+
+  /** @throws TypeError listing everything that is wrong with the options */
+  constructor(options: BatchscoreOptions) {
+    this.#settings = readOptions(options);
+    const { s3, payloadBucket } = this.#settings;
+    const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket);
+    this.#outbox = openOutbox(this.#settings, payloads, this.#closing.signal);
+    this.#collector = openCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
+  }
+
+  /**
+   * Sends requests to the request queue, ten messages or 1 MiB a call. They are pulled only as fast as they are
+   * sent. On a FIFO queue they are sent in order; a message that SQS did not take at first may come after its
+   * neighbours.
+   *
+   * @returns the message IDs, in the order of the requests
+   * @throws SubmitError when a request could not be encoded, pulled or sent, with the message IDs of the others
+   * @throws the signal's reason when it aborts
+   */
+  async submit(
+    requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
+    options: SubmitOptions = {},
+  ): Promise<string[]> {
+    this.#assertOpen();
+    return await submit(requests, options, { outbox: this.#outbox, toEntry: this.#toEntry });
+  }
+
+  /**
+   * The results of these message IDs as they come, each once, until all have come. A request that was not scored
+   * is a result with `error`. A result is taken off the result queue once the next one is asked for; leaving the
+   * loop early leaves the rest there.
+   *
+   * @throws CollectTimeoutError when not all came within `timeoutMs`, naming those that are missing
+   * @throws the signal's reason when it aborts
+   * @throws Error when the result store cannot be read, or there is none
+   */
+  collect(messageIds: Iterable<string>, options: CollectOptions): AsyncGenerator<ScoringResult, void, undefined> {
+    this.#assertOpen();
+    return collect(messageIds, options, { inbox: this.#inbox, collector: this.#results() });
+  }
+
+  /**
+   * Scores one request: `await client.score({ image: { data: pixels, shape: [1, 64] } })`. Callers at the same time
+   * share calls and polls; each gets its own outputs or its own error, and is always settled.
+   *
+   * @param inputs by name, each `[rows, …]`
+   * @returns the outputs by name, each `[rows, …]`, row-major
+   * @throws ScoringError when it was not scored, or not in time
+   * @throws RequestError when an input cannot be encoded
+   * @throws the signal's reason when it aborts
+   */
+  async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
+    this.#assertOpen();
+    this.#results();
+    return await score(inputs, options, { outbox: this.#outbox, inbox: this.#inbox, toEntry: this.#toEntry });
+  }
+
+  /**
+   * Tells the result queue of what was taken from it, ends polls and waits, and destroys the clients that were not
+   * given. Without it a process lives until its last poll ends, at most 5 s.
+   */
+  async close(): Promise<void> {
+    const closed = new Error('the Batchscore client was closed');
+    this.#inbox.close(closed);
+    await this.#collector?.settled();
+    this.#closing.abort(closed);
+    for (const client of this.#settings.ownClients) client.destroy();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  readonly #toEntry = (request: ScoreRequest): Entry => toEntry(request, this.#settings);
+
+  #assertOpen(): void {
+    this.#closing.signal.throwIfAborted();
+  }
+
+  #results(): Collector {
+    if (this.#collector !== undefined) return this.#collector;
+    throw new Error('expected resultQueueUrl or resultTable to read results from, got neither; give one of them');
+  }
+}
+
+function openOutbox(settings: Settings, payloads: Payloads | undefined, closing: AbortSignal): Outbox {
+  const { sqs, requestQueueUrl, maxInFlight } = settings;
+  return createOutbox({
+    sendCall: (entries) => sendCall(sqs, requestQueueUrl, entries),
+    offload: async ({ payload }) => {
+      if (payload !== undefined) await payloads?.put(payload.pointer, payload.text);
+    },
+    maxInFlight,
+    closing,
+  });
+}
+
+function openCollector(
+  { sqs, dynamodb, resultTable, resultQueueUrl }: Settings,
+  payloads: Payloads | undefined,
+  inbox: Inbox,
+  closing: AbortSignal,
+): Collector | undefined {
+  const read = createReader(payloads);
+  if (resultTable !== undefined) return startTableCollector({ dynamodb, table: resultTable, inbox, read, closing });
+  if (resultQueueUrl !== undefined) return startQueueCollector({ sqs, queueUrl: resultQueueUrl, inbox, read, closing });
+  return undefined;
+}

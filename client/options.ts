@@ -1,0 +1,100 @@
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { S3Client } from '@aws-sdk/client-s3';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { z } from 'zod';
+import type { Encoding } from './request.ts';
+
+export interface BatchscoreOptions {
+  /** URL of the request queue; one that ends in `.fifo` is a FIFO queue. */
+  readonly requestQueueUrl: string;
+  /**
+   * URL of the result queue, for `collect` and `score`. Results of other clients on the same queue are released
+   * when they are met, but each meeting counts as a receive: give clients that run at the same time a table.
+   */
+  readonly resultQueueUrl?: string | undefined;
+  /** Name of the result table, for `collect` and `score`. It is read rather than the queue where both are given. */
+  readonly resultTable?: string | undefined;
+  /** Name of the deployment's payload bucket, for bodies over 1 MiB and results too large for their store. */
+  readonly payloadBucket?: string | undefined;
+  /** AWS region of the clients that are not given. @default as the AWS SDK finds it */
+  readonly region?: string | undefined;
+  /** How tensors are written. @default 'binary' */
+  readonly encoding?: Encoding | undefined;
+  /** Most SendMessageBatch calls in flight, 1 to 100. On a FIFO queue it is 1, which keeps the order. @default 8 */
+  readonly maxInFlight?: number | undefined;
+  /** @default a client of `region`, ended by `close` */
+  readonly sqs?: SQSClient | undefined;
+  /** @default a client of `region`, ended by `close` */
+  readonly dynamodb?: DynamoDBClient | undefined;
+  /** @default a client of `region`, ended by `close` */
+  readonly s3?: S3Client | undefined;
+}
+
+/** The options, proved and complete. */
+export interface Settings {
+  readonly requestQueueUrl: string;
+  readonly resultQueueUrl: string | undefined;
+  readonly resultTable: string | undefined;
+  readonly payloadBucket: string | undefined;
+  readonly encoding: Encoding;
+  readonly fifo: boolean;
+  readonly maxInFlight: number;
+  readonly sqs: SQSClient;
+  readonly dynamodb: DynamoDBClient;
+  readonly s3: S3Client;
+  /** Those of the clients that were made here. */
+  readonly ownClients: readonly { destroy(): void }[];
+}
+
+const QUEUE_URL = z.string().refine((text) => /^https?:\/\//.test(text) && URL.canParse(text), {
+  error: ({ input }) => `expected the URL of an SQS queue, https://…, got ${JSON.stringify(input)}`,
+});
+const NAME = z.string().min(1);
+
+const OPTIONS = z.strictObject({
+  requestQueueUrl: QUEUE_URL,
+  resultQueueUrl: QUEUE_URL.optional(),
+  resultTable: NAME.optional(),
+  payloadBucket: NAME.optional(),
+  region: NAME.optional(),
+  encoding: z.enum(['binary', 'json']).default('binary'),
+  maxInFlight: z.int().min(1).max(100).default(8),
+  sqs: clientOption<SQSClient>('SQSClient').optional(),
+  dynamodb: clientOption<DynamoDBClient>('DynamoDBClient').optional(),
+  s3: clientOption<S3Client>('S3Client').optional(),
+});
+
+/** By its shape: a client from another copy of the SDK is a client as well. */
+function clientOption<C>(name: string) {
+  return z.custom<C>((value) => typeof value === 'object' && value !== null && 'send' in value, {
+    error: `expected an ${name}`,
+  });
+}
+
+/** @throws TypeError listing everything that is wrong with the options */
+export function readOptions(options: BatchscoreOptions): Settings {
+  const parsed = OPTIONS.safeParse(options);
+  if (!parsed.success) throw new TypeError(`Batchscore options:\n${z.prettifyError(parsed.error)}`);
+  const { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, encoding, region, maxInFlight, ...given } =
+    parsed.data;
+  const ownClients: { destroy(): void }[] = [];
+  const own = <C extends { destroy(): void }>(client: C): C => {
+    ownClients.push(client);
+    return client;
+  };
+  const config = region === undefined ? {} : { region };
+  const fifo = requestQueueUrl.endsWith('.fifo');
+  return {
+    requestQueueUrl,
+    resultQueueUrl,
+    resultTable,
+    payloadBucket,
+    encoding,
+    fifo,
+    maxInFlight: fifo ? 1 : maxInFlight,
+    sqs: given.sqs ?? own(new SQSClient(config)),
+    dynamodb: given.dynamodb ?? own(new DynamoDBClient(config)),
+    s3: given.s3 ?? own(new S3Client(config)),
+    ownClients,
+  };
+}

@@ -1,0 +1,86 @@
+import { type Deadline, orAborted, startDeadline } from './abort.ts';
+import type { Entry } from './entry.ts';
+import { ScoringError } from './errors.ts';
+import { reasonOf } from './faults.ts';
+import type { Inbox } from './inbox.ts';
+import type { Outbox } from './outbox.ts';
+import type { TensorRequest } from './request.ts';
+import type { OutputTensors, ScoringResult } from './result.ts';
+
+export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
+  /** Milliseconds until the scores must have come, at least 1. @default 30000 */
+  readonly timeoutMs?: number | undefined;
+  /** Ends this caller's wait with its reason, and nobody else's. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface ScoreDependencies {
+  readonly outbox: Outbox;
+  readonly inbox: Inbox;
+  readonly toEntry: (request: TensorRequest) => Entry;
+}
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+
+/** One caller's request: sent with whatever others are sent now, waited for with whatever others wait for. */
+export async function score(
+  inputs: TensorRequest['inputs'],
+  { timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: ScoreOptions,
+  { outbox, inbox, toEntry }: ScoreDependencies,
+): Promise<OutputTensors> {
+  signal?.throwIfAborted();
+  const entry = toEntry({ ...request, inputs });
+  const deadline = startDeadline(timeoutMs, signal);
+  let messageId: string | undefined;
+  try {
+    messageId = await sendFor(entry, deadline, outbox, inbox);
+    return outputsOf(await receiveFor(messageId, deadline, inbox));
+  } catch (error) {
+    if (!deadline.isTimeout(error)) throw error;
+    throw new ScoringError('TIMEOUT', `expected scores within ${timeoutMs} ms, none came`, {
+      messageId,
+      id: request.id,
+    });
+  } finally {
+    deadline.clear();
+  }
+}
+
+/** The message ID. What is sent although its caller left by then is dropped when its result comes. */
+async function sendFor(entry: Entry, { signal }: Deadline, outbox: Outbox, inbox: Inbox): Promise<string> {
+  const sending = outbox.send(entry, signal);
+  try {
+    return await orAborted(sending, signal);
+  } catch (cause) {
+    sending.then(inbox.dismiss, () => {});
+    if (signal.aborted && cause === signal.reason) throw cause;
+    throw new ScoringError('SUBMIT_FAILED', reasonOf(cause), { cause });
+  }
+}
+
+async function receiveFor(messageId: string, { signal }: Deadline, inbox: Inbox): Promise<ScoringResult> {
+  const waiting = inbox.waitFor([messageId], signal);
+  try {
+    const arrival = await waiting.next();
+    arrival.accept();
+    return arrival.result;
+  } catch (cause) {
+    inbox.dismiss(messageId);
+    if (signal.aborted && cause === signal.reason) throw cause;
+    throw new ScoringError('COLLECT_FAILED', reasonOf(cause), { messageId, cause });
+  } finally {
+    waiting.close();
+  }
+}
+
+function outputsOf(result: ScoringResult): OutputTensors {
+  if ('error' in result) throw result.error;
+  if ('outputs' in result) return result.outputs;
+  const { messageId } = result;
+  const form = Object.keys(result).at(-1);
+  throw new ScoringError(
+    'INVALID_RESULT',
+    `expected outputs under message ID ${messageId}, got '${form}'; use submit and collect for a model with a transform`,
+    { messageId },
+  );
+}
