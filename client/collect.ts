@@ -20,12 +20,28 @@ export interface CollectDependencies {
 export async function* collect(
   messageIds: Iterable<string>,
   { timeoutMs, signal }: CollectOptions,
-  { inbox, collector }: CollectDependencies,
+  dependencies: CollectDependencies,
 ): AsyncGenerator<ScoringResult, void, undefined> {
   const missing = new Set(messageIds);
   const expected = missing.size;
   const deadline = startDeadline(timeoutMs, signal);
-  const waiting = inbox.waitFor(missing, deadline.signal);
+  try {
+    yield* collectUntil(deadline.signal, missing, dependencies);
+  } catch (error) {
+    if (!deadline.isTimeout(error)) throw error;
+    throw new CollectTimeoutError([...missing], expected, timeoutMs);
+  } finally {
+    deadline.clear();
+  }
+}
+
+/** Takes what comes out of `missing`. */
+async function* collectUntil(
+  ended: AbortSignal,
+  missing: Set<string>,
+  { inbox, collector }: CollectDependencies,
+): AsyncGenerator<ScoringResult, void, undefined> {
+  const waiting = inbox.waitFor(missing, ended);
   try {
     while (missing.size > 0) {
       const arrival = await waiting.next();
@@ -36,12 +52,8 @@ export async function* collect(
         arrival.accept();
       }
     }
-  } catch (error) {
-    if (!deadline.isTimeout(error)) throw error;
-    throw new CollectTimeoutError([...missing], expected, timeoutMs);
   } finally {
     waiting.close();
-    deadline.clear();
     await collector.settled();
   }
 }

@@ -12,4 +12,4 @@ export function isCallersFault(error: unknown): boolean {
   return error.$fault === 'client' && !PASSING.test(error.name);
 }
 
-const PASSING = /Throttl|ThroughputExceeded|RequestLimitExceeded|TooManyRequests|SlowDown|RequestTimeout/;
+const PASSING = /Throttl|ThroughputExceeded|RequestLimitExceeded|TooManyRequests|RequestTimeout/;

@@ -14,8 +14,8 @@ import { elementCount } from './tensor.ts';
  * The elements of a JSON `data` array, flat or nested row-major, as `datatype`.
  *
  * `shape` must already be proved to be positive integers. `path` names the field in messages: `inputs[1].data`, or
- * a function from an element's position, one index per axis, to its path. A typed array is taken as it is, so that
- * transforms need no detour.
+ * a function from an element's position, one index per axis, to its path. A typed array, as transforms give it, is
+ * copied.
  */
 export function decodeData(
   data: unknown,
@@ -69,7 +69,7 @@ function takeTypedArray(
   }
   if (data.length !== elementCount(shape)) return wrongCount(data.length, shape, pathOf);
   const noBoolean = DATATYPES[datatype].kind === 'boolean' ? data.findIndex((element) => element > 1) : -1;
-  if (noBoolean < 0) return data;
+  if (noBoolean < 0) return data.slice();
   return failure('INVALID_DATA', `${pathOf([noBoolean])}: expected 0 or 1 (BOOL), got ${data[noBoolean]}`);
 }
 

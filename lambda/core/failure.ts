@@ -60,14 +60,14 @@ export function preview(value: unknown): string {
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (typeof value === 'object' && value !== null) return 'an object';
   const text = typeof value === 'string' ? JSON.stringify(value.slice(0, PREVIEW_CHARACTERS + 1)) : String(value);
-  return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS)}…` : text;
+  return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS).toWellFormed()}…` : text;
 }
 
 const MAX_REASON_CHARACTERS = 500;
 
 /** What foreign code threw, as it is given to a producer: cut short whatever its size. */
 export function reasonOf(error: unknown): string {
-  return messageOf(error).slice(0, MAX_REASON_CHARACTERS);
+  return messageOf(error).slice(0, MAX_REASON_CHARACTERS).toWellFormed();
 }
 
 /** What a caught value says of itself. */

@@ -122,7 +122,7 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
 export function decodeInto(target: TypedArray, offset: number, source: Base64Data, from: number, to: number): void {
   const size = target.BYTES_PER_ELEMENT;
   const room = Buffer.from(target.buffer, target.byteOffset + offset * size, (to - from) * size);
-  if (from === 0 && room.length === Math.floor((unpaddedLength(source.base64) * 3) / 4)) {
+  if (room.length === Math.floor((unpaddedLength(source.base64) * 3) / 4)) {
     room.write(source.base64, 'base64');
     return;
   }

@@ -79,12 +79,11 @@ function runFailed({ model }: MicroBatch, error: unknown): Failure {
 async function answerParts(batch: MicroBatch, outputs: readonly Tensor[][], ledger: Ledger): Promise<ReadyResult[]> {
   const ready: (ReadyResult | undefined)[] = [];
   for (const [index, part] of batch.parts.entries()) {
-    const { request } = part;
     const whole = ledger.scored(part, outputs[index] ?? []);
     if (whole === undefined) continue;
-    const encoding = isFailure(whole) ? whole : encodeScores(ledger.messageIdOf(request), request, whole);
-    const encoded = encoding instanceof Promise ? await encoding : encoding;
-    ready.push(isFailure(encoded) ? ledger.failed(request, encoded) : ledger.answered(request, encoded));
+    const encoded = isFailure(whole) ? whole : encodeScores(ledger.messageIdOf(part.request), part.request, whole);
+    const text = encoded instanceof Promise ? await encoded : encoded;
+    ready.push(isFailure(text) ? ledger.failed(part.request, text) : ledger.answered(part.request, text));
   }
   return ready.filter((one) => one !== undefined);
 }

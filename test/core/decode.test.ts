@@ -23,7 +23,7 @@ describe('a body that is no JSON', () => {
     const { code, message } = await refusal(body, LINE);
 
     expect(code).toBe('INVALID_JSON');
-    expect(message).toContain(`expected the body to be one JSON request, got ${body.length} characters`);
+    expect(message).toContain(`body: expected one JSON request, got ${body.length} characters that are not JSON`);
   });
 
   it('says where it stops being JSON', async () => {
@@ -85,7 +85,13 @@ describe('keys that mean nothing', () => {
       '"__proto__"',
     ],
     ['named constructor in a request', '{"constructor":{}}', 'INVALID_REQUEST', 'body', '"constructor"'],
-    ['named constructor in an input', '{"inputs":[{"constructor":1}]}', 'INVALID_REQUEST', 'inputs[0]', '"constructor"'],
+    [
+      'named constructor in an input',
+      '{"inputs":[{"constructor":1}]}',
+      'INVALID_REQUEST',
+      'inputs[0]',
+      '"constructor"',
+    ],
     [
       'named constructor in an output',
       lineRequest([1], { outputs: [JSON.parse('{"constructor":1}')] }),
@@ -100,7 +106,8 @@ describe('keys that mean nothing', () => {
   it('lists the keys that do', async () => {
     const { message } = await refusal({ input: [] }, LINE);
     expect(message).toBe(
-      'body: expected only the keys id, model_name, model_version, inputs, outputs, parameters, got "input"',
+      'body: expected only the keys id, model_name, model_version, parameters, inputs, outputs, raw_input_contents, ' +
+        'got "input"',
     );
   });
 });
@@ -130,11 +137,29 @@ describe('the id', () => {
 describe('the model', () => {
   it.each<Refusal>([
     ['an unknown name', lineRequest([1], { model_name: 'nope' }), 'UNKNOWN_MODEL', 'model_name', '"nope"'],
-    ['a name from the prototype', lineRequest([1], { model_name: '__proto__' }), 'UNKNOWN_MODEL', 'model_name', '"__proto__"'],
+    [
+      'a name from the prototype',
+      lineRequest([1], { model_name: '__proto__' }),
+      'UNKNOWN_MODEL',
+      'model_name',
+      '"__proto__"',
+    ],
     ['no name where there is no default', lineRequest([1]), 'UNKNOWN_MODEL', 'model_name', 'none'],
     ['a name that is no string', lineRequest([1], { model_name: 7 }), 'INVALID_REQUEST', 'model_name', '7'],
-    ['an unknown version', lineRequest([1], { model_name: 'line', model_version: '9' }), 'UNKNOWN_VERSION', 'model_version', '"9"'],
-    ['a version that is no string', lineRequest([1], { model_name: 'line', model_version: 1 }), 'INVALID_REQUEST', 'model_version', '1'],
+    [
+      'an unknown version',
+      lineRequest([1], { model_name: 'line', model_version: '9' }),
+      'UNKNOWN_VERSION',
+      'model_version',
+      '"9"',
+    ],
+    [
+      'a version that is no string',
+      lineRequest([1], { model_name: 'line', model_version: 1 }),
+      'INVALID_REQUEST',
+      'model_version',
+      '1',
+    ],
   ])('is refused by %s', async (_, body, code, path, got) => {
     expect(sentence(await refusal(body, BOTH))).toEqual({ code, path, got });
   });
@@ -205,7 +230,16 @@ describe('a packed message', () => {
     const { packed, requests } = await decode('[]', LINE);
 
     expect(packed).toBe(false);
-    expect(requests).toEqual([{ id: undefined, failure: expect.objectContaining({ code: 'INVALID_REQUEST' }) }]);
+    expect(requests).toEqual([
+      {
+        id: undefined,
+        failure: {
+          failed: true,
+          code: 'INVALID_REQUEST',
+          message: 'body: expected at least one request in a packed message, got none',
+        },
+      },
+    ]);
   });
 
   it('keeps its order, and refuses a bad request alone, by its place', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Datatype, TensorData } from '../../lambda/core/datatype.ts';
+import { allocate, type Datatype, type TensorData } from '../../lambda/core/datatype.ts';
 import { decodeData } from '../../lambda/core/decodeData.ts';
 import { type Failure, isFailure } from '../../lambda/core/failure.ts';
 import { EVERY_DATATYPE } from './arbitraries.ts';
@@ -144,5 +144,27 @@ describe('the cost of a refusal', () => {
   it('holds no room for elements that a shape only claims', () => {
     expect(decodeData([1], 'FP64', [1e15], 'data')).toMatchObject({ code: 'INVALID_SHAPE' });
     expect(decodeData([[1]], 'FP64', [1e9, 1e9, 1e9], 'data')).toMatchObject({ code: 'INVALID_SHAPE' });
+  });
+});
+
+describe('a typed array from a transform', () => {
+  it.each(EVERY_DATATYPE.filter((name) => name !== 'BYTES'))(
+    'is taken as %s, and no other than its own',
+    (datatype) => {
+      const own = allocate(datatype, 2);
+      expect(decodeData(own, datatype, [2], 'data')).toEqual(own);
+      expect(decodeData(own, datatype, [3], 'data')).toMatchObject({ code: 'INVALID_SHAPE' });
+      const other = datatype === 'FP64' ? new Float32Array(2) : new Float64Array(2);
+      expect(decodeData(other, datatype, [2], 'data')).toMatchObject({ code: 'INVALID_DATA' });
+    },
+  );
+
+  it('is refused for BYTES, and so is a view of no elements', () => {
+    expect(decodeData(new Uint8Array(2), 'BYTES', [2], 'data')).toMatchObject({ code: 'INVALID_DATA' });
+    expect(decodeData(new DataView(new ArrayBuffer(2)), 'UINT8', [2], 'data')).toMatchObject({ code: 'INVALID_DATA' });
+  });
+
+  it('holds 0 and 1 alone for BOOL', () => {
+    expect(decodeData(Uint8Array.of(1, 2), 'BOOL', [2], 'data')).toMatchObject({ code: 'INVALID_DATA' });
   });
 });

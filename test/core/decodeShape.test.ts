@@ -39,7 +39,7 @@ describe('the shape', () => {
     ['left out', undefined, 'undefined'],
     ['no array', 4, '4'],
     ['of too few dims', [1, 4], '[1, 4]'],
-    ['of too many dims', [1, 1, 2, 2], '[1, 1, 2, 2]'],
+    ['of too many dims', [1, 2, 2, 1], '[1, 2, 2, 1]'],
     ['of other sizes than the model bakes in', [1, 2, 3], '[1, 2, 3]'],
     ['of no rows', [0, 2, 2], '[0, 2, 2]'],
     ['of a negative number of rows', [-1, 2, 2], '[-1, 2, 2]'],
@@ -94,7 +94,16 @@ describe('shape and data together', () => {
   });
 
   it('find a bad element by its place in nested data', async () => {
-    const nested = [[[1, 2], [3, 4]], [[5, 6], ['x', 8]]]; // biome-ignore format: a matrix
+    const nested = [
+      [
+        [1, 2],
+        [3, 4],
+      ],
+      [
+        [5, 6],
+        ['x', 8],
+      ],
+    ];
     expect(sentence(await refusal(request([2, 2, 2], nested), FIXED))).toEqual({
       code: 'INVALID_DATA',
       path: 'inputs[0].data[1][1][0]',
@@ -104,7 +113,22 @@ describe('shape and data together', () => {
 
   it('are the same tensor flat and nested', async () => {
     const flat = await accepted(request([2, 2, 2], [1, 2, 3, 4, 5, 6, 7, 8]), FIXED);
-    const nested = await accepted(request([2, 2, 2], [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]), FIXED); // biome-ignore format: a matrix
+    const nested = await accepted(
+      request(
+        [2, 2, 2],
+        [
+          [
+            [1, 2],
+            [3, 4],
+          ],
+          [
+            [5, 6],
+            [7, 8],
+          ],
+        ],
+      ),
+      FIXED,
+    );
 
     expect(flat.inputs).toEqual([
       { datatype: 'FP32', shape: [2, 2, 2], data: Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8) },

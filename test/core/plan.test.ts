@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { halve, type MicroBatch, paddedRowsOf, plan } from '../../lambda/core/plan.ts';
+import { halve, type MicroBatch, type Part, paddedRowsOf, plan } from '../../lambda/core/plan.ts';
 import type { ScoringRequest } from '../../lambda/core/request.ts';
-import { echoModel, type InMemoryModelOptions, lineModel } from '../helpers/models.ts';
-import { zeros } from './requests.ts';
+import { echoModel, type InMemoryModelOptions, lineModel, sumModel } from '../helpers/models.ts';
+import { requestOf, zeros } from './requests.ts';
 
 const PLENTY = { maxBatchElements: 1_000_000 };
 
@@ -16,27 +16,24 @@ function planRows(rows: readonly number[], options: InMemoryModelOptions, limits
   );
 }
 
-/** `[[request, fromRow, toRow], …]` per micro-batch, requests by their index. */
-function cuts(batches: readonly MicroBatch[], requests?: readonly ScoringRequest[]): [number, number, number][][] {
+/** `request:fromRow-toRow` of every part, requests by their index in `requests`, or as they first appear. */
+function cuts(batches: readonly MicroBatch[], requests?: readonly ScoringRequest[]): string[] {
   const order = requests ?? [...new Set(batches.flatMap(({ parts }) => parts.map(({ request }) => request)))];
-  return batches.map(({ parts }) => parts.map((part) => [order.indexOf(part.request), part.fromRow, part.toRow]));
+  const cut = ({ request, fromRow, toRow }: Part) => `${order.indexOf(request)}:${fromRow}-${toRow}`;
+  return batches.map(({ parts }) => parts.map(cut).join(' '));
 }
 
 describe('plan', () => {
   it('fills a micro-batch in the order in which requests arrived', () => {
-    expect(cuts(planRows([1, 2, 1], { maxBatchRows: 8 }))).toEqual([[[0, 0, 1], [1, 0, 2], [2, 0, 1]]]); // biome-ignore format: a matrix
+    expect(cuts(planRows([1, 2, 1], { maxBatchRows: 8 }))).toEqual(['0:0-1 1:0-2 2:0-1']);
   });
 
   it('starts another one rather than cut a request that fits into one', () => {
-    expect(cuts(planRows([3, 2, 4], { maxBatchRows: 4 }))).toEqual([[[0, 0, 3]], [[1, 0, 2]], [[2, 0, 4]]]);
+    expect(cuts(planRows([3, 2, 4], { maxBatchRows: 4 }))).toEqual(['0:0-3', '1:0-2', '2:0-4']);
   });
 
   it('cuts a request that no micro-batch holds, from where the open one ends', () => {
-    expect(cuts(planRows([1, 9, 1], { maxBatchRows: 4 }))).toEqual([
-      [[0, 0, 1], [1, 0, 3]], // biome-ignore format: a matrix
-      [[1, 3, 7]],
-      [[1, 7, 9], [2, 0, 1]], // biome-ignore format: a matrix
-    ]);
+    expect(cuts(planRows([1, 9, 1], { maxBatchRows: 4 }))).toEqual(['0:0-1 1:0-3', '1:3-7', '1:7-9 2:0-1']);
   });
 
   it('keeps models, and versions of a model, apart', () => {
@@ -45,24 +42,19 @@ describe('plan', () => {
     const batches = plan(requests, PLENTY);
 
     expect(batches.map(({ model }) => model)).toEqual([one, two]);
-    expect(cuts(batches, requests)).toEqual([[[0, 0, 1], [2, 0, 1]], [[1, 0, 1]]]); // biome-ignore format: a matrix
+    expect(cuts(batches, requests)).toEqual(['0:0-1 2:0-1', '1:0-1']);
   });
 
+  const image = echoModel('FP32', ['height', 'width']);
+  const shaped = (height: number, width: number): ScoringRequest =>
+    requestOf(image, [{ datatype: 'FP32', shape: [1, height, width], data: new Float32Array(height * width) }]);
+
   it('keeps trailing shapes apart, even those with as many elements', () => {
-    const model = echoModel('FP32', ['h', 'w']);
-    const [tall, wide] = [zeros(model, 1), zeros(model, 1)].map((request, index) => ({
-      ...request,
-      inputs: [{ datatype: 'FP32', shape: index === 0 ? [1, 6, 1] : [1, 1, 6], data: new Float32Array(6) }] as const,
-    })) as [ScoringRequest, ScoringRequest];
-    expect(cuts(plan([tall, wide, tall], PLENTY), [tall, wide])).toEqual([[[0, 0, 1], [0, 0, 1]], [[1, 0, 1]]]); // biome-ignore format: a matrix
+    const [tall, wide] = [shaped(6, 1), shaped(1, 6)];
+    expect(cuts(plan([tall, wide, tall], PLENTY), [tall, wide])).toEqual(['0:0-1 0:0-1', '1:0-1']);
   });
 
   it('does not confuse shapes whose digits read alike', () => {
-    const model = echoModel('FP32', ['h', 'w']);
-    const shaped = (h: number, w: number): ScoringRequest => ({
-      ...zeros(model, 1),
-      inputs: [{ datatype: 'FP32', shape: [1, h, w], data: new Float32Array(h * w) }],
-    });
     expect(plan([shaped(1, 12), shaped(11, 2), shaped(2, 6)], PLENTY)).toHaveLength(3);
   });
 
@@ -72,11 +64,23 @@ describe('plan', () => {
 
   it.each<[title: string, rows: number[], options: InMemoryModelOptions, elements: number, reasons: string[]]>([
     ['full when it holds the most rows', [2, 2], { maxBatchRows: 4 }, 1000, ['full']],
-    ['full when the next request does not fit, and at the end of the batch', [3, 2], { maxBatchRows: 4 }, 1000, ['full', 'end']],
-    ['budget when the elements run out first', [2, 2, 1], { maxBatchRows: 4 }, 3, ['budget', 'budget', 'end']],
+    [
+      'full when the next request does not fit, and at the end of the batch',
+      [3, 2],
+      { maxBatchRows: 4 },
+      1000,
+      ['full', 'end'],
+    ],
+    ['budget when the elements run out first', [2, 2], { maxBatchRows: 4 }, 3, ['budget', 'end']],
     ['end when nothing is left to add', [1], { maxBatchRows: 4 }, 1000, ['end']],
     ['full when rows and elements run out together', [4], { maxBatchRows: 4 }, 4, ['full']],
-    ['budget when the elements allow a lower rung only', [4, 4], { maxBatchRows: 8, ladder: [1, 4, 8] }, 7, ['budget', 'budget']],
+    [
+      'budget when the elements allow a lower rung only',
+      [4, 4],
+      { maxBatchRows: 8, ladder: [1, 4, 8] },
+      7,
+      ['budget', 'budget'],
+    ],
   ])('says why: %s', (_, rows, options, maxBatchElements, reasons) => {
     const batches = planRows(rows, options, { maxBatchElements });
     expect(batches.map(({ closedBecause }) => closedBecause)).toEqual(reasons);
@@ -87,6 +91,10 @@ describe('plan', () => {
     const wide = echoModel('FP32', ['width'], { maxBatchRows: 100 });
     const batches = plan([zeros(wide, 1, 30), zeros(wide, 1, 30), zeros(wide, 1, 30)], { maxBatchElements: 60 });
     expect(batches.map(({ rows }) => rows)).toEqual([2, 1]);
+    const threeInputs = sumModel();
+    const elementsPerRow = 10 + 10 + 1;
+    const summed = plan([zeros(threeInputs, 7, 10)], { maxBatchElements: 3 * elementsPerRow });
+    expect(summed.map(({ rows }) => rows)).toEqual([3, 3, 1]);
   });
 
   it('runs a single row even when it alone exceeds the budget', () => {
@@ -110,22 +118,22 @@ describe('any plan', () => {
   const anyModel = fc
     .record({
       maxBatchRows: fc.integer({ min: 1, max: 12 }),
-      ladder: fc.uniqueArray(fc.integer({ min: 1, max: 12 }), { maxLength: 3 }).map((rungs) => rungs.toSorted((a, b) => a - b)),
+      ladder: fc
+        .uniqueArray(fc.integer({ min: 1, max: 12 }), { maxLength: 3 })
+        .map((rungs) => rungs.toSorted((a, b) => a - b)),
     })
     .map((options) => echoModel('FP32', ['width'], options));
-  const anyWork = fc
-    .array(anyModel, { minLength: 1, maxLength: 2 })
-    .chain((models) =>
-      fc.record({
-        requests: fc.array(
-          fc
-            .tuple(fc.constantFrom(...models), fc.integer({ min: 1, max: 30 }), fc.integer({ min: 1, max: 3 }))
-            .map(([model, rows, width]) => zeros(model, rows, width)),
-          { maxLength: 12 },
-        ),
-        maxBatchElements: fc.integer({ min: 1, max: 40 }),
-      }),
-    );
+  const anyWork = fc.array(anyModel, { minLength: 1, maxLength: 2 }).chain((models) =>
+    fc.record({
+      requests: fc.array(
+        fc
+          .tuple(fc.constantFrom(...models), fc.integer({ min: 1, max: 30 }), fc.integer({ min: 1, max: 3 }))
+          .map(([model, rows, width]) => zeros(model, rows, width)),
+        { maxLength: 12 },
+      ),
+      maxBatchElements: fc.integer({ min: 1, max: 40 }),
+    }),
+  );
   type Work = { requests: ScoringRequest[]; maxBatchElements: number };
   const always = (promise: (work: Work, batches: MicroBatch[]) => void): void =>
     fc.assert(fc.property(anyWork, (work) => promise(work, plan(work.requests, work))));
@@ -142,7 +150,10 @@ describe('any plan', () => {
       const parts = batches.flatMap((batch) => batch.parts);
       for (const request of requests) {
         const mine = parts.filter((part) => part.request === request).flatMap(({ fromRow, toRow }) => [fromRow, toRow]);
-        const rows = Array.from({ length: mine.length / 2 }, (_, i) => mine.slice(2 * i, 2 * i + 2) as [number, number]);
+        const rows = Array.from(
+          { length: mine.length / 2 },
+          (_, i) => mine.slice(2 * i, 2 * i + 2) as [number, number],
+        );
         expect(rows.flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual(
           Array.from({ length: request.rows }, (_, row) => row),
         );
@@ -195,7 +206,8 @@ describe('any plan', () => {
   });
 
   it('can be halved until every part stands alone, none lost and each run as it may be', () => {
-    const alone = (batch: MicroBatch): MicroBatch[] => (batch.parts.length === 1 ? [batch] : halve(batch).flatMap(alone));
+    const alone = (batch: MicroBatch): MicroBatch[] =>
+      batch.parts.length === 1 ? [batch] : halve(batch).flatMap(alone);
     always((_, batches) => {
       const pieces = batches.flatMap(alone);
       expect(pieces.flatMap(({ parts }) => parts)).toEqual(batches.flatMap(({ parts }) => parts));
@@ -212,6 +224,9 @@ describe('halve', () => {
     const [batch] = planRows([1, 2, 3, 1, 2], { ladder: [1, 4, 8, 16] });
     if (batch === undefined) throw new Error('expected a micro-batch');
     const halves = halve(batch);
-    expect(halves.map(({ parts, rows, paddedRows }) => [parts.length, rows, paddedRows])).toEqual([[3, 6, 8], [2, 3, 4]]); // biome-ignore format: a matrix
+    expect(halves.map(({ parts, rows, paddedRows }) => [parts.length, rows, paddedRows])).toEqual([
+      [3, 6, 8],
+      [2, 3, 4],
+    ]);
   });
 });

@@ -1,18 +1,24 @@
 import { decodeBody } from '../../lambda/core/decode.ts';
 import type { Failure } from '../../lambda/core/failure.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
+import type { PayloadReader } from '../../lambda/core/payload.ts';
 import { type DecodedBody, isRefused, type ScoringRequest } from '../../lambda/core/request.ts';
 
 const LIMITS = { maxRequestRows: 8 };
 
 /** Decodes a body, JSON text or a value to send as JSON, under a limit of 8 rows a request. */
-export function decode(body: unknown, models: ModelRepository): Promise<DecodedBody> {
-  return decodeBody(typeof body === 'string' ? body : JSON.stringify(body), models, LIMITS);
+export function decode(body: unknown, models: ModelRepository, payloads?: PayloadReader): Promise<DecodedBody> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return decodeBody(text, { models, payloads, limits: LIMITS }, new AbortController().signal);
 }
 
 /** The only request of a body that must be accepted. */
-export async function accepted(body: unknown, models: ModelRepository): Promise<ScoringRequest> {
-  const { packed, requests } = await decode(body, models);
+export async function accepted(
+  body: unknown,
+  models: ModelRepository,
+  payloads?: PayloadReader,
+): Promise<ScoringRequest> {
+  const { packed, requests } = await decode(body, models, payloads);
   const [request] = requests;
   if (packed || requests.length !== 1 || request === undefined) throw new Error('expected one request, not packed');
   if (isRefused(request)) throw new Error(`expected the request to be accepted: ${request.failure.message}`);
@@ -20,8 +26,8 @@ export async function accepted(body: unknown, models: ModelRepository): Promise<
 }
 
 /** Why the only request of a body is refused. */
-export async function refusal(body: unknown, models: ModelRepository): Promise<Failure> {
-  const { packed, requests } = await decode(body, models);
+export async function refusal(body: unknown, models: ModelRepository, payloads?: PayloadReader): Promise<Failure> {
+  const { packed, requests } = await decode(body, models, payloads);
   const [request] = requests;
   if (packed || requests.length !== 1 || request === undefined) throw new Error('expected one request, not packed');
   if (!isRefused(request)) throw new Error('expected the request to be refused');

@@ -57,8 +57,8 @@ describe('stack', () => {
 
   it('owns its buffers, so that giving them away takes nothing from the requests', () => {
     const [part] = lineParts([1, 2]) as [Part];
-    const [tensor] = stack(batchOf(lineModel(), [part]));
-    (tensor?.data as Float32Array).fill(0);
+    const [tensor] = stack(batchOf(lineModel(), [part])) as [Tensor];
+    (tensor.data as Float32Array).fill(0);
     expect(part.request.inputs[0]?.data).toEqual(Float32Array.of(1, 2));
   });
 
@@ -95,16 +95,21 @@ describe('unstack', () => {
 
   it('finds the odd one among several outputs', () => {
     const model = { ...lineModel(), outputs: [lineModel().outputs, lineModel().outputs].flat() };
-    expect(() => unstack({ ...batch, model }, [floats('y', 4, 1, 2, 3, 4), floats('z', 2, 1, 2)])).toThrow("output 'z'");
+    expect(() => unstack({ ...batch, model }, [floats('y', 4, 1, 2, 3, 4), floats('z', 2, 1, 2)])).toThrow(
+      "output 'z'",
+    );
   });
 
-  it.each([[[]], [[floats('y', 4, 1, 2, 3, 4), floats('y', 4, 1, 2, 3, 4)]]])('refuses missing or extra outputs', (outputs) => {
-    expect(() => unstack(batch, outputs)).toThrow(`expected 1 outputs from the run, got ${outputs.length}`);
-  });
+  it.each([[[]], [[floats('y', 4, 1, 2, 3, 4), floats('y', 4, 1, 2, 3, 4)]]])(
+    'refuses missing or extra outputs',
+    (outputs) => {
+      expect(() => unstack(batch, outputs)).toThrow(`expected 1 outputs from the run, got ${outputs.length}`);
+    },
+  );
 });
 
 describe.each(EVERY_DATATYPE)('%s', (datatype) => {
-  const trailing = fc.constantFrom([], [1], [3], [2, 2]);
+  const trailing = fc.constantFrom<number[]>([], [1], [3], [2, 2]);
   const anyBatch = trailing.chain((shape) => {
     const model = echoModel(datatype, shape);
     const perRow = shape.reduce((product, dim) => product * dim, 1);
@@ -117,7 +122,9 @@ describe.each(EVERY_DATATYPE)('%s', (datatype) => {
         }),
       );
     const parts = fc.array(part, { minLength: 1, maxLength: 5 });
-    return fc.tuple(parts, fc.nat({ max: 3 })).map(([some, padding]) => ({ batch: batchOf(model, some, padding), perRow }));
+    return fc
+      .tuple(parts, fc.nat({ max: 3 }))
+      .map(([some, padding]) => ({ batch: batchOf(model, some, padding), perRow }));
   });
 
   it('comes out of unstack as it went into stack, bit for bit, whatever the parts and the padding', () => {

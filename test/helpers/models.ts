@@ -11,6 +11,7 @@ import type {
   TimeLimit,
 } from '../../lambda/core/scoreRecords.ts';
 import { elementCount, type Tensor } from '../../lambda/core/tensor.ts';
+import type { Transform } from '../../lambda/core/transform.ts';
 
 export interface InMemoryModelOptions {
   readonly name?: string;
@@ -19,6 +20,7 @@ export interface InMemoryModelOptions {
   readonly ladder?: readonly number[];
   /** What a run says that it took. */
   readonly runMs?: number;
+  readonly transform?: Transform;
   /** Sees what each run is given: throws to make the run fail, waits to make it last. */
   readonly before?: (inputs: readonly Tensor[]) => void | Promise<void>;
 }
@@ -28,12 +30,13 @@ type Compute = (inputs: readonly Tensor[]) => readonly Tensor[];
 
 /** A model in memory that insists on the contract of `Model.run`, and takes its inputs' buffers away for good. */
 export function inMemoryModel(contract: Contract, compute: Compute, options: InMemoryModelOptions = {}): Model {
-  const { name = 'line', version = '1', maxBatchRows = 512, ladder = [], runMs = 1, before } = options;
+  const { name = 'line', version = '1', maxBatchRows = 512, ladder = [], runMs = 1, transform, before } = options;
   const model: Model = {
     name,
     version,
     ...contract,
     maxBatchRows,
+    transform,
     ladder,
     async run(inputs) {
       assertContract(model, inputs);

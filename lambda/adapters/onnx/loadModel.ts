@@ -78,7 +78,7 @@ async function openWithProviders(
   } catch (cause) {
     if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
     if (first === 'cpu' || !(await opensOnCpu(spec))) {
-      throw new Error(`${path}: cannot be loaded: ${nameType(messageOf(cause))}`, { cause });
+      throw new Error(`${path}: cannot be loaded: ${explain(messageOf(cause))}`, { cause });
     }
     const reason = `execution provider '${first}' is not available (${messageOf(cause)}); ${PROVIDER_HINT}`;
     if (!defaults.allowProviderFallback || rest.length === 0) {
@@ -118,8 +118,9 @@ const TYPES_NOT_CARRIED: Readonly<Record<string, string>> = {
   23: 'float4e2m1',
 };
 
-/** ONNX Runtime says `Unsupported data type: 16`. */
-function nameType(message: string): string {
+/** What is wrong, in words: ONNX Runtime says `Unsupported data type: 16`. */
+function explain(message: string): string {
+  if (message.includes("package 'onnxruntime-node'")) return `${message}; npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)`;
   return message.replace(/(Unsupported data type: )(\d+)/, (whole, text: string, number: string) => {
     const name = TYPES_NOT_CARRIED[number];
     return name === undefined ? whole : `${text}${name}, which ONNX Runtime for Node cannot carry; export another type`;

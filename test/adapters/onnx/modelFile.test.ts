@@ -47,6 +47,7 @@ describe('a broken model file stops the start, though no request has named its m
     ['a pickle', Uint8Array.of(0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19)],
     ['zeros', new Uint8Array(100)],
     ['ones', new Uint8Array(100).fill(0xff)],
+    ['a model with zeros behind it', Uint8Array.from([...MODEL, 0, 0])],
     ['protobuf without a graph', Uint8Array.of(0x08, 0x08, 0x12, 0x01, 0x61)],
   ])('when it is %s', async (_, contents) => {
     const { directory, path } = await repositoryAround(contents);
@@ -65,6 +66,14 @@ describe('a broken model file stops the start, though no request has named its m
     }
 
     expect(passed).toEqual([]);
+  });
+
+  it('when its very last byte is missing, with the sizes', async () => {
+    const { directory, path } = await repositoryAround(MODEL.subarray(0, -1));
+
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${path}: expected at least ${MODEL.length} bytes, got ${MODEL.length - 1}; the file was cut short`,
+    );
   });
 
   it('when a large one was cut short inside of its weights, with the sizes', async () => {

@@ -13,10 +13,11 @@ describe('the model repository', () => {
       'abc/1/model.onnx': MODEL,
     });
 
+    const digits = join(directory, 'digits');
     expect(repository.models).toEqual([
-      { name: 'abc', version: '1', path: join(directory, 'abc/1/model.onnx') },
-      { name: 'digits', version: '10', path: join(directory, 'digits/10/model.onnx') },
-      { name: 'digits', version: '9', path: join(directory, 'digits/9/model.onnx') },
+      { name: 'abc', version: '1', path: join(directory, 'abc/1/model.onnx'), folder: join(directory, 'abc') },
+      { name: 'digits', version: '10', path: join(digits, '10/model.onnx'), folder: digits },
+      { name: 'digits', version: '9', path: join(digits, '9/model.onnx'), folder: digits },
     ]);
   });
 
@@ -95,7 +96,10 @@ describe('the default model', () => {
   });
 
   it('is not what a request for another model gets', async () => {
-    const { repository } = await openModels({ 'a/1/model.onnx': MODEL, 'b/1/model.onnx': MODEL }, { defaultModel: 'b' });
+    const { repository } = await openModels(
+      { 'a/1/model.onnx': MODEL, 'b/1/model.onnx': MODEL },
+      { defaultModel: 'b' },
+    );
 
     expect(await found(repository.find('a', undefined))).toMatchObject({ name: 'a' });
   });
@@ -154,9 +158,12 @@ describe('loading', () => {
   it('loads a model once, however many requests name it at the same time', async () => {
     const { repository } = await openModels({ 'a/1/model.onnx': MODEL, 'b/1/model.onnx': MODEL });
 
-    const [first, second] = await Promise.all([repository.find('a', undefined), repository.find('a', '1')]);
+    const [first, second] = await Promise.all([
+      found(repository.find('a', undefined)),
+      found(repository.find('a', '1')),
+    ]);
 
-    expect(await found(Promise.resolve(first as never))).toBe(second);
+    expect(second).toBe(first);
     expect(await repository.find('a', undefined)).toBe(first);
   });
 });

@@ -2,7 +2,11 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach } from '@jest/globals';
-import { type OnnxModelRepository, openRepository, type RepositoryOptions } from '../../../lambda/adapters/onnx/repository.ts';
+import {
+  type OnnxModelRepository,
+  openRepository,
+  type RepositoryOptions,
+} from '../../../lambda/adapters/onnx/repository.ts';
 import type { Datatype, TensorData } from '../../../lambda/core/datatype.ts';
 import { type Failure, isFailure } from '../../../lambda/core/failure.ts';
 import type { Model } from '../../../lambda/core/model.ts';
@@ -63,13 +67,14 @@ export async function openModels(
   return { directory, repository, warnings };
 }
 
-/** A repository of one model named `model`, opened, and that model. */
+/** A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails. */
 export async function openOnly(
   bytes: Uint8Array,
   config: Readonly<Record<string, unknown>> = {},
   options: Partial<RepositoryOptions> = {},
 ): Promise<OpenedModels & { readonly model: Model }> {
-  const opened = await openModels({ 'model/1/model.onnx': bytes, 'model/config.json': config }, options);
+  const quietConfig = { sessionOptions: { logSeverityLevel: 4 }, ...config };
+  const opened = await openModels({ 'model/1/model.onnx': bytes, 'model/config.json': quietConfig }, options);
   return { ...opened, model: await found(opened.repository.find(undefined, undefined)) };
 }
 
@@ -85,5 +90,10 @@ export function tensor(name: string, datatype: Datatype, shape: readonly number[
 
 /** float32 `[rows, columns]` that counts up from 1. */
 export function counting(name: string, rows: number, columns: number): Tensor {
-  return tensor(name, 'FP32', [rows, columns], Float32Array.from({ length: rows * columns }, (_, index) => index + 1));
+  return tensor(
+    name,
+    'FP32',
+    [rows, columns],
+    Float32Array.from({ length: rows * columns }, (_, index) => index + 1),
+  );
 }

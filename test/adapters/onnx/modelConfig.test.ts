@@ -1,0 +1,171 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { identityModel, multipleOfFourModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, openOnly } from './setup.ts';
+
+const MODEL = identityModel();
+
+async function refusalOf(config: string | Record<string, unknown>): Promise<{ message: string; path: string }> {
+  const directory = await modelsDirectory({ 'model/1/model.onnx': MODEL, 'model/config.json': config });
+  const message = await openModels({}, { directory }).then(
+    () => 'the repository was opened',
+    (error: Error) => error.message,
+  );
+  return { message, path: join(directory, 'model/config.json') };
+}
+
+describe('config.json', () => {
+  it('need not be there', async () => {
+    const { repository } = await openModels({ 'model/1/model.onnx': MODEL }, { maxBatchRows: 77 });
+
+    expect(await repository.find(undefined, undefined)).toMatchObject({ maxBatchRows: 77, ladder: [] });
+  });
+
+  it('may be empty of settings', async () => {
+    const { model } = await openOnly(MODEL, {}, { maxBatchRows: 77 });
+
+    expect(model).toMatchObject({ maxBatchRows: 77, ladder: [] });
+  });
+
+  it('is refused when it is not JSON, naming the file', async () => {
+    const { message, path } = await refusalOf('{"maxBatchRows": 4,}');
+
+    expect(message).toBe(`${path}: expected JSON, got something else; fix it or delete the file`);
+  });
+
+  it('is refused for an unknown key, naming the file and the key', async () => {
+    const { message, path } = await refusalOf({ maxBatchRow: 4 });
+
+    expect(message).toContain(`${path}: not a valid model configuration`);
+    expect(message).toContain('"maxBatchRow"');
+  });
+
+  it('is refused for all that is wrong with it at once', async () => {
+    const { message } = await refusalOf({ maxBatchRows: 0, ladder: [], colour: 'red' });
+
+    for (const key of ['maxBatchRows', 'ladder', 'colour']) expect(message).toContain(key);
+  });
+
+  it.each([
+    ['maxBatchRows', 0],
+    ['maxBatchRows', 1.5],
+    ['maxBatchRows', 65_537],
+    ['maxBatchRows', '4'],
+    ['ladder', []],
+    ['ladder', [0]],
+    ['ladder', [1, 65_537]],
+    ['ladder', 4],
+    ['providers', []],
+    ['providers', 'cpu'],
+    ['sessionOptions', []],
+    ['warmup', 'yes'],
+    ['warmup', { length: 0 }],
+    ['warmup', { length: 1.5 }],
+  ])('is refused when %s is %j, naming the key', async (key, value) => {
+    const { message, path } = await refusalOf({ [key]: value });
+
+    expect(message).toContain(`${path}: not a valid model configuration`);
+    expect(message).toContain(key);
+  });
+
+  it('is refused when its session options choose the providers, naming the key that does', async () => {
+    const { message } = await refusalOf({ sessionOptions: { executionProviders: ['cpu'] } });
+
+    expect(message).toContain('use the key "providers" instead of executionProviders');
+  });
+
+  it('is read at the start for models that are loaded later too', async () => {
+    const directory = await modelsDirectory({
+      'a/1/model.onnx': MODEL,
+      'b/1/model.onnx': MODEL,
+      'b/config.json': 'not JSON',
+    });
+
+    await expect(openModels({}, { directory, defaultModel: 'a' })).rejects.toThrow(join(directory, 'b/config.json'));
+  });
+});
+
+describe('maxBatchRows in config.json', () => {
+  it.each([[8], [1024]])('takes the place of the deployment’s: %i', async (maxBatchRows) => {
+    const { model } = await openOnly(MODEL, { maxBatchRows }, { maxBatchRows: 512 });
+
+    expect(model.maxBatchRows).toBe(maxBatchRows);
+  });
+});
+
+describe('ladder in config.json', () => {
+  it('is the model’s, ascending', async () => {
+    const { model } = await openOnly(MODEL, { ladder: [16, 2, 8] });
+
+    expect(model.ladder).toEqual([2, 8, 16]);
+  });
+
+  it('may have its lowest rung at the most rows', async () => {
+    const { model } = await openOnly(MODEL, { ladder: [8, 16], maxBatchRows: 8 });
+
+    expect(model).toMatchObject({ ladder: [8, 16], maxBatchRows: 8 });
+  });
+
+  it('is refused when no rung fits the most rows, naming the model file and both', async () => {
+    const opening = openOnly(MODEL, { ladder: [16, 9], maxBatchRows: 8 });
+
+    await expect(opening).rejects.toThrow(
+      /model\.onnx: expected a ladder with a rung of at most maxBatchRows 8, got \[9, 16\]/,
+    );
+  });
+});
+
+describe('providers in config.json', () => {
+  it('take the place of the deployment’s', async () => {
+    const { model } = await openOnly(MODEL, { providers: ['cpu'] }, { providers: ['no-such-provider'] });
+
+    expect(model.name).toBe('model');
+  });
+
+  it('are the ones that must be there', async () => {
+    const opening = openOnly(MODEL, { providers: ['no-such-provider'] }, { providers: ['cpu'] });
+
+    await expect(opening).rejects.toThrow(/expected execution providers among .*cpu.*, got no-such-provider/);
+  });
+});
+
+describe('sessionOptions in config.json', () => {
+  it('reach ONNX Runtime', async () => {
+    const directory = await modelsDirectory({});
+    const optimizedModelFilePath = join(directory, 'optimized.onnx');
+
+    await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath } });
+
+    expect(existsSync(optimizedModelFilePath)).toBe(true);
+  });
+});
+
+describe('warmup in config.json', () => {
+  it('is on when it is not said: what fails at length 1 is told', async () => {
+    const { warnings } = await openOnly(multipleOfFourModel());
+
+    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: warm-up with 1 rows of zeros failed: /)]);
+    expect(warnings[0]).toContain('give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false');
+  });
+
+  it('runs the model at the sizes it gives', async () => {
+    const { warnings } = await openOnly(multipleOfFourModel(), { warmup: { length: 8 } });
+
+    expect(warnings).toEqual([]);
+  });
+
+  it('is skipped when it is false', async () => {
+    const { warnings } = await openOnly(multipleOfFourModel(), { warmup: false });
+
+    expect(warnings).toEqual([]);
+  });
+
+  it('is refused for an axis that the model does not have, naming the ones it has', async () => {
+    const opening = openOnly(multipleOfFourModel(), { warmup: { lenght: 8 } });
+
+    await expect(opening).rejects.toThrow(
+      /model\.onnx: config\.json, warmup: expected symbolic axes of the model \(length\), got lenght/,
+    );
+  });
+});

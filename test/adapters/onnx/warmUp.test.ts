@@ -1,0 +1,138 @@
+import { describe, expect, it } from '@jest/globals';
+import { warmUp } from '../../../lambda/adapters/onnx/warmUp.ts';
+import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
+import { meanOverBatchModel, oneRowOnlyModel } from '../../helpers/onnxModels.ts';
+import { counting, openOnly } from './setup.ts';
+
+interface RecordedModel extends Model {
+  /** The shapes of the inputs of every run. */
+  readonly runs: number[][][];
+  /** The elements of the inputs of every run. */
+  readonly values: unknown[][];
+}
+
+/** Gives its first input back, and remembers what it was run with. */
+function recordedModel(
+  inputs: readonly TensorSpec[],
+  limits: Partial<Pick<Model, 'maxBatchRows' | 'ladder'>> = {},
+): RecordedModel {
+  const runs: number[][][] = [];
+  const values: unknown[][] = [];
+  return {
+    name: 'recorded',
+    version: '1',
+    inputs,
+    outputs: inputs.slice(0, 1),
+    maxBatchRows: 512,
+    ladder: [],
+    ...limits,
+    runs,
+    values,
+    async run(tensors) {
+      runs.push(tensors.map(({ shape }) => [...shape]));
+      values.push(tensors.flatMap(({ data }) => Array.from<unknown>(data)));
+      return { outputs: tensors.slice(0, 1), runMs: 1 };
+    },
+  };
+}
+
+const X: TensorSpec = { name: 'x', datatype: 'FP32', shape: ['batch', 3] };
+const SENTENCE: TensorSpec = { name: 'sentence', datatype: 'INT64', shape: ['batch', 'length', 'width'] };
+
+describe('warmUp', () => {
+  it('runs a model that takes any number of rows at 1 and at 2', async () => {
+    const model = recordedModel([X]);
+
+    expect(await warmUp(model, true)).toEqual({ model });
+    expect(model.runs).toEqual([[[1, 3]], [[2, 3]]]);
+  });
+
+  it('does not run a model at more rows than it may have', async () => {
+    const model = recordedModel([X], { maxBatchRows: 1 });
+
+    await warmUp(model, true);
+
+    expect(model.runs).toEqual([[[1, 3]]]);
+  });
+
+  it('runs every rung once', async () => {
+    const model = recordedModel([X], { ladder: [2, 8, 32] });
+
+    await warmUp(model, true);
+
+    expect(model.runs).toEqual([[[2, 3]], [[8, 3]], [[32, 3]]]);
+  });
+
+  it('runs nothing when it is switched off', async () => {
+    const model = recordedModel([X], { ladder: [2, 8] });
+
+    expect(await warmUp(model, false)).toEqual({ model });
+    expect(model.runs).toEqual([]);
+  });
+
+  it('makes symbolic axes as long as it is told, and others 1', async () => {
+    const model = recordedModel([SENTENCE, X], { ladder: [4] });
+
+    await warmUp(model, { length: 128 });
+
+    expect(model.runs).toEqual([
+      [
+        [4, 128, 1],
+        [4, 3],
+      ],
+    ]);
+  });
+
+  it('feeds zeros, and empty strings', async () => {
+    const model = recordedModel([{ ...X, datatype: 'BYTES' }, SENTENCE], { ladder: [1] });
+
+    await warmUp(model, true);
+
+    expect(model.values).toEqual([['', '', '', 0n]]);
+  });
+
+  it('refuses sizes for axes that no input has, the batch axis among them', async () => {
+    await expect(warmUp(recordedModel([SENTENCE, X]), { batch: 4, length: 2, depth: 3 })).rejects.toThrow(
+      'config.json, warmup: expected symbolic axes of the model (length, width), got batch, depth',
+    );
+    await expect(warmUp(recordedModel([X]), { length: 2 })).rejects.toThrow('(it has none), got length');
+  });
+});
+
+describe('a batch axis that is dynamic in name only', () => {
+  it('shows at the start: the model is run one row at a time from then on', async () => {
+    const { model } = await openOnly(oneRowOnlyModel());
+
+    expect(model).toMatchObject({ maxBatchRows: 1, ladder: [1] });
+    expect((await model.run([counting('x', 1, 3)])).outputs[0]?.data).toEqual(Float32Array.of(1, 2, 3));
+  });
+
+  it('is warned of, with how to export it and what went wrong at 2 rows', async () => {
+    const { warnings } = await openOnly(oneRowOnlyModel());
+
+    expect(warnings).toEqual([
+      expect.stringMatching(/model\.onnx: the batch axis is baked to 1: .*export the model with a dynamic batch axis/),
+      expect.stringMatching(/model\.onnx: with 2 rows: .*cannot be reshaped/s),
+    ]);
+  });
+
+  it('stops the start when the ladder asks for more, naming the rung', async () => {
+    await expect(openOnly(oneRowOnlyModel(), { ladder: [1, 2] })).rejects.toThrow(
+      /model\.onnx: expected the model to run at 2 rows, a rung of its ladder, got: .*cannot be reshaped/s,
+    );
+  });
+
+  it('is warned of when it shows at the lowest rung', async () => {
+    const { warnings } = await openOnly(oneRowOnlyModel(), { ladder: [2] });
+
+    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: warm-up with 2 rows of zeros failed: /)]);
+  });
+});
+
+describe('an output without a batch axis', () => {
+  it('stops the start, naming the output and its shape', async () => {
+    await expect(openOnly(meanOverBatchModel())).rejects.toThrow(
+      /model\.onnx: output 'mean': expected axis 0 to be the batch axis, 2 rows, got shape \[1, 1\]/,
+    );
+  });
+});

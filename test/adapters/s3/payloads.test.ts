@@ -1,0 +1,263 @@
+import { describe, expect, it } from '@jest/globals';
+import type { RetryOptions } from '../../../lambda/adapters/retry.ts';
+import { createPayloads, type PayloadsOptions } from '../../../lambda/adapters/s3/payloads.ts';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import { hangsUp, meter, refusesXml, type Step } from '../../helpers/frontServer.ts';
+import { useS3Server } from '../../helpers/s3Server.ts';
+
+const server = useS3Server();
+const NEVER = new AbortController().signal;
+const AT_ONCE: RetryOptions = { random: () => 0 };
+/** A pause that no test waits for: it would run into jest's time limit. */
+const IN_AN_HOUR: RetryOptions = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 1 };
+
+/** Payloads in a bucket of their own; the n-th request is answered by the n-th step. */
+async function opened(options: Partial<PayloadsOptions> = {}, ...steps: (Step | undefined)[]) {
+  const bucket = await server.bucket();
+  const front = await server.front(...steps);
+  const payloads = createPayloads({ s3: server.client(front), bucket, maxBytes: 1000, retry: AT_ONCE, ...options });
+  return { payloads, bucket, requests: front.requests };
+}
+
+describe('a body that is put', () => {
+  it('lies in the bucket under a key of its own, and is read as it was', async () => {
+    const { payloads, bucket } = await opened();
+    const body = '{"text":"ä€𝄞\\u0000"}';
+
+    const [one, other] = await Promise.all([payloads.put(body, NEVER), payloads.put('2', NEVER)]);
+
+    if (isFailure(one) || isFailure(other)) throw new Error('expected two pointers');
+    expect(one).toEqual({ bucket, key: expect.stringMatching(/^payloads\/[0-9a-f-]{36}$/) });
+    expect((await server.keys(bucket)).toSorted()).toEqual([one.key, other.key].toSorted());
+    expect(await payloads.read(one, NEVER)).toBe(body);
+  });
+
+  it('lies under the prefix that was asked for', async () => {
+    const { payloads } = await opened({ prefix: 'results/large/' });
+
+    expect(await payloads.put('1', NEVER)).toMatchObject({
+      key: expect.stringMatching(/^results\/large\/[0-9a-f-]{36}$/),
+    });
+  });
+
+  it('is put again under the same key when S3 asks for it', async () => {
+    const { payloads, requests, bucket } = await opened(
+      {},
+      refusesXml(503, 'SlowDown'),
+      refusesXml(500, 'InternalError'),
+    );
+
+    const pointer = await payloads.put('1', NEVER);
+
+    expect(requests.map(({ path }) => path)).toEqual(Array(3).fill(requests[0]?.path));
+    expect(await server.keys(bucket)).toEqual(isFailure(pointer) ? [] : [pointer.key]);
+  });
+
+  it('is a failure when S3 refuses it for good, at once', async () => {
+    const { payloads, requests } = await opened({ retry: IN_AN_HOUR }, refusesXml(403, 'AccessDenied'));
+
+    expect(await payloads.put('1', NEVER)).toMatchObject({
+      code: 'WRITE_FAILED',
+      message: 'payload bucket: AccessDenied: AccessDenied it is',
+    });
+    expect(requests).toHaveLength(1);
+  });
+});
+
+describe('a body that is read', () => {
+  it('lies under any key, as the Extended Client puts it', async () => {
+    const { payloads, bucket } = await opened();
+    await server.put(bucket, 'a/ü +&?%2F', 'text');
+
+    expect(await payloads.read({ bucket, key: 'a/ü +&?%2F' }, NEVER)).toBe('text');
+  });
+
+  it('may be empty, and may begin with a byte order mark', async () => {
+    const { payloads, bucket } = await opened();
+    await server.put(bucket, 'empty', '');
+    await server.put(bucket, 'marked', '\uFEFF{}');
+
+    expect(await payloads.read({ bucket, key: 'empty' }, NEVER)).toBe('');
+    expect(await payloads.read({ bucket, key: 'marked' }, NEVER)).toBe('{}');
+  });
+
+  it('is refused in any other bucket, which nobody asks for', async () => {
+    const other = await server.bucket();
+    await server.put(other, 'secret', 'text');
+    const { payloads, bucket, requests } = await opened();
+
+    const answer = await payloads.read({ bucket: other, key: 'secret' }, NEVER);
+
+    expect(answer).toEqual({
+      failed: true,
+      code: 'INVALID_POINTER',
+      message: `body[1].s3BucketName: expected the deployment's payload bucket "${bucket}", got "${other}"`,
+    });
+    expect(requests).toEqual([]);
+  });
+
+  it('is not found for good', async () => {
+    const { payloads, bucket, requests } = await opened({ retry: IN_AN_HOUR });
+
+    expect(await payloads.read({ bucket, key: 'none' }, NEVER)).toMatchObject({
+      code: 'PAYLOAD_NOT_FOUND',
+      message: expect.stringMatching(/^s3 object "none": expected it in the payload bucket, got none; /),
+    });
+    expect(requests).toHaveLength(1);
+  });
+
+  it('is refused when it is not UTF-8', async () => {
+    const { payloads, bucket } = await opened();
+    await server.put(bucket, 'gzip', Uint8Array.of(0x1f, 0x8b, 0x08));
+
+    expect(await payloads.read({ bucket, key: 'gzip' }, NEVER)).toMatchObject({
+      code: 'INVALID_JSON',
+      message: expect.stringMatching(/^s3 object "gzip": expected JSON in UTF-8, got /),
+    });
+  });
+
+  it('is read whole when a character spans two pieces', async () => {
+    const euro = Buffer.from('€');
+    const { payloads, bucket } = await opened({}, ({ response }) => {
+      response.writeHead(200).write(euro.subarray(0, 1), () => response.end(euro.subarray(1)));
+    });
+
+    expect(await payloads.read({ bucket, key: 'k' }, NEVER)).toBe('€');
+  });
+
+  it('has no more reads under way than it may', async () => {
+    const { step, most } = meter();
+    const { payloads, bucket } = await opened({ concurrency: 2 }, ...Array<Step>(9).fill(step));
+
+    await Promise.all(Array.from({ length: 9 }, (_, key) => payloads.read({ bucket, key: `${key}` }, NEVER)));
+
+    expect(most()).toBe(2);
+  });
+});
+
+describe('a body that is too large', () => {
+  it('is refused by a byte', async () => {
+    const { payloads, bucket } = await opened();
+    await server.put(bucket, 'exact', 'x'.repeat(1000));
+    await server.put(bucket, 'large', 'x'.repeat(1001));
+
+    expect(await payloads.read({ bucket, key: 'exact' }, NEVER)).toHaveLength(1000);
+    expect(await payloads.read({ bucket, key: 'large' }, NEVER)).toMatchObject({
+      code: 'PAYLOAD_TOO_LARGE',
+      message: 's3 object "large": expected at most 1000 bytes, got 1001; send several requests',
+    });
+  });
+
+  it.each([
+    ['', {}],
+    [' and its checksum', { 'x-amz-checksum-crc32': 'AAAAAA==' }],
+  ])('is not downloaded when S3 says its size%s', async (_, headers) => {
+    const letGo = Promise.withResolvers<void>();
+    const { payloads, bucket } = await opened({}, ({ response }) => {
+      response
+        .on('close', letGo.resolve)
+        .writeHead(200, { ...headers, 'content-length': '1001' })
+        .flushHeaders();
+    });
+
+    expect(await payloads.read({ bucket, key: 'k' }, NEVER)).toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
+    await letGo.promise;
+  });
+
+  it.each([
+    ['', {}],
+    [', checksum or not', { 'x-amz-checksum-crc32': 'AAAAAA==' }],
+  ])('is let go when it grows beyond its limit on the way%s', async (_, headers) => {
+    const letGo = Promise.withResolvers<void>();
+    const { payloads, bucket } = await opened({}, ({ response }) => {
+      response.on('close', letGo.resolve).writeHead(200, headers).write('x'.repeat(1001));
+    });
+
+    expect(await payloads.read({ bucket, key: 'k' }, NEVER)).toMatchObject({
+      code: 'PAYLOAD_TOO_LARGE',
+      message: expect.stringContaining('got more'),
+    });
+    await letGo.promise;
+  });
+});
+
+describe('a body that S3 does not give now', () => {
+  const breaksOff: Step = ({ response }) => {
+    response.writeHead(200, { 'content-length': '4' }).write('te', () => response.destroy());
+  };
+  const damages: Step = ({ response }) => {
+    response.writeHead(200, { 'x-amz-checksum-crc32': 'AAAAAA==' }).end('test');
+  };
+
+  it.each([
+    ['S3 asks to slow down', refusesXml(503, 'SlowDown')],
+    ['S3 has an error of its own', refusesXml(500, 'InternalError')],
+    ['the connection breaks', hangsUp],
+    ['the body breaks off', breaksOff],
+    ['the body does not match its checksum', damages],
+  ])('is asked for again when %s', async (_, step) => {
+    const { payloads, bucket, requests } = await opened({}, step, step);
+    await server.put(bucket, 'k', 'text');
+
+    expect(await payloads.read({ bucket, key: 'k' }, NEVER)).toBe('text');
+    expect(requests).toHaveLength(3);
+  });
+
+  it('is unavailable in the end', async () => {
+    const slow = refusesXml(503, 'SlowDown');
+    const { payloads, bucket, requests } = await opened({ retry: { ...AT_ONCE, attempts: 2 } }, slow, slow, slow);
+
+    expect(await payloads.read({ bucket, key: 'k' }, NEVER)).toMatchObject({
+      code: 'PAYLOAD_UNAVAILABLE',
+      message: 's3 object "k": expected to read it, got SlowDown: SlowDown it is',
+    });
+    expect(requests).toHaveLength(2);
+  });
+
+  it('is unavailable at once, and not missing, when access is denied', async () => {
+    const { payloads, bucket, requests } = await opened({ retry: IN_AN_HOUR }, refusesXml(403, 'AccessDenied'));
+
+    expect(await payloads.read({ bucket, key: 'k' }, NEVER)).toMatchObject({
+      code: 'PAYLOAD_UNAVAILABLE',
+      message: expect.stringContaining('s3:ListBucket'),
+    });
+    expect(requests).toHaveLength(1);
+  });
+
+  it('is unavailable, and not missing, when the bucket itself is gone', async () => {
+    const { payloads } = await opened({ bucket: 'no-such-bucket', retry: IN_AN_HOUR });
+
+    expect(await payloads.read({ bucket: 'no-such-bucket', key: 'k' }, NEVER)).toMatchObject({
+      code: 'PAYLOAD_UNAVAILABLE',
+      message: expect.stringContaining('NoSuchBucket'),
+    });
+  });
+
+  it('is asked for by nobody when there is no time', async () => {
+    const { payloads, bucket, requests } = await opened();
+
+    expect(await payloads.read({ bucket, key: 'k' }, AbortSignal.abort())).toMatchObject({
+      code: 'PAYLOAD_UNAVAILABLE',
+    });
+    expect(requests).toEqual([]);
+  });
+
+  it.each([
+    ['before it begins', (): Step => () => undefined],
+    [
+      'on its way',
+      (): Step =>
+        ({ response }) => {
+          response.writeHead(200).write('te');
+        },
+    ],
+  ])('is given up at the deadline when it stalls %s', async (_, stall) => {
+    const aborting = new AbortController();
+    const { payloads, bucket } = await opened({ retry: IN_AN_HOUR }, (exchange) => {
+      stall()(exchange);
+      setImmediate(() => aborting.abort());
+    });
+
+    expect(await payloads.read({ bucket, key: 'k' }, aborting.signal)).toMatchObject({ code: 'PAYLOAD_UNAVAILABLE' });
+  });
+});

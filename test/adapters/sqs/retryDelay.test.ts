@@ -1,0 +1,123 @@
+import type { Message } from '@aws-sdk/client-sqs';
+import { describe, expect, it } from '@jest/globals';
+import { backoffSeconds, createRetryDelay, type DelayRetries } from '../../../lambda/adapters/sqs/retryDelay.ts';
+import type { MessageRecord } from '../../../lambda/core/record.ts';
+import { standardRecord } from '../../helpers/records.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+
+const server = useSqsServer();
+const LONG = { visibilitySeconds: 3_600 };
+
+/** The record of a received message, as if it was received for the `receiveCount`th time. */
+function recordOf({ Body = '', ReceiptHandle = '' }: Message, receiveCount = 1): MessageRecord {
+  return standardRecord(Body, {
+    receiptHandle: ReceiptHandle,
+    attributes: { ApproximateReceiveCount: String(receiveCount), SentTimestamp: '0' },
+  });
+}
+
+function delayOn(queueUrl: string, random = () => 1): { delay: DelayRetries; problems: unknown[] } {
+  const problems: unknown[] = [];
+  const onProblem = (error: unknown) => void problems.push(error);
+  return { delay: createRetryDelay({ sqs: server.client(), queueUrl, onProblem, random }), problems };
+}
+
+describe('the retry delay', () => {
+  it('lets a message come back after its backoff, and not before', async () => {
+    const queueUrl = server.queue();
+    server.send(queueUrl, ['retried']);
+    const [message = {}] = await server.receive(queueUrl, LONG);
+
+    const delayedAt = performance.now();
+    await delayOn(queueUrl).delay([recordOf(message)]);
+
+    expect(await server.receive(queueUrl, LONG)).toEqual([]);
+    const [again] = await server.receive(queueUrl, { ...LONG, waitSeconds: 5 });
+    expect(again).toMatchObject({ Body: 'retried', Attributes: { ApproximateReceiveCount: '2' } });
+    expect(performance.now() - delayedAt).toBeGreaterThan(950);
+  });
+
+  it('gives every record the backoff of its own receive count, whatever their number', async () => {
+    const queueUrl = server.queue();
+    const bodies = Array.from({ length: 23 }, (_, index) => `m${index}`);
+    server.send(queueUrl, bodies);
+    const messages = [await server.receive(queueUrl, LONG), await server.receive(queueUrl, LONG)].flat();
+    messages.push(...(await server.receive(queueUrl, LONG)));
+    const receiveCountOf = (body = '') => 5 + (Number(body.slice(1)) % 4);
+
+    const { delay, problems } = delayOn(queueUrl);
+    await delay(messages.map((message) => recordOf(message, receiveCountOf(message.Body))));
+
+    const seconds = [16, 32, 64, 128];
+    const expected = bodies.map((body) => [body, seconds[receiveCountOf(body) - 5]]);
+    expect(server.secondsInFlight(queueUrl)).toEqual(Object.fromEntries(expected));
+    expect(problems).toEqual([]);
+  });
+
+  it('draws the backoff of every record anew', async () => {
+    const queueUrl = server.queue();
+    server.send(queueUrl, ['a', 'b']);
+    const messages = await server.receive(queueUrl, LONG);
+    const draws = [0, 0.5];
+
+    await delayOn(queueUrl, () => draws.shift() ?? 1).delay(messages.map((message) => recordOf(message, 6)));
+
+    expect(Object.values(server.secondsInFlight(queueUrl)).toSorted()).toEqual([16, 24]);
+  });
+
+  it('tells of a change that SQS refuses, and makes the others', async () => {
+    const queueUrl = server.queue();
+    server.send(queueUrl, ['good']);
+    const [good = {}] = await server.receive(queueUrl, LONG);
+    const { delay, problems } = delayOn(queueUrl);
+
+    await delay([recordOf({ Body: 'gone', ReceiptHandle: 'stale' }), recordOf(good, 6)]);
+
+    expect(server.secondsInFlight(queueUrl)).toEqual({ good: 32 });
+    expect(problems).toEqual([
+      expect.objectContaining({ message: expect.stringContaining('visibility not changed: ReceiptHandleIsInvalid') }),
+    ]);
+  });
+
+  it('tells of a call that fails, and does not throw', async () => {
+    const queueUrl = server.queue();
+    server.deleteQueue(queueUrl);
+    const { delay, problems } = delayOn(queueUrl);
+
+    await delay([recordOf({ Body: 'a', ReceiptHandle: 'r' })]);
+
+    expect(problems).toEqual([expect.objectContaining({ name: 'QueueDoesNotExist' })]);
+  });
+
+  it('makes no call when nothing is retried', async () => {
+    const queueUrl = server.queue();
+    server.deleteQueue(queueUrl);
+    const { delay, problems } = delayOn(queueUrl);
+
+    await delay([]);
+
+    expect(problems).toEqual([]);
+  });
+});
+
+describe('backoffSeconds', () => {
+  it.each([
+    [1, 1, 1],
+    [2, 1, 2],
+    [3, 2, 4],
+    [4, 4, 8],
+    [9, 128, 256],
+    [10, 150, 300],
+    [11, 150, 300],
+    [5_000, 150, 300],
+  ])('after receive %i is between %i and %i', (receiveCount, shortest, longest) => {
+    expect(backoffSeconds(receiveCount, () => 0)).toBe(shortest);
+    expect(backoffSeconds(receiveCount, () => 1)).toBe(longest);
+  });
+
+  it('is whole seconds, and never zero', () => {
+    expect(backoffSeconds(1, () => 0)).toBe(1);
+    expect(backoffSeconds(4, () => 0.3)).toBe(6);
+    expect(backoffSeconds(0, () => 0)).toBe(1);
+  });
+});

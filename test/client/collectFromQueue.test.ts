@@ -1,0 +1,254 @@
+import { describe, expect, it } from '@jest/globals';
+import { CollectTimeoutError, type ScoringResult } from '../../client/index.ts';
+import type { Result } from '../../lambda/core/result.ts';
+import { hangsUp, startFront } from '../helpers/frontServer.ts';
+import { echoModel } from '../helpers/models.ts';
+import { useDeployments } from './deployment.ts';
+import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
+
+const deployments = useDeployments();
+const { sqs } = deployments;
+const IN_TIME = { timeoutMs: 20_000 };
+const ALIVE = new AbortController().signal;
+
+/** A result as a deployment writes it, that says no more than whose it is. */
+function resultOf(messageId: string): Result {
+  return { messageId, body: JSON.stringify({ message_id: messageId, predictions: [] }), messageGroupId: undefined };
+}
+
+function idsOf(results: readonly ScoringResult[]): string[] {
+  return results.map(({ messageId }) => messageId).toSorted();
+}
+
+/** How many timers keep this process alive. */
+function activeTimers(): number {
+  return process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
+}
+
+describe('results on the result queue', () => {
+  it('are yielded once each, with the scores of their request, and are gone afterwards', async () => {
+    const { client, answer, resultQueueUrl } = await deployments.open('queue');
+    const producer = client();
+    const messageIds = await producer.submit(lines(25));
+    await answer(25);
+    const results = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(idsOf(results)).toEqual(messageIds.toSorted());
+    for (const result of results) {
+      const value = messageIds.indexOf(result.messageId);
+      expect(result).toMatchObject({ id: String(value), model: 'line', version: '1', outputs: lineAnswer(value) });
+    }
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+  });
+
+  it('are waited for until they come', async () => {
+    const { client, answer } = await deployments.open('queue');
+    const producer = client();
+    const messageIds = await producer.submit(lines(3));
+    const collected = allOf(producer.collect(messageIds, IN_TIME));
+    await answer(3);
+    expect(idsOf(await collected)).toEqual(messageIds.toSorted());
+  });
+
+  it('tell of each request that was not scored, and of the others their scores', async () => {
+    const { client, answer } = await deployments.open('queue');
+    const producer = client();
+    const messageIds = await producer.submit([lineOf(1), { id: 'bad', body: { id: 'bad', inputs: 7 } }, lineOf(2)]);
+    await answer(3);
+    const results = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(results.find(({ messageId }) => messageId === messageIds[1])).toMatchObject({
+      id: 'bad',
+      error: { code: 'INVALID_REQUEST', id: 'bad', messageId: messageIds[1] },
+    });
+    expect(results.filter((result) => 'outputs' in result)).toHaveLength(2);
+  });
+
+  it('of a packed message and of the short form come in their form', async () => {
+    const { client, answer } = await deployments.open('queue');
+    const producer = client();
+    const messageIds = await producer.submit([{ body: [{ instances: [[1]] }, { instances: [[2]] }] }]);
+    await answer(1);
+    await expect(allOf(producer.collect(messageIds, IN_TIME))).resolves.toEqual([
+      {
+        messageId: messageIds[0],
+        results: [
+          { messageId: messageIds[0], model: 'line', version: '1', predictions: [[3]] },
+          { messageId: messageIds[0], model: 'line', version: '1', predictions: [[5]] },
+        ],
+      },
+    ]);
+  });
+
+  it('come in the groups of a FIFO queue', async () => {
+    const { client, answer } = await deployments.open('queue', 'fifo');
+    const producer = client();
+    const messageIds = await producer.submit(lines(12).map((request) => ({ ...request, group: 'one' })));
+    await answer(12);
+    const results = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(results.map(({ messageId }) => messageId)).toEqual(messageIds);
+  });
+
+  it('too large for the queue are fetched from the payload bucket', async () => {
+    const { client, answer } = await deployments.open('queue');
+    const producer = client();
+    const data = Float32Array.from({ length: 300_000 }, (_, index) => index / 7);
+    const messageIds = await producer.submit([{ inputs: { in: { data, shape: [1, data.length] } } }]);
+    await answer(1, echoModel('FP32', ['width']));
+    const [result] = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(result).toMatchObject({ outputs: { out: { datatype: 'FP32', shape: [1, data.length], data } } });
+  });
+
+  it('whose payload cannot be fetched fail alone, and stay for a client that can', async () => {
+    const { client, answer } = await deployments.open('queue');
+    const producer = client();
+    const data = Float32Array.from({ length: 300_000 });
+    const messageIds = await producer.submit([{ inputs: { in: { data, shape: [1, data.length] } } }]);
+    await answer(1, echoModel('FP32', ['width']));
+    await expect(allOf(client({ payloadBucket: undefined }).collect(messageIds, IN_TIME))).resolves.toMatchObject([
+      {
+        messageId: messageIds[0],
+        error: { code: 'RESULT_UNAVAILABLE', message: /give payloadBucket/, retryable: true },
+      },
+    ]);
+    await expect(allOf(producer.collect(messageIds, IN_TIME))).resolves.toMatchObject([{ outputs: {} }]);
+  });
+
+  it('that were written twice are yielded once, and the copy is deleted when it is met', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.open('queue');
+    const producer = client();
+    await writer.write(['a', 'a', 'b'].map(resultOf), ALIVE);
+    expect(idsOf(await allOf(producer.collect(['a', 'b'], IN_TIME)))).toEqual(['a', 'b']);
+    await writer.write([resultOf('c')], ALIVE);
+    expect(idsOf(await allOf(producer.collect(['c'], IN_TIME)))).toEqual(['c']);
+    await producer.close();
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+
+  it('are asked for once when their message ID is given twice', async () => {
+    const { client, writer } = await deployments.open('queue');
+    await writer.write([resultOf('a')], ALIVE);
+    expect(idsOf(await allOf(client().collect(['a', 'a'], IN_TIME)))).toEqual(['a']);
+  });
+
+  it('are collected again after a receive failed', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.open('queue');
+    const front = await startFront(new URL(resultQueueUrl).origin, [hangsUp]);
+    try {
+      await writer.write([resultOf('a')], ALIVE);
+      expect(idsOf(await allOf(client({ sqs: sqs.client(front) }).collect(['a'], IN_TIME)))).toEqual(['a']);
+    } finally {
+      await front.stop();
+    }
+  });
+});
+
+describe('results of others', () => {
+  it('are left for them', async () => {
+    const { client, writer } = await deployments.open('queue');
+    await writer.write(['theirs', 'mine'].map(resultOf), ALIVE);
+    expect(idsOf(await allOf(client().collect(['mine'], IN_TIME)))).toEqual(['mine']);
+    expect(idsOf(await allOf(client().collect(['theirs'], IN_TIME)))).toEqual(['theirs']);
+  });
+
+  it('reach each of several clients of one queue', async () => {
+    const { client, writer } = await deployments.open('queue');
+    const ids = Array.from({ length: 40 }, (_, index) => `m-${index}`);
+    const [even, odd] = [ids.filter((_, index) => index % 2 === 0), ids.filter((_, index) => index % 2 === 1)];
+    const collected = [even, odd].map((wanted) => allOf(client().collect(wanted, IN_TIME)));
+    await writer.write(ids.map(resultOf), ALIVE);
+    const [evens = [], odds = []] = await Promise.all(collected);
+    expect(idsOf(evens)).toEqual(even.toSorted());
+    expect(idsOf(odds)).toEqual(odd.toSorted());
+  });
+
+  it('that carry no message ID stay on the queue', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.open('queue');
+    sqs.send(resultQueueUrl, ['a stray']);
+    await writer.write([resultOf('mine')], ALIVE);
+    const producer = client();
+    await allOf(producer.collect(['mine'], IN_TIME));
+    await producer.close();
+    const left = await sqs.drain(resultQueueUrl);
+    expect(left.map(({ Body }) => Body)).toEqual(['a stray']);
+  });
+
+  it('are left when the caller leaves the loop early', async () => {
+    const { client, writer } = await deployments.open('queue');
+    const ids = ['a', 'b', 'c', 'd', 'e'];
+    await writer.write(ids.map(resultOf), ALIVE);
+    const taken: ScoringResult[] = [];
+    for await (const result of client().collect(ids, IN_TIME)) {
+      taken.push(result);
+      break;
+    }
+    const rest = ids.filter((id) => id !== taken[0]?.messageId);
+    expect(idsOf(await allOf(client().collect(rest, IN_TIME)))).toEqual(rest);
+  });
+});
+
+describe('a collection that does not end by itself', () => {
+  it('ends at its timeout, naming what is missing, which can be collected later', async () => {
+    const { client, writer } = await deployments.open('queue');
+    const producer = client();
+    await writer.write([resultOf('b')], ALIVE);
+    const came: string[] = [];
+    const collecting = (async () => {
+      for await (const { messageId } of producer.collect(['a', 'b', 'c'], { timeoutMs: 300 })) came.push(messageId);
+    })();
+    await expect(collecting).rejects.toThrow(CollectTimeoutError);
+    await expect(collecting).rejects.toMatchObject({
+      code: 'TIMEOUT',
+      missing: ['a', 'c'],
+      message: expect.stringContaining('expected 3 results within 300 ms, 2 are missing'),
+    });
+    expect(came).toEqual(['b']);
+
+    await writer.write(['a', 'c'].map(resultOf), ALIVE);
+    expect(idsOf(await allOf(producer.collect(['a', 'c'], IN_TIME)))).toEqual(['a', 'c']);
+  });
+
+  it('ends with the reason of its signal', async () => {
+    const { client } = await deployments.open('queue');
+    const abort = new AbortController();
+    const collecting = allOf(client().collect(['a'], { ...IN_TIME, signal: abort.signal }));
+    abort.abort(new Error('enough'));
+    await expect(collecting).rejects.toThrow('enough');
+  });
+
+  it('ends when the result queue does not exist, naming it', async () => {
+    const { client, resultQueueUrl } = await deployments.open('queue');
+    sqs.deleteQueue(resultQueueUrl);
+    await expect(allOf(client().collect(['a'], IN_TIME))).rejects.toThrow(
+      `the result queue ${resultQueueUrl} cannot be read: QueueDoesNotExist`,
+    );
+  });
+
+  it('ends when the client is closed', async () => {
+    const { client } = await deployments.open('queue');
+    const producer = client();
+    const collecting = allOf(producer.collect(['a'], IN_TIME));
+    const closed = expect(collecting).rejects.toThrow('the Batchscore client was closed');
+    await producer.close();
+    await closed;
+  });
+
+  it('does not start for a message ID that is being collected', async () => {
+    const { client } = await deployments.open('queue');
+    const producer = client();
+    const first = allOf(producer.collect(['a'], { timeoutMs: 200 }));
+    const timers = activeTimers();
+    await expect(allOf(producer.collect(['a'], IN_TIME))).rejects.toThrow('message ID a is being collected already');
+    expect(activeTimers()).toBe(timers);
+    await expect(first).rejects.toThrow(CollectTimeoutError);
+  });
+
+  it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('does not start with a timeout of %s', async (timeoutMs) => {
+    const { client } = await deployments.open('queue');
+    await expect(allOf(client().collect(['a'], { timeoutMs }))).rejects.toThrow('timeoutMs: expected 1 to 2147483647');
+  });
+
+  it('ends at once when there is nothing to collect', async () => {
+    const { client } = await deployments.open('queue');
+    await expect(allOf(client().collect([], IN_TIME))).resolves.toEqual([]);
+  });
+});

@@ -1,0 +1,177 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { Pace } from '../../../lambda/core/pace.ts';
+import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
+import { lineRequest, standardRecords } from '../../helpers/records.ts';
+import { answerTo, statuses, writtenRecords } from './answers.ts';
+
+const TEN_RECORDS = standardRecords(Array.from({ length: 10 }, (_, index) => lineRequest([index])));
+
+/** Says that every row takes 100 ms, whatever was measured. */
+const HUNDRED_A_ROW: Pace = { observed: () => {}, predictMs: (_, rows) => 100 * rows };
+
+function withRemaining(remainingMs: () => number) {
+  return { ...enoughTime(), remainingMs };
+}
+
+describe('the deadline', () => {
+  it.each([
+    [699, 'DEADLINE'],
+    [700, 'answered'],
+  ])('with %d ms left, a run of 100 ms with one before it and 500 ms for writes: %s', async (left, status) => {
+    const deps = scoringDependencies({ pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+    const records = standardRecords([lineRequest([1])]);
+
+    expect(
+      statuses(
+        await scoreRecords(
+          records,
+          deps,
+          withRemaining(() => left),
+        ),
+      ),
+    ).toEqual([status]);
+    expect(deps.reports).toHaveLength(status === 'answered' ? 1 : 0);
+  });
+
+  it('counts the padding of a run, not only its rows', async () => {
+    const models = repositoryOf(lineModel({ ladder: [8] }));
+    const deps = scoringDependencies({ models, pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 0 } });
+    const records = standardRecords([lineRequest([1])]);
+    expect(
+      statuses(
+        await scoreRecords(
+          records,
+          deps,
+          withRemaining(() => 1599),
+        ),
+      ),
+    ).toEqual(['DEADLINE']);
+    expect(
+      statuses(
+        await scoreRecords(
+          records,
+          deps,
+          withRemaining(() => 1600),
+        ),
+      ),
+    ).toEqual(['answered']);
+  });
+
+  it('needs only the time for writes where nothing was measured yet', async () => {
+    const deps = scoringDependencies({ limits: { deadlineMarginMs: 500 } });
+    expect(
+      statuses(
+        await scoreRecords(
+          TEN_RECORDS,
+          deps,
+          withRemaining(() => 500),
+        ),
+      ),
+    ).toEqual(new Array(10).fill('answered'));
+  });
+
+  it('learns from the runs of this process', async () => {
+    const models = repositoryOf(lineModel({ runMs: 300 }));
+    const deps = scoringDependencies({ models, limits: { deadlineMarginMs: 500 } });
+    const records = standardRecords([lineRequest([1])]);
+    await scoreRecords(records, deps, enoughTime());
+
+    expect(
+      statuses(
+        await scoreRecords(
+          records,
+          deps,
+          withRemaining(() => 1099),
+        ),
+      ),
+    ).toEqual(['DEADLINE']);
+    expect(
+      statuses(
+        await scoreRecords(
+          records,
+          deps,
+          withRemaining(() => 1100),
+        ),
+      ),
+    ).toEqual(['answered']);
+  });
+
+  it('answers what was started and hands back the rest, with nothing written for it', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 0, max: 3000 }), async (atFirst) => {
+        let left = atFirst;
+        const startedWith: number[] = [];
+        const before = () => {
+          startedWith.push(left);
+          left -= 250;
+        };
+        const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
+        const deps = scoringDependencies({ models, pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+
+        const outcomes = await scoreRecords(
+          TEN_RECORDS,
+          deps,
+          withRemaining(() => left),
+        );
+
+        const started = Math.min(10, Math.max(0, Math.floor((atFirst - 700) / 250) + 1));
+        expect(startedWith.every((ms) => ms >= 700)).toBe(true);
+        expect(statuses(outcomes)).toEqual(TEN_RECORDS.map((_, i) => (i < started ? 'answered' : 'DEADLINE')));
+        expect(writtenRecords(deps.writer)).toEqual(TEN_RECORDS.map((_, i) => i).slice(0, started));
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('does not keep errors from being answered, for they need no run', async () => {
+    const deps = scoringDependencies();
+    const records = standardRecords(['no JSON', lineRequest([1])]);
+    expect(
+      statuses(
+        await scoreRecords(
+          records,
+          deps,
+          withRemaining(() => 0),
+        ),
+      ),
+    ).toEqual(['answered', 'DEADLINE']);
+    expect(answerTo(deps.writer, 0)).toBe('INVALID_JSON');
+  });
+
+  it('ends the search for a culprit: nobody is blamed for what was not run', async () => {
+    let left = 10_000;
+    const before = () => {
+      left -= 4000;
+      throw new Error('cannot score');
+    };
+    const deps = scoringDependencies({ models: repositoryOf(lineModel({ before })), pace: HUNDRED_A_ROW });
+    const records = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3]), lineRequest([4])]);
+
+    const outcomes = await scoreRecords(
+      records,
+      deps,
+      withRemaining(() => left),
+    );
+
+    expect(statuses(outcomes)).toEqual(['answered', 'DEADLINE', 'DEADLINE', 'DEADLINE']);
+    expect(answerTo(deps.writer, 0)).toBe('RUN_FAILED');
+  });
+
+  it('hands back a split request of which a part could not be started', async () => {
+    let left = 1000;
+    const before = () => {
+      left -= 250;
+    };
+    const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
+    const deps = scoringDependencies({ models, pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+    const outcomes = await scoreRecords(
+      standardRecords([lineRequest([1, 2, 3])]),
+      deps,
+      withRemaining(() => left),
+    );
+    expect(statuses(outcomes)).toEqual(['DEADLINE']);
+    expect(deps.writer.written).toEqual([]);
+  });
+});

@@ -1,0 +1,69 @@
+import { createHash, randomUUID } from 'node:crypto';
+import type { Message } from '@aws-sdk/client-sqs';
+import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
+
+const QUEUE_ARN = 'arn:aws:sqs:eu-central-1:123456789012:requests';
+
+/** A record as Lambda hands it over, with every attribute. A `body` that is not a string is sent as JSON. */
+export function sqsRecord(body: unknown, overrides: Partial<SQSRecord> = {}): SQSRecord {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return {
+    messageId: randomUUID(),
+    receiptHandle: 'AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a',
+    body: text,
+    attributes: {
+      ApproximateReceiveCount: '1',
+      SentTimestamp: '1545082649183',
+      SenderId: 'AIDAIENQZJOLO23YVJ4VO',
+      ApproximateFirstReceiveTimestamp: '1545082649185',
+    },
+    messageAttributes: {},
+    md5OfBody: createHash('md5').update(text).digest('hex'),
+    eventSource: 'aws:sqs',
+    eventSourceARN: QUEUE_ARN,
+    awsRegion: 'eu-central-1',
+    ...overrides,
+  };
+}
+
+/** The record of a message that was really received. */
+export function recordOfMessage({ MessageId = '', ReceiptHandle = '', Body = '' }: Message): SQSRecord {
+  return sqsRecord(Body, { messageId: MessageId, receiptHandle: ReceiptHandle });
+}
+
+/** A record of a FIFO queue, the `sequence`th of its group. */
+export function fifoSqsRecord(group: string, sequence: number, body: unknown): SQSRecord {
+  const record = sqsRecord(body, { eventSourceARN: `${QUEUE_ARN}.fifo` });
+  return {
+    ...record,
+    attributes: {
+      ...record.attributes,
+      MessageGroupId: group,
+      SequenceNumber: String(sequence).padStart(20, '0'),
+      MessageDeduplicationId: record.messageId,
+    },
+  };
+}
+
+export function sqsEvent(Records: SQSRecord[]): SQSEvent {
+  return { Records };
+}
+
+/** The context of an invocation that has `remainingMs` left. */
+export function lambdaContext(remainingMs = 30_000): Context {
+  const deadline = Date.now() + remainingMs;
+  return {
+    callbackWaitsForEmptyEventLoop: false,
+    functionName: 'batchscore',
+    functionVersion: '$LATEST',
+    invokedFunctionArn: 'arn:aws:lambda:eu-central-1:123456789012:function:batchscore',
+    memoryLimitInMB: '1769',
+    awsRequestId: randomUUID(),
+    logGroupName: '/aws/lambda/batchscore',
+    logStreamName: '2026/11/21/[$LATEST]0123456789abcdef',
+    getRemainingTimeInMillis: () => Math.max(0, deadline - Date.now()),
+    done: () => {},
+    fail: () => {},
+    succeed: () => {},
+  };
+}

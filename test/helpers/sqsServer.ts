@@ -1,0 +1,145 @@
+import {
+  DeleteMessageBatchCommand,
+  type Message,
+  ReceiveMessageCommand,
+  type SendMessageBatchCommandOutput,
+  type SendMessageBatchRequest,
+  type SendMessageBatchRequestEntry,
+  type SendMessageBatchResult,
+  SQSClient,
+} from '@aws-sdk/client-sqs';
+import { afterAll, afterEach, beforeAll } from '@jest/globals';
+import { type FauxqsServer, startFauxqs } from 'fauxqs';
+
+export interface SqsServer {
+  /** A client of the server, or of another one; it is closed after the test. */
+  client(other?: { readonly endpoint: string }): SQSClient;
+  /** An empty queue of its own for the test that asks. @returns its URL */
+  queue(attributes?: Record<string, string>): string;
+  fifoQueue(): string;
+  /** Puts messages on a queue, in order. */
+  send(queueUrl: string, bodies: readonly string[]): void;
+  /** Receives once, at most ten messages, waits for the first as long as it is told, and leaves them in flight. */
+  receive(queueUrl: string, timing?: { visibilitySeconds?: number; waitSeconds?: number }): Promise<Message[]>;
+  /** Receives and deletes until the queue is empty. */
+  drain(queueUrl: string): Promise<Message[]>;
+  /** Whole seconds until each message in flight comes back, by its body. */
+  secondsInFlight(queueUrl: string): Record<string, number>;
+  deleteQueue(queueUrl: string): void;
+}
+
+/** A real SQS server in this process for the tests of a file, started before the first and stopped after the last. */
+export function useSqsServer(): SqsServer {
+  let running: FauxqsServer | undefined;
+  let queues = 0;
+  const clients: SQSClient[] = [];
+  const server = (): FauxqsServer => {
+    if (running === undefined) throw new Error('the SQS server runs while tests do, not while they are defined');
+    return running;
+  };
+  const endpoint = () => `http://127.0.0.1:${server().port}`;
+
+  beforeAll(async () => {
+    running = await startFauxqs({ port: 0, logger: false });
+  });
+  afterEach(() => {
+    for (const sqs of clients.splice(0)) sqs.destroy();
+  });
+  afterAll(() => running?.stop());
+
+  const create = (suffix: string, attributes: Record<string, string>): string => {
+    const name = `queue-${queues++}${suffix}`;
+    server().createQueue(name, { attributes });
+    return `${endpoint()}/000000000000/${name}`;
+  };
+  const client: SqsServer['client'] = (other) => {
+    const sqs = new SQSClient({
+      endpoint: other?.endpoint ?? endpoint(),
+      region: 'us-east-1',
+      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+      useQueueUrlAsEndpoint: false,
+      maxAttempts: 1,
+    });
+    clients.push(sqs);
+    return sqs;
+  };
+  const receive: SqsServer['receive'] = async (QueueUrl, { visibilitySeconds = 30, waitSeconds = 0 } = {}) => {
+    const { Messages = [] } = await client().send(
+      new ReceiveMessageCommand({
+        QueueUrl,
+        MaxNumberOfMessages: 10,
+        MessageAttributeNames: ['All'],
+        MessageSystemAttributeNames: ['All'],
+        VisibilityTimeout: visibilitySeconds,
+        WaitTimeSeconds: waitSeconds,
+      }),
+    );
+    return Messages;
+  };
+  return {
+    client,
+    queue: (attributes = {}) => create('', attributes),
+    fifoQueue: () => create('.fifo', { FifoQueue: 'true' }),
+    send: (queueUrl, bodies) => {
+      for (const body of bodies) server().sendMessage(nameOf(queueUrl), body);
+    },
+    receive,
+    drain: async (QueueUrl) => {
+      const drained: Message[] = [];
+      for (let some = await receive(QueueUrl); some.length > 0; some = await receive(QueueUrl)) {
+        const Entries = some.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));
+        await client().send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+        drained.push(...some);
+      }
+      return drained;
+    },
+    secondsInFlight: (queueUrl) => {
+      const inFlight = server().inspectQueue(nameOf(queueUrl))?.messages.inflight ?? [];
+      return Object.fromEntries(
+        inFlight.map(({ message, visibilityDeadline }) => [
+          message.body,
+          Math.ceil((visibilityDeadline - Date.now()) / 1000),
+        ]),
+      );
+    },
+    deleteQueue: (queueUrl) => server().deleteQueue(nameOf(queueUrl)),
+  };
+}
+
+function nameOf(queueUrl: string): string {
+  return queueUrl.slice(queueUrl.lastIndexOf('/') + 1);
+}
+
+/** The answer to a batch send; real ones always hold both lists. */
+export type SendAnswer = Partial<SendMessageBatchResult>;
+
+/** Sends the call to the server and gives the server's answer. */
+export type Reach = () => Promise<SendMessageBatchResult>;
+
+/**
+ * Stands between a client's batch sends and the server: sees the entries of every call, and may rewrite the answer,
+ * throw in its place, or hold it.
+ */
+export function interceptSends(
+  sqs: SQSClient,
+  between: (entries: readonly SendMessageBatchRequestEntry[], reach: Reach) => Promise<SendAnswer>,
+): void {
+  sqs.middlewareStack.add(
+    (next) => async (args) => {
+      const { Entries = [] } = args.input as SendMessageBatchRequest;
+      let response: unknown;
+      const answer = await between(Entries, async () => {
+        const reply = await next(args);
+        response = reply.response;
+        return reply.output as SendMessageBatchCommandOutput;
+      });
+      return { response, output: { $metadata: {}, ...answer } as SendMessageBatchCommandOutput };
+    },
+    { step: 'initialize', name: 'betweenClientAndServer' },
+  );
+}
+
+/** An error as the SDK throws it for an answer of SQS. */
+export function sqsError(name: string, fault: 'client' | 'server'): Error {
+  return Object.assign(new Error(`${name} from SQS`), { name, $fault: fault, $metadata: {} });
+}

@@ -1,0 +1,178 @@
+import { describe, expect, it } from '@jest/globals';
+import { loadConfig } from '../../lambda/config.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+
+const QUEUES = {
+  BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests',
+  BATCHSCORE_RESULT_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/results',
+};
+
+function refusalOf(environment: Record<string, string>): string {
+  try {
+    loadConfig(environment);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  return 'the configuration was accepted';
+}
+
+describe('the configuration', () => {
+  it('needs the two queues, and has a default for everything else', () => {
+    expect(loadConfig(QUEUES)).toEqual({
+      modelsDirectory: 'models',
+      providers: ['cpu'],
+      allowProviderFallback: false,
+      maxBatchRows: 512,
+      maxBatchElements: 4_194_304,
+      maxRequestRows: 10_000,
+      deadlineMarginMs: 2_000,
+      results: ['queue'],
+      resultTtlSeconds: 604_800,
+      maxPayloadBytes: 104_857_600,
+      requestQueueUrl: QUEUES.BATCHSCORE_REQUEST_QUEUE_URL,
+      resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
+    });
+  });
+
+  it('reads every variable', () => {
+    const config = loadConfig({
+      ...QUEUES,
+      BATCHSCORE_MODELS_DIR: '/opt/models',
+      BATCHSCORE_DEFAULT_MODEL: 'digits',
+      BATCHSCORE_PROVIDERS: 'cuda, cpu',
+      BATCHSCORE_ALLOW_PROVIDER_FALLBACK: 'true',
+      BATCHSCORE_MAX_BATCH_ROWS: '64',
+      BATCHSCORE_MAX_BATCH_ELEMENTS: '1000',
+      BATCHSCORE_MAX_REQUEST_ROWS: '20',
+      BATCHSCORE_DEADLINE_MARGIN_MS: '500',
+      BATCHSCORE_RESULTS: 'queue, table,bucket',
+      BATCHSCORE_RESULT_TABLE: 'results-table',
+      BATCHSCORE_RESULT_TTL_SECONDS: '60',
+      BATCHSCORE_RESULT_BUCKET: 'results-bucket',
+      BATCHSCORE_PAYLOAD_BUCKET: 'payloads',
+      BATCHSCORE_MAX_PAYLOAD_BYTES: '1000',
+    });
+
+    expect(config).toEqual({
+      modelsDirectory: '/opt/models',
+      defaultModel: 'digits',
+      providers: ['cuda', 'cpu'],
+      allowProviderFallback: true,
+      maxBatchRows: 64,
+      maxBatchElements: 1000,
+      maxRequestRows: 20,
+      deadlineMarginMs: 500,
+      results: ['queue', 'table', 'bucket'],
+      resultTable: 'results-table',
+      resultTtlSeconds: 60,
+      resultBucket: 'results-bucket',
+      payloadBucket: 'payloads',
+      maxPayloadBytes: 1000,
+      requestQueueUrl: QUEUES.BATCHSCORE_REQUEST_QUEUE_URL,
+      resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
+    });
+    expect(Object.keys(config).toSorted()).toEqual(Object.keys(CONFIG_KEYS).toSorted());
+  });
+
+  it('leaves the variables of others alone', () => {
+    expect(loadConfig({ ...QUEUES, PATH: '/bin', AWS_REGION: 'eu-central-1', MAX_BATCH_ROWS: 'x' }).maxBatchRows).toBe(
+      512,
+    );
+  });
+
+  it('takes a variable that is not set for one that is not there', () => {
+    expect(loadConfig({ ...QUEUES, BATCHSCORE_MAX_BATCH_ROWS: undefined }).maxBatchRows).toBe(512);
+  });
+
+  it('cannot be changed once it is read', () => {
+    expect(Object.isFrozen(loadConfig(QUEUES))).toBe(true);
+  });
+
+  it.each([
+    ['BATCHSCORE_MODELS_DIR', ''],
+    ['BATCHSCORE_DEFAULT_MODEL', ''],
+    ['BATCHSCORE_PROVIDERS', ''],
+    ['BATCHSCORE_PROVIDERS', 'cuda,,cpu'],
+    ['BATCHSCORE_ALLOW_PROVIDER_FALLBACK', 'yes'],
+    ['BATCHSCORE_ALLOW_PROVIDER_FALLBACK', ''],
+    ['BATCHSCORE_MAX_BATCH_ROWS', '0'],
+    ['BATCHSCORE_MAX_BATCH_ROWS', '1.5'],
+    ['BATCHSCORE_MAX_BATCH_ROWS', 'many'],
+    ['BATCHSCORE_MAX_BATCH_ROWS', ''],
+    ['BATCHSCORE_MAX_BATCH_ROWS', '65537'],
+    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '0'],
+    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1073741825'],
+    ['BATCHSCORE_MAX_REQUEST_ROWS', '-1'],
+    ['BATCHSCORE_MAX_REQUEST_ROWS', '1000001'],
+    ['BATCHSCORE_DEADLINE_MARGIN_MS', '0'],
+    ['BATCHSCORE_DEADLINE_MARGIN_MS', '60001'],
+    ['BATCHSCORE_RESULTS', ''],
+    ['BATCHSCORE_RESULTS', 'queue,topic'],
+    ['BATCHSCORE_RESULT_TABLE', ''],
+    ['BATCHSCORE_RESULT_TTL_SECONDS', '0'],
+    ['BATCHSCORE_RESULT_BUCKET', ''],
+    ['BATCHSCORE_PAYLOAD_BUCKET', ''],
+    ['BATCHSCORE_MAX_PAYLOAD_BYTES', '0'],
+    ['BATCHSCORE_REQUEST_QUEUE_URL', 'requests'],
+    ['BATCHSCORE_RESULT_QUEUE_URL', ''],
+  ])('is refused when %s is %j, naming the variable and what it is', (key, value) => {
+    const message = refusalOf({ ...QUEUES, [key]: value });
+
+    expect(message).toMatch(new RegExp(`^configuration: ${key}: [^;]+, got ${JSON.stringify(value)}$`));
+  });
+
+  it.each([
+    ['BATCHSCORE_MAX_BATCH_ROWS', '1', 65_536],
+    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1', 1_073_741_824],
+    ['BATCHSCORE_MAX_REQUEST_ROWS', '1', 1_000_000],
+    ['BATCHSCORE_DEADLINE_MARGIN_MS', '1', 60_000],
+  ])('takes %s from %s to %i', (key, least, most) => {
+    expect(refusalOf({ ...QUEUES, [key]: least })).toBe('the configuration was accepted');
+    expect(refusalOf({ ...QUEUES, [key]: String(most) })).toBe('the configuration was accepted');
+  });
+
+  it.each(Object.keys(QUEUES))('is refused without %s, and says to set it', (key) => {
+    const others = Object.fromEntries(Object.entries(QUEUES).filter(([name]) => name !== key));
+
+    expect(refusalOf(others)).toMatch(new RegExp(`^configuration: ${key}: .*, got nothing; set it$`));
+  });
+
+  it.each([
+    ['table', 'BATCHSCORE_RESULT_TABLE'],
+    ['bucket', 'BATCHSCORE_RESULT_BUCKET'],
+  ])('is refused when results go to the %s and %s is not set', (store, key) => {
+    expect(refusalOf({ ...QUEUES, BATCHSCORE_RESULTS: `queue,${store}` })).toMatch(
+      new RegExp(`^configuration: ${key}: .*${store}.*, got nothing; set it$`),
+    );
+  });
+
+  it('needs no result queue when no results go there', () => {
+    const { BATCHSCORE_REQUEST_QUEUE_URL } = QUEUES;
+    const environment = { BATCHSCORE_REQUEST_QUEUE_URL, BATCHSCORE_RESULTS: 'table', BATCHSCORE_RESULT_TABLE: 't' };
+
+    expect(loadConfig(environment)).toMatchObject({ results: ['table'], resultTable: 't' });
+  });
+
+  it('is refused for a BATCHSCORE_ variable that it does not know, naming it and those it knows', () => {
+    const message = refusalOf({ ...QUEUES, BATCHSCORE_MAX_BATCH_ROW: '64' });
+
+    expect(message).toMatch(/^configuration: BATCHSCORE_MAX_BATCH_ROW: expected one of .*BATCHSCORE_MAX_BATCH_ROWS, /);
+    expect(message).toMatch(/; unset it or fix its name$/);
+  });
+
+  it('is refused for everything that is wrong with it at once', () => {
+    const message = refusalOf({
+      BATCHSCORE_COLOUR: 'red',
+      BATCHSCORE_MAX_BATCH_ROWS: '0',
+      BATCHSCORE_PROVIDERS: '',
+    });
+
+    const named = message.slice('configuration: '.length).split('; BATCHSCORE_');
+    expect(message).toContain('BATCHSCORE_COLOUR: ');
+    expect(message).toContain('BATCHSCORE_MAX_BATCH_ROWS: ');
+    expect(message).toContain('BATCHSCORE_PROVIDERS: ');
+    expect(message).toContain('BATCHSCORE_REQUEST_QUEUE_URL: ');
+    expect(message).toContain('BATCHSCORE_RESULT_QUEUE_URL: ');
+    expect(named).toHaveLength(5);
+  });
+});

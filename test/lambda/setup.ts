@@ -1,0 +1,102 @@
+import { readFile } from 'node:fs/promises';
+import type { SQSClient } from '@aws-sdk/client-sqs';
+import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
+import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
+import { type Composition, compose } from '../../lambda/compose.ts';
+import { loadConfig } from '../../lambda/config.ts';
+import type { Outcome } from '../../lambda/core/result.ts';
+import { createHandler, type ScoringHandler } from '../../lambda/createHandler.ts';
+import { afterThisTest, modelsDirectory } from '../adapters/onnx/setup.ts';
+import { lookupModel } from '../helpers/onnxModels.ts';
+import { lambdaContext, sqsEvent } from '../helpers/sqsEvents.ts';
+
+const DIGITS = new URL('../../models/digits/', import.meta.url);
+
+export interface Sample {
+  readonly pixels: readonly number[];
+  readonly label: number;
+}
+
+/** The first `count` samples that the digits model was not trained on. */
+export async function digitSamples(count: number): Promise<Sample[]> {
+  const lines = (await readFile(new URL('samples.jsonl', DIGITS), 'utf8')).trimEnd().split('\n');
+  return lines.slice(0, count).map((line): Sample => JSON.parse(line));
+}
+
+/** A request to read one digit. */
+export function digitRequest({ pixels }: Sample, id?: string): Record<string, unknown> {
+  const inputs = [{ name: 'image', datatype: 'FP32', shape: [1, 64], data: pixels }];
+  return id === undefined ? { inputs } : { id, inputs };
+}
+
+/** A request to the model `lookup`, which holds three values: an index beyond them makes its run fail. */
+export function lookupRequest(index: number): Record<string, unknown> {
+  return { model_name: 'lookup', inputs: [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }] };
+}
+
+export interface RecordingTelemetry extends Telemetry {
+  readonly problems: readonly unknown[];
+  readonly outcomesOfInvocations: readonly (readonly Outcome[])[];
+}
+
+export function recordingTelemetry(): RecordingTelemetry {
+  const problems: unknown[] = [];
+  const outcomesOfInvocations: (readonly Outcome[])[] = [];
+  return {
+    problems,
+    outcomesOfInvocations,
+    observer: { microBatch: () => {}, problem: (error) => void problems.push(error) },
+    outcomes: (outcomes) => void outcomesOfInvocations.push(outcomes),
+    middlewares: [],
+  };
+}
+
+export interface Deployment {
+  readonly sqs: SQSClient;
+  readonly requestQueueUrl: string;
+  readonly resultQueueUrl: string;
+}
+
+/** The real composition over the real digits model, its default, and a lookup table; closed after the test. */
+export async function composed(deployment: Deployment, telemetry: Telemetry): Promise<Composition> {
+  const directory = await modelsDirectory({
+    'digits/1/model.onnx': await readFile(new URL('1/model.onnx', DIGITS)),
+    'lookup/1/model.onnx': lookupModel(),
+    'lookup/config.json': { sessionOptions: { logSeverityLevel: 4 } },
+  });
+  const config = loadConfig({
+    BATCHSCORE_MODELS_DIR: directory,
+    BATCHSCORE_DEFAULT_MODEL: 'digits',
+    BATCHSCORE_REQUEST_QUEUE_URL: deployment.requestQueueUrl,
+    BATCHSCORE_RESULT_QUEUE_URL: deployment.resultQueueUrl,
+  });
+  const clients = { sqs: deployment.sqs, dynamodb: notDeployed, s3: notDeployed };
+  const composition = await compose(config, { clients, telemetry, warn: () => {} });
+  afterThisTest(() => composition.close());
+  return composition;
+}
+
+function notDeployed(): never {
+  throw new Error('expected no client of a store that results do not go to');
+}
+
+/** Invokes a handler as Lambda does: with an event and a context of their own. */
+export function invoke(handler: ScoringHandler, records: SQSRecord[], remainingMs?: number): Promise<SQSBatchResponse> {
+  return handler(sqsEvent(records), lambdaContext(remainingMs));
+}
+
+export interface DeployedHandler {
+  readonly handler: ScoringHandler;
+  readonly composition: Composition;
+  readonly telemetry: RecordingTelemetry;
+}
+
+export async function deployed(deployment: Deployment): Promise<DeployedHandler> {
+  const telemetry = recordingTelemetry();
+  const composition = await composed(deployment, telemetry);
+  return { handler: createHandler(composition), composition, telemetry };
+}
+
+export function failuresOf(...records: readonly SQSRecord[]): SQSBatchResponse {
+  return { batchItemFailures: records.map(({ messageId }) => ({ itemIdentifier: messageId })) };
+}

@@ -1,0 +1,137 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { createPowertoolsTelemetry } from '../../lambda/adapters/telemetry/powertools.ts';
+import { createHandler } from '../../lambda/createHandler.ts';
+import { sqsRecord } from '../helpers/sqsEvents.ts';
+import { useSqsServer } from '../helpers/sqsServer.ts';
+import { composed, type Deployment, digitRequest, digitSamples, invoke, lookupRequest } from './setup.ts';
+
+const server = useSqsServer();
+const SECRET = 'only-the-producer-knows-this';
+
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+function deployment(): Deployment {
+  return { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+}
+
+/** Everything that goes to standard output and standard error from now on, in pieces. */
+function captureOutput(): string[] {
+  const printed: string[] = [];
+  for (const stream of [process.stdout, process.stderr]) {
+    jest.spyOn(stream, 'write').mockImplementation((chunk) => printed.push(String(chunk)) > 0);
+  }
+  return printed;
+}
+
+interface Emf {
+  readonly _aws: {
+    readonly CloudWatchMetrics: readonly { Namespace: string; Metrics: readonly { Name: string; Unit: string }[] }[];
+  };
+  readonly [name: string]: unknown;
+}
+
+function emfOf(printed: readonly string[]): Emf[] {
+  const lines = printed.join('').split('\n');
+  return lines.filter((line) => line.includes('"_aws"')).map((line): Emf => JSON.parse(line));
+}
+
+describe('the telemetry of a deployment', () => {
+  it('prints the metrics of an invocation as one line of EMF', async () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry();
+    const { handler } = await handlerWith(deployment(), telemetry);
+    const records = (await digitSamples(3)).map((sample) => sqsRecord(digitRequest(sample)));
+
+    await invoke(handler, [...records, sqsRecord('not JSON'), sqsRecord([{}, lookupRequest(99)])]);
+
+    const [emf, ...others] = emfOf(printed);
+    expect(others).toEqual([]);
+    expect(emf).toMatchObject({ service: 'batchscore', Answered: 5, Errors: 3, Retries: 0, Rows: 3, MicroBatches: 1 });
+    expect(emf).toMatchObject({ PaddingRows: 0, ClosedEnd: 1, Fill: (100 * 3) / 512, RunTime: expect.any(Number) });
+    const [declared] = emf?._aws.CloudWatchMetrics ?? [];
+    expect(declared?.Namespace).toBe('batchscore');
+    expect(declared?.Metrics).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ Name: 'Answered', Unit: 'Count' }),
+        expect.objectContaining({ Name: 'Fill', Unit: 'Percent' }),
+        expect.objectContaining({ Name: 'RunTime', Unit: 'Milliseconds' }),
+      ]),
+    );
+  });
+
+  it('counts what is handed back', async () => {
+    const printed = captureOutput();
+    const where = deployment();
+    server.deleteQueue(where.resultQueueUrl);
+    const { handler } = await handlerWith(where, createPowertoolsTelemetry());
+
+    await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord('not JSON')]);
+
+    expect(emfOf(printed)).toMatchObject([{ Answered: 0, Errors: 0, Retries: 2 }]);
+    expect(printed.join('')).toContain('"codes":{"WRITE_FAILED":2}');
+  });
+
+  it('starts anew with every invocation', async () => {
+    const printed = captureOutput();
+    const { handler } = await handlerWith(deployment(), createPowertoolsTelemetry());
+
+    await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord(lookupRequest(1))]);
+    await invoke(handler, [sqsRecord(lookupRequest(2))]);
+
+    expect(emfOf(printed)).toMatchObject([
+      { Answered: 2, Rows: 2 },
+      { Answered: 1, Rows: 1 },
+    ]);
+  });
+
+  it('says which invocation a line is of', async () => {
+    const printed = captureOutput();
+    const { handler } = await handlerWith(deployment(), createPowertoolsTelemetry());
+
+    await invoke(handler, [sqsRecord(lookupRequest(0))]);
+
+    const [line = ''] = printed
+      .join('')
+      .split('\n')
+      .filter((text) => text.includes('records scored'));
+    expect(JSON.parse(line)).toMatchObject({ function_request_id: expect.stringMatching(/^[\da-f-]{36}$/) });
+  });
+
+  it('never prints a part of a message, whatever is wrong with it', async () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry();
+    telemetry.logger.setLogLevel('DEBUG');
+    const where = deployment();
+    const { handler, composition } = await handlerWith(where, telemetry);
+    const [sample = { pixels: [], label: 0 }] = await digitSamples(1);
+    const records = [
+      sqsRecord(digitRequest(sample, SECRET)),
+      sqsRecord(`{"id": "${SECRET}", `),
+      sqsRecord({ ...digitRequest(sample), [SECRET]: 1 }),
+      sqsRecord({ ...digitRequest(sample), model_name: SECRET }),
+      sqsRecord({ ...digitRequest(sample), model_version: SECRET }),
+      sqsRecord({ id: SECRET, inputs: [{ name: SECRET, datatype: 'FP32', shape: [1], data: [1] }] }),
+      sqsRecord({ inputs: [{ name: 'image', datatype: 'FP32', shape: [1, 1], data: [SECRET] }] }),
+      sqsRecord({ id: SECRET, ...lookupRequest(99) }),
+    ];
+
+    await invoke(handler, records);
+    server.deleteQueue(where.resultQueueUrl);
+    await invoke(handler, records);
+    const plan = () => {
+      throw new Error('a bug in the planner');
+    };
+    await invoke(createHandler({ ...composition, scoring: { ...composition.scoring, plan } }), records);
+
+    expect(emfOf(printed)).toMatchObject([{ Answered: 8 }, { Retries: 8 }, { Retries: 8 }]);
+    expect(printed.join('')).toContain('a bug in the planner');
+    expect(printed.join('')).not.toContain(SECRET);
+  });
+});
+
+async function handlerWith(where: Deployment, telemetry: ReturnType<typeof createPowertoolsTelemetry>) {
+  const composition = await composed(where, telemetry);
+  return { composition, handler: createHandler(composition) };
+}
