@@ -7,5 +7,6 @@ export default {
   testPathIgnorePatterns: ['/node_modules/', '/dist/', '/cdk.out/'],
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
   reporters: ['default', './test/helpers/summaryReporter.ts'],
+  testTimeout: 60_000,
   coverageProvider: 'v8',
 };

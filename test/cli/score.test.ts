@@ -1,0 +1,81 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { runScript } from '../helpers/command.ts';
+
+interface Sample {
+  readonly pixels: readonly number[];
+  readonly label: number;
+}
+
+const SAMPLES: Sample[] = readFileSync(new URL('../../models/digits/samples.jsonl', import.meta.url), 'utf8')
+  .trimEnd()
+  .split('\n')
+  .map((line) => JSON.parse(line));
+
+describe('batchscore score', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-score-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  it('writes the result of every line in the order of the lines, whatever the size of the pieces', async () => {
+    const requests = SAMPLES.map(({ pixels }, index) => JSON.stringify({ id: `${index}`, instances: [pixels] }));
+    writeFileSync(join(folder, 'in.jsonl'), `${requests.join('\n')}\n`);
+    const out = join(folder, 'out.jsonl');
+    const args = [
+      'score',
+      'models/digits',
+      join(folder, 'in.jsonl'),
+      '--out',
+      out,
+      '--batch-size',
+      '64',
+      '--max-rows',
+      '7',
+    ];
+    const { code, stdout } = await runScript('cli/batchscore.ts', [...args, '--json']);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ lines: 500, scored: 500, errors: {}, rows: 500 });
+    const results = readFileSync(out, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(results.map(({ message_id: id, id: own }) => [id, own])).toEqual(
+      SAMPLES.map((_, index) => [String(index + 1), String(index)]),
+    );
+    const right = results.filter(({ predictions }, index) => predictions[0].label === SAMPLES[index]?.label);
+    expect(right.length / results.length).toBeGreaterThanOrEqual(0.95);
+  });
+
+  it('answers bad lines in place, reads stdin, writes stdout, and exits with 3', async () => {
+    const stdin = `{"instances":[[1]]}\n\n{"instances":[${JSON.stringify(SAMPLES[0]?.pixels)}]}\nnope`;
+    const { code, stdout } = await runScript('cli/batchscore.ts', ['score', 'models/digits/1/model.onnx', '-'], {
+      stdin,
+    });
+    expect(code).toBe(3);
+    expect(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
+      expect.objectContaining({ message_id: '1', code: 'INVALID_SHAPE' }),
+      expect.objectContaining({ message_id: '3', predictions: [expect.any(Object)] }),
+      expect.objectContaining({ message_id: '4', code: 'INVALID_JSON' }),
+    ]);
+  });
+
+  it.each([
+    [['/no/model', '-'], 1, /\/no\/model: expected an ONNX model here/],
+    [['models/digits', '/no/file'], 1, /\/no\/file: expected a file of requests/],
+    [['models/digits'], 2, /expected MODEL FILE/],
+    [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
+    [['models/digits', '-', '--out', '/no/folder/out'], 1, /\/no\/folder\/out/],
+  ])('refuses %j with exit code %i', async (args, code, message) => {
+    const finished = await runScript('cli/batchscore.ts', ['score', ...args], { stdin: '{}' });
+    expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });
+  });
+});

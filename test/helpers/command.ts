@@ -1,0 +1,81 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface Finished {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface CommandOptions {
+  readonly stdin?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+
+/** Runs a script of the repository with this very Node until it ends. */
+export async function runScript(
+  script: string,
+  args: readonly string[],
+  options: CommandOptions = {},
+): Promise<Finished> {
+  const child = start(script, args, options);
+  const output = { stdout: '', stderr: '' };
+  child.stdout?.on('data', (chunk) => {
+    output.stdout += chunk;
+  });
+  child.stderr?.on('data', (chunk) => {
+    output.stderr += chunk;
+  });
+  child.stdin?.end(options.stdin ?? '');
+  const [code] = await once(child, 'close');
+  return { code, ...output };
+}
+
+export interface DevStack {
+  readonly endpoint: string;
+  readonly region: string;
+  readonly requestQueueUrl: string;
+  readonly resultQueueUrl: string;
+  readonly deadLetterQueueUrl: string;
+  readonly payloadBucket: string;
+  readonly s3Endpoint: string;
+  readonly resultTable?: string;
+  readonly dynamodbEndpoint?: string;
+  readonly resultBucket?: string;
+}
+
+export interface RunningDev {
+  readonly stack: DevStack;
+  /** The first line on stdout as it was printed. */
+  readonly firstLine: string;
+  /** Sends SIGINT. @returns the exit code */
+  interrupt(): Promise<number | null>;
+}
+
+/** Starts `npm run dev`'s script on a free port and waits for its first line. */
+export async function startDev(args: readonly string[] = []): Promise<RunningDev> {
+  const child = start('cli/dev.ts', ['--port', '0', ...args], {});
+  child.stderr?.resume();
+  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+  const [firstLine] = (await once(lines, 'line')) as [string];
+  return {
+    stack: JSON.parse(firstLine),
+    firstLine,
+    async interrupt() {
+      const closed = once(child, 'close');
+      child.kill('SIGINT');
+      const [code] = await closed;
+      return code;
+    },
+  };
+}
+
+function start(script: string, args: readonly string[], { env = {}, cwd = REPOSITORY }: CommandOptions): ChildProcess {
+  const path = fileURLToPath(new URL(`../../${script}`, import.meta.url));
+  return spawn(process.execPath, [path, ...args], { cwd, env: { ...process.env, ...env } });
+}
