@@ -9,7 +9,7 @@ export type Store = (typeof STORES)[number];
 
 const commaSeparated = (list: string): string[] => list.split(',').map((name) => name.trim());
 
-const settings = z.strictObject({
+const schema = z.strictObject({
   /** Folder of the model repository, absolute or from the working directory. */
   modelsDirectory: z.string().min(1).default('models'),
   /** Model of requests that name none. Default: the repository's only model. */
@@ -57,18 +57,6 @@ const settings = z.strictObject({
 
 const REQUIRED_BY_STORE = { queue: 'resultQueueUrl', table: 'resultTable', bucket: 'resultBucket' } as const;
 
-const schema = settings.superRefine((config, context) => {
-  for (const store of config.results) {
-    const needed = REQUIRED_BY_STORE[store];
-    if (config[needed] !== undefined) continue;
-    context.addIssue({
-      code: 'custom',
-      path: [needed],
-      message: `expected a value, because results go to the ${store}`,
-    });
-  }
-});
-
 export type Config = Readonly<z.infer<typeof schema>>;
 
 /**
@@ -86,9 +74,20 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
     if (value !== undefined) raw[name] = value;
   }
   const parsed = schema.safeParse(raw);
+  problems.push(...problemsOfStores(raw));
   if (!parsed.success) problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw)));
   if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   return Object.freeze(parsed.data);
+}
+
+/** Each store that results go to must be named. */
+function problemsOfStores(raw: Readonly<Record<string, string>>): string[] {
+  const stores = schema.shape.results.safeParse(raw.results);
+  return (stores.data ?? []).flatMap((store) => {
+    const needed = REQUIRED_BY_STORE[store];
+    if (raw[needed] !== undefined) return [];
+    return [`${CONFIG_KEYS[needed]}: expected a value, because results go to the ${store}, got nothing; set it`];
+  });
 }
 
 function describeIssue(issue: z.core.$ZodIssue, raw: Readonly<Record<string, string>>): string {

@@ -120,7 +120,8 @@ const TYPES_NOT_CARRIED: Readonly<Record<string, string>> = {
 
 /** What is wrong, in words: ONNX Runtime says `Unsupported data type: 16`. */
 function explain(message: string): string {
-  if (message.includes("package 'onnxruntime-node'")) return `${message}; npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)`;
+  if (message.includes("package 'onnxruntime-node'"))
+    return `${message}; npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)`;
   return message.replace(/(Unsupported data type: )(\d+)/, (whole, text: string, number: string) => {
     const name = TYPES_NOT_CARRIED[number];
     return name === undefined ? whole : `${text}${name}, which ONNX Runtime for Node cannot carry; export another type`;
