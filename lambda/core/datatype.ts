@@ -90,3 +90,25 @@ export function allocate(datatype: Datatype, length: number): TensorData {
   const info = DATATYPES[datatype];
   return info.kind === 'string' ? new Array<string>(length).fill('') : new info.array(length);
 }
+
+const SLAB_BYTES = 65_536;
+let slab = new ArrayBuffer(SLAB_BYTES);
+let slabUsed = 0;
+
+/**
+ * Like {@link allocate}, for the many small arrays that live as long as one call: they share buffers, because one of
+ * its own for each takes longer to make and to free than to fill. Never to be transferred.
+ */
+export function allocateFromSlab(datatype: Datatype, length: number): TensorData {
+  const info = DATATYPES[datatype];
+  if (info.kind === 'string') return allocate(datatype, length);
+  const bytes = Math.ceil((length * info.array.BYTES_PER_ELEMENT) / 8) * 8;
+  if (bytes > SLAB_BYTES / 8) return new info.array(length);
+  if (slabUsed + bytes > SLAB_BYTES) {
+    slab = new ArrayBuffer(SLAB_BYTES);
+    slabUsed = 0;
+  }
+  const array = new info.array(slab, slabUsed, length);
+  slabUsed += bytes;
+  return array;
+}

@@ -1,5 +1,6 @@
 import {
   allocate,
+  allocateFromSlab,
   type BigIntArray,
   DATATYPES,
   type Datatype,
@@ -34,7 +35,7 @@ export function decodeData(
 
   const expected = elementCount(shape);
   if (flat.length !== expected) return wrongCount(flat.length, shape, pathOf);
-  const target = allocate(datatype, expected);
+  const target = allocateFromSlab(datatype, expected);
   const wrongAt = fill(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];

@@ -4,7 +4,9 @@ import { DATATYPES, type Datatype, type TensorData } from './datatype.ts';
 export function encodeData(datatype: Datatype, data: TensorData): string {
   switch (DATATYPES[datatype].kind) {
     case 'float':
-      return needsFloatSpelling(data) ? Array.from(data as ArrayLike<number>, spellFloat).join(',') : data.join(',');
+      return needsFloatSpelling(data)
+        ? Array.from(data as ArrayLike<number>, spellFloat).join(',')
+        : spellNumbers(data);
     case 'bigint':
       return Array.from(data as ArrayLike<bigint>, spellBigInt).join(',');
     case 'boolean':
@@ -12,8 +14,13 @@ export function encodeData(datatype: Datatype, data: TensorData): string {
     case 'string':
       return Array.from(data as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
     case 'integer':
-      return data.join(',');
+      return spellNumbers(data);
   }
+}
+
+/** `JSON.stringify` writes numbers faster than `join` does. */
+function spellNumbers(data: TensorData): string {
+  return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
 }
 
 /** Whether there is a value that JavaScript would print as something else than JSON's number: -0, NaN, ±Infinity. */

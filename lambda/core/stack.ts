@@ -74,7 +74,8 @@ function assertBatched(batch: MicroBatch, outputs: readonly Tensor[]): void {
 function rowsOf(tensor: Tensor, from: number, to: number): Tensor {
   const rowElements = elementsPerRow(tensor.shape);
   return {
-    ...tensor,
+    name: tensor.name,
+    datatype: tensor.datatype,
     shape: withRows(tensor.shape, to - from),
     data: viewOf(tensor.data, from * rowElements, to * rowElements),
   };
