@@ -1,6 +1,7 @@
 import { encodeData } from '../lambda/core/encodeData.ts';
 import { preview } from '../lambda/core/failure.ts';
 import { encodeRaw } from '../lambda/core/rawData.ts';
+import { escapeForSqs } from '../lambda/core/sqsText.ts';
 import { RequestError } from './errors.ts';
 import { type InputTensor, type ProvedInput, proveInput } from './inputTensor.ts';
 
@@ -75,15 +76,6 @@ function encodeBody(body: string | object): string {
   const text: string | undefined = JSON.stringify(body);
   if (text === undefined) throw new RequestError(`expected a body that JSON can hold, got ${preview(body)}`);
   return escapeForSqs(text);
-}
-
-/**
- * JSON escapes control characters and lone surrogates itself; these two are left, and SQS refuses them.
- *
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
- */
-function escapeForSqs(json: string): string {
-  return json.replace(/[\uFFFE\uFFFF]/g, (character) => `\\u${character.charCodeAt(0).toString(16)}`);
 }
 
 function encodeJson(inputs: readonly NamedInput[]): string[] {

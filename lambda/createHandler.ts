@@ -21,13 +21,13 @@ export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSB
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
  */
 export function createHandler({ scoring, delayRetries, telemetry }: HandlerDependencies): ScoringHandler {
-  return middy<SQSEvent, SQSBatchResponse>()
+  return middy<SQSEvent, SQSBatchResponse>({ timeoutEarlyInMillis: 0 })
     .use([...telemetry.middlewares])
     .handler(async ({ Records }, context): Promise<SQSBatchResponse> => {
       const outcomes = await scoreOrHandBack(Records, scoring, timeLimitOf(context, scoring.limits.deadlineMarginMs));
       telemetry.outcomes(outcomes);
       const retried = Records.filter((_, index) => outcomes[index]?.status !== 'answered');
-      await delayRetries(retried);
+      await delayRetries(retried, timeLimitOf(context, scoring.limits.deadlineMarginMs / 2).signal);
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
 }
@@ -46,7 +46,7 @@ async function scoreOrHandBack(
   }
 }
 
-/** Writes stop being retried when half of the margin is left, so that the answer to Lambda still gets out. */
+/** The signal aborts when half of the margin is left, so that the answer to Lambda still gets out. */
 function timeLimitOf(context: Context, deadlineMarginMs: number): TimeLimit {
   const writingMs = Math.max(0, context.getRemainingTimeInMillis() - deadlineMarginMs / 2);
   return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(writingMs) };

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../client/index.ts';
+import { pointerBody } from '../../lambda/core/pointer.ts';
 import type { Result } from '../../lambda/core/result.ts';
 import { hangsUp, startFront } from '../helpers/frontServer.ts';
 import { echoModel } from '../helpers/models.ts';
@@ -7,7 +8,7 @@ import { useDeployments } from './deployment.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
 
 const deployments = useDeployments();
-const { sqs } = deployments;
+const { sqs, s3 } = deployments;
 const IN_TIME = { timeoutMs: 20_000 };
 const ALIVE = new AbortController().signal;
 
@@ -113,6 +114,16 @@ describe('results on the result queue', () => {
     await expect(allOf(producer.collect(messageIds, IN_TIME))).resolves.toMatchObject([{ outputs: {} }]);
   });
 
+  it('that point to another bucket are not fetched', async () => {
+    const { client, writer } = await deployments.open('queue');
+    const bucket = await s3.bucket();
+    await s3.put(bucket, 'k', resultOf('a').body);
+    await writer.write([{ ...resultOf('a'), body: pointerBody({ bucket, key: 'k' }) }], ALIVE);
+    await expect(allOf(client().collect(['a'], IN_TIME))).resolves.toMatchObject([
+      { error: { code: 'RESULT_UNAVAILABLE', message: expect.stringContaining(bucket) } },
+    ]);
+  });
+
   it('that were written twice are yielded once, and the copy is deleted when it is met', async () => {
     const { client, writer, resultQueueUrl } = await deployments.open('queue');
     const producer = client();
@@ -122,6 +133,7 @@ describe('results on the result queue', () => {
     expect(idsOf(await allOf(producer.collect(['c'], IN_TIME)))).toEqual(['c']);
     await producer.close();
     await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
   });
 
   it('are asked for once when their message ID is given twice', async () => {

@@ -160,6 +160,28 @@ describe('a call that is answered with failures', () => {
     expect(ids.map(Number).toSorted((a, b) => a - b)).toEqual(requests.map(({ id }) => Number(id)));
   });
 
+  it('ends the pulling when a request is refused', async () => {
+    const { client, requestQueueUrl } = await deployments.open('queue');
+    sqs.deleteQueue(requestQueueUrl);
+    function* endless(): Generator<TensorRequest> {
+      for (let value = 0; ; value++) yield lineOf(value);
+    }
+    const error = await submitErrorOf(client().submit(endless()));
+    expect(error.index).toBe(0);
+  });
+
+  it('does not hide the request that was refused behind one that was to be sent again', async () => {
+    const { client } = await deployments.open('queue');
+    const refusing = sqs.client();
+    interceptSends(refusing, async (entries) => {
+      const first = entries.some(({ MessageBody = '' }) => JSON.parse(MessageBody).id === '0');
+      const failure = first ? { Code: 'Busy', SenderFault: false } : { Code: 'Refused', SenderFault: true };
+      return { Failed: entries.map((_, index) => ({ Id: String(index), ...failure })) };
+    });
+    const error = await submitErrorOf(client({ sqs: refusing }).submit(lines(20)));
+    expect(error).toMatchObject({ index: 10, message: expect.stringContaining('Refused') });
+  });
+
   it('is not sent again when the queue does not exist', async () => {
     const { client, requestQueueUrl } = await deployments.open('queue');
     sqs.deleteQueue(requestQueueUrl);

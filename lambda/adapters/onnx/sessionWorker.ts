@@ -11,12 +11,15 @@ import type { RunReply, RunTask, SessionMetadata, SessionSpec, Unavailable } fro
 const FLOAT16_ARRAY = globalThis.Float16Array;
 Reflect.deleteProperty(globalThis, 'Float16Array');
 
+const FATAL = 4;
 const spec: SessionSpec = workerData;
 let opening: Promise<InferenceSession> | undefined;
 
 /** Opens the session on first use, so that a thread started in place of a dead one has it too. */
 function session(): Promise<InferenceSession> {
   opening ??= InferenceSession.create(spec.path, {
+    // What fails is thrown. Printed by ONNX Runtime it would hold values of the request.
+    logSeverityLevel: FATAL,
     ...spec.sessionOptions,
     executionProviders: [...spec.providers],
   });

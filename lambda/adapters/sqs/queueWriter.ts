@@ -8,6 +8,7 @@ import pLimit from 'p-limit';
 import { type Failure, failure, isFailure } from '../../core/failure.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../../core/pointer.ts';
 import type { Result, ResultWriter } from '../../core/result.ts';
+import { escapeForSqs } from '../../core/sqsText.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { RetryOptions } from '../retry.ts';
@@ -59,16 +60,10 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
 }
 
 function toEntry(result: Result): Entry {
-  const body = result.body.replace(NOT_ALLOWED_BY_SQS, (character) => `\\u${character.charCodeAt(0).toString(16)}`);
-  return entryOf(result, body, { [MESSAGE_ID_ATTRIBUTE]: { DataType: 'String', StringValue: result.messageId } });
+  return entryOf(result, escapeForSqs(result.body), {
+    [MESSAGE_ID_ATTRIBUTE]: { DataType: 'String', StringValue: result.messageId },
+  });
 }
-
-/**
- * The characters of a JSON text that SQS refuses: JSON escapes the others itself.
- *
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
- */
-const NOT_ALLOWED_BY_SQS = /[\uFFFE\uFFFF]/g;
 
 function entryOf(result: Result, body: string, attributes: Attributes): Entry {
   let bytes = Buffer.byteLength(body);

@@ -2,8 +2,8 @@ import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/cl
 import type { MessageRecord } from '../../core/record.ts';
 import { MAX_BATCH_ENTRIES } from './limits.ts';
 
-/** Sets when records that must be retried become visible again. */
-export type DelayRetries = (records: readonly MessageRecord[]) => Promise<void>;
+/** Sets when records that must be retried become visible again. @param signal ends calls that get no answer */
+export type DelayRetries = (records: readonly MessageRecord[], signal: AbortSignal) => Promise<void>;
 
 export interface RetryDelayOptions {
   readonly sqs: SQSClient;
@@ -16,22 +16,23 @@ export interface RetryDelayOptions {
 
 /** Lets records come back after a backoff by their receive count, instead of after the queue's visibility timeout. */
 export function createRetryDelay({ sqs, queueUrl, onProblem, random = Math.random }: RetryDelayOptions): DelayRetries {
-  return async (records) => {
+  return async (records, signal) => {
     const calls: Promise<void>[] = [];
     for (let from = 0; from < records.length; from += MAX_BATCH_ENTRIES) {
-      calls.push(changeVisibility(records.slice(from, from + MAX_BATCH_ENTRIES)));
+      calls.push(changeVisibility(records.slice(from, from + MAX_BATCH_ENTRIES), signal));
     }
     await Promise.all(calls);
   };
 
-  async function changeVisibility(records: readonly MessageRecord[]): Promise<void> {
+  async function changeVisibility(records: readonly MessageRecord[], signal: AbortSignal): Promise<void> {
     const Entries = records.map(({ receiptHandle, attributes }, id) => ({
       Id: String(id),
       ReceiptHandle: receiptHandle,
       VisibilityTimeout: backoffSeconds(Number(attributes.ApproximateReceiveCount), random),
     }));
     try {
-      const { Failed = [] } = await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries }));
+      const command = new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries });
+      const { Failed = [] } = await sqs.send(command, { abortSignal: signal });
       for (const { Code, Message } of Failed) onProblem(new Error(`visibility not changed: ${Code} ${Message ?? ''}`));
     } catch (error) {
       onProblem(error);

@@ -1,6 +1,8 @@
+import { channel } from 'node:diagnostics_channel';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { Worker } from 'node:worker_threads';
 import { afterEach } from '@jest/globals';
 import {
   type OnnxModelRepository,
@@ -97,3 +99,16 @@ export function counting(name: string, rows: number, columns: number): Tensor {
     Float32Array.from({ length: rows * columns }, (_, index) => index + 1),
   );
 }
+
+/** The threads that are started from now on until the test has ended, as Node itself tells of them. */
+export function watchThreads(): Worker[] {
+  const threads: Worker[] = [];
+  const started = channel('worker_threads');
+  const remember = (message: unknown): void => void threads.push((message as { worker: Worker }).worker);
+  started.subscribe(remember);
+  afterThisTest(async () => void started.unsubscribe(remember));
+  return threads;
+}
+
+/** The ID of a thread that has ended. */
+export const ENDED = -1;

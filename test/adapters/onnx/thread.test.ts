@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process';
-import { channel } from 'node:diagnostics_channel';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,19 +8,7 @@ import { describe, expect, it } from '@jest/globals';
 import { openSession } from '../../../lambda/adapters/onnx/session.ts';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts';
 import { identityModel, lookupModel, slowModel, unloadableModel } from '../../helpers/onnxModels.ts';
-import { afterThisTest, counting, modelsDirectory, openOnly, putFile, tensor } from './setup.ts';
-
-/** The threads that are started from now on until the test has ended, as Node itself tells of them. */
-function watchThreads(): Worker[] {
-  const threads: Worker[] = [];
-  const started = channel('worker_threads');
-  const remember = (message: unknown): void => void threads.push((message as { worker: Worker }).worker);
-  started.subscribe(remember);
-  afterThisTest(async () => void started.unsubscribe(remember));
-  return threads;
-}
-
-const ENDED = -1;
+import { counting, ENDED, modelsDirectory, openOnly, putFile, tensor, watchThreads } from './setup.ts';
 
 const ONE_TO_THREE = Float32Array.of(1, 2, 3);
 

@@ -1,6 +1,6 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { backoffSeconds, createRetryDelay, type DelayRetries } from '../../../lambda/adapters/sqs/retryDelay.ts';
+import { backoffSeconds, createRetryDelay } from '../../../lambda/adapters/sqs/retryDelay.ts';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { standardRecord } from '../../helpers/records.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
@@ -16,10 +16,16 @@ function recordOf({ Body = '', ReceiptHandle = '' }: Message, receiveCount = 1):
   });
 }
 
-function delayOn(queueUrl: string, random = () => 1): { delay: DelayRetries; problems: unknown[] } {
+interface DelayOn {
+  delay(records: readonly MessageRecord[]): Promise<void>;
+  readonly problems: unknown[];
+}
+
+function delayOn(queueUrl: string, random = () => 1): DelayOn {
   const problems: unknown[] = [];
   const onProblem = (error: unknown) => void problems.push(error);
-  return { delay: createRetryDelay({ sqs: server.client(), queueUrl, onProblem, random }), problems };
+  const delay = createRetryDelay({ sqs: server.client(), queueUrl, onProblem, random });
+  return { delay: (records) => delay(records, new AbortController().signal), problems };
 }
 
 describe('the retry delay', () => {

@@ -1,0 +1,68 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, it } from '@jest/globals';
+import { afterThisTest, ENDED, watchThreads } from '../adapters/onnx/setup.ts';
+import { sqsRecord } from '../helpers/sqsEvents.ts';
+import { useSqsServer } from '../helpers/sqsServer.ts';
+import { type Deployment, deployed, failuresOf, invoke, lookupRequest } from './setup.ts';
+
+const server = useSqsServer();
+
+/** What is deployed on an SQS that leaves some operations without an answer, and answers the others. */
+async function onSqsSilentTo(...operations: readonly string[]): Promise<Deployment> {
+  const silent = createServer((request, response) => {
+    request.resume();
+    const operation = String(request.headers['x-amz-target']).split('.').at(-1) ?? '';
+    if (operations.includes(operation)) return;
+    response.setHeader('content-type', 'application/x-amz-json-1.0').end('{"Successful":[],"Failed":[]}');
+  });
+  silent.listen(0, '127.0.0.1').unref();
+  await once(silent, 'listening');
+  afterThisTest(async () => silent.closeAllConnections());
+  const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const queueUrl = (name: string) => `${endpoint}/000000000000/${name}`;
+  return {
+    sqs: server.client({ endpoint }),
+    requestQueueUrl: queueUrl('requests'),
+    resultQueueUrl: queueUrl('results'),
+  };
+}
+
+describe('the deadline of an invocation', () => {
+  it('leaves time to write when little more than its margin is left', async () => {
+    const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+    const { handler } = await deployed(where);
+
+    expect(await invoke(handler, [sqsRecord(lookupRequest(0))], 3_500)).toEqual({ batchItemFailures: [] });
+
+    expect(await server.drain(where.resultQueueUrl)).toHaveLength(1);
+  });
+
+  it('ends writes that get no answer, soon enough to report their records', async () => {
+    const { handler } = await deployed(await onSqsSilentTo('SendMessageBatch'));
+    const record = sqsRecord('not JSON');
+
+    expect(await invoke(handler, [record], 1_500)).toEqual(failuresOf(record));
+  });
+
+  it('ends changes of visibility that get no answer, soon enough to report their records', async () => {
+    const { handler } = await deployed(await onSqsSilentTo('SendMessageBatch', 'ChangeMessageVisibilityBatch'));
+    const record = sqsRecord('not JSON');
+
+    expect(await invoke(handler, [record], 1_500)).toEqual(failuresOf(record));
+  });
+});
+
+describe('a composition', () => {
+  it('ends the threads of its models when it is closed', async () => {
+    const threads = watchThreads();
+    const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+    const { composition, handler } = await deployed(where);
+    await invoke(handler, [sqsRecord(lookupRequest(0))]);
+
+    await composition.close();
+
+    expect(threads.map(({ threadId }) => threadId)).toEqual([ENDED, ENDED]);
+  });
+});
