@@ -1,7 +1,7 @@
 import {
-  type BatchResultErrorEntry,
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
+  type DeleteMessageBatchResult,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { type RetryOptions, untilDone } from '../lambda/adapters/retry.ts';
@@ -36,13 +36,11 @@ export function createAcknowledger({ sqs, queueUrl: QueueUrl, closing, retry }: 
     });
   const remove = inBatches(async (handles) => {
     const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
-    const { Failed } = await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
-    return worthAnotherTry(handles, Failed);
+    return worthAnotherTry(handles, await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries })));
   });
   const release = inBatches(async (handles) => {
     const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle, VisibilityTimeout: 0 }));
-    const { Failed } = await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
-    return worthAnotherTry(handles, Failed);
+    return worthAnotherTry(handles, await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries })));
   });
   return {
     remove: remove.add,
@@ -74,9 +72,14 @@ function gatherEachTick(handOn: (items: readonly string[]) => void): Gatherer {
   };
 }
 
-function worthAnotherTry(handles: readonly string[], failed: readonly BatchResultErrorEntry[] = []): string[] {
-  const again = new Set(failed.filter(({ SenderFault }) => SenderFault !== true).map(({ Id }) => Id));
-  return handles.filter((_, index) => again.has(String(index)));
+/** What the answer does not call done, but for what SQS will never do. */
+function worthAnotherTry(
+  handles: readonly string[],
+  { Successful = [], Failed = [] }: Partial<DeleteMessageBatchResult>,
+): string[] {
+  const refused = Failed.filter(({ SenderFault }) => SenderFault === true);
+  const settled = new Set([...Successful, ...refused].map(({ Id }) => Id));
+  return handles.filter((_, index) => !settled.has(String(index)));
 }
 
 async function orAllAgain(

@@ -82,6 +82,17 @@ describe('a closed client', () => {
     await expect(producer.submit([lineOf(1)])).rejects.toThrow('the Batchscore client was closed');
   });
 
+  it('has told the result queue of what was taken from it', async () => {
+    const { client, answer, resultQueueUrl } = await deployments.open('queue');
+    const producer = client();
+    const scores = producer.score(lineOf(1).inputs);
+    const answered = answer(1);
+    await scores;
+    await producer.close();
+    expect(deployments.sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+    await answered;
+  });
+
   it('refuses what it had not sent', async () => {
     const { client } = await deployments.open('queue');
     const producer = client();

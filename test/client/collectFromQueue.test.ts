@@ -4,6 +4,7 @@ import { pointerBody } from '../../lambda/core/pointer.ts';
 import type { Result } from '../../lambda/core/result.ts';
 import { hangsUp, startFront } from '../helpers/frontServer.ts';
 import { echoModel } from '../helpers/models.ts';
+import { interceptSends, sqsError } from '../helpers/sqsServer.ts';
 import { useDeployments } from './deployment.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
 
@@ -140,6 +141,23 @@ describe('results on the result queue', () => {
     const { client, writer } = await deployments.open('queue');
     await writer.write([resultOf('a')], ALIVE);
     expect(idsOf(await allOf(client().collect(['a', 'a'], IN_TIME)))).toEqual(['a']);
+  });
+
+  it.each([
+    ['answered with failures', async () => ({ Failed: [{ Id: '1', Code: 'InternalError', SenderFault: false }] })],
+    ['not answered', () => Promise.reject(sqsError('ServiceUnavailable', 'server'))],
+  ])('are deleted before the collection ends, again when a deletion was %s', async (_, spoilt) => {
+    const { client, writer, resultQueueUrl } = await deployments.open('queue');
+    const flaky = sqs.client();
+    let calls = 0;
+    interceptSends(flaky, async (entries, reach) =>
+      entries.length > 0 && ++calls === 1 ? await spoilt() : await reach(),
+    );
+    await writer.write(['a', 'b'].map(resultOf), ALIVE);
+    const receivedTogether = client({ sqs: flaky }).collect(['a', 'b'], IN_TIME);
+    expect(idsOf(await allOf(receivedTogether))).toEqual(['a', 'b']);
+    expect(calls).toBeGreaterThan(1);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
   });
 
   it('are collected again after a receive failed', async () => {

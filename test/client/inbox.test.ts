@@ -81,8 +81,10 @@ describe('an inbox', () => {
     for (const messageId of ids(10_001)) inbox.dismiss(messageId);
     expect(inbox.standing('m-0')).toBe('unknown');
     expect(inbox.standing('m-1')).toBe('dismissed');
-    inbox.waitFor(['m-1'], ALIVE);
+    const waiting = inbox.waitFor(['m-1'], ALIVE);
     expect(inbox.standing('m-1')).toBe('wanted');
+    waiting.close();
+    expect(inbox.standing('m-1')).toBe('unknown');
   });
 
   it('ends every wait, begun before or after, when it is closed', async () => {

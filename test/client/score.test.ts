@@ -157,16 +157,27 @@ describe('callers of score', () => {
     expect(Math.max(...keys)).toBeGreaterThan(10);
   });
 
-  it('who gave up leave nothing on the result queue', async () => {
+  it('who gave up, before or after they were sent, leave nothing on the result queue', async () => {
     const { client, answer, resultQueueUrl } = await deployments.open('queue');
-    const producer = client();
-    expect(await rejectionOf(producer.score(lineOf(1).inputs, { timeoutMs: 200 }))).toMatchObject({ code: 'TIMEOUT' });
-    await answer(1);
-    const next = producer.score(lineOf(2).inputs);
-    await answer(1);
-    await next;
-    await producer.close();
+    const slow = sqs.client();
+    const gate = Promise.withResolvers<void>();
+    interceptSends(slow, async (_, reach) => {
+      await gate.promise;
+      return await reach();
+    });
+    const [producer, hurried] = [client(), client({ sqs: slow })];
+    const hasty = [producer, hurried].map((one) => rejectionOf(one.score(lineOf(1).inputs, { timeoutMs: 200 })));
+    for (const error of await Promise.all(hasty)) expect(error).toMatchObject({ code: 'TIMEOUT' });
+    gate.resolve();
+    await answer(2);
+    for (const one of [producer, hurried]) {
+      const next = one.score(lineOf(2).inputs);
+      await answer(1);
+      await expect(next).resolves.toEqual(lineAnswer(2));
+    }
+    await Promise.all([producer.close(), hurried.close()]);
     await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
   });
 
   it('are all rejected when the request queue takes nothing', async () => {

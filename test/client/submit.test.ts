@@ -333,10 +333,12 @@ describe('an aborted submission', () => {
         },
       }),
     };
-    const submitting = client().submit(never, { signal: abort.signal });
+    const producer = client();
+    const submitting = producer.submit(never, { signal: abort.signal });
     await asked.promise;
     abort.abort();
     await expect(submitting).rejects.toBe(abort.signal.reason);
+    await expect(producer.submit(never, { signal: abort.signal })).rejects.toBe(abort.signal.reason);
   });
 
   it('sends nothing when it was aborted before', async () => {
