@@ -1,4 +1,3 @@
-import { open } from 'node:fs/promises';
 import { CollectTimeoutError } from '../client/index.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
@@ -38,7 +37,7 @@ async function run(args: readonly string[]): Promise<number> {
   const [idsPath = ''] = positionals;
   if (options.out === undefined) throw new UsageError('expected --out FILE, got none');
   const timeoutMs = 1000 * wholeNumber('--timeout', options.timeout, 1, 86_400);
-  const messageIds = await readMessageIds(idsPath);
+  const messageIds = (await readIds(idsPath)).map(({ messageId }) => messageId);
   if (messageIds.length === 0) throw new Error(`${idsPath}: expected message IDs, as batchscore submit writes them`);
 
   const results = await openResultsFile(options.out);
@@ -47,6 +46,8 @@ async function run(args: readonly string[]): Promise<number> {
   try {
     const wanted = messageIds.filter((messageId) => !results.messageIds.has(messageId));
     for await (const result of client.collect(wanted, { timeoutMs })) {
+      // Could not be fetched now: it is still there for the next time.
+      if ('error' in result && result.error.retryable) continue;
       // A result leaves the queue when the next one is asked for: by then it is in the file.
       await results.append(resultText(result));
       bar.update(results.messageIds.size);
@@ -65,17 +66,6 @@ async function run(args: readonly string[]): Promise<number> {
   process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
   if (missing > 0) return SOME_MISSING;
   return summary.failed > 0 ? SOME_FAILED : 0;
-}
-
-async function readMessageIds(path: string): Promise<string[]> {
-  const file = await open(path).catch((cause) => {
-    throw new Error(`${path}: expected an ids file, it cannot be read; check the path`, { cause });
-  });
-  try {
-    return (await readIds(file, path)).map(({ messageId }) => messageId);
-  } finally {
-    await file.close();
-  }
 }
 
 export const collect = { help: HELP, run };

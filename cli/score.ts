@@ -1,12 +1,13 @@
 import { createReadStream, createWriteStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { openModelAlone } from '../lambda/adapters/onnx/openModelAlone.ts';
-import { parseCommand, wholeNumber } from './arguments.ts';
+import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
-import { piecesOf } from './offline/lines.ts';
 import { createOfflineScoring, type OfflineSummary } from './offline/scoreLines.ts';
+import { piecesOf } from './pieces.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
@@ -43,6 +44,10 @@ async function run(args: readonly string[]): Promise<number> {
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], 1, 65_536);
 
+  if (options.out !== undefined && file !== '-' && resolve(options.out) === resolve(file)) {
+    throw new UsageError(`--out: expected another file than the requests, got ${options.out}`);
+  }
+  const input = await openInput(file);
   const models = await openModelAlone(modelPath, {
     maxBatchRows,
     providers: options.providers.split(','),
@@ -56,7 +61,6 @@ async function run(args: readonly string[]): Promise<number> {
       maxBatchElements: 4_194_304,
       deadlineMarginMs: 0,
     });
-    const input = await openInput(file);
     const output = options.out === undefined ? process.stdout : createWriteStream(options.out);
     const bar = progressBar('scoring', input.bytes);
     const results = async function* (): AsyncGenerator<string> {
@@ -85,11 +89,12 @@ interface Input {
 
 async function openInput(file: string): Promise<Input> {
   if (file === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
-  const { size } = await stat(file).catch((cause) => {
-    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`, { cause });
-  });
+  const found = await stat(file).catch(() => undefined);
+  if (found === undefined || !found.isFile()) {
+    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`);
+  }
   const stream = createReadStream(file);
-  return { stream, bytes: size, bytesRead: () => stream.bytesRead };
+  return { stream, bytes: found.size, bytesRead: () => stream.bytesRead };
 }
 
 export const score = { help: HELP, run };

@@ -1,19 +1,19 @@
 import { createReadStream } from 'node:fs';
-import { type FileHandle, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { type Batchscore, SubmitError } from '../client/index.ts';
 import { parseCommand, UsageError } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
-import { idsLine, readIds } from './network/idsFile.ts';
-import { openForAppending } from './network/openForAppending.ts';
-import { type Line, piecesOf } from './offline/lines.ts';
+import { idsLine, openIdsFile } from './network/idsFile.ts';
+import type { LineFile } from './network/lineFile.ts';
+import { type Line, piecesOf } from './pieces.ts';
 
 const HELP = `Usage: batchscore submit FILE [options]
 
 Puts requests on the request queue, one JSON request a line, and writes the message ID of each
 to an ids file as it is taken. Run again after it was stopped, it goes on where the ids file
-ends; what was taken in the very moment of a crash may be sent twice.
+ends; after a crash, not Ctrl-C, up to 200 requests may be sent twice.
 
   FILE                    the requests, or - for stdin
 
@@ -22,11 +22,12 @@ ${DEPLOYMENT_HELP}
   --json                  print the summary as one JSON object
   --help                  show this
 
-Exit code: 0 all were taken, 1 not all, 2 wrong usage.
+Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C.
 `;
 
 /** Lines between two notes in the ids file. */
-const LINES_A_PIECE = 500;
+const LINES_A_PIECE = 200;
+const INTERRUPTED = 130;
 const CHARACTERS_A_PIECE = 8 * 1024 * 1024;
 
 async function run(args: readonly string[]): Promise<number> {
@@ -39,10 +40,11 @@ async function run(args: readonly string[]): Promise<number> {
   const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
   const { stream, bytes } = await openRequests(file);
+  const { before, file: ids } = await openIdsFile(idsPath);
+  const already = new Set(before.map(({ line }) => line));
   const { client, close } = await connect(options);
-  const ids = await openForAppending(idsPath);
+  const interrupted = untilInterrupted();
   try {
-    const already = new Set((await readIds(ids, idsPath)).map(({ line }) => line));
     const bar = progressBar('submitting', bytes);
     let submitted = 0;
     let bytesSubmitted = 0;
@@ -52,6 +54,7 @@ async function run(args: readonly string[]): Promise<number> {
       submitted += left.length;
       for (const { text } of piece) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
+      if (interrupted()) return INTERRUPTED;
     }
     bar.stop();
     const summary = { submitted, before: already.size, ids: idsPath };
@@ -66,19 +69,29 @@ async function run(args: readonly string[]): Promise<number> {
 
 async function openRequests(file: string): Promise<{ stream: Readable; bytes: number | undefined }> {
   if (file === '-') return { stream: process.stdin, bytes: undefined };
-  const { size } = await stat(file).catch((cause) => {
-    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`, { cause });
+  const found = await stat(file).catch(() => undefined);
+  if (found === undefined || !found.isFile()) {
+    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`);
+  }
+  return { stream: createReadStream(file), bytes: found.size };
+}
+
+/** Whether Ctrl-C was pressed: what is in a call is still noted then. A second one ends the process. */
+function untilInterrupted(): () => boolean {
+  let pressed = false;
+  process.once('SIGINT', () => {
+    pressed = true;
   });
-  return { stream: createReadStream(file), bytes: size };
+  return () => pressed;
 }
 
 /** @throws Error naming the first line that was not taken; those that were are noted */
-async function submitPiece(client: Batchscore, piece: readonly Line[], ids: FileHandle): Promise<void> {
+async function submitPiece(client: Batchscore, piece: readonly Line[], ids: LineFile): Promise<void> {
   const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
     const lines = messageIds.map((messageId, index) =>
       messageId === undefined ? '' : idsLine({ line: piece[index]?.number ?? 0, messageId }),
     );
-    await ids.appendFile(lines.join(''));
+    await ids.append(lines.join(''));
   };
   try {
     await note(await client.submit(piece.map(({ text }) => ({ body: text }))));

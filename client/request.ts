@@ -86,7 +86,6 @@ function encodeJson(inputs: readonly NamedInput[]): string[] {
 }
 
 function encodeBinary(inputs: readonly NamedInput[]): string[] {
-  for (const [name, { data }] of inputs) assertWellFormed(name, data);
   const entries = inputs.map(([name, input]) => `{${describe(name, input)}}`);
   const contents = inputs.map(([, { data }]) => `"${encodeRaw(data)}"`);
   return [`"inputs":[${entries.join(',')}]`, `"raw_input_contents":[${contents.join(',')}]`];
@@ -94,15 +93,4 @@ function encodeBinary(inputs: readonly NamedInput[]): string[] {
 
 function describe(name: string, { datatype, shape }: ProvedInput): string {
   return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}]`;
-}
-
-/** UTF-8 has no lone surrogates: they would silently become U+FFFD. JSON carries them. */
-function assertWellFormed(name: string, data: ProvedInput['data']): void {
-  if (!Array.isArray(data)) return;
-  const wrongAt = data.findIndex((text) => !text.isWellFormed());
-  if (wrongAt < 0) return;
-  throw new RequestError(
-    `input '${name}': expected well-formed strings, element ${wrongAt} holds a lone surrogate; ` +
-      "use the encoding 'json', which can carry it",
-  );
 }

@@ -64,8 +64,9 @@ export async function connect(values: DeploymentValues): Promise<{ client: Batch
 
 async function readStack(file: string): Promise<Stack> {
   try {
-    const [firstLine = ''] = (await readFile(file, 'utf8')).split('\n');
-    return STACK.parse(JSON.parse(firstLine));
+    const lines = (await readFile(file, 'utf8')).split('\n');
+    // npm run prints a banner of its own before it.
+    return STACK.parse(JSON.parse(lines.find((line) => line.startsWith('{')) ?? ''));
   } catch (cause) {
     throw new UsageError(`--stack: expected ${file} to hold the JSON line that npm run dev prints`, { cause });
   }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { openForAppending } from './openForAppending.ts';
+import { openLineFile } from './lineFile.ts';
 
 /** The results collected so far, one JSON result a line, and room for more. */
 export interface ResultsFile {
@@ -20,35 +20,29 @@ const RESULT = z.union([ANSWER.transform((answer) => [answer]), z.array(ANSWER).
  * @throws Error naming the line that is no result
  */
 export async function openResultsFile(path: string): Promise<ResultsFile> {
-  const file = await openForAppending(path);
   const messageIds = new Set<string>();
   let failed = 0;
   const count = (text: string): void => {
-    const answers = RESULT.parse(JSON.parse(text));
+    const answers = parseResult(text);
     for (const { message_id: messageId } of answers) messageIds.add(messageId);
     if (answers.some(({ code }) => code !== undefined)) failed += 1;
   };
-  try {
-    let number = 0;
-    for await (const text of file.readLines({ start: 0, autoClose: false })) {
-      number += 1;
-      try {
-        count(text);
-      } catch (cause) {
-        throw new Error(`${path}: line ${number}: expected a result; give another --out FILE`, { cause });
-      }
-    }
-  } catch (error) {
-    await file.close();
-    throw error;
-  }
+  const file = await openLineFile(path, ['{"message_id":', '[{"message_id":'], count);
   return {
     messageIds,
     failed: () => failed,
     async append(text) {
-      await file.appendFile(`${text}\n`);
+      await file.append(`${text}\n`);
       count(text);
     },
-    close: () => file.close(),
+    close: file.close,
   };
+}
+
+function parseResult(text: string): z.infer<typeof RESULT> {
+  try {
+    return RESULT.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new Error('expected a result; give another --out FILE', { cause });
+  }
 }

@@ -4,7 +4,7 @@ import { plan } from '../../lambda/core/plan.ts';
 import type { MessageRecord } from '../../lambda/core/record.ts';
 import type { Outcome } from '../../lambda/core/result.ts';
 import { type ScoringLimits, scoreRecords } from '../../lambda/core/scoreRecords.ts';
-import type { Line } from './lines.ts';
+import type { Line } from '../pieces.ts';
 
 export interface OfflineSummary {
   lines: number;

@@ -1,7 +1,7 @@
 import { type DecodeLimits, decodeRequest } from './decodeRequest.ts';
-import { type Failure, failure, isFailure } from './failure.ts';
+import { type Failure, failure, isFailure, preview } from './failure.ts';
 import type { ModelRepository } from './model.ts';
-import type { PayloadReader } from './payload.ts';
+import type { PayloadPointer, PayloadReader } from './payload.ts';
 import { parsePointer } from './pointer.ts';
 import type { DecodedBody, RefusedRequest, ScoringRequest } from './request.ts';
 
@@ -57,7 +57,14 @@ async function parseBody(
     );
   }
   const text = await payloads.read(pointer, signal);
-  return isFailure(text) ? text : parseJson(text, `s3 object ${pointer.key}`);
+  return isFailure(text) ? text : parsePayload(text, pointer);
+}
+
+function parsePayload(text: string, { key }: PayloadPointer): Parsed | Failure {
+  const where = `s3 object ${preview(key)}`;
+  const parsed = parseJson(text, where);
+  if (isFailure(parsed) || parsePointer(parsed.value) === undefined) return parsed;
+  return failure('INVALID_POINTER', `${where}: expected a request, got another pointer; point to the request itself`);
 }
 
 function parseJson(text: string, path: string): Parsed | Failure {

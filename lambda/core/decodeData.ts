@@ -1,6 +1,5 @@
 import {
   allocate,
-  allocateFromSlab,
   type BigIntArray,
   DATATYPES,
   type Datatype,
@@ -16,13 +15,14 @@ import { elementCount } from './tensor.ts';
  *
  * `shape` must already be proved to be positive integers. `path` names the field in messages: `inputs[1].data`, or
  * a function from an element's position, one index per axis, to its path. A typed array, as transforms give it, is
- * copied.
+ * copied. `room` makes the array that is filled.
  */
 export function decodeData(
   data: unknown,
   datatype: Datatype,
   shape: readonly number[],
   path: string | PathOf,
+  room: typeof allocate = allocate,
 ): TensorData | Failure {
   const pathOf = typeof path === 'string' ? pathWithin(path) : path;
   if (ArrayBuffer.isView(data)) return takeTypedArray(data, datatype, shape, pathOf);
@@ -35,7 +35,7 @@ export function decodeData(
 
   const expected = elementCount(shape);
   if (flat.length !== expected) return wrongCount(flat.length, shape, pathOf);
-  const target = allocateFromSlab(datatype, expected);
+  const target = room(datatype, expected);
   const wrongAt = fill(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
@@ -184,10 +184,15 @@ function fillBooleans(target: NumericArray, values: readonly unknown[]): number 
 function fillStrings(target: string[], values: readonly unknown[]): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    if (typeof value !== 'string') return i;
+    if (typeof value !== 'string' || !isCarried(value)) return i;
     target[i] = value;
   }
   return -1;
+}
+
+/** ONNX Runtime for Node would cut a string at U+0000, and write half a surrogate pair as U+FFFD. */
+export function isCarried(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed();
 }
 
 function describe(datatype: Datatype): string {
@@ -202,6 +207,6 @@ function describe(datatype: Datatype): string {
     case 'boolean':
       return 'true or false (BOOL)';
     case 'string':
-      return 'a string (BYTES)';
+      return 'a string without U+0000 and without half surrogate pairs (BYTES)';
   }
 }

@@ -1,4 +1,4 @@
-import { DATATYPE_NAMES, isDatatype } from './datatype.ts';
+import { allocateFromSlab, DATATYPE_NAMES, isDatatype } from './datatype.ts';
 import { decodeData } from './decodeData.ts';
 import { type AxisSizes, decodeShape } from './decodeShape.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
@@ -136,6 +136,6 @@ function decodeInput(
   if (isFailure(shape)) return shape;
   const data = contents.raw
     ? decodeRaw(contents.value, datatype, shape, contents.path)
-    : decodeData(contents.value, datatype, shape, contents.path);
+    : decodeData(contents.value, datatype, shape, contents.path, allocateFromSlab);
   return isFailure(data) ? data : { datatype, shape, data };
 }

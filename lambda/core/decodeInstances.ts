@@ -1,3 +1,4 @@
+import { allocateFromSlab } from './datatype.ts';
 import { decodeData } from './decodeData.ts';
 import { type AxisSizes, decodeShape } from './decodeShape.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
@@ -79,7 +80,7 @@ function decodeColumn(
   const nesting = [rows.length, ...nestingOf(rows[0], spec.shape.length - 1)];
   const shape = decodeShape(nesting, pathOf([0]), spec, sizes);
   if (isFailure(shape)) return shape;
-  const data = decodeData(rows, spec.datatype, shape, pathOf);
+  const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);
   return isFailure(data) ? data : { datatype: spec.datatype, shape, data };
 }
 

@@ -5,7 +5,7 @@ import { type Failure, failure, isFailure, preview, reasonOf } from './failure.t
 import { isObject, type JsonObject, refuseUnknownKeys } from './json.ts';
 import type { Model, ModelRepository } from './model.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './request.ts';
-import type { Transform, TransformInput } from './transform.ts';
+import type { Transform } from './transform.ts';
 
 export interface DecodeLimits {
   /** Most rows that one request may hold. */
@@ -120,7 +120,7 @@ async function decodeForm(
   model: Model,
   { binaryOutput }: Parameters,
 ): Promise<DecodedForm | Failure> {
-  if (model.transform?.decode !== undefined) return decodeOwnForm(value, at, model, model.transform);
+  if (model.transform?.decode !== undefined) return decodeOwnForm(value, at, model, model.transform, binaryOutput);
   if ('instances' in value) return decodeShortForm(value, at, model);
 
   const refused = refuseUnknownKeys(value, REQUEST_KEYS, at);
@@ -148,16 +148,16 @@ async function decodeOwnForm(
   at: string,
   model: Model,
   transform: Transform,
+  binaryOutput: boolean | undefined,
 ): Promise<DecodedForm | Failure> {
   const outputs = decodeOutputs(value.outputs, fieldOf(at, 'outputs'), model);
   if (isFailure(outputs)) return outputs;
-  let given: readonly TransformInput[] | undefined;
+  let inputs: RequestInput[] | Failure;
   try {
-    given = await transform.decode?.(value);
+    inputs = decodeInputs(await transform.decode?.(value), 'inputs', model, undefined);
   } catch (error) {
     return failure('TRANSFORM_FAILED', within(at, reasonOf(error)));
   }
-  const inputs = decodeInputs(given, 'inputs', model, undefined);
-  if (!isFailure(inputs)) return { inputs, outputs, reply: 'json' };
+  if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
   return failure('TRANSFORM_FAILED', within(at, `what the transform of '${model.name}' decoded: ${inputs.message}`));
 }

@@ -3,7 +3,7 @@ import { type Failure, failure, reasonOf } from './failure.ts';
 import { encodeRaw } from './rawData.ts';
 import type { ScoringRequest } from './request.ts';
 import { elementsPerRow, type Tensor, viewOf } from './tensor.ts';
-import type { Transform } from './transform.ts';
+import type { Transform, TransformOutputs } from './transform.ts';
 
 /**
  * The JSON text of one request's scores, in the form that was asked for, or why the model's transform gave none.
@@ -14,7 +14,7 @@ export function encodeScores(
   messageId: string,
   request: ScoringRequest,
   outputs: readonly Tensor[],
-): string | Promise<string | Failure> {
+): string | Failure | Promise<string | Failure> {
   const { model, id } = request;
   const chosen = request.outputs.map((index) => outputs[index] as Tensor);
   const head =
@@ -47,13 +47,26 @@ async function encodeOwnForm(
   transform: Transform,
 ): Promise<string | Failure> {
   try {
-    const byName = Object.fromEntries(outputs.map(({ name, ...tensor }) => [name, tensor]));
-    const text = JSON.stringify(await transform.encode?.(byName));
+    const text = JSON.stringify(await transform.encode?.(ownOutputs(outputs)), spellExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
   } catch (error) {
     return failure('TRANSFORM_FAILED', `the transform's encode: ${reasonOf(error)}`);
   }
+}
+
+/** Copies: what one request's transform does to its outputs is nothing to its neighbours. */
+function ownOutputs(outputs: readonly Tensor[]): TransformOutputs {
+  return Object.fromEntries(
+    outputs.map(({ name, datatype, shape, data }) => [name, { datatype, shape, data: data.slice() }]),
+  );
+}
+
+/** For `JSON.stringify`: what JSON would make null of, or refuse, in the spelling of every other result. */
+function spellExactly(_key: string, value: unknown): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  return ArrayBuffer.isView(value) && !(value instanceof DataView) ? Array.from(value as Uint8Array) : value;
 }
 
 function encodeTensor(tensor: Tensor): string {

@@ -72,6 +72,6 @@ export function reasonOf(error: unknown): string {
 
 /** What a caught value says of itself. */
 export function messageOf(error: unknown): string {
-  const hasMessage = typeof error === 'object' && error !== null && 'message' in error;
-  return String(hasMessage ? error.message : error);
+  if (typeof error !== 'object' || error === null) return String(error);
+  return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';
 }

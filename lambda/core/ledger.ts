@@ -1,5 +1,5 @@
 import { encodeError } from './encode.ts';
-import { type Failure, failure, isTransient } from './failure.ts';
+import { type Failure, isTransient } from './failure.ts';
 import type { Part } from './plan.ts';
 import { type MessageRecord, orderingGroup } from './record.ts';
 import { type DecodedBody, isRefused, type ScoringRequest } from './request.ts';
@@ -32,7 +32,7 @@ export interface Ledger {
   /** @param instead the failure that was written in place of the scores, if any */
   written(record: number, instead?: Failure): void;
   handBack(record: number, failed: Failure): void;
-  outcomeOf(record: number): Outcome;
+  outcomeOf(record: number): Outcome | undefined;
 }
 
 interface RecordEntry {
@@ -123,7 +123,7 @@ export function openLedger(records: readonly MessageRecord[], bodies: readonly D
       entry.outcome ??= { status: 'answered', failures, requests: entry.answers.length };
     },
     handBack,
-    outcomeOf: (record) => at(entries, record).outcome ?? UNSETTLED,
+    outcomeOf: (record) => at(entries, record).outcome,
   };
 }
 
@@ -143,9 +143,3 @@ function at<T>(items: readonly T[], index: number): T {
   if (item === undefined) throw new Error(`expected a record at ${index} of ${items.length}`);
   return item;
 }
-
-/** The outcome of a record that nothing else has settled: a missing verdict is a failure, never an answer. */
-const UNSETTLED: Outcome = {
-  status: 'retry',
-  failure: failure('INTERNAL', 'expected every record to be settled, this one was not; it is handed back'),
-};

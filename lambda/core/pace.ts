@@ -5,6 +5,8 @@ export interface Pace {
   observed(model: Model, rows: number, runMs: number): void;
   /** Expected milliseconds of a run of `rows` rows; 0 before anything was measured. */
   predictMs(model: Model, rows: number): number;
+  /** A run was not started because of its prediction: believes it half as much, so that one slow run is not forever. */
+  doubted(model: Model): void;
 }
 
 const NEWEST_WEIGHT = 0.3;
@@ -26,6 +28,10 @@ export function createPace(): Pace {
       if (atLeastAsMany !== undefined) return atLeastAsMany;
       const largest = ofModel.length - 1;
       return largest < 0 ? 0 : (ofModel[largest] ?? 0) * 2 ** (bucket - largest);
+    },
+    doubted(model) {
+      const ofModel = averages.get(model) ?? [];
+      for (const [bucket, ms] of ofModel.entries()) if (ms !== undefined) ofModel[bucket] = ms / 2;
     },
   };
 }

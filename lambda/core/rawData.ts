@@ -1,4 +1,5 @@
 import { allocate, DATATYPES, type Datatype, type TensorData, type TypedArray } from './datatype.ts';
+import { isCarried } from './decodeData.ts';
 import { type Failure, failure, preview } from './failure.ts';
 import { elementCount } from './tensor.ts';
 
@@ -80,7 +81,7 @@ function decodeStrings(contents: Buffer, shape: readonly number[], path: string)
   const expected = elementCount(shape);
   const elements: string[] = [];
   let position = 0;
-  while (position < contents.length) {
+  while (position < contents.length && elements.length <= expected) {
     const start = position + LENGTH_PREFIX_BYTES;
     const end = start <= contents.length ? start + contents.readUInt32LE(position) : Number.POSITIVE_INFINITY;
     if (end > contents.length) {
@@ -91,8 +92,9 @@ function decodeStrings(contents: Buffer, shape: readonly number[], path: string)
       );
     }
     const element = decodeUtf8(contents.subarray(start, end));
-    if (element === undefined) {
-      return failure('INVALID_DATA', `${path}: expected UTF-8 in BYTES elements, element ${elements.length} is not`);
+    if (element === undefined || !isCarried(element)) {
+      const wanted = 'expected UTF-8 without U+0000 in BYTES elements';
+      return failure('INVALID_DATA', `${path}: ${wanted}, element ${elements.length} is not`);
     }
     elements.push(element);
     position = end;
@@ -100,9 +102,14 @@ function decodeStrings(contents: Buffer, shape: readonly number[], path: string)
   if (elements.length === expected) return elements;
   return failure(
     'INVALID_SHAPE',
-    `${path}: expected ${expected} elements for shape [${shape.join(', ')}], got ${elements.length}; ` +
+    `${path}: expected ${expected} elements for shape [${shape.join(', ')}], got ${describeCount(elements.length, expected)}; ` +
       'make shape and contents agree',
   );
+}
+
+/** Counting stops at the first element too many. */
+function describeCount(count: number, expected: number): string {
+  return count > expected ? 'more' : String(count);
 }
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -143,11 +150,14 @@ export function decodeAll(source: Base64Data, datatype: Datatype, shape: readonl
 /** Elements as one entry of `raw_input_contents` or `raw_output_contents`. */
 export function encodeRaw(data: TensorData): string {
   if (!Array.isArray(data)) return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
-  const pieces = data.flatMap((element) => {
-    const text = Buffer.from(element, 'utf8');
-    const length = Buffer.alloc(LENGTH_PREFIX_BYTES);
-    length.writeUInt32LE(text.length);
-    return [length, text];
-  });
-  return Buffer.concat(pieces).toString('base64');
+  let bytes = 0;
+  for (const element of data) bytes += LENGTH_PREFIX_BYTES + Buffer.byteLength(element);
+  const contents = Buffer.allocUnsafe(bytes);
+  let position = 0;
+  for (const element of data) {
+    const length = contents.write(element, position + LENGTH_PREFIX_BYTES);
+    contents.writeUInt32LE(length, position);
+    position += LENGTH_PREFIX_BYTES + length;
+  }
+  return contents.toString('base64');
 }

@@ -4,11 +4,17 @@ import { type Failure, failure, isFailure, isTransient, reasonOf } from './failu
 import type { Ledger, ReadyResult } from './ledger.ts';
 import { ModelUnavailableError, type RunResult } from './model.ts';
 import { halve, type MicroBatch } from './plan.ts';
+import type { ScoringRequest } from './request.ts';
 import { stack, unstack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
 
 /** How many micro-batches stand between stack and write at most. */
 export const MICRO_BATCHES_IN_THE_PIPE = 2;
+
+/** The runs of one call that are under way. */
+export interface Pipe {
+  running: number;
+}
 
 /**
  * Runs a micro-batch and settles every part of it. A failing run is halved until the culprit stands alone.
@@ -20,14 +26,15 @@ export async function scoreMicroBatch(
   ledger: Ledger,
   deps: ScoringDependencies,
   time: TimeLimit,
+  pipe: Pipe,
 ): Promise<ReadyResult[]> {
   try {
-    const settled = await runBeforeDeadline(batch, deps, time);
+    const settled = await runBeforeDeadline(batch, deps, time, pipe);
     if (!isFailure(settled)) return await answerParts(batch, settled, ledger);
     if (isTransient(settled) || batch.parts.length === 1) return failAll(batch, settled, ledger);
     const [first, second] = halve(batch);
-    const ready = await scoreMicroBatch(first, ledger, deps, time);
-    return [...ready, ...(await scoreMicroBatch(second, ledger, deps, time))];
+    const ready = await scoreMicroBatch(first, ledger, deps, time, pipe);
+    return [...ready, ...(await scoreMicroBatch(second, ledger, deps, time, pipe))];
   } catch (error) {
     deps.observer.problem(error);
     return failAll(batch, failure('INTERNAL', 'expected the micro-batch to be settled, scoring it threw'), ledger);
@@ -39,27 +46,37 @@ async function runBeforeDeadline(
   batch: MicroBatch,
   deps: ScoringDependencies,
   time: TimeLimit,
+  pipe: Pipe,
 ): Promise<Tensor[][] | Failure> {
   const { model, paddedRows } = batch;
-  const neededMs = deps.pace.predictMs(model, paddedRows) * MICRO_BATCHES_IN_THE_PIPE + deps.limits.deadlineMarginMs;
+  const runsToWaitFor = pipe.running + 1;
+  const neededMs = deps.pace.predictMs(model, paddedRows) * runsToWaitFor + deps.limits.deadlineMarginMs;
   if (time.remainingMs() < neededMs) {
+    deps.pace.doubted(model);
     return failure('DEADLINE', `expected ${Math.ceil(neededMs)} ms for a run and its writes, less than that is left`);
   }
-  const ran = await run(batch, deps);
+  const ran = await run(batch, stack(batch), deps, pipe);
   if (isFailure(ran)) return ran;
   deps.pace.observed(model, paddedRows, ran.runMs);
   deps.observer.microBatch(reportOf(batch, ran.runMs));
   return unstackOrRefuse(batch, ran.outputs);
 }
 
-async function run(batch: MicroBatch, deps: ScoringDependencies): Promise<RunResult | Failure> {
-  const inputs = stack(batch);
+async function run(
+  batch: MicroBatch,
+  inputs: readonly Tensor[],
+  deps: ScoringDependencies,
+  pipe: Pipe,
+): Promise<RunResult | Failure> {
+  pipe.running += 1;
   try {
     return await batch.model.run(inputs);
   } catch (error) {
     if (!(error instanceof ModelUnavailableError)) return runFailed(batch, error);
     deps.observer.problem(error);
     return failure('MODEL_UNAVAILABLE', error.message);
+  } finally {
+    pipe.running -= 1;
   }
 }
 
@@ -77,15 +94,34 @@ function runFailed({ model }: MicroBatch, error: unknown): Failure {
 
 /** Answers every request whose last part this was. */
 async function answerParts(batch: MicroBatch, outputs: readonly Tensor[][], ledger: Ledger): Promise<ReadyResult[]> {
-  const ready: (ReadyResult | undefined)[] = [];
-  for (const [index, part] of batch.parts.entries()) {
+  const encoding = batch.parts.flatMap((part, index) => {
     const whole = ledger.scored(part, outputs[index] ?? []);
-    if (whole === undefined) continue;
-    const encoded = isFailure(whole) ? whole : encodeScores(ledger.messageIdOf(part.request), part.request, whole);
-    const text = encoded instanceof Promise ? await encoded : encoded;
-    ready.push(isFailure(text) ? ledger.failed(part.request, text) : ledger.answered(part.request, text));
+    if (whole === undefined) return [];
+    const text = isFailure(whole) ? whole : encode(ledger.messageIdOf(part.request), part.request, whole);
+    return [{ request: part.request, text }];
+  });
+  const ready: (ReadyResult | undefined)[] = [];
+  for (const { request, text } of encoding) {
+    const encoded = text instanceof Promise ? await text : text;
+    ready.push(isFailure(encoded) ? ledger.failed(request, encoded) : ledger.answered(request, encoded));
   }
   return ready.filter((one) => one !== undefined);
+}
+
+/** An answer longer than the longest string there can be is that request's own fault. */
+function encode(
+  messageId: string,
+  request: ScoringRequest,
+  outputs: readonly Tensor[],
+): ReturnType<typeof encodeScores> {
+  try {
+    return encodeScores(messageId, request, outputs);
+  } catch (error) {
+    return failure(
+      'RESULT_TOO_LARGE',
+      `the answer cannot be written: ${reasonOf(error)}; send fewer rows in a request`,
+    );
+  }
 }
 
 function failAll(batch: MicroBatch, failed: Failure, ledger: Ledger): ReadyResult[] {

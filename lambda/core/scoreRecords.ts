@@ -1,7 +1,8 @@
 import { decodeBody } from './decode.ts';
 import type { ScoringDependencies, TimeLimit } from './dependencies.ts';
 import { failure } from './failure.ts';
-import { openLedger, type ReadyResult } from './ledger.ts';
+import { horizonsOf } from './horizon.ts';
+import { type Ledger, openLedger, type ReadyResult } from './ledger.ts';
 import type { MessageRecord } from './record.ts';
 import type { DecodedBody } from './request.ts';
 import type { Outcome } from './result.ts';
@@ -14,17 +15,43 @@ export type { MicroBatchReport, Observer, ScoringDependencies, ScoringLimits, Ti
  * Scores records and writes one result per message ID.
  *
  * Outcomes align with `records` by index. A record is `answered` only after every store has taken its result;
- * everything else is `retry`. Never throws for a record's sake.
+ * everything else is `retry`. Never throws for a record's sake, and returns when `time.signal` is aborted.
  */
 export async function scoreRecords(
   records: readonly MessageRecord[],
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<Outcome[]> {
-  const bodies = await Promise.all(records.map((record) => decodeOne(record, deps, time.signal)));
-  const ledger = openLedger(records, bodies);
-  const microBatches = deps.plan(ledger.requests, deps.limits);
+  const outcomes: Outcome[] = [];
+  for (const horizon of horizonsOf(records)) outcomes.push(...(await scoreHorizon(horizon, deps, time)));
+  return outcomes;
+}
 
+/** Records that are decoded and planned together. */
+async function scoreHorizon(
+  records: readonly MessageRecord[],
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): Promise<Outcome[]> {
+  if (time.signal.aborted) return records.map(() => OUT_OF_TIME);
+  let ledger: Ledger | undefined;
+  const work = async (): Promise<void> => {
+    const bodies = await Promise.all(records.map((record) => decodeOne(record, deps, time.signal)));
+    ledger = openLedger(records, bodies);
+    await scoreAll(records, ledger, deps, time);
+  };
+  await untilAborted(work(), time.signal);
+  return records.map((_, record) => ledger?.outcomeOf(record) ?? (time.signal.aborted ? OUT_OF_TIME : UNSETTLED));
+}
+
+async function scoreAll(
+  records: readonly MessageRecord[],
+  ledger: Ledger,
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): Promise<void> {
+  const microBatches = deps.plan(ledger.requests, deps.limits);
+  const pipe = { running: 0 };
   const inGroupOrder = new Map<number, ReadyResult>();
   const write = async (ready: readonly ReadyResult[]): Promise<void> => {
     for (const one of ready) if (isOrdered(one)) inGroupOrder.set(one.record, one);
@@ -38,12 +65,35 @@ export async function scoreRecords(
   await Promise.all([
     write(ledger.refused),
     inLanes(microBatches, MICRO_BATCHES_IN_THE_PIPE, async (batch) => {
-      await write(await scoreMicroBatch(batch, ledger, deps, time));
+      await write(await scoreMicroBatch(batch, ledger, deps, time, pipe));
     }),
   ]);
   await writeInGroupOrder(records, inGroupOrder, ledger, deps, time);
-  return records.map((_, record) => ledger.outcomeOf(record));
 }
+
+/** Waits for the work, or for the signal: a run that outlasts the deadline must not take the answered down with it. */
+async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  const aborted = Promise.withResolvers<void>();
+  const onAbort = () => aborted.resolve();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+/** What is still at work when the signal is aborted is handed back; nothing more is written of it. */
+const OUT_OF_TIME: Outcome = {
+  status: 'retry',
+  failure: failure('DEADLINE', 'expected the record to be settled before the deadline, it was not'),
+};
+
+/** The outcome of a record that nothing else has settled: a missing verdict is a failure, never an answer. */
+const UNSETTLED: Outcome = {
+  status: 'retry',
+  failure: failure('INTERNAL', 'expected every record to be settled, this one was not; it is handed back'),
+};
 
 function isOrdered({ result }: ReadyResult): boolean {
   return result.messageGroupId !== undefined;

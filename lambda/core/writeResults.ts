@@ -29,7 +29,7 @@ export async function writeInGroupOrder(
       time,
     );
     for (const record of round) {
-      if (ledger.outcomeOf(record).status === 'answered') continue;
+      if (ledger.outcomeOf(record)?.status === 'answered') continue;
       const behind = failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first');
       ledger.handBack(record, behind);
       held.add(groupOf(record));

@@ -102,6 +102,22 @@ describe('batchscore submit and collect', () => {
     expect(stored).toEqual(expect.arrayContaining(ids));
   });
 
+  it.each([
+    ['submit', 'precious', 'requests.jsonl', ['--ids', 'notes.txt']],
+    ['submit', '{"id":"no newline"}', 'notes.txt', ['--ids', 'notes.txt']],
+    ['collect', 'precious', 'ids', ['--out', 'notes.txt']],
+    ['collect', 'precious\n', 'ids', ['--out', 'notes.txt']],
+  ])(
+    '%s leaves a file alone that is not its own: %j',
+    async (command, content, positional, [option = '', target = '']) => {
+      writeFileSync(join(folder, 'notes.txt'), content);
+      writeFileSync(join(folder, 'ids'), '{"line":1,"message_id":"never"}\n');
+      const { code, stderr } = await batchscore(command, join(folder, positional), option, join(folder, target));
+      expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('notes.txt: line 1') });
+      expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe(content);
+    },
+  );
+
   it('say what is missing with exit code 1 when the time is up', async () => {
     writeFileSync(join(folder, 'ids'), '{"line":1,"message_id":"never"}\n');
     const out = join(folder, 'results.jsonl');

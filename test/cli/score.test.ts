@@ -68,6 +68,23 @@ describe('batchscore score', () => {
     ]);
   });
 
+  it('ends lines at \\n alone: JSON may hold U+2028, files of other systems \\r\\n and a byte order mark', async () => {
+    const stdin = '\uFEFF{"text":"a\u2028b"}\r\n{"text":"c"}\r\n';
+    const { code, stdout } = await runScript('cli/batchscore.ts', ['score', 'models/tickets', '-'], { stdin });
+    const ids = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line).message_id);
+    expect({ code, ids }).toEqual({ code: 0, ids: ['1', '2'] });
+  });
+
+  it('refuses to write over its own requests', async () => {
+    const file = join(folder, 'in.jsonl');
+    writeFileSync(file, '{"instances":[[1]]}\n');
+    const { code } = await runScript('cli/batchscore.ts', ['score', 'models/digits', file, '--out', file]);
+    expect({ code, content: readFileSync(file, 'utf8') }).toEqual({ code: 2, content: '{"instances":[[1]]}\n' });
+  });
+
   it.each([
     [['/no/model', '-'], 1, /\/no\/model: expected an ONNX model here/],
     [['models/digits', '/no/file'], 1, /\/no\/file: expected a file of requests/],

@@ -147,7 +147,8 @@ describe('an input that cannot be sent as it is', () => {
     ['a byte that is no boolean', { data: Uint8Array.of(2), shape: [1], datatype: 'BOOL' }, 'expected 0 or 1 (BOOL)'],
     ['ragged nesting', { data: [[1, 2], [3]], datatype: 'FP32' }, 'expected 2 elements on axis 1'],
     ['a number out of range', { data: [256], datatype: 'UINT8' }, 'expected an integer from 0 to 255'],
-    ['a lone surrogate', { data: ['\uD800'] }, "use the encoding 'json'"],
+    ['a lone surrogate', { data: ['\uD800'] }, 'without half surrogate pairs'],
+    ['a NUL', { data: ['a\0b'] }, 'without U+0000'],
   ] satisfies [string, InputTensor, string][])('is refused: %s', (_, input, message) => {
     const encode = () => encodeRequest({ inputs: { pixels: input } }, 'binary');
     expect(encode).toThrow(RequestError);

@@ -43,7 +43,7 @@ describe('what every datatype can hold', () => {
     ['FP64', '-1.7976931348623157e308', -Number.MAX_VALUE],
     ['FP64', '5e-324', Number.MIN_VALUE],
     ['BYTES', '""', ''],
-    ['BYTES', '"\\u0000\\uffff\\ud800"', '\u0000\uffff\ud800'],
+    ['BYTES', '"\\u0001\\uffff\\ud83d\\ude86"', '\u0001\uffff🚆'],
   ])('%s accepts %s', (datatype, json, value) => {
     const data = decodeElement(datatype, json);
     if (isFailure(data)) throw new Error(data.message);

@@ -44,7 +44,7 @@ describe('a pointer', () => {
 
   it('is followed once: an object that points on is refused', async () => {
     const { requests } = await decode([CLASS, LOCATION], MODELS, bucketOf({ 'a/b': [CLASS, LOCATION] }));
-    expect(requests.map((one) => isRefused(one) && one.failure.code)).toEqual(['INVALID_REQUEST', 'INVALID_REQUEST']);
+    expect(requests.map((one) => isRefused(one) && one.failure.code)).toEqual(['INVALID_POINTER']);
   });
 
   it.each([
@@ -73,6 +73,6 @@ describe('a pointer', () => {
 
   it('names the object that is no JSON', async () => {
     const { message } = await refusal([CLASS, LOCATION], MODELS, bucketOf({ 'a/b': 'no JSON' }));
-    expect(message).toMatch(/^s3 object a\/b: expected one JSON request, got 7 characters/);
+    expect(message).toMatch(/^s3 object "a\/b": expected one JSON request, got 7 characters/);
   });
 });

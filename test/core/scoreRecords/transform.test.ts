@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import type { Transform, TransformInput } from '../../../lambda/core/transform.ts';
+import type { Transform, TransformInput, TransformOutputs } from '../../../lambda/core/transform.ts';
 import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
 import { statuses } from './answers.ts';
@@ -81,7 +81,6 @@ describe("a model's transform", () => {
 
   it.each([
     ['nothing', () => undefined],
-    ['what JSON cannot hold', () => 1n],
     [
       'what refers to itself',
       () => {
@@ -93,6 +92,40 @@ describe("a model's transform", () => {
   ])('fails the request when it answers %s', async (_, encode) => {
     const { answers } = await score({ encode }, [lineRequest([1])]);
     expect(answers).toMatchObject([{ code: 'TRANSFORM_FAILED' }]);
+  });
+
+  it('has what JSON would lose written as in every other result', async () => {
+    const encode = () => ({
+      p: Number.NaN,
+      q: [Number.NEGATIVE_INFINITY],
+      n: 2n ** 60n,
+      m: 7n,
+      t: Float32Array.of(0.5),
+    });
+    const { answers } = await score({ encode }, [lineRequest([1])]);
+    const result = { p: 'NaN', q: ['-Infinity'], n: '1152921504606846976', m: 7, t: [0.5] };
+    expect(answers).toMatchObject([{ result }]);
+  });
+
+  it("cannot touch its neighbours' outputs", async () => {
+    const encode = (outputs: TransformOutputs) => {
+      const { y } = outputs;
+      if (!(y?.data instanceof Float32Array)) throw new Error('expected float32');
+      const seen = Array.from(y.data);
+      new Uint8Array(y.data.buffer).fill(255);
+      return seen;
+    };
+    const { answers } = await score({ encode }, [lineRequest([1]), lineRequest([2])]);
+    expect(answers).toMatchObject([{ result: [3] }, { result: [5] }]);
+  });
+
+  it('harms nobody else with what is no Error', async () => {
+    const encode = ({ y }: TransformOutputs) => {
+      if (y?.data[0] === 3) throw Object.create(null);
+      return 'fine';
+    };
+    const { answers } = await score({ encode }, [lineRequest([1]), lineRequest([2])]);
+    expect(answers).toMatchObject([{ code: 'TRANSFORM_FAILED' }, { result: 'fine' }]);
   });
 
   it('sees the whole of a request that was split, once', async () => {

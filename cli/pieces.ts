@@ -1,5 +1,5 @@
-import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { linesOf } from './lines.ts';
 
 export interface Line {
   /** From 1, blank lines counted. */
@@ -18,7 +18,7 @@ export async function* piecesOf(input: Readable, limits: PieceLimits): AsyncGene
   let piece: Line[] = [];
   let characters = 0;
   let number = 0;
-  for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+  for await (const text of linesOf(input)) {
     number += 1;
     if (text.trim() === '') continue;
     const full = piece.length === limits.lines || characters + text.length > limits.characters;

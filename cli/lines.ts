@@ -1,0 +1,41 @@
+const NEWLINE = 10;
+const CARRIAGE_RETURN = 13;
+const BYTE_ORDER_MARK = '\uFEFF';
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * The lines of a stream of UTF-8, without their ends. Only \\n and \\r\\n end a line: JSON may hold the other
+ * separators, U+2028 and U+2029, as they are. A byte order mark at the start is left out.
+ *
+ * @throws Error naming the line that is not UTF-8
+ */
+export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
+  let pending: Buffer[] = [];
+  let number = 0;
+  const take = (): string => {
+    const bytes = pending.length === 1 ? (pending[0] as Buffer) : Buffer.concat(pending);
+    pending = [];
+    number += 1;
+    const text = decode(bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes, number);
+    return number === 1 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+  };
+  for await (const piece of stream) {
+    const chunk = Buffer.isBuffer(piece) ? piece : Buffer.from(piece);
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+      pending.push(chunk.subarray(start, end));
+      yield take();
+      start = end + 1;
+    }
+    if (start < chunk.length) pending.push(chunk.subarray(start));
+  }
+  if (pending.length > 0) yield take();
+}
+
+function decode(bytes: Buffer, number: number): string {
+  try {
+    return UTF8.decode(bytes);
+  } catch (cause) {
+    throw new Error(`line ${number}: expected UTF-8, got other bytes; convert the file`, { cause });
+  }
+}

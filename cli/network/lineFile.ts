@@ -1,0 +1,88 @@
+import { createReadStream } from 'node:fs';
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import { messageOf } from '../../lambda/core/failure.ts';
+import { linesOf } from '../lines.ts';
+
+/** A file of lines that is added to. */
+export interface LineFile {
+  append(text: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Reads every line of a file, if there is one, and opens it to add more. A last line that a crash cut short is taken
+ * off, but only where every line before it is what it should be and it begins as one does: other files stay as they are.
+ *
+ * @param beginnings how a line may begin
+ * @param read told each whole line; throws for one that does not belong
+ * @throws Error naming the file and the line that does not belong
+ */
+export async function openLineFile(
+  path: string,
+  beginnings: readonly string[],
+  read: (line: string) => void,
+): Promise<LineFile> {
+  const size = await sizeOf(path);
+  const unfinished = await readWholeLines(path, size, beginnings, read);
+  const file = await open(path, 'a');
+  if (unfinished !== '') await file.truncate(size - Buffer.byteLength(unfinished));
+  return { append: (text) => file.appendFile(text), close: () => file.close() };
+}
+
+/** @returns the last line where it was cut short, else nothing */
+async function readWholeLines(
+  path: string,
+  size: number,
+  beginnings: readonly string[],
+  read: (line: string) => void,
+): Promise<string> {
+  if (size === 0) return '';
+  const endsWhole = await endsWithNewline(path, size);
+  let last: string | undefined;
+  let number = 0;
+  for await (const line of linesOf(createReadStream(path))) {
+    if (last !== undefined) readWhole(last, number, path, read);
+    last = line;
+    number += 1;
+  }
+  const tail = last ?? '';
+  if (endsWhole) {
+    readWhole(tail, number, path, read);
+    return '';
+  }
+  if (beginnings.some((beginning) => tail.startsWith(beginning) || beginning.startsWith(tail))) return tail;
+  throw new Error(`${path}: line ${number}: ${notOurs(beginnings)}`);
+}
+
+function notOurs(beginnings: readonly string[]): string {
+  return `expected a line that begins with ${beginnings.join(' or ')}; name another file`;
+}
+
+function readWhole(line: string, number: number, path: string, read: (line: string) => void): void {
+  try {
+    read(line);
+  } catch (cause) {
+    throw new Error(`${path}: line ${number}: ${messageOf(cause)}`, { cause });
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT') return 0;
+    throw error;
+  }
+}
+
+const NEWLINE = 10;
+
+async function endsWithNewline(path: string, size: number): Promise<boolean> {
+  const file: FileHandle = await open(path);
+  try {
+    const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
+    return buffer[0] === NEWLINE;
+  } finally {
+    await file.close();
+  }
+}
