@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
+import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { messageOf } from '../lambda/core/failure.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
@@ -19,7 +20,8 @@ and the result bucket.
   --results LIST   where results go: queue, table, bucket, comma-separated (default queue)
   --help           show this
 
-BATCHSCORE_… environment variables tune the scoring, as they do on AWS.
+BATCHSCORE_… environment variables tune the scoring, as they do on AWS; options come before
+them, and the queues, tables and buckets are always the local ones.
 `;
 
 const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
@@ -27,10 +29,10 @@ const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args, {
     port: { type: 'string', default: '4566' },
-    models: { type: 'string' },
+    models: { type: 'string', default: process.env[CONFIG_KEYS.modelsDirectory] ?? REPOSITORY_MODELS },
     'batch-size': { type: 'string', default: '100' },
     window: { type: 'string', default: '1' },
-    results: { type: 'string', default: 'queue' },
+    results: { type: 'string', default: process.env[CONFIG_KEYS.results] ?? 'queue' },
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
@@ -46,8 +48,8 @@ async function main(args: readonly string[]): Promise<number> {
 
   const stack = await startLocalStack({
     port,
-    modelsDirectory: options.models ?? REPOSITORY_MODELS,
-    defaultModel: options.models === undefined ? 'digits' : undefined,
+    modelsDirectory: options.models,
+    defaultModel: options.models === REPOSITORY_MODELS ? 'digits' : undefined,
     results: options.results,
     environment: process.env,
     telemetry: createDevTelemetry(),
@@ -69,8 +71,8 @@ async function serve(stack: LocalStack, batching: Batching, results: string): Pr
   const stopped = untilSignal();
   announce(stack, results);
   await stopped;
-  say('finishing what was received; Ctrl-C again leaves at once');
-  process.once('SIGINT', () => process.exit(130));
+  say('finishing what was received, runs of models included; Ctrl-C again leaves at once');
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
   await mapping.stop();
   await stack.stop();
 }
@@ -86,7 +88,7 @@ function announce({ queues, buckets, table, models }: LocalStack, results: strin
     payloadBucket: buckets.payloadBucket,
     s3Endpoint: buckets.endpoint,
     ...(table === undefined ? {} : { resultTable: table.tableName, dynamodbEndpoint: table.endpoint }),
-    ...(results.includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
+    ...(results.split(',').includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
   };
   process.stdout.write(`${JSON.stringify(where)}\n`);
   say(`ready for ${models.map(({ name, version }) => `${name}/${version}`).join(', ')}; Ctrl-C stops`);
@@ -104,10 +106,11 @@ function createDevTelemetry(): Telemetry {
   return {
     middlewares: [],
     outcomes(outcomes) {
-      const failures = outcomes.flatMap((outcome) =>
-        outcome.status === 'answered' ? outcome.failures : [outcome.failure],
+      // The codes alone: a message may quote the request, and a log must not.
+      const codes = outcomes.flatMap((outcome) =>
+        (outcome.status === 'answered' ? outcome.failures : [outcome.failure]).map(({ code }) => code),
       );
-      for (const { code, message } of failures) say(`  ${code}: ${message}`);
+      for (const code of new Set(codes)) say(`  ${code} ${codes.filter((one) => one === code).length}×`);
     },
     observer: {
       microBatch: ({ model, version, rows, paddedRows, closedBecause, runMs }) =>

@@ -14,9 +14,14 @@ export interface Acknowledger {
   remove(receiptHandle: string): void;
   /** Makes the message visible to others at once. */
   release(receiptHandle: string): void;
+  /** Keeps the message from everyone for {@link ORPHAN_HIDDEN_SECONDS}. */
+  hide(receiptHandle: string): void;
   /** Resolves when all that was asked so far is done, or was given up: then the visibility timeout ends it. */
   idle(): Promise<void>;
 }
+
+/** Long enough to see what stands behind results that nobody seems to wait for. */
+const ORPHAN_HIDDEN_SECONDS = 10;
 
 export interface AcknowledgerOptions {
   readonly sqs: SQSClient;
@@ -38,16 +43,21 @@ export function createAcknowledger({ sqs, queueUrl: QueueUrl, closing, retry }: 
     const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
     return worthAnotherTry(handles, await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries })));
   });
-  const release = inBatches(async (handles) => {
-    const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle, VisibilityTimeout: 0 }));
-    return worthAnotherTry(handles, await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries })));
-  });
+  const changeVisibility = (VisibilityTimeout: number) =>
+    inBatches(async (handles) => {
+      const Entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle, VisibilityTimeout }));
+      return worthAnotherTry(handles, await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries })));
+    });
+  const release = changeVisibility(0);
+  const hide = changeVisibility(ORPHAN_HIDDEN_SECONDS);
   return {
     remove: remove.add,
     release: release.add,
+    hide: hide.add,
     async idle() {
       remove.flush();
       release.flush();
+      hide.flush();
       await Promise.all(running);
     },
   };

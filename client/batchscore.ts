@@ -82,13 +82,13 @@ export class Batchscore {
   }
 
   /**
-   * Tells the result queue of what was taken from it, ends polls and waits, and destroys the clients that were not
-   * given. Without it a process lives until its last poll ends, at most 5 s.
+   * Tells the result queue of what was taken from it, ends waits, lets polls end (at most 2 s) and destroys the
+   * clients that were not given.
    */
   async close(): Promise<void> {
     const closed = new Error('the Batchscore client was closed');
     this.#inbox.close(closed);
-    await this.#collector?.settled();
+    await this.#collector?.close();
     this.#closing.abort(closed);
     for (const client of this.#settings.ownClients) client.destroy();
   }

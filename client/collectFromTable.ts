@@ -29,11 +29,17 @@ const ITEM = z.object({ messageId: z.object({ S: z.string() }), body: TEXT, poin
  * followed by a longer pause, from 50 ms to 1 s; a new caller ends it.
  */
 export function startTableCollector(options: TableCollectorOptions): Collector {
-  void askWhileWanted(options);
-  return { settled: async () => {} };
+  const state: AskerState = { trouble: undefined };
+  void askWhileWanted(options, state);
+  return { settled: async () => {}, trouble: () => state.trouble, close: async () => {} };
 }
 
-async function askWhileWanted(options: TableCollectorOptions): Promise<void> {
+interface AskerState {
+  /** Why the last round failed; undefined after one that did not. */
+  trouble: unknown;
+}
+
+async function askWhileWanted(options: TableCollectorOptions, state: AskerState): Promise<void> {
   const { inbox, table, closing } = options;
   const backoff = createBackoff();
   while (!closing.aborted) {
@@ -41,8 +47,10 @@ async function askWhileWanted(options: TableCollectorOptions): Promise<void> {
     const joined = inbox.joined();
     try {
       if ((await askForAll(options)) > 0) backoff.reset();
+      state.trouble = undefined;
     } catch (error) {
       if (closing.aborted) return;
+      state.trouble = error;
       if (isCallersFault(error)) inbox.fail(unreadable(table, error));
     }
     await backoff.pause(joined);

@@ -83,10 +83,12 @@ export class CollectTimeoutError extends Error {
   /** The message IDs without a result, in the order in which they were given. */
   readonly missing: readonly string[];
 
-  constructor(missing: readonly string[], expected: number, timeoutMs: number) {
+  constructor(missing: readonly string[], expected: number, timeoutMs: number, cause?: unknown) {
+    const trouble = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
     super(
-      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing; collect those in missing ` +
-        'again, or look for their messages in the dead-letter queue',
+      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing${trouble}; collect those in ` +
+        'missing again, or look for their messages in the dead-letter queue',
+      { cause },
     );
     this.missing = missing;
   }

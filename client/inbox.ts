@@ -11,9 +11,10 @@ export interface Arrival {
 
 /**
  * What is to be done with a result of this message ID. `wanted`: deliver it. `held`: it came before and waits for its
- * caller. `dismissed`: nobody will ever want it, drop it. `unknown`: it is somebody else's, or its caller is full.
+ * caller. `full`: its caller has no room for it now. `dismissed`: nobody will ever want it, drop it. `unknown`: it is
+ * somebody else's.
  */
-export type Standing = 'wanted' | 'held' | 'dismissed' | 'unknown';
+export type Standing = 'wanted' | 'full' | 'held' | 'dismissed' | 'unknown';
 
 /** Who waits for which message ID in this process: what collectors fetch for. */
 export interface Inbox {
@@ -132,7 +133,7 @@ export function createInbox(): Inbox {
       const waiter = byId.get(messageId);
       if (waiter === undefined) return dismissed.has(messageId) ? 'dismissed' : 'unknown';
       if (waiter.held.has(messageId)) return 'held';
-      return waiter.held.size < ROOM ? 'wanted' : 'unknown';
+      return waiter.held.size < ROOM ? 'wanted' : 'full';
     },
     deliver(arrival) {
       const waiter = byId.get(arrival.result.messageId);

@@ -8,6 +8,9 @@ import type { ScoreRequest } from './request.ts';
 export interface SubmitProgress {
   /** Requests that the queue has taken so far. */
   readonly submitted: number;
+  /** The one it took last: its place among the requests, and its message ID. What is noted here survives an abort. */
+  readonly index: number;
+  readonly messageId: string;
 }
 
 export interface SubmitOptions {
@@ -49,8 +52,9 @@ export async function submit(
   };
   const send = async (entry: Entry, index: number): Promise<void> => {
     try {
-      accepted[index] = await outbox.send(entry, stopped);
-      onProgress?.({ submitted: ++submitted });
+      const messageId = await outbox.send(entry, stopped);
+      accepted[index] = messageId;
+      onProgress?.({ submitted: ++submitted, index, messageId });
     } catch (cause) {
       fail(index, cause);
       stop.abort();

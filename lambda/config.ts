@@ -25,6 +25,11 @@ const schema = z.strictObject({
     .enum(['true', 'false'])
     .default('false')
     .transform((flag) => flag === 'true'),
+  /** Whether to load every model at start, so that a broken one is found then; else when a request names it. */
+  preload: z
+    .enum(['true', 'false'])
+    .default('true')
+    .transform((flag) => flag === 'true'),
   /** Most rows in one run. */
   maxBatchRows: count(512, 65_536),
   /** Most elements that the inputs of one run hold together, padding included. */
@@ -40,7 +45,12 @@ const schema = z.strictObject({
     .string()
     .default('queue')
     .transform(commaSeparated)
-    .pipe(z.array(z.enum(STORES)).min(1)),
+    .pipe(
+      z
+        .array(z.enum(STORES))
+        .min(1)
+        .refine((stores) => new Set(stores).size === stores.length, 'expected each store once'),
+    ),
   /** The queue of the store `queue`. */
   resultQueueUrl: z.url().optional(),
   /** The DynamoDB table of the store `table`. */

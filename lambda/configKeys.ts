@@ -2,6 +2,7 @@
 export const CONFIG_KEYS = {
   modelsDirectory: 'BATCHSCORE_MODELS_DIR',
   defaultModel: 'BATCHSCORE_DEFAULT_MODEL',
+  preload: 'BATCHSCORE_PRELOAD',
   providers: 'BATCHSCORE_PROVIDERS',
   allowProviderFallback: 'BATCHSCORE_ALLOW_PROVIDER_FALLBACK',
   maxBatchRows: 'BATCHSCORE_MAX_BATCH_ROWS',

@@ -1,4 +1,4 @@
-import type { Exchange } from './exchange.ts';
+import type { Received, Sent } from './exchange.ts';
 import type { DemoMessage } from './messages.ts';
 
 /** What came of an exchange, checked message by message against what was sent. */
@@ -23,7 +23,11 @@ interface ParsedResult {
   readonly outputs?: readonly { readonly name: string; readonly data: readonly unknown[] }[];
 }
 
-export function assess(messages: readonly DemoMessage[], { sent, received }: Exchange): Assessment {
+export function assess(
+  messages: readonly DemoMessage[],
+  sent: readonly Sent[],
+  received: readonly Received[],
+): Assessment {
   const expected = new Map(sent.map((one) => [one.messageId, one]));
   const seen = new Set<string>();
   const errors: Record<string, number> = {};
@@ -57,6 +61,13 @@ export function assess(messages: readonly DemoMessage[], { sent, received }: Exc
     p50Ms: quantile(latencies, 0.5),
     p99Ms: quantile(latencies, 0.99),
   };
+}
+
+/** Seconds from the first request sent to the last result written. */
+export function secondsOf(sent: readonly Sent[], received: readonly Received[]): number {
+  const first = sent.reduce((earliest, { sentAtMs }) => Math.min(earliest, sentAtMs), Number.POSITIVE_INFINITY);
+  const last = received.reduce((latest, { writtenAtMs }) => Math.max(latest, writtenAtMs), first);
+  return (last - first) / 1000;
 }
 
 /** A body that could not be read has no id to give back; every other result carries its request's own. */

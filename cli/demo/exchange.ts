@@ -1,10 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   DeleteMessageBatchCommand,
+  GetQueueAttributesCommand,
   type Message,
   ReceiveMessageCommand,
   SendMessageBatchCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
+import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
 
 export interface Sent {
   readonly messageId: string;
@@ -18,52 +21,69 @@ export interface Received {
   readonly writtenAtMs: number;
 }
 
-export interface Exchange {
-  readonly sent: readonly Sent[];
-  readonly received: readonly Received[];
-  /** From the first send to the last result received. */
-  readonly seconds: number;
-}
-
-const ENTRIES_A_CALL = 10;
 const SENDERS = 4;
 const RECEIVERS = 4;
 /** Results that do not come within this time after the last one are missing. */
 const PATIENCE_MS = 20_000;
+const LOOK_EVERY_MS = 20;
 
 /**
- * Sends every body to the request queue and receives results until each is answered, or none has come for a while.
+ * Sends every body to the request queue and waits until the result queue holds as many results, or no more come.
  *
- * @param onProgress told how many results there are after each that comes
+ * @param onProgress told from time to time how many results there are
  */
 export async function exchange(
   sqs: SQSClient,
   { requestQueueUrl, resultQueueUrl }: { readonly requestQueueUrl: string; readonly resultQueueUrl: string },
   bodies: readonly string[],
-  onProgress: (received: number) => void,
-): Promise<Exchange> {
-  const startedAt = performance.now();
-  let lastResultAt = startedAt;
-  const received: Received[] = [];
+  onProgress: (results: number) => void,
+): Promise<Sent[]> {
+  const sending = sendAll(sqs, requestQueueUrl, bodies);
+  await resultsOn(sqs, resultQueueUrl, bodies.length, onProgress);
+  return await sending;
+}
 
-  const receiving = Array.from({ length: RECEIVERS }, async () => {
-    while (received.length < bodies.length && performance.now() - lastResultAt < PATIENCE_MS) {
-      const messages = await receive(sqs, resultQueueUrl);
-      if (messages.length === 0) continue;
-      received.push(...messages);
-      lastResultAt = performance.now();
-      onProgress(received.length);
+async function resultsOn(
+  sqs: SQSClient,
+  queueUrl: string,
+  expected: number,
+  onProgress: (results: number) => void,
+): Promise<void> {
+  let results = 0;
+  let lastResultAt = performance.now();
+  while (results < expected && performance.now() - lastResultAt < PATIENCE_MS) {
+    const depth = await depthOf(sqs, queueUrl);
+    if (depth > results) lastResultAt = performance.now();
+    results = depth;
+    onProgress(results);
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+async function depthOf(sqs: SQSClient, queueUrl: string): Promise<number> {
+  const { Attributes } = await sqs.send(
+    new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['ApproximateNumberOfMessages'] }),
+  );
+  return Number(Attributes?.ApproximateNumberOfMessages);
+}
+
+/** Takes every result off the result queue: more than were asked for, where some came twice. */
+export async function takeResults(sqs: SQSClient, queueUrl: string): Promise<Received[]> {
+  const received: Received[] = [];
+  const receiver = async (): Promise<void> => {
+    for (let some = await receive(sqs, queueUrl); some.length > 0; some = await receive(sqs, queueUrl)) {
+      received.push(...some);
     }
-  });
-  const [sent] = await Promise.all([sendAll(sqs, requestQueueUrl, bodies), ...receiving]);
-  return { sent, received, seconds: (lastResultAt - startedAt) / 1000 };
+  };
+  await Promise.all(Array.from({ length: RECEIVERS }, receiver));
+  return received;
 }
 
 async function sendAll(sqs: SQSClient, queueUrl: string, bodies: readonly string[]): Promise<Sent[]> {
   const sent: Sent[] = [];
   const starts = Array.from(
-    { length: Math.ceil(bodies.length / ENTRIES_A_CALL) },
-    (_, call) => call * ENTRIES_A_CALL,
+    { length: Math.ceil(bodies.length / MAX_BATCH_ENTRIES) },
+    (_, call) => call * MAX_BATCH_ENTRIES,
   ).values();
   const sender = async (): Promise<void> => {
     for (const start of starts) sent.push(...(await send(sqs, queueUrl, bodies, start)));
@@ -74,7 +94,7 @@ async function sendAll(sqs: SQSClient, queueUrl: string, bodies: readonly string
 
 async function send(sqs: SQSClient, queueUrl: string, bodies: readonly string[], start: number): Promise<Sent[]> {
   const Entries = bodies
-    .slice(start, start + ENTRIES_A_CALL)
+    .slice(start, start + MAX_BATCH_ENTRIES)
     .map((MessageBody, offset) => ({ Id: String(start + offset), MessageBody }));
   const sentAtMs = Date.now();
   const { Successful = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries }));
@@ -88,8 +108,7 @@ async function receive(sqs: SQSClient, queueUrl: string): Promise<Received[]> {
   const { Messages = [] } = await sqs.send(
     new ReceiveMessageCommand({
       QueueUrl: queueUrl,
-      MaxNumberOfMessages: ENTRIES_A_CALL,
-      WaitTimeSeconds: 1,
+      MaxNumberOfMessages: MAX_BATCH_ENTRIES,
       MessageAttributeNames: ['messageId'],
       MessageSystemAttributeNames: ['SentTimestamp'],
     }),

@@ -3,7 +3,7 @@ import type { Tally } from './tally.ts';
 
 export interface DemoFigures extends Assessment, Tally {
   readonly messages: number;
-  /** From the first send to the last result, in batches. */
+  /** From the first request sent to the last result written, in batches. */
   readonly seconds: number;
   /** The same messages through the same handler at batch size 1. */
   readonly oneByOneSeconds: number;

@@ -1,7 +1,5 @@
 import { DeleteMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
-
-/** Entries that SQS takes in one batch call. */
-const ENTRIES_A_CALL = 10;
+import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
 
 /** Runs a call when its turn has come. */
 export type Limit = <T>(call: () => Promise<T>) => Promise<T>;
@@ -15,7 +13,9 @@ export interface DeleteOptions {
 
 /** Deletes messages, ten a call. Never rejects: what is not deleted is reported, and comes back by itself. */
 export async function deleteMessages(receiptHandles: readonly string[], options: DeleteOptions): Promise<void> {
-  const calls = chunks(receiptHandles, ENTRIES_A_CALL).map((chunk) => options.limit(() => deleteChunk(chunk, options)));
+  const calls = chunks(receiptHandles, MAX_BATCH_ENTRIES).map((chunk) =>
+    options.limit(() => deleteChunk(chunk, options)),
+  );
   await Promise.all(calls);
 }
 

@@ -83,7 +83,7 @@ async function start(
   const s3 = localBucketClient(endpoint, region);
   onStop(() => s3.destroy());
   const buckets = { ...(await createLocalBuckets(s3)), endpoint };
-  const table = results.includes('table') ? await startLocalTable(region) : undefined;
+  const table = results.split(',').includes('table') ? await startLocalTable(region) : undefined;
   if (table !== undefined) onStop(table.stop);
   const dynamodb = localTableClient(table?.endpoint ?? endpoint, region);
   onStop(() => dynamodb.destroy());

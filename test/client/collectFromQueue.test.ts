@@ -191,6 +191,13 @@ describe('results of others', () => {
     expect(idsOf(odds)).toEqual(odd.toSorted());
   });
 
+  it('that nobody takes do not stand before ours, however many they are', async () => {
+    const { client, writer } = await deployments.open('queue');
+    const orphans = Array.from({ length: 600 }, (_, index) => `orphan-${index}`);
+    await writer.write([...orphans, 'mine'].map(resultOf), ALIVE);
+    expect(idsOf(await allOf(client().collect(['mine'], IN_TIME)))).toEqual(['mine']);
+  });
+
   it('that carry no message ID stay on the queue', async () => {
     const { client, writer, resultQueueUrl } = await deployments.open('queue');
     sqs.send(resultQueueUrl, ['a stray']);

@@ -25,7 +25,7 @@ describe('an inbox', () => {
     const waiting = inbox.waitFor(ids(1000), ALIVE);
     for (const messageId of ids(200)) expect(inbox.deliver(arrivalOf(messageId))).toBe(true);
     expect(inbox.wanted()).toEqual([]);
-    expect(inbox.standing('m-200')).toBe('unknown');
+    expect(inbox.standing('m-200')).toBe('full');
     const demanded = inbox.demand(1);
 
     await waiting.next();

@@ -20,6 +20,7 @@ describe('the configuration', () => {
   it('needs the two queues, and has a default for everything else', () => {
     expect(loadConfig(QUEUES)).toEqual({
       modelsDirectory: 'models',
+      preload: true,
       providers: ['cpu'],
       allowProviderFallback: false,
       maxBatchRows: 512,
@@ -39,6 +40,7 @@ describe('the configuration', () => {
       ...QUEUES,
       BATCHSCORE_MODELS_DIR: '/opt/models',
       BATCHSCORE_DEFAULT_MODEL: 'digits',
+      BATCHSCORE_PRELOAD: 'false',
       BATCHSCORE_PROVIDERS: 'cuda, cpu',
       BATCHSCORE_ALLOW_PROVIDER_FALLBACK: 'true',
       BATCHSCORE_MAX_BATCH_ROWS: '64',
@@ -56,6 +58,7 @@ describe('the configuration', () => {
     expect(config).toEqual({
       modelsDirectory: '/opt/models',
       defaultModel: 'digits',
+      preload: false,
       providers: ['cuda', 'cpu'],
       allowProviderFallback: true,
       maxBatchRows: 64,

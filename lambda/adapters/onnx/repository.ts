@@ -11,6 +11,8 @@ export interface RepositoryOptions extends ModelDefaults {
   readonly directory: string;
   /** The model of requests that name none. @default the repository's only model */
   readonly defaultModel?: string | undefined;
+  /** Load every model now. @default false: the default model now, others when the first request names them */
+  readonly preload?: boolean;
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
 }
@@ -24,8 +26,7 @@ export interface OnnxModelRepository extends ModelRepository {
 const VERSION = /^[1-9]\d*$/;
 
 /**
- * Opens a model repository laid out as Triton's. Every file is checked; the default model is loaded now, others
- * when the first request names them.
+ * Opens a model repository laid out as Triton's. Every file is checked, and every model, or the default one, loaded.
  *
  * @throws Error naming the folder or file that is missing or broken
  */
@@ -45,7 +46,7 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   };
 
   const eager = locations.find(({ name }) => name === defaultName);
-  if (eager !== undefined) await load(eager);
+  for (const location of options.preload ? locations : [eager]) if (location !== undefined) await load(location);
 
   return {
     models: locations,
