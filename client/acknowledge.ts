@@ -4,9 +4,9 @@ import {
   type DeleteMessageBatchResult,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
+import { isCallersFault } from '../lambda/adapters/awsError.ts';
 import { type RetryOptions, untilDone } from '../lambda/adapters/retry.ts';
 import { MAX_BATCH_ENTRIES } from '../lambda/adapters/sqs/limits.ts';
-import { isCallersFault } from './faults.ts';
 
 /** What is done with received messages: ten a call, in the background. */
 export interface Acknowledger {

@@ -1,8 +1,8 @@
 import { type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { describeError, isCallersFault } from '../lambda/adapters/awsError.ts';
 import { MAX_BATCH_ENTRIES } from '../lambda/adapters/sqs/limits.ts';
 import { type Acknowledger, createAcknowledger } from './acknowledge.ts';
 import { type Collector, createBackoff } from './collector.ts';
-import { isCallersFault, reasonOf } from './faults.ts';
 import type { Inbox } from './inbox.ts';
 import type { ReadStored } from './readResult.ts';
 
@@ -148,5 +148,5 @@ async function deliver(
 }
 
 function unreadable(queueUrl: string, cause: unknown): Error {
-  return new Error(`the result queue ${queueUrl} cannot be read: ${reasonOf(cause)}`, { cause });
+  return new Error(`the result queue ${queueUrl} cannot be read: ${describeError(cause)}`, { cause });
 }

@@ -1,8 +1,8 @@
 import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
 import { z } from 'zod';
+import { describeError, isCallersFault } from '../lambda/adapters/awsError.ts';
 import { type Collector, createBackoff } from './collector.ts';
-import { isCallersFault, reasonOf } from './faults.ts';
 import type { Inbox } from './inbox.ts';
 import type { ReadStored } from './readResult.ts';
 import { invalidResult } from './result.ts';
@@ -100,5 +100,5 @@ async function deliver(item: Record<string, AttributeValue>, { inbox, read }: Ta
 }
 
 function unreadable(table: string, cause: unknown): Error {
-  return new Error(`the result table ${table} cannot be read: ${reasonOf(cause)}`, { cause });
+  return new Error(`the result table ${table} cannot be read: ${describeError(cause)}`, { cause });
 }

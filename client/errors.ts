@@ -71,7 +71,7 @@ export class SubmitError extends Error {
     super(`request ${index}: ${reason} (${count} requests were accepted, see accepted)`, { cause });
     this.index = index;
     this.accepted = accepted;
-    this.retryable = !(cause instanceof RequestError);
+    this.retryable = !(cause instanceof RequestError || cause instanceof TypeError);
   }
 }
 

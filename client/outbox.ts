@@ -1,7 +1,7 @@
+import { describeError } from '../lambda/adapters/awsError.ts';
 import { type RetryOptions, untilDone } from '../lambda/adapters/retry.ts';
 import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/adapters/sqs/limits.ts';
 import type { Entry } from './entry.ts';
-import { reasonOf } from './faults.ts';
 import type { SendVerdict } from './sendCall.ts';
 
 export interface OutboxOptions {
@@ -135,7 +135,7 @@ async function offloadAll(call: readonly Pending[], { offload }: OutboxOptions):
         await offload(one.entry);
         return true;
       } catch (cause) {
-        one.reject(new Error(`the payload bucket did not take its body: ${reasonOf(cause)}`, { cause }));
+        one.reject(new Error(`the payload bucket did not take its body: ${describeError(cause)}`, { cause }));
         return false;
       }
     }),

@@ -1,8 +1,8 @@
+import { describeError } from '../lambda/adapters/awsError.ts';
 import { isFailure } from '../lambda/core/failure.ts';
 import type { PayloadPointer } from '../lambda/core/payload.ts';
 import { parsePointer } from '../lambda/core/pointer.ts';
 import { ScoringError } from './errors.ts';
-import { reasonOf } from './faults.ts';
 import type { Payloads } from './payloads.ts';
 import { decodeResult, invalidResult, type ScoringResult } from './result.ts';
 
@@ -53,7 +53,11 @@ async function readPayload(
     const parsed = parse(messageId, await payloads.get(pointer));
     return complete('invalid' in parsed ? parsed.invalid : decodeResult(messageId, parsed.document));
   } catch (cause) {
-    return unavailable(messageId, `s3://${pointer.bucket}/${pointer.key} could not be read: ${reasonOf(cause)}`, cause);
+    return unavailable(
+      messageId,
+      `s3://${pointer.bucket}/${pointer.key} could not be read: ${describeError(cause)}`,
+      cause,
+    );
   }
 }
 

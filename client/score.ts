@@ -1,7 +1,7 @@
+import { describeError } from '../lambda/adapters/awsError.ts';
 import { type Deadline, orAborted, startDeadline } from './abort.ts';
 import type { Entry } from './entry.ts';
 import { ScoringError } from './errors.ts';
-import { reasonOf } from './faults.ts';
 import type { Inbox } from './inbox.ts';
 import type { Outbox } from './outbox.ts';
 import type { TensorRequest } from './request.ts';
@@ -54,7 +54,7 @@ async function sendFor(entry: Entry, { signal }: Deadline, outbox: Outbox, inbox
   } catch (cause) {
     sending.then(inbox.dismiss, () => {});
     if (signal.aborted && cause === signal.reason) throw cause;
-    throw new ScoringError('SUBMIT_FAILED', reasonOf(cause), { cause });
+    throw new ScoringError('SUBMIT_FAILED', describeError(cause), { cause });
   }
 }
 
@@ -67,7 +67,7 @@ async function receiveFor(messageId: string, { signal }: Deadline, inbox: Inbox)
   } catch (cause) {
     inbox.dismiss(messageId);
     if (signal.aborted && cause === signal.reason) throw cause;
-    throw new ScoringError('COLLECT_FAILED', reasonOf(cause), { messageId, cause });
+    throw new ScoringError('COLLECT_FAILED', describeError(cause), { messageId, cause });
   } finally {
     waiting.close();
   }

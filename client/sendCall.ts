@@ -1,6 +1,6 @@
 import { SendMessageBatchCommand, type SendMessageBatchRequestEntry, type SQSClient } from '@aws-sdk/client-sqs';
+import { describeError, isCallersFault } from '../lambda/adapters/awsError.ts';
 import type { Entry } from './entry.ts';
-import { isCallersFault, reasonOf } from './faults.ts';
 
 /** What became of one entry in one call. `again`: worth another try. */
 export type SendVerdict =
@@ -25,7 +25,7 @@ export async function sendCall(sqs: SQSClient, queueUrl: string, entries: readon
       return { reason, again: failed?.SenderFault !== true };
     });
   } catch (cause) {
-    return entries.map(() => ({ reason: reasonOf(cause), again: !isCallersFault(cause), cause }));
+    return entries.map(() => ({ reason: describeError(cause), again: !isCallersFault(cause), cause }));
   }
 }
 

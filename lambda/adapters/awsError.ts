@@ -4,12 +4,13 @@ export function describeError(error: unknown): string {
 }
 
 /**
- * Whether trying again at once is no use. A missing queue, table, bucket or permission does not get better within an
- * invocation; throttling, which AWS counts as the caller's fault, does.
+ * Whether trying again at once is no use. A missing queue, table, bucket, credential or permission does not get
+ * better by waiting a little; throttling, which AWS counts as the caller's fault, does.
  */
 export function isCallersFault(error: unknown): boolean {
-  if (!(error instanceof Error) || !('$fault' in error)) return false;
-  return error.$fault === 'client' && !PASSING.test(error.name);
+  if (!(error instanceof Error)) return false;
+  if (error.name === 'CredentialsProviderError') return true;
+  return '$fault' in error && error.$fault === 'client' && !PASSING.test(error.name);
 }
 
-const PASSING = /Throttl|ThroughputExceeded|RequestLimitExceeded|TooManyRequests|RequestTimeout/;
+const PASSING = /Throttl|ThroughputExceeded|RequestLimitExceeded|TooManyRequests|RequestTimeout|InternalError/;

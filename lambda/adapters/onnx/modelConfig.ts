@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { messageOf } from '../../core/failure.ts';
 
 const rows = z.int().min(1).max(65_536);
 
@@ -9,7 +10,11 @@ const schema = z.strictObject({
   /** Most rows in one run of this model. @default the deployment's BATCHSCORE_MAX_BATCH_ROWS */
   maxBatchRows: rows.optional(),
   /** The row counts the model may be run at; a micro-batch is padded up to one of them. @default any */
-  ladder: z.array(rows).min(1).optional(),
+  ladder: z
+    .array(rows)
+    .min(1)
+    .refine((rungs) => new Set(rungs).size === rungs.length, 'expected each rung once')
+    .optional(),
   /** ONNX Runtime execution providers, first choice first. @default the deployment's BATCHSCORE_PROVIDERS */
   providers: z.array(z.string()).min(1).optional(),
   /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
@@ -47,7 +52,7 @@ async function readIfThere(path: string): Promise<string | undefined> {
     return await readFile(path, 'utf8');
   } catch (error) {
     if (isNotThere(error)) return undefined;
-    throw error;
+    throw new Error(`${path}: expected a JSON file, it cannot be read: ${messageOf(error)}`, { cause: error });
   }
 }
 
