@@ -19,6 +19,29 @@ async function opened(options: Partial<PayloadsOptions> = {}, ...steps: (Step | 
   return { payloads, bucket, requests: front.requests };
 }
 
+/** Answers only when `count` requests are here at once. */
+function togetherOnly(count: number): Step {
+  const all = Promise.withResolvers<void>();
+  let arrived = 0;
+  return async ({ response }) => {
+    arrived += 1;
+    if (arrived === count) all.resolve();
+    await all.promise;
+    response.end('body');
+  };
+}
+
+describe('bodies that are read together', () => {
+  it('are read at the same time, not one after the other', async () => {
+    const together = togetherOnly(8);
+    const { payloads, bucket } = await opened({}, ...new Array<Step>(8).fill(together));
+    const pointers = Array.from({ length: 8 }, (_, index) => ({ bucket, key: `k${index}` }));
+    expect(await Promise.all(pointers.map((pointer) => payloads.read(pointer, NEVER)))).toEqual(
+      new Array(8).fill('body'),
+    );
+  });
+});
+
 describe('a body that is put', () => {
   it('lies in the bucket under a key of its own, and is read as it was', async () => {
     const { payloads, bucket } = await opened();
