@@ -36,8 +36,7 @@ async function scoreHorizon(
   if (time.signal.aborted) return records.map(() => OUT_OF_TIME);
   let ledger: Ledger | undefined;
   const work = async (): Promise<void> => {
-    const bodies = await Promise.all(records.map((record) => decodeOne(record, deps, time.signal)));
-    ledger = openLedger(records, bodies);
+    ledger = openLedger(records, await decodeAll(records, deps, time.signal));
     await scoreAll(records, ledger, deps, time);
   };
   await untilAborted(work(), time.signal);
@@ -97,6 +96,22 @@ const UNSETTLED: Outcome = {
 
 function isOrdered({ result }: ReadyResult): boolean {
   return result.messageGroupId !== undefined;
+}
+
+/** Bodies decoded at the same time: enough for S3 and transforms, few enough that parsed JSON dies young. */
+const DECODED_TOGETHER = 64;
+
+async function decodeAll(
+  records: readonly MessageRecord[],
+  deps: ScoringDependencies,
+  signal: AbortSignal,
+): Promise<DecodedBody[]> {
+  const bodies: DecodedBody[] = [];
+  for (let from = 0; from < records.length; from += DECODED_TOGETHER) {
+    const together = records.slice(from, from + DECODED_TOGETHER);
+    bodies.push(...(await Promise.all(together.map((record) => decodeOne(record, deps, signal)))));
+  }
+  return bodies;
 }
 
 async function decodeOne(record: MessageRecord, deps: ScoringDependencies, signal: AbortSignal): Promise<DecodedBody> {
