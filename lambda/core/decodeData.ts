@@ -27,7 +27,10 @@ export function decodeData(
   const pathOf = typeof path === 'string' ? pathWithin(path) : path;
   if (ArrayBuffer.isView(data)) return takeTypedArray(data, datatype, shape, pathOf);
   if (!Array.isArray(data)) {
-    return failure('INVALID_DATA', `${pathOf([])}: expected an array of ${datatype} elements, got ${preview(data)}`);
+    return failure(
+      'INVALID_DATA',
+      `${pathOf([])}: expected an array of ${datatype} elements, got ${preview(data)}; send one`,
+    );
   }
   const nested = shape.length > 1 && Array.isArray(data[0]);
   const flat = nested ? flatten(data, shape, pathOf) : data;
@@ -39,7 +42,10 @@ export function decodeData(
   const wrongAt = fill(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
-  return failure('INVALID_DATA', `${pathOf(where)}: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}`);
+  return failure(
+    'INVALID_DATA',
+    `${pathOf(where)}: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`,
+  );
 }
 
 /** The path of the element at a position; of the whole for `[]`. */

@@ -2,7 +2,7 @@ import { allocateFromSlab, DATATYPE_NAMES, isDatatype } from './datatype.ts';
 import { decodeData } from './decodeData.ts';
 import { type AxisSizes, decodeShape } from './decodeShape.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
-import { isObject, type JsonObject, refuseUnknownKeys } from './json.ts';
+import { isObject, type JsonObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
 import { listNames, type Model, type TensorSpec } from './model.ts';
 import { decodeRaw } from './rawData.ts';
 import type { RequestInput } from './request.ts';
@@ -29,7 +29,7 @@ export function decodeInputs(
   if (!Array.isArray(value)) {
     return failure(
       'INVALID_REQUEST',
-      `${path}: expected an array with ${listNames(model.inputs)}, got ${preview(value)}`,
+      `${path}: expected an array with ${listNames(model.inputs)}, got ${preview(value)}; add it`,
     );
   }
   const byName = matchInputs(value, path, model, raw);
@@ -65,7 +65,8 @@ function matchInputs(
   const byName = new Map<string, FoundInput>();
   for (const [index, input] of entries.entries()) {
     const at = `${path}[${index}]`;
-    if (!isObject(input)) return failure('INVALID_REQUEST', `${at}: expected an input object, got ${preview(input)}`);
+    if (!isObject(input))
+      return failure('INVALID_REQUEST', `${at}: expected an input object, got ${preview(input)}; ${SEE_FORMAT}`);
     const refused = refuseUnknownKeys(input, INPUT_KEYS, at) ?? refuseInputName(input.name, at, model, byName);
     if (refused !== undefined) return refused;
     if (raw !== undefined && 'data' in input) {
@@ -99,7 +100,7 @@ function refuseInputName(
   seen: ReadonlyMap<string, unknown>,
 ): Failure | undefined {
   if (typeof name !== 'string') {
-    return failure('INVALID_REQUEST', `${at}.name: expected a string, got ${preview(name)}`);
+    return failure('INVALID_REQUEST', `${at}.name: expected a string, got ${preview(name)}; ${SEE_FORMAT}`);
   }
   if (seen.has(name)) {
     return failure('DUPLICATE_INPUT', `${at}.name: expected each input once, got ${preview(name)} again; send it once`);
@@ -107,7 +108,7 @@ function refuseInputName(
   if (model.inputs.some((spec) => spec.name === name)) return undefined;
   return failure(
     'UNKNOWN_INPUT',
-    `${at}.name: expected ${listNames(model.inputs)} of model '${model.name}', got ${preview(name)}`,
+    `${at}.name: expected ${listNames(model.inputs)} of model '${model.name}', got ${preview(name)}; use the model's names`,
   );
 }
 
@@ -129,7 +130,7 @@ function decodeInput(
     const known = isDatatype(input.datatype) ? '' : `, which is none of ${DATATYPE_NAMES.join(', ')}`;
     return failure(
       'INVALID_DATATYPE',
-      `${path}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}`,
+      `${path}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
     );
   }
   const shape = decodeShape(input.shape, `${path}.shape`, spec, sizes);

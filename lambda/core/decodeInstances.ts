@@ -21,7 +21,7 @@ export function decodeInstances(value: unknown, path: string, model: Model): Req
   if (!byName && model.inputs.length > 1) {
     return failure(
       'MISSING_INPUT',
-      `${path}[0]: expected an object with ${listNames(model.inputs)} of model '${model.name}', got ${preview(value[0])}`,
+      `${path}[0]: expected an object with ${listNames(model.inputs)} of model '${model.name}', got ${preview(value[0])}; name the inputs`,
     );
   }
   if (byName) {
@@ -45,13 +45,13 @@ function refuseOddInstances(instances: readonly unknown[], path: string, model: 
     if (!isObject(instance)) {
       return failure(
         'INVALID_REQUEST',
-        `${at}: expected an object by input name like the others, got ${preview(instance)}`,
+        `${at}: expected an object by input name like the others, got ${preview(instance)}; make them alike`,
       );
     }
     for (const name in instance) {
       if (model.inputs.some((spec) => spec.name === name)) continue;
       const expected = `${listNames(model.inputs)} of model '${model.name}'`;
-      return failure('UNKNOWN_INPUT', `${at}: expected ${expected}, got ${preview(name)}`);
+      return failure('UNKNOWN_INPUT', `${at}: expected ${expected}, got ${preview(name)}; use the model's names`);
     }
     const missing = model.inputs.filter((spec) => !Object.hasOwn(instance, spec.name));
     if (missing.length > 0) {

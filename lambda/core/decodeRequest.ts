@@ -2,7 +2,7 @@ import { decodeInputs } from './decodeInputs.ts';
 import { decodeInstances } from './decodeInstances.ts';
 import { decodeOutputs } from './decodeOutputs.ts';
 import { type Failure, failure, isFailure, preview, reasonOf } from './failure.ts';
-import { isObject, type JsonObject, refuseUnknownKeys } from './json.ts';
+import { isObject, type JsonObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
 import type { Model, ModelRepository } from './model.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './request.ts';
 import type { Transform } from './transform.ts';
@@ -25,7 +25,10 @@ export async function decodeRequest(
   limits: DecodeLimits,
 ): Promise<ScoringRequest | RefusedRequest> {
   if (!isObject(value)) {
-    const failed = failure('INVALID_REQUEST', `${at}: expected a request object with inputs, got ${preview(value)}`);
+    const failed = failure(
+      'INVALID_REQUEST',
+      `${at}: expected a request object with inputs, got ${preview(value)}; ${SEE_FORMAT}`,
+    );
     return { id: undefined, failure: failed };
   }
   const id = decodeId(value.id, fieldOf(at, 'id'));
@@ -50,7 +53,7 @@ function decodeId(id: unknown, path: string): { readonly value: string | undefin
     const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
     return failure(
       'INVALID_REQUEST',
-      `${path}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}`,
+      `${path}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
     );
   }
   return { value: id };
@@ -85,11 +88,17 @@ function decodeModelName(
 ): { readonly name: string | undefined; readonly version: string | undefined } | Failure {
   const { model_name: name, model_version: version } = request;
   if (name !== undefined && typeof name !== 'string') {
-    return failure('INVALID_REQUEST', `${fieldOf(at, 'model_name')}: expected a string, got ${preview(name)}`);
+    return failure(
+      'INVALID_REQUEST',
+      `${fieldOf(at, 'model_name')}: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
+    );
   }
   if (version !== undefined && typeof version !== 'string') {
     const path = fieldOf(at, 'model_version');
-    return failure('INVALID_REQUEST', `${path}: expected a string such as "1", got ${preview(version)}`);
+    return failure(
+      'INVALID_REQUEST',
+      `${path}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
+    );
   }
   return { name, version };
 }
@@ -101,10 +110,14 @@ interface Parameters {
 /** Parameters are open to other servers' keys; batchscore reads `binary_data_output` alone. */
 function decodeParameters(value: unknown, path: string): Parameters | Failure {
   if (value === undefined) return { binaryOutput: undefined };
-  if (!isObject(value)) return failure('INVALID_REQUEST', `${path}: expected an object, got ${preview(value)}`);
+  if (!isObject(value))
+    return failure('INVALID_REQUEST', `${path}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
   const binaryOutput = value.binary_data_output;
   if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return { binaryOutput };
-  return failure('INVALID_REQUEST', `${path}.binary_data_output: expected true or false, got ${preview(binaryOutput)}`);
+  return failure(
+    'INVALID_REQUEST',
+    `${path}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
+  );
 }
 
 interface DecodedForm {

@@ -13,7 +13,7 @@ export function decodeShape(value: unknown, path: string, spec: TensorSpec, size
     const expected = ['rows', ...spec.shape.slice(1)].join(', ');
     return failure(
       'INVALID_SHAPE',
-      `${path} ('${spec.name}'): expected [${expected}]${detail}, got ${previewShape(value)}`,
+      `${path} ('${spec.name}'): expected [${expected}]${detail}, got ${previewShape(value)}; send that shape`,
     );
   };
   if (!Array.isArray(value) || value.length !== spec.shape.length) return refuse();

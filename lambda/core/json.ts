@@ -1,5 +1,8 @@
 import { type Failure, failure, preview } from './failure.ts';
 
+/** What to do about a request that is not of the right form. */
+export const SEE_FORMAT = 'see docs/message-format.md';
+
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 export function isObject(value: unknown): value is JsonObject {
@@ -10,7 +13,10 @@ export function isObject(value: unknown): value is JsonObject {
 export function refuseUnknownKeys(object: JsonObject, known: readonly string[], path: string): Failure | undefined {
   for (const key in object) {
     if (known.includes(key)) continue;
-    return failure('INVALID_REQUEST', `${path}: expected only the keys ${known.join(', ')}, got ${preview(key)}`);
+    return failure(
+      'INVALID_REQUEST',
+      `${path}: expected only the keys ${known.join(', ')}, got ${preview(key)}; fix its name or remove it`,
+    );
   }
   return undefined;
 }

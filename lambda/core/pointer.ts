@@ -43,5 +43,5 @@ function isObjectKey(key: string): boolean {
 }
 
 function broken(path: string, expected: string, got: unknown): Failure {
-  return failure('INVALID_POINTER', `${path}: expected ${expected}, got ${preview(got)}`);
+  return failure('INVALID_POINTER', `${path}: expected ${expected}, got ${preview(got)}; see docs/message-format.md`);
 }

@@ -31,7 +31,7 @@ export function decodeRaw(
   path: string,
 ): TensorData | Base64Data | Failure {
   if (typeof text !== 'string')
-    return failure('INVALID_DATA', `${path}: expected a base64 string, got ${preview(text)}`);
+    return failure('INVALID_DATA', `${path}: expected a base64 string, got ${preview(text)}; encode the bytes`);
   const bytes = base64Bytes(text);
   if (bytes === undefined) {
     return failure(

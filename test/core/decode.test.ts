@@ -107,7 +107,7 @@ describe('keys that mean nothing', () => {
     const { message } = await refusal({ input: [] }, LINE);
     expect(message).toBe(
       'body: expected only the keys id, model_name, model_version, parameters, inputs, outputs, raw_input_contents, ' +
-        'got "input"',
+        'got "input"; fix its name or remove it',
     );
   });
 });

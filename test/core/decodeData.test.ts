@@ -109,7 +109,7 @@ describe('what a datatype cannot hold', () => {
       code: 'INVALID_DATA',
       message: expect.stringMatching(/^data\[0\]: expected /),
     });
-    expect((decodeElement(datatype, json) as Failure).message.endsWith(`, got ${got}`)).toBe(true);
+    expect((decodeElement(datatype, json) as Failure).message.endsWith(`, got ${got}; fix that element`)).toBe(true);
   });
 
   const of = (kind: RegExp) => EVERY_DATATYPE.filter((name) => kind.test(name));
@@ -135,7 +135,7 @@ describe('what a datatype cannot hold', () => {
     expect(decodeData([1, 2, 300, 400], 'UINT8', [2, 2], 'inputs[0].data')).toEqual({
       failed: true,
       code: 'INVALID_DATA',
-      message: 'inputs[0].data[2]: expected an integer from 0 to 255 (UINT8), got 300',
+      message: 'inputs[0].data[2]: expected an integer from 0 to 255 (UINT8), got 300; fix that element',
     });
   });
 });

@@ -29,7 +29,7 @@ describe('the datatype', () => {
     const { message } = await refusal({ inputs: [{ name: 'in', datatype: 'FLOAT' }] }, FIXED);
     expect(message).toBe(
       'inputs[0].datatype (\'in\'): expected "FP32", got "FLOAT", which is none of BOOL, UINT8, UINT16, UINT32, ' +
-        'UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES',
+        "UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES; nothing is converted, send the model's own",
     );
   });
 });
@@ -55,7 +55,7 @@ describe('the shape', () => {
 
   it('is asked for by the names that the model gives its axes', async () => {
     expect((await refusal(request([1], [1]), SYMBOLIC)).message).toBe(
-      "inputs[0].shape ('in'): expected [rows, width], got [1]",
+      "inputs[0].shape ('in'): expected [rows, width], got [1]; send that shape",
     );
   });
 
@@ -165,14 +165,14 @@ describe('axes that inputs share', () => {
   it('are refused when a symbolic axis takes two sizes', async () => {
     const odd = { ...right, shape: [1, 3], data: [1, 2, 3] };
     expect((await refusal({ inputs: [left, odd, bias] }, sum)).message).toBe(
-      "inputs[1].shape ('right'): expected [rows, width], where 'width' is 2 in this request's other inputs, got [1, 3]",
+      "inputs[1].shape ('right'): expected [rows, width], where 'width' is 2 in this request's other inputs, got [1, 3]; send that shape",
     );
   });
 
   it('are refused when inputs have different numbers of rows', async () => {
     const odd = { ...bias, shape: [2], data: [5, 6] };
     expect((await refusal({ inputs: [left, right, odd] }, sum)).message).toBe(
-      "inputs[2].shape ('bias'): expected [rows], where 'rows' is 1 in this request's other inputs, got [2]",
+      "inputs[2].shape ('bias'): expected [rows], where 'rows' is 1 in this request's other inputs, got [2]; send that shape",
     );
   });
 

@@ -39,11 +39,17 @@ describe('parsing a pointer', () => {
       [CLASS, { ...LOCATION, s3BucketName: '' }],
       'body[1].s3BucketName: expected a bucket\'s name, got ""',
     ],
-    ['an empty key', [CLASS, { ...LOCATION, s3Key: '' }], expect.stringMatching(/^body\[1\]\.s3Key: .*, got ""$/)],
+    [
+      'an empty key',
+      [CLASS, { ...LOCATION, s3Key: '' }],
+      expect.stringMatching(/^body\[1\]\.s3Key: .*, got ""; see docs\/message-format\.md$/),
+    ],
     [
       'a key that climbs out of the bucket',
       [CLASS, { ...LOCATION, s3Key: '../other/k' }],
-      expect.stringMatching(/^body\[1\]\.s3Key: .* no '\.\.' in its path, got "\.\.\/other\/k"$/),
+      expect.stringMatching(
+        /^body\[1\]\.s3Key: .* no '\.\.' in its path, got "\.\.\/other\/k"; see docs\/message-format\.md$/,
+      ),
     ],
     [
       'a key of more than 1024 bytes',
@@ -51,7 +57,8 @@ describe('parsing a pointer', () => {
       expect.stringContaining('1024 bytes'),
     ],
   ])('refuses %s, and names the field', (_, body, message) => {
-    expect(parsePointer(body)).toEqual({ ...failure('INVALID_POINTER', ''), message });
+    const sentence = typeof message === 'string' ? `${message}; see docs/message-format.md` : message;
+    expect(parsePointer(body)).toEqual({ ...failure('INVALID_POINTER', ''), message: sentence });
   });
 
   it.each(['a..b/..c', '/', 'ä'.repeat(512)])('accepts the key %s', (key) => {

@@ -127,11 +127,14 @@ function resolve(
   const versions = locations.filter((location) => location.name === name);
   const [highest] = versions;
   if (highest === undefined)
-    return failure('UNKNOWN_MODEL', `model_name: expected one of ${names}, got ${preview(name)}`);
+    return failure('UNKNOWN_MODEL', `model_name: expected one of ${names}, got ${preview(name)}; name one of them`);
   const wanted = version === undefined ? highest : versions.find((location) => location.version === version);
   if (wanted !== undefined) return wanted;
   const known = versions.map((location) => `"${location.version}"`).join(', ');
-  return failure('UNKNOWN_VERSION', `model_version: expected ${known} of model '${name}', got ${preview(version)}`);
+  return failure(
+    'UNKNOWN_VERSION',
+    `model_version: expected ${known} of model '${name}', got ${preview(version)}; name one of them`,
+  );
 }
 
 async function loadWithConfig(location: ModelLocation, options: RepositoryOptions): Promise<LoadedModel> {

@@ -111,7 +111,7 @@ describe('a request for a model that is not there', () => {
 
     expect(await repository.find('c', undefined)).toMatchObject({
       code: 'UNKNOWN_MODEL',
-      message: 'model_name: expected one of a, b, got "c"',
+      message: 'model_name: expected one of a, b, got "c"; name one of them',
     });
   });
 
@@ -124,7 +124,7 @@ describe('a request for a model that is not there', () => {
 
     expect(await repository.find('a', '3')).toMatchObject({
       code: 'UNKNOWN_VERSION',
-      message: `model_version: expected "10", "9" of model 'a', got "3"`,
+      message: `model_version: expected "10", "9" of model 'a', got "3"; name one of them`,
     });
   });
 

@@ -27,7 +27,7 @@ describe('a bad record', () => {
         message_id: messageIdOf(1),
         id: 'order-42',
         code: 'INVALID_SHAPE',
-        error: "inputs[0].shape ('x'): expected [rows, 1], got [1, 2]",
+        error: "inputs[0].shape ('x'): expected [rows, 1], got [1, 2]; send that shape",
       },
     ]);
     expect(outcomes.map((one) => one.status === 'answered' && [one.requests, one.failures.map((f) => f.code)])).toEqual(
