@@ -1,7 +1,9 @@
+import { deferred } from '../lambda/core/deferred.ts';
+
 /** `promise`, unless `signal` aborts first: then it rejects with the signal's reason. Leaves no listener behind. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return await promise;
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const { promise: aborted, reject } = deferred<never>();
   const onAbort = (): void => reject(signal.reason);
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });

@@ -1,3 +1,4 @@
+import { type Deferred, deferred } from '../lambda/core/deferred.ts';
 import type { ScoringResult } from './result.ts';
 
 /** A result as its store handed it out. */
@@ -53,7 +54,7 @@ interface Waiter {
   readonly missing: Set<string>;
   readonly held: Map<string, Arrival>;
   ended: { readonly reason: unknown } | undefined;
-  news: PromiseWithResolvers<void>;
+  news: Deferred<void>;
 }
 
 interface Demand {
@@ -66,7 +67,7 @@ export function createInbox(): Inbox {
   const byId = new Map<string, Waiter>();
   const dismissed = new Set<string>();
   const demands = new Set<Demand>();
-  let nextToJoin = Promise.withResolvers<void>();
+  let nextToJoin = deferred();
   let closed: { readonly reason: unknown } | undefined;
 
   const waitersWithRoom = (): Waiter[] => [...waiters].filter(({ held }) => held.size < ROOM);
@@ -97,7 +98,7 @@ export function createInbox(): Inbox {
       for (const messageId of missing) {
         if (byId.has(messageId)) throw new Error(`message ID ${messageId} is being collected already; collect it once`);
       }
-      const waiter: Waiter = { missing, held: new Map(), ended: undefined, news: Promise.withResolvers() };
+      const waiter: Waiter = { missing, held: new Map(), ended: undefined, news: deferred() };
       for (const messageId of missing) {
         byId.set(messageId, waiter);
         dismissed.delete(messageId);
@@ -108,7 +109,7 @@ export function createInbox(): Inbox {
       if (ended.aborted) onEnd();
       ended.addEventListener('abort', onEnd, { once: true });
       nextToJoin.resolve();
-      nextToJoin = Promise.withResolvers();
+      nextToJoin = deferred();
       meetDemands();
       return {
         async next() {
@@ -163,7 +164,7 @@ export function createInbox(): Inbox {
 
 function tell(waiter: Waiter): void {
   waiter.news.resolve();
-  waiter.news = Promise.withResolvers();
+  waiter.news = deferred();
 }
 
 async function firstOf(waiter: Waiter): Promise<Arrival> {

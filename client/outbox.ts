@@ -1,6 +1,7 @@
 import { describeError } from '../lambda/adapters/awsError.ts';
 import { type RetryOptions, untilDone } from '../lambda/adapters/retry.ts';
 import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/adapters/sqs/limits.ts';
+import { deferred } from '../lambda/core/deferred.ts';
 import type { Entry } from './entry.ts';
 import type { SendVerdict } from './sendCall.ts';
 
@@ -43,7 +44,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
   let inFlight = 0;
   let lingered = false;
   let timer: NodeJS.Timeout | undefined;
-  let changed = Promise.withResolvers<void>();
+  let changed = deferred();
 
   const launchDue = (): void => {
     while (pending.length > 0 && inFlight < maxInFlight && (lingered || isFull(pending))) {
@@ -59,7 +60,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
       lingered = false;
     }
     changed.resolve();
-    changed = Promise.withResolvers();
+    changed = deferred();
   };
 
   return {

@@ -50,6 +50,16 @@ interface StringDatatype {
   readonly onnxType: string;
 }
 
+/** Stands in for a class that Node has since version 24: everything but FP16 works without it. */
+class MissingFloat16Array {
+  static readonly BYTES_PER_ELEMENT = 2;
+  constructor() {
+    throw new Error('FP16: expected Node 24 or newer, which has Float16Array, got an older one; update Node');
+  }
+}
+
+const FLOAT16_ARRAY: typeof Float16Array = globalThis.Float16Array ?? (MissingFloat16Array as never);
+
 export const DATATYPES = {
   BOOL: { kind: 'boolean', onnxType: 'bool', array: Uint8Array, min: 0, max: 1 },
   UINT8: { kind: 'integer', onnxType: 'uint8', array: Uint8Array, min: 0, max: 255 },
@@ -60,7 +70,7 @@ export const DATATYPES = {
   INT16: { kind: 'integer', onnxType: 'int16', array: Int16Array, min: -32_768, max: 32_767 },
   INT32: { kind: 'integer', onnxType: 'int32', array: Int32Array, min: -2_147_483_648, max: 2_147_483_647 },
   INT64: { kind: 'bigint', onnxType: 'int64', array: BigInt64Array, min: -(2n ** 63n), max: 2n ** 63n - 1n },
-  FP16: { kind: 'float', onnxType: 'float16', array: Float16Array, min: -65_504, max: 65_504 },
+  FP16: { kind: 'float', onnxType: 'float16', array: FLOAT16_ARRAY, min: -65_504, max: 65_504 },
   FP32: {
     kind: 'float',
     onnxType: 'float32',

@@ -1,4 +1,5 @@
 import { decodeBody } from './decode.ts';
+import { deferred } from './deferred.ts';
 import type { ScoringDependencies, TimeLimit } from './dependencies.ts';
 import { failure } from './failure.ts';
 import { horizonsOf } from './horizon.ts';
@@ -72,7 +73,7 @@ async function scoreAll(
 
 /** Waits for the work, or for the signal: a run that outlasts the deadline must not take the answered down with it. */
 async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  const aborted = Promise.withResolvers<void>();
+  const aborted = deferred();
   const onAbort = () => aborted.resolve();
   signal.addEventListener('abort', onAbort, { once: true });
   try {

@@ -1,4 +1,5 @@
 import { pathToFileURL } from 'node:url';
+import { deferred } from '../../core/deferred.ts';
 import { messageOf } from '../../core/failure.ts';
 import type { Transform } from '../../core/transform.ts';
 
@@ -44,7 +45,7 @@ function limited(hook: Hook, name: string, limitMs: number): Hook {
   return (argument) => {
     const given = hook(argument);
     if (!(given instanceof Promise)) return given;
-    const { promise, resolve, reject } = Promise.withResolvers();
+    const { promise, resolve, reject } = deferred<unknown>();
     const late = () => reject(new Error(`expected the transform's ${name} to settle within ${limitMs} ms, it did not`));
     const timer = setTimeout(late, limitMs);
     given.then(resolve, reject).finally(() => clearTimeout(timer));

@@ -8,7 +8,7 @@ import type { RunReply, RunTask, SessionMetadata, SessionSpec, Unavailable } fro
 
 // The native binding cannot read a Float16Array. In a thread without that class ONNX Runtime carries float16 as its
 // bits, in a Uint16Array.
-const FLOAT16_ARRAY = globalThis.Float16Array;
+const FLOAT16_ARRAY: typeof Float16Array | undefined = globalThis.Float16Array;
 Reflect.deleteProperty(globalThis, 'Float16Array');
 
 const FATAL = 4;
@@ -59,7 +59,8 @@ export async function run({ inputs }: RunTask): Promise<RunReply | Unavailable> 
 }
 
 function toTensor({ onnxType, shape, data }: RunTask['inputs'][number]): Tensor {
-  const bits = data instanceof FLOAT16_ARRAY ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data;
+  const isFloat16 = FLOAT16_ARRAY !== undefined && data instanceof FLOAT16_ARRAY;
+  const bits = isFloat16 ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data;
   return new Tensor(onnxType as 'float32', bits as Float32Array, shape);
 }
 
