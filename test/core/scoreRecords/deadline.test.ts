@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Pace } from '../../../lambda/core/pace.ts';
-import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import type { MessageRecord } from '../../../lambda/core/record.ts';
+import { type ScoringDependencies, scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
 import { answerTo, statuses, writtenRecords } from './answers.ts';
@@ -15,6 +16,17 @@ function withRemaining(remainingMs: () => number) {
   return { ...enoughTime(), remainingMs };
 }
 
+/** The statuses of records that are scored with `left` milliseconds left all the time. */
+async function statusesWith(left: number, records: readonly MessageRecord[], deps: ScoringDependencies) {
+  return statuses(
+    await scoreRecords(
+      records,
+      deps,
+      withRemaining(() => left),
+    ),
+  );
+}
+
 describe('the deadline', () => {
   it.each([
     [599, 'DEADLINE'],
@@ -23,15 +35,7 @@ describe('the deadline', () => {
     const deps = scoringDependencies({ pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
     const records = standardRecords([lineRequest([1])]);
 
-    expect(
-      statuses(
-        await scoreRecords(
-          records,
-          deps,
-          withRemaining(() => left),
-        ),
-      ),
-    ).toEqual([status]);
+    expect(await statusesWith(left, records, deps)).toEqual([status]);
     expect(deps.reports).toHaveLength(status === 'answered' ? 1 : 0);
   });
 
@@ -39,37 +43,13 @@ describe('the deadline', () => {
     const models = repositoryOf(lineModel({ ladder: [8] }));
     const deps = scoringDependencies({ models, pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 0 } });
     const records = standardRecords([lineRequest([1])]);
-    expect(
-      statuses(
-        await scoreRecords(
-          records,
-          deps,
-          withRemaining(() => 799),
-        ),
-      ),
-    ).toEqual(['DEADLINE']);
-    expect(
-      statuses(
-        await scoreRecords(
-          records,
-          deps,
-          withRemaining(() => 800),
-        ),
-      ),
-    ).toEqual(['answered']);
+    expect(await statusesWith(799, records, deps)).toEqual(['DEADLINE']);
+    expect(await statusesWith(800, records, deps)).toEqual(['answered']);
   });
 
   it('needs only the time for writes where nothing was measured yet', async () => {
     const deps = scoringDependencies({ limits: { deadlineMarginMs: 500 } });
-    expect(
-      statuses(
-        await scoreRecords(
-          TEN_RECORDS,
-          deps,
-          withRemaining(() => 500),
-        ),
-      ),
-    ).toEqual(new Array(10).fill('answered'));
+    expect(await statusesWith(500, TEN_RECORDS, deps)).toEqual(new Array(10).fill('answered'));
   });
 
   it('learns from the runs of this process', async () => {
@@ -78,24 +58,8 @@ describe('the deadline', () => {
     const records = standardRecords([lineRequest([1])]);
     await scoreRecords(records, deps, enoughTime());
 
-    expect(
-      statuses(
-        await scoreRecords(
-          records,
-          deps,
-          withRemaining(() => 799),
-        ),
-      ),
-    ).toEqual(['DEADLINE']);
-    expect(
-      statuses(
-        await scoreRecords(
-          records,
-          deps,
-          withRemaining(() => 800),
-        ),
-      ),
-    ).toEqual(['answered']);
+    expect(await statusesWith(799, records, deps)).toEqual(['DEADLINE']);
+    expect(await statusesWith(800, records, deps)).toEqual(['answered']);
   });
 
   it('answers what was started and hands back the rest, with nothing written for it', async () => {
@@ -129,15 +93,7 @@ describe('the deadline', () => {
   it('does not keep errors from being answered, for they need no run', async () => {
     const deps = scoringDependencies();
     const records = standardRecords(['no JSON', lineRequest([1])]);
-    expect(
-      statuses(
-        await scoreRecords(
-          records,
-          deps,
-          withRemaining(() => 0),
-        ),
-      ),
-    ).toEqual(['answered', 'DEADLINE']);
+    expect(await statusesWith(0, records, deps)).toEqual(['answered', 'DEADLINE']);
     expect(answerTo(deps.writer, 0)).toBe('INVALID_JSON');
   });
 
