@@ -3,6 +3,12 @@ import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
 
 const count = (fallback: number, most: number) => z.coerce.number().int().min(1).max(most).default(fallback);
 
+const flag = (fallback: boolean) =>
+  z
+    .enum(['true', 'false'])
+    .default(fallback ? 'true' : 'false')
+    .transform((text) => text === 'true');
+
 /** The kinds of result store. */
 export const STORES = ['queue', 'table', 'bucket'] as const;
 export type Store = (typeof STORES)[number];
@@ -21,15 +27,9 @@ const schema = z.strictObject({
     .transform(commaSeparated)
     .pipe(z.array(z.string().min(1)).min(1)),
   /** Whether to go on, with a warning, on the next provider when one cannot be loaded. */
-  allowProviderFallback: z
-    .enum(['true', 'false'])
-    .default('false')
-    .transform((flag) => flag === 'true'),
+  allowProviderFallback: flag(false),
   /** Whether to load every model at start, so that a broken one is found then; else when a request names it. */
-  preload: z
-    .enum(['true', 'false'])
-    .default('true')
-    .transform((flag) => flag === 'true'),
+  preload: flag(true),
   /** Most rows in one run. */
   maxBatchRows: count(512, 65_536),
   /** Most elements that the inputs of one run hold together, padding included. */
@@ -38,6 +38,14 @@ const schema = z.strictObject({
   maxRequestRows: count(10_000, 1_000_000),
   /** Milliseconds before the deadline after which nothing is started. */
   deadlineMarginMs: count(2_000, 60_000),
+  /** Whether equal requests of one call are run once and answered many times. */
+  collapseEqualRequests: flag(false),
+  /** The name that metrics and logs carry, such as the stack's. */
+  serviceName: z.string().min(1).default('batchscore'),
+  /** Most records that SQS hands over at once, as the event source mapping says; what batches are measured against. */
+  batchSize: z.coerce.number().int().min(1).max(10_000).optional(),
+  /** Seconds that SQS gathers records for, as the event source mapping says. */
+  windowSeconds: z.coerce.number().min(0).max(300).optional(),
   /** The queue that requests come from; their visibility is set there when they are retried. */
   requestQueueUrl: z.url(),
   /** Where results go, comma-separated: `queue`, `table`, `bucket`. */

@@ -6,11 +6,12 @@ import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
 import { createHandler } from './createHandler.ts';
 
-const telemetry = createPowertoolsTelemetry();
+const config = loadConfig(process.env);
+const telemetry = createPowertoolsTelemetry(config);
 
 /** The Lambda entry. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = createHandler(
-  await compose(loadConfig(process.env), {
+  await compose(config, {
     clients: {
       sqs: new SQSClient({ useQueueUrlAsEndpoint: false }),
       dynamodb: () => new DynamoDBClient(),

@@ -40,7 +40,7 @@ function emfOf(printed: readonly string[]): Emf[] {
 describe('the telemetry of a deployment', () => {
   it('prints the metrics of an invocation as one line of EMF', async () => {
     const printed = captureOutput();
-    const telemetry = createPowertoolsTelemetry();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
     const { handler } = await handlerWith(deployment(), telemetry);
     const records = (await digitSamples(3)).map((sample) => sqsRecord(digitRequest(sample)));
 
@@ -49,6 +49,7 @@ describe('the telemetry of a deployment', () => {
     const [emf, ...others] = emfOf(printed);
     expect(others).toEqual([]);
     expect(emf).toMatchObject({ service: 'batchscore', Answered: 5, Errors: 3, Retries: 0, Rows: 3, MicroBatches: 1 });
+    expect(emf).toMatchObject({ BatchSize: 5, BatchFill: 50 });
     expect(emf).toMatchObject({ PaddingRows: 0, ClosedEnd: 1, Fill: (100 * 3) / 512, RunTime: expect.any(Number) });
     const [declared] = emf?._aws.CloudWatchMetrics ?? [];
     expect(declared?.Namespace).toBe('batchscore');
@@ -65,7 +66,10 @@ describe('the telemetry of a deployment', () => {
     const printed = captureOutput();
     const where = deployment();
     server.deleteQueue(where.resultQueueUrl);
-    const { handler } = await handlerWith(where, createPowertoolsTelemetry());
+    const { handler } = await handlerWith(
+      where,
+      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
+    );
 
     await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord('not JSON')]);
 
@@ -75,7 +79,10 @@ describe('the telemetry of a deployment', () => {
 
   it('starts anew with every invocation', async () => {
     const printed = captureOutput();
-    const { handler } = await handlerWith(deployment(), createPowertoolsTelemetry());
+    const { handler } = await handlerWith(
+      deployment(),
+      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
+    );
 
     await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord(lookupRequest(1))]);
     await invoke(handler, [sqsRecord(lookupRequest(2))]);
@@ -88,7 +95,10 @@ describe('the telemetry of a deployment', () => {
 
   it('says which invocation a line is of', async () => {
     const printed = captureOutput();
-    const { handler } = await handlerWith(deployment(), createPowertoolsTelemetry());
+    const { handler } = await handlerWith(
+      deployment(),
+      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
+    );
 
     await invoke(handler, [sqsRecord(lookupRequest(0))]);
 
@@ -101,7 +111,7 @@ describe('the telemetry of a deployment', () => {
 
   it('never prints a part of a message, whatever is wrong with it', async () => {
     const printed = captureOutput();
-    const telemetry = createPowertoolsTelemetry();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
     telemetry.logger.setLogLevel('DEBUG');
     const where = deployment();
     const { handler, composition } = await handlerWith(where, telemetry);

@@ -13,10 +13,21 @@ const CLOSED_METRICS = {
   deadline: 'ClosedDeadline',
 } as const;
 
-/** Structured logs and CloudWatch metrics (EMF on stdout), with the service name `batchscore`. */
-export function createPowertoolsTelemetry(): Telemetry & { readonly logger: Logger } {
-  const logger = new Logger({ serviceName: 'batchscore' });
-  const metrics = new Metrics({ namespace: 'batchscore', serviceName: 'batchscore' });
+export interface TelemetryOptions {
+  /** The dimension `service` of every metric. */
+  readonly serviceName: string;
+  /** What SQS hands over at most; without it no `BatchFill` is measured. */
+  readonly batchSize?: number | undefined;
+  /** Seconds that SQS gathers records for; logged beside the batch size. */
+  readonly windowSeconds?: number | undefined;
+}
+
+/** Structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
+export function createPowertoolsTelemetry({ serviceName, batchSize, windowSeconds }: TelemetryOptions): Telemetry & {
+  readonly logger: Logger;
+} {
+  const logger = new Logger({ serviceName });
+  const metrics = new Metrics({ namespace: 'batchscore', serviceName });
   return {
     logger,
     observer: {
@@ -35,10 +46,14 @@ export function createPowertoolsTelemetry(): Telemetry & { readonly logger: Logg
     },
     outcomes(outcomes) {
       const counts = countOutcomes(outcomes);
+      metrics.addMetric('BatchSize', MetricUnit.Count, outcomes.length);
+      if (batchSize !== undefined) {
+        metrics.addMetric('BatchFill', MetricUnit.Percent, (100 * outcomes.length) / batchSize);
+      }
       metrics.addMetric('Answered', MetricUnit.Count, counts.answered);
       metrics.addMetric('Errors', MetricUnit.Count, counts.errors);
       metrics.addMetric('Retries', MetricUnit.Count, counts.retries);
-      logger.info('records scored', { ...counts });
+      logger.info('records scored', { records: outcomes.length, batchSize, windowSeconds, ...counts });
     },
     middlewares: [injectLambdaContext(logger), logMetrics(metrics)],
   };
