@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { messageOf } from '../lambda/core/failure.ts';
+import type { MicroBatchReport } from '../lambda/core/scoreRecords.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
 
@@ -113,13 +114,20 @@ function createDevTelemetry(): Telemetry {
       for (const code of new Set(codes)) say(`  ${code} ${codes.filter((one) => one === code).length}×`);
     },
     observer: {
-      microBatch: ({ model, version, rows, paddedRows, closedBecause, runMs }) =>
-        say(
-          `  micro-batch: ${model}/${version}, ${rows} rows run as ${paddedRows} (closed: ${closedBecause}), ${runMs.toFixed(1)} ms`,
-        ),
+      microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
+      decoded: () => {},
       problem: (error) => say(`  problem: ${messageOf(error)}`),
     },
   };
+}
+
+function describe(report: MicroBatchReport): string {
+  const { model, version, rows, paddedRows, paddedLength, paddingShare, closedBecause } = report;
+  const { stackMs, runMs, encodeMs, writeMs } = report;
+  const run = paddedLength > 1 ? `${paddedRows} × ${paddedLength}` : String(paddedRows);
+  const padding = paddingShare > 0 ? `, ${(100 * paddingShare).toFixed(1)} % padding` : '';
+  const stages = [stackMs, runMs, encodeMs, writeMs].map((ms) => ms.toFixed(1)).join(' + ');
+  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${closedBecause}), stack + run + encode + write ${stages} ms`;
 }
 
 function say(message: string): void {

@@ -125,7 +125,7 @@ function decodeContents(
   shape: readonly number[],
   path: string,
 ): TensorData | Failure {
-  const data = decodeRaw(text, datatype, shape, path);
+  const data = decodeRaw(text, datatype, shape, () => path);
   if (isFailure(data) || !isBase64Data(data)) return data;
   return decodeAll(data, datatype, shape);
 }

@@ -51,6 +51,7 @@ export async function compose(config: Config, { clients, telemetry, warn }: Surr
       limits: config,
       pace: createPace(),
       observer,
+      now: () => performance.now(),
     },
     delayRetries: createRetryDelay({
       sqs: clients.sqs,

@@ -19,6 +19,7 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
         rows += report.rows;
         closed[report.closedBecause] = (closed[report.closedBecause] ?? 0) + 1;
       },
+      decoded: () => {},
       problem,
     },
     take() {

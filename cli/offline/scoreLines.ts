@@ -38,10 +38,12 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
         summary.microBatches += 1;
         summary.rows += rows;
       },
+      decoded: () => {},
       problem: (error: unknown) => {
         throw error;
       },
     },
+    now: () => performance.now(),
     writer: {
       write: async (written: readonly { readonly messageId: string; readonly body: string }[]) => {
         for (const { messageId, body } of written) results.set(messageId, body);

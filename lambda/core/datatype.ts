@@ -102,8 +102,20 @@ export function allocate(datatype: Datatype, length: number): TensorData {
 }
 
 const SLAB_BYTES = 65_536;
-let slab = new ArrayBuffer(SLAB_BYTES);
+const MOST_BYTES_IN_SLAB = SLAB_BYTES / 8;
+let slab = Buffer.from(new ArrayBuffer(SLAB_BYTES));
 let slabUsed = 0;
+
+/** Makes room of so many bytes. @returns where it starts in the slab */
+function roomInSlab(bytes: number): number {
+  const aligned = Math.ceil(bytes / 8) * 8;
+  if (slabUsed + aligned > SLAB_BYTES) {
+    slab = Buffer.from(new ArrayBuffer(SLAB_BYTES));
+    slabUsed = 0;
+  }
+  slabUsed += aligned;
+  return slabUsed - aligned;
+}
 
 /**
  * Like {@link allocate}, for the many small arrays that live as long as one call: they share buffers, because one of
@@ -112,13 +124,22 @@ let slabUsed = 0;
 export function allocateFromSlab(datatype: Datatype, length: number): TensorData {
   const info = DATATYPES[datatype];
   if (info.kind === 'string') return allocate(datatype, length);
-  const bytes = Math.ceil((length * info.array.BYTES_PER_ELEMENT) / 8) * 8;
-  if (bytes > SLAB_BYTES / 8) return new info.array(length);
-  if (slabUsed + bytes > SLAB_BYTES) {
-    slab = new ArrayBuffer(SLAB_BYTES);
-    slabUsed = 0;
-  }
-  const array = new info.array(slab, slabUsed, length);
-  slabUsed += bytes;
-  return array;
+  const bytes = length * info.array.BYTES_PER_ELEMENT;
+  if (bytes > MOST_BYTES_IN_SLAB) return new info.array(length);
+  const start = roomInSlab(bytes);
+  return new info.array(slab.buffer as ArrayBuffer, start, length);
+}
+
+/**
+ * `length` elements decoded from base64 into a slab; undefined where they are too many, or the text holds other than
+ * base64. The decoder leaves out what is not base64, so as many bytes as its length promises are the proof.
+ */
+export function base64InSlab(datatype: Datatype, length: number, text: string): TypedArray | undefined {
+  const info = DATATYPES[datatype];
+  if (info.kind === 'string') return undefined;
+  const bytes = length * info.array.BYTES_PER_ELEMENT;
+  if (bytes > MOST_BYTES_IN_SLAB) return undefined;
+  const start = roomInSlab(bytes);
+  if (slab.write(text, start, bytes, 'base64') !== bytes) return undefined;
+  return new info.array(slab.buffer as ArrayBuffer, start, length);
 }

@@ -1,9 +1,12 @@
 import { type DecodeLimits, decodeRequest } from './decodeRequest.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
+import { WHOLE_BODY } from './fieldPath.ts';
 import type { ModelRepository } from './model.ts';
 import type { PayloadPointer, PayloadReader } from './payload.ts';
 import { parsePointer } from './pointer.ts';
-import type { DecodedBody, RefusedRequest, ScoringRequest } from './request.ts';
+import { type DecodedBody, isRefused, type RefusedRequest, type ScoringRequest } from './request.ts';
+import { allThere, type Soon, whenThere } from './soon.ts';
+import type { Templates } from './template.ts';
 
 export interface DecodeDependencies {
   readonly models: ModelRepository;
@@ -12,28 +15,61 @@ export interface DecodeDependencies {
   readonly limits: DecodeLimits;
 }
 
-const WHOLE_BODY = 'body';
+/** {@link decodeBody}, the short way where a body is the same text as one before but for its id and elements. */
+export function decodeLike(
+  templates: Templates,
+  body: string,
+  record: number,
+  deps: DecodeDependencies,
+  signal: AbortSignal,
+): Soon<DecodedBody> {
+  const read = templates.read(body, record);
+  if (read !== undefined) return unpacked(read);
+  const decoded = decodeBody(body, record, deps, signal);
+  // What was there at once was in the body itself, not in an object that it points to.
+  if (decoded instanceof Promise || decoded.packed) return decoded;
+  const [request] = decoded.requests;
+  if (request !== undefined && !isRefused(request)) templates.learn(body, request);
+  return decoded;
+}
 
 /**
- * A record's body, decoded and proved valid. What is wrong with a request is in the answer, never thrown.
+ * A record's body, decoded and proved valid: at once where nothing has to be read or loaded first. What is wrong with
+ * a request is in the answer, never thrown.
  *
+ * @param record which record of the call it is
  * @see docs/message-format.md
  */
-export async function decodeBody(body: string, deps: DecodeDependencies, signal: AbortSignal): Promise<DecodedBody> {
-  const parsed = await parseBody(body, deps, signal);
-  if (isFailure(parsed)) return { packed: false, requests: [{ id: undefined, failure: parsed }] };
-  if (!Array.isArray(parsed.value)) {
-    return { packed: false, requests: [await decodeRequest(parsed.value, WHOLE_BODY, deps.models, deps.limits)] };
+export function decodeBody(
+  body: string,
+  record: number,
+  deps: DecodeDependencies,
+  signal: AbortSignal,
+): Soon<DecodedBody> {
+  return whenThere(parseBody(body, deps, signal), (parsed) => {
+    if (isFailure(parsed)) return refusedBody(parsed);
+    return Array.isArray(parsed.value)
+      ? decodePacked(parsed.value, record, deps)
+      : whenThere(decodeRequest(parsed.value, { at: WHOLE_BODY, record, position: 0 }, deps), unpacked);
+  });
+}
+
+function refusedBody(failed: Failure): DecodedBody {
+  return unpacked({ id: undefined, failure: failed });
+}
+
+function unpacked(request: ScoringRequest | RefusedRequest): DecodedBody {
+  return { packed: false, requests: [request] };
+}
+
+function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): Soon<DecodedBody> {
+  if (values.length === 0) {
+    return refusedBody(failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none'));
   }
-  if (parsed.value.length === 0) {
-    const empty = failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none');
-    return { packed: false, requests: [{ id: undefined, failure: empty }] };
-  }
-  const requests: (ScoringRequest | RefusedRequest)[] = [];
-  for (const [index, value] of parsed.value.entries()) {
-    requests.push(await decodeRequest(value, `[${index}]`, deps.models, deps.limits));
-  }
-  return { packed: true, requests };
+  const requests = values.map((value, position) =>
+    decodeRequest(value, { at: `[${position}]`, record, position }, deps),
+  );
+  return whenThere(allThere(requests), (all) => ({ packed: true, requests: all }));
 }
 
 interface Parsed {
@@ -41,11 +77,7 @@ interface Parsed {
 }
 
 /** The JSON of the body, or of the object it points to. */
-async function parseBody(
-  body: string,
-  { payloads }: DecodeDependencies,
-  signal: AbortSignal,
-): Promise<Parsed | Failure> {
+function parseBody(body: string, { payloads }: DecodeDependencies, signal: AbortSignal): Soon<Parsed | Failure> {
   const parsed = parseJson(body, WHOLE_BODY);
   if (isFailure(parsed)) return parsed;
   const pointer = parsePointer(parsed.value);
@@ -56,8 +88,7 @@ async function parseBody(
       'body: expected a request, got a pointer to S3; this deployment has no payload bucket',
     );
   }
-  const text = await payloads.read(pointer, signal);
-  return isFailure(text) ? text : parsePayload(text, pointer);
+  return payloads.read(pointer, signal).then((text) => (isFailure(text) ? text : parsePayload(text, pointer)));
 }
 
 function parsePayload(text: string, { key }: PayloadPointer): Parsed | Failure {

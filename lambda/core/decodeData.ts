@@ -8,6 +8,7 @@ import {
   type TypedArray,
 } from './datatype.ts';
 import { type Failure, failure, preview } from './failure.ts';
+import { type PathOf, pathWithin } from './fieldPath.ts';
 import { elementCount } from './tensor.ts';
 
 /**
@@ -46,13 +47,6 @@ export function decodeData(
     'INVALID_DATA',
     `${pathOf(where)}: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`,
   );
-}
-
-/** The path of the element at a position; of the whole for `[]`. */
-type PathOf = (position: readonly number[]) => string;
-
-function pathWithin(path: string): PathOf {
-  return (position) => path + position.map((index) => `[${index}]`).join('');
 }
 
 function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {

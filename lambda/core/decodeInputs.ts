@@ -1,7 +1,8 @@
 import { allocateFromSlab, DATATYPE_NAMES, isDatatype } from './datatype.ts';
 import { decodeData } from './decodeData.ts';
-import { type AxisSizes, decodeShape } from './decodeShape.ts';
+import { type AxisSizes, decodeShape, noAxisSizes } from './decodeShape.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
+import { fieldOf, pathWithin } from './fieldPath.ts';
 import { isObject, type JsonObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
 import { listNames, type Model, type TensorSpec } from './model.ts';
 import { decodeRaw } from './rawData.ts';
@@ -9,119 +10,123 @@ import type { RequestInput } from './request.ts';
 
 const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
 
-/** A field of a request and where it stands, for messages. */
-export interface Field {
-  readonly value: unknown;
-  readonly path: string;
-}
-
 /**
  * One input per model input, in the model's order, all with the same number of rows.
  *
+ * @param at where the request stands
  * @param raw the request's `raw_input_contents`; undefined when the inputs carry `data`
  */
-export function decodeInputs(
-  value: unknown,
-  path: string,
-  model: Model,
-  raw: Field | undefined,
-): RequestInput[] | Failure {
+export function decodeInputs(value: unknown, at: string, model: Model, raw: unknown): RequestInput[] | Failure {
   if (!Array.isArray(value)) {
     return failure(
       'INVALID_REQUEST',
-      `${path}: expected an array with ${listNames(model.inputs)}, got ${preview(value)}; add it`,
+      `${fieldOf(at, 'inputs')}: expected an array with ${listNames(model.inputs)}, got ${preview(value)}; add it`,
     );
   }
-  const byName = matchInputs(value, path, model, raw);
-  if (isFailure(byName)) return byName;
-
-  const sizes: AxisSizes = new Map();
+  const indexes = matchInputs(value, at, model, raw);
+  if (isFailure(indexes)) return indexes;
+  const sizes = noAxisSizes();
   const inputs: RequestInput[] = [];
-  for (const spec of model.inputs) {
-    const found = byName.get(spec.name);
-    if (found === undefined) return missingInputs(byName, path, model);
-    const input = decodeInput(found, spec, sizes);
+  for (const [position, spec] of model.inputs.entries()) {
+    const index = indexes[position] as number;
+    const input = decodeInput(value[index], { at, index, raw }, spec, sizes);
     if (isFailure(input)) return input;
     inputs.push(input);
   }
   return inputs;
 }
 
-/** One entry of `inputs`, and the field that holds its elements. */
-interface FoundInput {
-  readonly input: JsonObject;
-  readonly path: string;
-  readonly contents: Field & { readonly raw: boolean };
-}
-
-function matchInputs(
-  entries: readonly unknown[],
-  path: string,
-  model: Model,
-  raw: Field | undefined,
-): Map<string, FoundInput> | Failure {
-  const contents = raw === undefined ? undefined : decodeRawList(raw, entries.length);
-  if (isFailure(contents)) return contents;
-  const byName = new Map<string, FoundInput>();
-  for (const [index, input] of entries.entries()) {
-    const at = `${path}[${index}]`;
-    if (!isObject(input))
-      return failure('INVALID_REQUEST', `${at}: expected an input object, got ${preview(input)}; ${SEE_FORMAT}`);
-    const refused = refuseUnknownKeys(input, INPUT_KEYS, at) ?? refuseInputName(input.name, at, model, byName);
+/** By model input: the index of its entry in `inputs`. */
+function matchInputs(entries: readonly unknown[], at: string, model: Model, raw: unknown): readonly number[] | Failure {
+  if (raw !== undefined) {
+    const refused = refuseRawList(raw, entries.length, at);
     if (refused !== undefined) return refused;
-    if (raw !== undefined && 'data' in input) {
+  }
+  const indexes: number[] = [];
+  for (let index = 0; index < entries.length; index++) {
+    const input = entries[index];
+    if (!isObject(input)) {
       return failure(
         'INVALID_REQUEST',
-        `${at}.data: expected none beside ${raw.path}; send the elements in one of the two`,
+        `${inputPath(at, index)}: expected an input object, got ${preview(input)}; ${SEE_FORMAT}`,
       );
     }
-    const field =
-      contents === undefined
-        ? { value: input.data, path: `${at}.data`, raw: false }
-        : { value: contents[index], path: `${raw?.path}[${index}]`, raw: true };
-    byName.set(String(input.name), { input, path: at, contents: field });
+    const position = model.inputs.findIndex((spec) => spec.name === input.name);
+    const refused =
+      refuseUnknownKeys(input, INPUT_KEYS, () => inputPath(at, index)) ??
+      refuseInputName(input.name, position, at, index, model, indexes[position]);
+    if (refused !== undefined) return refused;
+    if (raw !== undefined && 'data' in input) {
+      const contents = fieldOf(at, 'raw_input_contents');
+      return failure(
+        'INVALID_REQUEST',
+        `${inputPath(at, index)}.data: expected none beside ${contents}; send the elements in one of the two`,
+      );
+    }
+    indexes[position] = index;
   }
-  return byName;
+  const missing = model.inputs.filter((_, position) => indexes[position] === undefined);
+  return missing.length === 0 ? indexes : missingInputs(missing, at, model);
 }
 
-function decodeRawList(raw: Field, inputs: number): readonly unknown[] | Failure {
-  if (Array.isArray(raw.value) && raw.value.length === inputs) return raw.value;
-  const got = Array.isArray(raw.value) ? raw.value.length : preview(raw.value);
+function inputPath(at: string, index: number): string {
+  return `${fieldOf(at, 'inputs')}[${index}]`;
+}
+
+function refuseRawList(raw: unknown, inputs: number, at: string): Failure | undefined {
+  if (Array.isArray(raw) && raw.length === inputs) return undefined;
+  const got = Array.isArray(raw) ? raw.length : preview(raw);
   return failure(
     'INVALID_REQUEST',
-    `${raw.path}: expected an array of ${inputs} base64 strings, one per input, got ${got}`,
+    `${fieldOf(at, 'raw_input_contents')}: expected an array of ${inputs} base64 strings, one per input, got ${got}`,
   );
 }
 
 function refuseInputName(
   name: unknown,
+  position: number,
   at: string,
+  index: number,
   model: Model,
-  seen: ReadonlyMap<string, unknown>,
+  seenAt: number | undefined,
 ): Failure | undefined {
   if (typeof name !== 'string') {
-    return failure('INVALID_REQUEST', `${at}.name: expected a string, got ${preview(name)}; ${SEE_FORMAT}`);
+    return failure(
+      'INVALID_REQUEST',
+      `${inputPath(at, index)}.name: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
+    );
   }
-  if (seen.has(name)) {
-    return failure('DUPLICATE_INPUT', `${at}.name: expected each input once, got ${preview(name)} again; send it once`);
+  if (seenAt !== undefined) {
+    return failure(
+      'DUPLICATE_INPUT',
+      `${inputPath(at, index)}.name: expected each input once, got ${preview(name)} again; send it once`,
+    );
   }
-  if (model.inputs.some((spec) => spec.name === name)) return undefined;
+  if (position >= 0) return undefined;
   return failure(
     'UNKNOWN_INPUT',
-    `${at}.name: expected ${listNames(model.inputs)} of model '${model.name}', got ${preview(name)}; use the model's names`,
+    `${inputPath(at, index)}.name: expected ${listNames(model.inputs)} of model '${model.name}', got ${preview(name)}; use the model's names`,
   );
 }
 
-function missingInputs(found: ReadonlyMap<string, unknown>, path: string, model: Model): Failure {
-  const missing = model.inputs.filter((spec) => !found.has(spec.name));
+function missingInputs(missing: readonly TensorSpec[], at: string, model: Model): Failure {
   return failure(
     'MISSING_INPUT',
-    `${path}: expected ${listNames(model.inputs)} of model '${model.name}', got no ${listNames(missing)}; add what is missing`,
+    `${fieldOf(at, 'inputs')}: expected ${listNames(model.inputs)} of model '${model.name}', got no ${listNames(missing)}; add what is missing`,
   );
+}
+
+/** Where an input stands in its request. */
+interface InputPlace {
+  readonly at: string;
+  readonly index: number;
+  /** The request's `raw_input_contents`, proved to be an array with an entry for each input, or undefined. */
+  readonly raw: unknown;
 }
 
 function decodeInput(
-  { input, path, contents }: FoundInput,
+  input: JsonObject,
+  { at, index, raw }: InputPlace,
   spec: TensorSpec,
   sizes: AxisSizes,
 ): RequestInput | Failure {
@@ -130,13 +135,19 @@ function decodeInput(
     const known = isDatatype(input.datatype) ? '' : `, which is none of ${DATATYPE_NAMES.join(', ')}`;
     return failure(
       'INVALID_DATATYPE',
-      `${path}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
+      `${inputPath(at, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
     );
   }
-  const shape = decodeShape(input.shape, `${path}.shape`, spec, sizes);
+  const shape = decodeShape(input.shape, () => `${inputPath(at, index)}.shape`, spec, sizes);
   if (isFailure(shape)) return shape;
-  const data = contents.raw
-    ? decodeRaw(contents.value, datatype, shape, contents.path)
-    : decodeData(contents.value, datatype, shape, contents.path, allocateFromSlab);
+  const data = Array.isArray(raw)
+    ? decodeRaw(raw[index], datatype, shape, () => `${fieldOf(at, 'raw_input_contents')}[${index}]`)
+    : decodeData(
+        input.data,
+        datatype,
+        shape,
+        (position) => pathWithin(`${inputPath(at, index)}.data`)(position),
+        allocateFromSlab,
+      );
   return isFailure(data) ? data : { datatype, shape, data };
 }

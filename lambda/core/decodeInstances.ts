@@ -1,6 +1,6 @@
 import { allocateFromSlab } from './datatype.ts';
 import { decodeData } from './decodeData.ts';
-import { type AxisSizes, decodeShape } from './decodeShape.ts';
+import { type AxisSizes, decodeShape, noAxisSizes } from './decodeShape.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
 import { isObject, type JsonObject } from './json.ts';
 import { listNames, type Model, type TensorSpec } from './model.ts';
@@ -28,7 +28,7 @@ export function decodeInstances(value: unknown, path: string, model: Model): Req
     const refused = refuseOddInstances(value, path, model);
     if (refused !== undefined) return refused;
   }
-  const sizes: AxisSizes = new Map();
+  const sizes = noAxisSizes();
   const inputs: RequestInput[] = [];
   for (const spec of model.inputs) {
     const rows = byName ? value.map((instance: JsonObject) => instance[spec.name]) : value;
@@ -78,7 +78,7 @@ function decodeColumn(
   pathOf: (position: readonly number[]) => string,
 ): RequestInput | Failure {
   const nesting = [rows.length, ...nestingOf(rows[0], spec.shape.length - 1)];
-  const shape = decodeShape(nesting, pathOf([0]), spec, sizes);
+  const shape = decodeShape(nesting, () => pathOf([0]), spec, sizes);
   if (isFailure(shape)) return shape;
   const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);
   return isFailure(data) ? data : { datatype: spec.datatype, shape, data };

@@ -1,13 +1,26 @@
 import { type Failure, failure, preview } from './failure.ts';
+import { fieldOf } from './fieldPath.ts';
 import { isObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
 import { listNames, type Model } from './model.ts';
 
 const OUTPUT_KEYS = ['name', 'parameters'];
 
+const everyOutputOf = new WeakMap<Model, readonly number[]>();
+
+/** Indexes of all outputs of a model. */
+export function everyOutput(model: Model): readonly number[] {
+  let every = everyOutputOf.get(model);
+  if (every === undefined) {
+    every = model.outputs.map((_, index) => index);
+    everyOutputOf.set(model, every);
+  }
+  return every;
+}
+
 /** Indexes of the outputs asked for, in that order; all of the model's when none are named. */
-export function decodeOutputs(value: unknown, path: string, model: Model): number[] | Failure {
-  const all = model.outputs.map((_, index) => index);
-  if (value === undefined) return all;
+export function decodeOutputs(value: unknown, at: string, model: Model): readonly number[] | Failure {
+  if (value === undefined) return everyOutput(model);
+  const path = fieldOf(at, 'outputs');
   if (!Array.isArray(value)) {
     return failure(
       'INVALID_REQUEST',
@@ -16,25 +29,25 @@ export function decodeOutputs(value: unknown, path: string, model: Model): numbe
   }
   const chosen: number[] = [];
   for (const [index, entry] of value.entries()) {
-    const at = `${path}[${index}]`;
+    const place = `${path}[${index}]`;
     if (!isObject(entry))
-      return failure('INVALID_REQUEST', `${at}: expected {"name": …}, got ${preview(entry)}; ${SEE_FORMAT}`);
-    const refused = refuseUnknownKeys(entry, OUTPUT_KEYS, at);
+      return failure('INVALID_REQUEST', `${place}: expected {"name": …}, got ${preview(entry)}; ${SEE_FORMAT}`);
+    const refused = refuseUnknownKeys(entry, OUTPUT_KEYS, () => place);
     if (refused !== undefined) return refused;
     const found = model.outputs.findIndex((spec) => spec.name === entry.name);
     if (found < 0) {
       return failure(
         'UNKNOWN_OUTPUT',
-        `${at}.name: expected ${listNames(model.outputs)} of model '${model.name}', got ${preview(entry.name)}; use the model's names`,
+        `${place}.name: expected ${listNames(model.outputs)} of model '${model.name}', got ${preview(entry.name)}; use the model's names`,
       );
     }
     if (chosen.includes(found)) {
       return failure(
         'INVALID_REQUEST',
-        `${at}.name: expected each output once, got ${preview(entry.name)} again; name it once`,
+        `${place}.name: expected each output once, got ${preview(entry.name)} again; name it once`,
       );
     }
     chosen.push(found);
   }
-  return chosen.length === 0 ? all : chosen;
+  return chosen.length === 0 ? everyOutput(model) : chosen;
 }

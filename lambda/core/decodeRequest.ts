@@ -1,10 +1,12 @@
 import { decodeInputs } from './decodeInputs.ts';
 import { decodeInstances } from './decodeInstances.ts';
-import { decodeOutputs } from './decodeOutputs.ts';
+import { decodeOutputs, everyOutput } from './decodeOutputs.ts';
 import { type Failure, failure, isFailure, preview, reasonOf } from './failure.ts';
+import { fieldOf, WHOLE_BODY } from './fieldPath.ts';
 import { isObject, type JsonObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
 import type { Model, ModelRepository } from './model.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './request.ts';
+import { type Soon, whenThere } from './soon.ts';
 import type { Transform } from './transform.ts';
 
 export interface DecodeLimits {
@@ -17,13 +19,25 @@ const REQUEST_KEYS = [...COMMON_KEYS, 'inputs', 'outputs', 'raw_input_contents']
 const SHORT_KEYS = [...COMMON_KEYS, 'instances'];
 const MAX_ID_CHARACTERS = 1024;
 
-/** @param at where the request stands: `body`, or `[3]` inside a packed message */
-export async function decodeRequest(
+/** Where a request stands. */
+export interface Place {
+  /** For messages: `body`, or `[3]` inside a packed message. */
+  readonly at: string;
+  readonly record: number;
+  readonly position: number;
+}
+
+export interface RequestDependencies {
+  readonly models: ModelRepository;
+  readonly limits: DecodeLimits;
+}
+
+export function decodeRequest(
   value: unknown,
-  at: string,
-  models: ModelRepository,
-  limits: DecodeLimits,
-): Promise<ScoringRequest | RefusedRequest> {
+  place: Place,
+  deps: RequestDependencies,
+): Soon<ScoringRequest | RefusedRequest> {
+  const { at } = place;
   if (!isObject(value)) {
     const failed = failure(
       'INVALID_REQUEST',
@@ -31,15 +45,11 @@ export async function decodeRequest(
     );
     return { id: undefined, failure: failed };
   }
-  const id = decodeId(value.id, fieldOf(at, 'id'));
+  const id = decodeId(value.id, at);
   if (isFailure(id)) return { id: undefined, failure: id };
-  const request = await decodeWithModel(value, at, models, limits);
-  return isFailure(request) ? { id: id.value, failure: request } : { id: id.value, ...request };
-}
-
-/** The path of a request's field in messages: `inputs`, or `[3].inputs` inside a packed message. */
-function fieldOf(at: string, field: string): string {
-  return at.startsWith('[') ? `${at}.${field}` : field;
+  return whenThere(decodeWithModel(value, id, place, deps), (request) =>
+    isFailure(request) ? { id, failure: request } : request,
+  );
 }
 
 /** A transform's message, with the request's place in front where there are several. */
@@ -47,46 +57,70 @@ function within(at: string, message: string): string {
   return at.startsWith('[') ? `${at}: ${message}` : message;
 }
 
-function decodeId(id: unknown, path: string): { readonly value: string | undefined } | Failure {
-  if (id === undefined) return { value: undefined };
+function decodeId(id: unknown, at: string): string | undefined | Failure {
+  if (id === undefined) return undefined;
   if (typeof id !== 'string' || id.length > MAX_ID_CHARACTERS) {
     const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
     return failure(
       'INVALID_REQUEST',
-      `${path}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
+      `${fieldOf(at, 'id')}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
     );
   }
-  return { value: id };
+  return id;
 }
 
-async function decodeWithModel(
+function decodeWithModel(
   value: JsonObject,
-  at: string,
-  models: ModelRepository,
-  limits: DecodeLimits,
-): Promise<Omit<ScoringRequest, 'id'> | Failure> {
+  id: string | undefined,
+  place: Place,
+  { models, limits }: RequestDependencies,
+): Soon<ScoringRequest | Failure> {
+  const { at, record, position } = place;
   const named = decodeModelName(value, at);
-  if (isFailure(named)) return named;
-  const parameters = decodeParameters(value.parameters, fieldOf(at, 'parameters'));
-  if (isFailure(parameters)) return parameters;
-  const model = await models.find(named.name, named.version);
-  if (isFailure(model)) return model;
+  if (named !== undefined) return named;
+  const binaryOutput = decodeParameters(value.parameters, at);
+  if (isFailure(binaryOutput)) return binaryOutput;
+  const found = models.find(value.model_name as string | undefined, value.model_version as string | undefined);
+  return whenThere(found, (model) => {
+    if (isFailure(model)) return model;
+    return whenThere(decodeForm(value, at, model, binaryOutput), (decoded) => {
+      if (isFailure(decoded)) return decoded;
+      const { inputs, outputs, reply } = decoded;
+      const rows = inputs[0]?.shape[0] ?? 0;
+      if (rows > limits.maxRequestRows) return tooManyRows(rows, at, limits);
+      const length = lengthOf(model, inputs);
+      const tooLong = refuseLength(length, at, model);
+      return tooLong ?? { record, position, id, model, rows, length, inputs, outputs, reply };
+    });
+  });
+}
 
-  const decoded = await decodeForm(value, at, model, parameters);
-  if (isFailure(decoded)) return decoded;
-  const rows = decoded.inputs[0]?.shape[0] ?? 0;
-  if (rows <= limits.maxRequestRows) return { ...decoded, model, rows };
+function tooManyRows(rows: number, at: string, { maxRequestRows }: DecodeLimits): Failure {
   return failure(
     'TOO_MANY_ROWS',
-    `${fieldOf(at, 'inputs')}: expected at most ${limits.maxRequestRows} rows in a request, got ${rows}; send several requests`,
+    `${fieldOf(at, 'inputs')}: expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`,
   );
 }
 
-function decodeModelName(
-  request: JsonObject,
-  at: string,
-): { readonly name: string | undefined; readonly version: string | undefined } | Failure {
-  const { model_name: name, model_version: version } = request;
+/** Size of the ragged axis, which decoding proved to be the same in every input that has it. */
+function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
+  if (ragged === undefined) return 1;
+  const index = ragged.inputs.findIndex((input) => input !== undefined);
+  return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
+}
+
+/** A model with a ladder of lengths is never run at more than the last. */
+function refuseLength(length: number, at: string, { ragged }: Model): Failure | undefined {
+  const most = ragged?.ladder.at(-1);
+  if (ragged === undefined || most === undefined || length <= most) return undefined;
+  return failure(
+    'INVALID_SHAPE',
+    `${fieldOf(at, 'inputs')}: expected at most ${most} along '${ragged.name}', got ${length}; send a shorter one`,
+  );
+}
+
+/** What is wrong with the model's name or version, if anything. */
+function decodeModelName({ model_name: name, model_version: version }: JsonObject, at: string): Failure | undefined {
   if (name !== undefined && typeof name !== 'string') {
     return failure(
       'INVALID_REQUEST',
@@ -100,20 +134,17 @@ function decodeModelName(
       `${path}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
     );
   }
-  return { name, version };
-}
-
-interface Parameters {
-  readonly binaryOutput: boolean | undefined;
+  return undefined;
 }
 
 /** Parameters are open to other servers' keys; batchscore reads `binary_data_output` alone. */
-function decodeParameters(value: unknown, path: string): Parameters | Failure {
-  if (value === undefined) return { binaryOutput: undefined };
+function decodeParameters(value: unknown, at: string): boolean | undefined | Failure {
+  if (value === undefined) return undefined;
+  const path = fieldOf(at, 'parameters');
   if (!isObject(value))
     return failure('INVALID_REQUEST', `${path}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
   const binaryOutput = value.binary_data_output;
-  if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return { binaryOutput };
+  if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return binaryOutput;
   return failure(
     'INVALID_REQUEST',
     `${path}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
@@ -127,32 +158,32 @@ interface DecodedForm {
 }
 
 /** A request comes in one of three forms: the model's own (its transform's), the short one, the canonical one. */
-async function decodeForm(
+function decodeForm(
   value: JsonObject,
   at: string,
   model: Model,
-  { binaryOutput }: Parameters,
-): Promise<DecodedForm | Failure> {
+  binaryOutput: boolean | undefined,
+): Soon<DecodedForm | Failure> {
   if (model.transform?.decode !== undefined) return decodeOwnForm(value, at, model, model.transform, binaryOutput);
   if ('instances' in value) return decodeShortForm(value, at, model);
 
-  const refused = refuseUnknownKeys(value, REQUEST_KEYS, at);
+  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => at);
   if (refused !== undefined) return refused;
-  const raw = { value: value.raw_input_contents, path: fieldOf(at, 'raw_input_contents') };
-  const inputs = decodeInputs(value.inputs, fieldOf(at, 'inputs'), model, raw.value === undefined ? undefined : raw);
+  const raw = value.raw_input_contents;
+  const inputs = decodeInputs(value.inputs, at, model, raw);
   if (isFailure(inputs)) return inputs;
-  const outputs = decodeOutputs(value.outputs, fieldOf(at, 'outputs'), model);
+  const outputs = decodeOutputs(value.outputs, at, model);
   if (isFailure(outputs)) return outputs;
-  const binary = binaryOutput ?? raw.value !== undefined;
+  const binary = binaryOutput ?? raw !== undefined;
   return { inputs, outputs, reply: binary ? 'binary' : 'json' };
 }
 
 function decodeShortForm(value: JsonObject, at: string, model: Model): DecodedForm | Failure {
-  const refused = refuseUnknownKeys(value, SHORT_KEYS, at);
+  const refused = refuseUnknownKeys(value, SHORT_KEYS, () => at);
   if (refused !== undefined) return refused;
   const inputs = decodeInstances(value.instances, fieldOf(at, 'instances'), model);
   if (isFailure(inputs)) return inputs;
-  return { inputs, outputs: model.outputs.map((_, index) => index), reply: 'predictions' };
+  return { inputs, outputs: everyOutput(model), reply: 'predictions' };
 }
 
 /** What a transform gives is checked like anyone's inputs, and is its own failure. */
@@ -163,11 +194,11 @@ async function decodeOwnForm(
   transform: Transform,
   binaryOutput: boolean | undefined,
 ): Promise<DecodedForm | Failure> {
-  const outputs = decodeOutputs(value.outputs, fieldOf(at, 'outputs'), model);
+  const outputs = decodeOutputs(value.outputs, at, model);
   if (isFailure(outputs)) return outputs;
   let inputs: RequestInput[] | Failure;
   try {
-    inputs = decodeInputs(await transform.decode?.(value), 'inputs', model, undefined);
+    inputs = decodeInputs(await transform.decode?.(value), WHOLE_BODY, model, undefined);
   } catch (error) {
     return failure('TRANSFORM_FAILED', within(at, reasonOf(error)));
   }

@@ -1,12 +1,17 @@
 import type { DecodeDependencies } from './decode.ts';
 import type { DecodeLimits } from './decodeRequest.ts';
+import type { CloseReason } from './microBatch.ts';
 import type { Pace } from './pace.ts';
-import type { CloseReason, PlanLimits, Planner } from './plan.ts';
+import type { Planner } from './plan.ts';
 import type { ResultWriter } from './result.ts';
 
-export interface ScoringLimits extends DecodeLimits, PlanLimits {
+export interface ScoringLimits extends DecodeLimits {
+  /** Most elements, padding included, that the inputs of one micro-batch hold together. */
+  readonly maxBatchElements: number;
   /** Milliseconds kept free before the deadline for encoding and writing what was run. */
   readonly deadlineMarginMs: number;
+  /** Whether equal requests of one call are run once and answered many times. */
+  readonly collapseEqualRequests: boolean;
 }
 
 /** What one run was, for metrics and for whoever asks why a batch was small. */
@@ -17,13 +22,22 @@ export interface MicroBatchReport {
   readonly rows: number;
   readonly paddedRows: number;
   readonly maxBatchRows: number;
+  /** Size that the ragged axis was padded to; 1 without one. */
+  readonly paddedLength: number;
+  /** Share of the elements run that nobody sent, from 0 to 1. */
+  readonly paddingShare: number;
   readonly closedBecause: CloseReason;
+  readonly stackMs: number;
   readonly runMs: number;
+  readonly encodeMs: number;
+  readonly writeMs: number;
 }
 
 /** What is told of the work while it goes on. Never a message's content. */
 export interface Observer {
   microBatch(report: MicroBatchReport): void;
+  /** Records were decoded, in so many milliseconds, reading their payloads included. */
+  decoded(records: number, decodeMs: number): void;
   /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */
   problem(error: unknown): void;
 }
@@ -35,6 +49,8 @@ export interface ScoringDependencies extends DecodeDependencies {
   readonly limits: ScoringLimits;
   readonly pace: Pace;
   readonly observer: Observer;
+  /** A clock that never goes back, in milliseconds. */
+  readonly now: () => number;
 }
 
 /** The time one call has. */

@@ -1,34 +1,94 @@
 import { encodeData } from './encodeData.ts';
 import { type Failure, failure, reasonOf } from './failure.ts';
+import type { Model } from './model.ts';
 import { encodeRaw } from './rawData.ts';
 import type { ScoringRequest } from './request.ts';
-import { elementsPerRow, type Tensor, viewOf } from './tensor.ts';
+import type { Soon } from './soon.ts';
+import { elementsPerRow, type Tensor, viewOf, withRows } from './tensor.ts';
 import type { Transform, TransformOutputs } from './transform.ts';
 
-/**
- * The JSON text of one request's scores, in the form that was asked for, or why the model's transform gave none.
- *
- * @param outputs one tensor per model output, in the model's order
- */
-export function encodeScores(
-  messageId: string,
-  request: ScoringRequest,
-  outputs: readonly Tensor[],
-): string | Failure | Promise<string | Failure> {
-  const { model, id } = request;
+/** Spells the answers to the requests of one run. Those that ask for the same in the same form share their frame. */
+export interface ScoreEncoder {
+  /**
+   * The JSON text of one request's scores, in the form that was asked for, or why the model's transform gave none.
+   *
+   * @param fromRow where the request's rows start in the outputs
+   */
+  encode(messageId: string, request: ScoringRequest, fromRow: number): Soon<string | Failure>;
+}
+
+/** @param outputs one tensor per model output, in the model's order */
+export function openEncoder(outputs: readonly Tensor[]): ScoreEncoder {
+  let like: ScoringRequest | undefined;
+  let frame: Frame = { pieces: [], tail: '' };
+  return {
+    encode(messageId, request, fromRow) {
+      if (request.model.transform?.encode !== undefined) {
+        return encodeOwnForm(messageId, request, chosenOf(request, outputs, fromRow), request.model.transform);
+      }
+      if (like === undefined || !isFramedAlike(like, request)) frame = frameOf(request, outputs);
+      like = request;
+      let text = `{${encodeIds(messageId, request.id)}`;
+      for (let index = 0; index < frame.pieces.length; index++) {
+        const { before, spell } = frame.pieces[index] as Piece;
+        text += before + spell(fromRow);
+      }
+      return text + frame.tail;
+    },
+  };
+}
+
+/** What the answers to requests that are framed alike have in common, from the IDs on. */
+interface Frame {
+  readonly pieces: readonly Piece[];
+  readonly tail: string;
+}
+
+interface Piece {
+  readonly before: string;
+  readonly spell: (fromRow: number) => string;
+}
+
+function isFramedAlike(a: ScoringRequest, b: ScoringRequest): boolean {
+  return a.outputs === b.outputs && a.rows === b.rows && a.reply === b.reply;
+}
+
+function frameOf(request: ScoringRequest, outputs: readonly Tensor[]): Frame {
+  const { model, reply, rows } = request;
   const chosen = request.outputs.map((index) => outputs[index] as Tensor);
-  const head =
-    `${encodeIds(messageId, id)},"model_name":${JSON.stringify(model.name)},` +
-    `"model_version":${JSON.stringify(model.version)}`;
-  if (model.transform?.encode !== undefined) return encodeOwnForm(head, chosen, model.transform);
-  switch (request.reply) {
-    case 'json':
-      return `{${head},"outputs":[${chosen.map(encodeTensor).join(',')}]}`;
-    case 'binary':
-      return `{${head},${encodeBinary(chosen)}}`;
-    case 'predictions':
-      return `{${head},"predictions":[${encodePredictions(chosen, request.rows)}]}`;
+  const head = encodeModel(model);
+  if (reply === 'predictions') {
+    const spell = (fromRow: number) => encodePredictions(chosen, fromRow, rows);
+    return { pieces: [{ before: `${head},"predictions":[`, spell }], tail: ']}' };
   }
+  const described = chosen.map((tensor) => describe(tensor, rows));
+  if (reply === 'binary') {
+    const pieces = chosen.map((tensor, index) => ({
+      before: index === 0 ? `${head},"outputs":[{${described.join('},{')}}],"raw_output_contents":["` : '","',
+      spell: rawRowsOf(tensor, rows),
+    }));
+    return { pieces, tail: '"]}' };
+  }
+  const pieces = chosen.map((tensor, index) => ({
+    before: `${index === 0 ? `${head},"outputs":[` : ']},'}{${described[index]},"data":[`,
+    spell: rowsOf(tensor, rows),
+  }));
+  return { pieces, tail: ']}]}' };
+}
+
+function rowsOf({ datatype, shape, data }: Tensor, rows: number): (fromRow: number) => string {
+  const rowElements = elementsPerRow(shape);
+  return (fromRow) => encodeData(datatype, data, fromRow * rowElements, (fromRow + rows) * rowElements);
+}
+
+function rawRowsOf({ shape, data }: Tensor, rows: number): (fromRow: number) => string {
+  const rowElements = elementsPerRow(shape);
+  if (Array.isArray(data)) {
+    return (fromRow) => encodeRaw(data.slice(fromRow * rowElements, (fromRow + rows) * rowElements));
+  }
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  const rowBytes = rowElements * data.BYTES_PER_ELEMENT;
+  return (fromRow) => bytes.toString('base64', fromRow * rowBytes, (fromRow + rows) * rowBytes);
 }
 
 /** The JSON text of an error result. */
@@ -37,16 +97,39 @@ export function encodeError(messageId: string, id: string | undefined, failed: F
 }
 
 function encodeIds(messageId: string, id: string | undefined): string {
-  const head = `"message_id":${JSON.stringify(messageId)}`;
-  return id === undefined ? head : `${head},"id":${JSON.stringify(id)}`;
+  const head = `"message_id":${quote(messageId)}`;
+  return id === undefined ? head : `${head},"id":${quote(id)}`;
+}
+
+const NOTHING_TO_ESCAPE = /^[\w-]*$/;
+
+/** `JSON.stringify` of a string. IDs are plain nearly always, and there are two in every result. */
+function quote(text: string): string {
+  return NOTHING_TO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text);
+}
+
+function encodeModel({ name, version }: Model): string {
+  return `,"model_name":${JSON.stringify(name)},"model_version":${JSON.stringify(version)}`;
+}
+
+/** The outputs asked for, of the request's own rows. */
+function chosenOf(request: ScoringRequest, outputs: readonly Tensor[], fromRow: number): Tensor[] {
+  return request.outputs.map((index) => {
+    const { name, datatype, shape, data } = outputs[index] as Tensor;
+    const rowElements = elementsPerRow(shape);
+    const mine = viewOf(data, fromRow * rowElements, (fromRow + request.rows) * rowElements);
+    return { name, datatype, shape: withRows(shape, request.rows), data: mine };
+  });
 }
 
 async function encodeOwnForm(
-  head: string,
+  messageId: string,
+  { id, model }: ScoringRequest,
   outputs: readonly Tensor[],
   transform: Transform,
 ): Promise<string | Failure> {
   try {
+    const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
     const text = JSON.stringify(await transform.encode?.(ownOutputs(outputs)), spellExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
@@ -69,24 +152,14 @@ function spellExactly(_key: string, value: unknown): unknown {
   return ArrayBuffer.isView(value) && !(value instanceof DataView) ? Array.from(value as Uint8Array) : value;
 }
 
-function encodeTensor(tensor: Tensor): string {
-  return `{${describe(tensor)},"data":[${encodeData(tensor.datatype, tensor.data)}]}`;
-}
-
-function encodeBinary(outputs: readonly Tensor[]): string {
-  const described = outputs.map((tensor) => `{${describe(tensor)}}`);
-  const contents = outputs.map((tensor) => `"${encodeRaw(tensor.data)}"`);
-  return `"outputs":[${described.join(',')}],"raw_output_contents":[${contents.join(',')}]`;
-}
-
-function describe({ name, datatype, shape }: Tensor): string {
-  return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}]`;
+function describe({ name, datatype, shape }: Tensor, rows: number): string {
+  return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${withRows(shape, rows).join(',')}]`;
 }
 
 /** One prediction per row: the output's values, or an object by output name where there are several. */
-function encodePredictions(outputs: readonly Tensor[], rows: number): string {
+function encodePredictions(outputs: readonly Tensor[], fromRow: number, rows: number): string {
   const predictions = Array.from({ length: rows }, (_, row) => {
-    const values = outputs.map((output) => encodeRow(output, row));
+    const values = outputs.map((output) => encodeRow(output, fromRow + row));
     if (values.length === 1) return values[0];
     return `{${values.map((value, index) => `${JSON.stringify(outputs[index]?.name)}:${value}`).join(',')}}`;
   });

@@ -1,20 +1,24 @@
 import { DATATYPES, type Datatype, type TensorData } from './datatype.ts';
+import { spellFloat32 } from './spellFloat32.ts';
+import { viewOf } from './tensor.ts';
 
-/** Elements as JSON, comma-separated, each read back as the very same value. */
-export function encodeData(datatype: Datatype, data: TensorData): string {
+/** Elements `from` to `to` as JSON, comma-separated, each read back as the very same value. */
+export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
+  if (data instanceof Float32Array) return spellFloat32(data, from, to);
+  const elements = viewOf(data, from, to);
   switch (DATATYPES[datatype].kind) {
     case 'float':
-      return needsFloatSpelling(data)
-        ? Array.from(data as ArrayLike<number>, spellFloat).join(',')
-        : spellNumbers(data);
+      return needsFloatSpelling(elements)
+        ? Array.from(elements as ArrayLike<number>, spellFloat).join(',')
+        : spellNumbers(elements);
     case 'bigint':
-      return Array.from(data as ArrayLike<bigint>, spellBigInt).join(',');
+      return Array.from(elements as ArrayLike<bigint>, spellBigInt).join(',');
     case 'boolean':
-      return Array.from(data as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
+      return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
     case 'string':
-      return Array.from(data as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
+      return Array.from(elements as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
     case 'integer':
-      return spellNumbers(data);
+      return spellNumbers(elements);
   }
 }
 

@@ -24,6 +24,7 @@ export const ERROR_CODES = {
   RESULT_TOO_LARGE: 'permanent',
   PAYLOAD_UNAVAILABLE: 'transient',
   MODEL_UNAVAILABLE: 'transient',
+  OUT_OF_MEMORY: 'transient',
   DEADLINE: 'transient',
   WRITE_FAILED: 'transient',
   BEHIND_RETRY: 'transient',
@@ -40,12 +41,24 @@ export interface Failure<C extends ErrorCode = ErrorCode> {
   readonly message: string;
 }
 
+/** A class, because telling its objects from others is done a dozen times for every request. */
+class ExpectedFailure<C extends ErrorCode> implements Failure<C> {
+  readonly failed = true;
+  readonly code: C;
+  readonly message: string;
+
+  constructor(code: C, message: string) {
+    this.code = code;
+    this.message = message;
+  }
+}
+
 export function failure<C extends ErrorCode>(code: C, message: string): Failure<C> {
-  return { failed: true, code, message };
+  return new ExpectedFailure(code, message);
 }
 
 export function isFailure(value: unknown): value is Failure {
-  return typeof value === 'object' && value !== null && 'failed' in value && value.failed === true;
+  return value instanceof ExpectedFailure;
 }
 
 /** Whether the record of this failure goes back to SQS instead of being answered with an error. */

@@ -10,12 +10,16 @@ export function isObject(value: unknown): value is JsonObject {
 }
 
 /** A failure that names the first key of `object` that is not `known`, if there is one. */
-export function refuseUnknownKeys(object: JsonObject, known: readonly string[], path: string): Failure | undefined {
+export function refuseUnknownKeys(
+  object: JsonObject,
+  known: readonly string[],
+  pathOf: () => string,
+): Failure | undefined {
   for (const key in object) {
     if (known.includes(key)) continue;
     return failure(
       'INVALID_REQUEST',
-      `${path}: expected only the keys ${known.join(', ')}, got ${preview(key)}; fix its name or remove it`,
+      `${pathOf()}: expected only the keys ${known.join(', ')}, got ${preview(key)}; fix its name or remove it`,
     );
   }
   return undefined;

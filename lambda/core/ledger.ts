@@ -1,6 +1,6 @@
 import { encodeError } from './encode.ts';
 import { type Failure, isTransient } from './failure.ts';
-import type { Part } from './plan.ts';
+import type { Part } from './microBatch.ts';
 import { type MessageRecord, orderingGroup } from './record.ts';
 import { type DecodedBody, isRefused, type ScoringRequest } from './request.ts';
 import type { Outcome, Result } from './result.ts';
@@ -17,10 +17,8 @@ export interface ReadyResult {
 
 /** Keeps who is still owed an answer: parts become requests, requests become records, records get one outcome. */
 export interface Ledger {
-  /** The requests to score, in the order of their records. */
-  readonly requests: readonly ScoringRequest[];
-  /** Results of the records that were answered by decoding them: all their requests were refused. */
-  readonly refused: readonly ReadyResult[];
+  /** Enters what a record was decoded to. Gives its result when all its requests are refused. */
+  enter(record: number, body: DecodedBody): ReadyResult | undefined;
   /** The whole request's outputs once its last part is in, or why its parts do not fit together; else undefined. */
   scored(part: Part, outputs: readonly Tensor[]): readonly Tensor[] | Failure | undefined;
   /** Takes the JSON text of an answer. Gives the record's result once its last request is answered. */
@@ -35,111 +33,106 @@ export interface Ledger {
   outcomeOf(record: number): Outcome | undefined;
 }
 
-interface RecordEntry {
-  readonly packed: boolean;
+/** The answers to the requests of one record, until they are written. */
+interface Sheet {
+  /** The answers of a packed message so far, by position; undefined for a record that is one request. */
+  readonly packed: (string | undefined)[] | undefined;
   readonly id: string | undefined;
-  readonly answers: (string | undefined)[];
-  readonly failures: Failure[];
+  readonly requests: number;
   unanswered: number;
-  outcome: Outcome | undefined;
+  failures: readonly Failure[];
 }
 
-interface RequestEntry {
-  readonly record: number;
-  readonly position: number;
-  readonly parts: { readonly fromRow: number; readonly outputs: readonly Tensor[] }[];
+/** The parts of a request that was cut, until all of them are scored. */
+interface Pieces {
+  readonly scored: { readonly fromRow: number; readonly outputs: readonly Tensor[] }[];
   rowsLeft: number;
 }
 
-/** @param bodies aligned with `records` */
-export function openLedger(records: readonly MessageRecord[], bodies: readonly DecodedBody[]): Ledger {
-  const requests = new Map<ScoringRequest, RequestEntry>();
-  const entries = bodies.map(openEntry);
-  const refused: ReadyResult[] = [];
+const NONE: readonly Failure[] = [];
+const ANSWERED: Outcome = { status: 'answered', failures: NONE, requests: 1 };
 
+export function openLedger(records: readonly MessageRecord[]): Ledger {
+  const outcomes: (Outcome | undefined)[] = new Array(records.length).fill(undefined);
+  const sheets: (Sheet | undefined)[] = new Array(records.length).fill(undefined);
+  const cut = new Map<ScoringRequest, Pieces>();
+
+  const recordAt = (record: number): MessageRecord => {
+    const found = records[record];
+    if (found === undefined) throw new Error(`expected a record at ${record} of ${records.length}`);
+    return found;
+  };
+  /** The sheet on which an answer is still missing at `position`; undefined once it is there, or handed back. */
+  const openSheetOf = (record: number, position: number): Sheet | undefined => {
+    const sheet = sheets[record];
+    const isOpen = sheet !== undefined && outcomes[record] === undefined && sheet.unanswered > 0;
+    return isOpen && sheet.packed?.[position] === undefined ? sheet : undefined;
+  };
   const answer = (record: number, position: number, text: string): ReadyResult | undefined => {
-    const entry = at(entries, record);
-    if (entry.outcome !== undefined || entry.answers[position] !== undefined) return undefined;
-    entry.answers[position] = text;
-    entry.unanswered -= 1;
-    if (entry.unanswered > 0) return undefined;
-    const body = entry.packed ? `[${entry.answers.join(',')}]` : text;
-    const { messageId } = at(records, record);
-    return { record, id: entry.id, result: { messageId, body, messageGroupId: orderingGroup(at(records, record)) } };
+    const sheet = openSheetOf(record, position);
+    if (sheet === undefined) return undefined;
+    if (sheet.packed !== undefined) sheet.packed[position] = text;
+    sheet.unanswered -= 1;
+    if (sheet.unanswered > 0) return undefined;
+    const body = sheet.packed === undefined ? text : `[${sheet.packed.join(',')}]`;
+    const { messageId } = recordAt(record);
+    return { record, id: sheet.id, result: { messageId, body, messageGroupId: orderingGroup(recordAt(record)) } };
   };
   const handBack = (record: number, failed: Failure): void => {
     if (!isTransient(failed)) throw new Error(`expected a transient code for a record handed back, got ${failed.code}`);
-    at(entries, record).outcome ??= { status: 'retry', failure: failed };
+    outcomes[record] ??= { status: 'retry', failure: failed };
   };
   const fail = (record: number, position: number, id: string | undefined, failed: Failure): ReadyResult | undefined => {
-    const entry = at(entries, record);
-    if (entry.answers[position] !== undefined) return undefined;
+    const sheet = openSheetOf(record, position);
+    if (sheet === undefined) return undefined;
     if (isTransient(failed)) {
       handBack(record, failed);
       return undefined;
     }
-    entry.failures.push(failed);
-    return answer(record, position, encodeError(at(records, record).messageId, id, failed));
+    sheet.failures = [...sheet.failures, failed];
+    return answer(record, position, encodeError(recordAt(record).messageId, id, failed));
   };
-  const entryOf = (request: ScoringRequest): RequestEntry => {
-    const entry = requests.get(request);
-    if (entry === undefined) throw new Error('expected a request of this ledger');
-    return entry;
-  };
-
-  for (const [record, body] of bodies.entries()) {
-    for (const [position, request] of body.requests.entries()) {
-      if (isRefused(request)) {
-        const ready = fail(record, position, request.id, request.failure);
-        if (ready !== undefined) refused.push(ready);
-      } else {
-        requests.set(request, { record, position, parts: [], rowsLeft: request.rows });
-      }
-    }
-  }
 
   return {
-    requests: [...requests.keys()],
-    refused,
+    enter(record, body) {
+      sheets[record] = openSheet(body);
+      let ready: ReadyResult | undefined;
+      for (const [position, request] of body.requests.entries()) {
+        if (isRefused(request)) ready = fail(record, position, request.id, request.failure) ?? ready;
+      }
+      return ready;
+    },
     scored({ request, fromRow, toRow }, outputs) {
-      const entry = entryOf(request);
-      entry.parts.push({ fromRow, outputs });
-      entry.rowsLeft -= toRow - fromRow;
-      if (entry.rowsLeft > 0) return undefined;
-      return join(entry.parts.toSorted((a, b) => a.fromRow - b.fromRow).map((part) => part.outputs));
+      if (toRow - fromRow === request.rows) return outputs;
+      const pieces = cut.get(request) ?? { scored: [], rowsLeft: request.rows };
+      cut.set(request, pieces);
+      pieces.scored.push({ fromRow, outputs });
+      pieces.rowsLeft -= toRow - fromRow;
+      if (pieces.rowsLeft > 0) return undefined;
+      return join(pieces.scored.toSorted((a, b) => a.fromRow - b.fromRow).map((piece) => piece.outputs));
     },
-    answered(request, text) {
-      const { record, position } = entryOf(request);
-      return answer(record, position, text);
-    },
-    failed(request, failed) {
-      const { record, position } = entryOf(request);
-      return fail(record, position, request.id, failed);
-    },
-    messageIdOf: (request) => at(records, entryOf(request).record).messageId,
+    answered: ({ record, position }, text) => answer(record, position, text),
+    failed: ({ record, position, id }, failed) => fail(record, position, id, failed),
+    messageIdOf: ({ record }) => recordAt(record).messageId,
     written(record, instead) {
-      const entry = at(entries, record);
-      const failures = instead === undefined ? entry.failures : [instead];
-      entry.outcome ??= { status: 'answered', failures, requests: entry.answers.length };
+      const sheet = sheets[record];
+      if (sheet === undefined) throw new Error(`expected record ${record} to be answered before it is written`);
+      const failures = instead === undefined ? sheet.failures : [instead];
+      const { requests } = sheet;
+      outcomes[record] ??=
+        failures.length === 0 && requests === 1 ? ANSWERED : { status: 'answered', failures, requests };
     },
     handBack,
-    outcomeOf: (record) => at(entries, record).outcome,
+    outcomeOf: (record) => outcomes[record],
   };
 }
 
-function openEntry({ packed, requests }: DecodedBody): RecordEntry {
+function openSheet({ packed, requests }: DecodedBody): Sheet {
   return {
-    packed,
+    packed: packed ? new Array(requests.length).fill(undefined) : undefined,
     id: packed ? undefined : requests[0]?.id,
-    answers: new Array(requests.length).fill(undefined),
-    failures: [],
+    requests: requests.length,
     unanswered: requests.length,
-    outcome: undefined,
+    failures: NONE,
   };
-}
-
-function at<T>(items: readonly T[], index: number): T {
-  const item = items[index];
-  if (item === undefined) throw new Error(`expected a record at ${index} of ${items.length}`);
-  return item;
 }

@@ -1,5 +1,7 @@
+import type { Cost } from './cost.ts';
 import type { Datatype } from './datatype.ts';
 import type { Failure } from './failure.ts';
+import type { Soon } from './soon.ts';
 import type { Tensor } from './tensor.ts';
 import type { Transform } from './transform.ts';
 
@@ -13,6 +15,18 @@ export interface TensorSpec {
 /** `'image', 'mask'`, for messages. */
 export function listNames(specs: readonly TensorSpec[]): string {
   return specs.map((spec) => `'${spec.name}'`).join(', ');
+}
+
+/** An axis along which requests differ in size: they are padded to the longest of their micro-batch, and cut back. */
+export interface RaggedAxis {
+  /** Its name in the model. */
+  readonly name: string;
+  /** By input: which axis it is, and the element to pad with, as the datatype's array holds it; undefined: not there. */
+  readonly inputs: readonly ({ readonly axis: number; readonly pad: number | bigint | string } | undefined)[];
+  /** By output: which axis is cut back; undefined where none is. */
+  readonly outputs: readonly (number | undefined)[];
+  /** The sizes it may be run at, ascending; a micro-batch is padded up to one. Empty: any size. */
+  readonly ladder: readonly number[];
 }
 
 /** What a run gave: one tensor per model output, in the model's order, each `[rows, …]`. */
@@ -34,11 +48,16 @@ export interface Model {
   readonly transform?: Transform | undefined;
   /** The row counts it may be run at, ascending; a micro-batch is padded up to one. Empty: any count. */
   readonly ladder: readonly number[];
+  /** The axis along which requests may differ in size; undefined where all of a micro-batch must agree. */
+  readonly ragged?: RaggedAxis | undefined;
+  /** What a run costs, where it was measured. @default an overhead and the padded elements */
+  readonly cost?: Cost | undefined;
   /**
    * Runs the model. `inputs` are in the model's order, all with the same number of rows; their buffers are
    * given away and must not be read afterwards.
    *
-   * @throws ModelUnavailableError when the model could not be run at all; anything else is the run's own failure
+   * @throws ModelUnavailableError when the model could not be run at all, OutOfMemoryError when the run was too large;
+   *   anything else is the run's own failure
    */
   run(inputs: readonly Tensor[]): Promise<RunResult>;
 }
@@ -46,10 +65,15 @@ export interface Model {
 /** Finds models by name and version. */
 export interface ModelRepository {
   /** The model a request means; without a name or version, the default one. Loads it where that is still to do. */
-  find(name: string | undefined, version: string | undefined): Promise<Model | Failure>;
+  find(name: string | undefined, version: string | undefined): Soon<Model | Failure>;
 }
 
 /** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
 export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';
+}
+
+/** The run needed more memory than there is: a smaller one may do. */
+export class OutOfMemoryError extends Error {
+  override readonly name = 'OutOfMemoryError';
 }

@@ -1,4 +1,4 @@
-import { allocate, DATATYPES, type Datatype, type TensorData, type TypedArray } from './datatype.ts';
+import { allocate, base64InSlab, DATATYPES, type Datatype, type TensorData, type TypedArray } from './datatype.ts';
 import { isCarried } from './decodeData.ts';
 import { type Failure, failure, preview } from './failure.ts';
 import { elementCount } from './tensor.ts';
@@ -17,7 +17,7 @@ export interface Base64Data {
 }
 
 export function isBase64Data(data: TensorData | Base64Data): data is Base64Data {
-  return 'base64' in data;
+  return !Array.isArray(data) && !ArrayBuffer.isView(data);
 }
 
 /**
@@ -28,40 +28,66 @@ export function decodeRaw(
   text: unknown,
   datatype: Datatype,
   shape: readonly number[],
-  path: string,
+  pathOf: () => string,
 ): TensorData | Base64Data | Failure {
   if (typeof text !== 'string')
-    return failure('INVALID_DATA', `${path}: expected a base64 string, got ${preview(text)}; encode the bytes`);
-  const bytes = base64Bytes(text);
-  if (bytes === undefined) {
-    return failure(
-      'INVALID_DATA',
-      `${path}: expected base64, got ${text.length} characters that are not; encode it again`,
-    );
-  }
+    return failure('INVALID_DATA', `${pathOf()}: expected a base64 string, got ${preview(text)}; encode the bytes`);
   const info = DATATYPES[datatype];
-  if (info.kind === 'string') return decodeStrings(Buffer.from(text, 'base64'), shape, path);
+  if (info.kind === 'string') return isBase64(text) ? decodeStrings(text, shape, pathOf()) : notBase64(text, pathOf());
 
-  const expected = elementCount(shape) * info.array.BYTES_PER_ELEMENT;
-  if (bytes !== expected) {
-    return failure(
-      'INVALID_SHAPE',
-      `${path}: expected ${expected} bytes for shape [${shape.join(', ')}] of ${datatype}, got ${bytes}; ` +
-        'make shape and contents agree',
-    );
+  const elements = elementCount(shape);
+  const bytes = elements * info.array.BYTES_PER_ELEMENT;
+  if (decodedBytes(text) !== bytes) {
+    return isBase64(text)
+      ? wrongBytes(decodedBytes(text), bytes, datatype, shape, pathOf())
+      : notBase64(text, pathOf());
   }
-  return info.kind === 'boolean' ? decodeBooleans(text, bytes, path) : { base64: text };
+  if (info.kind === 'boolean') {
+    return isBase64(text) ? decodeBooleans(text, bytes, pathOf()) : notBase64(text, pathOf());
+  }
+  const small = isBase64Length(text) ? base64InSlab(datatype, elements, text) : undefined;
+  if (small !== undefined) return small;
+  return isBase64(text) ? { base64: text } : notBase64(text, pathOf());
+}
+
+function notBase64(text: string, path: string): Failure {
+  return failure(
+    'INVALID_DATA',
+    `${path}: expected base64, got ${text.length} characters that are not; encode it again`,
+  );
+}
+
+function wrongBytes(
+  got: number,
+  expected: number,
+  datatype: Datatype,
+  shape: readonly number[],
+  path: string,
+): Failure {
+  return failure(
+    'INVALID_SHAPE',
+    `${path}: expected ${expected} bytes for shape [${shape.join(', ')}] of ${datatype}, got ${got}; ` +
+      'make shape and contents agree',
+  );
 }
 
 /** Both alphabets, with or without padding, as proto3 JSON allows. */
 const BASE64 = /^[\w+/-]*={0,2}$/;
 
-/** How many bytes a base64 text holds, or undefined when it is not base64. */
-function base64Bytes(text: string): number | undefined {
+function isBase64(text: string): boolean {
+  return isBase64Length(text) && BASE64.test(text);
+}
+
+/** Whether a text is as long as base64 is, its padding there whole or not at all. */
+function isBase64Length(text: string): boolean {
   const characters = unpaddedLength(text);
   const padded = characters < text.length;
-  const wellFormed = characters % 4 !== 1 && (!padded || text.length % 4 === 0) && BASE64.test(text);
-  return wellFormed ? Math.floor((characters * 3) / 4) : undefined;
+  return characters % 4 !== 1 && (!padded || text.length % 4 === 0);
+}
+
+/** How many bytes a text holds that is base64. */
+function decodedBytes(text: string): number {
+  return Math.floor((unpaddedLength(text) * 3) / 4);
 }
 
 function unpaddedLength(text: string): number {
@@ -77,7 +103,8 @@ function decodeBooleans(text: string, bytes: number, path: string): TensorData |
   return failure('INVALID_DATA', `${path}: expected bytes 0 or 1 (BOOL), got ${data[wrongAt]} at element ${wrongAt}`);
 }
 
-function decodeStrings(contents: Buffer, shape: readonly number[], path: string): TensorData | Failure {
+function decodeStrings(text: string, shape: readonly number[], path: string): TensorData | Failure {
+  const contents = Buffer.from(text, 'base64');
   const expected = elementCount(shape);
   const elements: string[] = [];
   let position = 0;
@@ -129,7 +156,7 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
 export function decodeInto(target: TypedArray, offset: number, source: Base64Data, from: number, to: number): void {
   const size = target.BYTES_PER_ELEMENT;
   const room = Buffer.from(target.buffer, target.byteOffset + offset * size, (to - from) * size);
-  if (room.length === Math.floor((unpaddedLength(source.base64) * 3) / 4)) {
+  if (room.length === decodedBytes(source.base64)) {
     room.write(source.base64, 'base64');
     return;
   }

@@ -16,9 +16,15 @@ export type ReplyForm = 'json' | 'binary' | 'predictions';
 
 /** A request, decoded and proved valid: one typed tensor per model input, in the model's order, all of `rows` rows. */
 export interface ScoringRequest {
+  /** Which record of the call it came in. */
+  readonly record: number;
+  /** Its place among the requests of that record. */
+  readonly position: number;
   readonly id: string | undefined;
   readonly model: Model;
   readonly rows: number;
+  /** Size of the model's ragged axis; 1 without one. */
+  readonly length: number;
   readonly inputs: readonly RequestInput[];
   /** Which model outputs to answer with, by index and in the order asked for. */
   readonly outputs: readonly number[];

@@ -1,74 +1,123 @@
 import { allocate, type TensorData } from './datatype.ts';
 import { type Failure, failure, isFailure } from './failure.ts';
-import type { MicroBatch, Part } from './plan.ts';
+import type { MicroBatch, Part } from './microBatch.ts';
 import { type Base64Data, decodeInto, isBase64Data } from './rawData.ts';
-import { copyInto, elementsPerRow, type Tensor, viewOf, withRows } from './tensor.ts';
+import type { RequestInput } from './request.ts';
+import { copyInto, elementCount, elementsPerRow, type Tensor, viewOf, withRows, withSize } from './tensor.ts';
 
 /**
- * One tensor per model input, `[paddedRows, …]`: the parts' rows one after the other, then padding.
- * A padding row repeats the last real one, so that a model never sees values that nobody sent.
+ * One tensor per model input, `[paddedRows, …]`: the parts' rows one after the other, then padding. Along a ragged axis
+ * each part is padded with the model's own value. A padding row repeats the last real one, so that a model never sees
+ * rows that nobody sent.
  */
 export function stack(batch: MicroBatch): Tensor[] {
-  return batch.model.inputs.map((spec, index) => {
-    const trailing = inputOf(batch.parts[0], index).shape;
-    const rowElements = elementsPerRow(trailing);
-    const data = allocate(spec.datatype, batch.paddedRows * rowElements);
+  return batch.model.inputs.map(({ name, datatype }, index) => {
+    const ragged = batch.model.ragged?.inputs[index];
+    const { shape: like } = inputOf(batch.parts[0], index);
+    const padded = ragged === undefined ? like : withSize(like, ragged.axis, batch.paddedLength);
+    const rowElements = elementsPerRow(padded);
+    const data = allocate(datatype, batch.paddedRows * rowElements);
+    if (ragged !== undefined && !isZero(ragged.pad)) fillWith(data, ragged.pad);
     let row = 0;
     for (const part of batch.parts) {
-      copyPart(
-        data,
-        row * rowElements,
-        inputOf(part, index).data,
-        part.fromRow * rowElements,
-        part.toRow * rowElements,
-      );
+      const input = inputOf(part, index);
+      const at = row * rowElements;
+      if (ragged === undefined || input.shape[ragged.axis] === batch.paddedLength) {
+        copyElements(data, at, input.data, part.fromRow * rowElements, part.toRow * rowElements);
+      } else copyRagged(data, at, input, part, ragged.axis, batch.paddedLength);
       row += part.toRow - part.fromRow;
     }
-    const last = viewOf(data, (batch.rows - 1) * rowElements, batch.rows * rowElements);
-    for (; row < batch.paddedRows; row++) copyInto(data, row * rowElements, last);
-    return { name: spec.name, datatype: spec.datatype, shape: withRows(trailing, batch.paddedRows), data };
+    if (row < batch.paddedRows) {
+      const last = viewOf(data, (row - 1) * rowElements, row * rowElements);
+      for (; row < batch.paddedRows; row++) copyInto(data, row * rowElements, last);
+    }
+    return { name, datatype, shape: withRows(padded, batch.paddedRows), data };
   });
 }
 
+/** What `allocate` fills with. */
+function isZero(pad: number | bigint | string): boolean {
+  return Object.is(pad, 0) || pad === 0n || pad === '';
+}
+
+function fillWith(data: TensorData, value: number | bigint | string): void {
+  (data as unknown[]).fill(value);
+}
+
 /** Elements `from` to `to` of a request's input, decoded in place where they still are base64. */
-function copyPart(target: TensorData, offset: number, source: TensorData | Base64Data, from: number, to: number): void {
+function copyElements(
+  target: TensorData,
+  offset: number,
+  source: TensorData | Base64Data,
+  from: number,
+  to: number,
+): void {
   if (!isBase64Data(source)) copyInto(target, offset, viewOf(source, from, to));
   else if (!Array.isArray(target)) decodeInto(target, offset, source, from, to);
 }
 
-function inputOf(part: Part | undefined, index: number) {
+/** Copies what lies along the ragged axis and behind it in one go, and leaves the padding after it as it is. */
+function copyRagged(
+  target: TensorData,
+  offset: number,
+  { shape, data }: RequestInput,
+  { fromRow, toRow }: Part,
+  axis: number,
+  paddedLength: number,
+): void {
+  const inner = elementCount(shape.slice(axis + 1));
+  const stretch = (shape[axis] as number) * inner;
+  const paddedStretch = paddedLength * inner;
+  const stretchesPerRow = elementCount(shape.slice(1, axis));
+  let at = offset;
+  for (let index = fromRow * stretchesPerRow; index < toRow * stretchesPerRow; index++) {
+    copyElements(target, at, data, index * stretch, (index + 1) * stretch);
+    at += paddedStretch;
+  }
+}
+
+function inputOf(part: Part | undefined, index: number): RequestInput {
   const input = part?.request.inputs[index];
   if (input === undefined) throw new Error(`expected every part of a micro-batch to have input ${index}`);
   return input;
 }
 
 /**
- * The outputs of each part, aligned with `batch.parts`: views, not copies, of `outputs`, padding left out.
+ * Proves that a run kept the batch axis, and the ragged one.
  *
- * @throws Error when an output is missing or its axis 0 is not the rows that were run
+ * @throws Error when an output is missing, its axis 0 is not the rows that were run, or its ragged axis not their length
  */
-export function unstack(batch: MicroBatch, outputs: readonly Tensor[]): Tensor[][] {
-  assertBatched(batch, outputs);
-  let row = 0;
-  return batch.parts.map((part) => {
-    const from = row;
-    row += part.toRow - part.fromRow;
-    return outputs.map((output) => rowsOf(output, from, row));
-  });
-}
-
-function assertBatched(batch: MicroBatch, outputs: readonly Tensor[]): void {
+export function assertBatched(batch: MicroBatch, outputs: readonly Tensor[]): void {
   if (outputs.length !== batch.model.outputs.length) {
     throw new Error(`expected ${batch.model.outputs.length} outputs from the run, got ${outputs.length}`);
   }
-  for (const output of outputs) {
-    if (output.shape[0] !== batch.paddedRows) {
+  for (const [index, { name, shape }] of outputs.entries()) {
+    if (shape[0] !== batch.paddedRows) {
       throw new Error(
-        `output '${output.name}': expected ${batch.paddedRows} rows on axis 0, got shape [${output.shape.join(', ')}]; ` +
+        `output '${name}': expected ${batch.paddedRows} rows on axis 0, got shape [${shape.join(', ')}]; ` +
           'export the model so that axis 0 of every output is the batch axis',
       );
     }
+    const cutAxis = batch.model.ragged?.outputs[index];
+    if (cutAxis !== undefined && shape[cutAxis] !== batch.paddedLength) {
+      throw new Error(
+        `output '${name}': expected the size ${batch.paddedLength} of the ragged axis on axis ${cutAxis}, got shape ` +
+          `[${shape.join(', ')}]; fix "ragged" in config.json`,
+      );
+    }
   }
+}
+
+/**
+ * The outputs of `part`, whose rows start at `row` of the run: padding left out, the ragged axis cut back. Views of
+ * `outputs` where its elements lie together, copies where they do not.
+ */
+export function unstack(batch: MicroBatch, part: Part, row: number, outputs: readonly Tensor[]): Tensor[] {
+  return outputs.map((output, index) => {
+    const mine = rowsOf(output, row, row + part.toRow - part.fromRow);
+    const cutAxis = batch.model.ragged?.outputs[index];
+    return cutAxis === undefined ? mine : cutBack(mine, cutAxis, part.request.length);
+  });
 }
 
 function rowsOf(tensor: Tensor, from: number, to: number): Tensor {
@@ -79,6 +128,21 @@ function rowsOf(tensor: Tensor, from: number, to: number): Tensor {
     shape: withRows(tensor.shape, to - from),
     data: viewOf(tensor.data, from * rowElements, to * rowElements),
   };
+}
+
+function cutBack(tensor: Tensor, axis: number, length: number): Tensor {
+  const paddedLength = tensor.shape[axis] as number;
+  if (length === paddedLength) return tensor;
+  const inner = elementCount(tensor.shape.slice(axis + 1));
+  const stretches = elementCount(tensor.shape.slice(0, axis));
+  const shape = withSize(tensor.shape, axis, length);
+  if (stretches === 1) return { ...tensor, shape, data: viewOf(tensor.data, 0, length * inner) };
+  const data = allocate(tensor.datatype, stretches * length * inner);
+  for (let index = 0; index < stretches; index++) {
+    const from = index * paddedLength * inner;
+    copyInto(data, index * length * inner, viewOf(tensor.data, from, from + length * inner));
+  }
+  return { ...tensor, shape, data };
 }
 
 /** The parts of one request's outputs, in row order, as one tensor per output again. */

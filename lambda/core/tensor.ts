@@ -19,11 +19,17 @@ export function elementsPerRow(shape: readonly number[]): number {
 
 /** `shape` with another number of rows. */
 export function withRows(shape: readonly number[], rows: number): number[] {
-  return [rows, ...shape.slice(1)];
+  return withSize(shape, 0, rows);
+}
+
+/** `shape` with another size of one axis. */
+export function withSize(shape: readonly number[], axis: number, size: number): number[] {
+  return shape.with(axis, size);
 }
 
 /** Elements `from` to `to` without a copy where the data is a typed array. */
 export function viewOf(data: TensorData, from: number, to: number): TensorData {
+  if (from === 0 && to === data.length) return data;
   return Array.isArray(data) ? data.slice(from, to) : data.subarray(from, to);
 }
 

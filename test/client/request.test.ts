@@ -16,7 +16,7 @@ const ALIVE = new AbortController().signal;
 /** The request as a deployment whose model has one input `in` decodes it. */
 async function decodedBy(datatype: Datatype, axes: readonly string[], body: string): Promise<ScoringRequest> {
   const models = repositoryOf(echoModel(datatype, axes));
-  const { requests } = await decodeBody(body, { models, limits: { maxRequestRows: 10_000 } }, ALIVE);
+  const { requests } = await decodeBody(body, 0, { models, limits: { maxRequestRows: 10_000 } }, ALIVE);
   const [request] = requests;
   if (request === undefined) throw new Error('expected one request');
   if (isRefused(request)) throw new Error(request.failure.message);

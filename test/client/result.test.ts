@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { ScoringError } from '../../client/errors.ts';
 import { decodeResult, type ScoringResult, type SingleResult } from '../../client/result.ts';
-import { encodeError, encodeScores } from '../../lambda/core/encode.ts';
+import { encodeError, openEncoder } from '../../lambda/core/encode.ts';
 import { failure } from '../../lambda/core/failure.ts';
 import type { ReplyForm } from '../../lambda/core/request.ts';
 import type { Tensor } from '../../lambda/core/tensor.ts';
@@ -15,7 +15,8 @@ const ROW: Tensor = { name: 'y', datatype: 'FP32', shape: [1, 1], data: Float32A
 /** The result that a deployment writes for these outputs. */
 async function written(outputs: readonly Tensor[], reply: ReplyForm, id?: string): Promise<ScoringResult> {
   const model = lineModel();
-  const text = await encodeScores('m-1', { ...zeros(model, 1), id, reply, outputs: outputs.map((_, i) => i) }, outputs);
+  const request = { ...zeros(model, 1), id, reply, outputs: outputs.map((_, i) => i) };
+  const text = await openEncoder(outputs).encode('m-1', request, 0);
   if (typeof text !== 'string') throw new Error(text.message);
   return decodeResult('m-1', JSON.parse(text));
 }
@@ -61,7 +62,7 @@ describe('a result of another form', () => {
 
   it('of a transform is carried through, null as well', async () => {
     const model = echoModel('FP32', [], { transform: { encode: () => null } });
-    const text = await encodeScores('m-1', requestOf(model, []), [ROW]);
+    const text = await openEncoder([ROW]).encode('m-1', requestOf(model, []), 0);
     expect(decodeResult('m-1', JSON.parse(String(text)))).toMatchObject({ model: 'echo', result: null });
   });
 

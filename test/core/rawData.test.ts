@@ -20,7 +20,7 @@ describe.each(EVERY_DATATYPE)('%s in base64', (datatype) => {
   it('is read back as the very same bits', () => {
     fc.assert(
       fc.property(wellFormed, (data) => {
-        const decoded = decodeRaw(encodeRaw(data), datatype, [data.length], 'raw');
+        const decoded = decodeRaw(encodeRaw(data), datatype, [data.length], () => 'raw');
         if (isFailure(decoded)) throw new Error(decoded.message);
         const elements = isBase64Data(decoded) ? decodeAll(decoded, datatype, [data.length]) : decoded;
         expect(bitsOf(elements)).toBe(bitsOf(data));
@@ -55,18 +55,43 @@ describe('a piece of base64', () => {
 describe('base64 in any spelling', () => {
   it.each(['+/+/', '-_-_', '+/-_'])('is the same bytes: %s', (text) => {
     expect(decodeAll({ base64: text }, 'UINT8', [3])).toEqual(Uint8Array.of(0xfb, 0xff, 0xbf));
-    expect(decodeRaw(text, 'UINT8', [3], 'raw')).toEqual({ base64: text });
+    expect(decodeRaw(text, 'UINT8', [3], () => 'raw')).toEqual(Uint8Array.of(0xfb, 0xff, 0xbf));
   });
 
   it.each(['AAECAw==', 'AAECAw'])('may leave its padding out: %s', (text) => {
-    expect(decodeRaw(text, 'UINT8', [4], 'raw')).toEqual({ base64: text });
+    expect(decodeRaw(text, 'UINT8', [4], () => 'raw')).toEqual(Uint8Array.of(0, 1, 2, 3));
     expect(decodeAll({ base64: text }, 'UINT8', [4])).toEqual(Uint8Array.of(0, 1, 2, 3));
+  });
+});
+
+describe('base64 of many elements', () => {
+  const many = Buffer.from(Uint8Array.from({ length: 9_000 }, (_, index) => index % 251));
+  it('stays as it is, to be decoded where it is stacked', () => {
+    const text = many.toString('base64');
+    expect(decodeRaw(text, 'UINT8', [9_000], () => 'raw')).toEqual({ base64: text });
+    expect(decodeAll({ base64: text }, 'UINT8', [9_000])).toEqual(Uint8Array.from(many));
+  });
+});
+
+describe.each([3, 9_000])('a text as long as %d bytes of base64', (bytes) => {
+  const text = Buffer.alloc(bytes, 'x').toString('base64');
+  it.each(['"', '\\', ' ', '\n', '=', '\u0100', '\u{1f686}'])('is refused where it holds %j', (other) => {
+    const middle = Math.floor(text.length / 2);
+    const spoilt = text.slice(0, middle) + other + text.slice(middle + other.length);
+    expect(spoilt).toHaveLength(text.length);
+    expect(decodeRaw(spoilt, 'UINT8', [bytes], () => 'raw')).toMatchObject({ code: 'INVALID_DATA' });
+  });
+
+  it('is refused where its length is none of base64', () => {
+    expect(decodeRaw(`${text}A`, 'UINT8', [bytes], () => 'raw')).toMatchObject({ code: 'INVALID_DATA' });
+    expect(decodeRaw(`${text.slice(0, -1)}=`, 'UINT8', [bytes - 1], () => 'raw')).not.toMatchObject({ failed: true });
+    expect(decodeRaw(`${text}=`, 'UINT8', [bytes], () => 'raw')).toMatchObject({ code: 'INVALID_DATA' });
   });
 });
 
 describe('a string in base64', () => {
   it('keeps the byte order mark that it starts with', () => {
-    expect(decodeRaw(encodeRaw(['\ufeffa']), 'BYTES', [1], 'raw')).toEqual(['\ufeffa']);
+    expect(decodeRaw(encodeRaw(['\ufeffa']), 'BYTES', [1], () => 'raw')).toEqual(['\ufeffa']);
   });
 });
 
@@ -82,7 +107,7 @@ describe('raw contents', () => {
     ['too long', base64(1, 2, 3, 4, 5, 6, 7, 8), 'FP32', 'INVALID_SHAPE', '8'],
     ['no truth value', base64(2), 'BOOL', 'INVALID_DATA', '2 at element 0'],
   ])('are refused when they are %s', (_, value, datatype, code, got) => {
-    const failed = decodeRaw(value, datatype, [1], 'raw_input_contents[0]');
+    const failed = decodeRaw(value, datatype, [1], () => 'raw_input_contents[0]');
     if (!isFailure(failed)) throw new Error('expected a refusal');
     expect(sentence(failed)).toEqual({ code, path: 'raw_input_contents[0]', got });
   });
@@ -95,12 +120,12 @@ describe('raw contents', () => {
     ['are too few', base64(), 'INVALID_SHAPE'],
     ['are too many', base64(0, 0, 0, 0, 0, 0, 0, 0), 'INVALID_SHAPE'],
   ])('are refused when their strings %s', (_, text, code) => {
-    expect(decodeRaw(text, 'BYTES', [1], 'raw')).toMatchObject({ failed: true, code });
+    expect(decodeRaw(text, 'BYTES', [1], () => 'raw')).toMatchObject({ failed: true, code });
   });
 
   it('claim no memory for a shape that they do not fill', () => {
-    expect(decodeRaw('AAAA', 'FP64', [1e9, 1e9], 'raw')).toMatchObject({ code: 'INVALID_SHAPE' });
-    expect(decodeRaw('', 'BYTES', [1e15], 'raw')).toMatchObject({ code: 'INVALID_SHAPE' });
+    expect(decodeRaw('AAAA', 'FP64', [1e9, 1e9], () => 'raw')).toMatchObject({ code: 'INVALID_SHAPE' });
+    expect(decodeRaw('', 'BYTES', [1e15], () => 'raw')).toMatchObject({ code: 'INVALID_SHAPE' });
   });
 });
 

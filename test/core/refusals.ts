@@ -7,9 +7,9 @@ import { type DecodedBody, isRefused, type ScoringRequest } from '../../lambda/c
 const LIMITS = { maxRequestRows: 8 };
 
 /** Decodes a body, JSON text or a value to send as JSON, under a limit of 8 rows a request. */
-export function decode(body: unknown, models: ModelRepository, payloads?: PayloadReader): Promise<DecodedBody> {
+export async function decode(body: unknown, models: ModelRepository, payloads?: PayloadReader): Promise<DecodedBody> {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  return decodeBody(text, { models, payloads, limits: LIMITS }, new AbortController().signal);
+  return decodeBody(text, 0, { models, payloads, limits: LIMITS }, new AbortController().signal);
 }
 
 /** The only request of a body that must be accepted. */

@@ -1,12 +1,17 @@
 import { allocate } from '../../lambda/core/datatype.ts';
+import type { MicroBatch } from '../../lambda/core/microBatch.ts';
 import type { Model } from '../../lambda/core/model.ts';
+import { plan } from '../../lambda/core/plan.ts';
 import type { RequestInput, ScoringRequest } from '../../lambda/core/request.ts';
 import { elementCount } from '../../lambda/core/tensor.ts';
 
 /** A decoded request for `model` with these inputs, asking for all outputs. */
 export function requestOf(model: Model, inputs: readonly RequestInput[], id?: string): ScoringRequest {
   const outputs = model.outputs.map((_, index) => index);
-  return { id, model, rows: inputs[0]?.shape[0] ?? 0, inputs, outputs, reply: 'json' };
+  const index = model.ragged?.inputs.findIndex((input) => input !== undefined) ?? 0;
+  const length = inputs[index]?.shape[model.ragged?.inputs[index]?.axis ?? -1] ?? 1;
+  const place = { record: 0, position: 0 };
+  return { ...place, id, model, rows: inputs[0]?.shape[0] ?? 0, length, inputs, outputs, reply: 'json' };
 }
 
 /** A decoded request of `rows` rows of zeros, its symbolic axes (all but the batch) of size `width`. */
@@ -16,4 +21,14 @@ export function zeros(model: Model, rows: number, width = 1): ScoringRequest {
     return { datatype, shape: sizes, data: allocate(datatype, elementCount(sizes)) };
   });
   return requestOf(model, inputs);
+}
+
+/** Every micro-batch of a plan for these requests. */
+export function planAll(
+  requests: readonly ScoringRequest[],
+  { maxBatchElements }: { readonly maxBatchElements: number },
+): MicroBatch[] {
+  const planned = plan(() => maxBatchElements);
+  const closed = requests.flatMap((request) => planned.add(request));
+  return [...closed, ...planned.finish()];
 }

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Datatype } from '../../lambda/core/datatype.ts';
 import { isFailure } from '../../lambda/core/failure.ts';
+import type { MicroBatch, Part } from '../../lambda/core/microBatch.ts';
 import type { Model } from '../../lambda/core/model.ts';
-import type { MicroBatch, Part } from '../../lambda/core/plan.ts';
-import { join, stack, unstack } from '../../lambda/core/stack.ts';
+import { assertBatched, join, stack, unstack } from '../../lambda/core/stack.ts';
 import type { Tensor } from '../../lambda/core/tensor.ts';
 import { echoModel, lineModel } from '../helpers/models.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from './arbitraries.ts';
@@ -12,7 +12,18 @@ import { requestOf } from './requests.ts';
 
 function batchOf(model: Model, parts: readonly Part[], padding = 0): MicroBatch {
   const rows = parts.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0);
-  return { model, parts, rows, paddedRows: rows + padding, closedBecause: 'end' };
+  return { model, parts, rows, paddedRows: rows + padding, paddedLength: 1, closedBecause: 'end' };
+}
+
+/** The outputs of every part. */
+function unstackAll(batch: MicroBatch, outputs: readonly Tensor[]): Tensor[][] {
+  assertBatched(batch, outputs);
+  let row = 0;
+  return batch.parts.map((part) => {
+    const mine = unstack(batch, part, row, outputs);
+    row += part.toRow - part.fromRow;
+    return mine;
+  });
 }
 
 function lineParts(...rows: readonly (readonly number[])[]): Part[] {
@@ -74,12 +85,12 @@ describe('unstack', () => {
   const batch = batchOf(lineModel(), lineParts([1, 2], [3]), 1);
 
   it('gives each part its rows, and nobody the padding', () => {
-    expect(unstack(batch, [floats('y', 4, 3, 5, 7, 7)])).toEqual([[floats('y', 2, 3, 5)], [floats('y', 1, 7)]]);
+    expect(unstackAll(batch, [floats('y', 4, 3, 5, 7, 7)])).toEqual([[floats('y', 2, 3, 5)], [floats('y', 1, 7)]]);
   });
 
   it('copies nothing', () => {
     const output = floats('y', 4, 3, 5, 7, 7);
-    const [[first]] = unstack(batch, [output]) as [[Tensor], [Tensor]];
+    const [[first]] = unstackAll(batch, [output]) as [[Tensor], [Tensor]];
     expect((first.data as Float32Array).buffer).toBe((output.data as Float32Array).buffer);
   });
 
@@ -88,14 +99,14 @@ describe('unstack', () => {
     ['one row for all', floats('y', 1, 1, 2), '[1, 2]'],
     ['no axis at all', { name: 'y', datatype: 'FP32' as Datatype, shape: [], data: Float32Array.of(1) }, '[]'],
   ])('refuses an output with %s, by its name', (_, output, shape) => {
-    expect(() => unstack(batch, [output])).toThrow(
+    expect(() => unstackAll(batch, [output])).toThrow(
       `output 'y': expected 4 rows on axis 0, got shape ${shape}; export the model so that axis 0 of every output is`,
     );
   });
 
   it('finds the odd one among several outputs', () => {
     const model = { ...lineModel(), outputs: [lineModel().outputs, lineModel().outputs].flat() };
-    expect(() => unstack({ ...batch, model }, [floats('y', 4, 1, 2, 3, 4), floats('z', 2, 1, 2)])).toThrow(
+    expect(() => unstackAll({ ...batch, model }, [floats('y', 4, 1, 2, 3, 4), floats('z', 2, 1, 2)])).toThrow(
       "output 'z'",
     );
   });
@@ -103,7 +114,7 @@ describe('unstack', () => {
   it.each([[[]], [[floats('y', 4, 1, 2, 3, 4), floats('y', 4, 1, 2, 3, 4)]]])(
     'refuses missing or extra outputs',
     (outputs) => {
-      expect(() => unstack(batch, outputs)).toThrow(`expected 1 outputs from the run, got ${outputs.length}`);
+      expect(() => unstackAll(batch, outputs)).toThrow(`expected 1 outputs from the run, got ${outputs.length}`);
     },
   );
 });
@@ -130,7 +141,7 @@ describe.each(EVERY_DATATYPE)('%s', (datatype) => {
   it('comes out of unstack as it went into stack, bit for bit, whatever the parts and the padding', () => {
     fc.assert(
       fc.property(anyBatch, ({ batch, perRow }) => {
-        const answers = unstack(batch, echoed(batch.model, stack(batch)));
+        const answers = unstackAll(batch, echoed(batch.model, stack(batch)));
         const sent = batch.parts.map(({ request, fromRow, toRow }) => {
           const data = request.inputs[0]?.data as Float32Array;
           return [toRow - fromRow, bitsOf(data.slice(fromRow * perRow, toRow * perRow))];
@@ -145,7 +156,7 @@ describe.each(EVERY_DATATYPE)('%s', (datatype) => {
     fc.assert(
       fc.property(anyBatch, ({ batch }) => {
         const outputs = echoed(batch.model, stack({ ...batch, paddedRows: batch.rows }));
-        const joined = join(unstack({ ...batch, paddedRows: batch.rows }, outputs));
+        const joined = join(unstackAll({ ...batch, paddedRows: batch.rows }, outputs));
         if (isFailure(joined)) throw new Error(joined.message);
         expect(joined.map(({ shape, data }) => [shape, bitsOf(data)])).toEqual(
           outputs.map(({ shape, data }) => [shape, bitsOf(data)]),

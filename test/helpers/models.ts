@@ -215,12 +215,20 @@ export function scoringDependencies(
     pace: createPace(),
     observer: {
       microBatch: (report) => void reports.push(report),
+      decoded: () => {},
       problem: (error) => void problems.push(error),
     },
+    now: () => performance.now(),
     reports,
     problems,
     ...options,
-    limits: { maxRequestRows: 10_000, maxBatchElements: 1_000_000, deadlineMarginMs: 1_000, ...options.limits },
+    limits: {
+      maxRequestRows: 10_000,
+      maxBatchElements: 1_000_000,
+      deadlineMarginMs: 1_000,
+      collapseEqualRequests: false,
+      ...options.limits,
+    },
   };
 }
 

@@ -45,7 +45,7 @@ export function recordingTelemetry(): RecordingTelemetry {
   return {
     problems,
     outcomesOfInvocations,
-    observer: { microBatch: () => {}, problem: (error) => void problems.push(error) },
+    observer: { microBatch: () => {}, decoded: () => {}, problem: (error) => void problems.push(error) },
     outcomes: (outcomes) => void outcomesOfInvocations.push(outcomes),
     middlewares: [],
   };

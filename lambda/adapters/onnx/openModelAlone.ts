@@ -21,7 +21,7 @@ export async function openModelAlone(
   const { model, close } = await loadModel(location, await readModelConfig(location.folder), options, options.warn);
   return {
     models: [location],
-    find: async (name = model.name, version = model.version) => {
+    find: (name = model.name, version = model.version) => {
       if (name !== model.name) {
         return failure('UNKNOWN_MODEL', `model_name: expected '${model.name}' or none, got ${preview(name)}`);
       }

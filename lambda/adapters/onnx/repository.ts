@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Failure, failure, messageOf, preview } from '../../core/failure.ts';
-import type { ModelRepository } from '../../core/model.ts';
+import { type Failure, failure, isFailure, messageOf, preview } from '../../core/failure.ts';
+import type { Model, ModelRepository } from '../../core/model.ts';
 import { type LoadedModel, loadModel, type ModelDefaults, type ModelLocation } from './loadModel.ts';
 import { readModelConfig } from './modelConfig.ts';
 import { checkModelFile } from './modelFile.ts';
@@ -45,21 +45,28 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
     return started;
   };
 
+  /** Models by the name and version that a request gave: the way of nearly every request. */
+  const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
+  const findAndLoad = async (name: string | undefined, version: string | undefined): Promise<Model | Failure> => {
+    const location = resolve(locations, name ?? defaultName, version);
+    if (isFailure(location)) return location;
+    try {
+      const { model } = await load(location);
+      const ofName = loaded.get(name) ?? new Map<string | undefined, Model>();
+      loaded.set(name, ofName.set(version, model));
+      return model;
+    } catch (error) {
+      options.warn(messageOf(error));
+      return failure('MODEL_UNAVAILABLE', messageOf(error));
+    }
+  };
+
   const eager = locations.find(({ name }) => name === defaultName);
   for (const location of options.preload ? locations : [eager]) if (location !== undefined) await load(location);
 
   return {
     models: locations,
-    find: async (name, version) => {
-      const location = resolve(locations, name ?? defaultName, version);
-      if ('failed' in location) return location;
-      try {
-        return (await load(location)).model;
-      } catch (error) {
-        options.warn(messageOf(error));
-        return failure('MODEL_UNAVAILABLE', messageOf(error));
-      }
-    },
+    find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
     close: async () => {
       for (const loaded of await Promise.allSettled(loading.values())) {
         if (loaded.status === 'fulfilled') await loaded.value.close();

@@ -12,6 +12,10 @@ const FLOAT16_ARRAY: typeof Float16Array | undefined = globalThis.Float16Array;
 Reflect.deleteProperty(globalThis, 'Float16Array');
 
 const FATAL = 4;
+
+/** Threads that wait for the next run by spinning take the cores that decode and encode in the meantime. */
+const NO_SPINNING = { session: { intra_op: { allow_spinning: '0' }, inter_op: { allow_spinning: '0' } } };
+
 const spec: SessionSpec = workerData;
 let opening: Promise<InferenceSession> | undefined;
 
@@ -20,6 +24,7 @@ function session(): Promise<InferenceSession> {
   opening ??= InferenceSession.create(spec.path, {
     // What fails is thrown. Printed by ONNX Runtime it would hold values of the request.
     logSeverityLevel: FATAL,
+    extra: NO_SPINNING,
     ...spec.sessionOptions,
     executionProviders: [...spec.providers],
   });

@@ -8,6 +8,7 @@ import type { Telemetry } from './telemetry.ts';
 const CLOSED_METRICS = {
   full: 'ClosedFull',
   budget: 'ClosedBudget',
+  padding: 'ClosedPadding',
   end: 'ClosedEnd',
   window: 'ClosedWindow',
   deadline: 'ClosedDeadline',
@@ -36,9 +37,16 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
         metrics.addMetric('Rows', MetricUnit.Count, report.rows);
         metrics.addMetric('PaddingRows', MetricUnit.Count, report.paddedRows - report.rows);
         metrics.addMetric('Fill', MetricUnit.Percent, (100 * report.rows) / report.maxBatchRows);
+        metrics.addMetric('PaddingShare', MetricUnit.Percent, 100 * report.paddingShare);
+        metrics.addMetric('StackTime', MetricUnit.Milliseconds, report.stackMs);
         metrics.addMetric('RunTime', MetricUnit.Milliseconds, report.runMs);
+        metrics.addMetric('EncodeTime', MetricUnit.Milliseconds, report.encodeMs);
+        metrics.addMetric('WriteTime', MetricUnit.Milliseconds, report.writeMs);
         metrics.addMetric(CLOSED_METRICS[report.closedBecause], MetricUnit.Count, 1);
         logger.debug('micro-batch', { ...report });
+      },
+      decoded(_records, decodeMs) {
+        metrics.addMetric('DecodeTime', MetricUnit.Milliseconds, decodeMs);
       },
       problem(error) {
         logger.error('records are handed back', error instanceof Error ? error : new Error(String(error)));

@@ -12,6 +12,7 @@ import {
 import type { Datatype, TensorData } from '../../../lambda/core/datatype.ts';
 import { type Failure, isFailure } from '../../../lambda/core/failure.ts';
 import type { Model } from '../../../lambda/core/model.ts';
+import type { Soon } from '../../../lambda/core/soon.ts';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 
 /** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */
@@ -80,7 +81,7 @@ export async function openOnly(
   return { ...opened, model: await found(opened.repository.find(undefined, undefined)) };
 }
 
-export async function found(finding: Promise<Model | Failure>): Promise<Model> {
+export async function found(finding: Soon<Model | Failure>): Promise<Model> {
   const model = await finding;
   if (isFailure(model)) throw new Error(`expected a model, got ${model.code}: ${model.message}`);
   return model;

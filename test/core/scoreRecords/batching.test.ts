@@ -73,8 +73,13 @@ describe('a batched answer', () => {
         rows: 100,
         paddedRows: 100,
         maxBatchRows: 512,
+        paddedLength: 1,
+        paddingShare: 0,
         closedBecause: 'end',
+        stackMs: expect.any(Number),
         runMs: 7,
+        encodeMs: expect.any(Number),
+        writeMs: expect.any(Number),
       },
     ]);
     expect(answerTo(deps.writer, 99)).toEqual([199]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Pace } from '../../../lambda/core/pace.ts';
+import { createPace, type Pace } from '../../../lambda/core/pace.ts';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { type ScoringDependencies, scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
@@ -10,7 +10,7 @@ import { answerTo, statuses, writtenRecords } from './answers.ts';
 const TEN_RECORDS = standardRecords(Array.from({ length: 10 }, (_, index) => lineRequest([index])));
 
 /** Says that every row takes 100 ms, whatever was measured. */
-const HUNDRED_A_ROW: Pace = { observed: () => {}, predictMs: (_, rows) => 100 * rows, doubted: () => {} };
+const HUNDRED_A_ROW: Pace = { ...createPace(), predictMs: (_, rows) => 100 * rows };
 
 function withRemaining(remainingMs: () => number) {
   return { ...enoughTime(), remainingMs };

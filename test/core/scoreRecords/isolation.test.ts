@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { ERROR_CODES, failure } from '../../../lambda/core/failure.ts';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts';
-import { plan } from '../../../lambda/core/plan.ts';
+import { type Planner, plan } from '../../../lambda/core/plan.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { enoughTime, failsOn, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
@@ -203,7 +203,9 @@ describe('what is no fault of a record', () => {
     const microBatch = () => {
       throw new Error('metrics are broken');
     };
-    const deps = scoringDependencies({ observer: { microBatch, problem: (error) => void problems.push(error) } });
+    const deps = scoringDependencies({
+      observer: { microBatch, decoded: () => {}, problem: (error) => void problems.push(error) },
+    });
     const outcomes = await scoreRecords(standardRecords([lineRequest([1])]), deps, enoughTime());
 
     const answers = deps.writer.written.map(({ body }) => JSON.parse(body).code);
@@ -212,7 +214,10 @@ describe('what is no fault of a record', () => {
   });
 
   it('hands records back when they cannot be stacked, and tells the observer', async () => {
-    const noRoom: typeof plan = (requests, limits) => plan(requests, limits).map((one) => ({ ...one, paddedRows: 0 }));
+    const noRoom: Planner = (maxElementsOf) => {
+      const planned = plan(maxElementsOf);
+      return { ...planned, finish: () => planned.finish().map((one) => ({ ...one, paddedRows: 0 })) };
+    };
     const deps = scoringDependencies({ plan: noRoom });
     const outcomes = await scoreRecords(standardRecords([lineRequest([1]), 'no JSON']), deps, enoughTime());
 
@@ -221,7 +226,11 @@ describe('what is no fault of a record', () => {
   });
 
   it('hands back a record that the planner forgot', async () => {
-    const deps = scoringDependencies({ plan: (requests, limits) => plan(requests.slice(1), limits) });
+    const forgetful: Planner = (maxElementsOf) => {
+      const planned = plan(maxElementsOf);
+      return { ...planned, add: (request) => (request.record === 0 ? [] : planned.add(request)) };
+    };
+    const deps = scoringDependencies({ plan: forgetful });
     const outcomes = await scoreRecords(standardRecords([lineRequest([1]), lineRequest([2])]), deps, enoughTime());
     expect(statuses(outcomes)).toEqual(['INTERNAL', 'answered']);
   });

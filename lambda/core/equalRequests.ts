@@ -1,0 +1,55 @@
+import type { TensorData } from './datatype.ts';
+import type { Model } from './model.ts';
+import { type Base64Data, isBase64Data } from './rawData.ts';
+import type { ScoringRequest } from './request.ts';
+
+/** Requests of one call that are run once and answered many times. */
+export interface EqualRequests {
+  /** Whether an equal request that is not answered yet is run for this one too. */
+  joins(request: ScoringRequest): boolean;
+  /** Every request that `request` was run for, itself first. From now on an equal one is run again. */
+  answeredBy(request: ScoringRequest): readonly ScoringRequest[];
+}
+
+/** Every request is run for itself. */
+export const NO_EQUALS: EqualRequests = { joins: () => false, answeredBy: (request) => [request] };
+
+export function openEqualRequests(): EqualRequests {
+  const byContents = new Map<Model, Map<string, ScoringRequest[]>>();
+  const contentsOf = new Map<ScoringRequest, string>();
+  return {
+    joins(request) {
+      const ofModel = byContents.get(request.model) ?? new Map<string, ScoringRequest[]>();
+      byContents.set(request.model, ofModel);
+      const contents = spell(request);
+      const equal = ofModel.get(contents);
+      if (equal === undefined) {
+        ofModel.set(contents, [request]);
+        contentsOf.set(request, contents);
+        return false;
+      }
+      equal.push(request);
+      return true;
+    },
+    answeredBy(request) {
+      const contents = contentsOf.get(request);
+      if (contents === undefined) return [request];
+      const ofModel = byContents.get(request.model);
+      const equal = ofModel?.get(contents) ?? [request];
+      ofModel?.delete(contents);
+      contentsOf.delete(request);
+      return equal;
+    },
+  };
+}
+
+/** Shapes and elements of every input: the same text for the same bits. */
+function spell({ inputs }: ScoringRequest): string {
+  return inputs.map(({ shape, data }) => `${shape.join()}:${spellElements(data)}`).join(';');
+}
+
+function spellElements(data: TensorData | Base64Data): string {
+  if (isBase64Data(data)) return `base64 ${data.base64}`;
+  if (Array.isArray(data)) return JSON.stringify(data);
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('latin1');
+}

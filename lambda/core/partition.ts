@@ -1,0 +1,134 @@
+import { affineCost, type Cost } from './cost.ts';
+import {
+  type CloseReason,
+  elementsPerRowAt,
+  type MicroBatch,
+  microBatchOf,
+  type Part,
+  paddedLengthOf,
+  paddedRowsOf,
+} from './microBatch.ts';
+import type { Model } from './model.ts';
+import type { ScoringRequest } from './request.ts';
+
+/**
+ * The least-cost partition of requests of one model and signature, shortest first, by exact dynamic programming.
+ *
+ * A run costs no less for being longer, so some least-cost partition of single rows holds, in order of length,
+ * neighbours only. Over those it is exact: `least[i]`, the cost of the first `i` parts, is the least over every last
+ * micro-batch `j + 1 … i` of `least[j]` and that run's cost. Of equals the smallest last one is taken, which fills the
+ * others. O(n · maxBatchRows).
+ */
+export function partition(requests: readonly ScoringRequest[], maxElements: number): MicroBatch[] {
+  const [first] = requests;
+  if (first === undefined) return [];
+  const { model } = first;
+  const limits = openLimits(first, maxElements);
+  const parts: Part[] = [];
+  const whole: MicroBatch[] = [];
+  for (const request of requests.toSorted((a, b) => a.length - b.length)) {
+    const { rows } = limits.at(request.length);
+    let fromRow = 0;
+    for (; request.rows - fromRow > rows; fromRow += rows) {
+      const cut = { request, fromRow, toRow: fromRow + rows };
+      whole.push(microBatchOf(model, [cut], limits.at(request.length).reason));
+    }
+    parts.push({ request, fromRow, toRow: request.rows });
+  }
+  return [...whole, ...leastCost(parts, model, limits)];
+}
+
+function leastCost(parts: readonly Part[], model: Model, limits: Limits): MicroBatch[] {
+  const rowsBefore = new Int32Array(parts.length + 1);
+  const least = new Float64Array(parts.length + 1);
+  const startOfLast = new Int32Array(parts.length + 1);
+  for (let i = 1; i <= parts.length; i++) {
+    const { request, fromRow, toRow } = parts[i - 1] as Part;
+    const total = (rowsBefore[i - 1] as number) + toRow - fromRow;
+    rowsBefore[i] = total;
+    const { rows: most, costs } = limits.at(request.length);
+    let cheapest = Number.POSITIVE_INFINITY;
+    let start = i - 1;
+    for (let j = i - 1; j >= 0; j--) {
+      const rows = total - (rowsBefore[j] as number);
+      if (rows > most) break;
+      const cost = (least[j] as number) + (costs[rows] as number);
+      if (cost < cheapest) {
+        cheapest = cost;
+        start = j;
+      }
+    }
+    least[i] = cheapest;
+    startOfLast[i] = start;
+  }
+
+  const batches: MicroBatch[] = [];
+  for (let end = parts.length; end > 0; ) {
+    const start = startOfLast[end] as number;
+    const taken = parts.slice(start, end);
+    const rows = (rowsBefore[end] as number) - (rowsBefore[start] as number);
+    batches.push(microBatchOf(model, taken, reasonOf(rows, taken.at(-1) as Part, parts[end], limits)));
+    end = start;
+  }
+  return batches.reverse();
+}
+
+/** @param longest the last part of the micro-batch @param next the one that it did not take */
+function reasonOf(rows: number, longest: Part, next: Part | undefined, limits: Limits): CloseReason {
+  const own = limits.at(longest.request.length);
+  if (rows === own.rows) return own.reason;
+  if (next === undefined) return 'end';
+  const withNext = limits.at(next.request.length);
+  return rows + next.toRow - next.fromRow > withNext.rows ? withNext.reason : 'padding';
+}
+
+/** What a micro-batch may hold whose longest request is of one length, and what its runs cost. */
+interface LimitsAtLength {
+  /** Most rows: at least one, on a ladder the top rung allowed. */
+  readonly rows: number;
+  /** What bounds the rows. */
+  readonly reason: 'full' | 'budget';
+  /** Cost of a run by its rows, from 1 to `rows`. */
+  readonly costs: Float64Array;
+}
+
+interface Limits {
+  at(length: number): LimitsAtLength;
+}
+
+function openLimits(like: ScoringRequest, maxElements: number): Limits {
+  const { model } = like;
+  const perRow = (length: number) => elementsPerRowAt(like, length);
+  const cost = model.cost ?? affineCost(perRow);
+  const known = new Map<number, LimitsAtLength>();
+  return {
+    at(length) {
+      const found = known.get(length);
+      if (found !== undefined) return found;
+      const paddedLength = paddedLengthOf(model, length);
+      const capacity = capacityOf(model, perRow(paddedLength), maxElements);
+      const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
+      known.set(length, limits);
+      return limits;
+    },
+  };
+}
+
+function costsOf(model: Model, cost: Cost, rows: number, paddedLength: number): Float64Array {
+  const costs = new Float64Array(rows + 1);
+  for (let count = 1; count <= rows; count++) costs[count] = cost(paddedRowsOf(model, count), paddedLength);
+  return costs;
+}
+
+/** How many rows of `elementsPerRow` a micro-batch may hold: at least one, on a ladder the top rung allowed. */
+export function capacityOf(
+  { maxBatchRows, ladder }: Model,
+  elementsPerRow: number,
+  maxElements: number,
+): { readonly rows: number; readonly reason: 'full' | 'budget' } {
+  const affordable = Math.max(1, Math.floor(maxElements / elementsPerRow));
+  const reason = affordable < maxBatchRows ? 'budget' : 'full';
+  const rows = Math.min(maxBatchRows, affordable);
+  if (ladder.length === 0) return { rows, reason };
+  return { rows: ladder.findLast((rung) => rung <= rows) ?? (ladder[0] as number), reason };
+}

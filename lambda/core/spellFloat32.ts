@@ -1,0 +1,164 @@
+/**
+ * Float32 values as JSON numbers, with the fewest digits that read back as the same 32-bit number (0.1, not
+ * 0.10000000149011612): less than half the text, written several times faster than a double's digits.
+ *
+ * A decimal of at most 9 digits whose power of ten is at most 22 is read exactly: both are whole numbers that a double
+ * holds, and one division rounds correctly. So what `m / 10 ** k` gives here is what every JSON parser reads.
+ *
+ * @see https://www.exploringbinary.com/fast-path-decimal-to-floating-point-conversion/
+ */
+const MOST_DIGITS = 9;
+const EXACT_POWERS = 22;
+
+const POWER_OF_TEN = Float64Array.from({ length: EXACT_POWERS + 1 }, (_, exponent) => Number(`1e${exponent}`));
+
+/** By a float32's biased exponent: half the distance to the next float32. */
+const HALF_STEP = Float64Array.from({ length: 255 }, (_, exponent) => 2 ** (Math.max(exponent, 1) - 127 - 24));
+
+/** By a float32's biased exponent: the decimal exponent of its smallest value. */
+const DECIMAL_EXPONENT = Int8Array.from({ length: 255 }, (_, exponent) =>
+  Math.floor(Math.log10(2 ** (exponent - 127))),
+);
+
+/** By a float32's biased exponent: the smallest power of ten above that. */
+const NEXT_DECADE = Float64Array.from(DECIMAL_EXPONENT, (exponent) => Number(`1e${exponent + 1}`));
+
+/** What the fast path holds: 9 digits of anything smaller need a power of ten that is not exact. */
+const SMALLEST = 1e-13;
+const LARGEST = 2 ** 31;
+
+const LONGEST_TEXT = 26;
+const COMMA = 44;
+const MINUS = 45;
+const POINT = 46;
+const ZERO = 48;
+const LETTER_E = 101;
+
+const DIGIT_PAIRS = Uint16Array.from(
+  { length: 100 },
+  (_, pair) => (ZERO + Math.floor(pair / 10)) | ((ZERO + (pair % 10)) << 8),
+);
+
+/** Filled again and again: what is spelled is cut at this size and joined. */
+const text = Buffer.allocUnsafe(65_536);
+const ELEMENTS_AT_ONCE = Math.floor(text.length / LONGEST_TEXT);
+
+/** Elements `from` to `to`, comma-separated. Non-finite values are the strings of the proto3 JSON mapping. */
+export function spellFloat32(data: Float32Array, from: number, to: number): string {
+  let spelled = '';
+  for (let start = from; start < to; start += ELEMENTS_AT_ONCE) {
+    const stop = Math.min(to, start + ELEMENTS_AT_ONCE);
+    let end = 0;
+    for (let i = start; i < stop; i++) {
+      if (i > from) text[end++] = COMMA;
+      end = write(data[i] as number, end);
+    }
+    spelled += text.toString('latin1', 0, end);
+  }
+  return spelled;
+}
+
+function write(value: number, at: number): number {
+  let end = at;
+  const size = Math.abs(value);
+  if (!(size >= SMALLEST && size < LARGEST)) return writeSlowly(value, end);
+  if (value < 0) text[end++] = MINUS;
+  const whole = size | 0;
+  return whole === size ? writeWhole(whole, end) : writeShortest(size, end);
+}
+
+/** Zero, the very small, the very large and the non-finite. */
+function writeSlowly(value: number, at: number): number {
+  const spelled = Object.is(value, -0) ? '-0' : Number.isFinite(value) ? String(value) : `"${value}"`;
+  return at + text.write(spelled, at, 'latin1');
+}
+
+function writeWhole(whole: number, at: number): number {
+  const end = at + digitsIn(whole);
+  writeDigits(whole, at, end);
+  return end;
+}
+
+const BITS = new Float32Array(1);
+const AS_INTEGER = new Uint32Array(BITS.buffer);
+
+/** @param size positive, of the range that the fast path holds */
+function writeShortest(size: number, at: number): number {
+  BITS[0] = size;
+  const bits = AS_INTEGER[0] as number;
+  const biased = bits >>> 23;
+  // Below a power of two the next float32 is half as far.
+  const reach = (bits & 0x7f_ffff) === 0 ? (HALF_STEP[biased] as number) / 2 : (HALF_STEP[biased] as number);
+  let exponent = DECIMAL_EXPONENT[biased] as number;
+  if (size >= (NEXT_DECADE[biased] as number)) exponent += 1;
+
+  let places = MOST_DIGITS - 1 - exponent;
+  let digits = (size * (POWER_OF_TEN[places] as number) + 0.5) | 0;
+  // No whole number comes here, so a place is left before the last one fails.
+  for (;;) {
+    const scale = POWER_OF_TEN[places - 1] as number;
+    const fewer = (size * scale + 0.5) | 0;
+    if (Math.abs(fewer / scale - size) >= reach) break;
+    digits = fewer;
+    places -= 1;
+  }
+  return writeDecimal(digits, places, at);
+}
+
+/** Writes `digits / 10 ** places`, `places` at least 1, as JavaScript writes numbers. */
+function writeDecimal(digits: number, places: number, at: number): number {
+  const count = digitsIn(digits);
+  const exponent = count - 1 - places;
+  if (exponent < -6) return writeExponential(digits, count, exponent, at);
+  if (exponent >= 0) {
+    const scale = POWER_OF_TEN[places] as number;
+    const whole = (digits / scale) | 0;
+    const point = at + count - places;
+    writeDigits(whole, at, point);
+    text[point] = POINT;
+    writeDigits(digits - whole * scale, point + 1, point + 1 + places);
+    return point + 1 + places;
+  }
+  text[at] = ZERO;
+  text[at + 1] = POINT;
+  const end = at + 2 + places;
+  writeDigits(digits, at + 2, end);
+  return end;
+}
+
+function writeExponential(digits: number, count: number, exponent: number, at: number): number {
+  let end = at;
+  const scale = POWER_OF_TEN[count - 1] as number;
+  const first = (digits / scale) | 0;
+  text[end++] = ZERO + first;
+  if (count > 1) {
+    text[end++] = POINT;
+    writeDigits(digits - first * scale, end, end + count - 1);
+    end += count - 1;
+  }
+  text[end++] = LETTER_E;
+  text[end++] = MINUS;
+  return writeWhole(-exponent, end);
+}
+
+/** Writes `value` right-aligned, with zeros in front. */
+function writeDigits(value: number, from: number, to: number): void {
+  let rest = value | 0;
+  let at = to;
+  while (at - from >= 2) {
+    const pair = rest % 100;
+    rest = (rest / 100) | 0;
+    const spelled = DIGIT_PAIRS[pair] as number;
+    text[--at] = spelled >> 8;
+    text[--at] = spelled & 0xff;
+  }
+  if (at > from) text[--at] = ZERO + (rest % 10);
+}
+
+function digitsIn(value: number): number {
+  if (value < 10_000) return value < 100 ? (value < 10 ? 1 : 2) : value < 1_000 ? 3 : 4;
+  if (value < 100_000_000) {
+    return value < 1_000_000 ? (value < 100_000 ? 5 : 6) : value < 10_000_000 ? 7 : 8;
+  }
+  return value < 1_000_000_000 ? 9 : 10;
+}
