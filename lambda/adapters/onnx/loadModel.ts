@@ -1,12 +1,14 @@
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { DATATYPES } from '../../core/datatype.ts';
 import { messageOf } from '../../core/failure.ts';
-import type { Model, RunResult, TensorSpec } from '../../core/model.ts';
+import { type Model, OutOfMemoryError, type RunResult, type TensorSpec } from '../../core/model.ts';
 import type { Tensor } from '../../core/tensor.ts';
 import type { Transform } from '../../core/transform.ts';
 import { type ModelContract, readContract } from './contract.ts';
 import { loadTransform } from './loadTransform.ts';
 import type { ModelConfig } from './modelConfig.ts';
+import { readCost } from './profile.ts';
+import { readRagged } from './ragged.ts';
 import { openSession, type RunReply, type Session, type SessionSpec, UnknownProviderError } from './session.ts';
 import { warmUp } from './warmUp.ts';
 
@@ -48,7 +50,8 @@ export async function loadModel(
   const session = await openWithProviders(location, config, defaults, warn);
   try {
     const contract = readContract(session.metadata);
-    const model = toModel(location, contract, session, config, defaults);
+    const cost = await readCost(dirname(location.path));
+    const model = { ...toModel(location, contract, session, config, defaults), cost };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows));
     const works = await warmUp(model, config.warmup ?? true);
     if (works.bakedRows !== undefined) warn(bakedAxisWarning(location, works.bakedRows));
@@ -150,6 +153,7 @@ function toModel(
     outputs,
     maxBatchRows,
     ladder,
+    ragged: config.ragged === undefined ? undefined : readRagged(config.ragged, contract),
     run: (tensors) => runInSession(session, outputs, tensors),
   };
 }
@@ -165,11 +169,24 @@ async function runInSession(
     shape,
     data,
   }));
-  const { outputs, runMs } = await session.run({ inputs });
+  const { outputs, runMs } = await orOutOfMemory(session.run({ inputs }));
   if (outputs.length !== specs.length) {
     throw new Error(`expected ${specs.length} outputs from ONNX Runtime, got ${outputs.length}`);
   }
   return { outputs: specs.map((spec, index) => toOutput(spec, outputs[index] as (typeof outputs)[number])), runMs };
+}
+
+/** What ONNX Runtime, its arenas and CUDA say when an allocation fails. */
+const OUT_OF_MEMORY =
+  /bad_alloc|out of memory|failed to allocate memory|available memory of \d+ is smaller than requested|_ALLOC_FAILED/i;
+
+async function orOutOfMemory(running: Promise<RunReply>): Promise<RunReply> {
+  try {
+    return await running;
+  } catch (error) {
+    if (!OUT_OF_MEMORY.test(messageOf(error))) throw error;
+    throw new OutOfMemoryError(`the run needed more memory than there is: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 function toOutput({ name, datatype }: TensorSpec, { shape, data }: RunReply['outputs'][number]): Tensor {

@@ -1,20 +1,36 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { messageOf } from '../../core/failure.ts';
+import { readJsonIfThere } from './jsonFile.ts';
 
 const rows = z.int().min(1).max(65_536);
+
+const rungs = z
+  .array(rows)
+  .min(1)
+  .refine((list) => new Set(list).size === list.length, 'expected each rung once');
+
+/** An axis along which requests differ in size: padded to the longest of their micro-batch, and cut back. */
+const ragged = z.strictObject({
+  /** The symbolic axis, as the model names it. */
+  axis: z.string().min(1),
+  /** By the name of each input that has it: the element to pad with. */
+  pad: z.record(z.string(), z.union([z.number(), z.boolean(), z.string()])),
+  /** By output name: the axis that is cut back, where the model names it otherwise. @default those of that name */
+  cut: z.record(z.string(), z.int().min(1)).optional(),
+  /** The sizes it may be run at; a micro-batch is padded up to one, a longer request refused. @default any */
+  ladder: rungs.optional(),
+});
+
+export type RaggedConfig = z.infer<typeof ragged>;
 
 /** What `models/<name>/config.json` may say. Everything is optional, unknown keys are errors. */
 const schema = z.strictObject({
   /** Most rows in one run of this model. @default the deployment's BATCHSCORE_MAX_BATCH_ROWS */
   maxBatchRows: rows.optional(),
   /** The row counts the model may be run at; a micro-batch is padded up to one of them. @default any */
-  ladder: z
-    .array(rows)
-    .min(1)
-    .refine((rungs) => new Set(rungs).size === rungs.length, 'expected each rung once')
-    .optional(),
+  ladder: rungs.optional(),
+  /** The axis along which requests may differ in size. @default none: only requests of one shape share a run */
+  ragged: ragged.optional(),
   /** ONNX Runtime execution providers, first choice first. @default the deployment's BATCHSCORE_PROVIDERS */
   providers: z.array(z.string()).min(1).optional(),
   /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
@@ -40,30 +56,9 @@ export type ModelConfig = z.infer<typeof schema>;
  */
 export async function readModelConfig(folder: string): Promise<ModelConfig> {
   const path = join(folder, 'config.json');
-  const text = await readIfThere(path);
-  if (text === undefined) return {};
-  const parsed = schema.safeParse(parseJson(text, path));
+  const file = await readJsonIfThere(path);
+  if (file === undefined) return {};
+  const parsed = schema.safeParse(file.value);
   if (!parsed.success) throw new Error(`${path}: not a valid model configuration\n${z.prettifyError(parsed.error)}`);
   return parsed.data;
-}
-
-async function readIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if (isNotThere(error)) return undefined;
-    throw new Error(`${path}: expected a JSON file, it cannot be read: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-function isNotThere(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT';
-}
-
-function parseJson(text: string, path: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new Error(`${path}: expected JSON, got something else; fix it or delete the file`, { cause });
-  }
 }

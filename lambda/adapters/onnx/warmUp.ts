@@ -2,6 +2,7 @@ import { allocate } from '../../core/datatype.ts';
 import { messageOf } from '../../core/failure.ts';
 import type { Model } from '../../core/model.ts';
 import { elementCount, type Tensor } from '../../core/tensor.ts';
+import { checkPadding } from './checkPadding.ts';
 
 /** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */
 export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
@@ -17,9 +18,9 @@ export interface WarmUpResult {
 
 /**
  * Runs the model once on zeros at every rung, or at 1 and 2 rows where it has no ladder: the first run of a shape is
- * slow, and an axis that is dynamic in name only shows at 2 rows.
+ * slow, and an axis that is dynamic in name only shows at 2 rows. Checks that padding changes no answer.
  *
- * @throws Error when an output has no batch axis, or a size names no axis of the model
+ * @throws Error when an output has no batch axis, a size names no axis of the model, or padding changes an answer
  */
 export async function warmUp(model: Model, sizes: WarmUpSizes): Promise<WarmUpResult> {
   if (sizes === false) return { model };
@@ -44,7 +45,9 @@ export async function warmUp(model: Model, sizes: WarmUpSizes): Promise<WarmUpRe
     }
     throw new Error(`expected the model to run at ${rows} rows, a rung of its ladder, got: ${failedReason}`);
   }
-  return { model };
+  if (model.ragged === undefined) return { model };
+  const problem = await checkPadding(model, model.ragged, sizes === true ? {} : sizes);
+  return problem === undefined ? { model } : { model, problem };
 }
 
 function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
@@ -60,10 +63,24 @@ function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
 
 /** Why the run failed, or undefined. */
 async function tryRun(model: Model, rows: number, sizes: WarmUpSizes): Promise<string | undefined> {
-  const outputs = await runOnZeros(model, rows, sizes);
-  if (typeof outputs === 'string') return outputs;
+  for (const sizesOfRung of sizesOfRungs(model, sizes)) {
+    const outputs = await runOnZeros(model, rows, sizesOfRung);
+    if (typeof outputs === 'string') return outputs;
+    refuseUnbatched(outputs, rows);
+  }
+  return undefined;
+}
+
+/** The sizes at every rung of the ragged axis. */
+function sizesOfRungs({ ragged }: Model, sizes: WarmUpSizes): WarmUpSizes[] {
+  if (ragged === undefined || ragged.ladder.length === 0) return [sizes];
+  const others = typeof sizes === 'boolean' ? {} : sizes;
+  return ragged.ladder.map((length) => ({ ...others, [ragged.name]: length }));
+}
+
+function refuseUnbatched(outputs: readonly Tensor[], rows: number): void {
   const unbatched = outputs.find(({ shape }) => shape[0] !== rows);
-  if (unbatched === undefined) return undefined;
+  if (unbatched === undefined) return;
   throw new Error(
     `output '${unbatched.name}': expected axis 0 to be the batch axis, ${rows} rows, got shape ` +
       `[${unbatched.shape.join(', ')}]; export the model so that every output keeps the batch axis`,
