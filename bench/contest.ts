@@ -6,21 +6,22 @@ import { median } from './median.ts';
 export type Turn = () => Promise<number>;
 
 /** ONNX Runtime's threads spin for a while after a run: nobody starts on cores that are still busy with another's. */
-const REST_MS = 50;
+const REST_MS = 25;
 
 /**
- * Gives every contestant its turn, in rounds one after the other, so that what the machine does meanwhile meets all of
- * them alike. The first round is a warm-up.
+ * Gives every contestant its turn, in rounds one after the other, another one first each time, so that what the machine
+ * does meanwhile meets all of them alike. The first round is a warm-up.
  *
  * @returns the median milliseconds of each, aligned with `turns`
  */
 export async function takeTurns(turns: readonly Turn[], rounds: number): Promise<number[]> {
   const taken: number[][] = turns.map(() => []);
   for (let round = 0; round <= rounds; round++) {
-    for (const [contestant, turn] of turns.entries()) {
+    for (let place = 0; place < turns.length; place++) {
+      const contestant = (place + round) % turns.length;
       collectGarbage();
       await sleep(REST_MS);
-      const ms = await turn();
+      const ms = await (turns[contestant] as Turn)();
       if (round > 0) (taken[contestant] as number[]).push(ms);
     }
   }

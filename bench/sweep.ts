@@ -17,7 +17,7 @@ export interface Sweep {
 
 const SIZES = Array.from({ length: 11 }, (_, power) => 2 ** power);
 const TIE = 0.02;
-const TRIED_FOR_MS = 200;
+const TRIED_FOR_MS = 150;
 /** Sizes above one that takes so long are not tried. */
 const LONGEST_RUN_MS = 300;
 
