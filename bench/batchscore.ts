@@ -32,7 +32,7 @@ export async function openBatchscore(directory: string, model: string): Promise<
   });
   const { scoring, close } = await compose(config, {
     clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
-    telemetry: { observer: { microBatch: () => {}, problem: raise }, outcomes: () => {}, middlewares: [] },
+    telemetry: { observer: SILENT, outcomes: refuseUnscored, middlewares: [] },
     warn: (message) => void process.stderr.write(`${message}\n`),
   });
   return toBatchscore({ ...scoring, writer: createConsumingWriter() }, close);
@@ -61,6 +61,9 @@ function refuseUnscored(outcomes: readonly Outcome[]): void {
       throw new Error(`expected scores for every record, got ${failed.code}: ${failed.message}`);
   }
 }
+
+/** Told of everything, says nothing; a bug ends the bench. */
+const SILENT = { microBatch() {}, decoded() {}, problem: raise };
 
 function refuse(): never {
   throw new Error('expected results to go to memory only');

@@ -1,22 +1,46 @@
 import { createHash } from 'node:crypto';
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { drawMessages, type Message } from '../../bench/messages.ts';
+import { createTemporaryRepository } from '../../bench/modelRepository.ts';
 import { SCENARIOS, type Scenario, scenarioNamed } from '../../bench/scenarios.ts';
+import { openRepository } from '../../lambda/adapters/onnx/repository.ts';
 import type { Model } from '../../lambda/core/model.ts';
 import type { Tensor } from '../../lambda/core/tensor.ts';
-import { found, openModels, tensor } from '../adapters/onnx/setup.ts';
+import { found, tensor } from '../adapters/onnx/setup.ts';
 
 const ROWS = 5;
 const NAMES = SCENARIOS.map(({ name }) => name);
 
-async function openScenario({ name, encodeModel, modelConfig = {} }: Scenario): Promise<Model> {
-  const { repository, warnings } = await openModels({
-    [`${name}/1/model.onnx`]: encodeModel(),
-    [`${name}/config.json`]: { maxBatchRows: 64, ...modelConfig },
+const opened = new Map<Scenario, Promise<Model>>();
+const closers: (() => Promise<void>)[] = [];
+
+afterAll(async () => {
+  for (const close of closers.toReversed()) await close();
+});
+
+/** The scenario's model, loaded as a deployment loads it; once, as the models are large. */
+function openScenario(scenario: Scenario): Promise<Model> {
+  const opening = opened.get(scenario) ?? openInRepository(scenario);
+  opened.set(scenario, opening);
+  return opening;
+}
+
+async function openInRepository(scenario: Scenario): Promise<Model> {
+  const temporary = await createTemporaryRepository();
+  closers.push(temporary.remove);
+  await temporary.addModel(scenario);
+  await temporary.configure(scenario, 64);
+  const warnings: string[] = [];
+  const repository = await openRepository({
+    directory: temporary.directory,
+    maxBatchRows: 512,
+    providers: ['cpu'],
+    allowProviderFallback: false,
+    warn: (message) => void warnings.push(message),
   });
-  const model = await found(repository.find(name, undefined));
+  closers.push(repository.close);
   expect(warnings).toEqual([]);
-  return model;
+  return found(repository.find(scenario.name, undefined));
 }
 
 /** Messages of one length, whatever the scenario draws. */
