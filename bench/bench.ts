@@ -1,0 +1,57 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
+import { renderMarkdown } from './markdown.ts';
+import { measureAll } from './measure.ts';
+import { SCENARIOS, type Scenario } from './scenarios.ts';
+
+const NAMES = SCENARIOS.map(({ name }) => name).join(', ');
+const MOST_MESSAGES = 100_000;
+
+const HELP = `Usage: npm run bench -- [options]
+
+Scores generated messages with generated models, side by side and in turns: the limit of the machine, the handler one
+message at a time, first come, first served, and batchscore. Takes some minutes.
+
+  --scenario NAME   measure this one only, can be given several times or as a list: ${NAMES}
+  --messages N      send at most N messages in one event (default: what each scenario says)
+  --results PATH    where the JSON is written (default bench/results/latest.json)
+  --json            print the JSON instead of Markdown tables
+  --help            show this
+`;
+
+const RESULTS = fileURLToPath(new URL('./results/latest.json', import.meta.url));
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOptions(args, {
+    scenario: { type: 'string', multiple: true, default: [] },
+    messages: { type: 'string', default: String(MOST_MESSAGES) },
+    results: { type: 'string', default: RESULTS },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (options.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const mostMessages = wholeNumber('--messages', options.messages, 1, MOST_MESSAGES);
+  const results = await measureAll(chooseScenarios(options.scenario), mostMessages, (progress) => {
+    process.stderr.write(`${progress}\n`);
+  });
+  const json = `${JSON.stringify(results)}\n`;
+  await mkdir(dirname(options.results), { recursive: true });
+  await writeFile(options.results, json);
+  process.stdout.write(options.json ? json : renderMarkdown(results));
+  return 0;
+}
+
+/** @throws UsageError for a name that no scenario has */
+function chooseScenarios(lists: readonly string[]): readonly Scenario[] {
+  const names = lists.flatMap((list) => list.split(','));
+  const unknown = names.find((name) => !SCENARIOS.some((scenario) => scenario.name === name));
+  if (unknown !== undefined) throw new UsageError(`--scenario: expected one of ${NAMES}, got '${unknown}'`);
+  return names.length === 0 ? SCENARIOS : SCENARIOS.filter(({ name }) => names.includes(name));
+}
+
+await runCommand(main);

@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto';
+import type { SQSRecord } from 'aws-lambda';
+import { createRandom, type Random } from './random.ts';
+import type { InputTensor, Scenario } from './scenarios.ts';
+
+export const ENCODINGS = ['json', 'binary'] as const;
+/** How tensors are written in bodies and results: as numbers, or as base64 of their bytes. */
+export type Encoding = (typeof ENCODINGS)[number];
+
+/** What a message asks to be scored: one row. */
+export interface Message {
+  readonly id: string;
+  readonly inputs: readonly InputTensor[];
+  /** The size of the axis along which messages differ; 1 where they do not. */
+  readonly length: number;
+}
+
+const MESSAGE_SEED = 7;
+
+/** The first `count` messages of a scenario, the same in every run. */
+export function* drawMessages({ lengths, drawInputs }: Scenario, count: number): Generator<Message> {
+  const random = createRandom(MESSAGE_SEED);
+  for (let index = 0; index < count; index++) {
+    const length = lengths?.draw(random) ?? 1;
+    yield { id: `request-${index.toString().padStart(6, '0')}`, inputs: drawInputs(random, length), length };
+  }
+}
+
+/** As many messages of typical length, for finding the best size. */
+export function drawTypicalMessages(scenario: Scenario, count: number): Message[] {
+  const random = createRandom(MESSAGE_SEED);
+  const length = scenario.lengths?.typical ?? 1;
+  return Array.from({ length: count }, () => ({ id: '', inputs: scenario.drawInputs(random, length), length }));
+}
+
+/** The records of the messages as Lambda hands them over: parsed from the event's JSON. */
+export function toRecords(messages: Iterable<Message>, encoding: Encoding): SQSRecord[] {
+  const random = createRandom(MESSAGE_SEED);
+  return Array.from(messages, (message) => JSON.parse(JSON.stringify(toRecord(encodeBody(message, encoding), random))));
+}
+
+/** An Open Inference Protocol v2 request. */
+function encodeBody({ id, inputs }: Message, encoding: Encoding): string {
+  const described = inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape }));
+  if (encoding === 'binary') {
+    return JSON.stringify({ id, inputs: described, raw_input_contents: inputs.map(({ data }) => toBase64(data)) });
+  }
+  const withData = described.map((input, index) => ({
+    ...input,
+    data: toNumbers((inputs[index] as InputTensor).data),
+  }));
+  return JSON.stringify({ id, inputs: withData });
+}
+
+export function toNumbers(data: Float32Array | BigInt64Array): number[] {
+  return data instanceof BigInt64Array ? Array.from(data, Number) : Array.from(data);
+}
+
+export function toBase64(data: Float32Array | BigInt64Array): string {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
+}
+
+function toRecord(body: string, random: Random): SQSRecord {
+  return {
+    messageId: random.uuid(),
+    receiptHandle: Buffer.from(random.uuid() + random.uuid()).toString('base64'),
+    body,
+    attributes: {
+      ApproximateReceiveCount: '1',
+      SentTimestamp: '1545082649183',
+      SenderId: 'AIDAIENQZJOLO23YVJ4VO',
+      ApproximateFirstReceiveTimestamp: '1545082649185',
+    },
+    messageAttributes: {},
+    md5OfBody: createHash('md5').update(body).digest('hex'),
+    eventSource: 'aws:sqs',
+    eventSourceARN: 'arn:aws:sqs:eu-central-1:123456789012:requests',
+    awsRegion: 'eu-central-1',
+  };
+}

@@ -1,0 +1,32 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Scenario } from './scenarios.ts';
+
+/** A temporary model repository. */
+export interface TemporaryRepository {
+  readonly directory: string;
+  /** Writes the scenario's model. @returns the path of its file */
+  addModel(scenario: Scenario): Promise<string>;
+  /** Writes the scenario's config.json. */
+  configure(scenario: Scenario, maxBatchRows: number): Promise<void>;
+  remove(): Promise<void>;
+}
+
+export async function createTemporaryRepository(): Promise<TemporaryRepository> {
+  const directory = await mkdtemp(join(tmpdir(), 'batchscore-bench-'));
+  return {
+    directory,
+    async addModel({ name, encodeModel }) {
+      const folder = join(directory, name, '1');
+      await mkdir(folder, { recursive: true });
+      const path = join(folder, 'model.onnx');
+      await writeFile(path, encodeModel());
+      return path;
+    },
+    async configure({ name, modelConfig = {} }, maxBatchRows) {
+      await writeFile(join(directory, name, 'config.json'), JSON.stringify({ ...modelConfig, maxBatchRows }));
+    },
+    remove: () => rm(directory, { recursive: true }),
+  };
+}
