@@ -1,20 +1,24 @@
-import type { MicroBatch, Planner } from '../lambda/core/plan.ts';
-import type { ScoringRequest } from '../lambda/core/request.ts';
+import { type MicroBatch, microBatchOf, type Part } from '../lambda/core/microBatch.ts';
+import type { Planner } from '../lambda/core/plan.ts';
 
 /**
  * First come, first served: chunks of as many one-row requests as the model takes, in the order they arrived, each
  * padded to its longest. What a batcher does that gathers for a while and runs what it has.
  */
-export const planFirstCome: Planner = (requests) => {
-  const batches: MicroBatch[] = [];
-  const rows = requests[0]?.model.maxBatchRows ?? 1;
-  for (let from = 0; from < requests.length; from += rows)
-    batches.push(toMicroBatch(requests.slice(from, from + rows)));
-  return batches;
+export const planFirstCome: Planner = () => {
+  let parts: Part[] = [];
+  const close = (): MicroBatch[] => {
+    const [first] = parts;
+    if (first === undefined) return [];
+    const batch = microBatchOf(first.request.model, parts, 'full');
+    parts = [];
+    return [batch];
+  };
+  return {
+    add(request) {
+      parts.push({ request, fromRow: 0, toRow: request.rows });
+      return parts.length === request.model.maxBatchRows ? close() : [];
+    },
+    finish: close,
+  };
 };
-
-function toMicroBatch(requests: readonly ScoringRequest[]): MicroBatch {
-  const [{ model }] = requests as [ScoringRequest];
-  const parts = requests.map((request) => ({ request, fromRow: 0, toRow: request.rows }));
-  return { model, parts, rows: parts.length, paddedRows: parts.length, closedBecause: 'full' };
-}

@@ -32,9 +32,6 @@ export interface Scenario {
   readonly showsGrowth?: boolean;
 }
 
-/** Until models may declare a ragged axis, every message of the transformer has the typical length. */
-const RAGGED_AXES_WORK = false;
-
 const MODEL_SEED = 20_261_121;
 const TYPICAL_LENGTH = 32;
 const LENGTH_SIGMA = 0.8;
@@ -66,9 +63,9 @@ export const SCENARIOS: readonly Scenario[] = [
     encodeModel: () => encodeTransformer(MODEL_SEED),
     lengths: {
       typical: TYPICAL_LENGTH,
-      draw: (random) => (RAGGED_AXES_WORK ? drawLength(random) : TYPICAL_LENGTH),
+      draw: drawLength,
     },
-    modelConfig: RAGGED_AXES_WORK ? { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 } } } : {},
+    modelConfig: { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 } } },
     drawInputs: (random, length) => [
       { name: 'input_ids', datatype: 'INT64', shape: [1, length], data: drawTokens(random, length) },
       { name: 'attention_mask', datatype: 'INT64', shape: [1, length], data: new BigInt64Array(length).fill(1n) },

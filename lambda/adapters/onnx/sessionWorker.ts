@@ -13,8 +13,8 @@ Reflect.deleteProperty(globalThis, 'Float16Array');
 
 const FATAL = 4;
 
-/** Threads that wait for the next run by spinning take the cores that decode and encode in the meantime. */
-const NO_SPINNING = { session: { intra_op: { allow_spinning: '0' }, inter_op: { allow_spinning: '0' } } };
+/** Threads that spin until the next run would take the cores that decode and encode in the meantime. */
+const NO_SPINNING_BETWEEN_RUNS = { session: { force_spinning_stop: '1' } };
 
 const spec: SessionSpec = workerData;
 let opening: Promise<InferenceSession> | undefined;
@@ -24,7 +24,7 @@ function session(): Promise<InferenceSession> {
   opening ??= InferenceSession.create(spec.path, {
     // What fails is thrown. Printed by ONNX Runtime it would hold values of the request.
     logSeverityLevel: FATAL,
-    extra: NO_SPINNING,
+    extra: NO_SPINNING_BETWEEN_RUNS,
     ...spec.sessionOptions,
     executionProviders: [...spec.providers],
   });
