@@ -8,6 +8,7 @@ import { SCENARIOS, type Scenario } from './scenarios.ts';
 
 const NAMES = SCENARIOS.map(({ name }) => name).join(', ');
 const MOST_MESSAGES = 100_000;
+const MOST_ROUNDS = 1_000;
 
 const HELP = `Usage: npm run bench -- [options]
 
@@ -16,6 +17,7 @@ message at a time, first come, first served, and batchscore. Takes some minutes.
 
   --scenario NAME   measure this one only, can be given several times or as a list: ${NAMES}
   --messages N      send at most N messages in one event (default: what each scenario says)
+  --rounds N        give every contestant N turns after its warm-up (default: what each scenario says)
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
   --help            show this
@@ -27,6 +29,7 @@ async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args, {
     scenario: { type: 'string', multiple: true, default: [] },
     messages: { type: 'string', default: String(MOST_MESSAGES) },
+    rounds: { type: 'string' },
     results: { type: 'string', default: RESULTS },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
@@ -36,7 +39,9 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const mostMessages = wholeNumber('--messages', options.messages, 1, MOST_MESSAGES);
-  const results = await measureAll(chooseScenarios(options.scenario), mostMessages, (progress) => {
+  const rounds = options.rounds === undefined ? undefined : wholeNumber('--rounds', options.rounds, 1, MOST_ROUNDS);
+  const scenarios = chooseScenarios(options.scenario).map((one) => ({ ...one, rounds: rounds ?? one.rounds }));
+  const results = await measureAll(scenarios, mostMessages, (progress) => {
     process.stderr.write(`${progress}\n`);
   });
   const json = `${JSON.stringify(results)}\n`;

@@ -18,7 +18,6 @@ export interface LoneMessageFigures {
   readonly overPercent: number;
 }
 
-const ROUNDS = 7;
 const MOST_MESSAGES = 200;
 
 export async function measureLoneMessage(
@@ -34,7 +33,7 @@ export async function measureLoneMessage(
       () => medianMs(records, (record) => scoreBare(record, encoding, scenario.name, session)),
       () => medianMs(records, (record) => batchscore.invoke([record])),
     ],
-    ROUNDS,
+    scenario.rounds,
   );
   return {
     scenario: scenario.name,

@@ -5,7 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { runScript } from '../helpers/command.ts';
 
 const SCRIPT = 'bench/bench.ts';
-const FEW = ['--scenario', 'mlp-small', '--messages', '20'];
+const FEW = ['--scenario', 'mlp-small', '--messages', '20', '--rounds', '1'];
+/** Seconds on an idle machine; the rest is for a busy one. */
+const LONG_TIMEOUT_MS = 240_000;
 const ANY_NUMBER = expect.any(Number);
 
 describe('npm run bench', () => {
@@ -19,59 +21,63 @@ describe('npm run bench', () => {
     await rm(directory, { recursive: true });
   });
 
-  it('prints one JSON object with --json, and writes the same to a file', async () => {
-    const path = join(directory, 'latest.json');
-    const { code, stdout } = await runScript(SCRIPT, [...FEW, '--json', '--results', path]);
-    expect(code).toBe(0);
-    expect(await readFile(path, 'utf8')).toBe(stdout);
-    const memory = { peakRssBytes: ANY_NUMBER, processRssBytes: ANY_NUMBER, eventRssBytes: ANY_NUMBER };
-    const scenario = (encoding: string) => ({
-      scenario: 'mlp-small',
-      encoding,
-      messages: 20,
-      efficiency: ANY_NUMBER,
-      speedupOverOneByOne: ANY_NUMBER,
-      speedupOverFirstCome: ANY_NUMBER,
-      paddingShare: 0,
-      optimalPaddingShare: 0,
-      bestRows: ANY_NUMBER,
-      batchingGain: ANY_NUMBER,
-      microBatches: ANY_NUMBER,
-      limitMs: ANY_NUMBER,
-      batchscoreMs: ANY_NUMBER,
-      firstComeMs: ANY_NUMBER,
-      oneByOneMs: ANY_NUMBER,
-      ...memory,
-    });
-    const growth = (encoding: string) => ({
-      scenario: 'mlp-small',
-      encoding,
-      messages: 20,
-      microsecondsPerMessage: ANY_NUMBER,
-      ...memory,
-    });
-    const loneMessage = (encoding: string) => ({
-      scenario: 'mlp-small',
-      encoding,
-      bareMicroseconds: ANY_NUMBER,
-      batchscoreMicroseconds: ANY_NUMBER,
-      overMicroseconds: ANY_NUMBER,
-      overPercent: ANY_NUMBER,
-    });
-    expect(JSON.parse(stdout)).toEqual({
-      machine: {
-        cpu: expect.any(String),
-        cores: ANY_NUMBER,
-        memoryBytes: ANY_NUMBER,
-        platform: expect.any(String),
-        node: process.version,
-        onnxruntime: expect.stringMatching(/^\d+\.\d+\.\d+$/),
-      },
-      scenarios: [scenario('json'), scenario('binary')],
-      growth: [growth('json'), growth('binary')],
-      loneMessage: [loneMessage('json'), loneMessage('binary')],
-    });
-  });
+  it(
+    'prints one JSON object with --json, and writes the same to a file',
+    async () => {
+      const path = join(directory, 'latest.json');
+      const { code, stdout } = await runScript(SCRIPT, [...FEW, '--json', '--results', path]);
+      expect(code).toBe(0);
+      expect(await readFile(path, 'utf8')).toBe(stdout);
+      const memory = { peakRssBytes: ANY_NUMBER, processRssBytes: ANY_NUMBER, eventRssBytes: ANY_NUMBER };
+      const scenario = (encoding: string) => ({
+        scenario: 'mlp-small',
+        encoding,
+        messages: 20,
+        efficiency: ANY_NUMBER,
+        speedupOverOneByOne: ANY_NUMBER,
+        speedupOverFirstCome: ANY_NUMBER,
+        paddingShare: 0,
+        optimalPaddingShare: 0,
+        bestRows: ANY_NUMBER,
+        batchingGain: ANY_NUMBER,
+        microBatches: ANY_NUMBER,
+        limitMs: ANY_NUMBER,
+        batchscoreMs: ANY_NUMBER,
+        firstComeMs: ANY_NUMBER,
+        oneByOneMs: ANY_NUMBER,
+        ...memory,
+      });
+      const growth = (encoding: string) => ({
+        scenario: 'mlp-small',
+        encoding,
+        messages: 20,
+        microsecondsPerMessage: ANY_NUMBER,
+        ...memory,
+      });
+      const loneMessage = (encoding: string) => ({
+        scenario: 'mlp-small',
+        encoding,
+        bareMicroseconds: ANY_NUMBER,
+        batchscoreMicroseconds: ANY_NUMBER,
+        overMicroseconds: ANY_NUMBER,
+        overPercent: ANY_NUMBER,
+      });
+      expect(JSON.parse(stdout)).toEqual({
+        machine: {
+          cpu: expect.any(String),
+          cores: ANY_NUMBER,
+          memoryBytes: ANY_NUMBER,
+          platform: expect.any(String),
+          node: process.version,
+          onnxruntime: expect.stringMatching(/^\d+\.\d+\.\d+$/),
+        },
+        scenarios: [scenario('json'), scenario('binary')],
+        growth: [growth('json'), growth('binary')],
+        loneMessage: [loneMessage('json'), loneMessage('binary')],
+      });
+    },
+    LONG_TIMEOUT_MS,
+  );
 
   it('shows its options with --help', async () => {
     const { code, stdout } = await runScript(SCRIPT, ['--help']);
@@ -82,6 +88,7 @@ describe('npm run bench', () => {
   it.each([
     [['--scenario', 'resnet'], /^batchscore: --scenario: expected one of mlp-small, .*, got 'resnet'\n/],
     [['--messages', '0'], /^batchscore: --messages: expected a whole number from 1/],
+    [['--rounds', 'x'], /^batchscore: --rounds: expected a whole number from 1/],
     [['--fast'], /^batchscore: Unknown option '--fast'/],
   ])('refuses %j with exit code 2 and no stack trace', async (args, message) => {
     const { code, stdout, stderr } = await runScript(SCRIPT, args);
