@@ -4,7 +4,7 @@ import { WHOLE_BODY } from './fieldPath.ts';
 import type { ModelRepository } from './model.ts';
 import type { PayloadPointer, PayloadReader } from './payload.ts';
 import { parsePointer } from './pointer.ts';
-import { type DecodedBody, isRefused, type RefusedRequest, type ScoringRequest } from './request.ts';
+import { type DecodedBody, isPacked, isRefused, type RefusedRequest } from './request.ts';
 import { allThere, type Soon, whenThere } from './soon.ts';
 import type { Templates } from './template.ts';
 
@@ -24,12 +24,10 @@ export function decodeLike(
   signal: AbortSignal,
 ): Soon<DecodedBody> {
   const read = templates.read(body, record);
-  if (read !== undefined) return unpacked(read);
+  if (read !== undefined) return read;
   const decoded = decodeBody(body, record, deps, signal);
   // What was there at once was in the body itself, not in an object that it points to.
-  if (decoded instanceof Promise || decoded.packed) return decoded;
-  const [request] = decoded.requests;
-  if (request !== undefined && !isRefused(request)) templates.learn(body, request);
+  if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates.learn(body, decoded);
   return decoded;
 }
 
@@ -50,26 +48,21 @@ export function decodeBody(
     if (isFailure(parsed)) return refusedBody(parsed);
     return Array.isArray(parsed.value)
       ? decodePacked(parsed.value, record, deps)
-      : whenThere(decodeRequest(parsed.value, { at: WHOLE_BODY, record, position: 0 }, deps), unpacked);
+      : decodeRequest(parsed.value, { at: WHOLE_BODY, record, position: 0 }, deps);
   });
 }
 
-function refusedBody(failed: Failure): DecodedBody {
-  return unpacked({ id: undefined, failure: failed });
-}
-
-function unpacked(request: ScoringRequest | RefusedRequest): DecodedBody {
-  return { packed: false, requests: [request] };
+function refusedBody(failed: Failure): RefusedRequest {
+  return { id: undefined, failure: failed };
 }
 
 function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): Soon<DecodedBody> {
   if (values.length === 0) {
     return refusedBody(failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none'));
   }
-  const requests = values.map((value, position) =>
-    decodeRequest(value, { at: `[${position}]`, record, position }, deps),
+  return allThere(
+    values.map((value, position) => decodeRequest(value, { at: `[${position}]`, record, position }, deps)),
   );
-  return whenThere(allThere(requests), (all) => ({ packed: true, requests: all }));
 }
 
 interface Parsed {

@@ -7,12 +7,14 @@ import type { ScoringRequest } from './request.ts';
 export interface EqualRequests {
   /** Whether an equal request that is not answered yet is run for this one too. */
   joins(request: ScoringRequest): boolean;
-  /** Every request that `request` was run for, itself first. From now on an equal one is run again. */
-  answeredBy(request: ScoringRequest): readonly ScoringRequest[];
+  /** The other requests that `request` was run for. From now on an equal one is run again. */
+  othersLike(request: ScoringRequest): readonly ScoringRequest[];
 }
 
+const NONE: readonly ScoringRequest[] = [];
+
 /** Every request is run for itself. */
-export const NO_EQUALS: EqualRequests = { joins: () => false, answeredBy: (request) => [request] };
+export const NO_EQUALS: EqualRequests = { joins: () => false, othersLike: () => NONE };
 
 export function openEqualRequests(): EqualRequests {
   const byContents = new Map<Model, Map<string, ScoringRequest[]>>();
@@ -24,18 +26,18 @@ export function openEqualRequests(): EqualRequests {
       const contents = spell(request);
       const equal = ofModel.get(contents);
       if (equal === undefined) {
-        ofModel.set(contents, [request]);
+        ofModel.set(contents, []);
         contentsOf.set(request, contents);
         return false;
       }
       equal.push(request);
       return true;
     },
-    answeredBy(request) {
+    othersLike(request) {
       const contents = contentsOf.get(request);
-      if (contents === undefined) return [request];
+      if (contents === undefined) return NONE;
       const ofModel = byContents.get(request.model);
-      const equal = ofModel?.get(contents) ?? [request];
+      const equal = ofModel?.get(contents) ?? NONE;
       ofModel?.delete(contents);
       contentsOf.delete(request);
       return equal;

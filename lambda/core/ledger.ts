@@ -1,8 +1,8 @@
 import { encodeError } from './encode.ts';
-import { type Failure, isTransient } from './failure.ts';
+import { type Failure, isFailure, isTransient } from './failure.ts';
 import type { Part } from './microBatch.ts';
 import { type MessageRecord, orderingGroup } from './record.ts';
-import { type DecodedBody, isRefused, type ScoringRequest } from './request.ts';
+import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from './request.ts';
 import type { Outcome, Result } from './result.ts';
 import { join } from './stack.ts';
 import type { Tensor } from './tensor.ts';
@@ -33,14 +33,11 @@ export interface Ledger {
   outcomeOf(record: number): Outcome | undefined;
 }
 
-/** The answers to the requests of one record, until they are written. */
+/** The answers to a packed message, until it is written. */
 interface Sheet {
-  /** The answers of a packed message so far, by position; undefined for a record that is one request. */
-  readonly packed: (string | undefined)[] | undefined;
-  readonly id: string | undefined;
-  readonly requests: number;
+  readonly answers: (string | undefined)[];
+  readonly failures: Failure[];
   unanswered: number;
-  failures: readonly Failure[];
 }
 
 /** The parts of a request that was cut, until all of them are scored. */
@@ -54,7 +51,9 @@ const ANSWERED: Outcome = { status: 'answered', failures: NONE, requests: 1 };
 
 export function openLedger(records: readonly MessageRecord[]): Ledger {
   const outcomes: (Outcome | undefined)[] = new Array(records.length).fill(undefined);
-  const sheets: (Sheet | undefined)[] = new Array(records.length).fill(undefined);
+  /** Records that are one request and were answered: with what failure, or with scores. */
+  const answers: (Failure | 'scores' | undefined)[] = new Array(records.length).fill(undefined);
+  const sheets = new Map<number, Sheet>();
   const cut = new Map<ScoringRequest, Pieces>();
 
   const recordAt = (record: number): MessageRecord => {
@@ -62,42 +61,51 @@ export function openLedger(records: readonly MessageRecord[]): Ledger {
     if (found === undefined) throw new Error(`expected a record at ${record} of ${records.length}`);
     return found;
   };
-  /** The sheet on which an answer is still missing at `position`; undefined once it is there, or handed back. */
-  const openSheetOf = (record: number, position: number): Sheet | undefined => {
-    const sheet = sheets[record];
-    const isOpen = sheet !== undefined && outcomes[record] === undefined && sheet.unanswered > 0;
-    return isOpen && sheet.packed?.[position] === undefined ? sheet : undefined;
+  const isAnswered = (record: number, position: number): boolean => {
+    const sheet = sheets.get(record);
+    const answer = sheet === undefined ? answers[record] : sheet.answers[position];
+    return answer !== undefined || outcomes[record] !== undefined;
   };
-  const answer = (record: number, position: number, text: string): ReadyResult | undefined => {
-    const sheet = openSheetOf(record, position);
-    if (sheet === undefined) return undefined;
-    if (sheet.packed !== undefined) sheet.packed[position] = text;
-    sheet.unanswered -= 1;
-    if (sheet.unanswered > 0) return undefined;
-    const body = sheet.packed === undefined ? text : `[${sheet.packed.join(',')}]`;
+  const resultOf = (record: number, id: string | undefined, body: string): ReadyResult => {
     const { messageId } = recordAt(record);
-    return { record, id: sheet.id, result: { messageId, body, messageGroupId: orderingGroup(recordAt(record)) } };
+    return { record, id, result: { messageId, body, messageGroupId: orderingGroup(recordAt(record)) } };
+  };
+  const answer = (
+    record: number,
+    position: number,
+    id: string | undefined,
+    text: string,
+    failed?: Failure,
+  ): ReadyResult | undefined => {
+    const sheet = sheets.get(record);
+    if (sheet === undefined) {
+      answers[record] = failed ?? 'scores';
+      return resultOf(record, id, text);
+    }
+    if (failed !== undefined) sheet.failures.push(failed);
+    sheet.answers[position] = text;
+    sheet.unanswered -= 1;
+    return sheet.unanswered > 0 ? undefined : resultOf(record, undefined, `[${sheet.answers.join(',')}]`);
   };
   const handBack = (record: number, failed: Failure): void => {
     if (!isTransient(failed)) throw new Error(`expected a transient code for a record handed back, got ${failed.code}`);
     outcomes[record] ??= { status: 'retry', failure: failed };
   };
   const fail = (record: number, position: number, id: string | undefined, failed: Failure): ReadyResult | undefined => {
-    const sheet = openSheetOf(record, position);
-    if (sheet === undefined) return undefined;
-    if (isTransient(failed)) {
-      handBack(record, failed);
-      return undefined;
+    if (isAnswered(record, position)) return undefined;
+    if (!isTransient(failed)) {
+      return answer(record, position, id, encodeError(recordAt(record).messageId, id, failed), failed);
     }
-    sheet.failures = [...sheet.failures, failed];
-    return answer(record, position, encodeError(recordAt(record).messageId, id, failed));
+    handBack(record, failed);
+    return undefined;
   };
 
   return {
     enter(record, body) {
-      sheets[record] = openSheet(body);
+      if (!isPacked(body)) return isRefused(body) ? fail(record, 0, body.id, body.failure) : undefined;
+      sheets.set(record, openSheet(body.length));
       let ready: ReadyResult | undefined;
-      for (const [position, request] of body.requests.entries()) {
+      for (const [position, request] of body.entries()) {
         if (isRefused(request)) ready = fail(record, position, request.id, request.failure) ?? ready;
       }
       return ready;
@@ -111,28 +119,26 @@ export function openLedger(records: readonly MessageRecord[]): Ledger {
       if (pieces.rowsLeft > 0) return undefined;
       return join(pieces.scored.toSorted((a, b) => a.fromRow - b.fromRow).map((piece) => piece.outputs));
     },
-    answered: ({ record, position }, text) => answer(record, position, text),
+    answered({ record, position, id }, text) {
+      return isAnswered(record, position) ? undefined : answer(record, position, id, text);
+    },
     failed: ({ record, position, id }, failed) => fail(record, position, id, failed),
     messageIdOf: ({ record }) => recordAt(record).messageId,
     written(record, instead) {
-      const sheet = sheets[record];
-      if (sheet === undefined) throw new Error(`expected record ${record} to be answered before it is written`);
-      const failures = instead === undefined ? sheet.failures : [instead];
-      const { requests } = sheet;
+      const sheet = sheets.get(record);
+      const answer = answers[record];
+      const own = sheet?.failures ?? (isFailure(answer) ? [answer] : NONE);
+      const failures = instead === undefined ? own : [instead];
+      const requests = sheet?.answers.length ?? 1;
       outcomes[record] ??=
         failures.length === 0 && requests === 1 ? ANSWERED : { status: 'answered', failures, requests };
+      sheets.delete(record);
     },
     handBack,
     outcomeOf: (record) => outcomes[record],
   };
 }
 
-function openSheet({ packed, requests }: DecodedBody): Sheet {
-  return {
-    packed: packed ? new Array(requests.length).fill(undefined) : undefined,
-    id: packed ? undefined : requests[0]?.id,
-    requests: requests.length,
-    unanswered: requests.length,
-    failures: NONE,
-  };
+function openSheet(requests: number): Sheet {
+  return { answers: new Array(requests).fill(undefined), failures: [], unanswered: requests };
 }

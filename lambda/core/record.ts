@@ -18,5 +18,6 @@ export interface MessageRecord {
 
 /** The ordering group of a FIFO record. A standard queue's group is for fairness, not for order: undefined. */
 export function orderingGroup(record: MessageRecord): string | undefined {
-  return record.eventSourceARN.endsWith('.fifo') ? record.attributes.MessageGroupId : undefined;
+  const { MessageGroupId } = record.attributes;
+  return MessageGroupId !== undefined && record.eventSourceARN.endsWith('.fifo') ? MessageGroupId : undefined;
 }

@@ -37,12 +37,15 @@ export interface RefusedRequest {
   readonly failure: Failure;
 }
 
-/** A record's body, decoded. A packed one holds many requests and is answered with an array in the same order. */
-export interface DecodedBody {
-  readonly packed: boolean;
-  readonly requests: readonly (ScoringRequest | RefusedRequest)[];
+export type DecodedRequest = ScoringRequest | RefusedRequest;
+
+/** A record's body, decoded: a request, or those of a packed message, which is answered with an array in their order. */
+export type DecodedBody = DecodedRequest | readonly DecodedRequest[];
+
+export function isPacked(body: DecodedBody): body is readonly DecodedRequest[] {
+  return Array.isArray(body);
 }
 
-export function isRefused(request: ScoringRequest | RefusedRequest): request is RefusedRequest {
+export function isRefused(request: DecodedRequest): request is RefusedRequest {
   return 'failure' in request;
 }

@@ -140,29 +140,33 @@ async function answerParts(
 async function encodeAll(batch: MicroBatch, outputs: readonly Tensor[], call: Call): Promise<ReadyResult[]> {
   const { ledger, equals } = call;
   const ofRun = openEncoder(outputs);
-  const asked: ScoringRequest[] = [];
-  const texts: Soon<string | Failure>[] = [];
+  const ready: ReadyResult[] = [];
+  const later: Promise<unknown>[] = [];
+  const settle = (request: ScoringRequest, text: string | Failure): void => {
+    const one = isFailure(text) ? ledger.failed(request, text) : ledger.answered(request, text);
+    if (one !== undefined) ready.push(one);
+  };
+  const answer = (request: ScoringRequest, encoder: ScoreEncoder, fromRow: number): void => {
+    const text = encode(encoder, request, fromRow, ledger);
+    if (text instanceof Promise) later.push(text.then((encoded) => settle(request, encoded)));
+    else settle(request, text);
+  };
   let row = 0;
   for (const part of batch.parts) {
-    const fromRow = row;
-    row += part.toRow - part.fromRow;
+    const { request } = part;
+    const others = equals.othersLike(request);
     const liesInRun = liesInOutputs(part, batch);
-    const own = liesInRun ? outputs : ledger.scored(part, unstack(batch, part, fromRow, outputs));
-    if (own === undefined) continue;
-    for (const request of equals.answeredBy(part.request)) {
-      asked.push(request);
-      if (isFailure(own)) texts.push(own);
-      else if (liesInRun) texts.push(encode(ofRun, request, fromRow, ledger));
-      else texts.push(encode(openEncoder(own), request, 0, ledger));
+    const own = liesInRun ? outputs : ledger.scored(part, unstack(batch, part, row, outputs));
+    if (isFailure(own)) for (const equal of [request, ...others]) settle(equal, own);
+    else if (own !== undefined) {
+      const encoder = liesInRun ? ofRun : openEncoder(own);
+      answer(request, encoder, liesInRun ? row : 0);
+      for (const equal of others) answer(equal, encoder, liesInRun ? row : 0);
     }
+    row += part.toRow - part.fromRow;
   }
-  const ready: (ReadyResult | undefined)[] = [];
-  for (const [index, request] of asked.entries()) {
-    const text = texts[index] as Soon<string | Failure>;
-    const encoded = text instanceof Promise ? await text : text;
-    ready.push(isFailure(encoded) ? ledger.failed(request, encoded) : ledger.answered(request, encoded));
-  }
-  return ready.filter((one) => one !== undefined);
+  await Promise.all(later);
+  return ready;
 }
 
 /** Whether the outputs of a part are rows of the run's as they are: of a whole request, with nothing to cut back. */
@@ -193,7 +197,7 @@ function encode(
 
 function failAll({ parts }: MicroBatch, failed: Failure, { ledger, equals }: Call): ReadyResult[] {
   return parts
-    .flatMap(({ request }) => equals.answeredBy(request).map((equal) => ledger.failed(equal, failed)))
+    .flatMap(({ request }) => [request, ...equals.othersLike(request)].map((equal) => ledger.failed(equal, failed)))
     .filter((one) => one !== undefined);
 }
 
@@ -201,10 +205,6 @@ type StageTimes = Pick<MicroBatchReport, 'stackMs' | 'runMs' | 'encodeMs' | 'wri
 
 function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport {
   const { model, parts, rows, paddedRows, paddedLength, closedBecause } = batch;
-  let sent = 0;
-  for (const { request, fromRow, toRow } of parts) {
-    sent += (toRow - fromRow) * elementsPerRowAt(request, request.length);
-  }
   return {
     model: model.name,
     version: model.version,
@@ -213,8 +213,18 @@ function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport {
     paddedRows,
     maxBatchRows: model.maxBatchRows,
     paddedLength,
-    paddingShare: 1 - sent / elementsIn(batch),
+    paddingShare: paddingShareOf(batch),
     closedBecause,
     ...times,
   };
+}
+
+function paddingShareOf(batch: MicroBatch): number {
+  const { model, parts, rows, paddedRows } = batch;
+  if (model.ragged === undefined) return 1 - rows / paddedRows;
+  let sent = 0;
+  for (const { request, fromRow, toRow } of parts) {
+    sent += (toRow - fromRow) * elementsPerRowAt(request, request.length);
+  }
+  return 1 - sent / elementsIn(batch);
 }

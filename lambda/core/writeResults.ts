@@ -6,56 +6,86 @@ import type { Ledger, ReadyResult } from './ledger.ts';
 import { type MessageRecord, orderingGroup } from './record.ts';
 import type { WriteVerdict } from './result.ts';
 
-/**
- * FIFO: of each message group nothing is written, nor acknowledged, after the first record that must be retried.
- *
- * @param ready the results of FIFO records, by record
- */
-export async function writeInGroupOrder(
+/** The results of one call on their way to the store. */
+export interface Results {
+  /** Writes results and settles their records; those of FIFO records are kept until the end. Never throws. */
+  write(ready: readonly ReadyResult[]): Promise<void>;
+  /** FIFO: of each message group nothing is written, nor acknowledged, after the first record that must be retried. */
+  writeInGroupOrder(): Promise<void>;
+}
+
+export function openResults(
   records: readonly MessageRecord[],
-  ready: ReadonlyMap<number, ReadyResult>,
   ledger: Ledger,
   deps: ScoringDependencies,
   time: TimeLimit,
-): Promise<void> {
-  const held = new Set<string | undefined>();
-  const groupOf = (record: number) => orderingGroup(records[record] as MessageRecord);
-  for (const round of roundsInGroupOrder(records)) {
-    const open = round.filter((record) => !held.has(groupOf(record)));
-    await writeResults(
-      open.map((record) => ready.get(record)).filter((one) => one !== undefined),
-      ledger,
-      deps,
-      time,
-    );
-    for (const record of round) {
-      if (ledger.outcomeOf(record)?.status === 'answered') continue;
-      const behind = failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first');
-      ledger.handBack(record, behind);
-      held.add(groupOf(record));
-    }
-  }
+): Results {
+  const rounds = roundsInGroupOrder(records);
+  const kept = new Map<number, ReadyResult>();
+  return {
+    async write(ready) {
+      if (rounds.length === 0) await writeNow(ready, ledger, deps, time);
+      else for (const one of ready) kept.set(one.record, one);
+    },
+    async writeInGroupOrder() {
+      const held = new Set<string | undefined>();
+      const groupOf = (record: number) => orderingGroup(records[record] as MessageRecord);
+      for (const round of rounds) {
+        const open = round.filter((record) => !held.has(groupOf(record)));
+        await writeNow(
+          open.map((record) => kept.get(record)).filter((one) => one !== undefined),
+          ledger,
+          deps,
+          time,
+        );
+        for (const record of round) {
+          if (ledger.outcomeOf(record)?.status === 'answered') continue;
+          const behind = failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first');
+          ledger.handBack(record, behind);
+          held.add(groupOf(record));
+        }
+      }
+    },
+  };
 }
 
-/** Writes results and settles their records. What its store can never hold is answered with an error instead. */
-export async function writeResults(
+/** What a store can never hold is answered with an error instead. */
+async function writeNow(
   ready: readonly ReadyResult[],
   ledger: Ledger,
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<void> {
-  const refused: (ReadyResult & { readonly instead: Failure })[] = [];
-  for (const [index, failed] of (await verdictsOn(ready, deps, time)).entries()) {
+  const refused = settle(await verdictsOn(ready, deps, time), ready, ledger);
+  if (refused.length === 0) return;
+  const verdicts = await verdictsOn(refused, deps, time);
+  for (const [index, { record, instead }] of refused.entries()) {
+    const failed = verdicts[index];
+    if (failed === undefined) ledger.written(record, instead);
+    else ledger.handBack(record, failure('WRITE_FAILED', failed.message));
+  }
+}
+
+interface RefusedResult extends ReadyResult {
+  /** The error that is written in its place. */
+  readonly instead: Failure;
+}
+
+/** @returns the results that their store refused for good, as errors */
+function settle(
+  verdicts: readonly (Failure | undefined)[],
+  ready: readonly ReadyResult[],
+  ledger: Ledger,
+): RefusedResult[] {
+  const refused: RefusedResult[] = [];
+  for (let index = 0; index < ready.length; index++) {
     const one = ready[index] as ReadyResult;
+    const failed = verdicts[index];
     if (failed === undefined) ledger.written(one.record);
     else if (isTransient(failed)) ledger.handBack(one.record, failed);
     else refused.push({ ...withError(one, failed), instead: failed });
   }
-  for (const [index, failed] of (await verdictsOn(refused, deps, time)).entries()) {
-    const { record, instead } = refused[index] as (typeof refused)[number];
-    if (failed === undefined) ledger.written(record, instead);
-    else ledger.handBack(record, failure('WRITE_FAILED', failed.message));
-  }
+  return refused;
 }
 
 function withError({ record, id, result }: ReadyResult, failed: Failure): ReadyResult {

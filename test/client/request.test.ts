@@ -6,7 +6,7 @@ import { type Encoding, encodeRequest, type ScoreRequest } from '../../client/re
 import type { Datatype, TensorData } from '../../lambda/core/datatype.ts';
 import { decodeBody } from '../../lambda/core/decode.ts';
 import { decodeAll, isBase64Data } from '../../lambda/core/rawData.ts';
-import { isRefused, type ScoringRequest } from '../../lambda/core/request.ts';
+import { isPacked, isRefused, type ScoringRequest } from '../../lambda/core/request.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 import { echoModel, repositoryOf } from '../helpers/models.ts';
 
@@ -16,9 +16,8 @@ const ALIVE = new AbortController().signal;
 /** The request as a deployment whose model has one input `in` decodes it. */
 async function decodedBy(datatype: Datatype, axes: readonly string[], body: string): Promise<ScoringRequest> {
   const models = repositoryOf(echoModel(datatype, axes));
-  const { requests } = await decodeBody(body, 0, { models, limits: { maxRequestRows: 10_000 } }, ALIVE);
-  const [request] = requests;
-  if (request === undefined) throw new Error('expected one request');
+  const request = await decodeBody(body, 0, { models, limits: { maxRequestRows: 10_000 } }, ALIVE);
+  if (isPacked(request)) throw new Error('expected one request');
   if (isRefused(request)) throw new Error(request.failure.message);
   return request;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { failure } from '../../lambda/core/failure.ts';
 import type { PayloadReader } from '../../lambda/core/payload.ts';
 import { parsePointer, pointerBody } from '../../lambda/core/pointer.ts';
-import { isRefused } from '../../lambda/core/request.ts';
+import { isPacked, isRefused } from '../../lambda/core/request.ts';
 import { lineModel, repositoryOf } from '../helpers/models.ts';
 import { lineRequest } from '../helpers/records.ts';
 import { accepted, decode, refusal, sentence } from './refusals.ts';
@@ -32,8 +32,8 @@ describe('a pointer', () => {
 
   it('may lead to a packed message', async () => {
     const payloads = bucketOf({ 'a/b': [lineRequest([1]), lineRequest([2])] });
-    const { packed, requests } = await decode([CLASS, LOCATION], MODELS, payloads);
-    expect([packed, requests.map(isRefused)]).toEqual([true, [false, false]]);
+    const body = await decode([CLASS, LOCATION], MODELS, payloads);
+    expect(isPacked(body) && body.map(isRefused)).toEqual([false, false]);
   });
 
   it('that is written is read as the same place', () => {
@@ -43,8 +43,8 @@ describe('a pointer', () => {
   });
 
   it('is followed once: an object that points on is refused', async () => {
-    const { requests } = await decode([CLASS, LOCATION], MODELS, bucketOf({ 'a/b': [CLASS, LOCATION] }));
-    expect(requests.map((one) => isRefused(one) && one.failure.code)).toEqual(['INVALID_POINTER']);
+    const body = await decode([CLASS, LOCATION], MODELS, bucketOf({ 'a/b': [CLASS, LOCATION] }));
+    expect(body).toMatchObject({ failure: { code: 'INVALID_POINTER' } });
   });
 
   it.each([

@@ -2,7 +2,7 @@ import { decodeBody } from '../../lambda/core/decode.ts';
 import type { Failure } from '../../lambda/core/failure.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { PayloadReader } from '../../lambda/core/payload.ts';
-import { type DecodedBody, isRefused, type ScoringRequest } from '../../lambda/core/request.ts';
+import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from '../../lambda/core/request.ts';
 
 const LIMITS = { maxRequestRows: 8 };
 
@@ -18,18 +18,16 @@ export async function accepted(
   models: ModelRepository,
   payloads?: PayloadReader,
 ): Promise<ScoringRequest> {
-  const { packed, requests } = await decode(body, models, payloads);
-  const [request] = requests;
-  if (packed || requests.length !== 1 || request === undefined) throw new Error('expected one request, not packed');
+  const request = await decode(body, models, payloads);
+  if (isPacked(request)) throw new Error('expected one request, not packed');
   if (isRefused(request)) throw new Error(`expected the request to be accepted: ${request.failure.message}`);
   return request;
 }
 
 /** Why the only request of a body is refused. */
 export async function refusal(body: unknown, models: ModelRepository, payloads?: PayloadReader): Promise<Failure> {
-  const { packed, requests } = await decode(body, models, payloads);
-  const [request] = requests;
-  if (packed || requests.length !== 1 || request === undefined) throw new Error('expected one request, not packed');
+  const request = await decode(body, models, payloads);
+  if (isPacked(request)) throw new Error('expected one request, not packed');
   if (!isRefused(request)) throw new Error('expected the request to be refused');
   return request.failure;
 }
