@@ -56,6 +56,7 @@ export async function loadModel(
     const works = await warmUp(model, config.warmup ?? true);
     if (works.bakedRows !== undefined) warn(bakedAxisWarning(location, works.bakedRows));
     if (works.problem !== undefined) warn(`${location.path}: ${works.problem}`);
+    await session.warmedUp();
     return { model: { ...works.model, transform }, close: () => session.close() };
   } catch (cause) {
     await session.close();

@@ -46,6 +46,8 @@ export interface Unavailable {
 export interface Session {
   readonly metadata: SessionMetadata;
   run(task: RunTask): Promise<RunReply>;
+  /** Told after the warm-up: from now on short runs are not shared among the cores. */
+  warmedUp(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -74,7 +76,12 @@ export async function openSession(spec: SessionSpec): Promise<Session> {
   try {
     await refuseUnknownProviders(pool, spec);
     const metadata = (await pool.run(undefined, { name: 'describe' })) as SessionMetadata;
-    return { metadata, run: (task) => runIn(pool, task), close: () => pool.close() };
+    return {
+      metadata,
+      run: (task) => runIn(pool, task),
+      warmedUp: async () => void (await pool.run(undefined, { name: 'warmedUp' })),
+      close: () => pool.close(),
+    };
   } catch (error) {
     await pool.destroy();
     throw error;
