@@ -1,5 +1,5 @@
 import type { Cost } from './cost.ts';
-import type { Datatype } from './datatype.ts';
+import type { Datatype, TensorData } from './datatype.ts';
 import type { Failure } from './failure.ts';
 import type { Soon } from './soon.ts';
 import type { Tensor } from './tensor.ts';
@@ -52,6 +52,8 @@ export interface Model {
   readonly ragged?: RaggedAxis | undefined;
   /** What a run costs, where it was measured. @default an overhead and the padded elements */
   readonly cost?: Cost | undefined;
+  /** Room for an input of a run, with anything in it: memory that earlier runs are done with. @default new memory */
+  readonly allocate?: ((datatype: Datatype, length: number) => TensorData) | undefined;
   /**
    * Runs the model. `inputs` are in the model's order, all with the same number of rows; their buffers are
    * given away and must not be read afterwards.

@@ -16,8 +16,8 @@ export function stack(batch: MicroBatch): Tensor[] {
     const { shape: like } = inputOf(batch.parts[0], index);
     const padded = ragged === undefined ? like : withSize(like, ragged.axis, batch.paddedLength);
     const rowElements = elementsPerRow(padded);
-    const data = allocate(datatype, batch.paddedRows * rowElements);
-    if (ragged !== undefined && !isZero(ragged.pad)) fillWith(data, ragged.pad);
+    const data = (batch.model.allocate ?? allocate)(datatype, batch.paddedRows * rowElements);
+    if (ragged !== undefined) (data as unknown[]).fill(ragged.pad);
     let row = 0;
     for (const part of batch.parts) {
       const input = inputOf(part, index);
@@ -33,15 +33,6 @@ export function stack(batch: MicroBatch): Tensor[] {
     }
     return { name, datatype, shape: withRows(padded, batch.paddedRows), data };
   });
-}
-
-/** What `allocate` fills with. */
-function isZero(pad: number | bigint | string): boolean {
-  return Object.is(pad, 0) || pad === 0n || pad === '';
-}
-
-function fillWith(data: TensorData, value: number | bigint | string): void {
-  (data as unknown[]).fill(value);
 }
 
 /** Elements `from` to `to` of a request's input, decoded in place where they still are base64. */

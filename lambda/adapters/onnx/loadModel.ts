@@ -4,6 +4,7 @@ import { messageOf } from '../../core/failure.ts';
 import { type Model, OutOfMemoryError, type RunResult, type TensorSpec } from '../../core/model.ts';
 import type { Tensor } from '../../core/tensor.ts';
 import type { Transform } from '../../core/transform.ts';
+import { type BufferPool, createBufferPool } from './bufferPool.ts';
 import { type ModelContract, readContract } from './contract.ts';
 import { loadTransform } from './loadTransform.ts';
 import type { ModelConfig } from './modelConfig.ts';
@@ -140,6 +141,7 @@ function toModel(
   defaults: ModelDefaults,
 ): Model {
   const { inputs, outputs, bakedRows } = contract;
+  const pool = createBufferPool();
   const maxBatchRows = bakedRows ?? config.maxBatchRows ?? defaults.maxBatchRows;
   const ladder = (bakedRows === undefined ? (config.ladder ?? []) : [bakedRows]).toSorted((a, b) => a - b);
   if ((ladder[0] ?? 0) > maxBatchRows) {
@@ -155,7 +157,8 @@ function toModel(
     maxBatchRows,
     ladder,
     ragged: config.ragged === undefined ? undefined : readRagged(config.ragged, contract),
-    run: (tensors) => runInSession(session, outputs, tensors),
+    allocate: pool.allocate,
+    run: (tensors) => runInSession(session, outputs, tensors, pool),
   };
 }
 
@@ -163,6 +166,7 @@ async function runInSession(
   session: Session,
   specs: readonly TensorSpec[],
   tensors: readonly Tensor[],
+  pool: BufferPool,
 ): Promise<RunResult> {
   const inputs = tensors.map(({ name, datatype, shape, data }) => ({
     name,
@@ -170,7 +174,8 @@ async function runInSession(
     shape,
     data,
   }));
-  const { outputs, runMs } = await orOutOfMemory(session.run({ inputs }));
+  const { outputs, runMs, inputs: memory } = await orOutOfMemory(session.run({ inputs }));
+  pool.giveBack(memory.filter((buffer) => outputs.every(({ data }) => Array.isArray(data) || data.buffer !== buffer)));
   if (outputs.length !== specs.length) {
     throw new Error(`expected ${specs.length} outputs from ONNX Runtime, got ${outputs.length}`);
   }

@@ -35,6 +35,8 @@ export interface RunTask {
 export interface RunReply {
   readonly outputs: readonly { readonly shape: readonly number[]; readonly data: TensorData }[];
   readonly runMs: number;
+  /** The memory of the inputs, given back. */
+  readonly inputs: readonly ArrayBuffer[];
 }
 
 /** The reply of a thread that cannot open its session again, and why. */

@@ -80,7 +80,8 @@ export async function run({ inputs }: RunTask): Promise<RunReply | Unavailable> 
     const tensor = results[name] as Tensor;
     return { shape: tensor.dims, data: tensor.data as Float32Array | string[] };
   });
-  return movedOut({ outputs, runMs });
+  const memory = inputs.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
+  return movedOut({ outputs, runMs, inputs: memory });
 }
 
 function toTensor({ onnxType, shape, data }: RunTask['inputs'][number]): Tensor {
@@ -89,9 +90,9 @@ function toTensor({ onnxType, shape, data }: RunTask['inputs'][number]): Tensor 
   return new Tensor(onnxType as 'float32', bits as Float32Array, shape);
 }
 
-/** Gives the outputs' memory away instead of copying it. */
+/** Gives memory away instead of copying it. An output that is an input as it is shares its memory. */
 function movedOut(reply: RunReply): RunReply {
-  const buffers = reply.outputs.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
-  const movable = { [transferableSymbol]: buffers, [valueSymbol]: reply };
+  const outputs = reply.outputs.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
+  const movable = { [transferableSymbol]: [...new Set([...outputs, ...reply.inputs])], [valueSymbol]: reply };
   return move(movable as never) as never;
 }
