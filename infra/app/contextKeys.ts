@@ -12,6 +12,9 @@ const flag = z.preprocess(
   z.boolean({ error: 'expected true or false' }),
 );
 const text = z.string({ error: 'expected a text' }).min(1, { error: 'expected a text that is not empty' });
+const stackName = text.regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, {
+  error: 'expected letters, digits and hyphens, a letter first, at most 128',
+});
 const oneOf = <const T extends readonly string[]>(values: T) =>
   z.enum(values, { error: `expected one of ${values.join(', ')}` });
 const list = z.preprocess(
@@ -23,7 +26,7 @@ export const FORMS = ['lambda', 'lambda-gpu'] as const;
 
 /** Every context key of the app. Those that are left out keep the construct's default. */
 export const CONTEXT = z.strictObject({
-  stackName: text.default('Batchscore'),
+  stackName: stackName.default('Batchscore'),
   compute: oneOf(FORMS).default('lambda'),
   models: text.default('models'),
   defaultModel: text.optional(),
