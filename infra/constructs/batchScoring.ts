@@ -74,7 +74,8 @@ export class BatchScoring extends Construct implements IGrantable {
       tuning: props.tuning ?? {},
     });
     const image = openImage(this, props, plan.form.target);
-    const computeScope = new Construct(this, 'Compute');
+    // A form has a scope of its own, so that a stack that changes it gets another function, not one turned inside out.
+    const computeScope = new Construct(this, `Compute-${plan.form.form}`);
     const compute = plan.form.create(computeScope, {
       ...storage,
       ...plan,

@@ -53,6 +53,11 @@ describe('lambda-gpu', () => {
     });
   });
 
+  it('is another function than that of lambda, so that a stack can change between the two', () => {
+    const functionsIn = (one: Template) => Object.keys(one.findResources(FUNCTION));
+    expect(functionsIn(template)).not.toEqual(functionsIn(synthesize()));
+  });
+
   it('takes one call at a time on each GPU', () => {
     const [[capacity = ''] = []] = Object.entries(template.findResources('AWS::Lambda::CapacityProvider'));
     expect(only(template, FUNCTION).CapacityProviderConfig).toEqual({

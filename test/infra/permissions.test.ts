@@ -66,12 +66,12 @@ describe('the function', () => {
     [['table'], ['dynamodb:BatchWriteItem']],
   ] as const)('may do what it does for %j, and nothing else', (results, more) => {
     const template = templateOf(createScoring({ results }));
-    expect(actionsOfRole(template, 'ComputeRole')).toEqual([...SCORING, ...more].toSorted());
+    expect(actionsOfRole(template, 'ComputelambdaRole')).toEqual([...SCORING, ...more].toSorted());
   });
 
   it('puts its objects under its own prefixes, and reads payloads under any key', () => {
     const scoring = createScoring({ results: ['bucket'] });
-    const granted = grantsOf(templateOf(scoring), 'ComputeRole');
+    const granted = grantsOf(templateOf(scoring), 'ComputelambdaRole');
     const { payloadBucket, resultBucket } = scoring;
     expect(granted('s3:GetObject')).toEqual([arnIn(scoring, `${payloadBucket.bucketArn}/*`)]);
     expect(granted('s3:ListBucket')).toEqual([arnIn(scoring, payloadBucket.bucketArn)]);
@@ -83,7 +83,7 @@ describe('the function', () => {
 
   it('delays only messages of the request queue', () => {
     const scoring = createScoring();
-    const granted = grantsOf(templateOf(scoring), 'ComputeRole');
+    const granted = grantsOf(templateOf(scoring), 'ComputelambdaRole');
     expect(granted('sqs:ChangeMessageVisibility')).toEqual([arnIn(scoring, scoring.requestQueue.queueArn)]);
     expect(granted('sqs:SendMessage')).toEqual([arnIn(scoring, scoring.resultQueue?.queueArn)]);
   });

@@ -15,6 +15,7 @@ const SHARE = { min: 0, max: 100 };
 /** The questions of whoever runs it, from top to bottom: is it late, is it batching, what does it spend its time on. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
   return new Dashboard(scope, 'Dashboard', {
+    dashboardName: subject.serviceName,
     widgets: [
       [new AlarmStatusWidget({ title: 'Alarms', alarms, width: FULL, height: 3 })],
       [backlog(subject), age(subject)],
