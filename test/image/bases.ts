@@ -43,6 +43,20 @@ async function buildBase(tag: string): Promise<void> {
 }
 
 /**
+ * An image with nothing in it, of any platform.
+ *
+ * @returns its tag
+ */
+export async function emptyBase(platform: string): Promise<string> {
+  const context = temporaryFolder();
+  const tag = `localhost/batchscore-test-empty:${process.pid}`;
+  writeFileSync(join(context, 'Dockerfile'), 'FROM scratch\nCOPY Dockerfile /\n');
+  await buildImage({ context, tag, platform });
+  removeImageAtExit(tag);
+  return tag;
+}
+
+/**
  * An image that stands in for Python's.
  *
  * @returns its tag

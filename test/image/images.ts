@@ -8,6 +8,8 @@ export interface Build {
   readonly file?: string;
   /** @default the last stage */
   readonly target?: string;
+  /** Such as `linux/arm64`. @default this machine's */
+  readonly platform?: string;
   /** Build arguments. */
   readonly args?: Readonly<Record<string, string>>;
   /** Folders in place of stages, by the stage's name. */
@@ -20,10 +22,19 @@ export const ISOLATION = ['--isolation', 'chroot'] as const;
 /** Certificate authorities that this machine trusts, for a build that downloads. */
 const TRUSTED = ['--volume', '/etc/ssl/certs:/etc/ssl/certs:ro'] as const;
 
-export async function buildImage({ context, tag, file, target, args = {}, stages = {} }: Build): Promise<void> {
+export async function buildImage({
+  context,
+  tag,
+  file,
+  target,
+  platform,
+  args = {},
+  stages = {},
+}: Build): Promise<void> {
   const options = [
     ...(file === undefined ? [] : ['--file', file]),
     ...(target === undefined ? [] : ['--target', target]),
+    ...(platform === undefined ? [] : ['--platform', platform]),
     ...Object.entries(args).flatMap(([name, value]) => ['--build-arg', `${name}=${value}`]),
     ...Object.entries(stages).flatMap(([name, folder]) => ['--build-context', `${name}=${folder}`]),
   ];
@@ -46,8 +57,16 @@ export interface ImageConfig {
 }
 
 export async function configOf(tag: string): Promise<ImageConfig> {
-  const { OCIv1 } = JSON.parse(await run('buildah', ['inspect', '--type', 'image', tag]));
-  return OCIv1.config;
+  return (await inspect(tag)).config;
+}
+
+/** `amd64` or `arm64`. */
+export async function architectureOf(tag: string): Promise<string> {
+  return (await inspect(tag)).architecture;
+}
+
+async function inspect(tag: string): Promise<{ readonly config: ImageConfig; readonly architecture: string }> {
+  return JSON.parse(await run('buildah', ['inspect', '--type', 'image', tag])).OCIv1;
 }
 
 /** What the image takes unpacked, its base included. */

@@ -9,11 +9,12 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { stageImage } from '../../infra/image/stageImage.ts';
-import { lambdaBase, pythonBase } from './bases.ts';
+import { type ImageOptions, stageImage } from '../../infra/image/stageImage.ts';
+import { emptyBase, lambdaBase, pythonBase } from './bases.ts';
 import { secondsOf, temporaryFolder } from './command.ts';
 import { installHostPackages } from './hostPackages.ts';
 import {
+  architectureOf,
   type Build,
   buildImage,
   configOf,
@@ -47,20 +48,24 @@ before(async () => {
     base = await lambdaBase();
   });
   console.log(`base: ready after ${seconds} s`);
-  lambda = await build('lambda', MODELS);
+  lambda = await build('lambda', stage());
   const [whole, bare] = await Promise.all([megabytesOf(lambda), megabytesOf(base)]);
   console.log(`lambda: ${whole} MB unpacked, ${whole - bare} MB of them on top of its base`);
   queues = await startImageQueues();
 });
 after(() => queues?.stop());
 
+/** The folder that an image of this machine's processor is built from. */
+function stage(options: Partial<ImageOptions> = {}): string {
+  return stageImage({ modelsDirectory: MODELS, architecture: ARCHITECTURE, ...options });
+}
+
 /** Builds a target of the Dockerfile. @returns the image's tag */
-async function build(target: string, modelsDirectory: string, more: Partial<Build> = {}): Promise<string> {
-  const context = stageImage({ modelsDirectory, architecture: ARCHITECTURE });
+async function build(target: string, context: string, more: Partial<Build> = {}): Promise<string> {
   const tag = `localhost/batchscore-test-${target}:${randomUUID()}`;
   const args = { LAMBDA_BASE: base, ...more.args };
   removeImageAtExit(tag);
-  const seconds = await secondsOf(() => buildImage({ context, tag, target, ...more, args }));
+  const seconds = await secondsOf(() => buildImage({ ...more, context, tag, target, args }));
   console.log(`${target}: built in ${seconds} s`);
   return tag;
 }
@@ -110,6 +115,18 @@ describe('the lambda image', () => {
       const asked = found.split('\n').map((symbol) => Number(symbol.slice(symbols.length)));
       assert.ok(Math.max(...asked) <= newest, `expected ${symbols}${newest} at most, got ${found}`);
     }
+  });
+});
+
+describe('the lambda image for the other processor', () => {
+  it('is built without running a line on it', async () => {
+    const architecture = ARCHITECTURE === 'arm64' ? 'x86_64' : 'arm64';
+    const platform = `linux/${architecture === 'arm64' ? 'arm64' : 'amd64'}`;
+
+    const args = { LAMBDA_BASE: await emptyBase(platform) };
+    const tag = await build('lambda', stage({ architecture }), { platform, args });
+
+    assert.equal(`linux/${await architectureOf(tag)}`, platform);
   });
 });
 
@@ -173,7 +190,7 @@ describe('a function that would not score', () => {
     cpSync(MODELS, models, { recursive: true });
     truncateSync(join(models, 'digits/1/model.onnx'), 50_000);
 
-    const said = await refusalOf(await build('lambda', models), queues.environment);
+    const said = await refusalOf(await build('lambda', stage({ modelsDirectory: models })), queues.environment);
 
     assert.match(
       said,
@@ -215,7 +232,7 @@ describe('the lambda-gpu image', () => {
 });
 
 async function buildWithCuda(): Promise<string> {
-  const tag = await build('lambda-gpu', MODELS, { args: { PYTHON_BASE: await pythonBase() } });
+  const tag = await build('lambda-gpu', stage(), { args: { PYTHON_BASE: await pythonBase() } });
   console.log(`lambda-gpu: ${await megabytesOf(tag)} MB unpacked, with CUDA`);
   return tag;
 }
@@ -225,5 +242,5 @@ async function buildWithoutCuda(): Promise<string> {
   console.log('*** lambda-gpu: NOT RUN ON A GPU, which a build machine does not have.                           ***');
   const noCuda = temporaryFolder();
   for (const folder of ['cuda/lib', 'cuda/providers']) mkdirSync(join(noCuda, folder), { recursive: true });
-  return build('lambda-gpu', MODELS, { stages: { cuda: noCuda } });
+  return build('lambda-gpu', stage(), { stages: { cuda: noCuda } });
 }
