@@ -1,5 +1,15 @@
-import { App } from 'aws-cdk-lib';
-import { QueuesStack } from './queuesStack.ts';
+import { App, Validations } from 'aws-cdk-lib';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { createStack } from './app/batchScoringStack.ts';
+import { readContext } from './app/readContext.ts';
 
-const app = new App();
-new QueuesStack(app, 'Batchscore');
+try {
+  const app = new App({ autoSynth: false });
+  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+  createStack(app, readContext(app.node.getAllContext()));
+  app.synth();
+} catch (error) {
+  // What is wrong is said in one sentence; where in the code it was found helps nobody who writes a cdk.json.
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}

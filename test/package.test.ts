@@ -41,27 +41,33 @@ describe('the packed package', () => {
        console.log(typeof scores, typeof ids, ScoringError.name);
        await client.close();`,
     );
-    const strict = [
-      '--noEmit',
-      '--strict',
-      '--skipLibCheck',
-      '--module',
-      'nodenext',
-      '--target',
-      'es2024',
-      '--types',
-      'node',
-    ];
-    const types = ['--typeRoots', join(REPOSITORY, 'node_modules', '@types'), '--lib', 'esnext'];
-    await run(
-      process.execPath,
-      [join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc'), ...strict, ...types, 'consumer.ts'],
-      {
-        cwd: folder,
-      },
-    );
+    await typecheck(folder, 'consumer.ts');
     const { stdout } = await run(process.execPath, ['consumer.ts'], { cwd: folder });
     expect(stdout).toBe('function object ScoringError\n');
+  });
+
+  it('gives a CDK app the construct with its types, and an image of its own files', async () => {
+    await writeFile(
+      join(folder, 'app.ts'),
+      `import { App, Stack } from 'aws-cdk-lib';
+       import { BatchScoring, lambdaCompute, type ResultStore } from 'batchscore/infra';
+       // @ts-expect-error a store is named by its kind
+       const wrong: ResultStore = 'topic';
+       const app = new App({ outdir: 'cdk.out' });
+       const scoring = new BatchScoring(new Stack(app, 'Shop'), 'Scoring', {
+         models: '${join(REPOSITORY, 'models')}',
+         compute: lambdaCompute({ architecture: 'x86_64' }),
+       });
+       console.log(wrong, Object.keys(scoring.clientOptions).join());
+       app.synth();`,
+    );
+    await typecheck(folder, 'app.ts');
+    const { stdout } = await run(process.execPath, ['app.ts'], { cwd: folder });
+    expect(stdout).toBe('topic requestQueueUrl,deadLetterQueueUrl,resultQueueUrl,payloadBucket,region\n');
+    const staged = (await readdir(join(folder, 'cdk.out'))).find((name) => name.startsWith('asset.')) ?? '';
+    expect(await readdir(join(folder, 'cdk.out', staged))).toEqual(
+      expect.arrayContaining(['Dockerfile', 'handler.js', 'models', 'node_modules', 'sessionWorker.js']),
+    );
   });
 
   it('has a command that scores a file', async () => {
@@ -71,6 +77,23 @@ describe('the packed package', () => {
     expect(JSON.parse(stdout)).toMatchObject({ message_id: '1', model_name: 'digits', predictions: [{}] });
   });
 });
+
+async function typecheck(folder: string, file: string): Promise<void> {
+  const strict = [
+    '--noEmit',
+    '--strict',
+    '--skipLibCheck',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2024',
+    '--types',
+    'node',
+  ];
+  const types = ['--typeRoots', join(REPOSITORY, 'node_modules', '@types'), '--lib', 'esnext'];
+  const tsc = join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc');
+  await run(process.execPath, [tsc, ...strict, ...types, file], { cwd: folder });
+}
 
 /** The repository's dependencies stand in for an installation. */
 async function linkDependencies(target: string): Promise<void> {

@@ -16,7 +16,8 @@ export const DEPLOYMENT_OPTIONS = {
   region: { type: 'string' },
 } as const;
 
-export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints
+export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
+                          or the file that cdk deploy --outputs-file writes
   --request-queue URL     and the like, instead of what FILE says or in place of it
   --result-queue URL
   --result-table NAME
@@ -36,6 +37,8 @@ const STACK = z.object({
   dynamodbEndpoint: text,
   s3Endpoint: text,
 });
+
+const OUTPUTS = z.record(z.string(), STACK);
 
 type Stack = z.infer<typeof STACK>;
 type DeploymentValues = { readonly [K in keyof typeof DEPLOYMENT_OPTIONS]?: string | undefined };
@@ -64,12 +67,29 @@ export async function connect(values: DeploymentValues): Promise<{ client: Batch
 
 async function readStack(file: string): Promise<Stack> {
   try {
-    const lines = (await readFile(file, 'utf8')).split('\n');
-    // npm run prints a banner of its own before it.
-    return STACK.parse(JSON.parse(lines.find((line) => line.startsWith('{')) ?? ''));
+    return deploymentIn(parseFile(await readFile(file, 'utf8')));
   } catch (cause) {
-    throw new UsageError(`--stack: expected ${file} to hold the JSON line that npm run dev prints`, { cause });
+    throw new UsageError(
+      `--stack: expected ${file} to hold one deployment, as the JSON line that npm run dev prints ` +
+        'or the file that cdk deploy --outputs-file writes',
+      { cause },
+    );
   }
+}
+
+/** npm run prints a banner of its own before the line; an outputs file is one object on many lines. */
+function parseFile(text: string): unknown {
+  const line = text.split('\n').find((one) => one.startsWith('{')) ?? '';
+  return JSON.parse(line.trimEnd() === '{' ? text : line);
+}
+
+/** An outputs file has the outputs of each stack under its name. */
+function deploymentIn(content: unknown): Stack {
+  const whole = STACK.parse(content);
+  const outputs = OUTPUTS.safeParse(content).data ?? {};
+  const [deployment, another] = Object.values(outputs).filter((stack) => stack.requestQueueUrl !== undefined);
+  if (another !== undefined) throw new Error('expected the outputs of one deployment, got several');
+  return deployment ?? whole;
 }
 
 /** A stack that names its endpoint is a local one: any credentials do. */

@@ -62,6 +62,19 @@ describe('batchscore submit and collect', () => {
     expect(byLine.get(4)).toMatchObject({ id: 'b', outputs: [{ name: 'label' }, { name: 'probabilities' }] });
   });
 
+  it('take the file of cdk deploy --outputs-file for the stack', async () => {
+    const outputs = { Network: { vpcId: 'vpc-1' }, Batchscore: JSON.parse(dev.firstLine) };
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify(outputs, null, 2));
+    expect(await batchscore('submit', file)).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('want to know which of two deployments is meant', async () => {
+    const deployment = JSON.parse(dev.firstLine);
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify({ One: deployment, Two: deployment }, null, 2));
+    const { code, stderr } = await batchscore('submit', file);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('hold one deployment') });
+  });
+
   it('go on where they stopped, also after a last line that was cut short', async () => {
     await batchscore('submit', file);
     const whole = readFileSync(`${file}.ids`, 'utf8');

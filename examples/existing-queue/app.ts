@@ -1,0 +1,36 @@
+import { App, CfnOutput, Duration, Stack } from 'aws-cdk-lib';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
+import { BatchScoring, lambdaCompute } from 'batchscore/infra';
+
+// What the app has already: a queue of orders with its dead letters, a service that sends, and a topic for who is on call.
+const app = new App();
+const stack = new Stack(app, 'Shop');
+const deadOrders = new Queue(stack, 'DeadOrders', { encryption: QueueEncryption.SQS_MANAGED, enforceSSL: true });
+const orders = new Queue(stack, 'Orders', {
+  encryption: QueueEncryption.SQS_MANAGED,
+  enforceSSL: true,
+  visibilityTimeout: Duration.seconds(200),
+  deadLetterQueue: { queue: deadOrders, maxReceiveCount: 5 },
+});
+const shop = new Role(stack, 'ShopRole', { assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com') });
+const onCall = new Topic(stack, 'OnCall', { enforceSSL: true });
+
+const scoring = new BatchScoring(stack, 'FraudScores', {
+  models: 'models',
+  defaultModel: 'digits',
+  requestQueue: { queue: orders, visibilityTimeoutSeconds: 200 },
+  // 6 × 30 s + 5 s = 185 s, which the queue's 200 s allow.
+  compute: lambdaCompute({ memoryMb: 3008, timeoutSeconds: 30, maximumConcurrency: 20 }),
+  batchSize: 500,
+  windowSeconds: 5,
+  results: ['table'],
+  alarmActions: [new SnsAction(onCall)],
+});
+
+scoring.grantSubmit(shop);
+scoring.grantCollect(shop);
+scoring.metricErrors().createAlarm(stack, 'ManyErrors', { threshold: 100, evaluationPeriods: 1 });
+new CfnOutput(stack, 'ScoresTable', { value: String(scoring.resultTable?.tableName) });

@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { ARCHITECTURES } from '../constructs/image.ts';
+import { RESULT_STORES } from '../constructs/resultStores.ts';
+
+/** `-c key=value` gives text, `cdk.json` a value: both are taken. Limits are checked with the rest, by the construct. */
+const number = z.preprocess(
+  (value) => (typeof value === 'string' && value.trim() !== '' ? Number(value) : value),
+  z.number({ error: 'expected a number' }),
+);
+const flag = z.preprocess(
+  (value) => (value === 'true' ? true : value === 'false' ? false : value),
+  z.boolean({ error: 'expected true or false' }),
+);
+const text = z.string({ error: 'expected a text' }).min(1, { error: 'expected a text that is not empty' });
+const stackName = text.regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, {
+  error: 'expected letters, digits and hyphens, a letter first, at most 128',
+});
+const oneOf = <const T extends readonly string[]>(values: T) =>
+  z.enum(values, { error: `expected one of ${values.join(', ')}` });
+const list = z.preprocess(
+  (value) => (typeof value === 'string' ? value.split(',').map((name) => name.trim()) : value),
+  z.array(oneOf(RESULT_STORES), { error: 'expected a list' }),
+);
+
+export const FORMS = ['lambda', 'lambda-gpu'] as const;
+
+/** Every context key of the app. Those that are left out keep the construct's default. */
+export const CONTEXT = z.strictObject({
+  stackName: stackName.default('Batchscore'),
+  compute: oneOf(FORMS).default('lambda'),
+  models: text.default('models'),
+  defaultModel: text.optional(),
+  batchSize: number.optional(),
+  windowSeconds: number.optional(),
+  largestMessageBytes: number.optional(),
+  latencyTargetSeconds: number.optional(),
+  fifo: flag.optional(),
+  maxReceiveCount: number.optional(),
+  results: list.optional(),
+  resultTtlSeconds: number.optional(),
+  payloadExpiryDays: number.optional(),
+  encryption: oneOf(['service', 'kms']).default('service'),
+  retainData: flag.optional(),
+  logRetentionDays: number.optional(),
+  alarmTopicArn: text.optional(),
+  prices: text.optional(),
+  maxBatchRows: number.optional(),
+  architecture: oneOf(ARCHITECTURES).optional(),
+  memoryMb: number.optional(),
+  timeoutSeconds: number.optional(),
+  maximumConcurrency: number.optional(),
+  reservedConcurrency: number.optional(),
+  minimumPollers: number.optional(),
+  maximumPollers: number.optional(),
+  gpuMemoryGiB: number.optional(),
+  minimumEnvironments: number.optional(),
+  maximumEnvironments: number.optional(),
+});
+
+export type Settings = z.infer<typeof CONTEXT>;
+export type ContextKey = keyof Settings;
+
+export const CONTEXT_KEYS = CONTEXT.keyof().options;
+
+/** Keys that only one form knows. */
+export const KEYS_OF_FORM: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
+  lambda: ['reservedConcurrency', 'minimumPollers', 'maximumPollers'],
+  'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments'],
+};

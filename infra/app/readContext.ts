@@ -1,0 +1,47 @@
+import type { z } from 'zod';
+import { type Problem, refuse } from '../constructs/checks/refuse.ts';
+import { CONTEXT, CONTEXT_KEYS, type ContextKey, FORMS, KEYS_OF_FORM, type Settings } from './contextKeys.ts';
+import { nearestName } from './nearestName.ts';
+
+/**
+ * The app's settings from the context of `cdk.json` and `-c`.
+ *
+ * @throws Error in one sentence, with everything that is wrong
+ */
+export function readContext(context: Readonly<Record<string, unknown>>): Settings {
+  const own = Object.fromEntries(Object.entries(context).filter(([key]) => !isOfCdk(key)));
+  const parsed = CONTEXT.safeParse(own);
+  if (parsed.success) refuse(keysOfOtherForms(parsed.data));
+  else refuse(parsed.error.issues.flatMap((issue) => describe(issue, own)));
+  return CONTEXT.parse(own);
+}
+
+/** What the command keeps there by itself, beside flags and what it looked up, which all have a prefix. */
+const KEYS_OF_CDK = ['cli-telemetry', 'acknowledged-issue-numbers'];
+
+function isOfCdk(key: string): boolean {
+  return key.startsWith('@') || key.includes(':') || KEYS_OF_CDK.includes(key);
+}
+
+function describe(issue: z.core.$ZodIssue, own: Readonly<Record<string, unknown>>): string[] {
+  if (issue.code === 'unrecognized_keys') return issue.keys.map(unknownKey);
+  const key = String(issue.path[0]);
+  return [`${key}: ${issue.message}, got ${JSON.stringify(own[key])}, change it in cdk.json or with -c ${key}=…`];
+}
+
+function unknownKey(key: string): string {
+  const nearest = nearestName(key, CONTEXT_KEYS);
+  const hint = nearest === undefined ? 'the README lists them' : `did you mean ${nearest}?`;
+  return `${key}: expected a context key of this app, got one that it does not know, ${hint}`;
+}
+
+function keysOfOtherForms(settings: Settings): Problem[] {
+  return FORMS.filter((form) => form !== settings.compute).flatMap((form) =>
+    KEYS_OF_FORM[form].map((key) => keyOfOtherForm(settings, key, form)),
+  );
+}
+
+function keyOfOtherForm(settings: Settings, key: ContextKey, form: string): Problem {
+  if (settings[key] === undefined) return undefined;
+  return `${key}: expected only with compute=${form}, got it with compute=${settings.compute}, leave it out`;
+}

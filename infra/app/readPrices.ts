@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import type { Prices } from '../constructs/prices.ts';
+
+const usd = z.number().min(0);
+
+/** Any of the keys of infra/constructs/prices.json. */
+const PRICE_FILE = z
+  .strictObject({
+    date: z.string().min(1),
+    region: z.string().min(1),
+    lambdaX86GbSecond: usd,
+    lambdaArmGbSecond: usd,
+    lambdaMillionRequests: usd,
+    sqsStandardMillionRequests: usd,
+    sqsFifoMillionRequests: usd,
+    dynamodbMillionWrites: usd,
+    dynamodbMillionReads: usd,
+    s3ThousandPuts: usd,
+    s3ThousandGets: usd,
+    fargateVcpuHour: usd,
+    fargateGbHour: usd,
+    managedInstancesFeePercent: usd,
+    instanceHour: z.record(z.string(), usd),
+  })
+  .partial();
+
+/** @throws Error in one sentence when the file is no price list */
+export function readPrices(file: string): Partial<Prices> {
+  const parsed = PRICE_FILE.safeParse(readJson(file));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const where = issue?.path.join('.') || 'its keys';
+  throw new Error(`prices: expected ${file} to hold keys of infra/constructs/prices.json, ${where}: ${issue?.message}`);
+}
+
+function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch {
+    throw new Error(`prices: expected a JSON file, got ${file}, which cannot be read as one, check the path`);
+  }
+}

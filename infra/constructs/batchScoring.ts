@@ -1,0 +1,165 @@
+import { CfnOutput, Names, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { type Alarm, type Dashboard, type Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+import type { MetricName } from '../../lambda/core/metricNames.ts';
+import { warnOfLargeMessages } from './checks/messageBytes.ts';
+import { clientOptionsOf } from './clientOptions.ts';
+import { environmentOf } from './environment.ts';
+import { type ContainerImage, openImage } from './image.ts';
+import { createAlarms } from './monitoring/alarms.ts';
+import { createDashboard } from './monitoring/dashboard.ts';
+import { scoringMetric } from './monitoring/metrics.ts';
+import { PERIOD } from './monitoring/period.ts';
+import { createPayloadBucket } from './payloadBucket.ts';
+import { type Channels, grantCollect, grantScoring, grantSubmit } from './permissions.ts';
+import { makePlan } from './plan.ts';
+import type { BatchScoringProps } from './props.ts';
+import { createRequestQueue, useRequestQueue } from './requestQueue.ts';
+import { openResultStores } from './resultStores.ts';
+
+/**
+ * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the
+ * stores that results go to, permissions, alarms and a dashboard.
+ *
+ * What would fail in production is thrown when the construct is made, as one sentence with the numbers and the cure.
+ */
+export class BatchScoring extends Construct implements IGrantable {
+  /** The queue that producers send to. */
+  readonly requestQueue: IQueue;
+  /** Where messages go that were received too often; undefined where an existing queue came without one. */
+  readonly deadLetterQueue: IQueue | undefined;
+  /** The stores that results go to. */
+  readonly resultQueue: IQueue | undefined;
+  readonly resultTable: ITable | undefined;
+  readonly resultBucket: IBucket | undefined;
+  /** Where bodies and results go that are too large for SQS or the table. */
+  readonly payloadBucket: IBucket;
+  /** The image that runs. */
+  readonly image: ContainerImage;
+  /** Who scores; whatever a model's transform needs beside is granted to it. */
+  readonly grantPrincipal: IPrincipal;
+  /** The value of the dimension `service` of every metric. */
+  readonly serviceName: string;
+  readonly alarms: readonly Alarm[];
+  readonly dashboard: Dashboard;
+  /** The options of the client library that lead it here, by their names: tokens until it is deployed. */
+  readonly clientOptions: Readonly<Record<string, string>>;
+  readonly #channels: Channels;
+
+  /** @throws Error in one sentence when the props cannot work together, or the model folder is none */
+  constructor(scope: Construct, id: string, props: BatchScoringProps) {
+    super(scope, id);
+    const plan = makePlan(props);
+    const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
+    const removalPolicy = props.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN;
+    const storage = { fifo: plan.batching.fifo, encryptionKey: props.encryptionKey, removalPolicy };
+
+    const requests = props.requestQueue
+      ? useRequestQueue(props.requestQueue)
+      : createRequestQueue(this, { ...storage, ...plan });
+    const stores = openResultStores(this, plan.results, props.stores ?? {}, storage);
+    const payloadBucket = props.payloadBucket ?? createPayloadBucket(this, { ...storage, ...plan });
+    const channels = { requestQueue: requests.queue, stores, payloadBucket };
+
+    const environment = environmentOf({
+      ...plan,
+      ...channels,
+      serviceName,
+      defaultModel: props.defaultModel,
+      providers: plan.form.providers,
+      tuning: props.tuning ?? {},
+    });
+    const image = openImage(this, props, plan.form.target);
+    // A form has a scope of its own, so that a stack that changes it gets another function, not one turned inside out.
+    const computeScope = new Construct(this, `Compute-${plan.form.form}`);
+    const compute = plan.form.create(computeScope, {
+      ...storage,
+      ...plan,
+      image,
+      environment,
+      requestQueue: requests.queue,
+    });
+    grantScoring(computeScope, compute, channels);
+
+    const subject = { ...plan, serviceName, requests, stores, compute };
+    const alarms = createAlarms(new Construct(this, 'Alarms'), subject, props.alarmActions ?? []);
+    this.dashboard = createDashboard(this, subject, alarms);
+    warnOfLargeMessages(this, plan.batching, props.largestMessageBytes);
+
+    this.requestQueue = requests.queue;
+    this.deadLetterQueue = requests.deadLetterQueue;
+    this.resultQueue = stores.resultQueue;
+    this.resultTable = stores.resultTable;
+    this.resultBucket = stores.resultBucket;
+    this.payloadBucket = payloadBucket;
+    this.image = image;
+    this.grantPrincipal = compute.grantPrincipal;
+    this.serviceName = serviceName;
+    this.alarms = alarms;
+    this.clientOptions = clientOptionsOf(this, requests, channels);
+    this.#channels = channels;
+  }
+
+  /** Lets a producer send requests, and upload those that are too large to send. */
+  grantSubmit(grantee: IGrantable): Grant {
+    return grantSubmit(grantee, this.#channels);
+  }
+
+  /** Lets a consumer take results from every store of this deployment. */
+  grantCollect(grantee: IGrantable): Grant {
+    return grantCollect(grantee, this.#channels);
+  }
+
+  /** A metric by its name; counts are summed up, shares averaged, of times it is the median, over five minutes. */
+  metric(metricName: MetricName, options?: MetricOptions): Metric {
+    return scoringMetric(this.serviceName, metricName, options);
+  }
+
+  /** Records that were answered. Sum over five minutes. */
+  metricAnswered(options?: MetricOptions): Metric {
+    return this.metric('Answered', options);
+  }
+
+  /** Requests that were answered with an error. Sum over five minutes. */
+  metricErrors(options?: MetricOptions): Metric {
+    return this.metric('Errors', options);
+  }
+
+  /** Records that went back to SQS. Sum over five minutes. */
+  metricRetries(options?: MetricOptions): Metric {
+    return this.metric('Retries', options);
+  }
+
+  /** Rows that were scored. Sum over five minutes. */
+  metricRows(options?: MetricOptions): Metric {
+    return this.metric('Rows', options);
+  }
+
+  /** Records of a call, in percent of the batch size. Average over five minutes. */
+  metricBatchFill(options?: MetricOptions): Metric {
+    return this.metric('BatchFill', options);
+  }
+
+  /** Seconds that the oldest request has waited. Maximum over five minutes. */
+  metricOldestMessageAge(options?: MetricOptions): Metric {
+    return this.requestQueue.metricApproximateAgeOfOldestMessage({
+      statistic: Stats.MAXIMUM,
+      period: PERIOD,
+      ...options,
+    });
+  }
+
+  /**
+   * Makes each of the `clientOptions` an output of the same name, so that the file of `cdk deploy --outputs-file` is
+   * what the commands take as `--stack`.
+   *
+   * @param scope where the outputs stand: with a second deployment in a stack, a construct of your own
+   */
+  addClientOutputs(scope: Construct = Stack.of(this)): void {
+    for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
+  }
+}

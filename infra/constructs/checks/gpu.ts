@@ -1,0 +1,48 @@
+import type { Architecture } from '../image.ts';
+import { oneOf, outside, type Problem } from './refuse.ts';
+
+/** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */
+const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
+
+export interface GpuSettings {
+  readonly architecture: Architecture;
+  readonly gpuMemoryGiB: number;
+  readonly memoryMb: number;
+  readonly minimumEnvironments: number;
+  readonly maximumEnvironments: number;
+  readonly maximumConcurrency: number | undefined;
+}
+
+/** What Lambda Managed Instances refuse, and what they would take and then throttle. */
+export function gpuProblems(settings: GpuSettings): Problem[] {
+  return [
+    armProblem(settings.architecture),
+    oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
+    outside('memoryMb', settings.memoryMb, 2048, 32_768),
+    outside('minimumEnvironments', settings.minimumEnvironments, 0, 15_000),
+    outside('maximumEnvironments', settings.maximumEnvironments, 2, 1000),
+    fewerThanMinimum(settings),
+    moreCallsThanEnvironments(settings),
+  ];
+}
+
+function armProblem(architecture: Architecture): Problem {
+  if (architecture === 'x86_64') return undefined;
+  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture}, set x86_64 or compute=lambda`;
+}
+
+function fewerThanMinimum({ minimumEnvironments, maximumEnvironments }: GpuSettings): Problem {
+  if (minimumEnvironments <= maximumEnvironments) return undefined;
+  return (
+    `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
+    `got ${maximumEnvironments}, raise it`
+  );
+}
+
+function moreCallsThanEnvironments({ maximumConcurrency, maximumEnvironments }: GpuSettings): Problem {
+  if (maximumConcurrency === undefined || maximumConcurrency <= maximumEnvironments) return undefined;
+  return (
+    `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each takes one call ` +
+    `at a time and more are throttled, got ${maximumConcurrency}, lower it or raise maximumEnvironments`
+  );
+}

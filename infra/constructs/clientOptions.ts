@@ -1,0 +1,22 @@
+import { Stack } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
+import type { Channels } from './permissions.ts';
+import type { RequestQueue } from './requestQueue.ts';
+
+/** Where everything is, by the names that the client's options and the commands' `--stack` file have. */
+export function clientOptionsOf(
+  scope: Construct,
+  { deadLetterQueue }: RequestQueue,
+  { requestQueue, stores, payloadBucket }: Channels,
+): Record<string, string> {
+  const { resultQueue, resultTable, resultBucket } = stores;
+  return {
+    requestQueueUrl: requestQueue.queueUrl,
+    ...(deadLetterQueue !== undefined && { deadLetterQueueUrl: deadLetterQueue.queueUrl }),
+    ...(resultQueue !== undefined && { resultQueueUrl: resultQueue.queueUrl }),
+    ...(resultTable !== undefined && { resultTable: resultTable.tableName }),
+    ...(resultBucket !== undefined && { resultBucket: resultBucket.bucketName }),
+    payloadBucket: payloadBucket.bucketName,
+    region: Stack.of(scope).region,
+  };
+}

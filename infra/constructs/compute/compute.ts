@@ -1,0 +1,67 @@
+import type { RemovalPolicy } from 'aws-cdk-lib';
+import type { IMetric } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import type { Batching } from '../batching.ts';
+import type { Problem } from '../checks/refuse.ts';
+import type { ContainerImage, ImageTarget } from '../image.ts';
+import type { Prices } from '../prices.ts';
+
+/** Where records are scored: one implementation for each form. It says what it needs, and is then created. */
+export interface ComputeForm {
+  /** Its name, as the dashboard and messages have it. */
+  readonly form: string;
+  /** What the image must be built for. */
+  readonly target: ImageTarget;
+  /** ONNX Runtime execution providers, first choice first. @default the runtime's own default, `cpu` */
+  readonly providers?: string;
+  /** Seconds that one call may take, 1 to 900. */
+  readonly timeoutSeconds: number;
+  /** What is wrong with its options, alone and with this batching. */
+  problems(batching: Batching): Problem[];
+  /** Seconds that a received message must stay hidden, and the sum that explains them. */
+  leastVisibility(batching: Batching): { readonly seconds: number; readonly sum: string };
+  create(scope: Construct, wiring: Wiring): Compute;
+}
+
+/** What a form is connected to. */
+export interface Wiring {
+  readonly image: ContainerImage;
+  readonly batching: Batching;
+  readonly requestQueue: IQueue;
+  /** `BATCHSCORE_…` variables. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly encryptionKey: IKey | undefined;
+  readonly logRetention: RetentionDays;
+  readonly removalPolicy: RemovalPolicy;
+  readonly prices: Prices;
+}
+
+/** What stands, once created. */
+export interface Compute extends IGrantable {
+  readonly alarms: readonly AlarmCondition[];
+  readonly graphs: readonly Graph[];
+  /** US dollars of a period. */
+  readonly cost: IMetric;
+}
+
+/** What an alarm looks at. It goes off when the metric is above the threshold for every one of the last periods. */
+export interface AlarmCondition {
+  readonly id: string;
+  /** What it means and what to do, for whom it wakes up. */
+  readonly description: string;
+  readonly metric: IMetric;
+  readonly threshold: number;
+  /** Of five minutes each. */
+  readonly periods: number;
+}
+
+/** One graph of the dashboard. */
+export interface Graph {
+  readonly title: string;
+  readonly left: readonly IMetric[];
+  readonly right?: readonly IMetric[];
+}

@@ -1,0 +1,46 @@
+import { Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { PERIOD } from '../monitoring/period.ts';
+import type { AlarmCondition, Graph } from './compute.ts';
+
+/** Throttles of a burst pass: SQS tries again. Only those that stay eat up the receives of good messages. */
+const THROTTLED_PERIODS = 3;
+
+export function functionAlarms(target: IFunction): AlarmCondition[] {
+  return [
+    {
+      id: 'FunctionErrors',
+      description:
+        'A call crashed, ran out of time or out of memory, and all its records go back to SQS. Read the log for ' +
+        'the reason; with timeouts lower the batch size, with memory raise it.',
+      metric: target.metricErrors({ statistic: Stats.SUM, period: PERIOD }),
+      threshold: 0,
+      periods: 1,
+    },
+    {
+      id: 'FunctionThrottles',
+      description:
+        'Calls have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a receive ' +
+        'of its messages. Raise the reserved concurrency or the account quota, or lower the maximum concurrency.',
+      metric: target.metricThrottles({ statistic: Stats.SUM, period: PERIOD }),
+      threshold: 0,
+      periods: THROTTLED_PERIODS,
+    },
+  ];
+}
+
+export function functionGraph(target: IFunction, timeoutSeconds: number): Graph {
+  const sum = { statistic: Stats.SUM, period: PERIOD };
+  return {
+    title: `Calls, and how long they take of ${timeoutSeconds} s`,
+    left: [
+      target.metricInvocations({ ...sum, label: 'calls' }),
+      target.metricErrors({ ...sum, label: 'crashed' }),
+      target.metricThrottles({ ...sum, label: 'throttled' }),
+    ],
+    right: [
+      target.metricDuration({ statistic: Stats.p(50), period: PERIOD, label: 'ms, p50' }),
+      target.metricDuration({ statistic: Stats.p(99), period: PERIOD, label: 'ms, p99' }),
+    ],
+  };
+}

@@ -1,0 +1,79 @@
+import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
+import { oneOf, outside } from '../checks/refuse.ts';
+import { ARCHITECTURES, type Architecture } from '../image.ts';
+import { PERIOD } from '../monitoring/period.ts';
+import type { Prices } from '../prices.ts';
+import type { ComputeForm } from './compute.ts';
+import { feedFromQueue } from './eventSource.ts';
+import { functionAlarms, functionGraph } from './functionMonitoring.ts';
+import { leastVisibility } from './leastVisibility.ts';
+import { createScoringFunction, type FunctionSize } from './scoringFunction.ts';
+
+export interface LambdaOptions extends Concurrency {
+  /** The processor, `arm64` or `x86_64`. arm64 costs 20 % less for the same time. @default 'arm64' */
+  readonly architecture?: Architecture;
+  /** Memory in MB, 128 to 10,240; 1,769 MB come with one whole vCPU, and vCPUs grow with it. @default 1769 */
+  readonly memoryMb?: number;
+  /** Seconds that one call may take, 1 to 900. @default 60 */
+  readonly timeoutSeconds?: number;
+  /** Calls set aside for this function, and the most that may run. @default none: the account's are shared */
+  readonly reservedConcurrency?: number;
+  /**
+   * Most calls that SQS makes at a time, 2 to 1,000. Fewer give fuller batches. Not together with pollers.
+   * @default no limit of its own
+   */
+  readonly maximumConcurrency?: number;
+  /** Provisioned pollers that always run, 2 to 200, for traffic that jumps. @default none are provisioned */
+  readonly minimumPollers?: number;
+  /** Provisioned pollers at most, 2 to 2,000. @default none are provisioned */
+  readonly maximumPollers?: number;
+}
+
+/** A Lambda function on CPUs, from a container image. */
+export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
+  const { architecture = 'arm64', memoryMb = 1769, timeoutSeconds = 60, reservedConcurrency } = options;
+  const size: FunctionSize = { architecture, memoryMb, timeoutSeconds, reservedConcurrency };
+  return {
+    form: 'lambda',
+    target: { target: 'lambda', architecture },
+    timeoutSeconds,
+    problems: () => [
+      oneOf('architecture', architecture, ARCHITECTURES),
+      outside('memoryMb', memoryMb, 128, 10_240),
+      outside('timeoutSeconds', timeoutSeconds, 1, 900),
+      ...concurrencyProblems(options),
+    ],
+    leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
+    create(scope, wiring) {
+      const scoringFunction = createScoringFunction(scope, size, wiring);
+      const events = feedFromQueue(scoringFunction, wiring.requestQueue, wiring.batching, options);
+      return {
+        grantPrincipal: scoringFunction.grantPrincipal,
+        alarms: functionAlarms(scoringFunction),
+        graphs: [functionGraph(scoringFunction, timeoutSeconds), events],
+        cost: costOf(scoringFunction, size, wiring.prices),
+      };
+    },
+  };
+}
+
+/** Metric math knows no exponents. */
+const DECIMALS = 12;
+
+/** Milliseconds of all calls times the memory, and the calls themselves. */
+function costOf(scoringFunction: IFunction, { architecture, memoryMb }: FunctionSize, prices: Prices): MathExpression {
+  const gbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
+  const milliseconds = `durationMs / 1000 * ${memoryMb / 1024} * ${gbSecond.toFixed(DECIMALS)}`;
+  const calls = `calls * ${prices.lambdaMillionRequests} / 1000000`;
+  return new MathExpression({
+    label: 'compute',
+    period: PERIOD,
+    expression: `${milliseconds} + ${calls}`,
+    usingMetrics: {
+      durationMs: scoringFunction.metricDuration({ statistic: Stats.SUM, period: PERIOD }),
+      calls: scoringFunction.metricInvocations({ statistic: Stats.SUM, period: PERIOD }),
+    },
+  });
+}

@@ -1,0 +1,176 @@
+import { Validations } from 'aws-cdk-lib';
+import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import {
+  Alias,
+  Architecture,
+  CapacityProvider,
+  CfnFunction,
+  InstanceTypeFilter,
+  Function as LambdaFunction,
+} from 'aws-cdk-lib/aws-lambda';
+import type { Construct } from 'constructs';
+import { concurrencyProblems } from '../checks/concurrency.ts';
+import { gpuProblems } from '../checks/gpu.ts';
+import { outside } from '../checks/refuse.ts';
+import type { Architecture as ArchitectureName } from '../image.ts';
+import { createLogGroup } from '../logGroup.ts';
+import { PERIOD } from '../monitoring/period.ts';
+import type { Prices } from '../prices.ts';
+import type { ComputeForm, Wiring } from './compute.ts';
+import { feedFromQueue } from './eventSource.ts';
+import { functionAlarms, functionGraph } from './functionMonitoring.ts';
+import { leastVisibility } from './leastVisibility.ts';
+import { createOperatorRole } from './operatorRole.ts';
+import { createPrivateNetwork } from './privateNetwork.ts';
+import { createScoringFunction } from './scoringFunction.ts';
+
+export interface LambdaGpuOptions {
+  /** GPU memory in GiB: 3, 6, 12, 16, 24 or 48. @default 16 */
+  readonly gpuMemoryGiB?: number;
+  /** The processor; only `x86_64` comes with a GPU. @default 'x86_64' */
+  readonly architecture?: ArchitectureName;
+  /** Memory in MB beside the GPU's, 2,048 to 32,768; 2,048 MB come with one vCPU. @default 4096 */
+  readonly memoryMb?: number;
+  /** Seconds that one call may take, 1 to 900. @default 60 */
+  readonly timeoutSeconds?: number;
+  /** GPUs that always run. 0 scales to zero: nothing is paid when idle, and waking takes minutes. @default 1 */
+  readonly minimumEnvironments?: number;
+  /** Most GPUs, at least 2, because SQS makes at least two calls at a time. @default 2 */
+  readonly maximumEnvironments?: number;
+  /** Most calls that SQS makes at a time, 2 to `maximumEnvironments`. @default `maximumEnvironments` */
+  readonly maximumConcurrency?: number;
+  /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemoryGiB` */
+  readonly instanceTypes?: readonly string[];
+  /**
+   * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
+   * @default a network of its own, with no way to the internet and endpoints of these services
+   */
+  readonly vpc?: IVpc;
+  /** Subnets of `vpc`. @default its private ones */
+  readonly subnets?: SubnetSelection;
+}
+
+/** The GPU's memory must not be shared by two calls. */
+const CALLS_AN_ENVIRONMENT = 1;
+
+/** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. */
+export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
+  const settings = withDefaults(options);
+  const { timeoutSeconds, minimumEnvironments } = settings;
+  return {
+    form: 'lambda-gpu',
+    target: { target: 'lambda-gpu', architecture: settings.architecture, accelerator: 'gpu' },
+    providers: 'cuda',
+    timeoutSeconds,
+    problems: () => [
+      outside('timeoutSeconds', timeoutSeconds, 1, 900),
+      ...gpuProblems(settings),
+      ...concurrencyProblems({ maximumConcurrency: settings.maximumConcurrency }),
+    ],
+    leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
+    create(scope, wiring) {
+      const live = createLiveAlias(scope, settings, wiring);
+      const events = feedFromQueue(live, wiring.requestQueue, wiring.batching, settings);
+      return {
+        grantPrincipal: live.grantPrincipal,
+        alarms: functionAlarms(live),
+        graphs: [functionGraph(live, timeoutSeconds), events],
+        cost: costOf(live, minimumEnvironments, instanceHour(settings, wiring.prices), wiring.prices),
+      };
+    },
+  };
+}
+
+type Settings = ReturnType<typeof withDefaults>;
+
+function withDefaults(options: LambdaGpuOptions) {
+  const maximumEnvironments = options.maximumEnvironments ?? 2;
+  return {
+    gpuMemoryGiB: options.gpuMemoryGiB ?? 16,
+    architecture: options.architecture ?? ('x86_64' as const),
+    memoryMb: options.memoryMb ?? 4096,
+    timeoutSeconds: options.timeoutSeconds ?? 60,
+    minimumEnvironments: options.minimumEnvironments ?? 1,
+    maximumEnvironments,
+    maximumConcurrency: options.maximumConcurrency ?? maximumEnvironments,
+    instanceTypes: options.instanceTypes,
+    vpc: options.vpc,
+    subnets: options.subnets,
+  };
+}
+
+/** Managed Instances run published versions: the alias leads to the latest one. */
+function createLiveAlias(scope: Construct, settings: Settings, wiring: Wiring): Alias {
+  const { minimumEnvironments, maximumEnvironments } = settings;
+  const scoringFunction = createScoringFunction(scope, settings, wiring, {
+    minExecutionEnvironments: minimumEnvironments,
+    maxExecutionEnvironments: maximumEnvironments,
+  });
+  Validations.of(scoringFunction).acknowledge({
+    id: 'aws-lambda:Function.CapacityProviderConfiguration',
+    reason: 'Another form of compute is another function, so that nothing is ever taken from this one',
+  });
+  createCapacity(scope, settings, wiring).addFunction(scoringFunction, {
+    perExecutionEnvironmentMaxConcurrency: CALLS_AN_ENVIRONMENT,
+    // Only the version behind the alias is called: environments of the unpublished one would be paid for nothing.
+    publishToLatestPublished: false,
+  });
+  addAccelerator(scoringFunction, settings.gpuMemoryGiB);
+  return new Alias(scope, 'Live', { aliasName: 'live', version: scoringFunction.currentVersion });
+}
+
+function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): CapacityProvider {
+  const { subnets, securityGroup } = createPrivateNetwork(scope, settings, wiring);
+  const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
+  return new CapacityProvider(scope, 'Capacity', {
+    subnets,
+    securityGroups: [securityGroup],
+    architectures: [Architecture.X86_64],
+    operatorRole: createOperatorRole(scope, logGroup),
+    logGroup,
+    ...(settings.instanceTypes !== undefined && {
+      instanceTypeFilter: InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
+    }),
+  });
+}
+
+/** Not yet in the library's schema, so that it is set, and its validator told, by hand. */
+function addAccelerator(scoringFunction: LambdaFunction, gpuMemoryGiB: number): void {
+  const resource = scoringFunction.node.defaultChild;
+  if (!(resource instanceof CfnFunction)) throw new Error('expected a function to have a CfnFunction as its child');
+  resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
+  LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
+  Validations.of(scoringFunction).acknowledge({
+    id: 'CloudFormation-Validate::F3002',
+    reason: 'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
+  });
+}
+
+/** The cheapest instance of the price list that has this much GPU memory. */
+const INSTANCE_BY_MEMORY = [
+  { upToGiB: 16, instanceType: 'g4dn.xlarge' },
+  { upToGiB: 24, instanceType: 'g6.xlarge' },
+  { upToGiB: 48, instanceType: 'g6e.xlarge' },
+];
+
+function instanceHour({ gpuMemoryGiB, instanceTypes }: Settings, prices: Prices): number {
+  const [chosen] = instanceTypes ?? [];
+  const type = chosen ?? INSTANCE_BY_MEMORY.find(({ upToGiB }) => gpuMemoryGiB <= upToGiB)?.instanceType ?? '';
+  const price = prices.instanceHour[type];
+  if (price !== undefined) return price;
+  throw new Error(`prices: expected instanceHour to have '${type}', got none, add its price to the price list`);
+}
+
+/** The instances that always run, or one while there are calls, with the fee; and the calls themselves. */
+function costOf(live: Alias, minimumEnvironments: number, instanceHour: number, prices: Prices): MathExpression {
+  const hourly = instanceHour * (1 + prices.managedInstancesFeePercent / 100);
+  const instances = `IF(FILL(calls, 0) > 0, ${Math.max(1, minimumEnvironments)}, ${minimumEnvironments})`;
+  const requests = `FILL(calls, 0) * ${prices.lambdaMillionRequests} / 1000000`;
+  return new MathExpression({
+    label: 'compute',
+    period: PERIOD,
+    expression: `${instances} * ${hourly} * PERIOD(calls) / 3600 + ${requests}`,
+    usingMetrics: { calls: live.metricInvocations({ statistic: Stats.SUM, period: PERIOD }) },
+  });
+}

@@ -1,0 +1,45 @@
+import { ArnFormat, type RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { Construct } from 'constructs';
+
+export interface LogGroupOptions {
+  readonly encryptionKey: IKey | undefined;
+  readonly logRetention: RetentionDays;
+  readonly removalPolicy: RemovalPolicy;
+}
+
+export function createLogGroup(scope: Construct, id: string, options: LogGroupOptions): LogGroup {
+  const { encryptionKey, logRetention, removalPolicy } = options;
+  if (encryptionKey !== undefined) allowLogs(scope, encryptionKey);
+  return new LogGroup(scope, id, {
+    retention: logRetention,
+    removalPolicy,
+    ...(encryptionKey !== undefined && { encryptionKey }),
+  });
+}
+
+/**
+ * CloudWatch Logs uses a key by itself, and only as the key's own policy lets it.
+ *
+ * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+ */
+function allowLogs(scope: Construct, key: IKey): void {
+  const stack = Stack.of(scope);
+  const logGroups = stack.formatArn({
+    service: 'logs',
+    resource: 'log-group',
+    resourceName: '*',
+    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+  });
+  key.addToResourcePolicy(
+    new PolicyStatement({
+      sid: 'LogGroups',
+      principals: [new ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],
+      actions: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
+      resources: ['*'],
+      conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
+    }),
+  );
+}

@@ -1,0 +1,86 @@
+import {
+  Alarm,
+  ComparisonOperator,
+  type IAlarmAction,
+  MathExpression,
+  Stats,
+  TreatMissingData,
+} from 'aws-cdk-lib/aws-cloudwatch';
+import type { Construct } from 'constructs';
+import type { AlarmCondition } from '../compute/compute.ts';
+import { scoringMetric } from './metrics.ts';
+import { PERIOD } from './period.ts';
+import type { Subject } from './subject.ts';
+
+const MAX_RETRIED_PERCENT = 5;
+
+/** One alarm for each thing that someone has to look at. */
+export function createAlarms(scope: Construct, subject: Subject, actions: readonly IAlarmAction[]): Alarm[] {
+  const conditions = [deadLetters(subject), oldestMessage(subject), retries(subject), ...subject.compute.alarms];
+  return conditions
+    .filter((condition) => condition !== undefined)
+    .map((condition) => create(scope, condition, actions));
+}
+
+function create(scope: Construct, condition: AlarmCondition, actions: readonly IAlarmAction[]): Alarm {
+  const alarm = new Alarm(scope, condition.id, {
+    alarmDescription: condition.description,
+    metric: condition.metric,
+    threshold: condition.threshold,
+    evaluationPeriods: condition.periods,
+    comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+    // A queue that nobody uses has no metrics, and nothing is wrong with it.
+    treatMissingData: TreatMissingData.NOT_BREACHING,
+  });
+  alarm.addAlarmAction(...actions);
+  return alarm;
+}
+
+function deadLetters({ requests }: Subject): AlarmCondition | undefined {
+  const metric = requests.deadLetterQueue?.metricApproximateNumberOfMessagesVisible({
+    statistic: Stats.MAXIMUM,
+    period: PERIOD,
+  });
+  if (metric === undefined) return undefined;
+  return {
+    id: 'DeadLetters',
+    description:
+      'Messages were given up on: nobody has answered them. Find the cause in the log, then redrive them; ' +
+      'docs/operations.md says how.',
+    metric,
+    threshold: 0,
+    periods: 1,
+  };
+}
+
+function oldestMessage({ requests, latencyTargetSeconds, batching }: Subject): AlarmCondition {
+  return {
+    id: 'OldestMessage',
+    description:
+      `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
+      `window takes ${batching.windowSeconds} s. Look for throttles and errors; if there are none, allow more calls.`,
+    metric: requests.queue.metricApproximateAgeOfOldestMessage({ statistic: Stats.MAXIMUM, period: PERIOD }),
+    threshold: latencyTargetSeconds,
+    periods: 1,
+  };
+}
+
+function retries({ serviceName }: Subject): AlarmCondition {
+  return {
+    id: 'Retries',
+    description:
+      `More than ${MAX_RETRIED_PERCENT} % of the records could not be scored or written and went back to SQS. The log ` +
+      'has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
+    metric: new MathExpression({
+      label: 'retried, % of records',
+      period: PERIOD,
+      expression: '100 * retries / (answered + retries)',
+      usingMetrics: {
+        retries: scoringMetric(serviceName, 'Retries'),
+        answered: scoringMetric(serviceName, 'Answered'),
+      },
+    }),
+    threshold: MAX_RETRIED_PERCENT,
+    periods: 1,
+  };
+}

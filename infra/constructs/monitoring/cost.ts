@@ -1,0 +1,65 @@
+import { type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { scoringMetric } from './metrics.ts';
+import { PERIOD } from './period.ts';
+import { queuesOf, type Subject } from './subject.ts';
+
+/** What SQS moves in one call: everyone here uses its batch calls, and full ones when there is much to move. */
+const MESSAGES_A_CALL = 10;
+
+/** US dollars for a thousand rows: compute, SQS calls and result writes of a period, over its rows. */
+export function costPerThousandRows(subject: Subject): MathExpression {
+  const terms: Record<string, IMetric> = {
+    computeUsd: subject.compute.cost,
+    ...Object.fromEntries(
+      queuesOf(subject).map((queue, index) => [`queueUsd${index}`, queueCost(queue, index, subject)]),
+    ),
+    ...storeCosts(subject),
+  };
+  return new MathExpression({
+    label: 'US dollars per thousand rows',
+    period: PERIOD,
+    expression: `1000 * (${Object.keys(terms).join(' + ')}) / rows`,
+    usingMetrics: { ...terms, rows: scoringMetric(subject.serviceName, 'Rows') },
+  });
+}
+
+function queueCost(queue: IQueue, index: number, { prices }: Subject): MathExpression {
+  const options = { statistic: Stats.SUM, period: PERIOD };
+  const perMillion = queue.fifo ? prices.sqsFifoMillionRequests : prices.sqsStandardMillionRequests;
+  const id = (name: string): string => `${name}${index}`;
+  const moved = `(FILL(${id('sent')}, 0) + FILL(${id('received')}, 0) + FILL(${id('deleted')}, 0)) / ${MESSAGES_A_CALL}`;
+  return new MathExpression({
+    label: `queue ${index}`,
+    period: PERIOD,
+    expression: `(${moved} + FILL(${id('empty')}, 0)) * ${perMillion} / 1000000`,
+    usingMetrics: {
+      [id('sent')]: queue.metricNumberOfMessagesSent(options),
+      [id('received')]: queue.metricNumberOfMessagesReceived(options),
+      [id('deleted')]: queue.metricNumberOfMessagesDeleted(options),
+      [id('empty')]: queue.metricNumberOfEmptyReceives(options),
+    },
+  });
+}
+
+/** One write unit for each result in the table, and one object for each micro-batch in the bucket. */
+function storeCosts({ serviceName, stores, prices }: Subject): Record<string, IMetric> {
+  const costs: Record<string, IMetric> = {};
+  if (stores.resultTable !== undefined) {
+    costs.tableUsd = new MathExpression({
+      label: 'table',
+      period: PERIOD,
+      expression: `answeredRecords * ${prices.dynamodbMillionWrites} / 1000000`,
+      usingMetrics: { answeredRecords: scoringMetric(serviceName, 'Answered') },
+    });
+  }
+  if (stores.resultBucket !== undefined) {
+    costs.bucketUsd = new MathExpression({
+      label: 'bucket',
+      period: PERIOD,
+      expression: `microBatches * ${prices.s3ThousandPuts} / 1000`,
+      usingMetrics: { microBatches: scoringMetric(serviceName, 'MicroBatches') },
+    });
+  }
+  return costs;
+}

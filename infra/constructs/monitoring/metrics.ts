@@ -1,0 +1,23 @@
+import { Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import {
+  METRIC_NAMESPACE,
+  METRIC_UNITS,
+  type MetricName,
+  SERVICE_DIMENSION,
+} from '../../../lambda/core/metricNames.ts';
+import { PERIOD } from './period.ts';
+
+/** What fits the unit: counts add up, shares average out, of times the middle one tells most. */
+const STATISTICS = { Count: Stats.SUM, Percent: Stats.AVERAGE, Milliseconds: Stats.p(50) };
+
+/** A metric that the deployment of this service name emits. */
+export function scoringMetric(serviceName: string, metricName: MetricName, options: MetricOptions = {}): Metric {
+  return new Metric({
+    namespace: METRIC_NAMESPACE,
+    metricName,
+    dimensionsMap: { [SERVICE_DIMENSION]: serviceName },
+    statistic: STATISTICS[METRIC_UNITS[metricName]],
+    period: PERIOD,
+    ...options,
+  });
+}

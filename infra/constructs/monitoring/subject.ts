@@ -1,0 +1,22 @@
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Batching } from '../batching.ts';
+import type { Compute } from '../compute/compute.ts';
+import type { Prices } from '../prices.ts';
+import type { RequestQueue } from '../requestQueue.ts';
+import type { ResultStores } from '../resultStores.ts';
+
+/** What is watched. */
+export interface Subject {
+  readonly serviceName: string;
+  readonly batching: Batching;
+  readonly latencyTargetSeconds: number;
+  readonly requests: RequestQueue;
+  readonly stores: ResultStores;
+  readonly compute: Compute;
+  readonly prices: Prices;
+}
+
+/** The queues of the deployment, the request queue first. */
+export function queuesOf({ requests, stores }: Subject): IQueue[] {
+  return [requests.queue, stores.resultQueue].filter((queue) => queue !== undefined);
+}

@@ -1,0 +1,70 @@
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { type Batching, withDefaults } from './batching.ts';
+import { batchingProblems } from './checks/batching.ts';
+import { deadlineMarginProblem } from './checks/deadlineMargin.ts';
+import { existingProblems } from './checks/existing.ts';
+import { latencyProblems } from './checks/latency.ts';
+import { redriveProblem } from './checks/redrive.ts';
+import { refuse } from './checks/refuse.ts';
+import { resultsProblem } from './checks/results.ts';
+import { retentionProblems } from './checks/retention.ts';
+import { visibilityProblem } from './checks/visibility.ts';
+import type { ComputeForm } from './compute/compute.ts';
+import { lambdaCompute } from './compute/lambda.ts';
+import { PRICES, type Prices } from './prices.ts';
+import type { BatchScoringProps } from './props.ts';
+import { redriveOf } from './requestQueue.ts';
+import type { ResultStore } from './resultStores.ts';
+
+/** The props, complete, and proved to work together. */
+export interface Plan {
+  readonly form: ComputeForm;
+  readonly batching: Batching;
+  readonly visibilityTimeoutSeconds: number;
+  readonly latencyTargetSeconds: number;
+  readonly maxReceiveCount: number;
+  readonly results: readonly ResultStore[];
+  readonly resultTtlSeconds: number;
+  readonly payloadExpiryDays: number;
+  readonly logRetention: RetentionDays;
+  readonly prices: Prices;
+}
+
+const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: 604_800, payloadExpiryDays: 30 };
+
+/** @throws Error with everything that would fail in production, in one sentence with the numbers and the cure */
+export function makePlan(props: BatchScoringProps): Plan {
+  const form = props.compute ?? lambdaCompute();
+  const existing = props.requestQueue;
+  const batching = withDefaults({ ...props, fifo: existing?.queue.fifo ?? props.fifo });
+  const least = form.leastVisibility(batching);
+  const plan: Plan = {
+    form,
+    batching,
+    visibilityTimeoutSeconds: existing?.visibilityTimeoutSeconds ?? least.seconds,
+    latencyTargetSeconds: props.latencyTargetSeconds ?? batching.windowSeconds + form.timeoutSeconds,
+    maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
+    results: props.results ?? ['queue'],
+    resultTtlSeconds: props.resultTtlSeconds ?? DEFAULTS.resultTtlSeconds,
+    payloadExpiryDays: props.payloadExpiryDays ?? DEFAULTS.payloadExpiryDays,
+    logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
+    prices: withOverrides(props.prices ?? {}),
+  };
+  refuse([
+    ...batchingProblems(batching),
+    ...form.problems(batching),
+    ...latencyProblems(batching, plan.latencyTargetSeconds),
+    ...retentionProblems(plan),
+    ...existingProblems(props),
+    visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
+    redriveProblem(plan.maxReceiveCount),
+    resultsProblem(plan.results),
+    deadlineMarginProblem(form.timeoutSeconds, props.tuning?.deadlineMarginMs),
+  ]);
+  return plan;
+}
+
+/** An instance type that is priced anew leaves the others as they are. */
+function withOverrides(given: Partial<Prices>): Prices {
+  return { ...PRICES, ...given, instanceHour: { ...PRICES.instanceHour, ...given.instanceHour } };
+}

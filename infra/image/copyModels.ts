@@ -1,0 +1,53 @@
+import { cpSync, readdirSync, statSync } from 'node:fs';
+import { basename, join, relative, sep } from 'node:path';
+
+const VERSION = /^[1-9]\d*$/;
+
+/**
+ * Copies a model repository without what its training left there.
+ *
+ * @throws Error when there is no model in it
+ */
+export function copyModels(from: string, to: string): void {
+  if (!holdsModel(from)) {
+    throw new Error(
+      `${from}: expected a model repository with <name>/<version>/model.onnx, such as digits/1/model.onnx, got none; ` +
+        'add a model, or check the path',
+    );
+  }
+  cpSync(from, to, {
+    recursive: true,
+    dereference: true,
+    filter: (file) => !isOfTraining(relative(from, file)),
+  });
+}
+
+function holdsModel(directory: string): boolean {
+  return entriesOf(directory).some((name) =>
+    entriesOf(join(directory, name)).some(
+      (version) => VERSION.test(version) && isFile(join(directory, name, version, 'model.onnx')),
+    ),
+  );
+}
+
+function entriesOf(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/** Python, prose, held-out samples and what is hidden: nothing of it can be imported by a transform. */
+const OF_TRAINING = /^\.|^__pycache__$|\.py$|\.md$|^requirements.*\.txt$|^samples\.jsonl$/;
+
+/** Only beside the models and beside the versions: a version's own files, such as external weights, have any name. */
+const DEEPEST_LEVEL = 2;
+
+function isOfTraining(path: string): boolean {
+  return path.split(sep).length <= DEEPEST_LEVEL && OF_TRAINING.test(basename(path));
+}

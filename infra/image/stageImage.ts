@@ -1,0 +1,68 @@
+import { chmodSync, copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { bundleHandler } from './bundleHandler.ts';
+import { copyModels } from './copyModels.ts';
+import { copyRuntimePackages } from './copyRuntimePackages.ts';
+
+export interface ImageOptions {
+  /** The model repository, a folder with `<name>/<version>/model.onnx`. */
+  readonly modelsDirectory: string;
+  /** The processor that the image is for. */
+  readonly architecture: 'x86_64' | 'arm64';
+  /** What computes besides the processor. A GPU needs x86_64. @default nothing */
+  readonly accelerator?: 'gpu';
+}
+
+const DOCKERFILE = fileURLToPath(new URL('./Dockerfile', import.meta.url));
+
+/**
+ * Assembles the folder that the images are built from: the handler in one file, the packages it cannot hold with ONNX
+ * Runtime for one platform only, the models and the Dockerfile. These are the installed packages themselves, so that an
+ * image holds the versions that were tested, and building it installs nothing but CUDA.
+ *
+ * The same sources give the same content, and the folder is deleted when the process ends.
+ *
+ * @returns the folder's path
+ * @throws Error in one sentence when there is no model, no ONNX Runtime, or no GPU for the processor
+ */
+export function stageImage({ modelsDirectory, architecture, accelerator }: ImageOptions): string {
+  if (accelerator === 'gpu' && architecture !== 'x86_64') {
+    throw new Error(`architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}`);
+  }
+  const folder = temporaryFolder();
+  try {
+    copyModels(modelsDirectory, join(folder, 'models'));
+    copyRuntimePackages(architecture, join(folder, 'node_modules'));
+    bundleHandler(folder);
+    writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
+    copyFileSync(DOCKERFILE, join(folder, 'Dockerfile'));
+    letEveryoneRead(folder);
+    return folder;
+  } catch (error) {
+    rmSync(folder, { recursive: true });
+    throw error;
+  }
+}
+
+const temporaryFolders: string[] = [];
+
+/** An app reads its folders until it ends: the CDK copies them, or names them where it is told not to copy. */
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'batchscore-image-'));
+  if (temporaryFolders.push(folder) === 1) process.once('exit', removeTemporaryFolders);
+  return folder;
+}
+
+function removeTemporaryFolders(): void {
+  for (const folder of temporaryFolders) rmSync(folder, { recursive: true, force: true });
+}
+
+/** A host runs as a user of its own, and the modes of the sources depend on who made them. */
+function letEveryoneRead(folder: string): void {
+  chmodSync(folder, 0o755);
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    chmodSync(join(entry.parentPath, entry.name), entry.isDirectory() ? 0o755 : 0o644);
+  }
+}

@@ -1,0 +1,288 @@
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chmod, cp, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import { FileSystem } from 'aws-cdk-lib/core';
+import { type ImageOptions, stageImage } from '../../infra/image/stageImage.ts';
+import { REPOSITORY } from '../helpers/command.ts';
+
+const run = promisify(execFile);
+
+const scratch = mkdtempSync(join(tmpdir(), 'batchscore-staging-'));
+const staged: string[] = [];
+afterEach(() => {
+  for (const folder of staged.splice(0)) rmSync(folder, { recursive: true });
+});
+afterAll(() => rmSync(scratch, { recursive: true }));
+
+function stage(options: Partial<ImageOptions> = {}): string {
+  const folder = stageImage({ modelsDirectory: join(REPOSITORY, 'models'), architecture: 'x86_64', ...options });
+  staged.push(folder);
+  return folder;
+}
+
+/** A folder with these files, each holding its own name. */
+async function folderWith(...paths: readonly string[]): Promise<string> {
+  const folder = mkdtempSync(join(scratch, 'models-'));
+  for (const path of paths) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), path);
+  }
+  return folder;
+}
+
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+    .toSorted();
+}
+
+/** Runs lines of code, with the module imported, in a process of its own. */
+async function inOwnProcess(module: string, code: string, cwd = scratch): Promise<string> {
+  const script = `const { stageImage } = await import(${JSON.stringify(module)}); ${code}`;
+  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script], { cwd });
+  return stdout.trim();
+}
+
+const MODULE = join(REPOSITORY, 'infra', 'image', 'stageImage.ts');
+const STAGE = `stageImage({ modelsDirectory: ${JSON.stringify(join(REPOSITORY, 'models'))}, architecture: 'x86_64' })`;
+
+describe('the folder of an image', () => {
+  it('holds the handler and its worker, the models, their runtime and the Dockerfile, and nothing else', () => {
+    const folder = stage();
+
+    const [others, packages] = [false, true].map((wanted) =>
+      filesIn(folder).filter((file) => file.startsWith('node_modules/') === wanted),
+    );
+    expect(others).toEqual([
+      'Dockerfile',
+      'handler.js',
+      'models/digits/1/model.onnx',
+      'models/tickets/1/model.onnx',
+      'models/tickets/config.json',
+      'models/tickets/labels.json',
+      'models/tickets/phrases.json',
+      'models/tickets/tokenizer-cases.jsonl',
+      'models/tickets/tokenizer.ts',
+      'models/tickets/transform.ts',
+      'package.json',
+      'sessionWorker.js',
+    ]);
+    expect(new Set(packages?.map((file) => file.split('/')[1]))).toEqual(
+      new Set(['onnxruntime-common', 'onnxruntime-node', 'piscina']),
+    );
+    expect(packages?.filter((file) => /\.(d\.ts|map|md)$|\/(test|src|docs)\//.test(file))).toEqual([]);
+  });
+
+  it.each([
+    ['x86_64', 'x64'],
+    ['arm64', 'arm64'],
+  ] as const)("holds ONNX Runtime's binary for %s alone", (architecture, folder) => {
+    const binaries = filesIn(join(stage({ architecture }), 'node_modules', 'onnxruntime-node', 'bin'));
+
+    expect(binaries).toEqual(
+      ['libonnxruntime.so.1', 'onnxruntime_binding.node'].map((file) => `napi-v6/linux/${folder}/${file}`),
+    );
+  });
+
+  it('holds the packages that are installed, byte for byte', () => {
+    const folder = join(stage(), 'node_modules');
+
+    for (const file of filesIn(folder)) {
+      expect([
+        file,
+        readFileSync(join(folder, file)).equals(readFileSync(join(REPOSITORY, 'node_modules', file))),
+      ]).toEqual([file, true]);
+    }
+  });
+
+  it('is the same wherever it is staged from, so that nothing is built or pushed anew', async () => {
+    const elsewhere = join(scratch, 'elsewhere');
+    await inOwnProcess(
+      MODULE,
+      `const { cpSync } = await import('node:fs'); cpSync(${STAGE}, ${JSON.stringify(elsewhere)}, { recursive: true });`,
+    );
+
+    expect(FileSystem.fingerprint(elsewhere)).toBe(FileSystem.fingerprint(stage()));
+  });
+
+  it('is another when a model is', async () => {
+    const modelsDirectory = await folderWith('digits/1/model.onnx');
+    const before = FileSystem.fingerprint(stage({ modelsDirectory }));
+
+    await writeFile(join(modelsDirectory, 'digits/1/model.onnx'), 'trained again');
+
+    expect(FileSystem.fingerprint(stage({ modelsDirectory }))).not.toBe(before);
+  });
+
+  it('goes when the process ends', async () => {
+    const folder = await inOwnProcess(MODULE, `console.log(${STAGE});`);
+
+    expect(folder).toContain('batchscore-image-');
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  it("can be read by a function's own user, whoever owned the sources", async () => {
+    const modelsDirectory = await folderWith('digits/1/model.onnx');
+    await chmod(join(modelsDirectory, 'digits/1/model.onnx'), 0o600);
+    await chmod(join(modelsDirectory, 'digits'), 0o700);
+
+    const folder = stage({ modelsDirectory });
+
+    const modes = ['', 'models/digits', 'models/digits/1/model.onnx', 'handler.js'].map(
+      (path) => statSync(join(folder, path)).mode & 0o777,
+    );
+    expect(modes).toEqual([0o755, 0o755, 0o644, 0o644]);
+  });
+});
+
+describe('the models in it', () => {
+  it('come without what their training left, and with all that a transform or a version may need', async () => {
+    const needed = [
+      'a/1/.weights',
+      'a/1/README.md',
+      'a/1/model.onnx',
+      'a/1/samples.jsonl',
+      'a/2/model.onnx',
+      'a/2/model.onnx.data',
+      'a/config.json',
+      'a/node_modules/tool/README.md',
+      'a/node_modules/tool/index.js',
+      'a/tables/words.jsonl',
+      'a/transform.mjs',
+      'a/vocabulary.txt',
+      'shared.ts',
+    ];
+    const left = [
+      '.gitignore',
+      'README.md',
+      'a/.venv/bin/python',
+      'a/README.md',
+      'a/__pycache__/train.pyc',
+      'a/requirements-dev.txt',
+      'a/requirements.txt',
+      'a/samples.jsonl',
+      'a/train.py',
+    ];
+
+    const folder = stage({ modelsDirectory: await folderWith(...needed, ...left) });
+
+    expect(filesIn(join(folder, 'models'))).toEqual(needed);
+  });
+
+  it('are there where the repository only links to them', async () => {
+    const elsewhere = await folderWith('weights.onnx');
+    const modelsDirectory = await folderWith('digits/1/note.txt');
+    await symlink(join(elsewhere, 'weights.onnx'), join(modelsDirectory, 'digits/1/model.onnx'));
+
+    const folder = stage({ modelsDirectory });
+
+    expect(readFileSync(join(folder, 'models/digits/1/model.onnx'), 'utf8')).toBe('weights.onnx');
+  });
+
+  it.each([
+    ['an empty folder', []],
+    ['a model without a version', ['digits/model.onnx']],
+    ['a version without a model', ['digits/1/weights.bin']],
+    ['a version that is no number', ['digits/first/model.onnx']],
+  ])('must be there: %s', async (_, paths) => {
+    const modelsDirectory = await folderWith(...paths);
+
+    expect(() => stage({ modelsDirectory })).toThrow(
+      `${modelsDirectory}: expected a model repository with <name>/<version>/model.onnx, such as digits/1/model.onnx, got none; add a model, or check the path`,
+    );
+  });
+
+  it('must be there: no folder', () => {
+    expect(() => stage({ modelsDirectory: '/nowhere' })).toThrow('/nowhere: expected a model repository');
+  });
+});
+
+describe('staging', () => {
+  it('refuses a GPU beside an arm64 processor', () => {
+    expect(() => stage({ architecture: 'arm64', accelerator: 'gpu' })).toThrow(
+      'architecture: expected x86_64 with a GPU, because CUDA is built for it, got arm64',
+    );
+  });
+
+  it('says what to install where ONNX Runtime is missing', async () => {
+    const root = mkdtempSync(join(scratch, 'without-runtime-'));
+    await cp(join(REPOSITORY, 'infra', 'image'), join(root, 'infra', 'image'), { recursive: true });
+    await writeFile(join(root, 'package.json'), '{ "type": "module" }');
+    await linkPackages(root, ['esbuild', 'piscina']);
+
+    const module = join(root, 'infra', 'image', 'stageImage.ts');
+    const said = await inOwnProcess(module, `try { ${STAGE} } catch (error) { console.log(error.message) }`);
+
+    expect(said).toBe(
+      'onnxruntime-node: expected the package to be installed, got none; run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional',
+    );
+  });
+
+  it('takes the compiled code where batchscore is installed as a package', async () => {
+    const consumer = mkdtempSync(join(scratch, 'consumer-'));
+    const installed = join(consumer, 'node_modules', 'batchscore');
+    await compileInto(join(installed, 'dist'));
+    await linkPackages(consumer, readdirSync(join(REPOSITORY, 'node_modules')));
+
+    const module = join(installed, 'dist', 'infra', 'image', 'stageImage.js');
+    const files = await inOwnProcess(
+      module,
+      `const { readdirSync } = await import('node:fs'); console.log(readdirSync(${STAGE}).join(' '));`,
+      consumer,
+    );
+
+    expect(files).toBe('Dockerfile handler.js models node_modules package.json sessionWorker.js');
+  });
+});
+
+async function linkPackages(root: string, names: readonly string[]): Promise<void> {
+  await mkdir(join(root, 'node_modules'), { recursive: true });
+  for (const name of names.filter((name) => !name.startsWith('.'))) {
+    await symlink(join(REPOSITORY, 'node_modules', name), join(root, 'node_modules', name));
+  }
+}
+
+/** As `npm run build` does for these files. */
+async function compileInto(dist: string): Promise<void> {
+  const config = {
+    extends: join(REPOSITORY, 'tsconfig.json'),
+    compilerOptions: {
+      rootDir: REPOSITORY,
+      outDir: dist,
+      noEmit: false,
+      types: ['node'],
+      typeRoots: [join(REPOSITORY, 'node_modules', '@types')],
+    },
+    include: [],
+    files: ['infra/image/stageImage.ts', 'lambda/handler.ts', 'lambda/adapters/onnx/sessionWorker.ts'].map((file) =>
+      join(REPOSITORY, file),
+    ),
+  };
+  await mkdir(dist, { recursive: true });
+  await writeFile(join(dist, '..', 'package.json'), '{ "name": "batchscore", "type": "module" }');
+  await writeFile(join(dist, '..', 'tsconfig.json'), JSON.stringify(config));
+  await run(process.execPath, [join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', join(dist, '..')]);
+  await cp(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), join(dist, 'infra', 'image', 'Dockerfile'));
+}
+
+describe('the Dockerfile', () => {
+  const dockerfile = readFileSync(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), 'utf8');
+  const stages = dockerfile.split(/^FROM /m).slice(1);
+  const target = (name: string) => stages.find((stage) => stage.split('\n')[0]?.endsWith(` AS ${name}`)) ?? '';
+
+  it("runs nothing for Lambda's processors, so that an arm64 image is built on x86_64 without emulation", () => {
+    expect(target('lambda')).toContain('COPY');
+    expect(target('lambda')).not.toMatch(/^RUN/m);
+    expect(target('lambda-gpu')).toContain('COPY');
+    expect(target('lambda-gpu')).not.toMatch(/^RUN/m);
+  });
+
+  it('takes bases that a build may replace', () => {
+    for (const stage of stages) expect(stage).toMatch(/^(\$\{[A-Z]+_BASE\}|lambda) AS /);
+  });
+});

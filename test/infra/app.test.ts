@@ -1,0 +1,61 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { REPOSITORY, runScript } from '../helpers/command.ts';
+
+const outdir = mkdtempSync(join(tmpdir(), 'batchscore-app-'));
+const empty = mkdtempSync(join(tmpdir(), 'batchscore-empty-'));
+afterAll(() => {
+  for (const folder of [outdir, empty]) rmSync(folder, { recursive: true });
+});
+
+/** The app as `cdk synth -c …` runs it. */
+function synth(context: Readonly<Record<string, unknown>>) {
+  const { context: ofFile } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
+  const env = { CDK_OUTDIR: outdir, CDK_CONTEXT_JSON: JSON.stringify({ ...ofFile, ...context }) };
+  return runScript('infra/app.ts', [], { env });
+}
+
+describe('the app', () => {
+  it('makes a template and an image asset, and says nothing', async () => {
+    expect(await synth({ compute: 'lambda', results: 'queue,table', encryption: 'kms' })).toEqual({
+      code: 0,
+      stdout: '',
+      stderr: '',
+    });
+    const { Resources, Outputs } = JSON.parse(readFileSync(join(outdir, 'Batchscore.template.json'), 'utf8'));
+    const types = Object.values<{ Type: string }>(Resources).map(({ Type }) => Type);
+    expect(types).toEqual(
+      expect.arrayContaining(['AWS::Lambda::Function', 'AWS::DynamoDB::Table', 'AWS::KMS::Key', 'AWS::SQS::Queue']),
+    );
+    expect(Object.keys(Outputs)).toEqual(expect.arrayContaining(['requestQueueUrl', 'resultTable', 'region']));
+    const { dockerImages } = JSON.parse(readFileSync(join(outdir, 'Batchscore.assets.json'), 'utf8'));
+    const [image] = Object.values<{ source: Record<string, string> }>(dockerImages);
+    expect(image?.source).toMatchObject({ dockerBuildTarget: 'lambda', platform: 'linux/arm64' });
+  });
+
+  it('makes an image with CUDA for a GPU', async () => {
+    expect(await synth({ compute: 'lambda-gpu' })).toEqual({ code: 0, stdout: '', stderr: '' });
+    const { dockerImages } = JSON.parse(readFileSync(join(outdir, 'Batchscore.assets.json'), 'utf8'));
+    const [image] = Object.values<{ source: Record<string, string> }>(dockerImages);
+    expect(image?.source).toMatchObject({ dockerBuildTarget: 'lambda-gpu', platform: 'linux/amd64' });
+  });
+
+  it.each([
+    ['a typo', { batchsize: 5 }, 'did you mean batchSize?'],
+    ['a negative number', { batchSize: -5 }, 'batchSize: expected a whole number from 1 to 10000, got -5'],
+    ['an unknown compute', { compute: 'fargate' }, 'compute: expected one of lambda, lambda-gpu, got "fargate"'],
+    ['FIFO with a window', { fifo: 'true', windowSeconds: '1' }, 'windowSeconds: expected 0 on a FIFO queue'],
+    ['a missing model folder', { models: 'nowhere' }, 'models: expected a folder with'],
+    ['an empty model folder', { models: empty }, 'got no model folder, add a model'],
+    ['a model folder without ONNX files', { models: 'docs' }, 'with no version folder'],
+    ['a GPU on arm64', { compute: 'lambda-gpu', architecture: 'arm64' }, 'architecture: expected x86_64'],
+  ])('refuses %s with one sentence and no stack trace', async (_, context, sentence) => {
+    const { code, stdout, stderr } = await synth(context);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toContain(sentence);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(stderr).not.toMatch(/ {4}at |\.ts:\d/);
+  });
+});

@@ -1,0 +1,67 @@
+import { describe, expect, it } from '@jest/globals';
+import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { environmentIn, only, synthesize } from './setup.ts';
+
+const MAPPING = 'AWS::Lambda::EventSourceMapping';
+const WITH_DEAD_LETTERS = { RedrivePolicy: {} };
+
+describe('batch size and window, stated once', () => {
+  it.each([
+    ['lambda', lambdaCompute({ timeoutSeconds: 20 })],
+    ['lambda-gpu', lambdaGpuCompute({ timeoutSeconds: 20 })],
+  ])('flow to mapping, visibility timeout and environment (%s)', (_, compute) => {
+    const template = synthesize({ compute, batchSize: 2000, windowSeconds: 7 });
+    expect(only(template, MAPPING)).toMatchObject({ BatchSize: 2000, MaximumBatchingWindowInSeconds: 7 });
+    expect(only(template, 'AWS::SQS::Queue', WITH_DEAD_LETTERS)).toMatchObject({ VisibilityTimeout: 6 * 20 + 7 });
+    expect(environmentIn(template)).toMatchObject({
+      [CONFIG_KEYS.batchSize]: '2000',
+      [CONFIG_KEYS.windowSeconds]: '7',
+    });
+    expect(Object.values(template.findResources('AWS::Lambda::Function'))[0]?.Properties.Timeout).toBe(20);
+  });
+
+  it('are 100 records and a second unless said otherwise', () => {
+    expect(only(synthesize(), MAPPING)).toMatchObject({ BatchSize: 100, MaximumBatchingWindowInSeconds: 1 });
+  });
+
+  it('are ten records and no window on a FIFO queue', () => {
+    const mapping = only(synthesize({ fifo: true }), MAPPING);
+    expect(mapping).toMatchObject({ BatchSize: 10 });
+    expect(mapping).not.toHaveProperty('MaximumBatchingWindowInSeconds');
+  });
+
+  it('need no window up to ten records', () => {
+    const mapping = only(synthesize({ batchSize: 10, windowSeconds: 0 }), MAPPING);
+    expect(mapping).not.toHaveProperty('MaximumBatchingWindowInSeconds');
+  });
+});
+
+describe('the event source mapping', () => {
+  it('takes answers for single records, and counts events', () => {
+    expect(only(synthesize(), MAPPING)).toMatchObject({
+      FunctionResponseTypes: ['ReportBatchItemFailures'],
+      MetricsConfig: { Metrics: ['EventCount'] },
+    });
+  });
+
+  it('has no ceilings of its own unless they are asked for', () => {
+    const mapping = only(synthesize(), MAPPING);
+    expect(mapping).not.toHaveProperty('ScalingConfig');
+    expect(mapping).not.toHaveProperty('ProvisionedPollerConfig');
+  });
+
+  it('calls no more at a time than it may', () => {
+    const compute = lambdaCompute({ maximumConcurrency: 7, reservedConcurrency: 7 });
+    const template = synthesize({ compute });
+    expect(only(template, MAPPING)).toMatchObject({ ScalingConfig: { MaximumConcurrency: 7 } });
+    expect(only(template, 'AWS::Lambda::Function')).toMatchObject({ ReservedConcurrentExecutions: 7 });
+  });
+
+  it('polls with provisioned pollers', () => {
+    const compute = lambdaCompute({ minimumPollers: 2, maximumPollers: 20 });
+    expect(only(synthesize({ compute }), MAPPING)).toMatchObject({
+      ProvisionedPollerConfig: { MinimumPollers: 2, MaximumPollers: 20 },
+    });
+  });
+});

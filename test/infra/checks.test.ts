@@ -1,0 +1,199 @@
+import { describe, expect, it } from '@jest/globals';
+import { Stack } from 'aws-cdk-lib';
+import { Annotations, Match } from 'aws-cdk-lib/assertions';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { createScoring, createStack, refusalOf } from './setup.ts';
+
+const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProps>, sentence: string])[] = [
+  [
+    'FIFO with a window',
+    { fifo: true, windowSeconds: 5 },
+    'windowSeconds: expected 0 on a FIFO queue, which has no batching window, got 5, set it to 0 or use a standard queue',
+  ],
+  [
+    'FIFO with a batch above 10',
+    { fifo: true, batchSize: 11 },
+    'batchSize: expected at most 10 on a FIFO queue, got 11, lower it or use a standard queue',
+  ],
+  [
+    'a batch above 10 without a window',
+    { batchSize: 11, windowSeconds: 0 },
+    'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11, raise windowSeconds or lower batchSize',
+  ],
+  ['a batch size of 0', { batchSize: 0 }, 'batchSize: expected a whole number from 1 to 10000, got 0, set it to one'],
+  [
+    'a batch above 10,000',
+    { batchSize: 10_001 },
+    'batchSize: expected a whole number from 1 to 10000, got 10001, set it to one',
+  ],
+  ['half a batch', { batchSize: 2.5 }, 'batchSize: expected a whole number from 1 to 10000, got 2.5, set it to one'],
+  [
+    'a window above 300 s',
+    { windowSeconds: 301 },
+    'windowSeconds: expected a whole number from 0 to 300, got 301, set it to one',
+  ],
+  [
+    'fewer than three receives',
+    { maxReceiveCount: 2 },
+    'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 2, raise it to 5',
+  ],
+  [
+    'maximum concurrency together with pollers',
+    { compute: lambdaCompute({ maximumConcurrency: 5, minimumPollers: 2 }) },
+    'maximumConcurrency: expected none together with provisioned pollers, got 5 with 2 pollers, leave out one of the two',
+  ],
+  [
+    'maximum concurrency of 1',
+    { compute: lambdaCompute({ maximumConcurrency: 1 }) },
+    'maximumConcurrency: expected a whole number from 2 to 1000, got 1, set it to one',
+  ],
+  [
+    'more pollers at least than at most',
+    { compute: lambdaCompute({ minimumPollers: 9, maximumPollers: 3 }) },
+    'maximumPollers: expected at least minimumPollers, 9, got 3, raise it',
+  ],
+  [
+    'less reserved than SQS may call at a time',
+    { compute: lambdaCompute({ reservedConcurrency: 3, maximumConcurrency: 10 }) },
+    'reservedConcurrency: expected at least maximumConcurrency, 10, because what is above it is throttled, got 3, ' +
+      'raise it or lower maximumConcurrency',
+  ],
+  [
+    'a timeout above 900 s',
+    { compute: lambdaCompute({ timeoutSeconds: 901 }) },
+    'timeoutSeconds: expected a whole number from 1 to 900, got 901, set it to one',
+  ],
+  [
+    'a timeout within the deadline margin',
+    { compute: lambdaCompute({ timeoutSeconds: 5 }), tuning: { deadlineMarginMs: 5_000 }, latencyTargetSeconds: 10 },
+    'timeoutSeconds: expected more than the deadline margin of 5000 ms, got 5 s = 5000 ms, raise it or lower deadlineMarginMs',
+  ],
+  [
+    'memory above 10,240 MB',
+    { compute: lambdaCompute({ memoryMb: 10_241 }) },
+    'memoryMb: expected a whole number from 128 to 10240, got 10241, set it to one',
+  ],
+  [
+    'a GPU on arm64',
+    { compute: lambdaGpuCompute({ architecture: 'arm64' }) },
+    'architecture: expected x86_64, because Lambda has no GPU with arm64, set x86_64 or compute=lambda',
+  ],
+  [
+    'GPU memory that there is not',
+    { compute: lambdaGpuCompute({ gpuMemoryGiB: 32 }) },
+    'gpuMemoryGiB: expected 3, 6, 12, 16, 24, 48, got 32, take one of them',
+  ],
+  [
+    'a single GPU, while SQS makes two calls at a time',
+    { compute: lambdaGpuCompute({ maximumEnvironments: 1 }) },
+    'maximumEnvironments: expected a whole number from 2 to 1000, got 1, set it to one; ' +
+      'maximumConcurrency: expected a whole number from 2 to 1000, got 1, set it to one',
+  ],
+  [
+    'more calls at a time than GPUs',
+    { compute: lambdaGpuCompute({ maximumEnvironments: 4, maximumConcurrency: 6 }) },
+    'maximumConcurrency: expected at most maximumEnvironments, 4, because each takes one call at a time and more are ' +
+      'throttled, got 6, lower it or raise maximumEnvironments',
+  ],
+  [
+    'more GPUs at least than at most',
+    { compute: lambdaGpuCompute({ minimumEnvironments: 5, maximumEnvironments: 4 }) },
+    'maximumEnvironments: expected at least minimumEnvironments, 5, got 4, raise it',
+  ],
+  [
+    'a latency target within the window',
+    { windowSeconds: 30, latencyTargetSeconds: 30 },
+    'latencyTargetSeconds: expected more than windowSeconds, 30, got 30, raise it or shorten the window',
+  ],
+  [
+    'payloads gone before the results that point to them',
+    { results: ['table'], resultTtlSeconds: 2_592_001, payloadExpiryDays: 30 },
+    'payloadExpiryDays: expected at least 31, because large results of the table lie in the payload bucket and ' +
+      'resultTtlSeconds is 2592001, got 30, raise it',
+  ],
+  [
+    'a result store named twice',
+    { results: ['queue', 'queue'] },
+    'results: expected some of queue, table, bucket, each once, got queue,queue, name where results shall go',
+  ],
+  [
+    'no result store',
+    { results: [] },
+    'results: expected some of queue, table, bucket, each once, got none, name where results shall go',
+  ],
+  [
+    'models beside an image',
+    { models: 'models' },
+    'models: expected either models or an image, got both, give one of them',
+  ],
+  [
+    'several things at once',
+    { batchSize: 0, windowSeconds: -1 },
+    'batchSize: expected a whole number from 1 to 10000, got 0, set it to one; ' +
+      'windowSeconds: expected a whole number from 0 to 300, got -1, set it to one',
+  ],
+];
+
+describe('what would fail in production', () => {
+  it.each(REFUSED)('%s is refused with the numbers and the cure', (_, props, sentence) => {
+    expect(refusalOf(props)).toBe(sentence);
+  });
+
+  it('an existing queue is refused whose messages show up while they are scored', () => {
+    const queue = new Queue(createStack(), 'Orders');
+    expect(
+      refusalOf({
+        requestQueue: { queue, visibilityTimeoutSeconds: 184 },
+        compute: lambdaCompute({ timeoutSeconds: 30 }),
+        windowSeconds: 5,
+      }),
+    ).toBe(
+      'visibilityTimeoutSeconds: expected at least 185 = 6 × 30 s timeout + 5 s window, got 184, ' +
+        "raise the queue's visibility timeout or lower timeoutSeconds",
+    );
+  });
+
+  it('an existing queue is refused that gives up after two receives', () => {
+    const stack = createStack();
+    const deadLetterQueue = { queue: new Queue(stack, 'Dead'), maxReceiveCount: 2 };
+    const queue = new Queue(stack, 'Orders', { deadLetterQueue });
+    expect(refusalOf({ requestQueue: { queue, visibilityTimeoutSeconds: 400 } })).toContain(
+      'maxReceiveCount: expected at least 3',
+    );
+  });
+
+  it('a FIFO setting is refused that contradicts the existing queue', () => {
+    const queue = new Queue(createStack(), 'Orders');
+    expect(refusalOf({ fifo: true, requestQueue: { queue, visibilityTimeoutSeconds: 400 } })).toContain(
+      'fifo: expected false, as the given request queue is, got true, leave it out',
+    );
+  });
+
+  it('a result queue is refused that is of another kind than the request queue', () => {
+    const resultQueue = new Queue(createStack(), 'Scores', { fifo: true });
+    expect(refusalOf({ stores: { resultQueue } })).toBe(
+      'stores.resultQueue: expected a standard queue, as the request queue is one, got a FIFO queue, give one of the same kind',
+    );
+  });
+
+  it('batches of large messages that never fill are warned of, and deployed', () => {
+    const stack = Stack.of(createScoring({ batchSize: 100, largestMessageBytes: 70_000 }));
+    Annotations.fromStack(stack).hasWarning(
+      '/Test/Scoring',
+      Match.stringLikeRegexp(
+        'batchSize: expected at most 6291456 bytes in one call, got 100 × 70000 bytes = 7000000, lower batchSize to 89',
+      ),
+    );
+  });
+
+  it('batches of large messages that just fill are not warned of', () => {
+    const stack = Stack.of(createScoring({ batchSize: 100, largestMessageBytes: 62_914 }));
+    Annotations.fromStack(stack).hasNoWarning('*', Match.anyValue());
+  });
+
+  it('bodies over 1 MiB count as what SQS takes, because they go through the payload bucket', () => {
+    const stack = Stack.of(createScoring({ batchSize: 6, windowSeconds: 0, largestMessageBytes: 50_000_000 }));
+    Annotations.fromStack(stack).hasNoWarning('*', Match.anyValue());
+  });
+});

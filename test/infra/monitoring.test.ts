@@ -1,0 +1,232 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Template } from 'aws-cdk-lib/assertions';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { METRIC_UNITS } from '../../lambda/core/metricNames.ts';
+import { createScoring, createStack, synthesize, templateOf } from './setup.ts';
+
+const ALARM = 'AWS::CloudWatch::Alarm';
+
+describe('the alarms', () => {
+  it('watch dead letters, age, retries, errors and throttles', () => {
+    const template = synthesize({ latencyTargetSeconds: 90 });
+    expect(alarmsIn(template)).toEqual({
+      DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: 1 },
+      OldestMessage: { metric: 'ApproximateAgeOfOldestMessage', above: 90, periods: 1 },
+      Retries: { metric: '100 * retries / (answered + retries)', above: 5, periods: 1 },
+      FunctionErrors: { metric: 'Errors', above: 0, periods: 1 },
+      FunctionThrottles: { metric: 'Throttles', above: 0, periods: 3 },
+    });
+    template.allResourcesProperties(ALARM, {
+      ComparisonOperator: 'GreaterThanThreshold',
+      TreatMissingData: 'notBreaching',
+    });
+  });
+
+  it('expect an answer within the window and one call unless a latency target is said', () => {
+    const template = synthesize({ windowSeconds: 20, compute: lambdaCompute({ timeoutSeconds: 30 }) });
+    expect(alarmsIn(template)).toMatchObject({ OldestMessage: { above: 50 } });
+  });
+
+  it('look at the published version of a GPU function', () => {
+    const template = synthesize({ compute: lambdaGpuCompute() });
+    const alarms = Object.entries(template.findResources(ALARM)).filter(([id]) => id.includes('Function'));
+    expect(alarms).toHaveLength(2);
+    for (const [, { Properties }] of alarms) {
+      expect(JSON.stringify(Properties.Dimensions)).toContain(':live');
+    }
+  });
+
+  it('leave out the dead letters that an existing queue does not have', () => {
+    const stack = createStack();
+    const queue = Queue.fromQueueArn(stack, 'Orders', 'arn:aws:sqs:eu-central-1:123456789012:orders');
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeoutSeconds: 400 } }, stack);
+    expect(alarmsIn(templateOf(scoring))).not.toHaveProperty('DeadLetters');
+  });
+
+  it('all do what they are told to', () => {
+    const stack = createStack();
+    const topic = new Topic(stack, 'OnCall');
+    const scoring = createScoring({ alarmActions: [new SnsAction(topic)] }, stack);
+    expect(scoring.alarms).toHaveLength(5);
+    templateOf(scoring).allResourcesProperties(ALARM, { AlarmActions: [stack.resolve(topic.topicArn)] });
+  });
+});
+
+describe('the dashboard', () => {
+  it('shows every metric that is emitted but the bare count of micro-batches, of this deployment only', () => {
+    const scoring = createScoring();
+    const shown = dashboardIn(templateOf(scoring)).matchAll(/"batchscore","(\w+)","service","([^"]+)"/g);
+    const metrics = [...shown].map(([, name = '', service]) => ({ name, service }));
+    expect(new Set(metrics.map(({ name }) => name))).toEqual(
+      new Set(Object.keys(METRIC_UNITS).filter((name) => name !== 'MicroBatches')),
+    );
+    expect(new Set(metrics.map(({ service }) => service))).toEqual(new Set([scoring.serviceName]));
+  });
+
+  it('draws batch size, window and latency target as lines', () => {
+    const body = dashboardIn(synthesize({ batchSize: 777, windowSeconds: 33, latencyTargetSeconds: 444 }));
+    for (const line of ['"value":777', '"value":33', '"value":444']) expect(body).toContain(line);
+  });
+
+  it('shows what SQS has, and what becomes of the messages', () => {
+    const body = dashboardIn(synthesize());
+    for (const metric of [
+      'ApproximateNumberOfMessagesVisible',
+      'ApproximateNumberOfMessagesNotVisible',
+      'ApproximateAgeOfOldestMessage',
+      'PolledEventCount',
+      'DeletedEventCount',
+      'Invocations',
+      'Throttles',
+    ]) {
+      expect(body).toContain(`"${metric}"`);
+    }
+  });
+});
+
+describe('cost per thousand rows', () => {
+  it('is the GB-seconds, calls and SQS calls of a period over its rows', () => {
+    const compute = lambdaCompute({ architecture: 'x86_64', memoryMb: 2048 });
+    expect(costOf({ compute })({ durationMs: 500_000, calls: 100, ...MOVED, rows: 10_000 })).toBeCloseTo(
+      (1000 * (500 * 2 * 0.0000166667 + (100 * 0.2) / 1e6 + (2 * SQS_CALLS * 0.4) / 1e6)) / 10_000,
+      12,
+    );
+  });
+
+  it('is a fifth less for the time on arm64', () => {
+    const durations = { ...NO_CALLS, durationMs: 500_000, rows: 10_000 };
+    const arm = costOf({ compute: lambdaCompute({ memoryMb: 2048 }) })(durations);
+    expect(arm).toBeCloseTo((1000 * 500 * 2 * 0.0000133334) / 10_000, 12);
+  });
+
+  it('has the writes of table and bucket in it', () => {
+    const cost = costOf({ results: ['table', 'bucket'] });
+    expect(cost({ ...NO_CALLS, answeredRecords: 1e6, microBatches: 1000, rows: 1000 })).toBeCloseTo(0.625 + 0.005, 12);
+  });
+
+  it('has dearer SQS calls on FIFO queues', () => {
+    const moved = { ...NO_CALLS, sent0: 10e6, rows: 1000 };
+    expect(costOf({ fifo: true })(moved) / costOf({})(moved)).toBeCloseTo(0.5 / 0.4, 12);
+  });
+
+  it('counts the GPUs that always run, and one while there are calls when none always does', () => {
+    const hour = 0.526 * 1.15;
+    const cost = (minimumEnvironments: number, calls: number) =>
+      costOf({ compute: lambdaGpuCompute({ minimumEnvironments }) })({ calls, rows: 1000 });
+    expect(cost(2, 0)).toBeCloseTo((2 * hour) / 12, 9);
+    expect(cost(0, 0)).toBe(0);
+    expect(cost(0, 5)).toBeCloseTo(hour / 12 + 1e-6, 9);
+  });
+
+  it('is at prices of your own, the others staying as they are', () => {
+    const compute = lambdaGpuCompute({ gpuMemoryGiB: 24 });
+    const prices = { date: '2027-01', instanceHour: { 'g6.xlarge': 1 } };
+    expect(costOf({ compute, prices })({ calls: 0, rows: 1000 })).toBeCloseTo(1.15 / 12, 9);
+    expect(dashboardIn(synthesize({ prices }))).toContain('at the prices of us-east-1, 2027-01');
+  });
+
+  it('cannot be told for an instance type without a price', () => {
+    const compute = lambdaGpuCompute({ instanceTypes: ['p9.huge'] });
+    expect(() => synthesize({ compute })).toThrow(
+      "prices: expected instanceHour to have 'p9.huge', got none, add its price to the price list",
+    );
+  });
+});
+
+describe('the metrics', () => {
+  it('have the namespace, the dimension and the statistic that fits them', () => {
+    const scoring = createScoring();
+    const { serviceName: service } = scoring;
+    const told = [
+      scoring.metricAnswered(),
+      scoring.metricErrors(),
+      scoring.metricRetries(),
+      scoring.metricRows(),
+      scoring.metricBatchFill(),
+      scoring.metric('RunTime'),
+      scoring.metric('RunTime', { statistic: 'p99' }),
+    ].map(({ namespace, metricName, dimensions, statistic }) => ({ namespace, metricName, dimensions, statistic }));
+    const common = { namespace: 'batchscore', dimensions: { service } };
+    expect(told).toEqual([
+      { ...common, metricName: 'Answered', statistic: 'Sum' },
+      { ...common, metricName: 'Errors', statistic: 'Sum' },
+      { ...common, metricName: 'Retries', statistic: 'Sum' },
+      { ...common, metricName: 'Rows', statistic: 'Sum' },
+      { ...common, metricName: 'BatchFill', statistic: 'Average' },
+      { ...common, metricName: 'RunTime', statistic: 'p50' },
+      { ...common, metricName: 'RunTime', statistic: 'p99' },
+    ]);
+    expect(scoring.metricOldestMessageAge()).toMatchObject({
+      metricName: 'ApproximateAgeOfOldestMessage',
+      statistic: 'Maximum',
+    });
+  });
+});
+
+const NO_CALLS = { durationMs: 0, calls: 0 };
+
+/** What moves on each of two queues in a period, and the SQS calls that it takes. */
+const MOVED = Object.fromEntries(
+  [0, 1].flatMap((q) => [
+    [`sent${q}`, 900],
+    [`received${q}`, 900],
+    [`deleted${q}`, 900],
+    [`empty${q}`, 30],
+  ]),
+);
+const SQS_CALLS = 270 + 30;
+
+function alarmsIn(template: Template): Record<string, { metric: string; above: number; periods: number }> {
+  const alarms = Object.entries(template.findResources(ALARM)).map(([id, { Properties }]) => [
+    id.replace(/^ScoringAlarms(\w+)[0-9A-F]{8}$/, '$1'),
+    {
+      metric: Properties.MetricName ?? Properties.Metrics[0].Expression,
+      above: Properties.Threshold,
+      periods: Properties.EvaluationPeriods,
+    },
+  ]);
+  return Object.fromEntries(alarms);
+}
+
+function dashboardIn(template: Template): string {
+  const [dashboard] = Object.values(template.findResources('AWS::CloudWatch::Dashboard'));
+  const parts: unknown[] = dashboard?.Properties.DashboardBody['Fn::Join'][1];
+  return parts.map((part) => (typeof part === 'string' ? part : 'TOKEN')).join('');
+}
+
+/** The dashboard's cost as a function of its metrics, where those that are not said have no data. */
+function costOf(props: Partial<BatchScoringProps>): (metrics: Readonly<Record<string, number>>) => number {
+  const { widgets } = JSON.parse(dashboardIn(synthesize(props)));
+  const widget = widgets.find(({ properties }: { properties: { title?: string } }) =>
+    properties.title?.startsWith('US dollars'),
+  );
+  const expressions: Record<string, string> = Object.fromEntries(
+    widget.properties.metrics
+      .map((metric: unknown[]) => metric.at(-1))
+      .filter((options: { expression?: string }) => options.expression !== undefined)
+      .map(({ id, expression }: { id?: string; expression: string }) => [id ?? 'total', expression]),
+  );
+  return (metrics) => evaluate(expressions.total ?? '', expressions, metrics);
+}
+
+/** Metric math, as far as it is used: FILL, IF, PERIOD of five minutes, arithmetic and comparison. */
+function evaluate(
+  text: string,
+  expressions: Readonly<Record<string, string>>,
+  metrics: Readonly<Record<string, number>>,
+): number {
+  const scope = {
+    FILL: (value: number, otherwise: number) => (Number.isNaN(value) ? otherwise : value),
+    IF: (condition: boolean, then: number, otherwise: number) => (condition ? then : otherwise),
+    PERIOD: () => 300,
+  };
+  const names = [...text.matchAll(/\b[a-z]\w*\b/g)].map(([name]) => name);
+  const values = names.map((name) =>
+    expressions[name] === undefined ? (metrics[name] ?? Number.NaN) : evaluate(expressions[name], expressions, metrics),
+  );
+  const code = new Function(...Object.keys(scope), ...names, `return ${text};`);
+  return code(...Object.values(scope), ...values);
+}

@@ -1,0 +1,81 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { App, Stack, Validations } from 'aws-cdk-lib';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { CfnBucket } from 'aws-cdk-lib/aws-s3';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { REPOSITORY } from '../helpers/command.ts';
+import { createScoring } from './setup.ts';
+
+const ALL = ['queue', 'table', 'bucket'] as const;
+const KEY = { enableKeyRotation: true };
+
+describe('cdk-nag and the CloudFormation validator', () => {
+  it.each([
+    ['lambda', { compute: lambdaCompute(), results: ALL }, false],
+    ['lambda, FIFO, own key', { compute: lambdaCompute(), results: ALL, fifo: true }, true],
+    ['lambda-gpu', { compute: lambdaGpuCompute(), results: ALL }, false],
+    ['lambda-gpu, FIFO, own key', { compute: lambdaGpuCompute(), results: ALL, fifo: true }, true],
+  ] as const)('find nothing that is not acknowledged with a reason: %s', (_, props, ownKey) => {
+    const stack = createNaggedStack();
+    createScoring({ ...props, ...(ownKey && { encryptionKey: new Key(stack, 'Key', KEY) }) }, stack);
+    expect(validate(stack)).toEqual({ found: [], messages: [] });
+    const acknowledged = acknowledgementsIn(stack);
+    expect(acknowledged.length).toBeGreaterThan(0);
+    for (const { id, reason } of acknowledged) expect([id, reason]).toEqual([id, expect.stringMatching(/(\w+ ){4}/)]);
+  });
+
+  it('do look: a bucket that is open is found', () => {
+    const stack = createNaggedStack();
+    createScoring({}, stack);
+    new CfnBucket(stack, 'Open');
+    expect(validate(stack).found).toEqual(expect.arrayContaining([['AwsSolutions-S10', 'Test/Open']]));
+  });
+});
+
+/** With the flags of this app, in a folder of its own. */
+function createNaggedStack(): Stack {
+  const { context } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
+  const flags = Object.entries(context).filter(([key]) => key.startsWith('@aws-cdk'));
+  const app = new App({
+    outdir: mkdtempSync(join(tmpdir(), 'batchscore-nag-')),
+    context: { ...Object.fromEntries(flags), '@aws-cdk/core:failSynthOnValidationErrors': false },
+  });
+  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+  return new Stack(app, 'Test');
+}
+
+interface Violation {
+  readonly ruleName: string;
+  readonly violatingConstructs: readonly { readonly constructPath: string }[];
+}
+
+/** What the validators report, and what the command would print. */
+function validate(stack: Stack) {
+  const app = stack.node.root as App;
+  try {
+    const { stacks } = app.synth();
+    const { pluginReports } = JSON.parse(readFileSync(join(app.outdir, 'validation-report.json'), 'utf8'));
+    const violations = pluginReports.flatMap((report: { violations: readonly Violation[] }) => report.violations);
+    return {
+      found: violations.map((violation: Violation) => [
+        violation.ruleName,
+        violation.violatingConstructs[0]?.constructPath,
+      ]),
+      messages: stacks.flatMap(({ messages }) => messages),
+    };
+  } finally {
+    rmSync(app.outdir, { recursive: true });
+  }
+}
+
+function acknowledgementsIn(stack: Stack): { readonly id: string; readonly reason: unknown }[] {
+  return stack.node
+    .findAll()
+    .flatMap(({ node }) => node.metadata)
+    .filter(({ type }) => type === Validations.ACKNOWLEDGED_RULES_METADATA_KEY)
+    .flatMap(({ data }) => Object.entries(data).map(([id, reason]) => ({ id, reason })));
+}

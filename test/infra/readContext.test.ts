@@ -1,0 +1,79 @@
+import { describe, expect, it } from '@jest/globals';
+import { readContext } from '../../infra/app/readContext.ts';
+
+const DEFAULTS = { stackName: 'Batchscore', compute: 'lambda', models: 'models', encryption: 'service' };
+
+describe('the context', () => {
+  it('may be empty', () => {
+    expect(readContext({})).toEqual(DEFAULTS);
+  });
+
+  it('means the same as text of the command line and as values of cdk.json', () => {
+    const values = { batchSize: 500, windowSeconds: 0, fifo: false, results: ['queue', 'table'], retainData: true };
+    const texts = { batchSize: '500', windowSeconds: '0', fifo: 'false', results: 'queue, table', retainData: 'true' };
+    expect(readContext(texts)).toEqual(readContext(values));
+    expect(readContext(values)).toEqual({ ...DEFAULTS, ...values });
+  });
+
+  it('leaves alone what the command and the library keep there', () => {
+    const ofCdk = {
+      '@aws-cdk/core:checkSecretUsage': true,
+      '@aws-cdk-containers/ecs-service-extensions:enableDefaultLogDriver': true,
+      'aws:cdk:enable-path-metadata': true,
+      'aws:cdk:bundling-stacks': ['**'],
+      'aws-cdk:enableDiffNoFail': true,
+      'availability-zones:account=123456789012:region=eu-central-1': ['eu-central-1a'],
+      'vpc-provider:account=123456789012:filter.isDefault=true:region=eu-central-1': { vpcId: 'vpc-1' },
+      'cli-telemetry': false,
+      'acknowledged-issue-numbers': [34_892],
+    };
+    expect(readContext(ofCdk)).toEqual(DEFAULTS);
+  });
+
+  it.each([
+    [
+      { batchsize: 5 },
+      'batchsize: expected a context key of this app, got one that it does not know, did you mean batchSize?',
+    ],
+    [
+      { windowSecond: 5 },
+      'windowSecond: expected a context key of this app, got one that it does not know, did you mean windowSeconds?',
+    ],
+    [
+      { colour: 'red' },
+      'colour: expected a context key of this app, got one that it does not know, the README lists them',
+    ],
+    [{ batchSize: 'many' }, 'batchSize: expected a number, got "many", change it in cdk.json or with -c batchSize=…'],
+    [{ batchSize: '' }, 'batchSize: expected a number, got "", change it in cdk.json or with -c batchSize=…'],
+    [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes", change it in cdk.json or with -c fifo=…'],
+    [
+      { compute: 'fargate' },
+      'compute: expected one of lambda, lambda-gpu, got "fargate", change it in cdk.json or with -c compute=…',
+    ],
+    [
+      { results: 'queue,tabel' },
+      'results: expected one of queue, table, bucket, got "queue,tabel", change it in cdk.json or with -c results=…',
+    ],
+    [{ models: '' }, 'models: expected a text that is not empty, got "", change it in cdk.json or with -c models=…'],
+    [
+      { gpuMemoryGiB: 16 },
+      'gpuMemoryGiB: expected only with compute=lambda-gpu, got it with compute=lambda, leave it out',
+    ],
+    [
+      { stackName: 'my stack' },
+      'stackName: expected letters, digits and hyphens, a letter first, at most 128, got "my stack", ' +
+        'change it in cdk.json or with -c stackName=…',
+    ],
+    [
+      { compute: 'lambda-gpu', minimumPollers: 3 },
+      'minimumPollers: expected only with compute=lambda, got it with compute=lambda-gpu, leave it out',
+    ],
+    [
+      { fifo: 'yes', batchsize: 1 },
+      'fifo: expected true or false, got "yes", change it in cdk.json or with -c fifo=…; ' +
+        'batchsize: expected a context key of this app, got one that it does not know, did you mean batchSize?',
+    ],
+  ])('%j is refused in one sentence', (context, sentence) => {
+    expect(() => readContext(context)).toThrow(new Error(sentence));
+  });
+});

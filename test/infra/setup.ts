@@ -1,0 +1,49 @@
+import { App, Stack } from 'aws-cdk-lib';
+import { Match, Template } from 'aws-cdk-lib/assertions';
+import { Repository } from 'aws-cdk-lib/aws-ecr';
+import type { BatchScoringProps } from '../../infra/index.ts';
+import { BatchScoring } from '../../infra/index.ts';
+
+/** What a test deploys: an image from elsewhere, so that nothing is staged. */
+export function createScoring(props: Partial<BatchScoringProps> = {}, stack: Stack = createStack()): BatchScoring {
+  return new BatchScoring(stack, 'Scoring', { image: imageOf(stack), ...props });
+}
+
+export function createStack(): Stack {
+  return new Stack(new App(), 'Test');
+}
+
+export function imageOf(stack: Stack) {
+  return { repository: Repository.fromRepositoryName(stack, 'Images', 'scoring'), tagOrDigest: 'v1' };
+}
+
+export function synthesize(props: Partial<BatchScoringProps> = {}): Template {
+  return templateOf(createScoring(props));
+}
+
+export function templateOf(scoring: BatchScoring): Template {
+  return Template.fromStack(Stack.of(scoring));
+}
+
+/** The `BATCHSCORE_…` variables of the only function. */
+export function environmentIn(template: Template): Record<string, unknown> {
+  const [scoringFunction] = Object.values(template.findResources('AWS::Lambda::Function'));
+  return scoringFunction?.Properties.Environment.Variables;
+}
+
+/** The properties of the only resource of a type. */
+export function only(template: Template, type: string, props: unknown = {}): Record<string, unknown> {
+  const found = Object.values(template.findResources(type, { Properties: Match.objectLike(props as never) }));
+  if (found.length !== 1) throw new Error(`expected one ${type}, got ${found.length}`);
+  return found[0]?.Properties;
+}
+
+/** The sentence that making the construct throws. */
+export function refusalOf(props: Partial<BatchScoringProps>): string {
+  try {
+    createScoring(props);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  return 'not refused';
+}

@@ -1,0 +1,82 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { App } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { createStack } from '../../infra/app/batchScoringStack.ts';
+import { readContext } from '../../infra/app/readContext.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'batchscore-stack-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const priceList = (name: string, content: string): string => {
+  writeFileSync(join(folder, name), content);
+  return join(folder, name);
+};
+
+const stackOf = (context: Readonly<Record<string, unknown>>) => createStack(new App(), readContext(context));
+
+describe('the stack of the app', () => {
+  it('has every setting of the context', () => {
+    const topic = 'arn:aws:sns:eu-central-1:123456789012:on-call';
+    const template = Template.fromStack(
+      stackOf({
+        defaultModel: 'tickets',
+        batchSize: 20,
+        windowSeconds: 2,
+        latencyTargetSeconds: 77,
+        maxReceiveCount: 7,
+        results: 'table',
+        resultTtlSeconds: 86_400,
+        payloadExpiryDays: 2,
+        retainData: false,
+        logRetentionDays: 7,
+        alarmTopicArn: topic,
+        prices: priceList('own.json', '{"date": "2030-01", "lambdaX86GbSecond": 1}'),
+        maxBatchRows: 32,
+        architecture: 'x86_64',
+        memoryMb: 512,
+        timeoutSeconds: 10,
+        maximumConcurrency: 3,
+        reservedConcurrency: 4,
+      }),
+    );
+    template.hasResourceProperties('AWS::Lambda::Function', {
+      Architectures: ['x86_64'],
+      MemorySize: 512,
+      Timeout: 10,
+      ReservedConcurrentExecutions: 4,
+    });
+    const [scoringFunction] = Object.values(template.findResources('AWS::Lambda::Function'));
+    expect(scoringFunction?.Properties.Environment.Variables).toMatchObject({
+      BATCHSCORE_DEFAULT_MODEL: 'tickets',
+      BATCHSCORE_BATCH_SIZE: '20',
+      BATCHSCORE_WINDOW_SECONDS: '2',
+      BATCHSCORE_RESULTS: 'table',
+      BATCHSCORE_RESULT_TTL_SECONDS: '86400',
+      BATCHSCORE_MAX_BATCH_ROWS: '32',
+    });
+    template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { ScalingConfig: { MaximumConcurrency: 3 } });
+    template.hasResourceProperties('AWS::SQS::Queue', { RedrivePolicy: { maxReceiveCount: 7 }, VisibilityTimeout: 62 });
+    template.hasResourceProperties('AWS::CloudWatch::Alarm', { Threshold: 77 });
+    template.allResourcesProperties('AWS::CloudWatch::Alarm', { AlarmActions: [topic] });
+    template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 7 });
+    template.allResources('AWS::S3::Bucket', { DeletionPolicy: 'Delete' });
+    const dashboard = JSON.stringify(template.findResources('AWS::CloudWatch::Dashboard'));
+    expect(dashboard).toContain('2030-01');
+    expect(dashboard).toContain('* 1.000000000000');
+  });
+
+  it.each([
+    [{ logRetentionDays: 8 }, 'logRetentionDays: expected one of 1, 3, 5, 7, 14, 30,'],
+    [
+      { prices: '/no/such.json' },
+      'prices: expected a JSON file, got /no/such.json, which cannot be read as one, check',
+    ],
+    [{ prices: priceList('typo.json', '{"lambda": 1}') }, 'its keys: Unrecognized key: "lambda"'],
+    [{ prices: priceList('text.json', '{"s3ThousandPuts": "1"}') }, 's3ThousandPuts: Invalid input: expected number'],
+  ])('is refused for %j', (context, sentence) => {
+    expect(() => stackOf(context)).toThrow(sentence);
+  });
+});
