@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs';
+import type { AssetStaging } from 'aws-cdk-lib';
 import type { IRepository } from 'aws-cdk-lib/aws-ecr';
 import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Construct } from 'constructs';
@@ -48,10 +50,10 @@ export function openImage(
 }
 
 function buildImage(scope: Construct, models: string, { target, ...machine }: ImageTarget): ContainerImage {
-  const asset = new DockerImageAsset(scope, 'Image', {
-    directory: stageImage({ modelsDirectory: models, ...machine }),
-    target,
-    platform: PLATFORMS[machine.architecture],
-  });
+  const directory = stageImage({ modelsDirectory: models, ...machine });
+  const asset = new DockerImageAsset(scope, 'Image', { directory, target, platform: PLATFORMS[machine.architecture] });
+  // CDK has copied it into its own output, unless it was told to build from where it is.
+  const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
+  if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
   return { repository: asset.repository, tagOrDigest: asset.imageTag };
 }

@@ -96,7 +96,7 @@ async function openWithProviders(
 
 const PROVIDER_HINT =
   'for cuda, libonnxruntime_providers_shared.so and libonnxruntime_providers_cuda.so must lie beside the binding of ' +
-  'onnxruntime-node, and CUDA and cuDNN on the library path';
+  "onnxruntime-node, CUDA and cuDNN on the library path, and the driver's libcuda.so.1 on the machine";
 
 /** Whether the model itself is sound: ONNX Runtime's errors do not tell a provider's failure from a model's. */
 async function opensOnCpu(spec: SessionSpec): Promise<boolean> {

@@ -1,7 +1,9 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
-import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
+import { METRIC_NAMESPACE, METRIC_UNITS, type MetricName } from '../../core/metricNames.ts';
+import type { CloseReason } from '../../core/microBatch.ts';
 import type { Outcome } from '../../core/result.ts';
 import type { Telemetry } from './telemetry.ts';
 
@@ -12,7 +14,7 @@ const CLOSED_METRICS = {
   end: 'ClosedEnd',
   window: 'ClosedWindow',
   deadline: 'ClosedDeadline',
-} as const;
+} as const satisfies Record<CloseReason, MetricName>;
 
 export interface TelemetryOptions {
   /** The dimension `service` of every metric. */
@@ -28,25 +30,28 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
   readonly logger: Logger;
 } {
   const logger = new Logger({ serviceName });
-  const metrics = new Metrics({ namespace: 'batchscore', serviceName });
+  const metrics = new Metrics({ namespace: METRIC_NAMESPACE, serviceName });
+  const add = (name: MetricName, value: number): void => {
+    metrics.addMetric(name, METRIC_UNITS[name], value);
+  };
   return {
     logger,
     observer: {
       microBatch(report) {
-        metrics.addMetric('MicroBatches', MetricUnit.Count, 1);
-        metrics.addMetric('Rows', MetricUnit.Count, report.rows);
-        metrics.addMetric('PaddingRows', MetricUnit.Count, report.paddedRows - report.rows);
-        metrics.addMetric('Fill', MetricUnit.Percent, (100 * report.rows) / report.maxBatchRows);
-        metrics.addMetric('PaddingShare', MetricUnit.Percent, 100 * report.paddingShare);
-        metrics.addMetric('StackTime', MetricUnit.Milliseconds, report.stackMs);
-        metrics.addMetric('RunTime', MetricUnit.Milliseconds, report.runMs);
-        metrics.addMetric('EncodeTime', MetricUnit.Milliseconds, report.encodeMs);
-        metrics.addMetric('WriteTime', MetricUnit.Milliseconds, report.writeMs);
-        metrics.addMetric(CLOSED_METRICS[report.closedBecause], MetricUnit.Count, 1);
+        add('MicroBatches', 1);
+        add('Rows', report.rows);
+        add('PaddingRows', report.paddedRows - report.rows);
+        add('Fill', (100 * report.rows) / report.maxBatchRows);
+        add('PaddingShare', 100 * report.paddingShare);
+        add('StackTime', report.stackMs);
+        add('RunTime', report.runMs);
+        add('EncodeTime', report.encodeMs);
+        add('WriteTime', report.writeMs);
+        add(CLOSED_METRICS[report.closedBecause], 1);
         logger.debug('micro-batch', { ...report });
       },
       decoded(_records, decodeMs) {
-        metrics.addMetric('DecodeTime', MetricUnit.Milliseconds, decodeMs);
+        add('DecodeTime', decodeMs);
       },
       problem(error) {
         logger.error('records are handed back', error instanceof Error ? error : new Error(String(error)));
@@ -54,13 +59,13 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
     },
     outcomes(outcomes) {
       const counts = countOutcomes(outcomes);
-      metrics.addMetric('BatchSize', MetricUnit.Count, outcomes.length);
+      add('BatchSize', outcomes.length);
       if (batchSize !== undefined) {
-        metrics.addMetric('BatchFill', MetricUnit.Percent, (100 * outcomes.length) / batchSize);
+        add('BatchFill', (100 * outcomes.length) / batchSize);
       }
-      metrics.addMetric('Answered', MetricUnit.Count, counts.answered);
-      metrics.addMetric('Errors', MetricUnit.Count, counts.errors);
-      metrics.addMetric('Retries', MetricUnit.Count, counts.retries);
+      add('Answered', counts.answered);
+      add('Errors', counts.errors);
+      add('Retries', counts.retries);
       logger.info('records scored', { records: outcomes.length, batchSize, windowSeconds, ...counts });
     },
     middlewares: [injectLambdaContext(logger), logMetrics(metrics)],
