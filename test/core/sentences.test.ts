@@ -50,11 +50,21 @@ describe('a micro-batch of sentences', () => {
     [
       'budget where the next one would make all of them too long',
       lengths(10, 1),
-      {},
+      { maxBatchRows: 4 },
       12,
       [
         [1, 1, 'budget'],
         [1, 10, 'budget'],
+      ],
+    ],
+    [
+      'budget for what was cut by elements',
+      [{ rows: 3, length: 4 }],
+      {},
+      8,
+      [
+        [2, 4, 'budget'],
+        [1, 4, 'end'],
       ],
     ],
     [
@@ -149,5 +159,21 @@ describe('a micro-batch of sentences', () => {
       [1, 1],
     ]);
     expect(rows(1, 2, 1)).toEqual([[4, 8]]);
+  });
+
+  it('is planned by measured costs alone, too', () => {
+    const cost = tableCost([1, 2, 8].map((rows) => ({ rows, length: 1, ms: rows ** 2 })));
+    const model = lineModel({ cost });
+    const requests = [zeros(model, 1), zeros(model, 1), zeros(model, 1)];
+    expect(planAll(requests, { maxBatchElements: 100 }).map(({ rows }) => rows)).toEqual([1, 1, 1]);
+  });
+
+  it('is not padded to a rung that costs more than the runs it saves', () => {
+    const rowsRun = (width: number): number[] => {
+      const model = echoModel('FP32', [width], { ladder: [1, 8] });
+      const requests = [zeros(model, 1), zeros(model, 1)];
+      return planAll(requests, { maxBatchElements: 100_000 }).map(({ paddedRows }) => paddedRows);
+    };
+    expect([rowsRun(10), rowsRun(1000)]).toEqual([[8], [1, 1]]);
   });
 });

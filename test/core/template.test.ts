@@ -112,6 +112,8 @@ describe('a body like one before', () => {
   it('is none where an id could stand for something else', () => {
     const parameters = { note: 'order-1' };
     expect(hitsIn([jsonBody({ id: 'order-1', parameters }), jsonBody({ id: 'order-2', parameters })])).toBe(0);
+    const escaped = (note: string): string => jsonBody({ id: 'a', parameters: { note } }).replace('"a"', '"\\u0061"');
+    expect(hitsIn([escaped('a'), escaped('b')])).toBe(0);
   });
 
   it('is told for four producers whose bodies come mixed', () => {
