@@ -78,6 +78,8 @@ function binaryBody(id: string, first: number): string {
   return JSON.stringify({ id, inputs, raw_input_contents: raw });
 }
 
+const ID_LAST = `${jsonBody({}).slice(0, -1)},"id":"a"}`;
+
 describe('a body like one before', () => {
   it('is decoded to exactly what it is decoded to alone, or is refused for the same, whatever it is', () => {
     let tried = 0;
@@ -104,6 +106,7 @@ describe('a body like one before', () => {
     ['another shape', jsonBody({}), jsonBody({}).replace('"shape":[1,2]', '"shape":[2,2]')],
     ['something behind it', jsonBody({}), `${jsonBody({})} `],
     ['something before it', jsonBody({}), ` ${jsonBody({})}`],
+    ['no end of its id', ID_LAST, ID_LAST.replace('"a"', '"')],
     ['its beginning alone', jsonBody({}), jsonBody({}).slice(0, 40)],
   ])('is decoded the careful way with %s', (_, first, second) => {
     expect(hitsIn([first, second])).toBe(0);
@@ -128,6 +131,12 @@ describe('a body like one before', () => {
     const hitsAfter = (misses: number): number =>
       hitsIn([...Array.from({ length: misses }, (_, i) => unlike(i)), late, late]);
     expect([hitsAfter(63), hitsAfter(64)]).toEqual([1, 0]);
+  });
+
+  it('is looked for again as long when one was found', () => {
+    const unlike = Array.from({ length: 63 }, (_, index) => jsonBody({ parameters: { index } }));
+    const [early, late] = [jsonBody({ id: 'early' }), jsonBody({ id: 'late', parameters: {} })];
+    expect(hitsIn([early, early, ...unlike, late, late])).toBe(2);
   });
 });
 
