@@ -1,0 +1,42 @@
+import { describe, expect, it } from '@jest/globals';
+import { maskedMeanModel, plainMeanModel } from '../../helpers/onnxModels.ts';
+import { openOnly } from './setup.ts';
+
+const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
+
+describe('a model whose answers padding changes', () => {
+  it('stops the start, naming the output, the lengths and the values', async () => {
+    const opening = openOnly(plainMeanModel(), { ragged: { axis: 'length', pad: { values: 0 } } });
+    await expect(opening).rejects.toThrow(
+      /model\.onnx: output 'mean': expected the same answer with 'length' padded from 4 to 8, got 0\.21875 in place of 0\.4375 at element 0; mask the padding in the model, choose other pad values, or remove "ragged" from config\.json/,
+    );
+  });
+
+  it('shows between the two lowest rungs', async () => {
+    const opening = openOnly(plainMeanModel(), { ragged: { axis: 'length', pad: { values: 0 }, ladder: [64, 5, 2] } });
+    await expect(opening).rejects.toThrow('padded from 2 to 5, got 0.125 in place of 0.3125');
+  });
+
+  it('shows at the length of the warm-up', async () => {
+    const opening = openOnly(plainMeanModel(), {
+      ragged: { axis: 'length', pad: { values: 0 } },
+      warmup: { length: 3 },
+    });
+    await expect(opening).rejects.toThrow('padded from 3 to 6');
+  });
+
+  it('shows when the mask is padded with what counts', async () => {
+    const opening = openOnly(maskedMeanModel(), { ragged: { ...MASKED, pad: { values: 0, mask: 1 } } });
+    await expect(opening).rejects.toThrow("output 'mean': expected the same answer with 'length' padded");
+  });
+
+  it('shows when an answer becomes none', async () => {
+    const opening = openOnly(maskedMeanModel(), { ragged: { ...MASKED, pad: { values: 'NaN', mask: 0 } } });
+    await expect(opening).rejects.toThrow('got NaN in place of');
+  });
+
+  it('may start where it was not looked at', async () => {
+    const ragged = { axis: 'length', pad: { values: 0 } };
+    expect((await openOnly(plainMeanModel(), { ragged, warmup: false })).warnings).toEqual([]);
+  });
+});
