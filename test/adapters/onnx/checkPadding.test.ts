@@ -35,6 +35,11 @@ describe('a model whose answers padding changes', () => {
     await expect(opening).rejects.toThrow('got NaN in place of');
   });
 
+  it('may start where every run is padded to the same rung', async () => {
+    const ragged = { axis: 'length', pad: { values: 0 }, ladder: [8] };
+    expect((await openOnly(plainMeanModel(), { ragged })).warnings).toEqual([]);
+  });
+
   it('may start where it was not looked at', async () => {
     const ragged = { axis: 'length', pad: { values: 0 } };
     expect((await openOnly(plainMeanModel(), { ragged, warmup: false })).warnings).toEqual([]);

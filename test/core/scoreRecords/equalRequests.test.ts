@@ -146,6 +146,15 @@ describe('equal requests', () => {
     expect(await rowsRun([one, other], modelOf)).toBe(alone);
   });
 
+  it('are told by their base64 where it is too large to be decoded first', async () => {
+    const large = (last: number) => ({
+      inputs: [{ name: 'in', datatype: 'FP32', shape: [1, 3000] }],
+      raw_input_contents: [Buffer.from(new Float32Array(3000).fill(last, 2999).buffer).toString('base64')],
+    });
+    const modelOf = (options: InMemoryModelOptions) => echoModel('FP32', ['width'], options);
+    expect(await rowsRun([large(1), large(2), large(1)], modelOf)).toBe(2);
+  });
+
   it('are none of other shapes with the same elements', async () => {
     const shaped = (...shape: readonly number[]) => ({
       inputs: [{ name: 'in', datatype: 'FP32', shape, data: [1, 2, 3, 4] }],
