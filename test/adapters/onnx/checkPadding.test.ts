@@ -1,4 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { checkPadding } from '../../../lambda/adapters/onnx/checkPadding.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
+import { modelOf, spec } from '../../helpers/models.ts';
 import { maskedMeanModel, plainMeanModel } from '../../helpers/onnxModels.ts';
 import { openOnly } from './setup.ts';
 
@@ -43,5 +47,22 @@ describe('a model whose answers padding changes', () => {
   it('may start where it was not looked at', async () => {
     const ragged = { axis: 'length', pad: { values: 0 } };
     expect((await openOnly(plainMeanModel(), { ragged, warmup: false })).warnings).toEqual([]);
+  });
+
+  it('is not overlooked where it leaves out what equals the padding', async () => {
+    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 1n }], outputs: [undefined], ladder: [] };
+    const tokens = modelOf(
+      { inputs: [spec('tokens', 'INT64', 'batch', 'length')], outputs: [spec('share', 'FP32', 'batch')] },
+      { ragged },
+    );
+    const model: Model = {
+      ...tokens,
+      async run([given]) {
+        const ids = [...((given as Tensor).data as BigInt64Array)];
+        const share = ids.filter((id) => id !== 1n).length / ids.length;
+        return { outputs: [{ name: 'share', datatype: 'FP32', shape: [1], data: Float32Array.of(share) }], runMs: 1 };
+      },
+    };
+    await expect(checkPadding(model, ragged, {})).rejects.toThrow('got 0.5 in place of 1');
   });
 });
