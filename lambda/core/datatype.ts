@@ -130,6 +130,9 @@ export function allocateFromSlab(datatype: Datatype, length: number): TensorData
   return new info.array(slab.buffer as ArrayBuffer, start, length);
 }
 
+/** Node's decoder takes U+0141 for U+0041, A: it reads the low byte alone. */
+const BEYOND_LATIN_1 = /[^\0-\xff]/;
+
 /**
  * `length` elements decoded from base64 into a slab; undefined where they are too many, or the text holds other than
  * base64. The decoder leaves out what is not base64, so as many bytes as its length promises are the proof.
@@ -138,7 +141,7 @@ export function base64InSlab(datatype: Datatype, length: number, text: string): 
   const info = DATATYPES[datatype];
   if (info.kind === 'string') return undefined;
   const bytes = length * info.array.BYTES_PER_ELEMENT;
-  if (bytes > MOST_BYTES_IN_SLAB) return undefined;
+  if (bytes > MOST_BYTES_IN_SLAB || BEYOND_LATIN_1.test(text)) return undefined;
   const start = roomInSlab(bytes);
   if (slab.write(text, start, bytes, 'base64') !== bytes) return undefined;
   return new info.array(slab.buffer as ArrayBuffer, start, length);

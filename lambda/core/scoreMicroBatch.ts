@@ -3,7 +3,7 @@ import { openEncoder, type ScoreEncoder } from './encode.ts';
 import type { EqualRequests } from './equalRequests.ts';
 import { type Failure, failure, isFailure, isTransient, reasonOf } from './failure.ts';
 import type { Ledger, ReadyResult } from './ledger.ts';
-import { elementsIn, elementsPerRowAt, halve, type MicroBatch, type Part } from './microBatch.ts';
+import { elementsIn, elementsPerRowAt, halve, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
 import { ModelUnavailableError, OutOfMemoryError, type RunResult } from './model.ts';
 import type { ScoringRequest } from './request.ts';
 import type { Soon } from './soon.ts';
@@ -32,13 +32,13 @@ export interface Call {
 export async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<void> {
   try {
     if (elementsIn(batch) > call.deps.pace.mostElements(batch.model)) {
-      const halves = halve(batch);
+      const halves = halveForMemory(batch);
       if (halves !== undefined) return await scoreBoth(halves, call);
     }
     const stage = openStages(call.deps.now);
     const ran = await runBeforeDeadline(batch, call, stage);
     if (!isFailure(ran)) return await answerParts(batch, ran, call, stage);
-    const halves = mayBeHalved(ran, batch) ? halve(batch) : undefined;
+    const halves = halvesAfter(ran, batch);
     if (halves !== undefined) return await scoreBoth(halves, call);
     await call.write(failAll(batch, ran, call));
   } catch (error) {
@@ -54,8 +54,17 @@ async function scoreBoth([first, second]: readonly [MicroBatch, MicroBatch], cal
 }
 
 /** A request alone that fails is the culprit, and is not cut any further; one that is too large may be. */
-function mayBeHalved(failed: Failure, { parts }: MicroBatch): boolean {
-  return failed.code === 'OUT_OF_MEMORY' || (!isTransient(failed) && parts.length > 1);
+function halvesAfter(failed: Failure, batch: MicroBatch): ReturnType<typeof halve> {
+  if (failed.code === 'OUT_OF_MEMORY') return halveForMemory(batch);
+  return !isTransient(failed) && batch.parts.length > 1 ? halve(batch) : undefined;
+}
+
+/** The halves, unless each row alone would be padded up to as large a run again, as on a ladder's lowest rung. */
+function halveForMemory(batch: MicroBatch): ReturnType<typeof halve> {
+  const { model, parts, closedBecause } = batch;
+  const elements = elementsIn(batch);
+  const firstRowOf = (part: Part) => microBatchOf(model, [{ ...part, toRow: part.fromRow + 1 }], closedBecause);
+  return parts.some((part) => elementsIn(firstRowOf(part)) < elements) ? halve(batch) : undefined;
 }
 
 /** Milliseconds from one stage's end to the next one's. */
@@ -155,17 +164,19 @@ async function encodeAll(batch: MicroBatch, outputs: readonly Tensor[], call: Ca
   };
   let row = 0;
   for (const part of batch.parts) {
+    const fromRow = row;
+    row += part.toRow - part.fromRow;
+    const liesInRun = liesInOutputs(part, batch);
+    const own = liesInRun ? outputs : ledger.scored(part, unstack(batch, part, fromRow, outputs));
+    if (own === undefined) continue;
     const { request } = part;
     const others = equals.othersLike(request);
-    const liesInRun = liesInOutputs(part, batch);
-    const own = liesInRun ? outputs : ledger.scored(part, unstack(batch, part, row, outputs));
     if (isFailure(own)) for (const equal of [request, ...others]) settle(equal, own);
-    else if (own !== undefined) {
+    else {
       const encoder = liesInRun ? ofRun : openEncoder(own);
-      answer(request, encoder, liesInRun ? row : 0);
-      for (const equal of others) answer(equal, encoder, liesInRun ? row : 0);
+      answer(request, encoder, liesInRun ? fromRow : 0);
+      for (const equal of others) answer(equal, encoder, liesInRun ? fromRow : 0);
     }
-    row += part.toRow - part.fromRow;
   }
   await Promise.all(later);
   return ready;

@@ -87,8 +87,9 @@ function writeShortest(size: number, at: number): number {
   BITS[0] = size;
   const bits = AS_INTEGER[0] as number;
   const biased = bits >>> 23;
+  const above = HALF_STEP[biased] as number;
   // Below a power of two the next float32 is half as far.
-  const reach = (bits & 0x7f_ffff) === 0 ? (HALF_STEP[biased] as number) / 2 : (HALF_STEP[biased] as number);
+  const below = (bits & 0x7f_ffff) === 0 ? above / 2 : above;
   let exponent = DECIMAL_EXPONENT[biased] as number;
   if (size >= (NEXT_DECADE[biased] as number)) exponent += 1;
 
@@ -98,7 +99,8 @@ function writeShortest(size: number, at: number): number {
   for (;;) {
     const scale = POWER_OF_TEN[places - 1] as number;
     const fewer = (size * scale + 0.5) | 0;
-    if (Math.abs(fewer / scale - size) >= reach) break;
+    const error = fewer / scale - size;
+    if (error >= above || -error >= below) break;
     digits = fewer;
     places -= 1;
   }

@@ -1,6 +1,7 @@
+import type { Cost } from '../../lambda/core/cost.ts';
 import type { Datatype } from '../../lambda/core/datatype.ts';
 import { type Failure, failure } from '../../lambda/core/failure.ts';
-import type { Model, ModelRepository, TensorSpec } from '../../lambda/core/model.ts';
+import type { Model, ModelRepository, RaggedAxis, TensorSpec } from '../../lambda/core/model.ts';
 import { createPace } from '../../lambda/core/pace.ts';
 import { plan } from '../../lambda/core/plan.ts';
 import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/result.ts';
@@ -18,6 +19,8 @@ export interface InMemoryModelOptions {
   readonly version?: string;
   readonly maxBatchRows?: number;
   readonly ladder?: readonly number[];
+  readonly ragged?: RaggedAxis;
+  readonly cost?: Cost;
   /** What a run says that it took. */
   readonly runMs?: number;
   readonly transform?: Transform;
@@ -30,7 +33,8 @@ type Compute = (inputs: readonly Tensor[]) => readonly Tensor[];
 
 /** A model in memory that insists on the contract of `Model.run`, and takes its inputs' buffers away for good. */
 export function inMemoryModel(contract: Contract, compute: Compute, options: InMemoryModelOptions = {}): Model {
-  const { name = 'line', version = '1', maxBatchRows = 512, ladder = [], runMs = 1, transform, before } = options;
+  const { name = 'line', version = '1', maxBatchRows = 512, ladder = [], runMs = 1 } = options;
+  const { ragged, cost, transform, before } = options;
   const model: Model = {
     name,
     version,
@@ -38,6 +42,8 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
     maxBatchRows,
     transform,
     ladder,
+    ragged,
+    cost,
     async run(inputs) {
       assertContract(model, inputs);
       await before?.(inputs);
@@ -56,6 +62,11 @@ function assertContract(model: Model, inputs: readonly Tensor[]): void {
   for (const [index, spec] of model.inputs.entries()) {
     const { name, datatype, shape, data } = inputs[index] as Tensor;
     const sound = name === spec.name && datatype === spec.datatype && shape[0] === rows;
+    const length = shape[model.ragged?.inputs[index]?.axis ?? -1];
+    const lengths = model.ragged?.ladder ?? [];
+    if (length !== undefined && lengths.length > 0 && !lengths.includes(length)) {
+      throw new Error(`${model.name}: expected a length that it may be run at, got ${length}`);
+    }
     if (!sound || data.length !== elementCount(shape)) throw new Error(`${model.name}: unsound input '${name}'`);
   }
 }
@@ -127,6 +138,52 @@ export function echoModel(
   return inMemoryModel(contract, compute, { name: 'echo', ...options });
 }
 
+export interface RaggedModelOptions extends Omit<InMemoryModelOptions, 'ragged'> {
+  /** The sizes that `length` may be run at. @default any */
+  readonly lengths?: readonly number[];
+}
+
+/**
+ * Masks its padding: `doubled`, twice each token (int64 `[batch, length]`), and `total`, the row's `offset` (float32
+ * `[batch]`) and the sum of its tokens where `mask` is true (float32 `[batch]`). Tokens are padded with -1.
+ */
+export function tokensModel({ lengths = [], ...options }: RaggedModelOptions = {}): Model {
+  const matrix = ['batch', 'length'];
+  const contract: Contract = {
+    inputs: [
+      { name: 'tokens', datatype: 'INT64', shape: matrix },
+      { name: 'offset', datatype: 'FP32', shape: ['batch'] },
+      { name: 'mask', datatype: 'BOOL', shape: matrix },
+    ],
+    outputs: [
+      { name: 'total', datatype: 'FP32', shape: ['batch'] },
+      { name: 'doubled', datatype: 'INT64', shape: matrix },
+    ],
+  };
+  const ragged: RaggedAxis = {
+    name: 'length',
+    inputs: [{ axis: 1, pad: -1n }, undefined, { axis: 1, pad: 0 }],
+    outputs: [undefined, 1],
+    ladder: lengths,
+  };
+  return inMemoryModel(contract, computeTokens, { name: 'tokens', ...options, ragged });
+}
+
+const computeTokens: Compute = (inputs) => {
+  const [tokens, offset, mask] = inputs as readonly [Tensor, Tensor, Tensor];
+  const [rows = 0, length = 0] = tokens.shape;
+  const ids = tokens.data as BigInt64Array;
+  const total = Float32Array.from(offset.data as Float32Array, (start, row) =>
+    ids
+      .subarray(row * length, (row + 1) * length)
+      .reduce((sum, id, at) => sum + Number(mask.data[row * length + at]) * Number(id), start),
+  );
+  return [
+    { name: 'total', datatype: 'FP32', shape: [rows], data: total },
+    { name: 'doubled', datatype: 'INT64', shape: [rows, length], data: ids.map((id) => 2n * id) },
+  ];
+};
+
 /** For `before`: the run fails whenever a row of the first input holds one of `poisons`. */
 export function failsOn(...poisons: readonly number[]): (inputs: readonly Tensor[]) => void {
   return ([first]) => {
@@ -140,7 +197,7 @@ export function failsOn(...poisons: readonly number[]): (inputs: readonly Tensor
 export function repositoryOf(...models: readonly Model[]): ModelRepository {
   const names = [...new Set(models.map(({ name }) => name))];
   return {
-    async find(name = names.length === 1 ? names[0] : undefined, version) {
+    find(name = names.length === 1 ? names[0] : undefined, version) {
       const versions = models.filter((model) => model.name === name);
       if (versions.length === 0) {
         const got = name === undefined ? 'none' : JSON.stringify(name);

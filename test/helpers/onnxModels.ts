@@ -202,3 +202,51 @@ export function unloadableModel(): Uint8Array {
     nodes: [{ op: 'NoSuchOperator', inputs: ['x'], outputs: ['y'] }],
   });
 }
+
+/**
+ * `mean` of float32 `values` over `length` where `mask` is not 0 (float32 `[batch, 1]`), and `doubled`, twice each
+ * value (float32 `[batch, length]`). Padding changes neither.
+ */
+export function maskedMeanModel(): Uint8Array {
+  const matrix = ['batch', 'length'];
+  return encodeModel({
+    inputs: [
+      { name: 'values', datatype: 'FP32', shape: matrix },
+      { name: 'mask', datatype: 'FP32', shape: matrix },
+    ],
+    outputs: [
+      { name: 'mean', datatype: 'FP32', shape: ['batch', 1] },
+      { name: 'doubled', datatype: 'FP32', shape: matrix },
+    ],
+    nodes: [
+      { op: 'Mul', inputs: ['values', 'mask'], outputs: ['masked'] },
+      { op: 'ReduceSum', inputs: ['masked', 'axis_1'], outputs: ['sum'], attributes: { keepdims: 1 } },
+      { op: 'ReduceSum', inputs: ['mask', 'axis_1'], outputs: ['count'], attributes: { keepdims: 1 } },
+      { op: 'Div', inputs: ['sum', 'count'], outputs: ['mean'] },
+      { op: 'Add', inputs: ['values', 'values'], outputs: ['doubled'] },
+    ],
+    constants: [AXIS_1],
+  });
+}
+
+/** The mean of float32 `values` over `length`, padding included: float32 `[batch, 1]`. */
+export function plainMeanModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'values', datatype: 'FP32', shape: ['batch', 'length'] }],
+    outputs: [{ name: 'mean', datatype: 'FP32', shape: ['batch', 1] }],
+    nodes: [{ op: 'ReduceMean', inputs: ['values', 'axis_1'], outputs: ['mean'], attributes: { keepdims: 1 } }],
+    constants: [AXIS_1],
+  });
+}
+
+const AXIS_1 = { name: 'axis_1', dataType: DataType.INT64, dims: [1], int64Data: [1] };
+
+/** Asks for a pebibyte, more than a process can address: the run fails at the allocation. float32 `[batch, 1]` in. */
+export function endlessModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 'height', 'width'] }],
+    nodes: [{ op: 'Expand', inputs: ['x', 'size'], outputs: ['y'] }],
+    constants: [{ name: 'size', dataType: DataType.INT64, dims: [3], int64Data: [1, 2 ** 24, 2 ** 24] }],
+  });
+}

@@ -67,3 +67,16 @@ export function sumRequest(rows: readonly SumRow[], fields: RequestFields = {}):
     ...fields,
   };
 }
+
+/** The body of a request to `tokensModel`: one row per list of tokens, all of one length. */
+export function tokensRequest(rows: readonly (readonly number[])[], fields: RequestFields = {}): RequestFields {
+  const matrix = [rows.length, rows[0]?.length ?? 0];
+  return {
+    inputs: [
+      { name: 'tokens', datatype: 'INT64', shape: matrix, data: rows.flat() },
+      { name: 'offset', datatype: 'FP32', shape: [rows.length], data: rows.map((_, row) => row / 2) },
+      { name: 'mask', datatype: 'BOOL', shape: matrix, data: rows.flatMap((row) => row.map(() => true)) },
+    ],
+    ...fields,
+  };
+}

@@ -37,17 +37,21 @@ export async function warmUp(model: Model, sizes: WarmUpSizes): Promise<WarmUpRe
     const failedReason = await tryRun(model, rows, sizes);
     if (failedReason === undefined) continue;
     if (smallest === 1 && model.ladder.length === 0) {
-      return {
-        model: { ...model, maxBatchRows: 1, ladder: [1] },
-        bakedRows: 1,
-        problem: `with 2 rows: ${failedReason}`,
-      };
+      const alone = { ...model, maxBatchRows: 1, ladder: [1] };
+      const unchecked = await tryPadding(alone, sizes);
+      const problem = `with 2 rows: ${failedReason}${unchecked === undefined ? '' : `; ${unchecked}`}`;
+      return { model: alone, bakedRows: 1, problem };
     }
     throw new Error(`expected the model to run at ${rows} rows, a rung of its ladder, got: ${failedReason}`);
   }
-  if (model.ragged === undefined) return { model };
-  const problem = await checkPadding(model, model.ragged, sizes === true ? {} : sizes);
+  const problem = await tryPadding(model, sizes);
   return problem === undefined ? { model } : { model, problem };
+}
+
+/** Why it is not known whether padding changes answers, if so. */
+async function tryPadding(model: Model, sizes: WarmUpSizes): Promise<string | undefined> {
+  if (model.ragged === undefined) return undefined;
+  return checkPadding(model, model.ragged, typeof sizes === 'boolean' ? {} : sizes);
 }
 
 function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {

@@ -14,7 +14,7 @@ interface RecordedModel extends Model {
 /** Gives its first input back, and remembers what it was run with. */
 function recordedModel(
   inputs: readonly TensorSpec[],
-  limits: Partial<Pick<Model, 'maxBatchRows' | 'ladder'>> = {},
+  limits: Partial<Pick<Model, 'maxBatchRows' | 'ladder' | 'ragged'>> = {},
 ): RecordedModel {
   const runs: number[][][] = [];
   const values: unknown[][] = [];
@@ -32,6 +32,18 @@ function recordedModel(
       runs.push(tensors.map(({ shape }) => [...shape]));
       values.push(tensors.flatMap(({ data }) => Array.from<unknown>(data)));
       return { outputs: tensors.slice(0, 1), runMs: 1 };
+    },
+  };
+}
+
+/** Fails the runs whose first input is of such a shape. */
+function failing(model: Model, isRefused: (shape: readonly number[]) => boolean): Model {
+  return {
+    ...model,
+    async run(inputs) {
+      const [shape] = inputs.map((input) => input.shape) as [readonly number[]];
+      if (isRefused(shape)) throw new Error(`cannot run [${shape.join(', ')}]`);
+      return model.run(inputs);
     },
   };
 }
@@ -61,6 +73,62 @@ describe('warmUp', () => {
     await warmUp(model, true);
 
     expect(model.runs).toEqual([[[2, 3]], [[8, 3]], [[32, 3]]]);
+  });
+
+  const ragged = (ladder: readonly number[]) => ({
+    name: 'length',
+    inputs: [{ axis: 1, pad: 0n }],
+    outputs: [1],
+    ladder,
+  });
+
+  it('runs every rung of rows at every rung of the ragged axis, and pads one request from the lowest to the next', async () => {
+    const model = recordedModel([SENTENCE], { ladder: [2, 8], ragged: ragged([4, 16, 64]) });
+
+    expect(await warmUp(model, { width: 3 })).toEqual({ model });
+
+    const rungs = [2, 8].flatMap((rows) => [4, 16, 64].map((length) => [[rows, length, 3]]));
+    expect(model.runs).toEqual([...rungs, [[2, 4, 3]], [[2, 16, 3]]]);
+  });
+
+  it('pads one request to the double where the ragged axis has no ladder', async () => {
+    const model = recordedModel([SENTENCE], { ragged: ragged([]) });
+
+    await warmUp(model, { length: 5 });
+
+    expect(model.runs).toEqual([[[1, 5, 1]], [[2, 5, 1]], [[1, 5, 1]], [[1, 10, 1]]]);
+  });
+
+  it('says that padding was not looked at where the model does not run at such lengths', async () => {
+    const { problem } = await warmUp(
+      failing(recordedModel([SENTENCE], { ragged: ragged([]) }), ([, length]) => length === 8),
+      true,
+    );
+
+    expect(problem).toBe(
+      "whether padding 'length' changes answers could not be checked: cannot run [1, 8, 1]; " +
+        'give the sizes that it runs at as "warmup" in config.json',
+    );
+  });
+
+  it('looks at padding also where the batch axis is dynamic in name only', async () => {
+    const model = failing(recordedModel([SENTENCE], { ragged: ragged([4, 16]) }), ([rows]) => rows === 2);
+    expect(await warmUp(model, true)).toMatchObject({ bakedRows: 1, model: { ladder: [1] } });
+
+    const countsPadding: Model = {
+      ...model,
+      async run(inputs) {
+        const { outputs, runMs } = await model.run(inputs);
+        return {
+          outputs: outputs.map((output) => ({
+            ...output,
+            data: new BigInt64Array(output.data.length).fill(BigInt(output.data.length)),
+          })),
+          runMs,
+        };
+      },
+    };
+    await expect(warmUp(countsPadding, true)).rejects.toThrow('padded from 4 to 16, got 16 in place of 4 at element 0');
   });
 
   it('runs nothing when it is switched off', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
 import { enoughTime, lineModel, memoryWriter, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
 import { closedGate, whatCanHappen } from '../gate.ts';
@@ -92,5 +93,93 @@ describe('between stack and write', () => {
     expect(answerTo(deps.writer, 0)).toBe('INVALID_JSON');
     running.open();
     await scoring;
+  });
+});
+
+describe('while later bodies are decoded', () => {
+  const pointer = ['software.amazon.payloadoffloading.PayloadS3Pointer', { s3BucketName: 'b', s3Key: 'k' }];
+
+  /** More than are decoded together, and one at the end whose payload is not there yet. */
+  function scoringWithOpenPayload(records: number, maxBatchRows: number) {
+    const payload = closedGate();
+    const rows: number[] = [];
+    const before = ([x]: readonly Tensor[]) => void rows.push(x?.shape[0] ?? 0);
+    const deps = scoringDependencies({
+      models: repositoryOf(lineModel({ maxBatchRows, before })),
+      payloads: { read: () => payload.opened.then(() => JSON.stringify(lineRequest([records - 1]))) },
+    });
+    const lines = Array.from({ length: records - 1 }, (_, index) => lineRequest([index]));
+    const scoring = scoreRecords(standardRecords([...lines, pointer]), deps, enoughTime());
+    return { payload, rows, deps, scoring };
+  }
+
+  it('a micro-batch that is full runs and is written', async () => {
+    const { payload, rows, deps, scoring } = scoringWithOpenPayload(300, 200);
+
+    await whatCanHappen();
+    await whatCanHappen();
+    const [rowsBefore, writtenBefore] = [[...rows], deps.writer.written.length];
+    payload.open();
+
+    expect(statuses(await scoring)).toEqual(new Array(300).fill('answered'));
+    expect([rowsBefore, writtenBefore]).toEqual([[200], 200]);
+    expect(rows).toEqual([200, 100]);
+    expect(answerTo(deps.writer, 299)).toEqual([599]);
+  });
+
+  it('one that is not full waits for more', async () => {
+    const { payload, rows, scoring } = scoringWithOpenPayload(300, 512);
+
+    await whatCanHappen();
+    await whatCanHappen();
+    expect(rows).toEqual([]);
+    payload.open();
+    await scoring;
+    expect(rows).toEqual([300]);
+  });
+
+  it('and two are in the pipe, no more bodies are decoded', async () => {
+    const [running, found] = [closedGate(), { bodies: 0 }];
+    const model = lineModel({ maxBatchRows: 100, before: () => running.opened });
+    const models = {
+      find: () => {
+        found.bodies += 1;
+        return model;
+      },
+    };
+    const deps = scoringDependencies({ models });
+    const records = Array.from({ length: 2000 }, (_, index) => ({ ...lineRequest([index]), parameters: { index } }));
+
+    const scoring = scoreRecords(standardRecords(records), deps, enoughTime());
+    await whatCanHappen();
+    await whatCanHappen();
+    const decodedBefore = found.bodies;
+    running.open();
+
+    expect(statuses(await scoring)).toEqual(new Array(2000).fill('answered'));
+    expect(decodedBefore).toBeLessThanOrEqual(512);
+    expect(found.bodies).toBe(2000);
+  });
+
+  it('a transform that decodes slowly holds up no earlier run', async () => {
+    const slow = closedGate();
+    const runs: number[] = [];
+    const decode = async ({ x }: { readonly x?: unknown }) => {
+      if (x === 'slow') await slow.opened;
+      return [{ name: 'x', datatype: 'FP32' as const, shape: [1, 1], data: [1] }];
+    };
+    const before = ([x]: readonly Tensor[]) => void runs.push(x?.shape[0] ?? 0);
+    const models = repositoryOf(lineModel({ maxBatchRows: 256, transform: { decode }, before }));
+    const deps = scoringDependencies({ models });
+    const bodies = Array.from({ length: 257 }, (_, index) => ({ x: index < 256 ? 'fast' : 'slow' }));
+
+    const scoring = scoreRecords(standardRecords(bodies), deps, enoughTime());
+    await whatCanHappen();
+    await whatCanHappen();
+    const before256 = [...runs];
+    slow.open();
+
+    expect(statuses(await scoring)).toEqual(new Array(257).fill('answered'));
+    expect([before256, runs]).toEqual([[256], [256, 1]]);
   });
 });
