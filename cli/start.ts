@@ -55,7 +55,7 @@ async function measure(messages: readonly DemoMessage[]): Promise<DemoReport> {
   try {
     const batchSize = Math.min(MAX_BATCH_SIZE, Math.ceil(messages.length / INVOCATIONS));
     const batched = await sendThrough(stack, messages, { batchSize, windowSeconds: 1 }, 'in batches');
-    const { microBatches, meanRows, closed } = tally.take();
+    const tallied = tally.take();
     const oneByOne = await sendThrough(stack, messages, ONE_BY_ONE, 'one by one');
     const { p50Ms, p99Ms, ...checked } = assess(messages, batched.sent, batched.received);
     const seconds = secondsOf(batched.sent, batched.received);
@@ -66,9 +66,7 @@ async function measure(messages: readonly DemoMessage[]): Promise<DemoReport> {
       figures: {
         messages: messages.length,
         ...checked,
-        microBatches,
-        meanRows,
-        closed,
+        ...tallied,
         seconds,
         oneByOneSeconds,
         speedup: oneByOneSeconds / seconds,

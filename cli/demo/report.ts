@@ -1,5 +1,5 @@
 import type { Assessment } from './assess.ts';
-import type { Tally } from './tally.ts';
+import type { StageTimes, Tally } from './tally.ts';
 
 export interface DemoFigures extends Assessment, Tally {
   readonly messages: number;
@@ -33,6 +33,8 @@ export function renderReport({ figures, batchSize, results }: DemoReport): strin
         .map(([why, count]) => `${CLOSED[why] ?? why} ${count}×`)
         .join(', '),
     ],
+    ['padding', `${(figures.paddingShare * 100).toFixed(1)} % of the rows run`],
+    ['stages, in all', stages(figures.stagesMs)],
     ['queue to result', `p50 ${number(figures.p50Ms)} ms, p99 ${number(figures.p99Ms)} ms`],
     [
       'in batches',
@@ -51,9 +53,16 @@ export function renderReport({ figures, batchSize, results }: DemoReport): strin
   return `\nHandwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine\n\n${table}\nThree results\n${shown}`;
 }
 
+function stages(stagesMs: StageTimes): string {
+  return Object.entries(stagesMs)
+    .map(([stage, ms]) => `${stage} ${ms.toFixed(0)} ms`)
+    .join(', ');
+}
+
 const CLOSED: Readonly<Record<string, string>> = {
   full: 'full',
   budget: 'element budget reached',
+  padding: 'another run costs less than the padding',
   end: 'end of the batch that SQS handed over',
 };
 

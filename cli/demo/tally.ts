@@ -1,33 +1,62 @@
 import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
 
+/** Milliseconds that each stage took in all. */
+export interface StageTimes {
+  readonly decode: number;
+  readonly stack: number;
+  readonly run: number;
+  readonly encode: number;
+  readonly write: number;
+}
+
 export interface Tally {
   readonly microBatches: number;
   readonly meanRows: number;
+  /** Share of the rows run that nobody sent. */
+  readonly paddingShare: number;
   /** Micro-batches by the reason they were closed for. */
   readonly closed: Readonly<Record<string, number>>;
+  readonly stagesMs: StageTimes;
+}
+
+interface Counts {
+  rows: number;
+  paddedRows: number;
+  closed: Record<string, number>;
+  stagesMs: { -readonly [stage in keyof StageTimes]: number };
 }
 
 /** Telemetry that counts micro-batches instead of sending them anywhere. */
 export function createTally(problem: (error: unknown) => void): Telemetry & { take(): Tally } {
-  let rows = 0;
-  let closed: Record<string, number> = {};
+  let counts = nothing();
   return {
     middlewares: [],
     outcomes: () => {},
     observer: {
-      microBatch: (report) => {
-        rows += report.rows;
-        closed[report.closedBecause] = (closed[report.closedBecause] ?? 0) + 1;
+      microBatch({ rows, paddedRows, closedBecause, stackMs, runMs, encodeMs, writeMs }) {
+        counts.rows += rows;
+        counts.paddedRows += paddedRows;
+        counts.closed[closedBecause] = (counts.closed[closedBecause] ?? 0) + 1;
+        counts.stagesMs.stack += stackMs;
+        counts.stagesMs.run += runMs;
+        counts.stagesMs.encode += encodeMs;
+        counts.stagesMs.write += writeMs;
       },
-      decoded: () => {},
+      decoded: (_records, decodeMs) => {
+        counts.stagesMs.decode += decodeMs;
+      },
       problem,
     },
     take() {
+      const { rows, paddedRows, closed, stagesMs } = counts;
+      counts = nothing();
       const microBatches = Object.values(closed).reduce((sum, count) => sum + count, 0);
-      const taken = { microBatches, meanRows: microBatches === 0 ? 0 : rows / microBatches, closed };
-      rows = 0;
-      closed = {};
-      return taken;
+      const meanRows = microBatches === 0 ? 0 : rows / microBatches;
+      return { microBatches, meanRows, paddingShare: paddedRows === 0 ? 0 : 1 - rows / paddedRows, closed, stagesMs };
     },
   };
+}
+
+function nothing(): Counts {
+  return { rows: 0, paddedRows: 0, closed: {}, stagesMs: { decode: 0, stack: 0, run: 0, encode: 0, write: 0 } };
 }
