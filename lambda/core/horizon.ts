@@ -28,7 +28,9 @@ export function horizonsOf(records: readonly MessageRecord[], most = HORIZON_CHA
 /** The size of the body, or of the payload that it points to, as the pointer's attribute says. */
 function sizeOf({ body, messageAttributes }: MessageRecord): number {
   for (const name of POINTER_ATTRIBUTES) {
-    const announced = Number(messageAttributes[name]?.stringValue);
+    const attribute = messageAttributes[name];
+    if (attribute === undefined) continue;
+    const announced = Number(attribute.stringValue);
     if (announced > 0) return announced;
   }
   return body.length;

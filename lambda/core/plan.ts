@@ -25,17 +25,20 @@ export type Planner = (maxElementsOf: (model: Model) => number) => Plan;
  */
 export const plan: Planner = (maxElementsOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();
+  let last: ModelGroups | undefined;
+  const groupsOf = (model: Model): ModelGroups => {
+    const known = groupsByModel.get(model) ?? { model, oneShape: hasOneShape(model), groups: new Map() };
+    groupsByModel.set(model, known);
+    return known;
+  };
   const openGroup = (request: ScoringRequest): Fill => {
     const maxElements = maxElementsOf(request.model);
     return rowsCostTheSame(request.model) ? openFill(request, maxElements) : openGathering(maxElements);
   };
   return {
     add(request) {
-      let ofModel = groupsByModel.get(request.model);
-      if (ofModel === undefined) {
-        ofModel = { oneShape: hasOneShape(request.model), groups: new Map() };
-        groupsByModel.set(request.model, ofModel);
-      }
+      if (last?.model !== request.model) last = groupsOf(request.model);
+      const ofModel = last;
       const signature = ofModel.oneShape ? '' : signatureOf(request);
       let group = ofModel.groups.get(signature);
       if (group === undefined) {
@@ -50,6 +53,7 @@ export const plan: Planner = (maxElementsOf) => {
 };
 
 interface ModelGroups {
+  readonly model: Model;
   /** Whether all requests are of one signature. */
   readonly oneShape: boolean;
   readonly groups: Map<string, Fill>;
