@@ -22,8 +22,11 @@ export async function prepareLimit(
   found: Sweep,
   maxElements: number,
 ): Promise<Limit> {
-  const parts = partition(scenario, messages, found, { maxRows: found.bestRows, maxElements });
-  const batches = parts.map((part) => stackMessages(part.map((index) => messages[index] as Message)));
+  const { parts, batches } = await fastestOf(
+    session,
+    partitions(scenario, messages, found, { maxRows: found.bestRows, maxElements }),
+    messages,
+  );
   const results = await resultsOf(session, scenario, batches, parts, messages, records, encoding);
   return {
     async measureMs() {
@@ -39,17 +42,20 @@ export async function prepareLimit(
   };
 }
 
-/** Indexes of the messages run together: chunks of the best size, or the cheapest partition where lengths differ. */
-function partition(
+/** A partition, as the indexes of the messages that are run together. */
+type Parts = readonly (readonly number[])[];
+
+/** Chunks of the best size; where lengths differ, the partitions of least padding into more and more parts. */
+function partitions(
   { lengths }: Scenario,
   messages: readonly Message[],
-  { bestRows, overheadMs, msPerUnit }: Sweep,
+  { bestRows }: Sweep,
   limits: PartLimits,
-): number[][] {
+): Parts[] {
   const fewest = Math.ceil(messages.length / bestRows);
   if (lengths === undefined) {
     const indexes = Array.from(messages.keys());
-    return Array.from({ length: fewest }, (_, part) => indexes.slice(part * bestRows, (part + 1) * bestRows));
+    return [Array.from({ length: fewest }, (_, part) => indexes.slice(part * bestRows, (part + 1) * bestRows))];
   }
   const most = Math.min(messages.length, MOST_PARTS_TIMES * fewest);
   const least = leastPadding(
@@ -57,14 +63,32 @@ function partition(
     limits,
     most,
   );
-  const msOf = (parts: number): number => parts * overheadMs + least.paddedElements(parts) * msPerUnit;
-  let cheapest = most;
-  for (let parts = fewest; parts < most; parts++) if (msOf(parts) < msOf(cheapest)) cheapest = parts;
-  return least.partition(cheapest);
+  const counts = Array.from({ length: MOST_PARTS_TIMES }, (_, times) => Math.min(most, (times + 1) * fewest));
+  return counts.filter((count) => Number.isFinite(least.paddedElements(count))).map((count) => least.partition(count));
 }
 
 /** Partitions into more parts than so many times the fewest are not considered. */
 const MOST_PARTS_TIMES = 8;
+
+/** The partition whose runs take least, each tried once after a warm-up. */
+async function fastestOf(
+  session: InferenceSession,
+  candidates: readonly Parts[],
+  messages: readonly Message[],
+): Promise<{ readonly parts: Parts; readonly batches: readonly Feeds[] }> {
+  let fastest: { parts: Parts; batches: readonly Feeds[]; ms: number } | undefined;
+  for (const parts of candidates) {
+    const batches = parts.map((part) => stackMessages(part.map((index) => messages[index] as Message)));
+    if (candidates.length === 1) return { parts, batches };
+    if (fastest === undefined) for (const feeds of batches) await session.run(feeds);
+    const startedAt = performance.now();
+    for (const feeds of batches) await session.run(feeds);
+    const ms = performance.now() - startedAt;
+    if (fastest === undefined || ms < fastest.ms) fastest = { parts, batches, ms };
+  }
+  if (fastest === undefined) throw new Error('expected a partition under the limits, got none');
+  return fastest;
+}
 
 async function resultsOf(
   session: InferenceSession,

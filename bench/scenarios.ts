@@ -57,7 +57,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'transformer',
-    messages: 500,
+    messages: 300,
     oneByOneMessages: 100,
     rounds: 3,
     encodeModel: () => encodeTransformer(MODEL_SEED),

@@ -9,9 +9,6 @@ export interface Sweep {
   readonly bestRows: number;
   /** Rows per second at the best size, divided by those at one row. */
   readonly gain: number;
-  /** What a run costs by the sweep: so much for the call, and so much for each row of each unit of length. */
-  readonly overheadMs: number;
-  readonly msPerUnit: number;
 }
 
 const SIZES = Array.from({ length: 11 }, (_, power) => 2 ** power);
@@ -45,7 +42,7 @@ export async function sweep(session: InferenceSession, scenario: Scenario): Prom
   for (let round = 1; round < ROUNDS; round++) {
     for (const trial of trials) await runFor(TRIED_FOR_MS, session, trial);
   }
-  return choose(trials as [Trial, ...Trial[]], scenario);
+  return choose(trials as [Trial, ...Trial[]]);
 }
 
 async function runFor(ms: number, session: InferenceSession, trial: Trial): Promise<void> {
@@ -57,16 +54,13 @@ async function runFor(ms: number, session: InferenceSession, trial: Trial): Prom
   } while (performance.now() < until);
 }
 
-function choose(trials: readonly [Trial, ...Trial[]], { lengths }: Scenario): Sweep {
+function choose(trials: readonly [Trial, ...Trial[]]): Sweep {
   const rate = ({ rows, fastestMs }: Trial): number => rows / fastestMs;
   const most = Math.max(...trials.map(rate));
   const [one] = trials;
   const best = trials.find((trial) => rate(trial) >= most * (1 - TIE)) ?? one;
-  const msPerRow = best.rows > 1 ? (best.fastestMs - one.fastestMs) / (best.rows - 1) : one.fastestMs;
   return {
     bestRows: best.rows,
     gain: rate(best) / rate(one),
-    overheadMs: Math.max(0, one.fastestMs - msPerRow),
-    msPerUnit: msPerRow / (lengths?.typical ?? 1),
   };
 }
