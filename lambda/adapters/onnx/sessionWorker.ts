@@ -13,11 +13,8 @@ Reflect.deleteProperty(globalThis, 'Float16Array');
 
 const FATAL = 4;
 
-/**
- * The cores are shared with what decodes and encodes: no thread spins until the next run, and work is cut finer, so that
- * a thread that lost its core keeps nobody waiting for long.
- */
-const SHARED_CORES = { session: { force_spinning_stop: '1', dynamic_block_base: '4' } };
+/** Threads that spin until the next run would take the cores that decode and encode in the meantime. */
+const NO_SPINNING_BETWEEN_RUNS = { session: { force_spinning_stop: '1' } };
 
 const spec: SessionSpec = workerData;
 let opening: Promise<InferenceSession> | undefined;
@@ -28,7 +25,7 @@ function session(): Promise<InferenceSession> {
   opening ??= InferenceSession.create(spec.path, {
     // What fails is thrown. Printed by ONNX Runtime it would hold values of the request.
     logSeverityLevel: FATAL,
-    extra: SHARED_CORES,
+    extra: NO_SPINNING_BETWEEN_RUNS,
     ...threads,
     ...spec.sessionOptions,
     executionProviders: [...spec.providers],
