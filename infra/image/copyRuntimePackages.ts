@@ -1,8 +1,8 @@
 import { cpSync, existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { ImageOptions } from './stageImage.ts';
 
+/** By processor: where the package keeps what runs on it. */
 const BINARIES = { x86_64: 'linux/x64', arm64: 'linux/arm64' };
 
 const INSTALL_ONNX_RUNTIME =
@@ -13,7 +13,7 @@ const INSTALL_ONNX_RUNTIME =
  *
  * @throws Error when one is not installed, or is not whole
  */
-export function copyRuntimePackages(architecture: ImageOptions['architecture'], nodeModules: string): void {
+export function copyRuntimePackages(architecture: keyof typeof BINARIES, nodeModules: string): void {
   const onnxRuntime = packageFolder('onnxruntime-node', import.meta.url, INSTALL_ONNX_RUNTIME);
   const binaries = `bin/napi-v6/${BINARIES[architecture]}`;
   if (!existsSync(join(onnxRuntime, binaries, 'onnxruntime_binding.node'))) {
