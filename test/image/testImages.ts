@@ -211,7 +211,7 @@ describe('the lambda-gpu image', () => {
     assert.match(said, /^models\/digits\/1\/model\.onnx: execution provider 'cuda' is not available/);
     assert.match(
       said,
-      /libonnxruntime_providers_cuda\.so must lie beside the binding of onnxruntime-node, and CUDA and cuDNN/,
+      /libonnxruntime_providers_cuda\.so must lie beside the binding of onnxruntime-node, CUDA and cuDNN/,
     );
   });
 
