@@ -17,7 +17,7 @@ import type { ScoringRequest } from './request.ts';
  * A run costs no less for being longer, so some least-cost partition of single rows holds, in order of length,
  * neighbours only. Over those it is exact: `least[i]`, the cost of the first `i` parts, is the least over every last
  * micro-batch `j + 1 … i` of `least[j]` and that run's cost. Of equals the smallest last one is taken, which fills the
- * others. O(n · maxBatchRows).
+ * others. O(n · maxBatchRows) at worst.
  */
 export function partition(requests: readonly ScoringRequest[], maxElements: number): MicroBatch[] {
   const [first] = requests;
@@ -42,24 +42,30 @@ function leastCost(parts: readonly Part[], model: Model, limits: Limits): MicroB
   const rowsBefore = new Int32Array(parts.length + 1);
   const least = new Float64Array(parts.length + 1);
   const startOfLast = new Int32Array(parts.length + 1);
+  const cuts = new Int32Array(parts.length + 1);
+  const fewCuts = rowsAddUp(model) && parts.every(({ fromRow, toRow }) => toRow - fromRow === 1);
+  let cutCount = 1;
+  let earliest = 0;
   for (let i = 1; i <= parts.length; i++) {
     const { request, fromRow, toRow } = parts[i - 1] as Part;
     const total = (rowsBefore[i - 1] as number) + toRow - fromRow;
     rowsBefore[i] = total;
-    const { rows: most, costs } = limits.at(request.length);
-    let cheapest = Number.POSITIVE_INFINITY;
-    let start = i - 1;
-    for (let j = i - 1; j >= 0; j--) {
-      const rows = total - (rowsBefore[j] as number);
-      if (rows > most) break;
-      const cost = (least[j] as number) + (costs[rows] as number);
-      if (cost < cheapest) {
-        cheapest = cost;
-        start = j;
-      }
+    const own = limits.at(request.length);
+    const next = parts[i]?.request;
+    if (fewCuts && next !== undefined && limits.at(next.length) === own) {
+      // Among parts of one length: a full micro-batch ends here, or none.
+      least[i] =
+        i < own.rows ? Number.POSITIVE_INFINITY : (least[i - own.rows] as number) + (own.costs[own.rows] as number);
+      startOfLast[i] = i - own.rows;
+      if (least[i] === Number.POSITIVE_INFINITY) continue;
+    } else {
+      // A longer micro-batch holds no more rows, so the earliest start never goes back.
+      while (total - (rowsBefore[cuts[earliest] as number] as number) > own.rows) earliest += 1;
+      const start = cheapestStart(cuts, earliest, cutCount, least, rowsBefore, own.costs, total);
+      startOfLast[i] = start;
+      least[i] = (least[start] as number) + (own.costs[total - (rowsBefore[start] as number)] as number);
     }
-    least[i] = cheapest;
-    startOfLast[i] = start;
+    cuts[cutCount++] = i;
   }
 
   const batches: MicroBatch[] = [];
@@ -71,6 +77,38 @@ function leastCost(parts: readonly Part[], model: Model, limits: Limits): MicroB
     end = start;
   }
   return batches.reverse();
+}
+
+/**
+ * Whether a run costs the same for each of its rows, beside its overhead. Then, of one-row requests, a cut between two of
+ * one length is needed only after a full micro-batch: else the second had better be moved to the first's, where it is not
+ * padded. So nearly all cuts are between lengths, and there are no more than a few hundred of those.
+ */
+function rowsAddUp({ ladder, cost }: Model): boolean {
+  return ladder.length === 0 && cost === undefined;
+}
+
+/** Where the cheapest last micro-batch starts: the latest of equals among the cuts from `earliest` up to before `end`. */
+function cheapestStart(
+  cuts: Int32Array,
+  earliest: number,
+  end: number,
+  least: Float64Array,
+  rowsBefore: Int32Array,
+  costs: Float64Array,
+  total: number,
+): number {
+  let cheapest = Number.POSITIVE_INFINITY;
+  let start = 0;
+  for (let index = earliest; index < end; index++) {
+    const cut = cuts[index] as number;
+    const cost = (least[cut] as number) + (costs[total - (rowsBefore[cut] as number)] as number);
+    if (cost <= cheapest) {
+      cheapest = cost;
+      start = cut;
+    }
+  }
+  return start;
 }
 
 /** @param longest the last part of the micro-batch @param next the one that it did not take */
@@ -98,17 +136,17 @@ interface Limits {
 
 function openLimits(like: ScoringRequest, maxElements: number): Limits {
   const { model } = like;
-  const perRow = (length: number) => elementsPerRowAt(like, length);
-  const cost = model.cost ?? affineCost(perRow);
   const known = new Map<number, LimitsAtLength>();
   return {
     at(length) {
-      const found = known.get(length);
-      if (found !== undefined) return found;
       const paddedLength = paddedLengthOf(model, length);
-      const capacity = capacityOf(model, perRow(paddedLength), maxElements);
+      const found = known.get(paddedLength);
+      if (found !== undefined) return found;
+      const elementsPerRow = elementsPerRowAt(like, paddedLength);
+      const capacity = capacityOf(model, elementsPerRow, maxElements);
+      const cost = model.cost ?? affineCost(() => elementsPerRow);
       const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
-      known.set(length, limits);
+      known.set(paddedLength, limits);
       return limits;
     },
   };
@@ -116,7 +154,15 @@ function openLimits(like: ScoringRequest, maxElements: number): Limits {
 
 function costsOf(model: Model, cost: Cost, rows: number, paddedLength: number): Float64Array {
   const costs = new Float64Array(rows + 1);
-  for (let count = 1; count <= rows; count++) costs[count] = cost(paddedRowsOf(model, count), paddedLength);
+  let paddedRows = 0;
+  let ofRung = 0;
+  for (let count = 1; count <= rows; count++) {
+    if (count > paddedRows) {
+      paddedRows = paddedRowsOf(model, count);
+      ofRung = cost(paddedRows, paddedLength);
+    }
+    costs[count] = ofRung;
+  }
   return costs;
 }
 
