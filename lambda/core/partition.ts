@@ -26,16 +26,30 @@ export function partition(requests: readonly ScoringRequest[], maxElements: numb
   const limits = openLimits(first, maxElements);
   const parts: Part[] = [];
   const whole: MicroBatch[] = [];
-  for (const request of requests.toSorted((a, b) => a.length - b.length)) {
-    const { rows } = limits.at(request.length);
-    let fromRow = 0;
-    for (; request.rows - fromRow > rows; fromRow += rows) {
-      const cut = { request, fromRow, toRow: fromRow + rows };
-      whole.push(microBatchOf(model, [cut], limits.at(request.length).reason));
+  for (const { length, alike } of byLength(requests)) {
+    const { rows, reason } = limits.at(length);
+    for (const request of alike) {
+      let fromRow = 0;
+      for (; request.rows - fromRow > rows; fromRow += rows) {
+        whole.push(microBatchOf(model, [{ request, fromRow, toRow: fromRow + rows }], reason));
+      }
+      parts.push({ request, fromRow, toRow: request.rows });
     }
-    parts.push({ request, fromRow, toRow: request.rows });
   }
   return [...whole, ...leastCost(parts, model, limits)];
+}
+
+/** Shortest first; those of one length in the order they came. There are far fewer lengths than requests. */
+function byLength(
+  requests: readonly ScoringRequest[],
+): { readonly length: number; readonly alike: readonly ScoringRequest[] }[] {
+  const known = new Map<number, ScoringRequest[]>();
+  for (const request of requests) {
+    const alike = known.get(request.length);
+    if (alike === undefined) known.set(request.length, [request]);
+    else alike.push(request);
+  }
+  return [...known].map(([length, alike]) => ({ length, alike })).toSorted((a, b) => a.length - b.length);
 }
 
 function leastCost(parts: readonly Part[], model: Model, limits: Limits): MicroBatch[] {
