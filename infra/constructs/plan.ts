@@ -8,6 +8,7 @@ import { redriveProblem } from './checks/redrive.ts';
 import { refuse } from './checks/refuse.ts';
 import { resultsProblem } from './checks/results.ts';
 import { retentionProblems } from './checks/retention.ts';
+import { tuningProblems } from './checks/tuning.ts';
 import { visibilityProblem } from './checks/visibility.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
@@ -56,6 +57,7 @@ export function makePlan(props: BatchScoringProps): Plan {
     ...latencyProblems(batching, plan.latencyTargetSeconds),
     ...retentionProblems(plan),
     ...existingProblems(props),
+    ...tuningProblems(props.tuning),
     visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
     redriveProblem(plan.maxReceiveCount),
     resultsProblem(plan.results),

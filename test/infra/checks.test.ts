@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Stack } from 'aws-cdk-lib';
 import { Annotations, Match } from 'aws-cdk-lib/assertions';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { tuningProblems } from '../../infra/constructs/checks/tuning.ts';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { createScoring, createStack, refusalOf } from './setup.ts';
 
@@ -195,5 +196,20 @@ describe('what would fail in production', () => {
   it('bodies over 1 MiB count as what SQS takes, because they go through the payload bucket', () => {
     const stack = Stack.of(createScoring({ batchSize: 6, windowSeconds: 0, largestMessageBytes: 50_000_000 }));
     Annotations.fromStack(stack).hasNoWarning('*', Match.anyValue());
+  });
+});
+
+describe('numbers that the host itself would refuse', () => {
+  it.each([
+    [{ maxBatchRows: 0 }, 'maxBatchRows'],
+    [{ maxBatchRows: 65_537 }, 'maxBatchRows'],
+    [{ maxBatchElements: 1.5 }, 'maxBatchElements'],
+    [{ maxRequestRows: 1e9 }, 'maxRequestRows'],
+    [{ deadlineMarginMs: 0 }, 'deadlineMarginMs'],
+    [{ maxPayloadBytes: -1 }, 'maxPayloadBytes'],
+  ])('are refused at synth: %j', (tuning, name) => {
+    expect(tuningProblems(tuning).filter((problem) => problem !== undefined)).toEqual([
+      expect.stringMatching(new RegExp(`^${name}: expected a whole number from 1 to`)),
+    ]);
   });
 });
