@@ -48,6 +48,6 @@ async function scoreOrHandBack(
 
 /** The signal aborts when half of the margin is left, so that the answer to Lambda still gets out. */
 function timeLimitOf(context: Context, deadlineMarginMs: number): TimeLimit {
-  const writingMs = Math.max(0, context.getRemainingTimeInMillis() - deadlineMarginMs / 2);
+  const writingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - deadlineMarginMs / 2));
   return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(writingMs) };
 }

@@ -27,7 +27,9 @@ export async function scoreRecords(
   time: TimeLimit,
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  for (const horizon of horizonsOf(records)) outcomes.push(...(await scoreHorizon(horizon, deps, time)));
+  for (const horizon of horizonsOf(records)) {
+    for (const outcome of await scoreHorizon(horizon, deps, time)) outcomes.push(outcome);
+  }
   return outcomes;
 }
 
