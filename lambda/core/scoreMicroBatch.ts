@@ -4,7 +4,7 @@ import type { EqualRequests } from './equalRequests.ts';
 import { type Failure, failure, isFailure, isTransient, reasonOf } from './failure.ts';
 import type { Ledger, ReadyResult } from './ledger.ts';
 import { elementsIn, elementsPerRowAt, halve, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
-import { ModelUnavailableError, OutOfMemoryError, type RunResult } from './model.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError, type RunResult } from './model.ts';
 import type { ScoringRequest } from './request.ts';
 import type { Soon } from './soon.ts';
 import { assertBatched, stack, unstack } from './stack.ts';
@@ -21,6 +21,8 @@ export interface Call {
   readonly time: TimeLimit;
   /** Runs under way. */
   running: number;
+  /** Models whose predicted time kept a run from being started. */
+  readonly doubted: Set<Model>;
   /** Writes results and settles their records. Never throws. */
   write(ready: readonly ReadyResult[]): Promise<void>;
 }
@@ -91,7 +93,8 @@ async function runBeforeDeadline(batch: MicroBatch, call: Call, stage: Stages): 
   const runsToWaitFor = call.running + 1;
   const neededMs = deps.pace.predictMs(model, paddedRows, paddedLength) * runsToWaitFor + deps.limits.deadlineMarginMs;
   if (time.remainingMs() < neededMs) {
-    deps.pace.doubted(model);
+    if (!call.doubted.has(model)) deps.pace.doubted(model);
+    call.doubted.add(model);
     return failure('DEADLINE', `expected ${Math.ceil(neededMs)} ms for a run and its writes, less than that is left`);
   }
   const inputs = stack(batch);

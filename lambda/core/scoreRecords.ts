@@ -54,7 +54,7 @@ async function scoreAll(
 ): Promise<void> {
   const equals = deps.limits.collapseEqualRequests ? openEqualRequests() : NO_EQUALS;
   const results = openResults(records, ledger, deps, time);
-  const call: Call = { ledger, equals, deps, time, running: 0, write: results.write };
+  const call: Call = { ledger, equals, deps, time, running: 0, doubted: new Set(), write: results.write };
   const pipe = openPipe(MICRO_BATCHES_IN_THE_PIPE);
   const run = (batch: MicroBatch): Promise<void> => pipe.take(() => scoreMicroBatch(batch, call));
   const planned = deps.plan((model) => Math.min(deps.limits.maxBatchElements, deps.pace.mostElements(model)));

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
+import { createHandler } from '../../lambda/createHandler.ts';
 import { afterThisTest, ENDED, watchThreads } from '../adapters/onnx/setup.ts';
 import { sqsRecord } from '../helpers/sqsEvents.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
@@ -30,6 +31,15 @@ async function onSqsSilentTo(...operations: readonly string[]): Promise<Deployme
 }
 
 describe('the deadline of an invocation', () => {
+  it.each([1, 999, 2_001, 2_002])('answers with a margin of %d ms', async (deadlineMarginMs) => {
+    const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+    const { composition } = await deployed(where);
+    const limits = { ...composition.scoring.limits, deadlineMarginMs };
+    const handler = createHandler({ ...composition, scoring: { ...composition.scoring, limits } });
+
+    expect(await invoke(handler, [sqsRecord(lookupRequest(0))], 30_001)).toEqual({ batchItemFailures: [] });
+  });
+
   it('leaves time to write when little more than its margin is left', async () => {
     const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
     const { handler } = await deployed(where);
