@@ -2,9 +2,9 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { renderMarkdown } from './markdown.ts';
-import { measureAll } from './measure.ts';
-import { SCENARIOS, type Scenario } from './scenarios.ts';
+import { measureAll } from './measure/measure.ts';
+import { renderMarkdown } from './report/markdown.ts';
+import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
 const NAMES = SCENARIOS.map(({ name }) => name).join(', ');
 const MOST_MESSAGES = 100_000;

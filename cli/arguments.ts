@@ -1,5 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { messageOf } from '../lambda/core/failure.ts';
+import { messageOf } from '../lambda/core/contract/failure.ts';
 
 /** What the user typed cannot be understood; the message says what would be. */
 export class UsageError extends Error {

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { openModelAlone } from '../lambda/adapters/onnx/openModelAlone.ts';
+import { openModelAlone } from '../lambda/adapters/onnx/repository/openModelAlone.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { createOfflineScoring, type OfflineSummary } from './offline/scoreLines.ts';

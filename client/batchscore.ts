@@ -1,18 +1,18 @@
-import { type CollectOptions, collect } from './collect.ts';
-import { startQueueCollector } from './collectFromQueue.ts';
-import { startTableCollector } from './collectFromTable.ts';
-import type { Collector } from './collector.ts';
-import { type Entry, toEntry } from './entry.ts';
-import { createInbox, type Inbox } from './inbox.ts';
+import { createPayloads, type Payloads } from './base/payloads.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './options.ts';
-import { createOutbox, type Outbox } from './outbox.ts';
-import { createPayloads, type Payloads } from './payloads.ts';
-import { createReader } from './readResult.ts';
-import type { ScoreRequest, TensorRequest } from './request.ts';
-import type { OutputTensors, ScoringResult } from './result.ts';
+import { type CollectOptions, collect } from './receive/collect.ts';
+import { startQueueCollector } from './receive/collectFromQueue.ts';
+import { startTableCollector } from './receive/collectFromTable.ts';
+import type { Collector } from './receive/collector.ts';
+import { createInbox, type Inbox } from './receive/inbox.ts';
+import type { ScoreRequest, TensorRequest } from './request/request.ts';
+import { createReader } from './result/readResult.ts';
+import type { OutputTensors, ScoringResult } from './result/result.ts';
 import { type ScoreOptions, score } from './score.ts';
-import { sendCall } from './sendCall.ts';
-import { type SubmitOptions, submit } from './submit.ts';
+import { type Entry, toEntry } from './send/entry.ts';
+import { createOutbox, type Outbox } from './send/outbox.ts';
+import { sendCall } from './send/sendCall.ts';
+import { type SubmitOptions, submit } from './send/submit.ts';
 
 /**
  * A producer's connection to a batchscore deployment. Make one and share it: what is sent through it at the same

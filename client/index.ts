@@ -1,8 +1,8 @@
-export type { Datatype, TensorData, TypedArray } from '../lambda/core/datatype.ts';
+export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor/datatype.ts';
+export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './base/errors.ts';
 export { Batchscore } from './batchscore.ts';
-export type { CollectOptions } from './collect.ts';
-export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './errors.ts';
 export type { BatchscoreOptions } from './options.ts';
+export type { CollectOptions } from './receive/collect.ts';
 export type {
   ArrayInput,
   Encoding,
@@ -14,7 +14,7 @@ export type {
   ScoreRequest,
   TensorRequest,
   TypedInput,
-} from './request.ts';
+} from './request/request.ts';
 export type {
   FailedResult,
   OutputsResult,
@@ -25,6 +25,6 @@ export type {
   ScoringResult,
   SingleResult,
   TransformResult,
-} from './result.ts';
+} from './result/result.ts';
 export type { ScoreOptions } from './score.ts';
-export type { SubmitOptions, SubmitProgress } from './submit.ts';
+export type { SubmitOptions, SubmitProgress } from './send/submit.ts';

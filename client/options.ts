@@ -2,7 +2,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
-import type { Encoding } from './request.ts';
+import type { Encoding } from './request/request.ts';
 
 export interface BatchscoreOptions {
   /** URL of the request queue; one that ends in `.fifo` is a FIFO queue. */

@@ -1,11 +1,11 @@
 import { describeError } from '../lambda/adapters/awsError.ts';
-import { type Deadline, orAborted, startDeadline } from './abort.ts';
-import type { Entry } from './entry.ts';
-import { ScoringError } from './errors.ts';
-import type { Inbox } from './inbox.ts';
-import type { Outbox } from './outbox.ts';
-import type { TensorRequest } from './request.ts';
-import type { OutputTensors, ScoringResult } from './result.ts';
+import { type Deadline, orAborted, startDeadline } from './base/abort.ts';
+import { ScoringError } from './base/errors.ts';
+import type { Inbox } from './receive/inbox.ts';
+import type { TensorRequest } from './request/request.ts';
+import type { OutputTensors, ScoringResult } from './result/result.ts';
+import type { Entry } from './send/entry.ts';
+import type { Outbox } from './send/outbox.ts';
 
 export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
   /** Milliseconds until the scores must have come, at least 1. @default 30000 */

@@ -3,16 +3,16 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import { createTableWriter } from './adapters/dynamodb/tableWriter.ts';
 import { writeToEvery } from './adapters/everyStore.ts';
-import { openRepository } from './adapters/onnx/repository.ts';
+import { openRepository } from './adapters/onnx/repository/repository.ts';
 import { createBucketWriter } from './adapters/s3/bucketWriter.ts';
 import { createPayloads, type Payloads } from './adapters/s3/payloads.ts';
 import { createQueueWriter } from './adapters/sqs/queueWriter.ts';
 import { createRetryDelay } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
 import type { Config, Store } from './config.ts';
-import { createPace } from './core/pace.ts';
-import { plan } from './core/plan.ts';
-import type { ResultWriter } from './core/result.ts';
+import type { ResultWriter } from './core/contract/result.ts';
+import { plan } from './core/plan/plan.ts';
+import { createPace } from './core/run/pace.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */

@@ -2,9 +2,9 @@ import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { DelayRetries } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
-import { failure } from './core/failure.ts';
-import type { MessageRecord } from './core/record.ts';
-import type { Outcome } from './core/result.ts';
+import { failure } from './core/contract/failure.ts';
+import type { MessageRecord } from './core/contract/record.ts';
+import type { Outcome } from './core/contract/result.ts';
 import { type ScoringDependencies, scoreRecords, type TimeLimit } from './core/scoreRecords.ts';
 
 export interface HandlerDependencies {

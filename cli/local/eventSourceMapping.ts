@@ -1,7 +1,7 @@
 import { ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
-import { messageOf } from '../../lambda/core/failure.ts';
+import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { deleteMessages } from './deleteMessages.ts';
 import { type Batch, type ClosedBecause, createGather } from './gather.ts';
 import { type Invoke, invokeOnce, type Verdict } from './invocation.ts';

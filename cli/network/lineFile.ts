@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
-import { messageOf } from '../../lambda/core/failure.ts';
+import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { linesOf } from '../lines.ts';
 
 /** A file of lines that is added to. */

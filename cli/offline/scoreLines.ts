@@ -1,8 +1,8 @@
-import type { ModelRepository } from '../../lambda/core/model.ts';
-import { createPace } from '../../lambda/core/pace.ts';
-import { plan } from '../../lambda/core/plan.ts';
-import type { MessageRecord } from '../../lambda/core/record.ts';
-import type { Outcome } from '../../lambda/core/result.ts';
+import type { ModelRepository } from '../../lambda/core/contract/model.ts';
+import type { MessageRecord } from '../../lambda/core/contract/record.ts';
+import type { Outcome } from '../../lambda/core/contract/result.ts';
+import { plan } from '../../lambda/core/plan/plan.ts';
+import { createPace } from '../../lambda/core/run/pace.ts';
 import { type ScoringLimits, scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import type { Line } from '../pieces.ts';
 

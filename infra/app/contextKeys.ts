@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { ARCHITECTURES } from '../constructs/image.ts';
-import { RESULT_STORES } from '../constructs/resultStores.ts';
+import { ARCHITECTURES } from '../constructs/image/image.ts';
+import { RESULT_STORES } from '../constructs/storage/resultStores.ts';
 
 /** `-c key=value` gives text, `cdk.json` a value: both are taken. Limits are checked with the rest, by the construct. */
 const number = z.preprocess(

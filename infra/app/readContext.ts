@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { type Problem, refuse } from '../constructs/checks/refuse.ts';
+import { type Problem, refuse } from '../constructs/base/refuse.ts';
 import { CONTEXT, CONTEXT_KEYS, type ContextKey, FORMS, KEYS_OF_FORM, type Settings } from './contextKeys.ts';
 import { nearestName } from './nearestName.ts';
 

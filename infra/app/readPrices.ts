@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import type { Prices } from '../constructs/prices.ts';
+import type { Prices } from '../constructs/base/prices.ts';
 
 const usd = z.number().min(0);
 
-/** Any of the keys of infra/constructs/prices.json. */
+/** Any of the keys of infra/constructs/base/prices.json. */
 const PRICE_FILE = z
   .strictObject({
     date: z.string().min(1),
@@ -31,7 +31,9 @@ export function readPrices(file: string): Partial<Prices> {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue?.path.join('.') || 'its keys';
-  throw new Error(`prices: expected ${file} to hold keys of infra/constructs/prices.json, ${where}: ${issue?.message}`);
+  throw new Error(
+    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, ${where}: ${issue?.message}`,
+  );
 }
 
 function readJson(file: string): unknown {

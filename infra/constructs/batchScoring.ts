@@ -5,21 +5,21 @@ import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import type { MetricName } from '../../lambda/core/metricNames.ts';
+import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
+import { PERIOD } from './base/period.ts';
 import { warnOfLargeMessages } from './checks/messageBytes.ts';
 import { clientOptionsOf } from './clientOptions.ts';
 import { environmentOf } from './environment.ts';
-import { type ContainerImage, openImage } from './image.ts';
+import { type ContainerImage, openImage } from './image/image.ts';
 import { createAlarms } from './monitoring/alarms.ts';
 import { createDashboard } from './monitoring/dashboard.ts';
 import { scoringMetric } from './monitoring/metrics.ts';
-import { PERIOD } from './monitoring/period.ts';
-import { createPayloadBucket } from './payloadBucket.ts';
 import { type Channels, grantCollect, grantScoring, grantSubmit } from './permissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
-import { createRequestQueue, useRequestQueue } from './requestQueue.ts';
-import { openResultStores } from './resultStores.ts';
+import { createPayloadBucket } from './storage/payloadBucket.ts';
+import { createRequestQueue, useRequestQueue } from './storage/requestQueue.ts';
+import { openResultStores } from './storage/resultStores.ts';
 
 /**
  * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the

@@ -1,8 +1,8 @@
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import type { Batching } from './batching.ts';
-import type { ResultStore, ResultStores } from './resultStores.ts';
+import type { Batching } from './base/batching.ts';
+import type { ResultStore, ResultStores } from './storage/resultStores.ts';
 
 /** Settings of the scoring itself, as the README's table of environment variables has them. */
 export interface Tuning {

@@ -3,8 +3,8 @@ import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { acknowledgeActions, acknowledgeWildcard } from './acknowledge.ts';
-import type { ResultStores } from './resultStores.ts';
+import { acknowledgeActions, acknowledgeWildcard } from './base/acknowledge.ts';
+import type { ResultStores } from './storage/resultStores.ts';
 
 /** What messages and results go through. */
 export interface Channels {

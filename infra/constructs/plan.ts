@@ -1,21 +1,21 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { type Batching, withDefaults } from './batching.ts';
+import { type Batching, withDefaults } from './base/batching.ts';
+import { PRICES, type Prices } from './base/prices.ts';
+import { refuse } from './base/refuse.ts';
 import { batchingProblems } from './checks/batching.ts';
 import { deadlineMarginProblem } from './checks/deadlineMargin.ts';
 import { existingProblems } from './checks/existing.ts';
 import { latencyProblems } from './checks/latency.ts';
 import { redriveProblem } from './checks/redrive.ts';
-import { refuse } from './checks/refuse.ts';
 import { resultsProblem } from './checks/results.ts';
 import { retentionProblems } from './checks/retention.ts';
 import { tuningProblems } from './checks/tuning.ts';
 import { visibilityProblem } from './checks/visibility.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
-import { PRICES, type Prices } from './prices.ts';
 import type { BatchScoringProps } from './props.ts';
-import { redriveOf } from './requestQueue.ts';
-import type { ResultStore } from './resultStores.ts';
+import { redriveOf } from './storage/requestQueue.ts';
+import type { ResultStore } from './storage/resultStores.ts';
 
 /** The props, complete, and proved to work together. */
 export interface Plan {

@@ -2,12 +2,12 @@ import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { Prices } from './base/prices.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import type { Tuning } from './environment.ts';
-import type { ContainerImage } from './image.ts';
-import type { Prices } from './prices.ts';
-import type { ExistingQueue } from './requestQueue.ts';
-import type { ResultStore, ResultStores } from './resultStores.ts';
+import type { ContainerImage } from './image/image.ts';
+import type { ExistingQueue } from './storage/requestQueue.ts';
+import type { ResultStore, ResultStores } from './storage/resultStores.ts';
 
 export interface BatchScoringProps {
   /**

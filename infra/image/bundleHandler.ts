@@ -17,7 +17,7 @@ export function bundleHandler(folder: string): void {
     absWorkingDir: ROOT,
     entryPoints: {
       handler: `lambda/handler.${EXTENSION}`,
-      sessionWorker: `lambda/adapters/onnx/sessionWorker.${EXTENSION}`,
+      sessionWorker: `lambda/adapters/onnx/session/sessionWorker.${EXTENSION}`,
     },
     outdir: folder,
     bundle: true,

@@ -1,5 +1,5 @@
-import { type Failure, failure, isFailure } from '../core/failure.ts';
-import type { WriteVerdict } from '../core/result.ts';
+import { type Failure, failure, isFailure } from '../core/contract/failure.ts';
+import type { WriteVerdict } from '../core/contract/result.ts';
 import { type RetryOptions, untilDone } from './retry.ts';
 
 /** Why a store did not take an entry. `again`: worth another try. */

@@ -1,5 +1,5 @@
-import { failure, isFailure, isTransient } from '../core/failure.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../core/result.ts';
+import { failure, isFailure, isTransient } from '../core/contract/failure.ts';
+import type { Result, ResultWriter, WriteVerdict } from '../core/contract/result.ts';
 import { describeError } from './awsError.ts';
 
 /**

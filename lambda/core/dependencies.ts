@@ -1,9 +1,9 @@
-import type { DecodeDependencies } from './decode.ts';
-import type { DecodeLimits } from './decodeRequest.ts';
-import type { CloseReason } from './microBatch.ts';
-import type { Pace } from './pace.ts';
-import type { Planner } from './plan.ts';
-import type { ResultWriter } from './result.ts';
+import type { ResultWriter } from './contract/result.ts';
+import type { DecodeDependencies } from './decode/decode.ts';
+import type { DecodeLimits } from './decode/decodeRequest.ts';
+import type { CloseReason } from './plan/microBatch.ts';
+import type { Planner } from './plan/plan.ts';
+import type { Pace } from './run/pace.ts';
 
 export interface ScoringLimits extends DecodeLimits {
   /** Most elements, padding included, that the inputs of one micro-batch hold together. */

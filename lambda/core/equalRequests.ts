@@ -1,7 +1,7 @@
-import type { TensorData } from './datatype.ts';
-import type { Model } from './model.ts';
-import { type Base64Data, isBase64Data } from './rawData.ts';
-import type { ScoringRequest } from './request.ts';
+import type { Model } from './contract/model.ts';
+import type { ScoringRequest } from './contract/request.ts';
+import { type Base64Data, isBase64Data } from './decode/rawData.ts';
+import type { TensorData } from './tensor/datatype.ts';
 
 /** Requests of one call that are run once and answered many times. */
 export interface EqualRequests {

@@ -1,17 +1,17 @@
-import { decodeInOrder } from './decodeInOrder.ts';
-import { deferred } from './deferred.ts';
+import { deferred } from './base/deferred.ts';
+import { openPipe } from './base/pipe.ts';
+import { failure } from './contract/failure.ts';
+import type { MessageRecord } from './contract/record.ts';
+import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from './contract/request.ts';
+import type { Outcome } from './contract/result.ts';
+import { decodeInOrder } from './decode/decodeInOrder.ts';
 import type { ScoringDependencies, TimeLimit } from './dependencies.ts';
 import { NO_EQUALS, openEqualRequests } from './equalRequests.ts';
-import { failure } from './failure.ts';
-import { horizonsOf } from './horizon.ts';
-import { type Ledger, openLedger, type ReadyResult } from './ledger.ts';
-import type { MicroBatch } from './microBatch.ts';
-import { openPipe } from './pipe.ts';
-import type { MessageRecord } from './record.ts';
-import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from './request.ts';
-import type { Outcome } from './result.ts';
-import { type Call, MICRO_BATCHES_IN_THE_PIPE, scoreMicroBatch } from './scoreMicroBatch.ts';
-import { openResults } from './writeResults.ts';
+import { horizonsOf } from './plan/chunks.ts';
+import type { MicroBatch } from './plan/microBatch.ts';
+import { type Call, MICRO_BATCHES_IN_THE_PIPE, scoreMicroBatch } from './run/scoreMicroBatch.ts';
+import { type Ledger, openLedger, type ReadyResult } from './settle/ledger.ts';
+import { openResults } from './settle/writeResults.ts';
 
 export type { MicroBatchReport, Observer, ScoringDependencies, ScoringLimits, TimeLimit } from './dependencies.ts';
 

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { drawMessages, type Message } from '../../bench/messages.ts';
-import { createTemporaryRepository } from '../../bench/modelRepository.ts';
-import { SCENARIOS, type Scenario, scenarioNamed } from '../../bench/scenarios.ts';
-import { openRepository } from '../../lambda/adapters/onnx/repository.ts';
-import type { Model } from '../../lambda/core/model.ts';
-import type { Tensor } from '../../lambda/core/tensor.ts';
+import { drawMessages, type Message } from '../../bench/workload/messages.ts';
+import { createTemporaryRepository } from '../../bench/workload/modelRepository.ts';
+import { SCENARIOS, type Scenario, scenarioNamed } from '../../bench/workload/scenarios.ts';
+import { openRepository } from '../../lambda/adapters/onnx/repository/repository.ts';
+import type { Model } from '../../lambda/core/contract/model.ts';
+import type { Tensor } from '../../lambda/core/tensor/tensor.ts';
 import { found, tensor } from '../adapters/onnx/setup.ts';
 
 const ROWS = 5;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { renderMarkdown } from '../../bench/markdown.ts';
-import type { BenchResults, GrowthResult, ScenarioResult } from '../../bench/results.ts';
-import { assessTargets } from '../../bench/targets.ts';
+import type { BenchResults, GrowthResult, ScenarioResult } from '../../bench/measure/results.ts';
+import { renderMarkdown } from '../../bench/report/markdown.ts';
+import { assessTargets } from '../../bench/report/targets.ts';
 
 const MEMORY = { peakRssBytes: 50 * 2 ** 20, processRssBytes: 300 * 2 ** 20, eventRssBytes: 10 * 2 ** 20 };
 

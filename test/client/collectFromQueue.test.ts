@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../client/index.ts';
-import { pointerBody } from '../../lambda/core/pointer.ts';
-import type { Result } from '../../lambda/core/result.ts';
+import { pointerBody } from '../../lambda/core/contract/pointer.ts';
+import type { Result } from '../../lambda/core/contract/result.ts';
 import { hangsUp, startFront } from '../helpers/frontServer.ts';
 import { echoModel } from '../helpers/models.ts';
 import { interceptSends, sqsError } from '../helpers/sqsServer.ts';

@@ -1,7 +1,7 @@
 import { type DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../client/index.ts';
-import type { Result } from '../../lambda/core/result.ts';
+import type { Result } from '../../lambda/core/contract/result.ts';
 import { answersJson, type Exchange, hangsUp } from '../helpers/frontServer.ts';
 import { echoModel } from '../helpers/models.ts';
 import { useDeployments } from './deployment.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createBackoff } from '../../client/collector.ts';
+import { createBackoff } from '../../client/receive/collector.ts';
 
 const NEVER = new Promise<void>(() => {});
 const AT_ONCE = Promise.resolve();

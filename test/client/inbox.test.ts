@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Arrival, createInbox } from '../../client/inbox.ts';
+import { type Arrival, createInbox } from '../../client/receive/inbox.ts';
 
 const ALIVE = new AbortController().signal;
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { RequestError } from '../../client/errors.ts';
-import type { InputTensor } from '../../client/inputTensor.ts';
-import { type Encoding, encodeRequest, type ScoreRequest } from '../../client/request.ts';
-import type { Datatype, TensorData } from '../../lambda/core/datatype.ts';
-import { decodeBody } from '../../lambda/core/decode.ts';
-import { decodeAll, isBase64Data } from '../../lambda/core/rawData.ts';
-import { isPacked, isRefused, type ScoringRequest } from '../../lambda/core/request.ts';
+import { RequestError } from '../../client/base/errors.ts';
+import type { InputTensor } from '../../client/request/inputTensor.ts';
+import { type Encoding, encodeRequest, type ScoreRequest } from '../../client/request/request.ts';
+import { isPacked, isRefused, type ScoringRequest } from '../../lambda/core/contract/request.ts';
+import { decodeBody } from '../../lambda/core/decode/decode.ts';
+import { decodeAll, isBase64Data } from '../../lambda/core/decode/rawData.ts';
+import type { Datatype, TensorData } from '../../lambda/core/tensor/datatype.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 import { echoModel, repositoryOf } from '../helpers/models.ts';
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ScoringError } from '../../client/errors.ts';
-import { decodeResult, type ScoringResult, type SingleResult } from '../../client/result.ts';
-import { encodeError, openEncoder } from '../../lambda/core/encode.ts';
-import { failure } from '../../lambda/core/failure.ts';
-import type { ReplyForm } from '../../lambda/core/request.ts';
-import type { Tensor } from '../../lambda/core/tensor.ts';
+import { ScoringError } from '../../client/base/errors.ts';
+import { decodeResult, type ScoringResult, type SingleResult } from '../../client/result/result.ts';
+import { failure } from '../../lambda/core/contract/failure.ts';
+import type { ReplyForm } from '../../lambda/core/contract/request.ts';
+import { encodeError, openEncoder } from '../../lambda/core/encode/encode.ts';
+import type { Tensor } from '../../lambda/core/tensor/tensor.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 import { requestOf, zeros } from '../core/requests.ts';
 import { echoModel, lineModel } from '../helpers/models.ts';

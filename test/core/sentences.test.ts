@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Cost, tableCost } from '../../lambda/core/cost.ts';
-import type { MicroBatch } from '../../lambda/core/microBatch.ts';
+import { type Cost, tableCost } from '../../lambda/core/plan/cost.ts';
+import type { MicroBatch } from '../../lambda/core/plan/microBatch.ts';
 import { echoModel, lineModel } from '../helpers/models.ts';
+import { type Piece, type SentenceOptions, sentenceModel } from './plan/runCosts.ts';
 import { planAll, requestOf, zeros } from './requests.ts';
-import { type Piece, type SentenceOptions, sentenceModel } from './runCosts.ts';
 
 describe('a micro-batch of sentences', () => {
   const plan = (pieces: readonly Piece[], options: SentenceOptions, maxBatchElements = 10_000): MicroBatch[] => {

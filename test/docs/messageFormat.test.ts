@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ERROR_CODES } from '../../lambda/core/failure.ts';
-import type { PayloadReader } from '../../lambda/core/payload.ts';
+import { ERROR_CODES } from '../../lambda/core/contract/failure.ts';
+import type { PayloadReader } from '../../lambda/core/contract/payload.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { docExamples, docPage } from '../helpers/docExamples.ts';
 import {

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type OnnxModelRepository, openRepository } from '../../lambda/adapters/onnx/repository.ts';
+import { type OnnxModelRepository, openRepository } from '../../lambda/adapters/onnx/repository/repository.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { docExamples, docPage } from '../helpers/docExamples.ts';
 import { enoughTime, memoryWriter, scoringDependencies } from '../helpers/models.ts';

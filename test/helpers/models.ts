@@ -1,18 +1,18 @@
-import type { Cost } from '../../lambda/core/cost.ts';
-import type { Datatype } from '../../lambda/core/datatype.ts';
-import { type Failure, failure } from '../../lambda/core/failure.ts';
-import type { Model, ModelRepository, RaggedAxis, TensorSpec } from '../../lambda/core/model.ts';
-import { createPace } from '../../lambda/core/pace.ts';
-import { plan } from '../../lambda/core/plan.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/result.ts';
+import { type Failure, failure } from '../../lambda/core/contract/failure.ts';
+import type { Model, ModelRepository, RaggedAxis, TensorSpec } from '../../lambda/core/contract/model.ts';
+import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/contract/result.ts';
+import type { Transform } from '../../lambda/core/contract/transform.ts';
+import type { Cost } from '../../lambda/core/plan/cost.ts';
+import { plan } from '../../lambda/core/plan/plan.ts';
+import { createPace } from '../../lambda/core/run/pace.ts';
 import type {
   MicroBatchReport,
   ScoringDependencies,
   ScoringLimits,
   TimeLimit,
 } from '../../lambda/core/scoreRecords.ts';
-import { elementCount, type Tensor } from '../../lambda/core/tensor.ts';
-import type { Transform } from '../../lambda/core/transform.ts';
+import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
+import { elementCount, type Tensor } from '../../lambda/core/tensor/tensor.ts';
 
 export interface InMemoryModelOptions {
   readonly name?: string;

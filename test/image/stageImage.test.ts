@@ -259,8 +259,8 @@ async function compileInto(dist: string): Promise<void> {
       typeRoots: [join(REPOSITORY, 'node_modules', '@types')],
     },
     include: [],
-    files: ['infra/image/stageImage.ts', 'lambda/handler.ts', 'lambda/adapters/onnx/sessionWorker.ts'].map((file) =>
-      join(REPOSITORY, file),
+    files: ['infra/image/stageImage.ts', 'lambda/handler.ts', 'lambda/adapters/onnx/session/sessionWorker.ts'].map(
+      (file) => join(REPOSITORY, file),
     ),
   };
   await mkdir(dist, { recursive: true });

@@ -4,7 +4,7 @@ import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { METRIC_UNITS } from '../../lambda/core/metricNames.ts';
+import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
 import { createScoring, createStack, synthesize, templateOf } from './setup.ts';
 
 const ALARM = 'AWS::CloudWatch::Alarm';

@@ -4,7 +4,7 @@ import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
 import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
 import { type Composition, compose } from '../../lambda/compose.ts';
 import { loadConfig } from '../../lambda/config.ts';
-import type { Outcome } from '../../lambda/core/result.ts';
+import type { Outcome } from '../../lambda/core/contract/result.ts';
 import { createHandler, type ScoringHandler } from '../../lambda/createHandler.ts';
 import { afterThisTest, modelsDirectory } from '../adapters/onnx/setup.ts';
 import { lookupModel } from '../helpers/onnxModels.ts';

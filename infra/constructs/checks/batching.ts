@@ -1,5 +1,5 @@
-import type { Batching } from '../batching.ts';
-import { outside, type Problem } from './refuse.ts';
+import type { Batching } from '../base/batching.ts';
+import { outside, type Problem } from '../base/refuse.ts';
 
 const MAX_BATCH_WITHOUT_WINDOW = 10;
 

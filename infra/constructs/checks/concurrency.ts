@@ -1,4 +1,4 @@
-import { outside, type Problem } from './refuse.ts';
+import { outside, type Problem } from '../base/refuse.ts';
 
 export interface Concurrency {
   readonly reservedConcurrency?: number | undefined;

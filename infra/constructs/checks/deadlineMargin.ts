@@ -1,4 +1,4 @@
-import type { Problem } from './refuse.ts';
+import type { Problem } from '../base/refuse.ts';
 
 /** What the runtime keeps free before the deadline unless it is told otherwise. */
 const DEFAULT_MARGIN_MS = 2_000;

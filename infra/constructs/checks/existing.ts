@@ -1,5 +1,5 @@
+import type { Problem } from '../base/refuse.ts';
 import type { BatchScoringProps } from '../props.ts';
-import type { Problem } from './refuse.ts';
 
 /** What does not fit together of that which is there already. */
 export function existingProblems({ fifo, requestQueue, stores }: BatchScoringProps): Problem[] {

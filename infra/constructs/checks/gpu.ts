@@ -1,5 +1,5 @@
-import type { Architecture } from '../image.ts';
-import { oneOf, outside, type Problem } from './refuse.ts';
+import { oneOf, outside, type Problem } from '../base/refuse.ts';
+import type { Architecture } from '../image/image.ts';
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */
 const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];

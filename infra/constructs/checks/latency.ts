@@ -1,5 +1,5 @@
-import type { Batching } from '../batching.ts';
-import { outside, type Problem } from './refuse.ts';
+import type { Batching } from '../base/batching.ts';
+import { outside, type Problem } from '../base/refuse.ts';
 
 /** Every message may wait out the window, so that a target within it would be missed all the time. */
 export function latencyProblems({ windowSeconds }: Batching, latencyTargetSeconds: number): Problem[] {

@@ -1,6 +1,6 @@
 import { Annotations } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
-import type { Batching } from '../batching.ts';
+import type { Batching } from '../base/batching.ts';
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
 const MAX_EVENT_BYTES = 6 * 1024 * 1024;

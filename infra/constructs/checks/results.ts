@@ -1,5 +1,5 @@
-import { RESULT_STORES, type ResultStore } from '../resultStores.ts';
-import type { Problem } from './refuse.ts';
+import type { Problem } from '../base/refuse.ts';
+import { RESULT_STORES, type ResultStore } from '../storage/resultStores.ts';
 
 export function resultsProblem(results: readonly ResultStore[]): Problem {
   const known = results.every((store) => RESULT_STORES.includes(store));

@@ -1,4 +1,4 @@
-import { outside, type Problem } from './refuse.ts';
+import { outside, type Problem } from '../base/refuse.ts';
 
 const SECONDS_A_DAY = 86_400;
 

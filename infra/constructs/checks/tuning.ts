@@ -1,5 +1,5 @@
+import { outside, type Problem } from '../base/refuse.ts';
 import type { Tuning } from '../environment.ts';
-import { outside, type Problem } from './refuse.ts';
 
 /** The limits of the host's own configuration: it would refuse the rest when it starts. */
 export function tuningProblems(tuning: Tuning = {}): Problem[] {

@@ -1,4 +1,4 @@
-import type { Problem } from './refuse.ts';
+import type { Problem } from '../base/refuse.ts';
 
 const MAX_VISIBILITY_SECONDS = 43_200;
 

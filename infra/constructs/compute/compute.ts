@@ -5,10 +5,10 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import type { Batching } from '../batching.ts';
-import type { Problem } from '../checks/refuse.ts';
-import type { ContainerImage, ImageTarget } from '../image.ts';
-import type { Prices } from '../prices.ts';
+import type { Batching } from '../base/batching.ts';
+import type { Prices } from '../base/prices.ts';
+import type { Problem } from '../base/refuse.ts';
+import type { ContainerImage, ImageTarget } from '../image/image.ts';
 
 /** Where records are scored: one implementation for each form. It says what it needs, and is then created. */
 export interface ComputeForm {

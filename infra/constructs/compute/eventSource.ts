@@ -3,7 +3,7 @@ import { Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { type IFunction, MetricType } from 'aws-cdk-lib/aws-lambda';
 import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import type { Batching } from '../batching.ts';
+import type { Batching } from '../base/batching.ts';
 import type { Concurrency } from '../checks/concurrency.ts';
 import type { Graph } from './compute.ts';
 

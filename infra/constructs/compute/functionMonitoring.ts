@@ -1,6 +1,6 @@
 import { Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
-import { PERIOD } from '../monitoring/period.ts';
+import { PERIOD } from '../base/period.ts';
 import type { AlarmCondition, Graph } from './compute.ts';
 
 /** Throttles of a burst pass: SQS tries again. Only those that stay eat up the receives of good messages. */

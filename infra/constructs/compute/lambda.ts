@@ -1,10 +1,10 @@
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { PERIOD } from '../base/period.ts';
+import type { Prices } from '../base/prices.ts';
+import { oneOf, outside } from '../base/refuse.ts';
 import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
-import { oneOf, outside } from '../checks/refuse.ts';
-import { ARCHITECTURES, type Architecture } from '../image.ts';
-import { PERIOD } from '../monitoring/period.ts';
-import type { Prices } from '../prices.ts';
+import { ARCHITECTURES, type Architecture } from '../image/image.ts';
 import type { ComputeForm } from './compute.ts';
 import { feedFromQueue } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';

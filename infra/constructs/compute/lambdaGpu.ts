@@ -10,13 +10,13 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
+import { createLogGroup } from '../base/logGroup.ts';
+import { PERIOD } from '../base/period.ts';
+import type { Prices } from '../base/prices.ts';
+import { outside } from '../base/refuse.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
 import { gpuProblems } from '../checks/gpu.ts';
-import { outside } from '../checks/refuse.ts';
-import type { Architecture as ArchitectureName } from '../image.ts';
-import { createLogGroup } from '../logGroup.ts';
-import { PERIOD } from '../monitoring/period.ts';
-import type { Prices } from '../prices.ts';
+import type { Architecture as ArchitectureName } from '../image/image.ts';
 import type { ComputeForm, Wiring } from './compute.ts';
 import { feedFromQueue } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';

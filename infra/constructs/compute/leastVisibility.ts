@@ -1,4 +1,4 @@
-import type { Batching } from '../batching.ts';
+import type { Batching } from '../base/batching.ts';
 
 /** What AWS asks for, so that a batch may be throttled, and tried again, before its messages show up again. */
 const FUNCTION_TIMEOUTS = 6;

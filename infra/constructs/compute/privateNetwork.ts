@@ -14,7 +14,7 @@ import {
   Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import type { Construct } from 'constructs';
-import { createLogGroup, type LogGroupOptions } from '../logGroup.ts';
+import { createLogGroup, type LogGroupOptions } from '../base/logGroup.ts';
 
 export interface Network {
   readonly subnets: ISubnet[];

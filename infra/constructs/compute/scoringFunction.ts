@@ -2,7 +2,7 @@ import { Duration } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, DockerImageCode, DockerImageFunction, type VersionOptions } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
-import { createLogGroup } from '../logGroup.ts';
+import { createLogGroup } from '../base/logGroup.ts';
 import type { Wiring } from './compute.ts';
 
 export interface FunctionSize {

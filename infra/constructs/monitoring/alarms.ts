@@ -7,9 +7,9 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Construct } from 'constructs';
+import { PERIOD } from '../base/period.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
 import { scoringMetric } from './metrics.ts';
-import { PERIOD } from './period.ts';
 import type { Subject } from './subject.ts';
 
 const MAX_RETRIED_PERCENT = 5;

@@ -1,7 +1,7 @@
 import { type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { PERIOD } from '../base/period.ts';
 import { scoringMetric } from './metrics.ts';
-import { PERIOD } from './period.ts';
 import { queuesOf, type Subject } from './subject.ts';
 
 /** What SQS moves in one call: everyone here uses its batch calls, and full ones when there is much to move. */

@@ -1,9 +1,9 @@
 import { type Alarm, AlarmStatusWidget, Dashboard, GraphWidget, type IWidget, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Construct } from 'constructs';
+import { PERIOD } from '../base/period.ts';
 import type { Graph } from '../compute/compute.ts';
 import { costPerThousandRows } from './cost.ts';
 import { scoringMetric } from './metrics.ts';
-import { PERIOD } from './period.ts';
 import type { Subject } from './subject.ts';
 
 const HALF = 12;

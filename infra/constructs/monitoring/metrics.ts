@@ -4,8 +4,8 @@ import {
   METRIC_UNITS,
   type MetricName,
   SERVICE_DIMENSION,
-} from '../../../lambda/core/metricNames.ts';
-import { PERIOD } from './period.ts';
+} from '../../../lambda/core/contract/metricNames.ts';
+import { PERIOD } from '../base/period.ts';
 
 /** What fits the unit: counts add up, shares average out, of times the middle one tells most. */
 const STATISTICS = { Count: Stats.SUM, Percent: Stats.AVERAGE, Milliseconds: Stats.p(50) };

@@ -1,9 +1,9 @@
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import type { Batching } from '../batching.ts';
+import type { Batching } from '../base/batching.ts';
+import type { Prices } from '../base/prices.ts';
 import type { Compute } from '../compute/compute.ts';
-import type { Prices } from '../prices.ts';
-import type { RequestQueue } from '../requestQueue.ts';
-import type { ResultStores } from '../resultStores.ts';
+import type { RequestQueue } from '../storage/requestQueue.ts';
+import type { ResultStores } from '../storage/resultStores.ts';
 
 /** What is watched. */
 export interface Subject {

@@ -1,8 +1,8 @@
 import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure } from '../../core/failure.ts';
-import { pointerBody } from '../../core/pointer.ts';
-import type { Result, ResultWriter } from '../../core/result.ts';
+import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
+import { pointerBody } from '../../core/contract/pointer.ts';
+import type { Result, ResultWriter } from '../../core/contract/result.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { RetryOptions } from '../retry.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { S3Client } from '@aws-sdk/client-s3';
-import type { ResultWriter } from '../../core/result.ts';
+import type { ResultWriter } from '../../core/contract/result.ts';
 import type { RetryOptions } from '../retry.ts';
 import { putObject } from './putObject.ts';
 

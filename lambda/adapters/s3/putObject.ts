@@ -1,5 +1,5 @@
 import { PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aws-sdk/client-s3';
-import type { WriteVerdict } from '../../core/result.ts';
+import type { WriteVerdict } from '../../core/contract/result.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { type Delivery, deliver } from '../deliver.ts';
 

@@ -5,10 +5,10 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure } from '../../core/failure.ts';
-import { POINTER_ATTRIBUTES, pointerBody } from '../../core/pointer.ts';
-import type { Result, ResultWriter } from '../../core/result.ts';
-import { escapeForSqs } from '../../core/sqsText.ts';
+import { escapeForSqs } from '../../core/base/sqsText.ts';
+import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
+import { POINTER_ATTRIBUTES, pointerBody } from '../../core/contract/pointer.ts';
+import type { Result, ResultWriter } from '../../core/contract/result.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { RetryOptions } from '../retry.ts';

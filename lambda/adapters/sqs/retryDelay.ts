@@ -1,5 +1,5 @@
 import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
-import type { MessageRecord } from '../../core/record.ts';
+import type { MessageRecord } from '../../core/contract/record.ts';
 import { MAX_BATCH_ENTRIES } from './limits.ts';
 
 /** Sets when records that must be retried become visible again. @param signal ends calls that get no answer */

@@ -2,9 +2,9 @@ import { Logger } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
-import { METRIC_NAMESPACE, METRIC_UNITS, type MetricName } from '../../core/metricNames.ts';
-import type { CloseReason } from '../../core/microBatch.ts';
-import type { Outcome } from '../../core/result.ts';
+import { METRIC_NAMESPACE, METRIC_UNITS, type MetricName } from '../../core/contract/metricNames.ts';
+import type { Outcome } from '../../core/contract/result.ts';
+import type { CloseReason } from '../../core/plan/microBatch.ts';
 import type { Telemetry } from './telemetry.ts';
 
 const CLOSED_METRICS = {

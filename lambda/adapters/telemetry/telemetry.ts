@@ -1,6 +1,6 @@
 import type { MiddlewareObj } from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import type { Outcome } from '../../core/result.ts';
+import type { Outcome } from '../../core/contract/result.ts';
 import type { Observer } from '../../core/scoreRecords.ts';
 
 export type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;

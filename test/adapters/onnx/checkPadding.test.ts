@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { checkPadding } from '../../../lambda/adapters/onnx/checkPadding.ts';
-import type { Model } from '../../../lambda/core/model.ts';
-import type { Tensor } from '../../../lambda/core/tensor.ts';
+import { checkPadding } from '../../../lambda/adapters/onnx/startup/checkPadding.ts';
+import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
 import { modelOf, spec } from '../../helpers/models.ts';
 import { maskedMeanModel, plainMeanModel } from '../../helpers/onnxModels.ts';
 import { openOnly } from './setup.ts';

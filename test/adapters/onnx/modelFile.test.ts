@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { checkModelFile } from '../../../lambda/adapters/onnx/modelFile.ts';
+import { checkModelFile } from '../../../lambda/adapters/onnx/config/modelFile.ts';
 import { identityModel, slowModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, putFile } from './setup.ts';
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { openSession, type RunTask, type Session } from '../../../lambda/adapters/onnx/session.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/datatype.ts';
+import { openSession, type RunTask, type Session } from '../../../lambda/adapters/onnx/session/session.ts';
+import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor/datatype.ts';
 import { identityModel, lookupModel, slowModel, sumAndDifferenceModel } from '../../helpers/onnxModels.ts';
 import { afterThisTest, counting, modelsDirectory, openOnly, tensor } from './setup.ts';
 

@@ -8,12 +8,12 @@ import {
   type OnnxModelRepository,
   openRepository,
   type RepositoryOptions,
-} from '../../../lambda/adapters/onnx/repository.ts';
-import type { Datatype, TensorData } from '../../../lambda/core/datatype.ts';
-import { type Failure, isFailure } from '../../../lambda/core/failure.ts';
-import type { Model } from '../../../lambda/core/model.ts';
-import type { Soon } from '../../../lambda/core/soon.ts';
-import type { Tensor } from '../../../lambda/core/tensor.ts';
+} from '../../../lambda/adapters/onnx/repository/repository.ts';
+import type { Soon } from '../../../lambda/core/base/maybePromise.ts';
+import { type Failure, isFailure } from '../../../lambda/core/contract/failure.ts';
+import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { Datatype, TensorData } from '../../../lambda/core/tensor/datatype.ts';
+import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
 
 /** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */
 export type RepositoryFiles = Readonly<Record<string, Uint8Array | string | Readonly<Record<string, unknown>>>>;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { warmUp } from '../../../lambda/adapters/onnx/warmUp.ts';
-import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
+import { warmUp } from '../../../lambda/adapters/onnx/startup/warmUp.ts';
+import type { Model, TensorSpec } from '../../../lambda/core/contract/model.ts';
 import { meanOverBatchModel, oneRowOnlyModel } from '../../helpers/onnxModels.ts';
 import { counting, openOnly } from './setup.ts';
 

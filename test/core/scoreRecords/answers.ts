@@ -1,4 +1,4 @@
-import type { Outcome } from '../../../lambda/core/result.ts';
+import type { Outcome } from '../../../lambda/core/contract/result.ts';
 import type { MemoryWriter } from '../../helpers/models.ts';
 import { messageIdOf } from '../../helpers/records.ts';
 

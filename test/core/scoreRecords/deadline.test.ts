@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { createPace, type Pace } from '../../../lambda/core/pace.ts';
-import type { MessageRecord } from '../../../lambda/core/record.ts';
+import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
+import { createPace, type Pace } from '../../../lambda/core/run/pace.ts';
 import { type ScoringDependencies, scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Model, OutOfMemoryError } from '../../../lambda/core/model.ts';
+import { type Model, OutOfMemoryError } from '../../../lambda/core/contract/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import type { Tensor } from '../../../lambda/core/tensor.ts';
+import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
 import {
   echoModel,
   enoughTime,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import type { Tensor } from '../../../lambda/core/tensor.ts';
+import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
 import { enoughTime, lineModel, memoryWriter, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
 import { closedGate, whatCanHappen } from '../gate.ts';

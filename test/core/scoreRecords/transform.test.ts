@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Transform, TransformInput, TransformOutputs } from '../../../lambda/core/contract/transform.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import type { Transform, TransformInput, TransformOutputs } from '../../../lambda/core/transform.ts';
 import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
 import { statuses } from './answers.ts';

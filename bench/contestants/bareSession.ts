@@ -1,0 +1,32 @@
+import { InferenceSession, Tensor } from 'onnxruntime-node';
+import type { Message } from '../workload/messages.ts';
+import type { InputTensor } from '../workload/scenarios.ts';
+
+export type Feeds = Readonly<Record<string, Tensor>>;
+
+/** ONNX Runtime on this very thread, and nothing around it. */
+export function openBareSession(path: string): Promise<InferenceSession> {
+  return InferenceSession.create(path);
+}
+
+/** The tensors of one run over the messages, each padded with zeros to the longest. */
+export function stackMessages(messages: readonly Message[]): Feeds {
+  const inputs = messages[0]?.inputs ?? [];
+  return Object.fromEntries(
+    inputs.map(({ name }, index) => [name, stackRows(messages.map((message) => message.inputs[index] as InputTensor))]),
+  );
+}
+
+function stackRows(rows: readonly InputTensor[]): Tensor {
+  const longest = rows.reduce((most, row) => (row.data.length > most.data.length ? row : most));
+  const width = longest.data.length;
+  const shape = [rows.length, ...longest.shape.slice(1)];
+  if (longest.data instanceof BigInt64Array) {
+    const data = new BigInt64Array(rows.length * width);
+    for (const [row, input] of rows.entries()) data.set(input.data as BigInt64Array, row * width);
+    return new Tensor('int64', data, shape);
+  }
+  const data = new Float32Array(rows.length * width);
+  for (const [row, input] of rows.entries()) data.set(input.data as Float32Array, row * width);
+  return new Tensor('float32', data, shape);
+}

@@ -1,0 +1,92 @@
+import { SQSClient } from '@aws-sdk/client-sqs';
+import type { Context, SQSRecord } from 'aws-lambda';
+import { compose } from '../../lambda/compose.ts';
+import { loadConfig } from '../../lambda/config.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import type { Outcome } from '../../lambda/core/contract/result.ts';
+import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
+import { createHandler } from '../../lambda/createHandler.ts';
+import { createConsumingWriter } from './resultWriter.ts';
+
+/** The product as it is deployed, but for the queues: results go to memory, telemetry nowhere. */
+export interface Batchscore {
+  readonly scoring: ScoringDependencies;
+  /** One invocation. @throws Error when a record is not answered with scores */
+  invoke(records: SQSRecord[]): Promise<void>;
+  /** The same with some other part in place. */
+  with(parts: Partial<ScoringDependencies>): Batchscore;
+  close(): Promise<void>;
+}
+
+const LONGEST_INVOCATION_MS = 900_000;
+const NO_QUEUE = 'https://sqs.eu-central-1.amazonaws.com/123456789012/none';
+
+/** @param directory the model repository */
+export async function openBatchscore(directory: string, model: string): Promise<Batchscore> {
+  const config = loadConfig({
+    [CONFIG_KEYS.modelsDirectory]: directory,
+    [CONFIG_KEYS.defaultModel]: model,
+    [CONFIG_KEYS.preload]: 'false',
+    [CONFIG_KEYS.requestQueueUrl]: NO_QUEUE,
+    [CONFIG_KEYS.resultQueueUrl]: NO_QUEUE,
+  });
+  const { scoring, close } = await compose(config, {
+    clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
+    telemetry: { observer: SILENT, outcomes: refuseUnscored, middlewares: [] },
+    warn: (message) => void process.stderr.write(`${message}\n`),
+  });
+  return toBatchscore({ ...scoring, writer: createConsumingWriter() }, close);
+}
+
+function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>): Batchscore {
+  const handler = createHandler({
+    scoring,
+    delayRetries: async () => {},
+    telemetry: { observer: scoring.observer, outcomes: refuseUnscored, middlewares: [] },
+  });
+  return {
+    scoring,
+    async invoke(Records) {
+      await handler({ Records }, lambdaContext());
+    },
+    with: (parts) => toBatchscore({ ...scoring, ...parts }, close),
+    close,
+  };
+}
+
+function refuseUnscored(outcomes: readonly Outcome[]): void {
+  for (const outcome of outcomes) {
+    const failed = outcome.status === 'retry' ? outcome.failure : outcome.failures[0];
+    if (failed !== undefined)
+      throw new Error(`expected scores for every record, got ${failed.code}: ${failed.message}`);
+  }
+}
+
+/** Told of everything, says nothing; a bug ends the bench. */
+const SILENT = { microBatch() {}, decoded() {}, problem: raise };
+
+function refuse(): never {
+  throw new Error('expected results to go to memory only');
+}
+
+function raise(error: unknown): never {
+  throw error;
+}
+
+function lambdaContext(): Context {
+  const deadline = Date.now() + LONGEST_INVOCATION_MS;
+  return {
+    callbackWaitsForEmptyEventLoop: false,
+    functionName: 'batchscore',
+    functionVersion: '$LATEST',
+    invokedFunctionArn: 'arn:aws:lambda:eu-central-1:123456789012:function:batchscore',
+    memoryLimitInMB: '1769',
+    awsRequestId: '00000000-0000-4000-8000-000000000000',
+    logGroupName: '/aws/lambda/batchscore',
+    logStreamName: '2026/11/21/[$LATEST]0123456789abcdef',
+    getRemainingTimeInMillis: () => Math.max(0, deadline - Date.now()),
+    done: () => {},
+    fail: () => {},
+    succeed: () => {},
+  };
+}

@@ -1,0 +1,24 @@
+import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/plan/microBatch.ts';
+import type { Planner } from '../../lambda/core/plan/plan.ts';
+
+/**
+ * First come, first served: chunks of as many one-row requests as the model takes, in the order they arrived, each
+ * padded to its longest. What a batcher does that gathers for a while and runs what it has.
+ */
+export const planFirstCome: Planner = () => {
+  let parts: Part[] = [];
+  const close = (): MicroBatch[] => {
+    const [first] = parts;
+    if (first === undefined) return [];
+    const batch = microBatchOf(first.request.model, parts, 'full');
+    parts = [];
+    return [batch];
+  };
+  return {
+    add(request) {
+      parts.push({ request, fromRow: 0, toRow: request.rows });
+      return parts.length === request.model.maxBatchRows ? close() : [];
+    },
+    finish: close,
+  };
+};

@@ -1,0 +1,73 @@
+import { openBareSession } from '../contestants/bareSession.ts';
+import { openBatchscore } from '../contestants/batchscore.ts';
+import { sweep } from '../contestants/sweep.ts';
+import { ENCODINGS } from '../workload/messages.ts';
+import { createTemporaryRepository, type TemporaryRepository } from '../workload/modelRepository.ts';
+import type { Scenario } from '../workload/scenarios.ts';
+import { measureInFreshProcess } from './freshProcess.ts';
+import { measureGrowth } from './growth.ts';
+import { type LoneMessageFigures, measureLoneMessage } from './loneMessage.ts';
+import { describeMachine } from './machine.ts';
+import type { BenchResults, GrowthResult, ScenarioResult } from './results.ts';
+import { measureScenario } from './scenario.ts';
+
+/** Takes a line of progress. */
+export type Say = (progress: string) => void;
+
+/** @param mostMessages in any event; scenarios and growth have fewer of their own accord */
+export async function measureAll(
+  scenarios: readonly Scenario[],
+  mostMessages: number,
+  say: Say,
+): Promise<BenchResults> {
+  const repository = await createTemporaryRepository();
+  try {
+    const measured: ScenarioMeasurements[] = [];
+    for (const scenario of scenarios) measured.push(await measureOne(scenario, mostMessages, repository, say));
+    return {
+      machine: describeMachine(),
+      scenarios: measured.flatMap(({ figures }) => figures),
+      growth: measured.flatMap(({ growth }) => growth),
+      loneMessage: measured.flatMap(({ loneMessage }) => loneMessage),
+    };
+  } finally {
+    await repository.remove();
+  }
+}
+
+interface ScenarioMeasurements {
+  readonly figures: readonly ScenarioResult[];
+  readonly loneMessage: readonly LoneMessageFigures[];
+  readonly growth: readonly GrowthResult[];
+}
+
+async function measureOne(
+  scenario: Scenario,
+  mostMessages: number,
+  repository: TemporaryRepository,
+  say: Say,
+): Promise<ScenarioMeasurements> {
+  const { name } = scenario;
+  const messages = Math.min(scenario.messages, mostMessages);
+  const modelsDirectory = repository.directory;
+  const figures: ScenarioResult[] = [];
+  const loneMessage: LoneMessageFigures[] = [];
+
+  say(`${name}: looking for the best size`);
+  const session = await openBareSession(await repository.addModel(scenario));
+  const found = await sweep(session, scenario);
+  await repository.configure(scenario, found.bestRows);
+  const batchscore = await openBatchscore(modelsDirectory, name);
+  for (const encoding of ENCODINGS) {
+    say(`${name} ${encoding}: ${messages} messages, at most ${found.bestRows} rows in a run`);
+    const contest = await measureScenario(scenario, encoding, messages, session, found, batchscore);
+    loneMessage.push(await measureLoneMessage(scenario, encoding, session, batchscore));
+    const task = { modelsDirectory, scenario: name, encoding, messages, warmUpMs: 0 };
+    const { invocationMs: _, ...memory } = await measureInFreshProcess(task);
+    figures.push({ ...contest, ...memory });
+  }
+  await batchscore.close();
+  await session.release();
+  const growth = scenario.showsGrowth ? await measureGrowth(scenario, mostMessages, modelsDirectory, say) : [];
+  return { figures, loneMessage, growth };
+}

@@ -1,0 +1,31 @@
+import type { Encoding } from '../workload/messages.ts';
+import type { FreshFigures } from './freshProcess.ts';
+import type { LoneMessageFigures } from './loneMessage.ts';
+import type { Machine } from './machine.ts';
+import type { ScenarioFigures } from './scenario.ts';
+
+/** Everything that one run of the bench measured. */
+export interface BenchResults {
+  readonly machine: Machine;
+  readonly scenarios: readonly ScenarioResult[];
+  readonly growth: readonly GrowthResult[];
+  readonly loneMessage: readonly LoneMessageFigures[];
+}
+
+type MemoryFigures = Pick<FreshFigures, 'peakRssBytes' | 'processRssBytes' | 'eventRssBytes'>;
+
+export interface ScenarioResult extends ScenarioFigures, MemoryFigures {}
+
+export interface GrowthResult extends MemoryFigures {
+  readonly scenario: string;
+  readonly encoding: Encoding;
+  readonly messages: number;
+  readonly microsecondsPerMessage: number;
+}
+
+/** Below this, what batching gains is eaten up by the window that messages wait for. */
+const PAYS_FROM_GAIN = 1.2;
+
+export function batchingPays({ batchingGain }: ScenarioFigures): boolean {
+  return batchingGain >= PAYS_FROM_GAIN;
+}

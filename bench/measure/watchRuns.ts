@@ -1,0 +1,36 @@
+import { isFailure } from '../../lambda/core/contract/failure.ts';
+import type { Model, ModelRepository } from '../../lambda/core/contract/model.ts';
+
+/** What was really given to the models to run. */
+export interface RunsSeen {
+  runs: number;
+  /** Elements of all inputs, padding included. */
+  elements: number;
+}
+
+/** The same models, counting what they are given. Not for timed runs. */
+export function watchRuns(models: ModelRepository): { readonly models: ModelRepository; readonly seen: RunsSeen } {
+  const seen: RunsSeen = { runs: 0, elements: 0 };
+  const watchedModels = new Map<Model, Model>();
+  const watch = (model: Model): Model => {
+    const watched: Model = watchedModels.get(model) ?? {
+      ...model,
+      run(inputs) {
+        seen.runs += 1;
+        for (const { data } of inputs) seen.elements += data.length;
+        return model.run(inputs);
+      },
+    };
+    watchedModels.set(model, watched);
+    return watched;
+  };
+  return {
+    seen,
+    models: {
+      async find(name, version) {
+        const found = await models.find(name, version);
+        return isFailure(found) ? found : watch(found);
+      },
+    },
+  };
+}

@@ -1,0 +1,103 @@
+import { type BenchResults, batchingPays, type ScenarioResult } from '../measure/results.ts';
+import { assessTargets } from './targets.ts';
+
+/** The figures as a person reads them. */
+export function renderMarkdown(results: BenchResults): string {
+  const { machine, scenarios, growth, loneMessage } = results;
+  const sections = [
+    `${machine.cpu}, ${machine.cores} cores, ${mebibytes(machine.memoryBytes)}, ${machine.platform}, ` +
+      `Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}. Medians of interleaved rounds.`,
+    `## Scenarios\n\n${scenarioTable(scenarios)}`,
+    `## A lone message\n\n${table(
+      ['scenario', 'encoding', 'bare', 'batchscore', 'over', 'over'],
+      loneMessage.map((row) => [
+        row.scenario,
+        row.encoding,
+        microseconds(row.bareMicroseconds),
+        microseconds(row.batchscoreMicroseconds),
+        microseconds(row.overMicroseconds),
+        `${row.overPercent.toFixed(0)} %`,
+      ]),
+    )}`,
+    `## Growth\n\n${table(
+      ['scenario', 'encoding', 'messages', 'per message', "peak RSS above the event's", 'event'],
+      growth.map((row) => [
+        row.scenario,
+        row.encoding,
+        count(row.messages),
+        microseconds(row.microsecondsPerMessage),
+        mebibytes(row.peakRssBytes),
+        mebibytes(row.eventRssBytes),
+      ]),
+    )}`,
+    `## Must reach\n\n${table(
+      ['target', 'figure', 'reached'],
+      assessTargets(results).map(({ target, figure, reached }) => [target, figure, reached ? 'yes' : '**no**']),
+    )}`,
+  ];
+  return `${sections.join('\n\n')}\n`;
+}
+
+function scenarioTable(scenarios: readonly ScenarioResult[]): string {
+  return table(
+    [
+      'scenario',
+      'encoding',
+      'messages',
+      'best rows',
+      'limit',
+      'batchscore',
+      'efficiency',
+      'over one by one',
+      'over first come',
+      'padding',
+      'least padding',
+      "peak RSS above the event's",
+      'verdict',
+    ],
+    scenarios.map((row) => [
+      row.scenario,
+      row.encoding,
+      count(row.messages),
+      count(row.bestRows),
+      milliseconds(row.limitMs),
+      milliseconds(row.batchscoreMs),
+      row.efficiency.toFixed(2),
+      times(row.speedupOverOneByOne),
+      times(row.speedupOverFirstCome),
+      `${(row.paddingShare * 100).toFixed(2)} %`,
+      `${(row.optimalPaddingShare * 100).toFixed(2)} %`,
+      mebibytes(row.peakRssBytes),
+      verdictOn(row),
+    ]),
+  );
+}
+
+function verdictOn(row: ScenarioResult): string {
+  const gain = `the model does ${times(row.batchingGain)} the rows per second of single rows at its best size`;
+  return batchingPays(row) ? gain : `batching does not pay: ${gain}`;
+}
+
+function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+function count(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+function milliseconds(value: number): string {
+  return `${value.toFixed(value < 100 ? 1 : 0)} ms`;
+}
+
+function microseconds(value: number): string {
+  return `${value.toFixed(value < 100 ? 1 : 0)} µs`;
+}
+
+function mebibytes(bytes: number): string {
+  return `${count(Math.round(bytes / 2 ** 20))} MiB`;
+}
+
+function times(value: number): string {
+  return `${value.toFixed(2)} ×`;
+}

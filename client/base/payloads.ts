@@ -1,0 +1,24 @@
+import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
+
+/** The deployment's bucket for bodies that are too large for SQS and results that are too large for their store. */
+export interface Payloads {
+  readonly bucket: string;
+  put(pointer: PayloadPointer, text: string): Promise<void>;
+  get(pointer: PayloadPointer): Promise<string>;
+}
+
+/** @param s3 a client that retries by itself */
+export function createPayloads(s3: S3Client, bucket: string): Payloads {
+  return {
+    bucket,
+    async put({ bucket: Bucket, key: Key }, Body) {
+      await s3.send(new PutObjectCommand({ Bucket, Key, Body, ContentType: 'application/json' }));
+    },
+    async get({ bucket: Bucket, key: Key }) {
+      const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
+      if (Body === undefined) throw new Error(`expected s3://${Bucket}/${Key} to have a body, it has none`);
+      return await Body.transformToString('utf-8');
+    },
+  };
+}

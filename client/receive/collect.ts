@@ -1,0 +1,59 @@
+import { startDeadline } from '../base/abort.ts';
+import { CollectTimeoutError } from '../base/errors.ts';
+import type { ScoringResult } from '../result/result.ts';
+import type { Collector } from './collector.ts';
+import type { Inbox } from './inbox.ts';
+
+export interface CollectOptions {
+  /** Milliseconds until all results must have come, at least 1. */
+  readonly timeoutMs: number;
+  /** Ends the collection with its reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface CollectDependencies {
+  readonly inbox: Inbox;
+  readonly collector: Collector;
+}
+
+/** Yields results as they come, each message ID once, until all have come. */
+export async function* collect(
+  messageIds: Iterable<string>,
+  { timeoutMs, signal }: CollectOptions,
+  dependencies: CollectDependencies,
+): AsyncGenerator<ScoringResult, void, undefined> {
+  const missing = new Set(messageIds);
+  const expected = missing.size;
+  const deadline = startDeadline(timeoutMs, signal);
+  try {
+    yield* collectUntil(deadline.signal, missing, dependencies);
+  } catch (error) {
+    if (!deadline.isTimeout(error)) throw error;
+    throw new CollectTimeoutError([...missing], expected, timeoutMs, dependencies.collector.trouble());
+  } finally {
+    deadline.clear();
+  }
+}
+
+/** Takes what comes out of `missing`. */
+async function* collectUntil(
+  ended: AbortSignal,
+  missing: Set<string>,
+  { inbox, collector }: CollectDependencies,
+): AsyncGenerator<ScoringResult, void, undefined> {
+  const waiting = inbox.waitFor(missing, ended);
+  try {
+    while (missing.size > 0) {
+      const arrival = await waiting.next();
+      missing.delete(arrival.result.messageId);
+      try {
+        yield arrival.result;
+      } finally {
+        arrival.accept();
+      }
+    }
+  } finally {
+    waiting.close();
+    await collector.settled();
+  }
+}

@@ -1,0 +1,180 @@
+import { type Deferred, deferred } from '../../lambda/core/base/deferred.ts';
+import type { ScoringResult } from '../result/result.ts';
+
+/** A result as its store handed it out. */
+export interface Arrival {
+  readonly result: ScoringResult;
+  /** It reached its caller: the store may drop it. */
+  accept(): void;
+  /** Its caller does not want it after all: it stays in the store. */
+  giveBack(): void;
+}
+
+/**
+ * What is to be done with a result of this message ID. `wanted`: deliver it. `held`: it came before and waits for its
+ * caller. `full`: its caller has no room for it now. `dismissed`: nobody will ever want it, drop it. `unknown`: it is
+ * somebody else's.
+ */
+export type Standing = 'wanted' | 'full' | 'held' | 'dismissed' | 'unknown';
+
+/** Who waits for which message ID in this process: what collectors fetch for. */
+export interface Inbox {
+  /** Waits for results until each came; `ended` ends the wait with its reason. @throws when an ID is waited for already */
+  waitFor(messageIds: Iterable<string>, ended: AbortSignal): Waiting;
+  /** The message IDs waited for by callers with room, in the order they were asked for. */
+  wanted(): string[];
+  standing(messageId: string): Standing;
+  /** @returns false when it is not wanted any more */
+  deliver(arrival: Arrival): boolean;
+  /** Results of this message ID are to be dropped from now on. */
+  dismiss(messageId: string): void;
+  /** Resolves when at least so many message IDs are wanted. @returns whether it had to wait for that */
+  demand(atLeast: number): Promise<boolean>;
+  /** Resolves when the next caller starts to wait. */
+  joined(): Promise<void>;
+  /** No result can be fetched now: ends all waiting with `reason`. */
+  fail(reason: unknown): void;
+  /** No result will be fetched any more: ends all waiting, and what is begun later, with `reason`. */
+  close(reason: unknown): void;
+}
+
+/** One caller's wait. */
+export interface Waiting {
+  /** The next arrival. What came before the wait ended is given first; then it throws why the wait ended. */
+  next(): Promise<Arrival>;
+  /** Gives back what came and was not taken. */
+  close(): void;
+}
+
+/** Results that one caller may have waiting; more are left in their store until it takes some. */
+const ROOM = 200;
+const REMEMBERED_IDS = 10_000;
+
+interface Waiter {
+  readonly missing: Set<string>;
+  readonly held: Map<string, Arrival>;
+  ended: { readonly reason: unknown } | undefined;
+  news: Deferred<void>;
+}
+
+interface Demand {
+  readonly atLeast: number;
+  readonly met: (waited: boolean) => void;
+}
+
+export function createInbox(): Inbox {
+  const waiters = new Set<Waiter>();
+  const byId = new Map<string, Waiter>();
+  const dismissed = new Set<string>();
+  const demands = new Set<Demand>();
+  let nextToJoin = deferred();
+  let closed: { readonly reason: unknown } | undefined;
+
+  const waitersWithRoom = (): Waiter[] => [...waiters].filter(({ held }) => held.size < ROOM);
+  const countWanted = (): number => waitersWithRoom().reduce((sum, { missing }) => sum + missing.size, 0);
+  const meetDemands = (): void => {
+    if (demands.size === 0) return;
+    const wanted = countWanted();
+    for (const demand of demands) {
+      if (demand.atLeast > wanted) continue;
+      demands.delete(demand);
+      demand.met(true);
+    }
+  };
+  const endAll = (reason: unknown): void => {
+    for (const waiter of waiters) end(waiter, reason);
+  };
+  const end = (waiter: Waiter, reason: unknown): void => {
+    for (const messageId of waiter.missing) byId.delete(messageId);
+    waiter.missing.clear();
+    waiters.delete(waiter);
+    waiter.ended ??= { reason };
+    tell(waiter);
+  };
+
+  return {
+    waitFor(messageIds, ended) {
+      const missing = new Set(messageIds);
+      for (const messageId of missing) {
+        if (byId.has(messageId)) throw new Error(`message ID ${messageId} is being collected already; collect it once`);
+      }
+      const waiter: Waiter = { missing, held: new Map(), ended: undefined, news: deferred() };
+      for (const messageId of missing) {
+        byId.set(messageId, waiter);
+        dismissed.delete(messageId);
+      }
+      waiters.add(waiter);
+      const onEnd = (): void => end(waiter, ended.reason);
+      if (closed !== undefined) end(waiter, closed.reason);
+      if (ended.aborted) onEnd();
+      ended.addEventListener('abort', onEnd, { once: true });
+      nextToJoin.resolve();
+      nextToJoin = deferred();
+      meetDemands();
+      return {
+        async next() {
+          const arrival = await firstOf(waiter);
+          byId.delete(arrival.result.messageId);
+          meetDemands();
+          return arrival;
+        },
+        close() {
+          ended.removeEventListener('abort', onEnd);
+          end(waiter, new Error('the wait was closed'));
+          for (const [messageId, arrival] of waiter.held) {
+            byId.delete(messageId);
+            arrival.giveBack();
+          }
+          waiter.held.clear();
+        },
+      };
+    },
+    wanted: () => waitersWithRoom().flatMap(({ missing }) => [...missing]),
+    standing(messageId) {
+      const waiter = byId.get(messageId);
+      if (waiter === undefined) return dismissed.has(messageId) ? 'dismissed' : 'unknown';
+      if (waiter.held.has(messageId)) return 'held';
+      return waiter.held.size < ROOM ? 'wanted' : 'full';
+    },
+    deliver(arrival) {
+      const waiter = byId.get(arrival.result.messageId);
+      if (waiter?.missing.delete(arrival.result.messageId) !== true) return false;
+      waiter.held.set(arrival.result.messageId, arrival);
+      tell(waiter);
+      return true;
+    },
+    dismiss(messageId) {
+      dismissed.add(messageId);
+      const [oldest] = dismissed;
+      if (dismissed.size > REMEMBERED_IDS && oldest !== undefined) dismissed.delete(oldest);
+    },
+    demand: (atLeast) =>
+      new Promise((met) => {
+        if (countWanted() >= atLeast) met(false);
+        else demands.add({ atLeast, met });
+      }),
+    joined: () => nextToJoin.promise,
+    fail: endAll,
+    close(reason) {
+      closed ??= { reason };
+      endAll(reason);
+    },
+  };
+}
+
+function tell(waiter: Waiter): void {
+  waiter.news.resolve();
+  waiter.news = deferred();
+}
+
+async function firstOf(waiter: Waiter): Promise<Arrival> {
+  for (;;) {
+    const [first] = waiter.held.values();
+    if (first !== undefined) {
+      waiter.held.delete(first.result.messageId);
+      return first;
+    }
+    if (waiter.ended !== undefined) throw waiter.ended.reason;
+    await waiter.news.promise;
+  }
+}

@@ -1,0 +1,96 @@
+import { escapeForSqs } from '../../lambda/core/base/sqsText.ts';
+import { preview } from '../../lambda/core/contract/failure.ts';
+import { encodeRaw } from '../../lambda/core/decode/rawData.ts';
+import { encodeData } from '../../lambda/core/encode/encodeData.ts';
+import { RequestError } from '../base/errors.ts';
+import { type InputTensor, type ProvedInput, proveInput } from './inputTensor.ts';
+
+export type { ArrayInput, InputTensor, NestedArray, Scalar, TypedInput } from './inputTensor.ts';
+
+/** How SQS is to treat a request's message. */
+export interface Routing {
+  /** MessageGroupId: needed on a FIFO queue; on a standard queue, the tenant to be fair to. */
+  readonly group?: string | undefined;
+  /** MessageDeduplicationId, on a FIFO queue only. @default a UUID */
+  readonly deduplicationId?: string | undefined;
+}
+
+/** A request to score tensors. */
+export interface TensorRequest extends Routing {
+  /** Given back with the result; at most 1,024 characters. */
+  readonly id?: string | undefined;
+  /** @default the deployment's default model */
+  readonly model?: string | undefined;
+  /** @default the model's highest version */
+  readonly version?: string | undefined;
+  /** By input name. All have the same number of rows, their first dim. */
+  readonly inputs: Readonly<Record<string, InputTensor>>;
+  /** Names of the outputs to be answered with, in this order. @default all */
+  readonly outputs?: readonly string[] | undefined;
+}
+
+/** A body that is sent as it is: a model's own form, the short form, a packed message. */
+export interface RawRequest extends Routing {
+  /** A text is sent unchanged; anything else is sent as its JSON. */
+  readonly body: string | object;
+}
+
+export type ScoreRequest = TensorRequest | RawRequest;
+
+/**
+ * How tensors are written. `binary`: base64 of their bytes, the fast path, answered alike. `json`: numbers.
+ * Both are exact.
+ */
+export type Encoding = 'binary' | 'json';
+
+/**
+ * The body of the message that asks for `request`: an Open Inference Protocol v2 inference request.
+ *
+ * @see docs/message-format.md
+ * @throws RequestError when an input cannot be written as it is
+ */
+export function encodeRequest(request: ScoreRequest, encoding: Encoding): string {
+  if ('body' in request) return encodeBody(request.body);
+  const { id, model, version, inputs, outputs } = request;
+  const proved = Object.entries(inputs ?? {}).map(([name, input]): NamedInput => [name, proveInput(name, input)]);
+  if (proved.length === 0) throw new RequestError(`expected at least one input, got ${preview(inputs)}`);
+  const head = {
+    id,
+    model_name: model,
+    model_version: version,
+    outputs: outputs?.map((name) => ({ name })),
+  };
+  const fields = [
+    ...Object.entries(head).flatMap(([key, value]) =>
+      value === undefined ? [] : [`"${key}":${JSON.stringify(value)}`],
+    ),
+    ...(encoding === 'binary' ? encodeBinary(proved) : encodeJson(proved)),
+  ];
+  return escapeForSqs(`{${fields.join(',')}}`);
+}
+
+type NamedInput = readonly [name: string, input: ProvedInput];
+
+function encodeBody(body: string | object): string {
+  if (typeof body === 'string') return body;
+  const text: string | undefined = JSON.stringify(body);
+  if (text === undefined) throw new RequestError(`expected a body that JSON can hold, got ${preview(body)}`);
+  return escapeForSqs(text);
+}
+
+function encodeJson(inputs: readonly NamedInput[]): string[] {
+  const entries = inputs.map(
+    ([name, input]) => `{${describe(name, input)},"data":[${encodeData(input.datatype, input.data)}]}`,
+  );
+  return [`"inputs":[${entries.join(',')}]`];
+}
+
+function encodeBinary(inputs: readonly NamedInput[]): string[] {
+  const entries = inputs.map(([name, input]) => `{${describe(name, input)}}`);
+  const contents = inputs.map(([, { data }]) => `"${encodeRaw(data)}"`);
+  return [`"inputs":[${entries.join(',')}]`, `"raw_input_contents":[${contents.join(',')}]`];
+}
+
+function describe(name: string, { datatype, shape }: ProvedInput): string {
+  return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}]`;
+}

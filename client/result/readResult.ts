@@ -1,0 +1,68 @@
+import { describeError } from '../../lambda/adapters/awsError.ts';
+import { isFailure } from '../../lambda/core/contract/failure.ts';
+import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
+import { parsePointer } from '../../lambda/core/contract/pointer.ts';
+import { ScoringError } from '../base/errors.ts';
+import type { Payloads } from '../base/payloads.ts';
+import { decodeResult, invalidResult, type ScoringResult } from './result.ts';
+
+/** A stored result, read. */
+export interface ReadResult {
+  readonly result: ScoringResult;
+  /** False where its payload could not be fetched: what is stored may be the only trace of it, and must be kept. */
+  readonly complete: boolean;
+}
+
+/** Reads what a result store holds under a message ID, wherever it lies. Never throws for one result's sake. */
+export type ReadStored = (messageId: string, stored: string) => Promise<ReadResult>;
+
+/** @param payloads undefined in a deployment without a payload bucket */
+export function createReader(payloads: Payloads | undefined): ReadStored {
+  return async (messageId, stored) => {
+    const parsed = parse(messageId, stored);
+    if ('invalid' in parsed) return complete(parsed.invalid);
+    const pointer = parsePointer(parsed.document);
+    if (pointer === undefined) return complete(decodeResult(messageId, parsed.document));
+    if (isFailure(pointer)) return complete(invalidResult(messageId, pointer.message));
+    return await readPayload(messageId, pointer, payloads);
+  };
+}
+
+function complete(result: ScoringResult): ReadResult {
+  return { result, complete: true };
+}
+
+function parse(messageId: string, text: string): { document: unknown } | { invalid: ScoringResult } {
+  try {
+    return { document: JSON.parse(text) };
+  } catch {
+    return { invalid: invalidResult(messageId, `got ${text.length} characters that are not JSON`) };
+  }
+}
+
+async function readPayload(
+  messageId: string,
+  pointer: PayloadPointer,
+  payloads: Payloads | undefined,
+): Promise<ReadResult> {
+  if (payloads?.bucket !== pointer.bucket) {
+    const own = payloads === undefined ? 'none is configured' : `payloadBucket is '${payloads.bucket}'`;
+    return unavailable(messageId, `it lies in the bucket '${pointer.bucket}', and ${own}; give payloadBucket`);
+  }
+  try {
+    const parsed = parse(messageId, await payloads.get(pointer));
+    return complete('invalid' in parsed ? parsed.invalid : decodeResult(messageId, parsed.document));
+  } catch (cause) {
+    return unavailable(
+      messageId,
+      `s3://${pointer.bucket}/${pointer.key} could not be read: ${describeError(cause)}`,
+      cause,
+    );
+  }
+}
+
+function unavailable(messageId: string, reason: string, cause?: unknown): ReadResult {
+  const message = `the result is too large for its store: ${reason}`;
+  const error = new ScoringError('RESULT_UNAVAILABLE', message, { messageId, cause });
+  return { result: { messageId, error }, complete: false };
+}

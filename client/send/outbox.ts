@@ -1,0 +1,155 @@
+import { describeError } from '../../lambda/adapters/awsError.ts';
+import { type RetryOptions, untilDone } from '../../lambda/adapters/retry.ts';
+import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../../lambda/adapters/sqs/limits.ts';
+import { deferred } from '../../lambda/core/base/deferred.ts';
+import type { Entry } from './entry.ts';
+import type { SendVerdict } from './sendCall.ts';
+
+export interface OutboxOptions {
+  /** Sends one call; verdicts align with `entries`. */
+  readonly sendCall: (entries: readonly Entry[]) => Promise<SendVerdict[]>;
+  /** Puts an entry's payload where its pointer says. */
+  readonly offload: (entry: Entry) => Promise<void>;
+  /** Most calls in flight. */
+  readonly maxInFlight: number;
+  /** Aborted when the client is closed: what is not sent by then is refused. */
+  readonly closing: AbortSignal;
+  /** How long the first of a call waits for more, in milliseconds. @default 5 */
+  readonly lingerMs?: number;
+  readonly retry?: RetryOptions;
+}
+
+/** Gathers entries into batch calls, whoever they are from. */
+export interface Outbox {
+  /**
+   * The message ID of the entry, once SQS took it. What `signal` aborts before it is in a call is not sent and
+   * rejects with the signal's reason; what is in a call is settled by the call.
+   */
+  send(entry: Entry, signal?: AbortSignal): Promise<string>;
+  /** Resolves when less than a call's worth waits to be sent. */
+  room(): Promise<void>;
+}
+
+interface Pending {
+  readonly entry: Entry;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (messageId: string) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** A call leaves when it is full or its first entry has lingered, and a place in flight is free. */
+export function createOutbox(options: OutboxOptions): Outbox {
+  const { maxInFlight, lingerMs = 5 } = options;
+  const pending: Pending[] = [];
+  let inFlight = 0;
+  let lingered = false;
+  let timer: NodeJS.Timeout | undefined;
+  let changed = deferred();
+
+  const launchDue = (): void => {
+    while (pending.length > 0 && inFlight < maxInFlight && (lingered || isFull(pending))) {
+      inFlight++;
+      void deliver(takeCall(pending), options).finally(() => {
+        inFlight--;
+        launchDue();
+      });
+    }
+    if (pending.length === 0) {
+      clearTimeout(timer);
+      timer = undefined;
+      lingered = false;
+    }
+    changed.resolve();
+    changed = deferred();
+  };
+
+  return {
+    send: (entry, signal) =>
+      new Promise((resolve, reject) => {
+        pending.push({ entry, signal, resolve, reject });
+        timer ??= setTimeout(() => {
+          lingered = true;
+          launchDue();
+        }, lingerMs);
+        if (isFull(pending)) launchDue();
+      }),
+    async room() {
+      while (isFull(pending)) await changed.promise;
+    },
+  };
+}
+
+/** Whether a call's worth is there: no more entries fit, or no more bytes. */
+function isFull(pending: readonly Pending[]): boolean {
+  return pending.length >= MAX_BATCH_ENTRIES || bytesOf(pending) >= MAX_MESSAGE_BYTES;
+}
+
+function bytesOf(pending: readonly Pending[]): number {
+  return pending.reduce((sum, { entry }) => sum + entry.bytes, 0);
+}
+
+/** The first entries, as many as one call holds. One whose payload is offloaded fills a call alone. */
+function takeCall(pending: Pending[]): Pending[] {
+  let bytes = 0;
+  const end = pending.slice(0, MAX_BATCH_ENTRIES).findIndex(({ entry }, index) => {
+    bytes += entry.bytes;
+    return index > 0 && bytes > MAX_MESSAGE_BYTES;
+  });
+  return pending.splice(0, end < 0 ? MAX_BATCH_ENTRIES : end);
+}
+
+/** Settles every entry of a call, sending again what SQS did not take. */
+async function deliver(call: readonly Pending[], options: OutboxOptions): Promise<void> {
+  const { sendCall, closing, retry } = options;
+  const refusals = new Map<Pending, unknown>();
+  try {
+    const left = await untilDone(
+      await offloadAll(call, options),
+      async (waiting) => {
+        const live = waiting.filter((one) => !refuseAborted(one));
+        if (live.length === 0) return [];
+        const verdicts = await sendCall(live.map(({ entry }) => entry));
+        return live.filter((one, index) => {
+          const verdict = verdicts[index] ?? { reason: 'no verdict', again: false };
+          if ('messageId' in verdict) one.resolve(verdict.messageId);
+          else if (verdict.again) refusals.set(one, toError(verdict));
+          else one.reject(toError(verdict));
+          return 'again' in verdict && verdict.again;
+        });
+      },
+      closing,
+      retry,
+    );
+    for (const one of left) one.reject(refusals.get(one) ?? closing.reason);
+  } catch (error) {
+    for (const one of call) one.reject(error);
+  }
+}
+
+/** Those whose payload lies where their pointer says; the others are refused. */
+async function offloadAll(call: readonly Pending[], { offload }: OutboxOptions): Promise<Pending[]> {
+  const offloaded = await Promise.all(
+    call.map(async (one) => {
+      if (one.entry.payload === undefined) return true;
+      if (refuseAborted(one)) return false;
+      try {
+        await offload(one.entry);
+        return true;
+      } catch (cause) {
+        one.reject(new Error(`the payload bucket did not take its body: ${describeError(cause)}`, { cause }));
+        return false;
+      }
+    }),
+  );
+  return call.filter((_, index) => offloaded[index]);
+}
+
+function refuseAborted({ signal, reject }: Pending): boolean {
+  if (signal?.aborted !== true) return false;
+  reject(signal.reason);
+  return true;
+}
+
+function toError({ reason, cause }: Extract<SendVerdict, { reason: string }>): Error {
+  return new Error(`the request queue did not take it: ${reason}`, { cause });
+}

@@ -1,0 +1,85 @@
+import { orAborted } from '../base/abort.ts';
+import { SubmitError } from '../base/errors.ts';
+import { pull } from '../base/pull.ts';
+import type { ScoreRequest } from '../request/request.ts';
+import type { Entry } from './entry.ts';
+import type { Outbox } from './outbox.ts';
+
+export interface SubmitProgress {
+  /** Requests that the queue has taken so far. */
+  readonly submitted: number;
+  /** The one it took last: its place among the requests, and its message ID. What is noted here survives an abort. */
+  readonly index: number;
+  readonly messageId: string;
+}
+
+export interface SubmitOptions {
+  /** Stops pulling and sending; what is in a call is sent still. */
+  readonly signal?: AbortSignal | undefined;
+  /** Told after each request that is taken. */
+  readonly onProgress?: ((progress: SubmitProgress) => void) | undefined;
+}
+
+export interface SubmitDependencies {
+  readonly outbox: Outbox;
+  readonly toEntry: (request: ScoreRequest) => Entry;
+}
+
+/** Sends requests as fast as the queue takes them. @returns their message IDs, in their order */
+export async function submit(
+  requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
+  { signal, onProgress }: SubmitOptions,
+  { outbox, toEntry }: SubmitDependencies,
+): Promise<string[]> {
+  const stop = new AbortController();
+  const stopped = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
+  const accepted: (string | undefined)[] = [];
+  const sending = new Set<Promise<void>>();
+  let submitted = 0;
+  let failed: { readonly index: number; readonly cause: unknown } | undefined;
+
+  const fail = (index: number, cause: unknown): void => {
+    if (stopped.aborted && cause === stopped.reason) return;
+    if (failed === undefined || index < failed.index) failed = { index, cause };
+  };
+  const entryOf = (request: ScoreRequest, index: number): Entry | undefined => {
+    try {
+      return toEntry(request);
+    } catch (cause) {
+      fail(index, cause);
+      return undefined;
+    }
+  };
+  const send = async (entry: Entry, index: number): Promise<void> => {
+    try {
+      const messageId = await outbox.send(entry, stopped);
+      accepted[index] = messageId;
+      onProgress?.({ submitted: ++submitted, index, messageId });
+    } catch (cause) {
+      fail(index, cause);
+      stop.abort();
+    }
+  };
+
+  try {
+    for await (const request of pull(requests, stopped)) {
+      const index = accepted.push(undefined) - 1;
+      const entry = entryOf(request, index);
+      if (entry === undefined) break;
+      const sent = send(entry, index);
+      sending.add(sent);
+      void sent.then(() => sending.delete(sent));
+      await orAborted(outbox.room(), stopped);
+    }
+  } catch (cause) {
+    fail(accepted.length, cause);
+  }
+  await orAborted(Promise.all(sending), signal);
+  signal?.throwIfAborted();
+  if (failed !== undefined) throw new SubmitError(failed.index, accepted, failed.cause);
+  return accepted.map((messageId, index) => messageId ?? unanswered(index));
+}
+
+function unanswered(index: number): never {
+  throw new Error(`expected a message ID for request ${index}, the outbox gave none`);
+}

@@ -1,0 +1,59 @@
+import { rmSync } from 'node:fs';
+import type { AssetStaging } from 'aws-cdk-lib';
+import type { IRepository } from 'aws-cdk-lib/aws-ecr';
+import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
+import type { Construct } from 'constructs';
+import { stageImage } from '../../image/stageImage.ts';
+import { checkModelsFolder } from './modelsFolder.ts';
+
+/** A container image in ECR. */
+export interface ContainerImage {
+  readonly repository: IRepository;
+  /** A tag, or a digest that begins with `sha256:`. */
+  readonly tagOrDigest: string;
+}
+
+/** What an image is built for: a target of the Dockerfile, and the machine it runs on. */
+export interface ImageTarget {
+  readonly target: string;
+  readonly architecture: Architecture;
+  readonly accelerator?: 'gpu';
+}
+
+export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
+export type Architecture = (typeof ARCHITECTURES)[number];
+
+const PLATFORMS = { arm64: Platform.LINUX_ARM64, x86_64: Platform.LINUX_AMD64 };
+
+interface ImageSource {
+  readonly image?: ContainerImage;
+  readonly models?: string;
+  readonly defaultModel?: string;
+}
+
+/**
+ * The image that is given, or one with the runtime and the models in it, which `cdk deploy` builds.
+ *
+ * @throws Error in one sentence when the models are not a model repository
+ */
+export function openImage(
+  scope: Construct,
+  { image, models, defaultModel }: ImageSource,
+  target: ImageTarget,
+): ContainerImage {
+  if (image !== undefined && models === undefined) return image;
+  if (image !== undefined || models === undefined) {
+    throw new Error(`models: expected either models or an image, got ${image ? 'both' : 'neither'}, give one of them`);
+  }
+  checkModelsFolder(models, defaultModel);
+  return buildImage(scope, models, target);
+}
+
+function buildImage(scope: Construct, models: string, { target, ...machine }: ImageTarget): ContainerImage {
+  const directory = stageImage({ modelsDirectory: models, ...machine });
+  const asset = new DockerImageAsset(scope, 'Image', { directory, target, platform: PLATFORMS[machine.architecture] });
+  // CDK has copied it into its own output, unless it was told to build from where it is.
+  const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
+  if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
+  return { repository: asset.repository, tagOrDigest: asset.imageTag };
+}

@@ -1,0 +1,59 @@
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { createQueue } from '../base/queue.ts';
+
+/** A queue that is there already. */
+export interface ExistingQueue {
+  /** The queue; a FIFO queue stays one. */
+  readonly queue: IQueue;
+  /** Its visibility timeout in seconds, which a construct does not tell. It is checked against the compute's timeout. */
+  readonly visibilityTimeoutSeconds: number;
+  /** Where its redrive policy sends messages. @default what the queue tells, where it was made in this app */
+  readonly deadLetterQueue?: IQueue;
+}
+
+export interface RequestQueue {
+  readonly queue: IQueue;
+  /** Undefined when the queue was given without one. */
+  readonly deadLetterQueue: IQueue | undefined;
+}
+
+interface NewQueue {
+  readonly fifo: boolean;
+  readonly encryptionKey: IKey | undefined;
+  readonly visibilityTimeoutSeconds: number;
+  readonly maxReceiveCount: number;
+}
+
+const RETENTION_DAYS = 4;
+/** On a standard queue the days count from the first send: the dead letters must be kept longer than the requests. */
+const DEAD_LETTER_RETENTION_DAYS = 14;
+
+export function createRequestQueue(scope: Construct, options: NewQueue): RequestQueue {
+  const { fifo, encryptionKey, visibilityTimeoutSeconds, maxReceiveCount } = options;
+  const deadLetterQueue = createQueue(scope, 'DeadLetters', {
+    fifo,
+    encryptionKey,
+    retentionDays: DEAD_LETTER_RETENTION_DAYS,
+  });
+  const queue = createQueue(scope, 'Requests', {
+    fifo,
+    encryptionKey,
+    retentionDays: RETENTION_DAYS,
+    visibilityTimeoutSeconds,
+    deadLetterQueue: { queue: deadLetterQueue, maxReceiveCount },
+  });
+  return { queue, deadLetterQueue };
+}
+
+export function useRequestQueue({ queue, deadLetterQueue }: ExistingQueue): RequestQueue {
+  return { queue, deadLetterQueue: deadLetterQueue ?? redriveOf(queue)?.queue };
+}
+
+/** The redrive policy, which a queue tells that was made in this app. */
+export function redriveOf(
+  queue: IQueue | undefined,
+): { readonly queue: IQueue; readonly maxReceiveCount: number } | undefined {
+  return queue instanceof Queue ? queue.deadLetterQueue : undefined;
+}

@@ -1,0 +1,68 @@
+import { type RemovalPolicy, Validations } from 'aws-cdk-lib';
+import { AttributeType, BillingMode, type ITable, Table, TableEncryption } from 'aws-cdk-lib/aws-dynamodb';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { createBucket } from '../base/bucket.ts';
+import { createQueue } from '../base/queue.ts';
+
+/** Where results can go. */
+export const RESULT_STORES = ['queue', 'table', 'bucket'] as const;
+export type ResultStore = (typeof RESULT_STORES)[number];
+
+export interface ResultStores {
+  readonly resultQueue?: IQueue | undefined;
+  readonly resultTable?: ITable | undefined;
+  readonly resultBucket?: IBucket | undefined;
+}
+
+interface StoreOptions {
+  readonly fifo: boolean;
+  readonly encryptionKey: IKey | undefined;
+  readonly removalPolicy: RemovalPolicy;
+}
+
+/** The longest that SQS keeps a message. */
+const RESULT_RETENTION_DAYS = 14;
+/** The table's key and time to live, as the runtime writes them. */
+const MESSAGE_ID_KEY = 'messageId';
+const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
+
+/** Every store that results go to: the one that is given, or a new one. */
+export function openResultStores(
+  scope: Construct,
+  stores: readonly ResultStore[],
+  given: ResultStores,
+  options: StoreOptions,
+): ResultStores {
+  return {
+    resultQueue: stores.includes('queue') ? (given.resultQueue ?? createResultQueue(scope, options)) : undefined,
+    resultTable: stores.includes('table') ? (given.resultTable ?? createResultTable(scope, options)) : undefined,
+    resultBucket: stores.includes('bucket')
+      ? (given.resultBucket ?? createBucket(scope, 'ResultBucket', options))
+      : undefined,
+  };
+}
+
+function createResultQueue(scope: Construct, { fifo, encryptionKey }: StoreOptions): IQueue {
+  const queue = createQueue(scope, 'Results', { fifo, encryptionKey, retentionDays: RESULT_RETENTION_DAYS });
+  Validations.of(queue).acknowledge({
+    id: 'AwsSolutions-SQS3',
+    reason: 'Whoever collects results cannot fail on one; a result that nobody takes expires',
+  });
+  return queue;
+}
+
+function createResultTable(scope: Construct, { encryptionKey, removalPolicy }: StoreOptions): ITable {
+  return new Table(scope, 'ResultTable', {
+    partitionKey: { name: MESSAGE_ID_KEY, type: AttributeType.STRING },
+    timeToLiveAttribute: EXPIRES_AT_ATTRIBUTE,
+    billingMode: BillingMode.PAY_PER_REQUEST,
+    pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
+    removalPolicy,
+    ...(encryptionKey === undefined
+      ? { encryption: TableEncryption.DEFAULT }
+      : { encryption: TableEncryption.CUSTOMER_MANAGED, encryptionKey }),
+  });
+}

@@ -1,0 +1,32 @@
+import { join } from 'node:path';
+import { z } from 'zod';
+import { messageOf } from '../../../core/contract/failure.ts';
+import { type Cost, tableCost } from '../../../core/plan/cost.ts';
+import { readJsonIfThere } from './jsonFile.ts';
+
+const size = z.int().min(1);
+
+/** What is read of `models/<name>/<version>/profile.json`. What else it says is for others. */
+const schema = z.object({
+  /** Every combination of some row counts and some lengths, and the milliseconds of a run. */
+  runs: z.array(z.object({ rows: size, length: size, ms: z.number().positive() })).min(1),
+});
+
+/**
+ * What runs of a model cost by its profile, or undefined where nothing was measured.
+ *
+ * @param folder the model's version folder
+ * @throws Error naming the file and what is wrong with it
+ */
+export async function readCost(folder: string): Promise<Cost | undefined> {
+  const path = join(folder, 'profile.json');
+  const profile = await readJsonIfThere(path);
+  if (profile === undefined) return undefined;
+  const parsed = schema.safeParse(profile.value);
+  if (!parsed.success) throw new Error(`${path}: not a valid profile\n${z.prettifyError(parsed.error)}`);
+  try {
+    return tableCost(parsed.data.runs);
+  } catch (cause) {
+    throw new Error(`${path}: ${messageOf(cause)}`, { cause });
+  }
+}

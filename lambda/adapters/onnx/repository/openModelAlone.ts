@@ -1,0 +1,49 @@
+import { stat } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import { failure, preview } from '../../../core/contract/failure.ts';
+import { readModelConfig } from '../config/modelConfig.ts';
+import { checkModelFile } from '../config/modelFile.ts';
+import { loadModel, type ModelDefaults, type ModelLocation } from './loadModel.ts';
+import { findVersions, type OnnxModelRepository } from './repository.ts';
+
+/**
+ * A repository of the one model at `path`: a model folder with version folders in it, of which the highest is taken,
+ * or a `.onnx` file. It is the model of every request, under any name it has there.
+ *
+ * @throws Error naming the path when there is no model
+ */
+export async function openModelAlone(
+  path: string,
+  options: ModelDefaults & { readonly warn: (message: string) => void },
+): Promise<OnnxModelRepository> {
+  const location = await locate(path);
+  await checkModelFile(location.path);
+  const { model, close } = await loadModel(location, await readModelConfig(location.folder), options, options.warn);
+  return {
+    models: [location],
+    find: (name = model.name, version = model.version) => {
+      if (name !== model.name) {
+        return failure('UNKNOWN_MODEL', `model_name: expected '${model.name}' or none, got ${preview(name)}`);
+      }
+      if (version !== model.version) {
+        return failure(
+          'UNKNOWN_VERSION',
+          `model_version: expected "${model.version}" or none, got ${preview(version)}`,
+        );
+      }
+      return model;
+    },
+    close,
+  };
+}
+
+async function locate(path: string): Promise<ModelLocation> {
+  const absolute = resolve(path);
+  const isFolder = await stat(absolute).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) return { name: basename(absolute, '.onnx'), version: '1', path: absolute, folder: dirname(absolute) };
+  const [highest] = await findVersions(dirname(absolute), basename(absolute));
+  return highest;
+}

@@ -1,0 +1,153 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Failure, failure, isFailure, messageOf, preview } from '../../../core/contract/failure.ts';
+import type { Model, ModelRepository } from '../../../core/contract/model.ts';
+import { readModelConfig } from '../config/modelConfig.ts';
+import { checkModelFile } from '../config/modelFile.ts';
+import { type LoadedModel, loadModel, type ModelDefaults, type ModelLocation } from './loadModel.ts';
+
+export interface RepositoryOptions extends ModelDefaults {
+  /** The folder with `<name>/<version>/model.onnx`. */
+  readonly directory: string;
+  /** The model of requests that name none. @default the repository's only model */
+  readonly defaultModel?: string | undefined;
+  /** Load every model now. @default false: the default model now, others when the first request names them */
+  readonly preload?: boolean;
+  /** Told what works but not as well as it should. */
+  readonly warn: (message: string) => void;
+}
+
+export interface OnnxModelRepository extends ModelRepository {
+  /** Name and version of every model, the default version of each first. */
+  readonly models: readonly ModelLocation[];
+  close(): Promise<void>;
+}
+
+const VERSION = /^[1-9]\d*$/;
+
+/**
+ * Opens a model repository laid out as Triton's. Every file is checked, and every model, or the default one, loaded.
+ *
+ * @throws Error naming the folder or file that is missing or broken
+ */
+export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
+  const locations = await findModels(options.directory);
+  const defaultName = chooseDefault(locations, options);
+  for (const { path } of locations) await checkModelFile(path);
+  for (const { folder } of locations) await readModelConfig(folder);
+
+  const loading = new Map<ModelLocation, Promise<LoadedModel>>();
+  const load = (location: ModelLocation): Promise<LoadedModel> => {
+    const started = loading.get(location) ?? loadWithConfig(location, options);
+    loading.set(location, started);
+    // A failed load is tried again by the next request instead of being remembered.
+    started.catch(() => loading.delete(location));
+    return started;
+  };
+
+  /** Models by the name and version that a request gave: the way of nearly every request. */
+  const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
+  const findAndLoad = async (name: string | undefined, version: string | undefined): Promise<Model | Failure> => {
+    const location = resolve(locations, name ?? defaultName, version);
+    if (isFailure(location)) return location;
+    try {
+      const { model } = await load(location);
+      const ofName = loaded.get(name) ?? new Map<string | undefined, Model>();
+      loaded.set(name, ofName.set(version, model));
+      return model;
+    } catch (error) {
+      options.warn(messageOf(error));
+      return failure('MODEL_UNAVAILABLE', messageOf(error));
+    }
+  };
+
+  const eager = locations.find(({ name }) => name === defaultName);
+  for (const location of options.preload ? locations : [eager]) if (location !== undefined) await load(location);
+
+  return {
+    models: locations,
+    find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
+    close: async () => {
+      for (const loaded of await Promise.allSettled(loading.values())) {
+        if (loaded.status === 'fulfilled') await loaded.value.close();
+      }
+    },
+  };
+}
+
+/** Every model file, by name, the highest version of each first. */
+async function findModels(directory: string): Promise<ModelLocation[]> {
+  const locations: ModelLocation[] = [];
+  for (const name of await subfolders(directory)) locations.push(...(await findVersions(directory, name)));
+  if (locations.length === 0) {
+    throw new Error(`${directory}: expected <name>/<version>/model.onnx in the model repository, got no model folder`);
+  }
+  return locations;
+}
+
+/** @throws Error when there is no version folder */
+export async function findVersions(
+  directory: string,
+  name: string,
+): Promise<[highest: ModelLocation, ...ModelLocation[]]> {
+  const folder = join(directory, name);
+  const [highest, ...older] = (await subfolders(folder))
+    .filter((version) => VERSION.test(version))
+    .toSorted((a, b) => Number(b) - Number(a))
+    .map((version) => ({ name, version, folder, path: join(folder, version, 'model.onnx') }));
+  if (highest !== undefined) return [highest, ...older];
+  throw new Error(`${folder}: expected a version folder such as 1/ with model.onnx in it, got none`);
+}
+
+async function subfolders(directory: string): Promise<string[]> {
+  try {
+    const entries = await readdir(directory, { withFileTypes: true });
+    return entries.flatMap((entry) => (entry.isFile() || entry.name.startsWith('.') ? [] : [entry.name])).toSorted();
+  } catch (cause) {
+    throw new Error(`${directory}: expected the model repository, the folder cannot be read; check the path`, {
+      cause,
+    });
+  }
+}
+
+function chooseDefault(locations: readonly ModelLocation[], options: RepositoryOptions): string | undefined {
+  const names = namesOf(locations);
+  if (options.defaultModel === undefined) return names.length === 1 ? names[0] : undefined;
+  if (names.includes(options.defaultModel)) return options.defaultModel;
+  throw new Error(
+    `default model: expected one of ${names.join(', ')} in ${options.directory}, got '${options.defaultModel}'`,
+  );
+}
+
+function resolve(
+  locations: readonly ModelLocation[],
+  name: string | undefined,
+  version: string | undefined,
+): ModelLocation | Failure {
+  const names = namesOf(locations).join(', ');
+  if (name === undefined) {
+    return failure(
+      'UNKNOWN_MODEL',
+      `model_name: expected one of ${names}, got none; name one, there is no default model`,
+    );
+  }
+  const versions = locations.filter((location) => location.name === name);
+  const [highest] = versions;
+  if (highest === undefined)
+    return failure('UNKNOWN_MODEL', `model_name: expected one of ${names}, got ${preview(name)}; name one of them`);
+  const wanted = version === undefined ? highest : versions.find((location) => location.version === version);
+  if (wanted !== undefined) return wanted;
+  const known = versions.map((location) => `"${location.version}"`).join(', ');
+  return failure(
+    'UNKNOWN_VERSION',
+    `model_version: expected ${known} of model '${name}', got ${preview(version)}; name one of them`,
+  );
+}
+
+async function loadWithConfig(location: ModelLocation, options: RepositoryOptions): Promise<LoadedModel> {
+  return loadModel(location, await readModelConfig(location.folder), options, options.warn);
+}
+
+function namesOf(locations: readonly ModelLocation[]): string[] {
+  return [...new Set(locations.map(({ name }) => name))];
+}

@@ -1,0 +1,81 @@
+import type { Soon } from '../base/maybePromise.ts';
+import type { Cost } from '../plan/cost.ts';
+import type { Datatype, TensorData } from '../tensor/datatype.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import type { Failure } from './failure.ts';
+import type { Transform } from './transform.ts';
+
+/** One input or output of a model. A dim is a size, or the name of a symbolic axis. Axis 0 is the batch axis. */
+export interface TensorSpec {
+  readonly name: string;
+  readonly datatype: Datatype;
+  readonly shape: readonly (number | string)[];
+}
+
+/** `'image', 'mask'`, for messages. */
+export function listNames(specs: readonly TensorSpec[]): string {
+  return specs.map((spec) => `'${spec.name}'`).join(', ');
+}
+
+/** An axis along which requests differ in size: they are padded to the longest of their micro-batch, and cut back. */
+export interface RaggedAxis {
+  /** Its name in the model. */
+  readonly name: string;
+  /** By input: which axis it is, and the element to pad with, as the datatype's array holds it; undefined: not there. */
+  readonly inputs: readonly ({ readonly axis: number; readonly pad: number | bigint | string } | undefined)[];
+  /** By output: which axis is cut back; undefined where none is. */
+  readonly outputs: readonly (number | undefined)[];
+  /** The sizes it may be run at, ascending; a micro-batch is padded up to one. Empty: any size. */
+  readonly ladder: readonly number[];
+}
+
+/** What a run gave: one tensor per model output, in the model's order, each `[rows, …]`. */
+export interface RunResult {
+  readonly outputs: readonly Tensor[];
+  /** Milliseconds inside ONNX Runtime, without the wait for its thread. */
+  readonly runMs: number;
+}
+
+/** A loaded model: its contract, its limits and one way to run it. */
+export interface Model {
+  readonly name: string;
+  readonly version: string;
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  /** Most rows in one run. @default 512 */
+  readonly maxBatchRows: number;
+  /** The model's own code before and after it, if it has any. */
+  readonly transform?: Transform | undefined;
+  /** The row counts it may be run at, ascending; a micro-batch is padded up to one. Empty: any count. */
+  readonly ladder: readonly number[];
+  /** The axis along which requests may differ in size; undefined where all of a micro-batch must agree. */
+  readonly ragged?: RaggedAxis | undefined;
+  /** What a run costs, where it was measured. @default an overhead and the padded elements */
+  readonly cost?: Cost | undefined;
+  /** Room for an input of a run, with anything in it: memory that earlier runs are done with. @default new memory */
+  readonly allocate?: ((datatype: Datatype, length: number) => TensorData) | undefined;
+  /**
+   * Runs the model. `inputs` are in the model's order, all with the same number of rows; their buffers are
+   * given away and must not be read afterwards.
+   *
+   * @throws ModelUnavailableError when the model could not be run at all, OutOfMemoryError when the run was too large;
+   *   anything else is the run's own failure
+   */
+  run(inputs: readonly Tensor[]): Promise<RunResult>;
+}
+
+/** Finds models by name and version. */
+export interface ModelRepository {
+  /** The model a request means; without a name or version, the default one. Loads it where that is still to do. */
+  find(name: string | undefined, version: string | undefined): Soon<Model | Failure>;
+}
+
+/** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
+export class ModelUnavailableError extends Error {
+  override readonly name = 'ModelUnavailableError';
+}
+
+/** The run needed more memory than there is: a smaller one may do. */
+export class OutOfMemoryError extends Error {
+  override readonly name = 'OutOfMemoryError';
+}

@@ -1,0 +1,47 @@
+import { isObject } from '../decode/json.ts';
+import { type Failure, failure, preview } from './failure.ts';
+import type { PayloadPointer } from './payload.ts';
+
+/**
+ * The convention of the SQS Extended Client for bodies that lie in S3.
+ *
+ * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
+ */
+const POINTER_CLASS = 'software.amazon.payloadoffloading.PayloadS3Pointer';
+const OLDER_POINTER_CLASS = 'com.amazon.sqs.javamessaging.MessageS3Pointer';
+
+/** The message attributes beside a pointer, of which a producer sends one: the size of the body in bytes. */
+export const POINTER_ATTRIBUTES = ['ExtendedPayloadSize', 'SQSLargePayloadSize'] as const;
+
+/** The body of a message whose payload lies in S3. */
+export function pointerBody({ bucket, key }: PayloadPointer): string {
+  return JSON.stringify([POINTER_CLASS, { s3BucketName: bucket, s3Key: key }]);
+}
+
+/** The pointer in a parsed body, why it is a broken one, or undefined when the body is not a pointer at all. */
+export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefined {
+  if (!Array.isArray(parsed) || (parsed[0] !== POINTER_CLASS && parsed[0] !== OLDER_POINTER_CLASS)) return undefined;
+  const [, location, ...rest] = parsed;
+  if (rest.length > 0 || !isObject(location)) {
+    return broken('body[1]', '{"s3BucketName": …, "s3Key": …} and no more', location);
+  }
+  const { s3BucketName: bucket, s3Key: key, ...others } = location;
+  for (const unknown in others) return broken('body[1]', 'only the keys s3BucketName, s3Key', unknown);
+  if (typeof bucket !== 'string' || bucket === '') return broken('body[1].s3BucketName', "a bucket's name", bucket);
+  if (typeof key !== 'string' || !isObjectKey(key)) {
+    return broken('body[1].s3Key', `an object key of 1 to ${MAX_KEY_BYTES} bytes with no '..' in its path`, key);
+  }
+  return { bucket, key };
+}
+
+/** @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html */
+const MAX_KEY_BYTES = 1024;
+
+/** A path that climbs could leave the bucket behind a proxy that tidies paths. */
+function isObjectKey(key: string): boolean {
+  return key !== '' && new TextEncoder().encode(key).length <= MAX_KEY_BYTES && !key.split('/').includes('..');
+}
+
+function broken(path: string, expected: string, got: unknown): Failure {
+  return failure('INVALID_POINTER', `${path}: expected ${expected}, got ${preview(got)}; see docs/message-format.md`);
+}

@@ -1,0 +1,105 @@
+import { allThere, type Soon, whenThere } from '../base/maybePromise.ts';
+import { type Failure, failure, isFailure, preview } from '../contract/failure.ts';
+import type { ModelRepository } from '../contract/model.ts';
+import type { PayloadPointer, PayloadReader } from '../contract/payload.ts';
+import { parsePointer } from '../contract/pointer.ts';
+import { type DecodedBody, isPacked, isRefused, type RefusedRequest } from '../contract/request.ts';
+import { type DecodeLimits, decodeRequest } from './decodeRequest.ts';
+import { WHOLE_BODY } from './fieldPath.ts';
+import type { Templates } from './template.ts';
+
+export interface DecodeDependencies {
+  readonly models: ModelRepository;
+  /** Where bodies too large for SQS are read from; undefined in a deployment without a payload bucket. */
+  readonly payloads?: PayloadReader | undefined;
+  readonly limits: DecodeLimits;
+}
+
+/** {@link decodeBody}, the short way where a body is the same text as one before but for its id and elements. */
+export function decodeLike(
+  templates: Templates,
+  body: string,
+  record: number,
+  deps: DecodeDependencies,
+  signal: AbortSignal,
+): Soon<DecodedBody> {
+  const read = templates.read(body, record);
+  if (read !== undefined) return read;
+  const decoded = decodeBody(body, record, deps, signal);
+  // What was there at once was in the body itself, not in an object that it points to.
+  if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates.learn(body, decoded);
+  return decoded;
+}
+
+/**
+ * A record's body, decoded and proved valid: at once where nothing has to be read or loaded first. What is wrong with
+ * a request is in the answer, never thrown.
+ *
+ * @param record which record of the call it is
+ * @see docs/message-format.md
+ */
+export function decodeBody(
+  body: string,
+  record: number,
+  deps: DecodeDependencies,
+  signal: AbortSignal,
+): Soon<DecodedBody> {
+  return whenThere(parseBody(body, deps, signal), (parsed) => {
+    if (isFailure(parsed)) return refusedBody(parsed);
+    return Array.isArray(parsed.value)
+      ? decodePacked(parsed.value, record, deps)
+      : decodeRequest(parsed.value, { at: WHOLE_BODY, record, position: 0 }, deps);
+  });
+}
+
+function refusedBody(failed: Failure): RefusedRequest {
+  return { id: undefined, failure: failed };
+}
+
+function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): Soon<DecodedBody> {
+  if (values.length === 0) {
+    return refusedBody(failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none'));
+  }
+  return allThere(
+    values.map((value, position) => decodeRequest(value, { at: `[${position}]`, record, position }, deps)),
+  );
+}
+
+interface Parsed {
+  readonly value: unknown;
+}
+
+/** The JSON of the body, or of the object it points to. */
+function parseBody(body: string, { payloads }: DecodeDependencies, signal: AbortSignal): Soon<Parsed | Failure> {
+  const parsed = parseJson(body, WHOLE_BODY);
+  if (isFailure(parsed)) return parsed;
+  const pointer = parsePointer(parsed.value);
+  if (pointer === undefined || isFailure(pointer)) return pointer ?? parsed;
+  if (payloads === undefined) {
+    return failure(
+      'INVALID_POINTER',
+      'body: expected a request, got a pointer to S3; this deployment has no payload bucket',
+    );
+  }
+  return payloads.read(pointer, signal).then((text) => (isFailure(text) ? text : parsePayload(text, pointer)));
+}
+
+function parsePayload(text: string, { key }: PayloadPointer): Parsed | Failure {
+  const where = `s3 object ${preview(key)}`;
+  const parsed = parseJson(text, where);
+  if (isFailure(parsed) || parsePointer(parsed.value) === undefined) return parsed;
+  return failure('INVALID_POINTER', `${where}: expected a request, got another pointer; point to the request itself`);
+}
+
+function parseJson(text: string, path: string): Parsed | Failure {
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    const position = error instanceof SyntaxError ? /at position \d+/.exec(error.message)?.[0] : undefined;
+    return failure(
+      'INVALID_JSON',
+      `${path}: expected one JSON request, got ${text.length} characters that are not JSON` +
+        `${position === undefined ? '' : ` (${position})`}; NaN and Infinity are written as strings`,
+    );
+  }
+}

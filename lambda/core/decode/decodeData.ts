@@ -1,0 +1,212 @@
+import { type Failure, failure, preview } from '../contract/failure.ts';
+import {
+  allocate,
+  type BigIntArray,
+  DATATYPES,
+  type Datatype,
+  type NumericArray,
+  type TensorData,
+  type TypedArray,
+} from '../tensor/datatype.ts';
+import { elementCount } from '../tensor/tensor.ts';
+import { type PathOf, pathWithin } from './fieldPath.ts';
+
+/**
+ * The elements of a JSON `data` array, flat or nested row-major, as `datatype`.
+ *
+ * `shape` must already be proved to be positive integers. `path` names the field in messages: `inputs[1].data`, or
+ * a function from an element's position, one index per axis, to its path. A typed array, as transforms give it, is
+ * copied. `room` makes the array that is filled.
+ */
+export function decodeData(
+  data: unknown,
+  datatype: Datatype,
+  shape: readonly number[],
+  path: string | PathOf,
+  room: typeof allocate = allocate,
+): TensorData | Failure {
+  const pathOf = typeof path === 'string' ? pathWithin(path) : path;
+  if (ArrayBuffer.isView(data)) return takeTypedArray(data, datatype, shape, pathOf);
+  if (!Array.isArray(data)) {
+    return failure(
+      'INVALID_DATA',
+      `${pathOf([])}: expected an array of ${datatype} elements, got ${preview(data)}; send one`,
+    );
+  }
+  const nested = shape.length > 1 && Array.isArray(data[0]);
+  const flat = nested ? flatten(data, shape, pathOf) : data;
+  if (!Array.isArray(flat)) return flat;
+
+  const expected = elementCount(shape);
+  if (flat.length !== expected) return wrongCount(flat.length, shape, pathOf);
+  const target = room(datatype, expected);
+  const wrongAt = fill(target, flat, datatype);
+  if (wrongAt < 0) return target;
+  const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
+  return failure(
+    'INVALID_DATA',
+    `${pathOf(where)}: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`,
+  );
+}
+
+function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
+  return failure(
+    'INVALID_SHAPE',
+    `${pathOf([])}: expected ${elementCount(shape)} elements for shape [${shape.join(', ')}], got ${got}; ` +
+      'make shape and data agree',
+  );
+}
+
+function takeTypedArray(
+  data: ArrayBufferView,
+  datatype: Datatype,
+  shape: readonly number[],
+  pathOf: PathOf,
+): TensorData | Failure {
+  const room = allocate(datatype, 0);
+  if (!isLike(data, room)) {
+    const got = Object.prototype.toString.call(data).slice('[object '.length, -1);
+    return failure('INVALID_DATA', `${pathOf([])}: expected the typed array of ${datatype}, got ${got}`);
+  }
+  if (data.length !== elementCount(shape)) return wrongCount(data.length, shape, pathOf);
+  const noBoolean = DATATYPES[datatype].kind === 'boolean' ? data.findIndex((element) => element > 1) : -1;
+  if (noBoolean < 0) return data.slice();
+  return failure('INVALID_DATA', `${pathOf([noBoolean])}: expected 0 or 1 (BOOL), got ${data[noBoolean]}`);
+}
+
+function isLike(data: ArrayBufferView, room: TensorData): data is TypedArray {
+  return !Array.isArray(room) && data.constructor === room.constructor;
+}
+
+/** Row-major elements of a nested array whose nesting is exactly `shape`. */
+function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unknown[] | Failure {
+  let level: unknown[] = [data];
+  for (const [axis, dim] of shape.entries()) {
+    const next: unknown[] = [];
+    for (const [index, child] of level.entries()) {
+      if (!Array.isArray(child) || child.length !== dim) {
+        return failure(
+          'INVALID_SHAPE',
+          `${pathOf(positionOf(index, shape.slice(0, axis)))}: expected ${dim} elements on axis ${axis} of shape ` +
+            `[${shape.join(', ')}], got ${preview(child)}; nest data exactly as shape says, or send it flat`,
+        );
+      }
+      for (const element of child) next.push(element);
+    }
+    level = next;
+  }
+  return level;
+}
+
+/** The index along each axis of flat element `index`, row-major. */
+function positionOf(index: number, shape: readonly number[]): number[] {
+  const position: number[] = [];
+  let rest = index;
+  for (const dim of shape.toReversed()) {
+    position.unshift(rest % dim);
+    rest = Math.floor(rest / dim);
+  }
+  return position;
+}
+
+/** Converts all of `values` into `target`. Returns the index of the first that does not fit, or -1. */
+function fill(target: TensorData, values: readonly unknown[], datatype: Datatype): number {
+  const info = DATATYPES[datatype];
+  switch (info.kind) {
+    case 'float':
+      return fillFloats(target as NumericArray, values);
+    case 'integer':
+      return fillIntegers(target as NumericArray, values, info.min, info.max);
+    case 'bigint':
+      return fillBigInts(target as BigIntArray, values, info.min, info.max);
+    case 'boolean':
+      return fillBooleans(target as NumericArray, values);
+    case 'string':
+      return fillStrings(target as string[], values);
+  }
+}
+
+const NON_FINITE = new Map<unknown, number>([
+  ['NaN', Number.NaN],
+  ['Infinity', Number.POSITIVE_INFINITY],
+  ['-Infinity', Number.NEGATIVE_INFINITY],
+]);
+
+/** A number too large for the datatype would be stored as an infinity: it is refused, never rounded to one. */
+function fillFloats(target: NumericArray, values: readonly unknown[]): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value === 'number') {
+      target[i] = value;
+      if (!Number.isFinite(target[i])) return i;
+    } else {
+      const nonFinite = NON_FINITE.get(value);
+      if (nonFinite === undefined) return i;
+      target[i] = nonFinite;
+    }
+  }
+  return -1;
+}
+
+function fillIntegers(target: NumericArray, values: readonly unknown[], min: number, max: number): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) return i;
+    target[i] = value;
+  }
+  return -1;
+}
+
+const DECIMAL = /^-?\d{1,20}$/;
+
+/** JSON numbers beyond ±2^53 were rounded by the parser already, so they are refused: decimal strings carry those. */
+function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigint, max: bigint): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    const exact = Number.isSafeInteger(value) || (typeof value === 'string' && DECIMAL.test(value));
+    if (!exact) return i;
+    const big = BigInt(value as number | string);
+    if (big < min || big > max) return i;
+    target[i] = big;
+  }
+  return -1;
+}
+
+function fillBooleans(target: NumericArray, values: readonly unknown[]): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value !== 'boolean') return i;
+    target[i] = value ? 1 : 0;
+  }
+  return -1;
+}
+
+function fillStrings(target: string[], values: readonly unknown[]): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value !== 'string' || !isCarried(value)) return i;
+    target[i] = value;
+  }
+  return -1;
+}
+
+/** ONNX Runtime for Node would cut a string at U+0000, and write half a surrogate pair as U+FFFD. */
+export function isCarried(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed();
+}
+
+function describe(datatype: Datatype): string {
+  const info = DATATYPES[datatype];
+  switch (info.kind) {
+    case 'float':
+      return `a number within ${datatype}'s range, or the string "NaN", "Infinity" or "-Infinity"`;
+    case 'integer':
+      return `an integer from ${info.min} to ${info.max} (${datatype})`;
+    case 'bigint':
+      return `an integer from ${info.min} to ${info.max} (${datatype}), as a decimal string beyond ±2^53`;
+    case 'boolean':
+      return 'true or false (BOOL)';
+    case 'string':
+      return 'a string without U+0000 and without half surrogate pairs (BYTES)';
+  }
+}

@@ -1,0 +1,92 @@
+import { type Failure, failure, isFailure, preview } from '../contract/failure.ts';
+import { listNames, type Model, type TensorSpec } from '../contract/model.ts';
+import type { RequestInput } from '../contract/request.ts';
+import { allocateFromSlab } from '../tensor/datatype.ts';
+import { decodeData } from './decodeData.ts';
+import { type AxisSizes, decodeShape, noAxisSizes } from './decodeShape.ts';
+import { isObject, type JsonObject } from './json.ts';
+
+/**
+ * The short form: an array of instances, one per row. An instance is a nested array (or a scalar) for a model with one
+ * input, or an object by input name.
+ *
+ * @see https://www.tensorflow.org/tfx/serving/api_rest#request_format_2 the row format
+ */
+export function decodeInstances(value: unknown, path: string, model: Model): RequestInput[] | Failure {
+  if (!Array.isArray(value) || value.length === 0) {
+    const got = Array.isArray(value) ? 'an empty one' : preview(value);
+    return failure('INVALID_REQUEST', `${path}: expected an array of at least one instance, got ${got}`);
+  }
+  const byName = isObject(value[0]);
+  if (!byName && model.inputs.length > 1) {
+    return failure(
+      'MISSING_INPUT',
+      `${path}[0]: expected an object with ${listNames(model.inputs)} of model '${model.name}', got ${preview(value[0])}; name the inputs`,
+    );
+  }
+  if (byName) {
+    const refused = refuseOddInstances(value, path, model);
+    if (refused !== undefined) return refused;
+  }
+  const sizes = noAxisSizes();
+  const inputs: RequestInput[] = [];
+  for (const spec of model.inputs) {
+    const rows = byName ? value.map((instance: JsonObject) => instance[spec.name]) : value;
+    const input = decodeColumn(rows, spec, sizes, pathWithin(path, byName ? spec.name : undefined));
+    if (isFailure(input)) return input;
+    inputs.push(input);
+  }
+  return inputs;
+}
+
+function refuseOddInstances(instances: readonly unknown[], path: string, model: Model): Failure | undefined {
+  for (const [index, instance] of instances.entries()) {
+    const at = `${path}[${index}]`;
+    if (!isObject(instance)) {
+      return failure(
+        'INVALID_REQUEST',
+        `${at}: expected an object by input name like the others, got ${preview(instance)}; make them alike`,
+      );
+    }
+    for (const name in instance) {
+      if (model.inputs.some((spec) => spec.name === name)) continue;
+      const expected = `${listNames(model.inputs)} of model '${model.name}'`;
+      return failure('UNKNOWN_INPUT', `${at}: expected ${expected}, got ${preview(name)}; use the model's names`);
+    }
+    const missing = model.inputs.filter((spec) => !Object.hasOwn(instance, spec.name));
+    if (missing.length > 0) {
+      return failure('MISSING_INPUT', `${at}: expected ${listNames(model.inputs)}, got no ${listNames(missing)}`);
+    }
+  }
+  return undefined;
+}
+
+/** `instances[3][5]`, or `instances[3].image[5]` where instances are objects. */
+function pathWithin(path: string, name: string | undefined): (position: readonly number[]) => string {
+  return ([row, ...rest]) => {
+    const steps = rest.map((index) => `[${index}]`).join('');
+    const within = name === undefined ? '' : `.${name}`;
+    return row === undefined ? path : `${path}[${row}]${within}${steps}`;
+  };
+}
+
+/** All instances' values of one input, as one tensor. Its shape is read off the first instance's nesting. */
+function decodeColumn(
+  rows: readonly unknown[],
+  spec: TensorSpec,
+  sizes: AxisSizes,
+  pathOf: (position: readonly number[]) => string,
+): RequestInput | Failure {
+  const nesting = [rows.length, ...nestingOf(rows[0], spec.shape.length - 1)];
+  const shape = decodeShape(nesting, () => pathOf([0]), spec, sizes);
+  if (isFailure(shape)) return shape;
+  const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);
+  return isFailure(data) ? data : { datatype: spec.datatype, shape, data };
+}
+
+/** The lengths of the first arrays, outermost first, at most `depth` deep. */
+function nestingOf(value: unknown, depth: number): number[] {
+  const lengths: number[] = [];
+  for (let inner = value; Array.isArray(inner) && lengths.length < depth; inner = inner[0]) lengths.push(inner.length);
+  return lengths;
+}

@@ -1,0 +1,207 @@
+import { type Soon, whenThere } from '../base/maybePromise.ts';
+import { type Failure, failure, isFailure, preview, reasonOf } from '../contract/failure.ts';
+import type { Model, ModelRepository } from '../contract/model.ts';
+import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from '../contract/request.ts';
+import type { Transform } from '../contract/transform.ts';
+import { decodeInputs } from './decodeInputs.ts';
+import { decodeInstances } from './decodeInstances.ts';
+import { decodeOutputs, everyOutput } from './decodeOutputs.ts';
+import { fieldOf, WHOLE_BODY } from './fieldPath.ts';
+import { isObject, type JsonObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
+
+export interface DecodeLimits {
+  /** Most rows that one request may hold. */
+  readonly maxRequestRows: number;
+}
+
+const COMMON_KEYS = ['id', 'model_name', 'model_version', 'parameters'];
+const REQUEST_KEYS = [...COMMON_KEYS, 'inputs', 'outputs', 'raw_input_contents'];
+const SHORT_KEYS = [...COMMON_KEYS, 'instances'];
+const MAX_ID_CHARACTERS = 1024;
+
+/** Where a request stands. */
+export interface Place {
+  /** For messages: `body`, or `[3]` inside a packed message. */
+  readonly at: string;
+  readonly record: number;
+  readonly position: number;
+}
+
+export interface RequestDependencies {
+  readonly models: ModelRepository;
+  readonly limits: DecodeLimits;
+}
+
+export function decodeRequest(
+  value: unknown,
+  place: Place,
+  deps: RequestDependencies,
+): Soon<ScoringRequest | RefusedRequest> {
+  const { at } = place;
+  if (!isObject(value)) {
+    const failed = failure(
+      'INVALID_REQUEST',
+      `${at}: expected a request object with inputs, got ${preview(value)}; ${SEE_FORMAT}`,
+    );
+    return { id: undefined, failure: failed };
+  }
+  const id = decodeId(value.id, at);
+  if (isFailure(id)) return { id: undefined, failure: id };
+  return whenThere(decodeWithModel(value, id, place, deps), (request) =>
+    isFailure(request) ? { id, failure: request } : request,
+  );
+}
+
+/** A transform's message, with the request's place in front where there are several. */
+function within(at: string, message: string): string {
+  return at.startsWith('[') ? `${at}: ${message}` : message;
+}
+
+function decodeId(id: unknown, at: string): string | undefined | Failure {
+  if (id === undefined) return undefined;
+  if (typeof id !== 'string' || id.length > MAX_ID_CHARACTERS) {
+    const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
+    return failure(
+      'INVALID_REQUEST',
+      `${fieldOf(at, 'id')}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
+    );
+  }
+  return id;
+}
+
+function decodeWithModel(
+  value: JsonObject,
+  id: string | undefined,
+  place: Place,
+  { models, limits }: RequestDependencies,
+): Soon<ScoringRequest | Failure> {
+  const { at, record, position } = place;
+  const named = decodeModelName(value, at);
+  if (named !== undefined) return named;
+  const binaryOutput = decodeParameters(value.parameters, at);
+  if (isFailure(binaryOutput)) return binaryOutput;
+  const found = models.find(value.model_name as string | undefined, value.model_version as string | undefined);
+  return whenThere(found, (model) => {
+    if (isFailure(model)) return model;
+    return whenThere(decodeForm(value, at, model, binaryOutput), (decoded) => {
+      if (isFailure(decoded)) return decoded;
+      const { inputs, outputs, reply } = decoded;
+      const rows = inputs[0]?.shape[0] ?? 0;
+      if (rows > limits.maxRequestRows) return tooManyRows(rows, at, limits);
+      const length = lengthOf(model, inputs);
+      const tooLong = refuseLength(length, at, model);
+      return tooLong ?? { record, position, id, model, rows, length, inputs, outputs, reply };
+    });
+  });
+}
+
+function tooManyRows(rows: number, at: string, { maxRequestRows }: DecodeLimits): Failure {
+  return failure(
+    'TOO_MANY_ROWS',
+    `${fieldOf(at, 'inputs')}: expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`,
+  );
+}
+
+/** Size of the ragged axis, which decoding proved to be the same in every input that has it. */
+function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
+  if (ragged === undefined) return 1;
+  const index = ragged.inputs.findIndex((input) => input !== undefined);
+  return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
+}
+
+/** A model with a ladder of lengths is never run at more than the last. */
+function refuseLength(length: number, at: string, { ragged }: Model): Failure | undefined {
+  const most = ragged?.ladder.at(-1);
+  if (ragged === undefined || most === undefined || length <= most) return undefined;
+  return failure(
+    'INVALID_SHAPE',
+    `${fieldOf(at, 'inputs')}: expected at most ${most} along '${ragged.name}', got ${length}; send a shorter one`,
+  );
+}
+
+/** What is wrong with the model's name or version, if anything. */
+function decodeModelName({ model_name: name, model_version: version }: JsonObject, at: string): Failure | undefined {
+  if (name !== undefined && typeof name !== 'string') {
+    return failure(
+      'INVALID_REQUEST',
+      `${fieldOf(at, 'model_name')}: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
+    );
+  }
+  if (version !== undefined && typeof version !== 'string') {
+    const path = fieldOf(at, 'model_version');
+    return failure(
+      'INVALID_REQUEST',
+      `${path}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
+    );
+  }
+  return undefined;
+}
+
+/** Parameters are open to other servers' keys; batchscore reads `binary_data_output` alone. */
+function decodeParameters(value: unknown, at: string): boolean | undefined | Failure {
+  if (value === undefined) return undefined;
+  const path = fieldOf(at, 'parameters');
+  if (!isObject(value))
+    return failure('INVALID_REQUEST', `${path}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
+  const binaryOutput = value.binary_data_output;
+  if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return binaryOutput;
+  return failure(
+    'INVALID_REQUEST',
+    `${path}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
+  );
+}
+
+interface DecodedForm {
+  readonly inputs: readonly RequestInput[];
+  readonly outputs: readonly number[];
+  readonly reply: ReplyForm;
+}
+
+/** A request comes in one of three forms: the model's own (its transform's), the short one, the canonical one. */
+function decodeForm(
+  value: JsonObject,
+  at: string,
+  model: Model,
+  binaryOutput: boolean | undefined,
+): Soon<DecodedForm | Failure> {
+  if (model.transform?.decode !== undefined) return decodeOwnForm(value, at, model, model.transform, binaryOutput);
+  if ('instances' in value) return decodeShortForm(value, at, model);
+
+  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => at);
+  if (refused !== undefined) return refused;
+  const raw = value.raw_input_contents;
+  const inputs = decodeInputs(value.inputs, at, model, raw);
+  if (isFailure(inputs)) return inputs;
+  const outputs = decodeOutputs(value.outputs, at, model);
+  if (isFailure(outputs)) return outputs;
+  const binary = binaryOutput ?? raw !== undefined;
+  return { inputs, outputs, reply: binary ? 'binary' : 'json' };
+}
+
+function decodeShortForm(value: JsonObject, at: string, model: Model): DecodedForm | Failure {
+  const refused = refuseUnknownKeys(value, SHORT_KEYS, () => at);
+  if (refused !== undefined) return refused;
+  const inputs = decodeInstances(value.instances, fieldOf(at, 'instances'), model);
+  if (isFailure(inputs)) return inputs;
+  return { inputs, outputs: everyOutput(model), reply: 'predictions' };
+}
+
+/** What a transform gives is checked like anyone's inputs, and is its own failure. */
+async function decodeOwnForm(
+  value: JsonObject,
+  at: string,
+  model: Model,
+  transform: Transform,
+  binaryOutput: boolean | undefined,
+): Promise<DecodedForm | Failure> {
+  const outputs = decodeOutputs(value.outputs, at, model);
+  if (isFailure(outputs)) return outputs;
+  let inputs: RequestInput[] | Failure;
+  try {
+    inputs = decodeInputs(await transform.decode?.(value), WHOLE_BODY, model, undefined);
+  } catch (error) {
+    return failure('TRANSFORM_FAILED', within(at, reasonOf(error)));
+  }
+  if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
+  return failure('TRANSFORM_FAILED', within(at, `what the transform of '${model.name}' decoded: ${inputs.message}`));
+}

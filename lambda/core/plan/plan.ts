@@ -1,0 +1,90 @@
+import type { Model } from '../contract/model.ts';
+import type { ScoringRequest } from '../contract/request.ts';
+import { type Fill, openFill } from './fill.ts';
+import type { MicroBatch } from './microBatch.ts';
+import { partition } from './partition.ts';
+
+/** The plan of one call: every row of every request goes into exactly one micro-batch. */
+export interface Plan {
+  /** Takes a request. Gives the micro-batches that are closed by it, which may be run while others are decoded. */
+  add(request: ScoringRequest): readonly MicroBatch[];
+  /** There are no more requests: the micro-batches that are left. */
+  finish(): readonly MicroBatch[];
+}
+
+/**
+ * Opens a plan.
+ *
+ * @param maxElementsOf most elements, padding included, that the inputs of one micro-batch of a model hold together
+ */
+export type Planner = (maxElementsOf: (model: Model) => number) => Plan;
+
+/**
+ * Groups requests by model and signature. Where every row costs the same, micro-batches are filled as requests come;
+ * where it does not (a ragged axis, a ladder, measured costs), all of them are known before the first is cut.
+ */
+export const plan: Planner = (maxElementsOf) => {
+  const groupsByModel = new Map<Model, ModelGroups>();
+  let last: ModelGroups | undefined;
+  const groupsOf = (model: Model): ModelGroups => {
+    const known = groupsByModel.get(model) ?? { model, oneShape: hasOneShape(model), groups: new Map() };
+    groupsByModel.set(model, known);
+    return known;
+  };
+  const openGroup = (request: ScoringRequest): Fill => {
+    const maxElements = maxElementsOf(request.model);
+    return rowsCostTheSame(request.model) ? openFill(request, maxElements) : openGathering(maxElements);
+  };
+  return {
+    add(request) {
+      if (last?.model !== request.model) last = groupsOf(request.model);
+      const ofModel = last;
+      const signature = ofModel.oneShape ? '' : signatureOf(request);
+      let group = ofModel.groups.get(signature);
+      if (group === undefined) {
+        group = openGroup(request);
+        ofModel.groups.set(signature, group);
+      }
+      return group.add(request);
+    },
+    finish: () =>
+      [...groupsByModel.values()].flatMap(({ groups }) => [...groups.values()].flatMap((group) => group.finish())),
+  };
+};
+
+interface ModelGroups {
+  readonly model: Model;
+  /** Whether all requests are of one signature. */
+  readonly oneShape: boolean;
+  readonly groups: Map<string, Fill>;
+}
+
+function hasOneShape({ inputs }: Model): boolean {
+  return inputs.every(({ shape }) => shape.slice(1).every((dim) => typeof dim === 'number'));
+}
+
+function rowsCostTheSame({ ragged, ladder, cost }: Model): boolean {
+  return ragged === undefined && cost === undefined && ladder.length <= 1;
+}
+
+function openGathering(maxElements: number): Fill {
+  const requests: ScoringRequest[] = [];
+  return {
+    add(request) {
+      requests.push(request);
+      return [];
+    },
+    finish: () => partition(requests, maxElements),
+  };
+}
+
+/** The trailing shape of every input, the ragged axis left out; the datatypes are the model's. */
+function signatureOf({ model, inputs }: ScoringRequest): string {
+  let signature = '';
+  for (const [index, { shape }] of inputs.entries()) {
+    const ragged = model.ragged?.inputs[index]?.axis;
+    for (let axis = 1; axis < shape.length; axis++) if (axis !== ragged) signature += `${shape[axis]},`;
+    signature += ';';
+  }
+  return signature;
+}

@@ -1,0 +1,165 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { Model } from '../../../lambda/core/contract/model.ts';
+import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../../../lambda/core/contract/request.ts';
+import { type DecodeDependencies, decodeBody, decodeLike } from '../../../lambda/core/decode/decode.ts';
+import { isBase64Data } from '../../../lambda/core/decode/rawData.ts';
+import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
+import { modelOf, repositoryOf, spec } from '../../helpers/models.ts';
+import { bitsOf } from '../arbitraries.ts';
+import { anyBodies, BODY_INPUTS } from './bodies.ts';
+
+const wide = modelOf(
+  {
+    inputs: [spec('matrix', 'FP32', 'batch', 2), spec('index', 'INT64', 'batch', 1), spec('flags', 'UINT8', 'batch')],
+    outputs: [spec('out', 'FP32', 'batch')],
+  },
+  { name: 'wide' },
+);
+const DEPS: DecodeDependencies = { models: repositoryOf(wide), limits: { maxRequestRows: 100 } };
+const NEVER = new AbortController().signal;
+
+/** Everything that a decoded body holds, elements by their bits. */
+function contentsOf(decoded: DecodedBody | Promise<DecodedBody>): unknown {
+  if (decoded instanceof Promise) throw new Error('expected a body that is decoded at once');
+  return isPacked(decoded) ? decoded.map(contentsOfRequest) : contentsOfRequest(decoded);
+}
+
+function contentsOfRequest(request: DecodedRequest): unknown {
+  if (isRefused(request)) return request;
+  const inputs = request.inputs.map(({ datatype, shape, data }) => {
+    return { datatype, shape, data: isBase64Data(data) ? data : bitsOf(data) };
+  });
+  return { ...request, model: request.model.name, inputs };
+}
+
+/** Templates that count the bodies they read. */
+function countedTemplates(): Templates & { readonly hits: () => number } {
+  const templates = createTemplates();
+  let hits = 0;
+  return {
+    learn: templates.learn,
+    hits: () => hits,
+    read(body, record) {
+      const request = templates.read(body, record);
+      if (request !== undefined) hits += 1;
+      return request;
+    },
+  };
+}
+
+/** Decodes bodies one after the other. @returns how many of them a template read */
+function hitsIn(bodies: readonly string[]): number {
+  const templates = countedTemplates();
+  for (const [record, body] of bodies.entries()) {
+    const [short, careful] = [decodeLike(templates, body, record, DEPS, NEVER), decodeBody(body, record, DEPS, NEVER)];
+    expect({ body, ...(contentsOf(short) as object) }).toStrictEqual({ body, ...(contentsOf(careful) as object) });
+  }
+  return templates.hits();
+}
+
+const DATA = { matrix: [1.5, 2], index: [3], flags: [4] };
+
+function jsonBody(fields: Readonly<Record<string, unknown>>, data: typeof DATA = DATA): string {
+  const inputs = BODY_INPUTS.map(({ name, datatype, columns }) => {
+    return { name, datatype, shape: name === 'flags' ? [1] : [1, columns], data: data[name] };
+  });
+  return JSON.stringify({ ...fields, inputs });
+}
+
+function binaryBody(id: string, first: number): string {
+  const inputs = BODY_INPUTS.map(({ name, datatype, columns }) => {
+    return { name, datatype, shape: name === 'flags' ? [1] : [1, columns] };
+  });
+  const raw = BODY_INPUTS.map(({ columns, bytes }, index) =>
+    Buffer.alloc(columns * bytes, first + index).toString('base64'),
+  );
+  return JSON.stringify({ id, inputs, raw_input_contents: raw });
+}
+
+const ID_LAST = `${jsonBody({}).slice(0, -1)},"id":"a"}`;
+
+describe('a body like one before', () => {
+  it('is decoded to exactly what it is decoded to alone, or is refused for the same, whatever it is', () => {
+    let tried = 0;
+    let hits = 0;
+    const property = fc.property(anyBodies, (bodies) => {
+      tried += bodies.length;
+      hits += hitsIn(bodies);
+    });
+    fc.assert(property, { numRuns: 3_000 });
+    expect(hits / tried).toBeGreaterThan(0.1);
+  });
+
+  it.each([
+    ['elements', jsonBody({ id: 'a' }), jsonBody({ id: 'order-2' }, { matrix: [-0, 1e-7], index: [9], flags: [255] })],
+    ['nested elements', jsonBody({}), jsonBody({}).replace('[4]', ' [ 5 ] ')],
+    ['base64', binaryBody('a', 1), binaryBody('', 2)],
+  ])('is read without being parsed where it differs in its id and %s', (_, first, second) => {
+    expect(hitsIn([first, second, second])).toBe(2);
+  });
+
+  it.each([
+    ['an id with an escape', jsonBody({ id: 'a' }), jsonBody({ id: 'a"b' })],
+    ['elements that are wrong', jsonBody({}), jsonBody({}, { ...DATA, flags: [256] })],
+    ['another shape', jsonBody({}), jsonBody({}).replace('"shape":[1,2]', '"shape":[2,2]')],
+    ['something behind it', jsonBody({}), `${jsonBody({})} `],
+    ['something before it', jsonBody({}), ` ${jsonBody({})}`],
+    ['no end of its id', ID_LAST, ID_LAST.replace('"a"', '"')],
+    ['its beginning alone', jsonBody({}), jsonBody({}).slice(0, 40)],
+  ])('is decoded the careful way with %s', (_, first, second) => {
+    expect(hitsIn([first, second])).toBe(0);
+  });
+
+  it('is none where an id could stand for something else', () => {
+    const parameters = { note: 'order-1' };
+    expect(hitsIn([jsonBody({ id: 'order-1', parameters }), jsonBody({ id: 'order-2', parameters })])).toBe(0);
+    const escaped = (note: string): string => jsonBody({ id: 'a', parameters: { note } }).replace('"a"', '"\\u0061"');
+    expect(hitsIn([escaped('a'), escaped('b')])).toBe(0);
+  });
+
+  it('is told for four producers whose bodies come mixed', () => {
+    const of = (producer: number, id: string): string => jsonBody({ id, parameters: { producer } });
+    const mixed = Array.from({ length: 40 }, (_, index) => of(index % 4, `order-${index}`));
+    expect(hitsIn(mixed)).toBe(36);
+  });
+
+  it('is no longer looked for when 64 in a row were like none', () => {
+    const unlike = (index: number): string => jsonBody({ parameters: { index } });
+    const late = jsonBody({ id: 'late' });
+    const hitsAfter = (misses: number): number =>
+      hitsIn([...Array.from({ length: misses }, (_, i) => unlike(i)), late, late]);
+    expect([hitsAfter(63), hitsAfter(64)]).toEqual([1, 0]);
+  });
+
+  it('is looked for again as long when one was found', () => {
+    const unlike = Array.from({ length: 63 }, (_, index) => jsonBody({ parameters: { index } }));
+    const [early, late] = [jsonBody({ id: 'early' }), jsonBody({ id: 'late', parameters: {} })];
+    expect(hitsIn([early, early, ...unlike, late, late])).toBe(2);
+  });
+});
+
+describe('a template', () => {
+  const template = jsonBody({ id: 'a' });
+  const learnt = (model: Model): Templates => {
+    const templates = createTemplates();
+    const deps = { ...DEPS, models: repositoryOf(model) };
+    decodeLike(templates, template, 0, deps, NEVER);
+    return templates;
+  };
+
+  it('stands for the record that it reads, not for the one it was learnt from', () => {
+    expect(learnt(wide).read(jsonBody({ id: 'b' }), 7)).toMatchObject({ record: 7, position: 0, id: 'b' });
+  });
+
+  it('is not made of a body that a transform decodes or encodes', () => {
+    const encode = () => 1;
+    expect(learnt({ ...wide, transform: { encode } }).read(template, 1)).toBeUndefined();
+  });
+
+  it('is not made of a packed message', () => {
+    const templates = createTemplates();
+    decodeLike(templates, `[${template}]`, 0, DEPS, NEVER);
+    expect([templates.read(template, 1), templates.read(`[${template}]`, 1)]).toEqual([undefined, undefined]);
+  });
+});
