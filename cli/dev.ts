@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
-import type { MicroBatchReport } from '../lambda/core/scoreRecords.ts';
+import type { MicroBatchReport } from '../lambda/core/contract/observer.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
 

@@ -60,7 +60,6 @@ async function run(args: readonly string[]): Promise<number> {
       maxRequestRows: 1_000_000,
       maxBatchElements: 4_194_304,
       deadlineMarginMs: 0,
-      collapseEqualRequests: false,
     });
     const output = options.out === undefined ? process.stdout : createWriteStream(options.out);
     const bar = progressBar('scoring', input.bytes);

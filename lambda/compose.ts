@@ -12,7 +12,8 @@ import type { Telemetry } from './adapters/telemetry/telemetry.ts';
 import type { Config, Store } from './config.ts';
 import type { ResultWriter } from './core/contract/result.ts';
 import { plan } from './core/plan/plan.ts';
-import { createPace } from './core/run/pace.ts';
+import { createLatencyEstimator } from './core/run/latencyEstimator.ts';
+import { createMemoryCeiling } from './core/run/memoryCeiling.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */
@@ -49,7 +50,8 @@ export async function compose(config: Config, { clients, telemetry, warn }: Surr
       writer: writeToEvery(config.results.map((store) => openStore(store, config, clients, payloads))),
       plan,
       limits: config,
-      pace: createPace(),
+      latency: createLatencyEstimator(),
+      memory: createMemoryCeiling(),
       observer,
       now: () => performance.now(),
     },

@@ -5,7 +5,8 @@ import type { Telemetry } from './adapters/telemetry/telemetry.ts';
 import { failure } from './core/contract/failure.ts';
 import type { MessageRecord } from './core/contract/record.ts';
 import type { Outcome } from './core/contract/result.ts';
-import { type ScoringDependencies, scoreRecords, type TimeLimit } from './core/scoreRecords.ts';
+import type { TimeLimit } from './core/contract/timeLimit.ts';
+import { type ScoringDependencies, scoreRecords } from './core/scoreRecords.ts';
 
 export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;

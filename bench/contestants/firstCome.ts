@@ -1,5 +1,5 @@
 import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/plan/microBatch.ts';
-import type { Planner } from '../../lambda/core/plan/plan.ts';
+import type { Planner } from '../../lambda/core/plan/planner.ts';
 
 /**
  * First come, first served: chunks of as many one-row requests as the model takes, in the order they arrived, each

@@ -42,7 +42,7 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
         counts.stagesMs.encode += encodeMs;
         counts.stagesMs.write += writeMs;
       },
-      decoded: (_records, decodeMs) => {
+      decoded: (decodeMs) => {
         counts.stagesMs.decode += decodeMs;
       },
       problem,

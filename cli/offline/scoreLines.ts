@@ -2,7 +2,8 @@ import type { ModelRepository } from '../../lambda/core/contract/model.ts';
 import type { MessageRecord } from '../../lambda/core/contract/record.ts';
 import type { Outcome } from '../../lambda/core/contract/result.ts';
 import { plan } from '../../lambda/core/plan/plan.ts';
-import { createPace } from '../../lambda/core/run/pace.ts';
+import { createLatencyEstimator } from '../../lambda/core/run/latencyEstimator.ts';
+import { createMemoryCeiling } from '../../lambda/core/run/memoryCeiling.ts';
 import { type ScoringLimits, scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import type { Line } from '../pieces.ts';
 
@@ -32,7 +33,8 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
     models,
     limits,
     plan,
-    pace: createPace(),
+    latency: createLatencyEstimator(),
+    memory: createMemoryCeiling(),
     observer: {
       microBatch: ({ rows }: { readonly rows: number }) => {
         summary.microBatches += 1;

@@ -1,7 +1,7 @@
 import { escapeForSqs } from '../../lambda/core/base/sqsText.ts';
 import { preview } from '../../lambda/core/contract/failure.ts';
-import { encodeRaw } from '../../lambda/core/decode/rawData.ts';
 import { encodeData } from '../../lambda/core/encode/encodeData.ts';
+import { encodeRaw } from '../../lambda/core/tensor/base64.ts';
 import { RequestError } from '../base/errors.ts';
 import { type InputTensor, type ProvedInput, proveInput } from './inputTensor.ts';
 

@@ -1,19 +1,25 @@
 import { deferred } from './base/deferred.ts';
-import { openPipe } from './base/pipe.ts';
+import { createPipe } from './base/pipe.ts';
 import { failure } from './contract/failure.ts';
-import type { MessageRecord } from './contract/record.ts';
-import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from './contract/request.ts';
+import { type MessageRecord, orderingGroup } from './contract/record.ts';
+import { type DecodedBody, isPacked, isRefused } from './contract/request.ts';
 import type { Outcome } from './contract/result.ts';
-import { decodeInOrder } from './decode/decodeInOrder.ts';
-import type { ScoringDependencies, TimeLimit } from './dependencies.ts';
-import { NO_EQUALS, openEqualRequests } from './equalRequests.ts';
-import { horizonsOf } from './plan/chunks.ts';
+import type { TimeLimit } from './contract/timeLimit.ts';
+import { type DecodedBodies, decodeInOrder } from './decode/decodeInOrder.ts';
+import type { ScoringDependencies } from './dependencies.ts';
+import { splitByPayloadSize } from './plan/chunks.ts';
 import type { MicroBatch } from './plan/microBatch.ts';
-import { type Call, MICRO_BATCHES_IN_THE_PIPE, scoreMicroBatch } from './run/scoreMicroBatch.ts';
-import { type Ledger, openLedger, type ReadyResult } from './settle/ledger.ts';
-import { openResults } from './settle/writeResults.ts';
+import type { Plan } from './plan/planner.ts';
+import type { Invocation } from './run/invocation.ts';
+import { scoreMicroBatch } from './run/scoreMicroBatch.ts';
+import { createLedger, type Ledger, type PendingWrite } from './settle/ledger.ts';
+import { createPartialOutputs } from './settle/partialOutputs.ts';
+import { type ResultsOut, writeAtOnce, writeInGroupOrder } from './settle/writeResults.ts';
 
-export type { MicroBatchReport, Observer, ScoringDependencies, ScoringLimits, TimeLimit } from './dependencies.ts';
+export type { ScoringDependencies, ScoringLimits } from './dependencies.ts';
+
+/** How many micro-batches stand between stack and write at most. */
+const MICRO_BATCHES_IN_THE_PIPE = 2;
 
 /**
  * Scores records and writes one result per message ID.
@@ -27,20 +33,20 @@ export async function scoreRecords(
   time: TimeLimit,
 ): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  for (const horizon of horizonsOf(records)) {
-    for (const outcome of await scoreHorizon(horizon, deps, time)) outcomes.push(outcome);
+  for (const chunk of splitByPayloadSize(records)) {
+    for (const outcome of await scoreChunk(chunk, deps, time)) outcomes.push(outcome);
   }
   return outcomes;
 }
 
 /** Records that are decoded and planned together. */
-async function scoreHorizon(
+async function scoreChunk(
   records: readonly MessageRecord[],
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<Outcome[]> {
   if (time.signal.aborted) return records.map(() => OUT_OF_TIME);
-  const ledger = openLedger(records);
+  const ledger = createLedger(records);
   await untilAborted(scoreAll(records, ledger, deps, time), time.signal);
   return records.map((_, record) => ledger.outcomeOf(record) ?? (time.signal.aborted ? OUT_OF_TIME : UNSETTLED));
 }
@@ -52,37 +58,62 @@ async function scoreAll(
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<void> {
-  const equals = deps.limits.collapseEqualRequests ? openEqualRequests() : NO_EQUALS;
   const results = openResults(records, ledger, deps, time);
-  const call: Call = { ledger, equals, deps, time, running: 0, doubted: new Set(), write: results.write };
-  const pipe = openPipe(MICRO_BATCHES_IN_THE_PIPE);
-  const run = (batch: MicroBatch): Promise<void> => pipe.take(() => scoreMicroBatch(batch, call));
-  const planned = deps.plan((model) => Math.min(deps.limits.maxBatchElements, deps.pace.mostElements(model)));
+  const invocation: Invocation = {
+    ledger,
+    partialOutputs: createPartialOutputs(),
+    deps,
+    time,
+    running: 0,
+    doubted: new Set(),
+    write: results.write,
+  };
+  const pipe = createPipe(MICRO_BATCHES_IN_THE_PIPE);
+  const run = (batch: MicroBatch): Promise<void> => pipe.take(() => scoreMicroBatch(batch, invocation));
+  const plan = deps.plan((model) => Math.min(deps.limits.maxBatchElements, deps.memory.mostElements(model)));
   const refusals: Promise<void>[] = [];
   try {
-    for await (const { from, bodies } of decodeInOrder(records, deps, time.signal)) {
-      const refused: ReadyResult[] = [];
-      const closed: MicroBatch[] = [];
-      const plan = (request: DecodedRequest): void => {
-        if (isRefused(request) || equals.joins(request)) return;
-        for (const batch of planned.add(request)) closed.push(batch);
-      };
-      for (let index = 0; index < bodies.length; index++) {
-        const body = bodies[index] as DecodedBody;
-        const ready = ledger.enter(from + index, body);
-        if (ready !== undefined) refused.push(ready);
-        if (isPacked(body)) body.forEach(plan);
-        else plan(body);
-      }
+    for await (const decoded of decodeInOrder(records, deps, time.signal)) {
+      const { refused, closed } = enterBodies(decoded, plan, ledger);
       if (refused.length > 0) refusals.push(results.write(refused));
       for (const batch of closed) await run(batch);
     }
-    for (const batch of planned.finish()) await run(batch);
+    for (const batch of plan.finish()) await run(batch);
   } finally {
     await pipe.drained();
     await Promise.all(refusals);
   }
-  await results.writeInGroupOrder();
+  await results.finish();
+}
+
+function openResults(
+  records: readonly MessageRecord[],
+  ledger: Ledger,
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): ResultsOut {
+  const ordered = records.some((record) => orderingGroup(record) !== undefined);
+  return ordered ? writeInGroupOrder(records, ledger, deps, time) : writeAtOnce(ledger, deps, time);
+}
+
+/** Enters bodies into the ledger and the plan. Gives the errors that answer whole records, and what the plan closed. */
+function enterBodies(
+  { from, bodies }: DecodedBodies,
+  plan: Plan,
+  ledger: Ledger,
+): { readonly refused: readonly PendingWrite[]; readonly closed: readonly MicroBatch[] } {
+  const refused: PendingWrite[] = [];
+  const closed: MicroBatch[] = [];
+  for (let index = 0; index < bodies.length; index++) {
+    const body = bodies[index] as DecodedBody;
+    const error = ledger.register(from + index, body);
+    if (error !== undefined) refused.push(error);
+    for (const request of isPacked(body) ? body : [body]) {
+      if (isRefused(request)) continue;
+      for (const batch of plan.add(request)) closed.push(batch);
+    }
+  }
+  return { refused, closed };
 }
 
 /** Waits for the work, or for the signal: a run that outlasts the deadline must not take the answered down with it. */
@@ -100,11 +131,11 @@ async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<v
 /** What is still at work when the signal is aborted is handed back; nothing more is written of it. */
 const OUT_OF_TIME: Outcome = {
   status: 'retry',
-  failure: failure('DEADLINE', 'expected the record to be settled before the deadline, it was not'),
+  failure: failure('DEADLINE', 'expected the record to be settled before the deadline; it was not'),
 };
 
 /** The outcome of a record that nothing else has settled: a missing verdict is a failure, never an answer. */
 const UNSETTLED: Outcome = {
   status: 'retry',
-  failure: failure('INTERNAL', 'expected every record to be settled, this one was not; it is handed back'),
+  failure: failure('INTERNAL', 'expected every record to be settled; this one was not and is handed back'),
 };

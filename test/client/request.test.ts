@@ -5,7 +5,7 @@ import type { InputTensor } from '../../client/request/inputTensor.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from '../../client/request/request.ts';
 import { isPacked, isRefused, type ScoringRequest } from '../../lambda/core/contract/request.ts';
 import { decodeBody } from '../../lambda/core/decode/decode.ts';
-import { decodeAll, isBase64Data } from '../../lambda/core/decode/rawData.ts';
+import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
 import type { Datatype, TensorData } from '../../lambda/core/tensor/datatype.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 import { echoModel, repositoryOf } from '../helpers/models.ts';

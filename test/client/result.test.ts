@@ -4,7 +4,7 @@ import { ScoringError } from '../../client/base/errors.ts';
 import { decodeResult, type ScoringResult, type SingleResult } from '../../client/result/result.ts';
 import { failure } from '../../lambda/core/contract/failure.ts';
 import type { ReplyForm } from '../../lambda/core/contract/request.ts';
-import { encodeError, openEncoder } from '../../lambda/core/encode/encode.ts';
+import { createEncoder, encodeError } from '../../lambda/core/encode/encode.ts';
 import type { Tensor } from '../../lambda/core/tensor/tensor.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 import { requestOf, zeros } from '../core/requests.ts';
@@ -16,7 +16,7 @@ const ROW: Tensor = { name: 'y', datatype: 'FP32', shape: [1, 1], data: Float32A
 async function written(outputs: readonly Tensor[], reply: ReplyForm, id?: string): Promise<ScoringResult> {
   const model = lineModel();
   const request = { ...zeros(model, 1), id, reply, outputs: outputs.map((_, i) => i) };
-  const text = await openEncoder(outputs).encode('m-1', request, 0);
+  const text = await createEncoder(outputs).encode('m-1', request, 0);
   if (typeof text !== 'string') throw new Error(text.message);
   return decodeResult('m-1', JSON.parse(text));
 }
@@ -62,7 +62,7 @@ describe('a result of another form', () => {
 
   it('of a transform is carried through, null as well', async () => {
     const model = echoModel('FP32', [], { transform: { encode: () => null } });
-    const text = await openEncoder([ROW]).encode('m-1', requestOf(model, []), 0);
+    const text = await createEncoder([ROW]).encode('m-1', requestOf(model, []), 0);
     expect(decodeResult('m-1', JSON.parse(String(text)))).toMatchObject({ model: 'echo', result: null });
   });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Cost, tableCost } from '../../lambda/core/plan/cost.ts';
+import type { Cost } from '../../lambda/core/contract/model.ts';
+import { tableCost } from '../../lambda/core/plan/cost.ts';
 import type { MicroBatch } from '../../lambda/core/plan/microBatch.ts';
 import { echoModel, lineModel } from '../helpers/models.ts';
 import { type Piece, type SentenceOptions, sentenceModel } from './plan/runCosts.ts';

@@ -1,16 +1,13 @@
 import { type Failure, failure } from '../../lambda/core/contract/failure.ts';
-import type { Model, ModelRepository, RaggedAxis, TensorSpec } from '../../lambda/core/contract/model.ts';
+import type { Cost, Model, ModelRepository, RaggedAxis, TensorSpec } from '../../lambda/core/contract/model.ts';
+import type { MicroBatchReport } from '../../lambda/core/contract/observer.ts';
 import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/contract/result.ts';
+import type { TimeLimit } from '../../lambda/core/contract/timeLimit.ts';
 import type { Transform } from '../../lambda/core/contract/transform.ts';
-import type { Cost } from '../../lambda/core/plan/cost.ts';
 import { plan } from '../../lambda/core/plan/plan.ts';
-import { createPace } from '../../lambda/core/run/pace.ts';
-import type {
-  MicroBatchReport,
-  ScoringDependencies,
-  ScoringLimits,
-  TimeLimit,
-} from '../../lambda/core/scoreRecords.ts';
+import { createLatencyEstimator } from '../../lambda/core/run/latencyEstimator.ts';
+import { createMemoryCeiling } from '../../lambda/core/run/memoryCeiling.ts';
+import type { ScoringDependencies, ScoringLimits } from '../../lambda/core/scoreRecords.ts';
 import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
 import { elementCount, type Tensor } from '../../lambda/core/tensor/tensor.ts';
 
@@ -255,7 +252,7 @@ export interface ObservedDependencies<W extends ResultWriter> extends ScoringDep
   readonly problems: readonly unknown[];
 }
 
-/** Real planner and pace, the line model, a memory writer, and limits that no test meets by accident. */
+/** Real planner, estimator and ceiling, the line model, a memory writer, and limits that no test meets by accident. */
 export function scoringDependencies(options?: ScoringOptions): ObservedDependencies<MemoryWriter>;
 export function scoringDependencies<W extends ResultWriter>(
   options: ScoringOptions & { readonly writer: W },
@@ -269,7 +266,8 @@ export function scoringDependencies(
     models: repositoryOf(lineModel()),
     writer: memoryWriter(),
     plan,
-    pace: createPace(),
+    latency: createLatencyEstimator(),
+    memory: createMemoryCeiling(),
     observer: {
       microBatch: (report) => void reports.push(report),
       decoded: () => {},
@@ -283,7 +281,6 @@ export function scoringDependencies(
       maxRequestRows: 10_000,
       maxBatchElements: 1_000_000,
       deadlineMarginMs: 1_000,
-      collapseEqualRequests: false,
       ...options.limits,
     },
   };

@@ -23,7 +23,6 @@ describe('the configuration', () => {
       preload: true,
       providers: ['cpu'],
       allowProviderFallback: false,
-      collapseEqualRequests: false,
       serviceName: 'batchscore',
       maxBatchRows: 512,
       maxBatchElements: 4_194_304,

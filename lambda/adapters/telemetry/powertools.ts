@@ -3,8 +3,8 @@ import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
 import { METRIC_NAMESPACE, METRIC_UNITS, type MetricName } from '../../core/contract/metricNames.ts';
+import type { CloseReason } from '../../core/contract/observer.ts';
 import type { Outcome } from '../../core/contract/result.ts';
-import type { CloseReason } from '../../core/plan/microBatch.ts';
 import type { Telemetry } from './telemetry.ts';
 
 const CLOSED_METRICS = {
@@ -12,8 +12,6 @@ const CLOSED_METRICS = {
   budget: 'ClosedBudget',
   padding: 'ClosedPadding',
   end: 'ClosedEnd',
-  window: 'ClosedWindow',
-  deadline: 'ClosedDeadline',
 } as const satisfies Record<CloseReason, MetricName>;
 
 export interface TelemetryOptions {
@@ -50,7 +48,7 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
         add(CLOSED_METRICS[report.closedBecause], 1);
         logger.debug('micro-batch', { ...report });
       },
-      decoded(_records, decodeMs) {
+      decoded(decodeMs) {
         add('DecodeTime', decodeMs);
       },
       problem(error) {

@@ -1,7 +1,7 @@
 import type { MiddlewareObj } from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import type { Observer } from '../../core/contract/observer.ts';
 import type { Outcome } from '../../core/contract/result.ts';
-import type { Observer } from '../../core/scoreRecords.ts';
 
 export type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;
 

@@ -6,7 +6,7 @@ export interface Pipe {
   drained(): Promise<void>;
 }
 
-export function openPipe(most: number): Pipe {
+export function createPipe(most: number): Pipe {
   const underWay = new Set<Promise<void>>();
   return {
     async take(work) {

@@ -18,8 +18,6 @@ export const METRIC_UNITS = {
   ClosedBudget: 'Count',
   ClosedPadding: 'Count',
   ClosedEnd: 'Count',
-  ClosedWindow: 'Count',
-  ClosedDeadline: 'Count',
   BatchSize: 'Count',
   BatchFill: 'Percent',
   DecodeTime: 'Milliseconds',

@@ -1,5 +1,4 @@
-import type { Soon } from '../base/maybePromise.ts';
-import type { Cost } from '../plan/cost.ts';
+import type { MaybePromise } from '../base/maybePromise.ts';
 import type { Datatype, TensorData } from '../tensor/datatype.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import type { Failure } from './failure.ts';
@@ -28,6 +27,14 @@ export interface RaggedAxis {
   /** The sizes it may be run at, ascending; a micro-batch is padded up to one. Empty: any size. */
   readonly ladder: readonly number[];
 }
+
+/**
+ * What a run costs, in any unit: only the ratio between runs matters to the plan.
+ *
+ * @param paddedRows rows run
+ * @param paddedLength size of the ragged axis; 1 without one
+ */
+export type Cost = (paddedRows: number, paddedLength: number) => number;
 
 /** What a run gave: one tensor per model output, in the model's order, each `[rows, …]`. */
 export interface RunResult {
@@ -67,7 +74,7 @@ export interface Model {
 /** Finds models by name and version. */
 export interface ModelRepository {
   /** The model a request means; without a name or version, the default one. Loads it where that is still to do. */
-  find(name: string | undefined, version: string | undefined): Soon<Model | Failure>;
+  find(name: string | undefined, version: string | undefined): MaybePromise<Model | Failure>;
 }
 
 /** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */

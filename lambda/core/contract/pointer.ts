@@ -1,4 +1,4 @@
-import { isObject } from '../decode/json.ts';
+import { isObject } from '../base/json.ts';
 import { type Failure, failure, preview } from './failure.ts';
 import type { PayloadPointer } from './payload.ts';
 

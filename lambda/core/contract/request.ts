@@ -1,4 +1,4 @@
-import type { Base64Data } from '../decode/rawData.ts';
+import type { Base64Data } from '../tensor/base64.ts';
 import type { Datatype, TensorData } from '../tensor/datatype.ts';
 import type { Failure } from './failure.ts';
 import type { Model } from './model.ts';

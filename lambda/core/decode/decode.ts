@@ -1,4 +1,4 @@
-import { allThere, type Soon, whenThere } from '../base/maybePromise.ts';
+import { allThere, type MaybePromise, whenThere } from '../base/maybePromise.ts';
 import { type Failure, failure, isFailure, preview } from '../contract/failure.ts';
 import type { ModelRepository } from '../contract/model.ts';
 import type { PayloadPointer, PayloadReader } from '../contract/payload.ts';
@@ -16,13 +16,13 @@ export interface DecodeDependencies {
 }
 
 /** {@link decodeBody}, the short way where a body is the same text as one before but for its id and elements. */
-export function decodeLike(
+export function decodeFromTemplate(
   templates: Templates,
   body: string,
   record: number,
   deps: DecodeDependencies,
   signal: AbortSignal,
-): Soon<DecodedBody> {
+): MaybePromise<DecodedBody> {
   const read = templates.read(body, record);
   if (read !== undefined) return read;
   const decoded = decodeBody(body, record, deps, signal);
@@ -43,7 +43,7 @@ export function decodeBody(
   record: number,
   deps: DecodeDependencies,
   signal: AbortSignal,
-): Soon<DecodedBody> {
+): MaybePromise<DecodedBody> {
   return whenThere(parseBody(body, deps, signal), (parsed) => {
     if (isFailure(parsed)) return refusedBody(parsed);
     return Array.isArray(parsed.value)
@@ -56,7 +56,7 @@ function refusedBody(failed: Failure): RefusedRequest {
   return { id: undefined, failure: failed };
 }
 
-function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): Soon<DecodedBody> {
+function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
   if (values.length === 0) {
     return refusedBody(failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none'));
   }
@@ -70,7 +70,11 @@ interface Parsed {
 }
 
 /** The JSON of the body, or of the object it points to. */
-function parseBody(body: string, { payloads }: DecodeDependencies, signal: AbortSignal): Soon<Parsed | Failure> {
+function parseBody(
+  body: string,
+  { payloads }: DecodeDependencies,
+  signal: AbortSignal,
+): MaybePromise<Parsed | Failure> {
   const parsed = parseJson(body, WHOLE_BODY);
   if (isFailure(parsed)) return parsed;
   const pointer = parsePointer(parsed.value);

@@ -1,15 +1,21 @@
-import { allThere, type Soon } from '../base/maybePromise.ts';
+import { allThere, type MaybePromise } from '../base/maybePromise.ts';
 import { failure } from '../contract/failure.ts';
+import type { Observer } from '../contract/observer.ts';
 import type { MessageRecord } from '../contract/record.ts';
 import type { DecodedBody } from '../contract/request.ts';
-import type { ScoringDependencies } from '../dependencies.ts';
-import { decodeLike } from './decode.ts';
+import { type DecodeDependencies, decodeFromTemplate } from './decode.ts';
 import { createTemplates, type Templates } from './template.ts';
+
+export interface DecodeInOrderDependencies extends DecodeDependencies {
+  readonly observer: Observer;
+  /** A clock that never goes back, in milliseconds. */
+  readonly now: () => number;
+}
 
 /** Bodies decoded before the event loop has its turn: a millisecond or two of work, enough for S3 and transforms. */
 const DECODED_TOGETHER = 256;
 
-export interface Decoded {
+export interface DecodedBodies {
   /** The record of the first body. */
   readonly from: number;
   readonly bodies: readonly DecodedBody[];
@@ -18,14 +24,14 @@ export interface Decoded {
 /** Bodies in the order of their records, some at a time. In between the event loop sees to runs and writes. */
 export async function* decodeInOrder(
   records: readonly MessageRecord[],
-  deps: ScoringDependencies,
+  deps: DecodeInOrderDependencies,
   signal: AbortSignal,
-): AsyncGenerator<Decoded> {
+): AsyncGenerator<DecodedBodies> {
   const templates = createTemplates();
   let decodeMs = 0;
   for (let from = 0; from < records.length && !signal.aborted; from += DECODED_TOGETHER) {
     const startedAt = deps.now();
-    const bodies: Soon<DecodedBody>[] = [];
+    const bodies: MaybePromise<DecodedBody>[] = [];
     for (let record = from; record < records.length && bodies.length < DECODED_TOGETHER; record++) {
       bodies.push(decodeOne(templates, records[record] as MessageRecord, record, deps, signal));
     }
@@ -34,7 +40,7 @@ export async function* decodeInOrder(
     yield { from, bodies: decoded };
     if (from + DECODED_TOGETHER < records.length) await nextTurn();
   }
-  deps.observer.decoded(records.length, decodeMs);
+  deps.observer.decoded(decodeMs);
 }
 
 function nextTurn(): Promise<void> {
@@ -45,19 +51,19 @@ function decodeOne(
   templates: Templates,
   { body }: MessageRecord,
   record: number,
-  deps: ScoringDependencies,
+  deps: DecodeInOrderDependencies,
   signal: AbortSignal,
-): Soon<DecodedBody> {
+): MaybePromise<DecodedBody> {
   try {
-    const decoded = decodeLike(templates, body, record, deps, signal);
+    const decoded = decodeFromTemplate(templates, body, record, deps, signal);
     return decoded instanceof Promise ? decoded.catch((error: unknown) => notDecoded(error, deps)) : decoded;
   } catch (error) {
     return notDecoded(error, deps);
   }
 }
 
-function notDecoded(error: unknown, { observer }: ScoringDependencies): DecodedBody {
+function notDecoded(error: unknown, { observer }: DecodeInOrderDependencies): DecodedBody {
   observer.problem(error);
-  const failed = failure('INTERNAL', 'expected the decoder to answer, it threw; the record is handed back');
+  const failed = failure('INTERNAL', 'expected the decoder to answer; it threw; the record is handed back');
   return { id: undefined, failure: failed };
 }

@@ -1,12 +1,13 @@
+import { isObject, type JsonObject } from '../base/json.ts';
 import { type Failure, failure, isFailure, preview } from '../contract/failure.ts';
 import { listNames, type Model, type TensorSpec } from '../contract/model.ts';
 import type { RequestInput } from '../contract/request.ts';
 import { allocateFromSlab, DATATYPE_NAMES, isDatatype } from '../tensor/datatype.ts';
 import { decodeData } from './decodeData.ts';
+import { decodeRaw } from './decodeRaw.ts';
 import { type AxisSizes, decodeShape, noAxisSizes } from './decodeShape.ts';
 import { fieldOf, pathWithin } from './fieldPath.ts';
-import { isObject, type JsonObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
-import { decodeRaw } from './rawData.ts';
+import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
 
 const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
 

@@ -1,10 +1,10 @@
+import { isObject, type JsonObject } from '../base/json.ts';
 import { type Failure, failure, isFailure, preview } from '../contract/failure.ts';
 import { listNames, type Model, type TensorSpec } from '../contract/model.ts';
 import type { RequestInput } from '../contract/request.ts';
 import { allocateFromSlab } from '../tensor/datatype.ts';
 import { decodeData } from './decodeData.ts';
 import { type AxisSizes, decodeShape, noAxisSizes } from './decodeShape.ts';
-import { isObject, type JsonObject } from './json.ts';
 
 /**
  * The short form: an array of instances, one per row. An instance is a nested array (or a scalar) for a model with one

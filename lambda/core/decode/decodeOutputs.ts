@@ -1,20 +1,14 @@
+import { isObject } from '../base/json.ts';
 import { type Failure, failure, preview } from '../contract/failure.ts';
 import { listNames, type Model } from '../contract/model.ts';
 import { fieldOf } from './fieldPath.ts';
-import { isObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
+import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
 
 const OUTPUT_KEYS = ['name', 'parameters'];
 
-const everyOutputOf = new WeakMap<Model, readonly number[]>();
-
 /** Indexes of all outputs of a model. */
 export function everyOutput(model: Model): readonly number[] {
-  let every = everyOutputOf.get(model);
-  if (every === undefined) {
-    every = model.outputs.map((_, index) => index);
-    everyOutputOf.set(model, every);
-  }
-  return every;
+  return model.outputs.map((_, index) => index);
 }
 
 /** Indexes of the outputs asked for, in that order; all of the model's when none are named. */

@@ -1,4 +1,5 @@
-import { type Soon, whenThere } from '../base/maybePromise.ts';
+import { isObject, type JsonObject } from '../base/json.ts';
+import { type MaybePromise, whenThere } from '../base/maybePromise.ts';
 import { type Failure, failure, isFailure, preview, reasonOf } from '../contract/failure.ts';
 import type { Model, ModelRepository } from '../contract/model.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from '../contract/request.ts';
@@ -7,7 +8,7 @@ import { decodeInputs } from './decodeInputs.ts';
 import { decodeInstances } from './decodeInstances.ts';
 import { decodeOutputs, everyOutput } from './decodeOutputs.ts';
 import { fieldOf, WHOLE_BODY } from './fieldPath.ts';
-import { isObject, type JsonObject, refuseUnknownKeys, SEE_FORMAT } from './json.ts';
+import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
 
 export interface DecodeLimits {
   /** Most rows that one request may hold. */
@@ -36,7 +37,7 @@ export function decodeRequest(
   value: unknown,
   place: Place,
   deps: RequestDependencies,
-): Soon<ScoringRequest | RefusedRequest> {
+): MaybePromise<ScoringRequest | RefusedRequest> {
   const { at } = place;
   if (!isObject(value)) {
     const failed = failure(
@@ -74,7 +75,7 @@ function decodeWithModel(
   id: string | undefined,
   place: Place,
   { models, limits }: RequestDependencies,
-): Soon<ScoringRequest | Failure> {
+): MaybePromise<ScoringRequest | Failure> {
   const { at, record, position } = place;
   const named = decodeModelName(value, at);
   if (named !== undefined) return named;
@@ -163,7 +164,7 @@ function decodeForm(
   at: string,
   model: Model,
   binaryOutput: boolean | undefined,
-): Soon<DecodedForm | Failure> {
+): MaybePromise<DecodedForm | Failure> {
   if (model.transform?.decode !== undefined) return decodeOwnForm(value, at, model, model.transform, binaryOutput);
   if ('instances' in value) return decodeShortForm(value, at, model);
 

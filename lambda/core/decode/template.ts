@@ -1,9 +1,9 @@
+import { isObject, type JsonObject } from '../base/json.ts';
 import { isFailure } from '../contract/failure.ts';
 import type { RequestInput, ScoringRequest } from '../contract/request.ts';
 import { allocateFromSlab } from '../tensor/datatype.ts';
 import { decodeData } from './decodeData.ts';
-import { isObject, type JsonObject } from './json.ts';
-import { decodeRaw } from './rawData.ts';
+import { decodeRaw } from './decodeRaw.ts';
 
 /**
  * Bodies of one producer are the same text but for the id and the elements. A template is such a body, decoded the

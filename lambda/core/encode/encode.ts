@@ -1,9 +1,9 @@
-import type { Soon } from '../base/maybePromise.ts';
+import type { MaybePromise } from '../base/maybePromise.ts';
 import { type Failure, failure, reasonOf } from '../contract/failure.ts';
 import type { Model } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import type { Transform, TransformOutputs } from '../contract/transform.ts';
-import { encodeRaw } from '../decode/rawData.ts';
+import { encodeRaw } from '../tensor/base64.ts';
 import { elementsPerRow, type Tensor, viewOf, withRows } from '../tensor/tensor.ts';
 import { encodeData } from './encodeData.ts';
 
@@ -14,23 +14,23 @@ export interface ScoreEncoder {
    *
    * @param fromRow where the request's rows start in the outputs
    */
-  encode(messageId: string, request: ScoringRequest, fromRow: number): Soon<string | Failure>;
+  encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<string | Failure>;
 }
 
 /** @param outputs one tensor per model output, in the model's order */
-export function openEncoder(outputs: readonly Tensor[]): ScoreEncoder {
-  let like: ScoringRequest | undefined;
-  let frame: Frame = { pieces: [], tail: '' };
+export function createEncoder(outputs: readonly Tensor[]): ScoreEncoder {
+  let sample: ScoringRequest | undefined;
+  let frame: Frame = { fields: [], tail: '' };
   return {
     encode(messageId, request, fromRow) {
       if (request.model.transform?.encode !== undefined) {
         return encodeOwnForm(messageId, request, chosenOf(request, outputs, fromRow), request.model.transform);
       }
-      if (like === undefined || !isFramedAlike(like, request)) frame = frameOf(request, outputs);
-      like = request;
+      if (sample === undefined || !isFramedAlike(sample, request)) frame = frameOf(request, outputs);
+      sample = request;
       let text = `{${encodeIds(messageId, request.id)}`;
-      for (let index = 0; index < frame.pieces.length; index++) {
-        const { before, spell } = frame.pieces[index] as Piece;
+      for (let index = 0; index < frame.fields.length; index++) {
+        const { before, spell } = frame.fields[index] as FrameField;
         text += before + spell(fromRow);
       }
       return text + frame.tail;
@@ -40,17 +40,21 @@ export function openEncoder(outputs: readonly Tensor[]): ScoreEncoder {
 
 /** What the answers to requests that are framed alike have in common, from the IDs on. */
 interface Frame {
-  readonly pieces: readonly Piece[];
+  readonly fields: readonly FrameField[];
   readonly tail: string;
 }
 
-interface Piece {
+interface FrameField {
   readonly before: string;
   readonly spell: (fromRow: number) => string;
 }
 
 function isFramedAlike(a: ScoringRequest, b: ScoringRequest): boolean {
-  return a.outputs === b.outputs && a.rows === b.rows && a.reply === b.reply;
+  return a.rows === b.rows && a.reply === b.reply && isSameList(a.outputs, b.outputs);
+}
+
+function isSameList(a: readonly number[], b: readonly number[]): boolean {
+  return a === b || (a.length === b.length && a.every((index, position) => index === b[position]));
 }
 
 function frameOf(request: ScoringRequest, outputs: readonly Tensor[]): Frame {
@@ -59,21 +63,21 @@ function frameOf(request: ScoringRequest, outputs: readonly Tensor[]): Frame {
   const head = encodeModel(model);
   if (reply === 'predictions') {
     const spell = (fromRow: number) => encodePredictions(chosen, fromRow, rows);
-    return { pieces: [{ before: `${head},"predictions":[`, spell }], tail: ']}' };
+    return { fields: [{ before: `${head},"predictions":[`, spell }], tail: ']}' };
   }
   const described = chosen.map((tensor) => describe(tensor, rows));
   if (reply === 'binary') {
-    const pieces = chosen.map((tensor, index) => ({
+    const fields = chosen.map((tensor, index) => ({
       before: index === 0 ? `${head},"outputs":[{${described.join('},{')}}],"raw_output_contents":["` : '","',
       spell: rawRowsOf(tensor, rows),
     }));
-    return { pieces, tail: '"]}' };
+    return { fields, tail: '"]}' };
   }
-  const pieces = chosen.map((tensor, index) => ({
+  const fields = chosen.map((tensor, index) => ({
     before: `${index === 0 ? `${head},"outputs":[` : ']},'}{${described[index]},"data":[`,
     spell: rowsOf(tensor, rows),
   }));
-  return { pieces, tail: ']}]}' };
+  return { fields, tail: ']}]}' };
 }
 
 function rowsOf({ datatype, shape, data }: Tensor, rows: number): (fromRow: number) => string {

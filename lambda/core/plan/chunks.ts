@@ -2,27 +2,27 @@ import { POINTER_ATTRIBUTES } from '../contract/pointer.ts';
 import { type MessageRecord, orderingGroup } from '../contract/record.ts';
 
 /** Characters of bodies, payloads included, that are decoded and planned together. */
-const HORIZON_CHARACTERS = 16 * 1024 * 1024;
+const CHUNK_CHARACTERS = 16 * 1024 * 1024;
 
 /**
  * Cuts the records of a call, in order, where together they would be too large to decode at once: what bounds memory
  * when bodies lie in the payload bucket. A FIFO call, at most ten records, stays whole, as its groups keep their order.
  */
-export function horizonsOf(records: readonly MessageRecord[], most = HORIZON_CHARACTERS): MessageRecord[][] {
-  const horizons: MessageRecord[][] = [];
+export function splitByPayloadSize(records: readonly MessageRecord[], most = CHUNK_CHARACTERS): MessageRecord[][] {
+  const chunks: MessageRecord[][] = [];
   let size = 0;
   for (const record of records) {
     const added = sizeOf(record);
-    const last = horizons.at(-1);
+    const last = chunks.at(-1);
     if (last !== undefined && (size + added <= most || orderingGroup(record) !== undefined)) {
       last.push(record);
       size += added;
     } else {
-      horizons.push([record]);
+      chunks.push([record]);
       size = added;
     }
   }
-  return horizons;
+  return chunks;
 }
 
 /** The size of the body, or of the payload that it points to, as the pointer's attribute says. */

@@ -1,10 +1,4 @@
-/**
- * What a run costs, in any unit: only the ratio between runs matters to the plan.
- *
- * @param paddedRows rows run
- * @param paddedLength size of the ragged axis; 1 without one
- */
-export type Cost = (paddedRows: number, paddedLength: number) => number;
+import type { Cost } from '../contract/model.ts';
 
 /**
  * What one run costs beside its elements, in elements: the call, its kernels' launches, the weights read from memory.

@@ -1,26 +1,20 @@
 import type { ScoringRequest } from '../contract/request.ts';
 import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
 import { capacityOf } from './partition.ts';
-
-/** Micro-batches of requests that are all alike, filled as the requests come. */
-export interface Fill {
-  /** Takes a request. Gives the micro-batches that it closes. */
-  add(request: ScoringRequest): readonly MicroBatch[];
-  /** The micro-batch that is still open, if any. */
-  finish(): readonly MicroBatch[];
-}
+import type { Plan } from './planner.ts';
 
 const NONE: readonly MicroBatch[] = [];
 
 /**
- * Fills up to what a micro-batch may hold, in arrival order: the fewest runs, which is the least cost where every row
- * costs the same. A request is cut only when it has more rows than one micro-batch holds.
+ * The plan of requests of one model and signature whose rows all cost the same: filled up to what a micro-batch may
+ * hold, in arrival order. That is the fewest runs, and so the least cost. A request is cut only when it has more rows
+ * than one micro-batch holds.
  *
- * @param like any request of the group
+ * @param sample any request of the group
  */
-export function openFill(like: ScoringRequest, maxElements: number): Fill {
-  const { model } = like;
-  const { rows: most, reason } = capacityOf(model, elementsPerRowAt(like, like.length), maxElements);
+export function createFill(sample: ScoringRequest, maxElements: number): Plan {
+  const { model } = sample;
+  const { rows: most, reason } = capacityOf(model, elementsPerRowAt(sample, sample.length), maxElements);
   let parts: Part[] = [];
   let rows = 0;
   const close = (closedBecause: MicroBatch['closedBecause']): readonly MicroBatch[] => {

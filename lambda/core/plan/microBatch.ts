@@ -1,12 +1,6 @@
 import type { Model } from '../contract/model.ts';
+import type { CloseReason } from '../contract/observer.ts';
 import type { ScoringRequest } from '../contract/request.ts';
-
-/**
- * Why a micro-batch took no more: `full` no more rows, `budget` no more elements, `padding` another run costs less than
- * the padding that the next request would bring, `end` nothing left to add. The worker's gather adds `window` and
- * `deadline`.
- */
-export type CloseReason = 'full' | 'budget' | 'padding' | 'end' | 'window' | 'deadline';
 
 /** Rows `fromRow` up to, not including, `toRow` of one request. */
 export interface Part {

@@ -1,8 +1,8 @@
-import type { Model } from '../contract/model.ts';
+import type { Cost, Model } from '../contract/model.ts';
+import type { CloseReason } from '../contract/observer.ts';
 import type { ScoringRequest } from '../contract/request.ts';
-import { affineCost, type Cost } from './cost.ts';
+import { affineCost } from './cost.ts';
 import {
-  type CloseReason,
   elementsPerRowAt,
   type MicroBatch,
   microBatchOf,

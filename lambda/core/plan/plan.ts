@@ -1,23 +1,8 @@
 import type { Model } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
-import { type Fill, openFill } from './fill.ts';
-import type { MicroBatch } from './microBatch.ts';
+import { createFill } from './fill.ts';
 import { partition } from './partition.ts';
-
-/** The plan of one call: every row of every request goes into exactly one micro-batch. */
-export interface Plan {
-  /** Takes a request. Gives the micro-batches that are closed by it, which may be run while others are decoded. */
-  add(request: ScoringRequest): readonly MicroBatch[];
-  /** There are no more requests: the micro-batches that are left. */
-  finish(): readonly MicroBatch[];
-}
-
-/**
- * Opens a plan.
- *
- * @param maxElementsOf most elements, padding included, that the inputs of one micro-batch of a model hold together
- */
-export type Planner = (maxElementsOf: (model: Model) => number) => Plan;
+import type { Plan, Planner } from './planner.ts';
 
 /**
  * Groups requests by model and signature. Where every row costs the same, micro-batches are filled as requests come;
@@ -31,9 +16,9 @@ export const plan: Planner = (maxElementsOf) => {
     groupsByModel.set(model, known);
     return known;
   };
-  const openGroup = (request: ScoringRequest): Fill => {
+  const createGroup = (request: ScoringRequest): Plan => {
     const maxElements = maxElementsOf(request.model);
-    return rowsCostTheSame(request.model) ? openFill(request, maxElements) : openGathering(maxElements);
+    return rowsCostTheSame(request.model) ? createFill(request, maxElements) : createGathering(maxElements);
   };
   return {
     add(request) {
@@ -42,7 +27,7 @@ export const plan: Planner = (maxElementsOf) => {
       const signature = ofModel.oneShape ? '' : signatureOf(request);
       let group = ofModel.groups.get(signature);
       if (group === undefined) {
-        group = openGroup(request);
+        group = createGroup(request);
         ofModel.groups.set(signature, group);
       }
       return group.add(request);
@@ -56,7 +41,7 @@ interface ModelGroups {
   readonly model: Model;
   /** Whether all requests are of one signature. */
   readonly oneShape: boolean;
-  readonly groups: Map<string, Fill>;
+  readonly groups: Map<string, Plan>;
 }
 
 function hasOneShape({ inputs }: Model): boolean {
@@ -67,7 +52,7 @@ function rowsCostTheSame({ ragged, ladder, cost }: Model): boolean {
   return ragged === undefined && cost === undefined && ladder.length <= 1;
 }
 
-function openGathering(maxElements: number): Fill {
+function createGathering(maxElements: number): Plan {
   const requests: ScoringRequest[] = [];
   return {
     add(request) {

@@ -1,114 +1,127 @@
 import { type Failure, failure, isFailure, isTransient } from '../contract/failure.ts';
+import type { Observer } from '../contract/observer.ts';
 import { type MessageRecord, orderingGroup } from '../contract/record.ts';
-import type { WriteVerdict } from '../contract/result.ts';
-import type { ScoringDependencies, TimeLimit } from '../dependencies.ts';
+import type { ResultWriter, WriteVerdict } from '../contract/result.ts';
+import type { TimeLimit } from '../contract/timeLimit.ts';
 import { encodeError } from '../encode/encode.ts';
-import { roundsInGroupOrder } from './groupOrder.ts';
-import type { Ledger, ReadyResult } from './ledger.ts';
+import { passesInGroupOrder } from './groupOrder.ts';
+import type { Ledger, PendingWrite } from './ledger.ts';
 
-/** The results of one call on their way to the store. */
-export interface Results {
-  /** Writes results and settles their records; those of FIFO records are kept until the end. Never throws. */
-  write(ready: readonly ReadyResult[]): Promise<void>;
-  /** FIFO: of each message group nothing is written, nor acknowledged, after the first record that must be retried. */
-  writeInGroupOrder(): Promise<void>;
+export interface WriteDependencies {
+  readonly writer: ResultWriter;
+  readonly observer: Observer;
 }
 
-export function openResults(
+/** The results of one call on their way to the store. */
+export interface ResultsOut {
+  /** Takes results that are complete. Never throws. */
+  write(pending: readonly PendingWrite[]): Promise<void>;
+  /** There are no more results: writes what was kept back. */
+  finish(): Promise<void>;
+}
+
+/** Writes at once, and settles the records of what was written. */
+export function writeAtOnce(ledger: Ledger, deps: WriteDependencies, time: TimeLimit): ResultsOut {
+  return {
+    write: (pending) => writeAndSettle(pending, ledger, deps, time),
+    finish: async () => {},
+  };
+}
+
+/**
+ * FIFO: keeps results back until all are there, and writes them in the order of their message groups. Of each group
+ * nothing is written, nor acknowledged, after the first record that must be retried.
+ */
+export function writeInGroupOrder(
   records: readonly MessageRecord[],
   ledger: Ledger,
-  deps: ScoringDependencies,
+  deps: WriteDependencies,
   time: TimeLimit,
-): Results {
-  const rounds = roundsInGroupOrder(records);
-  const kept = new Map<number, ReadyResult>();
+): ResultsOut {
+  const deferredWrites = new Map<number, PendingWrite>();
+  const groupOf = (record: number) => orderingGroup(records[record] as MessageRecord);
   return {
-    async write(ready) {
-      if (rounds.length === 0) await writeNow(ready, ledger, deps, time);
-      else for (const one of ready) kept.set(one.record, one);
+    async write(pending) {
+      for (const one of pending) deferredWrites.set(one.record, one);
     },
-    async writeInGroupOrder() {
-      const held = new Set<string | undefined>();
-      const groupOf = (record: number) => orderingGroup(records[record] as MessageRecord);
-      for (const round of rounds) {
-        const open = round.filter((record) => !held.has(groupOf(record)));
-        await writeNow(
-          open.map((record) => kept.get(record)).filter((one) => one !== undefined),
-          ledger,
-          deps,
-          time,
-        );
-        for (const record of round) {
+    async finish() {
+      const blockedGroups = new Set<string | undefined>();
+      for (const fifoPass of passesInGroupOrder(records)) {
+        const open = fifoPass.filter((record) => !blockedGroups.has(groupOf(record)));
+        const pending = open.map((record) => deferredWrites.get(record)).filter((one) => one !== undefined);
+        await writeAndSettle(pending, ledger, deps, time);
+        for (const record of fifoPass) {
           if (ledger.outcomeOf(record)?.status === 'answered') continue;
-          const behind = failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first');
-          ledger.handBack(record, behind);
-          held.add(groupOf(record));
+          ledger.markRetry(record, BEHIND_RETRY);
+          blockedGroups.add(groupOf(record));
         }
       }
     },
   };
 }
 
+const BEHIND_RETRY = failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first');
+
 /** What a store can never hold is answered with an error instead. */
-async function writeNow(
-  ready: readonly ReadyResult[],
+async function writeAndSettle(
+  pending: readonly PendingWrite[],
   ledger: Ledger,
-  deps: ScoringDependencies,
+  deps: WriteDependencies,
   time: TimeLimit,
 ): Promise<void> {
-  const refused = settle(await verdictsOn(ready, deps, time), ready, ledger);
-  if (refused.length === 0) return;
-  const verdicts = await verdictsOn(refused, deps, time);
-  for (const [index, { record, instead }] of refused.entries()) {
+  const replaced = settle(await verdictsOn(pending, deps, time), pending, ledger);
+  if (replaced.length === 0) return;
+  const verdicts = await verdictsOn(replaced, deps, time);
+  for (const [index, { record, replacementError }] of replaced.entries()) {
     const failed = verdicts[index];
-    if (failed === undefined) ledger.written(record, instead);
-    else ledger.handBack(record, failure('WRITE_FAILED', failed.message));
+    if (failed === undefined) ledger.markWritten(record, replacementError);
+    else ledger.markRetry(record, failure('WRITE_FAILED', failed.message));
   }
 }
 
-interface RefusedResult extends ReadyResult {
-  /** The error that is written in its place. */
-  readonly instead: Failure;
+interface ReplacedWrite extends PendingWrite {
+  readonly replacementError: Failure;
 }
 
-/** @returns the results that their store refused for good, as errors */
+/** @returns the results that their store refused for good, each replaced by an error */
 function settle(
   verdicts: readonly (Failure | undefined)[],
-  ready: readonly ReadyResult[],
+  pending: readonly PendingWrite[],
   ledger: Ledger,
-): RefusedResult[] {
-  const refused: RefusedResult[] = [];
-  for (let index = 0; index < ready.length; index++) {
-    const one = ready[index] as ReadyResult;
+): ReplacedWrite[] {
+  const replaced: ReplacedWrite[] = [];
+  for (let index = 0; index < pending.length; index++) {
+    const one = pending[index] as PendingWrite;
     const failed = verdicts[index];
-    if (failed === undefined) ledger.written(one.record);
-    else if (isTransient(failed)) ledger.handBack(one.record, failed);
-    else refused.push({ ...withError(one, failed), instead: failed });
+    if (failed === undefined) ledger.markWritten(one.record);
+    else if (isTransient(failed)) ledger.markRetry(one.record, failed);
+    else replaced.push(replacedBy(failed, one));
   }
-  return refused;
+  return replaced;
 }
 
-function withError({ record, id, result }: ReadyResult, failed: Failure): ReadyResult {
-  return { record, id, result: { ...result, body: encodeError(result.messageId, id, failed) } };
+function replacedBy(replacementError: Failure, { record, id, result }: PendingWrite): ReplacedWrite {
+  const body = encodeError(result.messageId, id, replacementError);
+  return { record, id, result: { ...result, body }, replacementError };
 }
 
-/** Why each result was not written, aligned with `ready`; undefined where it was. */
+/** Why each result was not written, aligned with `pending`; undefined where it was. */
 async function verdictsOn(
-  ready: readonly ReadyResult[],
-  deps: ScoringDependencies,
+  pending: readonly PendingWrite[],
+  { writer, observer }: WriteDependencies,
   time: TimeLimit,
 ): Promise<(Failure | undefined)[]> {
-  if (ready.length === 0) return [];
+  if (pending.length === 0) return [];
   try {
-    const results = ready.map(({ result }) => result);
-    const verdicts = await deps.writer.write(results, time.signal);
-    if (verdicts.length !== ready.length) {
-      throw new Error(`expected ${ready.length} verdicts from the result writer, got ${verdicts.length}`);
+    const results = pending.map(({ result }) => result);
+    const verdicts = await writer.write(results, time.signal);
+    if (verdicts.length !== pending.length) {
+      throw new Error(`expected ${pending.length} verdicts from the result writer, got ${verdicts.length}`);
     }
     return Array.from(verdicts, refusalIn);
   } catch (error) {
-    deps.observer.problem(error);
-    return ready.map(() => failure('WRITE_FAILED', 'expected verdicts from the result writer, it threw'));
+    observer.problem(error);
+    return pending.map(() => failure('WRITE_FAILED', 'expected verdicts from the result writer; it threw'));
   }
 }
 
@@ -116,5 +129,5 @@ async function verdictsOn(
 function refusalIn(verdict: WriteVerdict | undefined): Failure | undefined {
   if (isFailure(verdict)) return verdict;
   if (verdict?.written === true) return undefined;
-  return failure('WRITE_FAILED', 'expected a verdict from the result writer for every result, this one had none');
+  return failure('WRITE_FAILED', 'expected a verdict from the result writer for every result; this one had none');
 }

@@ -1,7 +1,7 @@
 import { type Failure, failure, isFailure } from '../contract/failure.ts';
 import type { RequestInput } from '../contract/request.ts';
-import { type Base64Data, decodeInto, isBase64Data } from '../decode/rawData.ts';
 import type { MicroBatch, Part } from '../plan/microBatch.ts';
+import { type Base64Data, decodeInto, isBase64Data } from '../tensor/base64.ts';
 import { allocate, type TensorData } from '../tensor/datatype.ts';
 import { copyInto, elementCount, elementsPerRow, type Tensor, viewOf, withRows, withSize } from '../tensor/tensor.ts';
 

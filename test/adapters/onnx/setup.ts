@@ -9,7 +9,7 @@ import {
   openRepository,
   type RepositoryOptions,
 } from '../../../lambda/adapters/onnx/repository/repository.ts';
-import type { Soon } from '../../../lambda/core/base/maybePromise.ts';
+import type { MaybePromise } from '../../../lambda/core/base/maybePromise.ts';
 import { type Failure, isFailure } from '../../../lambda/core/contract/failure.ts';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import type { Datatype, TensorData } from '../../../lambda/core/tensor/datatype.ts';
@@ -81,7 +81,7 @@ export async function openOnly(
   return { ...opened, model: await found(opened.repository.find(undefined, undefined)) };
 }
 
-export async function found(finding: Soon<Model | Failure>): Promise<Model> {
+export async function found(finding: MaybePromise<Model | Failure>): Promise<Model> {
   const model = await finding;
   if (isFailure(model)) throw new Error(`expected a model, got ${model.code}: ${model.message}`);
   return model;

@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../../../lambda/core/contract/request.ts';
-import { type DecodeDependencies, decodeBody, decodeLike } from '../../../lambda/core/decode/decode.ts';
-import { isBase64Data } from '../../../lambda/core/decode/rawData.ts';
+import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
 import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
+import { isBase64Data } from '../../../lambda/core/tensor/base64.ts';
 import { modelOf, repositoryOf, spec } from '../../helpers/models.ts';
 import { bitsOf } from '../arbitraries.ts';
 import { anyBodies, BODY_INPUTS } from './bodies.ts';
@@ -52,7 +52,10 @@ function countedTemplates(): Templates & { readonly hits: () => number } {
 function hitsIn(bodies: readonly string[]): number {
   const templates = countedTemplates();
   for (const [record, body] of bodies.entries()) {
-    const [short, careful] = [decodeLike(templates, body, record, DEPS, NEVER), decodeBody(body, record, DEPS, NEVER)];
+    const [short, careful] = [
+      decodeFromTemplate(templates, body, record, DEPS, NEVER),
+      decodeBody(body, record, DEPS, NEVER),
+    ];
     expect({ body, ...(contentsOf(short) as object) }).toStrictEqual({ body, ...(contentsOf(careful) as object) });
   }
   return templates.hits();
@@ -144,7 +147,7 @@ describe('a template', () => {
   const learnt = (model: Model): Templates => {
     const templates = createTemplates();
     const deps = { ...DEPS, models: repositoryOf(model) };
-    decodeLike(templates, template, 0, deps, NEVER);
+    decodeFromTemplate(templates, template, 0, deps, NEVER);
     return templates;
   };
 
@@ -159,7 +162,7 @@ describe('a template', () => {
 
   it('is not made of a packed message', () => {
     const templates = createTemplates();
-    decodeLike(templates, `[${template}]`, 0, DEPS, NEVER);
+    decodeFromTemplate(templates, `[${template}]`, 0, DEPS, NEVER);
     expect([templates.read(template, 1), templates.read(`[${template}]`, 1)]).toEqual([undefined, undefined]);
   });
 });

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { failure, isFailure } from '../../../lambda/core/contract/failure.ts';
 import type { ScoringRequest } from '../../../lambda/core/contract/request.ts';
 import { decodeData } from '../../../lambda/core/decode/decodeData.ts';
-import { encodeError, openEncoder } from '../../../lambda/core/encode/encode.ts';
+import { createEncoder, encodeError } from '../../../lambda/core/encode/encode.ts';
 import type { Datatype, TensorData } from '../../../lambda/core/tensor/datatype.ts';
 import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
 import { echoModel, lineModel, sumModel } from '../../helpers/models.ts';
@@ -12,7 +12,7 @@ import { zeros } from '../requests.ts';
 
 /** The result under `m1` as JSON text, which without a transform is there at once. */
 function encodeNow(request: ScoringRequest, outputs: readonly Tensor[], messageId = 'm1'): string {
-  const text = openEncoder(outputs).encode(messageId, request, 0);
+  const text = createEncoder(outputs).encode(messageId, request, 0);
   if (typeof text !== 'string') throw new Error('expected the text at once');
   return text;
 }
@@ -23,7 +23,7 @@ function encode(datatype: Datatype, data: TensorData): string {
   return encodeNow(request, [{ name: 'out', datatype, shape: [data.length], data }]);
 }
 
-describe('openEncoder', () => {
+describe('createEncoder', () => {
   it('answers with the message ID, the id, the model and its outputs', () => {
     const request = { ...zeros(lineModel({ version: '3' }), 2), id: 'order-42' };
     const text = encodeNow(request, [{ name: 'y', datatype: 'FP32', shape: [2, 1], data: Float32Array.of(0.5, -3) }]);

@@ -1,5 +1,5 @@
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import { affineCost, type Cost } from '../../../lambda/core/plan/cost.ts';
+import type { Cost, Model } from '../../../lambda/core/contract/model.ts';
+import { affineCost } from '../../../lambda/core/plan/cost.ts';
 import type { MicroBatch } from '../../../lambda/core/plan/microBatch.ts';
 import { echoModel, type InMemoryModelOptions } from '../../helpers/models.ts';
 

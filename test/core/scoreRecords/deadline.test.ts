@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
-import { createPace, type Pace } from '../../../lambda/core/run/pace.ts';
+import { createLatencyEstimator, type LatencyEstimator } from '../../../lambda/core/run/latencyEstimator.ts';
 import { type ScoringDependencies, scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
@@ -10,7 +10,7 @@ import { answerTo, statuses, writtenRecords } from './answers.ts';
 const TEN_RECORDS = standardRecords(Array.from({ length: 10 }, (_, index) => lineRequest([index])));
 
 /** Says that every row takes 100 ms, whatever was measured. */
-const HUNDRED_A_ROW: Pace = { ...createPace(), predictMs: (_, rows) => 100 * rows };
+const HUNDRED_A_ROW: LatencyEstimator = { ...createLatencyEstimator(), predictMs: (_, rows) => 100 * rows };
 
 function withRemaining(remainingMs: () => number) {
   return { ...enoughTime(), remainingMs };
@@ -32,7 +32,7 @@ describe('the deadline', () => {
     [599, 'DEADLINE'],
     [600, 'answered'],
   ])('with %d ms left, a run of 100 ms and 500 ms for writes: %s', async (left, status) => {
-    const deps = scoringDependencies({ pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+    const deps = scoringDependencies({ latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
     const records = standardRecords([lineRequest([1])]);
 
     expect(await statusesWith(left, records, deps)).toEqual([status]);
@@ -41,7 +41,7 @@ describe('the deadline', () => {
 
   it('counts the padding of a run, not only its rows', async () => {
     const models = repositoryOf(lineModel({ ladder: [8] }));
-    const deps = scoringDependencies({ models, pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 0 } });
+    const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 0 } });
     const records = standardRecords([lineRequest([1])]);
     expect(await statusesWith(799, records, deps)).toEqual(['DEADLINE']);
     expect(await statusesWith(800, records, deps)).toEqual(['answered']);
@@ -72,7 +72,7 @@ describe('the deadline', () => {
           left -= 250;
         };
         const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
-        const deps = scoringDependencies({ models, pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+        const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
 
         const outcomes = await scoreRecords(
           TEN_RECORDS,
@@ -103,7 +103,7 @@ describe('the deadline', () => {
       left -= 4000;
       throw new Error('cannot score');
     };
-    const deps = scoringDependencies({ models: repositoryOf(lineModel({ before })), pace: HUNDRED_A_ROW });
+    const deps = scoringDependencies({ models: repositoryOf(lineModel({ before })), latency: HUNDRED_A_ROW });
     const records = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3]), lineRequest([4])]);
 
     const outcomes = await scoreRecords(
@@ -122,7 +122,7 @@ describe('the deadline', () => {
       left -= 250;
     };
     const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
-    const deps = scoringDependencies({ models, pace: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+    const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
     const outcomes = await scoreRecords(
       standardRecords([lineRequest([1, 2, 3])]),
       deps,

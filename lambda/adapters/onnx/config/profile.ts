@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { messageOf } from '../../../core/contract/failure.ts';
-import { type Cost, tableCost } from '../../../core/plan/cost.ts';
+import type { Cost } from '../../../core/contract/model.ts';
+import { tableCost } from '../../../core/plan/cost.ts';
 import { readJsonIfThere } from './jsonFile.ts';
 
 const size = z.int().min(1);

@@ -1,16 +1,12 @@
 import type { Model } from '../contract/model.ts';
 
-/** What this process has learnt of its models: how long their runs take, and how large they may be. */
-export interface Pace {
+/** How long the runs of each model take, by what this process has measured. */
+export interface LatencyEstimator {
   observed(model: Model, rows: number, length: number, runMs: number): void;
   /** Expected milliseconds of a run of `rows` rows of `length`; 0 before anything was measured. */
   predictMs(model: Model, rows: number, length: number): number;
   /** A run was not started because of its prediction: believes it half as much, so that one slow run is not forever. */
   doubted(model: Model): void;
-  /** A run with inputs of so many elements needed more memory than there is: half as many is the most from now on. */
-  ranOutOfMemory(model: Model, elements: number): void;
-  /** Most elements that a run may hold by what is known of the memory. */
-  mostElements(model: Model): number;
 }
 
 const NEWEST_WEIGHT = 0.3;
@@ -23,9 +19,8 @@ interface Average {
 }
 
 /** Keeps a moving average per model, power of two of rows and of length; between those it errs on the slow side. */
-export function createPace(): Pace {
+export function createLatencyEstimator(): LatencyEstimator {
   const averages = new WeakMap<Model, Map<string, Average>>();
-  const ceilings = new WeakMap<Model, number>();
   const averagesOf = (model: Model): Map<string, Average> => {
     const known = averages.get(model) ?? new Map<string, Average>();
     averages.set(model, known);
@@ -55,11 +50,6 @@ export function createPace(): Pace {
     doubted(model) {
       for (const average of averagesOf(model).values()) average.ms /= 2;
     },
-    ranOutOfMemory(model, elements) {
-      const most = ceilings.get(model) ?? Number.POSITIVE_INFINITY;
-      ceilings.set(model, Math.max(1, Math.min(most, Math.floor(elements / 2))));
-    },
-    mostElements: (model) => ceilings.get(model) ?? Number.POSITIVE_INFINITY,
   };
 }
 

@@ -1,13 +1,8 @@
+import type { JsonObject } from '../base/json.ts';
 import { type Failure, failure, preview } from '../contract/failure.ts';
 
 /** What to do about a request that is not of the right form. */
 export const SEE_FORMAT = 'see docs/message-format.md';
-
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** A failure that names the first key of `object` that is not `known`, if there is one. */
 export function refuseUnknownKeys(

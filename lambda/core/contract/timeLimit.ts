@@ -1,0 +1,6 @@
+/** The time one call has. */
+export interface TimeLimit {
+  readonly remainingMs: () => number;
+  /** Aborted when writes must stop being retried. */
+  readonly signal: AbortSignal;
+}

@@ -1,0 +1,18 @@
+import type { Model } from '../contract/model.ts';
+import type { ScoringRequest } from '../contract/request.ts';
+import type { MicroBatch } from './microBatch.ts';
+
+/** A plan of requests: every row of every request goes into exactly one micro-batch. */
+export interface Plan {
+  /** Takes a request. Gives the micro-batches that it closes, which may be run while others are decoded. */
+  add(request: ScoringRequest): readonly MicroBatch[];
+  /** There are no more requests: the micro-batches that are left. */
+  finish(): readonly MicroBatch[];
+}
+
+/**
+ * Begins a plan.
+ *
+ * @param maxElementsOf most elements, padding included, that the inputs of one micro-batch of a model hold together
+ */
+export type Planner = (maxElementsOf: (model: Model) => number) => Plan;
