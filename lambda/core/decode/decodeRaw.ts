@@ -2,7 +2,7 @@ import { type Failure, failure, preview } from '../contract/failure.ts';
 import { type Base64Data, decodedBytes, isBase64, isBase64Length, LENGTH_PREFIX_BYTES } from '../tensor/base64.ts';
 import { base64InSlab, DATATYPES, type Datatype, type TensorData } from '../tensor/datatype.ts';
 import { elementCount } from '../tensor/tensor.ts';
-import { isCarried } from './decodeData.ts';
+import { isCarried } from './fillData.ts';
 
 /**
  * Checks one entry of `raw_input_contents`. Elements of a fixed size stay encoded, so that they can be decoded

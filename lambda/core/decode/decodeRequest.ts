@@ -8,6 +8,7 @@ import { decodeInputs } from './decodeInputs.ts';
 import { decodeInstances } from './decodeInstances.ts';
 import { decodeOutputs, everyOutput } from './decodeOutputs.ts';
 import { fieldOf, WHOLE_BODY } from './fieldPath.ts';
+import { decodeBinaryOutput, decodeId, refuseModelName } from './requestFields.ts';
 import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
 
 export interface DecodeLimits {
@@ -18,7 +19,6 @@ export interface DecodeLimits {
 const COMMON_KEYS = ['id', 'model_name', 'model_version', 'parameters'];
 const REQUEST_KEYS = [...COMMON_KEYS, 'inputs', 'outputs', 'raw_input_contents'];
 const SHORT_KEYS = [...COMMON_KEYS, 'instances'];
-const MAX_ID_CHARACTERS = 1024;
 
 /** Where a request stands. */
 export interface Place {
@@ -58,18 +58,6 @@ function within(at: string, message: string): string {
   return at.startsWith('[') ? `${at}: ${message}` : message;
 }
 
-function decodeId(id: unknown, at: string): string | undefined | Failure {
-  if (id === undefined) return undefined;
-  if (typeof id !== 'string' || id.length > MAX_ID_CHARACTERS) {
-    const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
-    return failure(
-      'INVALID_REQUEST',
-      `${fieldOf(at, 'id')}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
-    );
-  }
-  return id;
-}
-
 function decodeWithModel(
   value: JsonObject,
   id: string | undefined,
@@ -77,9 +65,9 @@ function decodeWithModel(
   { models, limits }: RequestDependencies,
 ): MaybePromise<ScoringRequest | Failure> {
   const { at, record, position } = place;
-  const named = decodeModelName(value, at);
-  if (named !== undefined) return named;
-  const binaryOutput = decodeParameters(value.parameters, at);
+  const refused = refuseModelName(value, at);
+  if (refused !== undefined) return refused;
+  const binaryOutput = decodeBinaryOutput(value.parameters, at);
   if (isFailure(binaryOutput)) return binaryOutput;
   const found = models.find(value.model_name as string | undefined, value.model_version as string | undefined);
   return whenThere(found, (model) => {
@@ -117,38 +105,6 @@ function refuseLength(length: number, at: string, { ragged }: Model): Failure | 
   return failure(
     'INVALID_SHAPE',
     `${fieldOf(at, 'inputs')}: expected at most ${most} along '${ragged.name}', got ${length}; send a shorter one`,
-  );
-}
-
-/** What is wrong with the model's name or version, if anything. */
-function decodeModelName({ model_name: name, model_version: version }: JsonObject, at: string): Failure | undefined {
-  if (name !== undefined && typeof name !== 'string') {
-    return failure(
-      'INVALID_REQUEST',
-      `${fieldOf(at, 'model_name')}: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
-    );
-  }
-  if (version !== undefined && typeof version !== 'string') {
-    const path = fieldOf(at, 'model_version');
-    return failure(
-      'INVALID_REQUEST',
-      `${path}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
-    );
-  }
-  return undefined;
-}
-
-/** Parameters are open to other servers' keys; batchscore reads `binary_data_output` alone. */
-function decodeParameters(value: unknown, at: string): boolean | undefined | Failure {
-  if (value === undefined) return undefined;
-  const path = fieldOf(at, 'parameters');
-  if (!isObject(value))
-    return failure('INVALID_REQUEST', `${path}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
-  const binaryOutput = value.binary_data_output;
-  if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return binaryOutput;
-  return failure(
-    'INVALID_REQUEST',
-    `${path}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
   );
 }
 

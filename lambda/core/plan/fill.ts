@@ -1,6 +1,6 @@
 import type { ScoringRequest } from '../contract/request.ts';
+import { capacityOf } from './capacity.ts';
 import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
-import { capacityOf } from './partition.ts';
 import type { Plan } from './planner.ts';
 
 const NONE: readonly MicroBatch[] = [];

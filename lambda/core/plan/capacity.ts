@@ -1,0 +1,64 @@
+import type { Cost, Model } from '../contract/model.ts';
+import type { ScoringRequest } from '../contract/request.ts';
+import { affineCost } from './cost.ts';
+import { elementsPerRowAt, paddedLengthOf, paddedRowsOf } from './microBatch.ts';
+
+/** What a micro-batch may hold whose longest request is of one length, and what its runs cost. */
+export interface LimitsAtLength {
+  /** Most rows: at least one, on a ladder the top rung allowed. */
+  readonly rows: number;
+  /** What bounds the rows. */
+  readonly reason: 'full' | 'budget';
+  /** Cost of a run by its rows, from 1 to `rows`. */
+  readonly costs: Float64Array;
+}
+
+export interface LimitsByLength {
+  at(length: number): LimitsAtLength;
+}
+
+/** @param sample any request of the group */
+export function limitsByLength(sample: ScoringRequest, maxElements: number): LimitsByLength {
+  const { model } = sample;
+  const known = new Map<number, LimitsAtLength>();
+  return {
+    at(length) {
+      const paddedLength = paddedLengthOf(model, length);
+      const found = known.get(paddedLength);
+      if (found !== undefined) return found;
+      const elementsPerRow = elementsPerRowAt(sample, paddedLength);
+      const capacity = capacityOf(model, elementsPerRow, maxElements);
+      const cost = model.cost ?? affineCost(() => elementsPerRow);
+      const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
+      known.set(paddedLength, limits);
+      return limits;
+    },
+  };
+}
+
+function costsOf(model: Model, cost: Cost, rows: number, paddedLength: number): Float64Array {
+  const costs = new Float64Array(rows + 1);
+  let paddedRows = 0;
+  let ofRung = 0;
+  for (let count = 1; count <= rows; count++) {
+    if (count > paddedRows) {
+      paddedRows = paddedRowsOf(model, count);
+      ofRung = cost(paddedRows, paddedLength);
+    }
+    costs[count] = ofRung;
+  }
+  return costs;
+}
+
+/** How many rows of `elementsPerRow` a micro-batch may hold: at least one, on a ladder the top rung allowed. */
+export function capacityOf(
+  { maxBatchRows, ladder }: Model,
+  elementsPerRow: number,
+  maxElements: number,
+): { readonly rows: number; readonly reason: 'full' | 'budget' } {
+  const affordable = Math.max(1, Math.floor(maxElements / elementsPerRow));
+  const reason = affordable < maxBatchRows ? 'budget' : 'full';
+  const rows = Math.min(maxBatchRows, affordable);
+  if (ladder.length === 0) return { rows, reason };
+  return { rows: ladder.findLast((rung) => rung <= rows) ?? (ladder[0] as number), reason };
+}
