@@ -48,7 +48,7 @@ export function decodeBody(
     if (isFailure(parsed)) return refusedBody(parsed);
     return Array.isArray(parsed.value)
       ? decodePacked(parsed.value, record, deps)
-      : decodeRequest(parsed.value, { at: WHOLE_BODY, record, position: 0 }, deps);
+      : decodeRequest(parsed.value, { path: WHOLE_BODY, record, position: 0 }, deps);
   });
 }
 
@@ -61,7 +61,7 @@ function decodePacked(values: readonly unknown[], record: number, deps: DecodeDe
     return refusedBody(failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none'));
   }
   return allThere(
-    values.map((value, position) => decodeRequest(value, { at: `[${position}]`, record, position }, deps)),
+    values.map((value, position) => decodeRequest(value, { path: `[${position}]`, record, position }, deps)),
   );
 }
 

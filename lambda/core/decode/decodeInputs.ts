@@ -17,20 +17,20 @@ const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
  * @param at where the request stands
  * @param raw the request's `raw_input_contents`; undefined when the inputs carry `data`
  */
-export function decodeInputs(value: unknown, at: string, model: Model, raw: unknown): RequestInput[] | Failure {
+export function decodeInputs(value: unknown, path: string, model: Model, raw: unknown): RequestInput[] | Failure {
   if (!Array.isArray(value)) {
     return failure(
       'INVALID_REQUEST',
-      `${fieldOf(at, 'inputs')}: expected an array with ${listNames(model.inputs)}, got ${preview(value)}; add it`,
+      `${fieldOf(path, 'inputs')}: expected an array with ${listNames(model.inputs)}, got ${preview(value)}; add it`,
     );
   }
-  const indexes = matchInputs(value, at, model, raw);
+  const indexes = matchInputs(value, path, model, raw);
   if (isFailure(indexes)) return indexes;
   const sizes = noAxisSizes();
   const inputs: RequestInput[] = [];
   for (const [position, spec] of model.inputs.entries()) {
     const index = indexes[position] as number;
-    const input = decodeInput(value[index], { at, index, raw }, spec, sizes);
+    const input = decodeInput(value[index], { path, index, raw }, spec, sizes);
     if (isFailure(input)) return input;
     inputs.push(input);
   }
@@ -38,9 +38,14 @@ export function decodeInputs(value: unknown, at: string, model: Model, raw: unkn
 }
 
 /** By model input: the index of its entry in `inputs`. */
-function matchInputs(entries: readonly unknown[], at: string, model: Model, raw: unknown): readonly number[] | Failure {
+function matchInputs(
+  entries: readonly unknown[],
+  path: string,
+  model: Model,
+  raw: unknown,
+): readonly number[] | Failure {
   if (raw !== undefined) {
-    const refused = refuseRawList(raw, entries.length, at);
+    const refused = refuseRawList(raw, entries.length, path);
     if (refused !== undefined) return refused;
   }
   const indexes: number[] = [];
@@ -49,44 +54,44 @@ function matchInputs(entries: readonly unknown[], at: string, model: Model, raw:
     if (!isObject(input)) {
       return failure(
         'INVALID_REQUEST',
-        `${inputPath(at, index)}: expected an input object, got ${preview(input)}; ${SEE_FORMAT}`,
+        `${inputPath(path, index)}: expected an input object, got ${preview(input)}; ${SEE_FORMAT}`,
       );
     }
     const position = model.inputs.findIndex((spec) => spec.name === input.name);
     const refused =
-      refuseUnknownKeys(input, INPUT_KEYS, () => inputPath(at, index)) ??
-      refuseInputName(input.name, position, at, index, model, indexes[position]);
+      refuseUnknownKeys(input, INPUT_KEYS, () => inputPath(path, index)) ??
+      refuseInputName(input.name, position, path, index, model, indexes[position]);
     if (refused !== undefined) return refused;
     if (raw !== undefined && 'data' in input) {
-      const contents = fieldOf(at, 'raw_input_contents');
+      const contents = fieldOf(path, 'raw_input_contents');
       return failure(
         'INVALID_REQUEST',
-        `${inputPath(at, index)}.data: expected none beside ${contents}; send the elements in one of the two`,
+        `${inputPath(path, index)}.data: expected none beside ${contents}; send the elements in one of the two`,
       );
     }
     indexes[position] = index;
   }
   const missing = model.inputs.filter((_, position) => indexes[position] === undefined);
-  return missing.length === 0 ? indexes : missingInputs(missing, at, model);
+  return missing.length === 0 ? indexes : missingInputs(missing, path, model);
 }
 
-function inputPath(at: string, index: number): string {
-  return `${fieldOf(at, 'inputs')}[${index}]`;
+function inputPath(path: string, index: number): string {
+  return `${fieldOf(path, 'inputs')}[${index}]`;
 }
 
-function refuseRawList(raw: unknown, inputs: number, at: string): Failure | undefined {
+function refuseRawList(raw: unknown, inputs: number, path: string): Failure | undefined {
   if (Array.isArray(raw) && raw.length === inputs) return undefined;
   const got = Array.isArray(raw) ? raw.length : preview(raw);
   return failure(
     'INVALID_REQUEST',
-    `${fieldOf(at, 'raw_input_contents')}: expected an array of ${inputs} base64 strings, one per input, got ${got}`,
+    `${fieldOf(path, 'raw_input_contents')}: expected an array of ${inputs} base64 strings, one per input, got ${got}`,
   );
 }
 
 function refuseInputName(
   name: unknown,
   position: number,
-  at: string,
+  path: string,
   index: number,
   model: Model,
   seenAt: number | undefined,
@@ -94,32 +99,32 @@ function refuseInputName(
   if (typeof name !== 'string') {
     return failure(
       'INVALID_REQUEST',
-      `${inputPath(at, index)}.name: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
+      `${inputPath(path, index)}.name: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
     );
   }
   if (seenAt !== undefined) {
     return failure(
       'DUPLICATE_INPUT',
-      `${inputPath(at, index)}.name: expected each input once, got ${preview(name)} again; send it once`,
+      `${inputPath(path, index)}.name: expected each input once, got ${preview(name)} again; send it once`,
     );
   }
   if (position >= 0) return undefined;
   return failure(
     'UNKNOWN_INPUT',
-    `${inputPath(at, index)}.name: expected ${listNames(model.inputs)} of model '${model.name}', got ${preview(name)}; use the model's names`,
+    `${inputPath(path, index)}.name: expected ${listNames(model.inputs)} of model '${model.name}', got ${preview(name)}; use the model's names`,
   );
 }
 
-function missingInputs(missing: readonly TensorSpec[], at: string, model: Model): Failure {
+function missingInputs(missing: readonly TensorSpec[], path: string, model: Model): Failure {
   return failure(
     'MISSING_INPUT',
-    `${fieldOf(at, 'inputs')}: expected ${listNames(model.inputs)} of model '${model.name}', got no ${listNames(missing)}; add what is missing`,
+    `${fieldOf(path, 'inputs')}: expected ${listNames(model.inputs)} of model '${model.name}', got no ${listNames(missing)}; add what is missing`,
   );
 }
 
 /** Where an input stands in its request. */
 interface InputPlace {
-  readonly at: string;
+  readonly path: string;
   readonly index: number;
   /** The request's `raw_input_contents`, proved to be an array with an entry for each input, or undefined. */
   readonly raw: unknown;
@@ -127,7 +132,7 @@ interface InputPlace {
 
 function decodeInput(
   input: JsonObject,
-  { at, index, raw }: InputPlace,
+  { path, index, raw }: InputPlace,
   spec: TensorSpec,
   sizes: AxisSizes,
 ): RequestInput | Failure {
@@ -136,18 +141,18 @@ function decodeInput(
     const known = isDatatype(input.datatype) ? '' : `, which is none of ${DATATYPE_NAMES.join(', ')}`;
     return failure(
       'INVALID_DATATYPE',
-      `${inputPath(at, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
+      `${inputPath(path, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
     );
   }
-  const shape = decodeShape(input.shape, () => `${inputPath(at, index)}.shape`, spec, sizes);
+  const shape = decodeShape(input.shape, () => `${inputPath(path, index)}.shape`, spec, sizes);
   if (isFailure(shape)) return shape;
   const data = Array.isArray(raw)
-    ? decodeRaw(raw[index], datatype, shape, () => `${fieldOf(at, 'raw_input_contents')}[${index}]`)
+    ? decodeRaw(raw[index], datatype, shape, () => `${fieldOf(path, 'raw_input_contents')}[${index}]`)
     : decodeData(
         input.data,
         datatype,
         shape,
-        (position) => pathWithin(`${inputPath(at, index)}.data`)(position),
+        (position) => pathWithin(`${inputPath(path, index)}.data`)(position),
         allocateFromSlab,
       );
   return isFailure(data) ? data : { datatype, shape, data };

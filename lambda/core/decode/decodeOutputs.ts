@@ -12,18 +12,18 @@ export function everyOutput(model: Model): readonly number[] {
 }
 
 /** Indexes of the outputs asked for, in that order; all of the model's when none are named. */
-export function decodeOutputs(value: unknown, at: string, model: Model): readonly number[] | Failure {
+export function decodeOutputs(value: unknown, path: string, model: Model): readonly number[] | Failure {
   if (value === undefined) return everyOutput(model);
-  const path = fieldOf(at, 'outputs');
+  const outputsPath = fieldOf(path, 'outputs');
   if (!Array.isArray(value)) {
     return failure(
       'INVALID_REQUEST',
-      `${path}: expected an array of {"name": …}, got ${preview(value)}; ${SEE_FORMAT}`,
+      `${outputsPath}: expected an array of {"name": …}, got ${preview(value)}; ${SEE_FORMAT}`,
     );
   }
   const chosen: number[] = [];
   for (const [index, entry] of value.entries()) {
-    const place = `${path}[${index}]`;
+    const place = `${outputsPath}[${index}]`;
     if (!isObject(entry))
       return failure('INVALID_REQUEST', `${place}: expected {"name": …}, got ${preview(entry)}; ${SEE_FORMAT}`);
     const refused = refuseUnknownKeys(entry, OUTPUT_KEYS, () => place);

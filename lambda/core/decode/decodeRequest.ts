@@ -23,7 +23,7 @@ const SHORT_KEYS = [...COMMON_KEYS, 'instances'];
 /** Where a request stands. */
 export interface Place {
   /** For messages: `body`, or `[3]` inside a packed message. */
-  readonly at: string;
+  readonly path: string;
   readonly record: number;
   readonly position: number;
 }
@@ -38,15 +38,15 @@ export function decodeRequest(
   place: Place,
   deps: RequestDependencies,
 ): MaybePromise<ScoringRequest | RefusedRequest> {
-  const { at } = place;
+  const { path } = place;
   if (!isObject(value)) {
     const failed = failure(
       'INVALID_REQUEST',
-      `${at}: expected a request object with inputs, got ${preview(value)}; ${SEE_FORMAT}`,
+      `${path}: expected a request object with inputs, got ${preview(value)}; ${SEE_FORMAT}`,
     );
     return { id: undefined, failure: failed };
   }
-  const id = decodeId(value.id, at);
+  const id = decodeId(value.id, path);
   if (isFailure(id)) return { id: undefined, failure: id };
   return whenThere(decodeWithModel(value, id, place, deps), (request) =>
     isFailure(request) ? { id, failure: request } : request,
@@ -54,8 +54,8 @@ export function decodeRequest(
 }
 
 /** A transform's message, with the request's place in front where there are several. */
-function within(at: string, message: string): string {
-  return at.startsWith('[') ? `${at}: ${message}` : message;
+function within(path: string, message: string): string {
+  return path.startsWith('[') ? `${path}: ${message}` : message;
 }
 
 function decodeWithModel(
@@ -64,30 +64,30 @@ function decodeWithModel(
   place: Place,
   { models, limits }: RequestDependencies,
 ): MaybePromise<ScoringRequest | Failure> {
-  const { at, record, position } = place;
-  const refused = refuseModelName(value, at);
+  const { path, record, position } = place;
+  const refused = refuseModelName(value, path);
   if (refused !== undefined) return refused;
-  const binaryOutput = decodeBinaryOutput(value.parameters, at);
+  const binaryOutput = decodeBinaryOutput(value.parameters, path);
   if (isFailure(binaryOutput)) return binaryOutput;
   const found = models.find(value.model_name as string | undefined, value.model_version as string | undefined);
   return whenThere(found, (model) => {
     if (isFailure(model)) return model;
-    return whenThere(decodeForm(value, at, model, binaryOutput), (decoded) => {
+    return whenThere(decodeForm(value, path, model, binaryOutput), (decoded) => {
       if (isFailure(decoded)) return decoded;
       const { inputs, outputs, reply } = decoded;
       const rows = inputs[0]?.shape[0] ?? 0;
-      if (rows > limits.maxRequestRows) return tooManyRows(rows, at, limits);
+      if (rows > limits.maxRequestRows) return tooManyRows(rows, path, limits);
       const length = lengthOf(model, inputs);
-      const tooLong = refuseLength(length, at, model);
+      const tooLong = refuseLength(length, path, model);
       return tooLong ?? { record, position, id, model, rows, length, inputs, outputs, reply };
     });
   });
 }
 
-function tooManyRows(rows: number, at: string, { maxRequestRows }: DecodeLimits): Failure {
+function tooManyRows(rows: number, path: string, { maxRequestRows }: DecodeLimits): Failure {
   return failure(
     'TOO_MANY_ROWS',
-    `${fieldOf(at, 'inputs')}: expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`,
+    `${fieldOf(path, 'inputs')}: expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`,
   );
 }
 
@@ -99,12 +99,12 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
 }
 
 /** A model with a ladder of lengths is never run at more than the last. */
-function refuseLength(length: number, at: string, { ragged }: Model): Failure | undefined {
+function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const most = ragged?.ladder.at(-1);
   if (ragged === undefined || most === undefined || length <= most) return undefined;
   return failure(
     'INVALID_SHAPE',
-    `${fieldOf(at, 'inputs')}: expected at most ${most} along '${ragged.name}', got ${length}; send a shorter one`,
+    `${fieldOf(path, 'inputs')}: expected at most ${most} along '${ragged.name}', got ${length}; send a shorter one`,
   );
 }
 
@@ -117,28 +117,28 @@ interface DecodedForm {
 /** A request comes in one of three forms: the model's own (its transform's), the short one, the canonical one. */
 function decodeForm(
   value: JsonObject,
-  at: string,
+  path: string,
   model: Model,
   binaryOutput: boolean | undefined,
 ): MaybePromise<DecodedForm | Failure> {
-  if (model.transform?.decode !== undefined) return decodeOwnForm(value, at, model, model.transform, binaryOutput);
-  if ('instances' in value) return decodeShortForm(value, at, model);
+  if (model.transform?.decode !== undefined) return decodeOwnForm(value, path, model, model.transform, binaryOutput);
+  if ('instances' in value) return decodeShortForm(value, path, model);
 
-  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => at);
+  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path);
   if (refused !== undefined) return refused;
   const raw = value.raw_input_contents;
-  const inputs = decodeInputs(value.inputs, at, model, raw);
+  const inputs = decodeInputs(value.inputs, path, model, raw);
   if (isFailure(inputs)) return inputs;
-  const outputs = decodeOutputs(value.outputs, at, model);
+  const outputs = decodeOutputs(value.outputs, path, model);
   if (isFailure(outputs)) return outputs;
   const binary = binaryOutput ?? raw !== undefined;
   return { inputs, outputs, reply: binary ? 'binary' : 'json' };
 }
 
-function decodeShortForm(value: JsonObject, at: string, model: Model): DecodedForm | Failure {
-  const refused = refuseUnknownKeys(value, SHORT_KEYS, () => at);
+function decodeShortForm(value: JsonObject, path: string, model: Model): DecodedForm | Failure {
+  const refused = refuseUnknownKeys(value, SHORT_KEYS, () => path);
   if (refused !== undefined) return refused;
-  const inputs = decodeInstances(value.instances, fieldOf(at, 'instances'), model);
+  const inputs = decodeInstances(value.instances, fieldOf(path, 'instances'), model);
   if (isFailure(inputs)) return inputs;
   return { inputs, outputs: everyOutput(model), reply: 'predictions' };
 }
@@ -146,19 +146,19 @@ function decodeShortForm(value: JsonObject, at: string, model: Model): DecodedFo
 /** What a transform gives is checked like anyone's inputs, and is its own failure. */
 async function decodeOwnForm(
   value: JsonObject,
-  at: string,
+  path: string,
   model: Model,
   transform: Transform,
   binaryOutput: boolean | undefined,
 ): Promise<DecodedForm | Failure> {
-  const outputs = decodeOutputs(value.outputs, at, model);
+  const outputs = decodeOutputs(value.outputs, path, model);
   if (isFailure(outputs)) return outputs;
   let inputs: RequestInput[] | Failure;
   try {
     inputs = decodeInputs(await transform.decode?.(value), WHOLE_BODY, model, undefined);
   } catch (error) {
-    return failure('TRANSFORM_FAILED', within(at, reasonOf(error)));
+    return failure('TRANSFORM_FAILED', within(path, reasonOf(error)));
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
-  return failure('TRANSFORM_FAILED', within(at, `what the transform of '${model.name}' decoded: ${inputs.message}`));
+  return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));
 }

@@ -2,8 +2,8 @@
 export const WHOLE_BODY = 'body';
 
 /** The path of a request's field in messages: `inputs`, or `[3].inputs` inside a packed message. */
-export function fieldOf(at: string, field: string): string {
-  return at.startsWith('[') ? `${at}.${field}` : field;
+export function fieldOf(path: string, field: string): string {
+  return path.startsWith('[') ? `${path}.${field}` : field;
 }
 
 /** The path of a field, or of its element at a position, one index per axis. Spelled only for a message. */

@@ -5,13 +5,13 @@ import { SEE_FORMAT } from './unknownKeys.ts';
 
 const MAX_ID_CHARACTERS = 1024;
 
-export function decodeId(id: unknown, at: string): string | undefined | Failure {
+export function decodeId(id: unknown, path: string): string | undefined | Failure {
   if (id === undefined) return undefined;
   if (typeof id !== 'string' || id.length > MAX_ID_CHARACTERS) {
     const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
     return failure(
       'INVALID_REQUEST',
-      `${fieldOf(at, 'id')}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
+      `${fieldOf(path, 'id')}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
     );
   }
   return id;
@@ -20,34 +20,34 @@ export function decodeId(id: unknown, at: string): string | undefined | Failure 
 /** What is wrong with the model's name or version, if anything. */
 export function refuseModelName(
   { model_name: name, model_version: version }: JsonObject,
-  at: string,
+  path: string,
 ): Failure | undefined {
   if (name !== undefined && typeof name !== 'string') {
     return failure(
       'INVALID_REQUEST',
-      `${fieldOf(at, 'model_name')}: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
+      `${fieldOf(path, 'model_name')}: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
     );
   }
   if (version !== undefined && typeof version !== 'string') {
-    const path = fieldOf(at, 'model_version');
+    const versionPath = fieldOf(path, 'model_version');
     return failure(
       'INVALID_REQUEST',
-      `${path}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
+      `${versionPath}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
     );
   }
   return undefined;
 }
 
 /** Parameters are open to other servers' keys; batchscore reads `binary_data_output` alone. */
-export function decodeBinaryOutput(value: unknown, at: string): boolean | undefined | Failure {
+export function decodeBinaryOutput(value: unknown, path: string): boolean | undefined | Failure {
   if (value === undefined) return undefined;
-  const path = fieldOf(at, 'parameters');
+  const parametersPath = fieldOf(path, 'parameters');
   if (!isObject(value))
-    return failure('INVALID_REQUEST', `${path}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
+    return failure('INVALID_REQUEST', `${parametersPath}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
   const binaryOutput = value.binary_data_output;
   if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return binaryOutput;
   return failure(
     'INVALID_REQUEST',
-    `${path}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
+    `${parametersPath}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
   );
 }

@@ -10,12 +10,12 @@ import { decodeRaw } from './decodeRaw.ts';
  * careful way once; whoever sends the same text again is decoded by reading those alone.
  *
  * It never decides what is valid. What does not match, letter by letter, or is not plain (an escape in the id, elements
- * that are wrong) is decoded the careful way, which says what is wrong with it.
+ * that are wrong) is decoded in full, which says what is wrong with it.
  */
 export interface Templates {
-  /** The request that a body holds, or undefined when it must be decoded the careful way. */
+  /** The request that a body holds, or undefined when it must be decoded in full. */
   read(body: string, record: number): ScoringRequest | undefined;
-  /** Remembers the body of a request that was decoded the careful way. */
+  /** Remembers the body of a request that was decoded in full. */
   learn(body: string, request: ScoringRequest): void;
 }
 
@@ -47,29 +47,29 @@ export function createTemplates(): Templates {
   };
 }
 
-/** What stands between the constant pieces of a body. */
+/** What stands between the fixed texts of a body. */
 type Slot =
   | { readonly kind: 'id' }
   | { readonly kind: 'base64'; readonly input: number }
   | { readonly kind: 'numbers'; readonly input: number };
 
 interface Template {
-  readonly like: ScoringRequest;
+  readonly sample: ScoringRequest;
   /** The constant text: before, between and after the slots. */
-  readonly pieces: readonly string[];
+  readonly fixedTexts: readonly string[];
   readonly slots: readonly Slot[];
 }
 
-function readWith({ like, pieces, slots }: Template, body: string, record: number): ScoringRequest | undefined {
-  const first = pieces[0] as string;
-  const last = pieces[slots.length] as string;
+function readWith({ sample, fixedTexts, slots }: Template, body: string, record: number): ScoringRequest | undefined {
+  const first = fixedTexts[0] as string;
+  const last = fixedTexts[slots.length] as string;
   if (!hasAt(body, 0, first) || !hasAt(body, body.length - last.length, last)) return undefined;
   let id: string | undefined;
   const inputs: RequestInput[] = [];
   let position = first.length;
   for (let index = 0; index < slots.length; index++) {
     const slot = slots[index] as Slot;
-    const after = pieces[index + 1] as string;
+    const after = fixedTexts[index + 1] as string;
     const isLast = index === slots.length - 1;
     const end = isLast ? body.length - after.length : endOf(slot, body, position);
     if (end < position || (!isLast && !hasAt(body, end, after))) return undefined;
@@ -79,18 +79,18 @@ function readWith({ like, pieces, slots }: Template, body: string, record: numbe
       if (!PLAIN_ID.test(text)) return undefined;
       id = text;
     } else {
-      const input = readInput(slot, text, like.inputs[slot.input] as RequestInput);
+      const input = readInput(slot, text, sample.inputs[slot.input] as RequestInput);
       if (input === undefined) return undefined;
       inputs[slot.input] = input;
     }
   }
-  const { model, rows, length, outputs, reply } = like;
+  const { model, rows, length, outputs, reply } = sample;
   return { record, position: 0, id, model, rows, length, inputs, outputs, reply };
 }
 
 /** `startsWith`, which compares one character at a time; slices are compared all at once. */
-function hasAt(body: string, position: number, piece: string): boolean {
-  return body.slice(position, position + piece.length) === piece;
+function hasAt(body: string, position: number, fixedText: string): boolean {
+  return body.slice(position, position + fixedText.length) === fixedText;
 }
 
 /** Where the text of a slot ends that is neither nested nor escaped; -1 where it does not. */
@@ -112,7 +112,7 @@ function readInput(slot: Slot, text: string, { datatype, shape }: RequestInput):
   return isFailure(data) ? undefined : { datatype, shape, data };
 }
 
-/** The careful way says where it is that something is wrong. */
+/** Only a full decode says where something is wrong. */
 const NOWHERE = (): string => '';
 
 function parse(text: string): unknown {
@@ -124,19 +124,19 @@ function parse(text: string): unknown {
 }
 
 /** The template of a body, or undefined where it cannot be told for certain what is constant in it. */
-function templateOf(body: string, like: ScoringRequest): Template | undefined {
+function templateOf(body: string, sample: ScoringRequest): Template | undefined {
   const value = parse(body);
-  if (!isObject(value) || !Array.isArray(value.inputs) || like.model.transform !== undefined) return undefined;
-  const found = findSlots(body, value, like);
+  if (!isObject(value) || !Array.isArray(value.inputs) || sample.model.transform !== undefined) return undefined;
+  const found = findSlots(body, value, sample);
   if (found === undefined) return undefined;
-  const pieces: string[] = [];
+  const fixedTexts: string[] = [];
   let position = 0;
   for (const { from, to } of found) {
     if (from < position) return undefined;
-    pieces.push(body.slice(position, from));
+    fixedTexts.push(body.slice(position, from));
     position = to;
   }
-  const template = { like, pieces: [...pieces, body.slice(position)], slots: found.map(({ slot }) => slot) };
+  const template = { sample, fixedTexts: [...fixedTexts, body.slice(position)], slots: found.map(({ slot }) => slot) };
   return isSound(template, value) ? template : undefined;
 }
 
@@ -147,11 +147,11 @@ interface FoundSlot {
 }
 
 /** Where the id and the elements of each input stand, in their order, if each stands in one place only. */
-function findSlots(body: string, value: JsonObject, like: ScoringRequest): FoundSlot[] | undefined {
+function findSlots(body: string, value: JsonObject, sample: ScoringRequest): FoundSlot[] | undefined {
   const slots: (FoundSlot | undefined)[] = [];
   if (typeof value.id === 'string') slots.push(findString(body, value.id, { kind: 'id' }));
   for (const [entry, { name, data }] of (value.inputs as JsonObject[]).entries()) {
-    const input = like.model.inputs.findIndex((spec) => spec.name === name);
+    const input = sample.model.inputs.findIndex((spec) => spec.name === name);
     slots.push(
       Array.isArray(value.raw_input_contents)
         ? findString(body, String(value.raw_input_contents[entry]), { kind: 'base64', input })
@@ -178,16 +178,16 @@ function findNumbers(body: string, data: unknown, slot: Slot): FoundSlot | undef
 }
 
 /** Whether other text in the slots changes just the values that the slots stand for. */
-function isSound({ pieces, slots, like }: Template, value: JsonObject): boolean {
+function isSound({ fixedTexts, slots, sample }: Template, value: JsonObject): boolean {
   const probes = slots.map(({ kind }, index) => (kind === 'numbers' ? `[0.5,${index}]` : `probe${index}`));
-  const probed = parse(pieces.map((piece, index) => piece + (probes[index] ?? '')).join(''));
+  const probed = parse(fixedTexts.map((fixedText, index) => fixedText + (probes[index] ?? '')).join(''));
   const expected: Record<string, unknown> = structuredClone(value);
   for (const [index, slot] of slots.entries()) {
     const probe = probes[index] as string;
     if (slot.kind === 'id') expected.id = probe;
     else {
       const entries = expected.inputs as Record<string, unknown>[];
-      const entry = entries.findIndex(({ name }) => name === like.model.inputs[slot.input]?.name);
+      const entry = entries.findIndex(({ name }) => name === sample.model.inputs[slot.input]?.name);
       if (slot.kind === 'numbers') (entries[entry] as Record<string, unknown>).data = parse(probe);
       else (expected.raw_input_contents as unknown[])[entry] = probe;
     }

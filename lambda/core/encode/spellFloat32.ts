@@ -58,8 +58,8 @@ export function spellFloat32(data: Float32Array, from: number, to: number): stri
   return spelled;
 }
 
-function write(value: number, at: number): number {
-  let end = at;
+function write(value: number, offset: number): number {
+  let end = offset;
   const size = Math.abs(value);
   if (!(size >= SMALLEST && size < LARGEST)) return writeSlowly(value, end);
   if (value < 0) text[end++] = MINUS;
@@ -68,14 +68,14 @@ function write(value: number, at: number): number {
 }
 
 /** Zero, the very small, the very large and the non-finite. */
-function writeSlowly(value: number, at: number): number {
+function writeSlowly(value: number, offset: number): number {
   const spelled = Object.is(value, -0) ? '-0' : Number.isFinite(value) ? String(value) : `"${value}"`;
-  return at + text.write(spelled, at, 'latin1');
+  return offset + text.write(spelled, offset, 'latin1');
 }
 
-function writeWhole(whole: number, at: number): number {
-  const end = at + digitsIn(whole);
-  writeDigits(whole, at, end);
+function writeWhole(whole: number, offset: number): number {
+  const end = offset + digitsIn(whole);
+  writeDigits(whole, offset, end);
   return end;
 }
 
@@ -83,7 +83,7 @@ const BITS = new Float32Array(1);
 const AS_INTEGER = new Uint32Array(BITS.buffer);
 
 /** @param size positive, of the range that the fast path holds */
-function writeShortest(size: number, at: number): number {
+function writeShortest(size: number, offset: number): number {
   BITS[0] = size;
   const bits = AS_INTEGER[0] as number;
   const biased = bits >>> 23;
@@ -104,32 +104,32 @@ function writeShortest(size: number, at: number): number {
     digits = fewer;
     places -= 1;
   }
-  return writeDecimal(digits, places, at);
+  return writeDecimal(digits, places, offset);
 }
 
 /** Writes `digits / 10 ** places`, `places` at least 1, as JavaScript writes numbers. */
-function writeDecimal(digits: number, places: number, at: number): number {
+function writeDecimal(digits: number, places: number, offset: number): number {
   const count = digitsIn(digits);
   const exponent = count - 1 - places;
-  if (exponent < -6) return writeExponential(digits, count, exponent, at);
+  if (exponent < -6) return writeExponential(digits, count, exponent, offset);
   if (exponent >= 0) {
     const scale = POWER_OF_TEN[places] as number;
     const whole = (digits / scale) | 0;
-    const point = at + count - places;
-    writeDigits(whole, at, point);
+    const point = offset + count - places;
+    writeDigits(whole, offset, point);
     text[point] = POINT;
     writeDigits(digits - whole * scale, point + 1, point + 1 + places);
     return point + 1 + places;
   }
-  text[at] = ZERO;
-  text[at + 1] = POINT;
-  const end = at + 2 + places;
-  writeDigits(digits, at + 2, end);
+  text[offset] = ZERO;
+  text[offset + 1] = POINT;
+  const end = offset + 2 + places;
+  writeDigits(digits, offset + 2, end);
   return end;
 }
 
-function writeExponential(digits: number, count: number, exponent: number, at: number): number {
-  let end = at;
+function writeExponential(digits: number, count: number, exponent: number, offset: number): number {
+  let end = offset;
   const scale = POWER_OF_TEN[count - 1] as number;
   const first = (digits / scale) | 0;
   text[end++] = ZERO + first;
@@ -146,15 +146,15 @@ function writeExponential(digits: number, count: number, exponent: number, at: n
 /** Writes `value` right-aligned, with zeros in front. */
 function writeDigits(value: number, from: number, to: number): void {
   let rest = value | 0;
-  let at = to;
-  while (at - from >= 2) {
+  let offset = to;
+  while (offset - from >= 2) {
     const pair = rest % 100;
     rest = (rest / 100) | 0;
     const spelled = DIGIT_PAIRS[pair] as number;
-    text[--at] = spelled >> 8;
-    text[--at] = spelled & 0xff;
+    text[--offset] = spelled >> 8;
+    text[--offset] = spelled & 0xff;
   }
-  if (at > from) text[--at] = ZERO + (rest % 10);
+  if (offset > from) text[--offset] = ZERO + (rest % 10);
 }
 
 function digitsIn(value: number): number {

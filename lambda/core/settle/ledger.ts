@@ -34,14 +34,12 @@ export interface Ledger {
 /** What is known of one record. */
 interface RecordState {
   readonly message: MessageRecord;
-  /** By request: the JSON text of its answer. Let go once the record has its outcome. */
-  answers: (string | undefined)[];
+  /** Of a packed message, by request: the JSON text of its answer. Let go once the record has its outcome. */
+  answers: (string | undefined)[] | undefined;
   /** Of the requests that were answered with an error. */
   failures: Failure[] | undefined;
   requests: number;
   unanswered: number;
-  /** Whether the answer is an array, as the body was. */
-  packed: boolean;
   outcome: Outcome | undefined;
 }
 
@@ -67,9 +65,10 @@ export function createLedger(records: readonly MessageRecord[]): Ledger {
       state.failures ??= [];
       state.failures.push(failed);
     }
-    state.answers[position] = text;
     state.unanswered -= 1;
-    return state.unanswered > 0 ? undefined : toPendingWrite(record, id, state);
+    if (state.answers === undefined) return toPendingWrite(record, id, state, text);
+    state.answers[position] = text;
+    return state.unanswered > 0 ? undefined : toPendingWrite(record, undefined, state, `[${state.answers.join(',')}]`);
   };
   const recordFailure = (record: number, position: number, id: string | undefined, failed: Failure) => {
     const state = stateOf(record);
@@ -85,7 +84,7 @@ export function createLedger(records: readonly MessageRecord[]): Ledger {
     register(record, body) {
       const state = stateOf(record);
       if (!isPacked(body)) return isRefused(body) ? recordFailure(record, 0, body.id, body.failure) : undefined;
-      state.packed = true;
+      state.answers = new Array(body.length).fill(undefined);
       state.requests = body.length;
       state.unanswered = body.length;
       let last: PendingWrite | undefined;
@@ -111,28 +110,24 @@ export function createLedger(records: readonly MessageRecord[]): Ledger {
 function newState(message: MessageRecord): RecordState {
   return {
     message,
-    answers: [],
+    answers: undefined,
     failures: undefined,
     requests: 1,
     unanswered: 1,
-    packed: false,
     outcome: undefined,
   };
 }
 
-function isAnswered({ answers, outcome }: RecordState, position: number): boolean {
-  return outcome !== undefined || answers[position] !== undefined;
+function isAnswered({ answers, unanswered, outcome }: RecordState, position: number): boolean {
+  return outcome !== undefined || unanswered === 0 || answers?.[position] !== undefined;
 }
 
 /** The first outcome stays. */
 function settle(state: RecordState, outcome: Outcome): void {
   state.outcome ??= outcome;
-  state.answers = [];
+  state.answers = undefined;
 }
 
-function toPendingWrite(record: number, id: string | undefined, state: RecordState): PendingWrite {
-  const { message, answers, packed } = state;
-  const body = packed ? `[${answers.join(',')}]` : (answers[0] as string);
-  const result = { messageId: message.messageId, body, messageGroupId: orderingGroup(message) };
-  return { record, id: packed ? undefined : id, result };
+function toPendingWrite(record: number, id: string | undefined, { message }: RecordState, body: string): PendingWrite {
+  return { record, id, result: { messageId: message.messageId, body, messageGroupId: orderingGroup(message) } };
 }

@@ -13,8 +13,8 @@ import { copyInto, elementCount, elementsPerRow, type Tensor, viewOf, withRows, 
 export function stack(batch: MicroBatch): Tensor[] {
   return batch.model.inputs.map(({ name, datatype }, index) => {
     const ragged = batch.model.ragged?.inputs[index];
-    const { shape: like } = inputOf(batch.parts[0], index);
-    const padded = ragged === undefined ? like : withSize(like, ragged.axis, batch.paddedLength);
+    const { shape: sampleShape } = inputOf(batch.parts[0], index);
+    const padded = ragged === undefined ? sampleShape : withSize(sampleShape, ragged.axis, batch.paddedLength);
     const rowElements = elementsPerRow(padded);
     const data = (batch.model.allocate ?? allocate)(datatype, batch.paddedRows * rowElements);
     if (ragged !== undefined) (data as unknown[]).fill(ragged.pad);
@@ -150,10 +150,10 @@ export function join(parts: readonly (readonly Tensor[])[]): readonly Tensor[] |
   return joined;
 }
 
-function concatenate(pieces: readonly Tensor[]): Tensor | Failure {
-  const head = pieces[0] as Tensor;
+function concatenate(parts: readonly Tensor[]): Tensor | Failure {
+  const head = parts[0] as Tensor;
   const rowElements = elementsPerRow(head.shape);
-  const odd = pieces.find((piece) => piece.shape.slice(1).join() !== head.shape.slice(1).join());
+  const odd = parts.find((part) => part.shape.slice(1).join() !== head.shape.slice(1).join());
   if (odd !== undefined) {
     return failure(
       'RUN_FAILED',
@@ -161,12 +161,12 @@ function concatenate(pieces: readonly Tensor[]): Tensor | Failure {
         `[${head.shape.join(', ')}] and [${odd.shape.join(', ')}]; send fewer rows in a request`,
     );
   }
-  const rows = pieces.reduce((sum, piece) => sum + (piece.shape[0] ?? 0), 0);
+  const rows = parts.reduce((sum, part) => sum + (part.shape[0] ?? 0), 0);
   const data = allocate(head.datatype, rows * rowElements);
   let offset = 0;
-  for (const piece of pieces) {
-    copyInto(data, offset, piece.data);
-    offset += piece.data.length;
+  for (const part of parts) {
+    copyInto(data, offset, part.data);
+    offset += part.data.length;
   }
   return { ...head, shape: withRows(head.shape, rows), data };
 }

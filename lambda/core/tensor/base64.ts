@@ -56,8 +56,8 @@ export function decodeInto(target: TypedArray, offset: number, source: Base64Dat
   // Three bytes are four characters: decode the groups that hold the first to the last byte wanted.
   const firstGroup = Math.floor((from * size) / 3);
   const endGroup = Math.ceil((to * size) / 3);
-  const piece = Buffer.from(source.base64.slice(firstGroup * 4, endGroup * 4), 'base64');
-  piece.copy(room, 0, from * size - firstGroup * 3);
+  const groups = Buffer.from(source.base64.slice(firstGroup * 4, endGroup * 4), 'base64');
+  groups.copy(room, 0, from * size - firstGroup * 3);
 }
 
 /** All elements of `source` as `datatype`, which is neither BOOL nor BYTES, or is BOOL known to be 0 and 1. */

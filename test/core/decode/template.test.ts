@@ -110,7 +110,7 @@ describe('a body like one before', () => {
     ['something before it', jsonBody({}), ` ${jsonBody({})}`],
     ['no end of its id', ID_LAST, ID_LAST.replace('"a"', '"')],
     ['its beginning alone', jsonBody({}), jsonBody({}).slice(0, 40)],
-  ])('is decoded the careful way with %s', (_, first, second) => {
+  ])('is decoded in full with %s', (_, first, second) => {
     expect(hitsIn([first, second])).toBe(0);
   });
 
