@@ -16,7 +16,7 @@ export type ReplyForm = 'json' | 'binary' | 'predictions';
 
 /** A request, decoded and proved valid: one typed tensor per model input, in the model's order, all of `rows` rows. */
 export interface ScoringRequest {
-  /** Which record of the call it came in. */
+  /** Which record of the invocation it came in. */
   readonly record: number;
   /** Its place among the requests of that record. */
   readonly position: number;

@@ -1,4 +1,4 @@
-/** The time one call has. */
+/** The time one invocation has. */
 export interface TimeLimit {
   readonly remainingMs: () => number;
   /** Aborted when writes must stop being retried. */

@@ -35,7 +35,7 @@ export function decodeFromTemplate(
  * A record's body, decoded and proved valid: at once where nothing has to be read or loaded first. What is wrong with
  * a request is in the answer, never thrown.
  *
- * @param record which record of the call it is
+ * @param record which record of the invocation it is
  * @see docs/message-format.md
  */
 export function decodeBody(

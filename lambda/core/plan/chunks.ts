@@ -5,8 +5,8 @@ import { type MessageRecord, orderingGroup } from '../contract/record.ts';
 const CHUNK_CHARACTERS = 16 * 1024 * 1024;
 
 /**
- * Cuts the records of a call, in order, where together they would be too large to decode at once: what bounds memory
- * when bodies lie in the payload bucket. A FIFO call, at most ten records, stays whole, as its groups keep their order.
+ * Cuts the records of an invocation, in order, where together they would be too large to decode at once: what bounds memory
+ * when bodies lie in the payload bucket. A FIFO batch, at most ten records, stays whole, as its groups keep their order.
  */
 export function splitByPayloadSize(records: readonly MessageRecord[], most = CHUNK_CHARACTERS): MessageRecord[][] {
   const chunks: MessageRecord[][] = [];

@@ -12,7 +12,7 @@ export interface WriteDependencies {
   readonly observer: Observer;
 }
 
-/** The results of one call on their way to the store. */
+/** The results of one invocation on their way to the store. */
 export interface ResultsOut {
   /** Takes results that are complete. Never throws. */
   write(pending: readonly PendingWrite[]): Promise<void>;

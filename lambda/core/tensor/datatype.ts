@@ -118,7 +118,7 @@ function roomInSlab(bytes: number): number {
 }
 
 /**
- * Like {@link allocate}, for the many small arrays that live as long as one call: they share buffers, because one of
+ * Like {@link allocate}, for the many small arrays that live as long as one invocation: they share buffers, because one of
  * its own for each takes longer to make and to free than to fill. Never to be transferred.
  */
 export function allocateFromSlab(datatype: Datatype, length: number): TensorData {
