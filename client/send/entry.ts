@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import { MAX_MESSAGE_BYTES } from '../../lambda/adapters/sqs/limits.ts';
-import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
+import { PAYLOAD_PREFIX, type PayloadPointer } from '../../lambda/core/contract/payload.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../../lambda/core/contract/pointer.ts';
 import { RequestError } from '../base/errors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from '../request/request.ts';
@@ -39,7 +39,7 @@ export function toEntry(request: ScoreRequest, { encoding, fifo, payloadBucket }
   };
   if (bytes <= MAX_MESSAGE_BYTES) return { body: text, bytes, attributes: undefined, payload: undefined, ...routing };
 
-  const pointer = { bucket: bucketFor(bytes, payloadBucket), key: `payloads/${randomUUID()}` };
+  const pointer = { bucket: bucketFor(bytes, payloadBucket), key: `${PAYLOAD_PREFIX}${randomUUID()}` };
   const attributes = { [POINTER_ATTRIBUTES[0]]: { DataType: 'Number', StringValue: String(bytes) } };
   return { body: pointerBody(pointer), bytes, attributes, payload: { pointer, text }, ...routing };
 }
