@@ -1,6 +1,7 @@
 import { type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { type Acknowledger, createAcknowledger } from './acknowledge.ts';
 import { type Collector, createBackoff } from './collector.ts';
@@ -15,8 +16,6 @@ export interface QueueCollectorOptions {
   readonly closing: AbortSignal;
 }
 
-/** Name of the message attribute that carries the request's message ID beside a result. */
-const MESSAGE_ID_ATTRIBUTE = 'messageId';
 const POLLERS = 4;
 /** A poll is never cut short, because what reached it would stay hidden: so it is not long. */
 const POLL_SECONDS = 2;

@@ -2,6 +2,7 @@ import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@
 import pLimit from 'p-limit';
 import { z } from 'zod';
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { invalidResult } from '../result/result.ts';
 import { type Collector, createBackoff } from './collector.ts';
@@ -22,7 +23,7 @@ const CALLS_IN_FLIGHT = 4;
 
 /** A body that is not text is as good as none. */
 const TEXT = z.object({ S: z.string() }).optional().catch(undefined);
-const ITEM = z.object({ messageId: z.object({ S: z.string() }), body: TEXT, pointer: TEXT });
+const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), body: TEXT, pointer: TEXT });
 
 /**
  * Asks the result table for all that is wanted, over and over while someone waits. A round that brought nothing is
@@ -73,14 +74,14 @@ async function ask(messageIds: readonly string[], options: TableCollectorOptions
   const { dynamodb, table, inbox, closing } = options;
   const Keys = messageIds
     .filter((messageId) => inbox.standing(messageId) === 'wanted')
-    .map((messageId) => ({ messageId: { S: messageId } }));
+    .map((messageId) => ({ [MESSAGE_ID_ATTRIBUTE]: { S: messageId } }));
   if (Keys.length === 0) return 0;
   const command = new BatchGetItemCommand({
     RequestItems: {
       [table]: {
         Keys,
         ProjectionExpression: '#messageId, #body, #pointer',
-        ExpressionAttributeNames: { '#messageId': 'messageId', '#body': 'body', '#pointer': 'pointer' },
+        ExpressionAttributeNames: { '#messageId': MESSAGE_ID_ATTRIBUTE, '#body': 'body', '#pointer': 'pointer' },
       },
     },
   });
