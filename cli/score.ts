@@ -1,11 +1,10 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { createWriteStream } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { openModelAlone } from '../lambda/adapters/onnx/repository/openModelAlone.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
+import { inputFile } from './inputFile.ts';
 import { createOfflineScoring, type OfflineSummary } from './offline/scoreLines.ts';
 import { piecesOf } from './pieces.ts';
 
@@ -47,7 +46,7 @@ async function run(args: readonly string[]): Promise<number> {
   if (options.out !== undefined && file !== '-' && resolve(options.out) === resolve(file)) {
     throw new UsageError(`--out: expected another file than the requests, got ${options.out}`);
   }
-  const input = await openInput(file);
+  const input = await inputFile(file);
   const models = await openModelAlone(modelPath, {
     maxBatchRows,
     providers: options.providers.split(','),
@@ -79,23 +78,6 @@ async function run(args: readonly string[]): Promise<number> {
   } finally {
     await models.close();
   }
-}
-
-interface Input {
-  readonly stream: Readable;
-  /** Size of the whole, when it is known. */
-  readonly bytes: number | undefined;
-  readonly bytesRead: () => number;
-}
-
-async function openInput(file: string): Promise<Input> {
-  if (file === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
-  const found = await stat(file).catch(() => undefined);
-  if (found === undefined || !found.isFile()) {
-    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`);
-  }
-  const stream = createReadStream(file);
-  return { stream, bytes: found.size, bytesRead: () => stream.bytesRead };
 }
 
 export const score = { help: HELP, run };

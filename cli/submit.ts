@@ -1,9 +1,7 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
 import { type Batchscore, SubmitError } from '../client/index.ts';
 import { parseCommand, UsageError } from './arguments.ts';
 import { progressBar } from './bar.ts';
+import { inputFile } from './inputFile.ts';
 import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { idsLine, openIdsFile } from './network/idsFile.ts';
 import type { LineFile } from './network/lineFile.ts';
@@ -39,7 +37,7 @@ async function run(args: readonly string[]): Promise<number> {
   const [file = ''] = positionals;
   const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
-  const { stream, bytes } = await openRequests(file);
+  const { stream, bytes } = await inputFile(file);
   const { before, file: ids } = await openIdsFile(idsPath);
   const already = new Set(before.map(({ line }) => line));
   const { client, close } = await connect(options);
@@ -65,15 +63,6 @@ async function run(args: readonly string[]): Promise<number> {
     await ids.close();
     await close();
   }
-}
-
-async function openRequests(file: string): Promise<{ stream: Readable; bytes: number | undefined }> {
-  if (file === '-') return { stream: process.stdin, bytes: undefined };
-  const found = await stat(file).catch(() => undefined);
-  if (found === undefined || !found.isFile()) {
-    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`);
-  }
-  return { stream: createReadStream(file), bytes: found.size };
 }
 
 /** Whether Ctrl-C was pressed: what is in a call is still noted then. A second one ends the process. */
