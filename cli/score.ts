@@ -5,8 +5,8 @@ import { openModelAlone } from '../lambda/adapters/onnx/repository/openModelAlon
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { inputFile } from './inputFile.ts';
+import { batchesOfLines } from './lineBatches.ts';
 import { createOfflineScoring, type OfflineSummary } from './offline/scoreLines.ts';
-import { piecesOf } from './pieces.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
@@ -28,7 +28,7 @@ The summary goes to stdout, or to stderr when the results go to stdout.
 Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage.
 `;
 
-const CHARACTERS_A_PIECE = 16 * 1024 * 1024;
+const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
 const SOME_LINES_FAILED = 3;
 
 async function run(args: readonly string[]): Promise<number> {
@@ -64,8 +64,8 @@ async function run(args: readonly string[]): Promise<number> {
     const output = options.out === undefined ? process.stdout : createWriteStream(options.out);
     const bar = progressBar('scoring', input.bytes);
     const results = async function* (): AsyncGenerator<string> {
-      for await (const piece of piecesOf(input.stream, { lines, characters: CHARACTERS_A_PIECE })) {
-        yield `${(await scoring.score(piece)).join('\n')}\n`;
+      for await (const batch of batchesOfLines(input.stream, { lines, characters: CHARACTERS_A_BATCH })) {
+        yield `${(await scoring.score(batch)).join('\n')}\n`;
         bar.update(input.bytesRead());
       }
     };

@@ -59,13 +59,13 @@ export function leastPadding(lengths: readonly number[], limits: PartLimits, mos
       if (paddedElements(parts) === Number.POSITIVE_INFINITY) {
         throw new Error(`expected enough parts for ${count} lengths under the limits, got ${parts}`);
       }
-      const pieces: number[][] = [];
+      const partition: number[][] = [];
       for (let left = Math.min(parts, mostParts), end = count; end > 0; left--) {
         const from = (starts[left] as Int32Array)[end] as number;
-        if (from < end) pieces.push(order.slice(from, end));
+        if (from < end) partition.push(order.slice(from, end));
         end = from;
       }
-      return pieces.reverse();
+      return partition.reverse();
     },
   };
 }
