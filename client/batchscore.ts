@@ -30,8 +30,8 @@ export class Batchscore {
     this.#settings = readOptions(options);
     const { s3, payloadBucket } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket);
-    this.#outbox = openOutbox(this.#settings, payloads, this.#closing.signal);
-    this.#collector = openCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
+    this.#outbox = outboxOf(this.#settings, payloads, this.#closing.signal);
+    this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
 
   /**
@@ -109,7 +109,7 @@ export class Batchscore {
   }
 }
 
-function openOutbox(settings: Settings, payloads: Payloads | undefined, closing: AbortSignal): Outbox {
+function outboxOf(settings: Settings, payloads: Payloads | undefined, closing: AbortSignal): Outbox {
   const { sqs, requestQueueUrl, maxInFlight } = settings;
   return createOutbox({
     sendCall: (entries) => sendCall(sqs, requestQueueUrl, entries),
@@ -121,7 +121,7 @@ function openOutbox(settings: Settings, payloads: Payloads | undefined, closing:
   });
 }
 
-function openCollector(
+function startCollector(
   { sqs, dynamodb, resultTable, resultQueueUrl }: Settings,
   payloads: Payloads | undefined,
   inbox: Inbox,

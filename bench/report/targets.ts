@@ -22,7 +22,7 @@ export function assessTargets(results: BenchResults): Target[] {
     ...paddings(results),
     ...speedups(results),
     ...growths(results),
-    ...honesties(results),
+    ...verdicts(results),
     ...loneMessages(results),
   ];
 }
@@ -92,7 +92,7 @@ function flatMemory(name: string, points: readonly GrowthResult[]): Target {
   };
 }
 
-function honesties({ scenarios }: BenchResults): Target[] {
+function verdicts({ scenarios }: BenchResults): Target[] {
   return scenarios
     .filter(({ scenario }) => scenario === 'convnet')
     .map((row) => ({

@@ -84,9 +84,9 @@ export class CollectTimeoutError extends Error {
   readonly missing: readonly string[];
 
   constructor(missing: readonly string[], expected: number, timeoutMs: number, cause?: unknown) {
-    const trouble = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
+    const reason = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
     super(
-      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing${trouble}; collect those in ` +
+      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing${reason}; collect those in ` +
         'missing again, or look for their messages in the dead-letter queue',
       { cause },
     );

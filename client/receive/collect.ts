@@ -29,7 +29,7 @@ export async function* collect(
     yield* collectUntil(deadline.signal, missing, dependencies);
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    throw new CollectTimeoutError([...missing], expected, timeoutMs, dependencies.collector.trouble());
+    throw new CollectTimeoutError([...missing], expected, timeoutMs, dependencies.collector.lastError());
   } finally {
     deadline.clear();
   }

@@ -32,13 +32,13 @@ const HIDDEN_SECONDS = 30;
 export function startQueueCollector(options: QueueCollectorOptions): Collector {
   const acknowledger = createAcknowledger(options);
   const polls = new Set<Promise<unknown>>();
-  const state: PollerState = { acknowledger, polls, trouble: undefined };
+  const state: PollerState = { acknowledger, polls, lastError: undefined };
   for (let poller = 0; poller < POLLERS; poller++) {
     void pollWhileWanted(poller * MAX_BATCH_ENTRIES + 1, options, state);
   }
   return {
     settled: () => acknowledger.idle(),
-    trouble: () => state.trouble,
+    lastError: () => state.lastError,
     async close() {
       await Promise.allSettled(polls);
       await acknowledger.idle();
@@ -48,10 +48,10 @@ export function startQueueCollector(options: QueueCollectorOptions): Collector {
 
 interface PollerState {
   readonly acknowledger: Acknowledger;
-  /** Those under way, until what they received is sorted. */
+  /** Those under way, until what they received is dealt with. */
   readonly polls: Set<Promise<unknown>>;
   /** Why the last poll failed; undefined after one that did not. */
-  trouble: unknown;
+  lastError: unknown;
 }
 
 async function pollWhileWanted(atLeast: number, options: QueueCollectorOptions, state: PollerState): Promise<void> {
@@ -64,11 +64,11 @@ async function pollWhileWanted(atLeast: number, options: QueueCollectorOptions, 
     state.polls.add(poll);
     try {
       const { othersOnly } = await poll;
-      state.trouble = undefined;
+      state.lastError = undefined;
       backoff.reset();
       if (othersOnly) await backoff.pause(joined);
     } catch (error) {
-      state.trouble = error;
+      state.lastError = error;
       if (isCallersFault(error)) inbox.fail(unreadable(options.queueUrl, error));
       else await backoff.pause(joined);
     } finally {
@@ -83,7 +83,7 @@ async function pollOnce(
   acknowledger: Acknowledger,
 ): Promise<{ readonly othersOnly: boolean }> {
   const messages = await receive(options);
-  const released = await Promise.all(messages.map((message) => sort(message, options, acknowledger)));
+  const released = await Promise.all(messages.map((message) => route(message, options, acknowledger)));
   return { othersOnly: released.length > 0 && !released.includes(false) };
 }
 
@@ -101,7 +101,7 @@ async function receive({ sqs, queueUrl }: QueueCollectorOptions): Promise<Messag
 }
 
 /** Delivers, deletes or releases one message. @returns whether it was given back to others at once */
-async function sort(
+async function route(
   { MessageAttributes, Attributes, Body = '', ReceiptHandle }: Message,
   { inbox, read }: QueueCollectorOptions,
   acknowledger: Acknowledger,

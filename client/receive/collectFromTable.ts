@@ -30,14 +30,14 @@ const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), bod
  * followed by a longer pause, from 50 ms to 1 s; a new caller ends it.
  */
 export function startTableCollector(options: TableCollectorOptions): Collector {
-  const state: AskerState = { trouble: undefined };
+  const state: AskerState = { lastError: undefined };
   void askWhileWanted(options, state);
-  return { settled: async () => {}, trouble: () => state.trouble, close: async () => {} };
+  return { settled: async () => {}, lastError: () => state.lastError, close: async () => {} };
 }
 
 interface AskerState {
   /** Why the last round failed; undefined after one that did not. */
-  trouble: unknown;
+  lastError: unknown;
 }
 
 async function askWhileWanted(options: TableCollectorOptions, state: AskerState): Promise<void> {
@@ -48,10 +48,10 @@ async function askWhileWanted(options: TableCollectorOptions, state: AskerState)
     const joined = inbox.joined();
     try {
       if ((await askForAll(options)) > 0) backoff.reset();
-      state.trouble = undefined;
+      state.lastError = undefined;
     } catch (error) {
       if (closing.aborted) return;
-      state.trouble = error;
+      state.lastError = error;
       if (isCallersFault(error)) inbox.fail(unreadable(table, error));
     }
     await backoff.pause(joined);

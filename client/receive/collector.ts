@@ -5,7 +5,7 @@ export interface Collector {
   /** Resolves when the store knows of everything that was accepted and given back so far. */
   settled(): Promise<void>;
   /** Why the store could not be read the last time; undefined where it could. */
-  trouble(): unknown;
+  lastError(): unknown;
   /** Resolves when nothing is under way any more. The inbox must be closed before. */
   close(): Promise<void>;
 }

@@ -47,7 +47,7 @@ export interface Waiting {
 }
 
 /** Results that one caller may have waiting; more are left in their store until it takes some. */
-const ROOM = 200;
+const MAX_HELD = 200;
 const REMEMBERED_IDS = 10_000;
 
 interface Waiter {
@@ -70,7 +70,7 @@ export function createInbox(): Inbox {
   let nextToJoin = deferred();
   let closed: { readonly reason: unknown } | undefined;
 
-  const waitersWithRoom = (): Waiter[] => [...waiters].filter(({ held }) => held.size < ROOM);
+  const waitersWithRoom = (): Waiter[] => [...waiters].filter(({ held }) => held.size < MAX_HELD);
   const countWanted = (): number => waitersWithRoom().reduce((sum, { missing }) => sum + missing.size, 0);
   const meetDemands = (): void => {
     if (demands.size === 0) return;
@@ -134,7 +134,7 @@ export function createInbox(): Inbox {
       const waiter = byId.get(messageId);
       if (waiter === undefined) return dismissed.has(messageId) ? 'dismissed' : 'unknown';
       if (waiter.held.has(messageId)) return 'held';
-      return waiter.held.size < ROOM ? 'wanted' : 'full';
+      return waiter.held.size < MAX_HELD ? 'wanted' : 'full';
     },
     deliver(arrival) {
       const waiter = byId.get(arrival.result.messageId);

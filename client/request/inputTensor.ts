@@ -40,21 +40,21 @@ export interface ArrayInput {
 export type InputTensor = TypedInput | ArrayInput;
 
 /** An input whose data holds exactly the product of `shape` elements of `datatype`. */
-export interface ProvedInput {
+export interface ValidInput {
   readonly datatype: Datatype;
   readonly shape: readonly number[];
   readonly data: TensorData;
 }
 
 /** @throws RequestError saying what is wrong with the input */
-export function proveInput(name: string, input: InputTensor): ProvedInput {
+export function validateInput(name: string, input: InputTensor): ValidInput {
   const path = `input '${name}'`;
   const { data, shape, datatype } = input;
   if (datatype !== undefined && !isDatatype(datatype)) {
     throw new RequestError(`${path}: expected a datatype of ${DATATYPE_NAMES.join(', ')}, got ${preview(datatype)}`);
   }
-  if (isTypedArray(data)) return proveTyped(path, data, shape, datatype);
-  if (Array.isArray(data)) return proveNested(path, data, shape, datatype);
+  if (isTypedArray(data)) return validateTyped(path, data, shape, datatype);
+  if (Array.isArray(data)) return validateNested(path, data, shape, datatype);
   throw new RequestError(`${path}: expected data to be an array or a typed array, got ${preview(data)}`);
 }
 
@@ -62,12 +62,12 @@ function isTypedArray(data: unknown): data is TypedArray {
   return ArrayBuffer.isView(data) && !(data instanceof DataView);
 }
 
-function proveTyped(
+function validateTyped(
   path: string,
   data: TypedArray,
   shape: readonly number[] | undefined,
   datatype: Datatype | undefined,
-): ProvedInput {
+): ValidInput {
   const fitting = datatypesOf(data);
   const [own] = fitting;
   if (own === undefined) {
@@ -122,12 +122,12 @@ function wrongCount(path: string, shape: readonly number[], got: number): Reques
   );
 }
 
-function proveNested(
+function validateNested(
   path: string,
   nested: NestedArray,
   given: readonly number[] | undefined,
   wanted: Datatype | undefined,
-): ProvedInput {
+): ValidInput {
   const shape = given ?? shapeOf(nested);
   assertShape(path, shape);
   const datatype = wanted ?? datatypeOfScalar(path, firstScalar(nested));

@@ -3,7 +3,7 @@ import { preview } from '../../lambda/core/contract/failure.ts';
 import { encodeRaw } from '../../lambda/core/decode/rawData.ts';
 import { encodeData } from '../../lambda/core/encode/encodeData.ts';
 import { RequestError } from '../base/errors.ts';
-import { type InputTensor, type ProvedInput, proveInput } from './inputTensor.ts';
+import { type InputTensor, type ValidInput, validateInput } from './inputTensor.ts';
 
 export type { ArrayInput, InputTensor, NestedArray, Scalar, TypedInput } from './inputTensor.ts';
 
@@ -52,8 +52,8 @@ export type Encoding = 'binary' | 'json';
 export function encodeRequest(request: ScoreRequest, encoding: Encoding): string {
   if ('body' in request) return encodeBody(request.body);
   const { id, model, version, inputs, outputs } = request;
-  const proved = Object.entries(inputs ?? {}).map(([name, input]): NamedInput => [name, proveInput(name, input)]);
-  if (proved.length === 0) throw new RequestError(`expected at least one input, got ${preview(inputs)}`);
+  const valid = Object.entries(inputs ?? {}).map(([name, input]): NamedInput => [name, validateInput(name, input)]);
+  if (valid.length === 0) throw new RequestError(`expected at least one input, got ${preview(inputs)}`);
   const head = {
     id,
     model_name: model,
@@ -64,12 +64,12 @@ export function encodeRequest(request: ScoreRequest, encoding: Encoding): string
     ...Object.entries(head).flatMap(([key, value]) =>
       value === undefined ? [] : [`"${key}":${JSON.stringify(value)}`],
     ),
-    ...(encoding === 'binary' ? encodeBinary(proved) : encodeJson(proved)),
+    ...(encoding === 'binary' ? encodeBinary(valid) : encodeJson(valid)),
   ];
   return escapeForSqs(`{${fields.join(',')}}`);
 }
 
-type NamedInput = readonly [name: string, input: ProvedInput];
+type NamedInput = readonly [name: string, input: ValidInput];
 
 function encodeBody(body: string | object): string {
   if (typeof body === 'string') return body;
@@ -91,6 +91,6 @@ function encodeBinary(inputs: readonly NamedInput[]): string[] {
   return [`"inputs":[${entries.join(',')}]`, `"raw_input_contents":[${contents.join(',')}]`];
 }
 
-function describe(name: string, { datatype, shape }: ProvedInput): string {
+function describe(name: string, { datatype, shape }: ValidInput): string {
   return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}]`;
 }

@@ -29,7 +29,7 @@ function activeTimers(): number {
 
 describe('results on the result queue', () => {
   it('are yielded once each, with the scores of their request, and are gone afterwards', async () => {
-    const { client, answer, resultQueueUrl } = await deployments.open('queue');
+    const { client, answer, resultQueueUrl } = await deployments.create('queue');
     const producer = client();
     const messageIds = await producer.submit(lines(25));
     await answer(25);
@@ -44,7 +44,7 @@ describe('results on the result queue', () => {
   });
 
   it('are waited for until they come', async () => {
-    const { client, answer } = await deployments.open('queue');
+    const { client, answer } = await deployments.create('queue');
     const producer = client();
     const messageIds = await producer.submit(lines(3));
     const collected = allOf(producer.collect(messageIds, IN_TIME));
@@ -53,7 +53,7 @@ describe('results on the result queue', () => {
   });
 
   it('tell of each request that was not scored, and of the others their scores', async () => {
-    const { client, answer } = await deployments.open('queue');
+    const { client, answer } = await deployments.create('queue');
     const producer = client();
     const messageIds = await producer.submit([lineOf(1), { id: 'bad', body: { id: 'bad', inputs: 7 } }, lineOf(2)]);
     await answer(3);
@@ -66,7 +66,7 @@ describe('results on the result queue', () => {
   });
 
   it('of a packed message and of the short form come in their form', async () => {
-    const { client, answer } = await deployments.open('queue');
+    const { client, answer } = await deployments.create('queue');
     const producer = client();
     const messageIds = await producer.submit([{ body: [{ instances: [[1]] }, { instances: [[2]] }] }]);
     await answer(1);
@@ -82,7 +82,7 @@ describe('results on the result queue', () => {
   });
 
   it('come in the groups of a FIFO queue', async () => {
-    const { client, answer } = await deployments.open('queue', 'fifo');
+    const { client, answer } = await deployments.create('queue', 'fifo');
     const producer = client();
     const messageIds = await producer.submit(lines(12).map((request) => ({ ...request, group: 'one' })));
     await answer(12);
@@ -91,7 +91,7 @@ describe('results on the result queue', () => {
   });
 
   it('too large for the queue are fetched from the payload bucket', async () => {
-    const { client, answer } = await deployments.open('queue');
+    const { client, answer } = await deployments.create('queue');
     const producer = client();
     const data = Float32Array.from({ length: 300_000 }, (_, index) => index / 7);
     const messageIds = await producer.submit([{ inputs: { in: { data, shape: [1, data.length] } } }]);
@@ -101,7 +101,7 @@ describe('results on the result queue', () => {
   });
 
   it('whose payload cannot be fetched fail alone, and stay for a client that can', async () => {
-    const { client, answer } = await deployments.open('queue');
+    const { client, answer } = await deployments.create('queue');
     const producer = client();
     const data = Float32Array.from({ length: 300_000 });
     const messageIds = await producer.submit([{ inputs: { in: { data, shape: [1, data.length] } } }]);
@@ -116,7 +116,7 @@ describe('results on the result queue', () => {
   });
 
   it('that point to another bucket are not fetched', async () => {
-    const { client, writer } = await deployments.open('queue');
+    const { client, writer } = await deployments.create('queue');
     const bucket = await s3.bucket();
     await s3.put(bucket, 'k', resultOf('a').body);
     await writer.write([{ ...resultOf('a'), body: pointerBody({ bucket, key: 'k' }) }], ALIVE);
@@ -126,7 +126,7 @@ describe('results on the result queue', () => {
   });
 
   it('that were written twice are yielded once, and the copy is deleted when it is met', async () => {
-    const { client, writer, resultQueueUrl } = await deployments.open('queue');
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
     const producer = client();
     await writer.write(['a', 'a', 'b'].map(resultOf), ALIVE);
     expect(idsOf(await allOf(producer.collect(['a', 'b'], IN_TIME)))).toEqual(['a', 'b']);
@@ -138,7 +138,7 @@ describe('results on the result queue', () => {
   });
 
   it('are asked for once when their message ID is given twice', async () => {
-    const { client, writer } = await deployments.open('queue');
+    const { client, writer } = await deployments.create('queue');
     await writer.write([resultOf('a')], ALIVE);
     expect(idsOf(await allOf(client().collect(['a', 'a'], IN_TIME)))).toEqual(['a']);
   });
@@ -147,7 +147,7 @@ describe('results on the result queue', () => {
     ['answered with failures', async () => ({ Failed: [{ Id: '1', Code: 'InternalError', SenderFault: false }] })],
     ['not answered', () => Promise.reject(sqsError('ServiceUnavailable', 'server'))],
   ])('are deleted before the collection ends, again when a deletion was %s', async (_, spoilt) => {
-    const { client, writer, resultQueueUrl } = await deployments.open('queue');
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
     const flaky = sqs.client();
     let calls = 0;
     interceptSends(flaky, async (entries, reach) =>
@@ -161,7 +161,7 @@ describe('results on the result queue', () => {
   });
 
   it('are collected again after a receive failed', async () => {
-    const { client, writer, resultQueueUrl } = await deployments.open('queue');
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
     const front = await startFront(new URL(resultQueueUrl).origin, [hangsUp]);
     try {
       await writer.write([resultOf('a')], ALIVE);
@@ -174,14 +174,14 @@ describe('results on the result queue', () => {
 
 describe('results of others', () => {
   it('are left for them', async () => {
-    const { client, writer } = await deployments.open('queue');
+    const { client, writer } = await deployments.create('queue');
     await writer.write(['theirs', 'mine'].map(resultOf), ALIVE);
     expect(idsOf(await allOf(client().collect(['mine'], IN_TIME)))).toEqual(['mine']);
     expect(idsOf(await allOf(client().collect(['theirs'], IN_TIME)))).toEqual(['theirs']);
   });
 
   it('reach each of several clients of one queue', async () => {
-    const { client, writer } = await deployments.open('queue');
+    const { client, writer } = await deployments.create('queue');
     const ids = Array.from({ length: 40 }, (_, index) => `m-${index}`);
     const [even, odd] = [ids.filter((_, index) => index % 2 === 0), ids.filter((_, index) => index % 2 === 1)];
     const collected = [even, odd].map((wanted) => allOf(client().collect(wanted, IN_TIME)));
@@ -192,14 +192,14 @@ describe('results of others', () => {
   });
 
   it('that nobody takes do not stand before ours, however many they are', async () => {
-    const { client, writer } = await deployments.open('queue');
+    const { client, writer } = await deployments.create('queue');
     const orphans = Array.from({ length: 600 }, (_, index) => `orphan-${index}`);
     await writer.write([...orphans, 'mine'].map(resultOf), ALIVE);
     expect(idsOf(await allOf(client().collect(['mine'], IN_TIME)))).toEqual(['mine']);
   });
 
   it('that carry no message ID stay on the queue', async () => {
-    const { client, writer, resultQueueUrl } = await deployments.open('queue');
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
     sqs.send(resultQueueUrl, ['a stray']);
     await writer.write([resultOf('mine')], ALIVE);
     const producer = client();
@@ -210,7 +210,7 @@ describe('results of others', () => {
   });
 
   it('are left when the caller leaves the loop early', async () => {
-    const { client, writer } = await deployments.open('queue');
+    const { client, writer } = await deployments.create('queue');
     const ids = ['a', 'b', 'c', 'd', 'e'];
     await writer.write(ids.map(resultOf), ALIVE);
     const taken: ScoringResult[] = [];
@@ -225,7 +225,7 @@ describe('results of others', () => {
 
 describe('a collection that does not end by itself', () => {
   it('ends at its timeout, naming what is missing, which can be collected later', async () => {
-    const { client, writer } = await deployments.open('queue');
+    const { client, writer } = await deployments.create('queue');
     const producer = client();
     await writer.write([resultOf('b')], ALIVE);
     const came: string[] = [];
@@ -245,7 +245,7 @@ describe('a collection that does not end by itself', () => {
   });
 
   it('ends with the reason of its signal', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const abort = new AbortController();
     const collecting = allOf(client().collect(['a'], { ...IN_TIME, signal: abort.signal }));
     abort.abort(new Error('enough'));
@@ -253,7 +253,7 @@ describe('a collection that does not end by itself', () => {
   });
 
   it('ends when the result queue does not exist, naming it', async () => {
-    const { client, resultQueueUrl } = await deployments.open('queue');
+    const { client, resultQueueUrl } = await deployments.create('queue');
     sqs.deleteQueue(resultQueueUrl);
     await expect(allOf(client().collect(['a'], IN_TIME))).rejects.toThrow(
       `the result queue ${resultQueueUrl} cannot be read: QueueDoesNotExist`,
@@ -261,7 +261,7 @@ describe('a collection that does not end by itself', () => {
   });
 
   it('ends when the client is closed', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const producer = client();
     const collecting = allOf(producer.collect(['a'], IN_TIME));
     const closed = expect(collecting).rejects.toThrow('the Batchscore client was closed');
@@ -270,7 +270,7 @@ describe('a collection that does not end by itself', () => {
   });
 
   it('does not start for a message ID that is being collected', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const producer = client();
     const first = allOf(producer.collect(['a'], { timeoutMs: 200 }));
     const timers = activeTimers();
@@ -280,12 +280,12 @@ describe('a collection that does not end by itself', () => {
   });
 
   it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('does not start with a timeout of %s', async (timeoutMs) => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     await expect(allOf(client().collect(['a'], { timeoutMs }))).rejects.toThrow('timeoutMs: expected 1 to 2147483647');
   });
 
   it('ends at once when there is nothing to collect', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     await expect(allOf(client().collect([], IN_TIME))).resolves.toEqual([]);
   });
 });

@@ -32,7 +32,7 @@ function tellingClient(sent: (entries: number) => void): SQSClient {
 
 describe.each(['queue', 'table'] as const)('a caller of score, with results from a %s,', (store) => {
   it('gets the outputs of its own inputs', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const producer = client();
     const scores = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs)));
     await answer(3);
@@ -40,7 +40,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('gets its own error, and the others their scores', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const producer = client();
     const wrong = producer.score({ x: { data: Float64Array.of(1), shape: [1, 1] } }, { id: 'order-42' });
     const [error, right] = [rejectionOf(wrong), producer.score(lineOf(2).inputs)];
@@ -56,7 +56,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('shares calls with those who call at the same time', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const calls: number[] = [];
     const producer = client({ sqs: tellingClient((entries) => calls.push(entries)) });
     const values = Array.from({ length: 25 }, (_, value) => value);
@@ -67,7 +67,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('gives up at its timeout, and nobody else does', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const producer = client();
     const hasty = rejectionOf(producer.score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }));
     const patient = producer.score(lineOf(2).inputs);
@@ -84,7 +84,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('gives up when its signal aborts, and nobody else does', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
     const producer = client({ sqs: tellingClient(sent.resolve) });
     const abort = new AbortController();
@@ -98,7 +98,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('that gave up before it was sent is not sent', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
     const producer = client({ sqs: tellingClient(sent.resolve) });
     const abort = new AbortController();
@@ -112,7 +112,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('chooses model, version and outputs', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const scores = client().score(
       {
         left: { data: [[1, 2]], datatype: 'FP32' },
@@ -126,7 +126,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('is settled when the client is closed', async () => {
-    const { client } = await deployments.open(store);
+    const { client } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
     const producer = client({ sqs: tellingClient(sent.resolve) });
     const waiting = rejectionOf(producer.score(lineOf(1).inputs));
@@ -138,7 +138,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
 
 describe('callers of score', () => {
   it('on a FIFO queue are scored in their groups', async () => {
-    const { client, answer } = await deployments.open('queue', 'fifo');
+    const { client, answer } = await deployments.create('queue', 'fifo');
     const producer = client();
     const scores = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs, { group: 'one' })));
     await answer(3);
@@ -146,7 +146,7 @@ describe('callers of score', () => {
   });
 
   it('share the reads of the result table', async () => {
-    const { client, answer } = await deployments.open('table');
+    const { client, answer } = await deployments.create('table');
     const front = await dynamodb.front();
     const producer = client({ dynamodb: dynamodb.client(front) });
     const values = Array.from({ length: 30 }, (_, value) => value);
@@ -158,7 +158,7 @@ describe('callers of score', () => {
   });
 
   it('who gave up, before or after they were sent, leave nothing on the result queue', async () => {
-    const { client, answer, resultQueueUrl } = await deployments.open('queue');
+    const { client, answer, resultQueueUrl } = await deployments.create('queue');
     const slow = sqs.client();
     const gate = Promise.withResolvers<void>();
     interceptSends(slow, async (_, reach) => {
@@ -181,7 +181,7 @@ describe('callers of score', () => {
   });
 
   it('are all rejected when the request queue takes nothing', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const refusing = sqs.client();
     interceptSends(refusing, async () => {
       throw sqsError('AccessDenied', 'client');
@@ -195,7 +195,7 @@ describe('callers of score', () => {
   });
 
   it('are not sent again when SQS refused them', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     const refusing = sqs.client();
     let calls = 0;
     interceptSends(refusing, async (_, reach) => {
@@ -214,7 +214,7 @@ describe('callers of score', () => {
   });
 
   it('are all rejected when the results cannot be read', async () => {
-    const { client, resultQueueUrl } = await deployments.open('queue');
+    const { client, resultQueueUrl } = await deployments.create('queue');
     sqs.deleteQueue(resultQueueUrl);
     const producer = client();
     const errors = await Promise.all([1, 2, 3].map((value) => rejectionOf(producer.score(lineOf(value).inputs))));
@@ -224,20 +224,20 @@ describe('callers of score', () => {
   });
 
   it('are rejected when the model answers in a form of its own', async () => {
-    const { client, answer } = await deployments.open('queue');
+    const { client, answer } = await deployments.create('queue');
     const error = rejectionOf(client().score({ in: { data: Float32Array.of(1), shape: [1] } }));
     await answer(1, echoModel('FP32', [], { transform: { encode: () => 'one' } }));
     expect(await error).toMatchObject({ code: 'INVALID_RESULT', message: expect.stringContaining("got 'result'") });
   });
 
   it('are rejected at once when their inputs cannot be encoded', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const error = rejectionOf(client().score({ x: { data: Float32Array.of(1), shape: [2] } }));
     expect(await error).toBeInstanceOf(RequestError);
   });
 
   it('may give an output as an input', async () => {
-    const { client, answer } = await deployments.open('queue');
+    const { client, answer } = await deployments.create('queue');
     const producer = client();
     const first = producer.score({ in: { data: [true, false] } });
     await answer(1, echoModel('BOOL'));

@@ -43,40 +43,40 @@ function bodyOf(bytes: number): ScoreRequest {
 
 describe('submitted requests', () => {
   it('are given message IDs in their order', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     const messageIds = await client().submit(lines(250));
     const ids = await idsOnQueue(requestQueueUrl);
     expect(messageIds.map((messageId) => ids.get(messageId))).toEqual(lines(250).map(({ id }) => id));
   });
 
   it('fill calls of ten messages', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const counted = countedClient();
     await client({ sqs: counted.client }).submit(lines(25));
     expect(counted.calls).toEqual([10, 10, 5]);
   });
 
   it('fill calls of at most 1 MiB', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const counted = countedClient();
     await client({ sqs: counted.client }).submit(Array.from({ length: 5 }, () => bodyOf(500_000)));
     expect(counted.calls).toEqual([2, 2, 1]);
   });
 
   it('are counted as they are taken', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const progress: number[] = [];
     await client().submit(lines(3), { onProgress: ({ submitted }) => progress.push(submitted) });
     expect(progress).toEqual([1, 2, 3]);
   });
 
   it('may be none', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     await expect(client().submit([])).resolves.toEqual([]);
   });
 
   it('are pulled only as fast as they are sent', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const held = sqs.client();
     const [gate, bothHeld] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let calls = 0;
@@ -100,7 +100,7 @@ describe('submitted requests', () => {
   });
 
   it('are sent without waiting for the next, when that is long in coming', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     async function* source(): AsyncGenerator<TensorRequest> {
       yield lineOf(1);
       await sqs.receive(requestQueueUrl, { waitSeconds: 20, visibilitySeconds: 0 });
@@ -112,7 +112,7 @@ describe('submitted requests', () => {
 
 describe('a call that is answered with failures', () => {
   it('has the entries that failed, and those not mentioned, sent again', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const flaky = sqs.client();
     const sent: (string | undefined)[][] = [];
     interceptSends(flaky, async (entries, reach) => {
@@ -131,7 +131,7 @@ describe('a call that is answered with failures', () => {
   });
 
   it('is sent again whole when it failed whole', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     const flaky = sqs.client();
     let calls = 0;
     interceptSends(flaky, async (_, reach) => {
@@ -143,7 +143,7 @@ describe('a call that is answered with failures', () => {
   });
 
   it('tells which request failed and which were accepted, so that the rest can be submitted again', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     const refusing = sqs.client();
     interceptSends(refusing, async (entries, reach) => {
       const refused = entries.findIndex(({ MessageBody = '' }) => JSON.parse(MessageBody).id === '12');
@@ -161,7 +161,7 @@ describe('a call that is answered with failures', () => {
   });
 
   it('ends the pulling when a request is refused', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     sqs.deleteQueue(requestQueueUrl);
     function* endless(): Generator<TensorRequest> {
       for (let value = 0; ; value++) yield lineOf(value);
@@ -171,7 +171,7 @@ describe('a call that is answered with failures', () => {
   });
 
   it('does not hide the request that was refused behind one that was to be sent again', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const refusing = sqs.client();
     interceptSends(refusing, async (entries) => {
       const first = entries.some(({ MessageBody = '' }) => JSON.parse(MessageBody).id === '0');
@@ -183,7 +183,7 @@ describe('a call that is answered with failures', () => {
   });
 
   it('is not sent again when the queue does not exist', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     sqs.deleteQueue(requestQueueUrl);
     const counted = countedClient();
     const error = await submitErrorOf(client({ sqs: counted.client }).submit(lines(3)));
@@ -194,7 +194,7 @@ describe('a call that is answered with failures', () => {
 
 describe('a request that cannot be sent', () => {
   it('is named by its index, and those before it are sent', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     const wrong: TensorRequest = { inputs: { x: { data: Float32Array.of(1), shape: [2, 1] } } };
     const error = await submitErrorOf(client().submit([...lines(3), wrong, ...lines(3)]));
     expect(error).toMatchObject({ index: 3, retryable: false, cause: expect.any(RequestError) });
@@ -202,7 +202,7 @@ describe('a request that cannot be sent', () => {
   });
 
   it('is the one that its source fails to give', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     async function* source(): AsyncGenerator<TensorRequest> {
       yield* lines(2);
       throw new Error('no more rows');
@@ -213,24 +213,24 @@ describe('a request that cannot be sent', () => {
   });
 
   it('is one of no group on a FIFO queue', async () => {
-    const { client } = await deployments.open('queue', 'fifo');
+    const { client } = await deployments.create('queue', 'fifo');
     await expect(client().submit([lineOf(1)])).rejects.toThrow('expected a group');
   });
 
   it('is one of a deduplication ID on a standard queue', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     await expect(client().submit([{ ...lineOf(1), deduplicationId: 'd' }])).rejects.toThrow('a standard queue');
   });
 
   it('is one over 1 MiB where there is no payload bucket', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     await expect(client({ payloadBucket: undefined }).submit([bodyOf(1_048_577)])).rejects.toThrow(
       'request 0: expected a body of at most 1048576 bytes, the size of an SQS message, got 1048577; give payloadBucket',
     );
   });
 
   it('is one over 1 MiB that the payload bucket does not take', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     await expect(client({ payloadBucket: 'no-such-bucket' }).submit([bodyOf(1_048_577)])).rejects.toThrow(
       'request 0: the payload bucket did not take its body: NoSuchBucket',
     );
@@ -239,7 +239,7 @@ describe('a request that cannot be sent', () => {
 
 describe('a body', () => {
   it('of 1 MiB is sent as it is', async () => {
-    const { client, requestQueueUrl, payloadBucket } = await deployments.open('queue');
+    const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
     await client().submit([bodyOf(1_048_576)]);
     const [message] = await sqs.drain(requestQueueUrl);
     expect(message?.Body).toHaveLength(1_048_576);
@@ -247,7 +247,7 @@ describe('a body', () => {
   });
 
   it('over 1 MiB goes to the payload bucket, as the Extended Client puts it', async () => {
-    const { client, requestQueueUrl, payloadBucket } = await deployments.open('queue');
+    const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
     await client().submit([bodyOf(1_048_577)]);
     const [message] = await sqs.drain(requestQueueUrl);
     const [key = ''] = await s3.keys(payloadBucket);
@@ -264,28 +264,28 @@ describe('a body', () => {
 
 describe('message groups', () => {
   it('keep their order on a FIFO queue, over many calls', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue', 'fifo');
+    const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
     await client().submit(lines(35).map((request) => ({ ...request, group: 'one' })));
     const ids = [...(await idsOnQueue(requestQueueUrl)).values()];
     expect(ids).toEqual(lines(35).map(({ id }) => id));
   });
 
   it('and deduplication IDs go to a FIFO queue as they are given', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue', 'fifo');
+    const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
     await client().submit([{ ...lineOf(1), group: 'g', deduplicationId: 'd' }]);
     const [message] = await sqs.drain(requestQueueUrl);
     expect(message?.Attributes).toMatchObject({ MessageGroupId: 'g', MessageDeduplicationId: 'd' });
   });
 
   it('do not merge equal requests of one group that name no deduplication ID', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue', 'fifo');
+    const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
     const request = { ...lineOf(1), group: 'g' };
     await client().submit([request, request]);
     await expect(sqs.drain(requestQueueUrl)).resolves.toHaveLength(2);
   });
 
   it('go to a standard queue too', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const seen = sqs.client();
     const groups: (string | undefined)[] = [];
     // Read on the way: the server in these tests forgets the group of a message on a standard queue.
@@ -300,7 +300,7 @@ describe('message groups', () => {
 
 describe('an aborted submission', () => {
   it('stops pulling, closes its source and rejects with the reason', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const abort = new AbortController();
     const reason = new Error('enough');
     const closed = Promise.withResolvers<void>();
@@ -322,7 +322,7 @@ describe('an aborted submission', () => {
   });
 
   it('does not wait for a source that never answers', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const abort = new AbortController();
     const asked = Promise.withResolvers<void>();
     const never: AsyncIterable<TensorRequest> = {
@@ -342,7 +342,7 @@ describe('an aborted submission', () => {
   });
 
   it('sends nothing when it was aborted before', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
+    const { client, requestQueueUrl } = await deployments.create('queue');
     await expect(client().submit(lines(3), { signal: AbortSignal.abort() })).rejects.toThrow('aborted');
     await expect(sqs.drain(requestQueueUrl)).resolves.toEqual([]);
   });
