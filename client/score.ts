@@ -37,10 +37,14 @@ export async function score(
     return outputsOf(await receiveFor(messageId, deadline, inbox));
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    throw new ScoringError('TIMEOUT', `expected scores within ${timeoutMs} ms, none came`, {
-      messageId,
-      id: request.id,
-    });
+    throw new ScoringError(
+      'TIMEOUT',
+      `expected scores within ${timeoutMs} ms, got none; raise timeoutMs or try again`,
+      {
+        messageId,
+        id: request.id,
+      },
+    );
   } finally {
     deadline.clear();
   }

@@ -1,6 +1,6 @@
 import { type DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from '@jest/globals';
-import { CollectTimeoutError, type ScoringResult } from '../../client/index.ts';
+import type { ScoringResult } from '../../client/index.ts';
 import type { Result } from '../../lambda/core/contract/result.ts';
 import { answersJson, type Exchange, hangsUp } from '../helpers/frontServer.ts';
 import { echoModel } from '../helpers/models.ts';
@@ -142,14 +142,6 @@ async function put(client: DynamoDBClient, TableName: string, messageId: string,
 }
 
 describe('a collection from the table that does not end by itself', () => {
-  it('ends at its timeout, naming what is missing', async () => {
-    const { client, writer } = await deployments.create('table');
-    await writer.write([resultOf('b')], ALIVE);
-    const collecting = allOf(client().collect(['a', 'b', 'c'], { timeoutMs: 300 }));
-    await expect(collecting).rejects.toThrow(CollectTimeoutError);
-    await expect(collecting).rejects.toMatchObject({ missing: ['a', 'c'] });
-  });
-
   it('ends when the table does not exist, naming it', async () => {
     const { client } = await deployments.create('table');
     await expect(allOf(client({ resultTable: 'no-such-table' }).collect(['a'], IN_TIME))).rejects.toThrow(

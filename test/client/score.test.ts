@@ -66,23 +66,6 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
     expect(calls.toSorted((a, b) => b - a)).toEqual([10, 10, 5]);
   });
 
-  it('gives up at its timeout, and nobody else does', async () => {
-    const { client, answer } = await deployments.create(store);
-    const producer = client();
-    const hasty = rejectionOf(producer.score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }));
-    const patient = producer.score(lineOf(2).inputs);
-    expect(await hasty).toBeInstanceOf(ScoringError);
-    expect(await hasty).toMatchObject({
-      code: 'TIMEOUT',
-      message: 'expected scores within 200 ms, none came',
-      id: 'order-42',
-      messageId: expect.any(String),
-      retryable: true,
-    });
-    await answer(2);
-    await expect(patient).resolves.toEqual(lineAnswer(2));
-  });
-
   it('gives up when its signal aborts, and nobody else does', async () => {
     const { client, answer } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
@@ -160,14 +143,21 @@ describe('callers of score', () => {
   it('who gave up, before or after they were sent, leave nothing on the result queue', async () => {
     const { client, answer, resultQueueUrl } = await deployments.create('queue');
     const slow = sqs.client();
+    const [sent, held] = [Promise.withResolvers<number>(), Promise.withResolvers<void>()];
     const gate = Promise.withResolvers<void>();
     interceptSends(slow, async (_, reach) => {
+      held.resolve();
       await gate.promise;
       return await reach();
     });
-    const [producer, hurried] = [client(), client({ sqs: slow })];
-    const hasty = [producer, hurried].map((one) => rejectionOf(one.score(lineOf(1).inputs, { timeoutMs: 200 })));
-    for (const error of await Promise.all(hasty)) expect(error).toMatchObject({ code: 'TIMEOUT' });
+    const [producer, hurried] = [client({ sqs: tellingClient(sent.resolve) }), client({ sqs: slow })];
+    const abort = new AbortController();
+    const leaving = [producer, hurried].map((one) =>
+      rejectionOf(one.score(lineOf(1).inputs, { signal: abort.signal })),
+    );
+    await Promise.all([sent.promise, held.promise]);
+    abort.abort();
+    for (const error of await Promise.all(leaving)) expect(error).toBe(abort.signal.reason);
     gate.resolve();
     await answer(2);
     for (const one of [producer, hurried]) {
