@@ -5,7 +5,7 @@ import type { Collector } from './collector.ts';
 import type { Inbox } from './inbox.ts';
 
 export interface CollectOptions {
-  /** Milliseconds until all results must have come, at least 1. */
+  /** Longest wait for all results in milliseconds, at least 1. */
   readonly timeoutMs: number;
   /** Ends the collection with its reason. */
   readonly signal?: AbortSignal | undefined;
@@ -35,7 +35,7 @@ export async function* collect(
   }
 }
 
-/** Takes what comes out of `missing`. */
+/** Removes from `missing` what has come. */
 async function* collectUntil(
   ended: AbortSignal,
   missing: Set<string>,

@@ -17,17 +17,17 @@ export interface QueueCollectorOptions {
 }
 
 const POLLERS = 4;
-/** A poll is never cut short, because what reached it would stay hidden: so it is not long. */
+/** A poll is never cut short, because what it received would stay hidden; so it is a short one. */
 const POLL_SECONDS = 2;
-/** A result of others that was received this often is no longer given back at once: nobody seems to wait for it. */
+/** A result of others that was received this often is hidden, not released: nobody seems to wait for it. */
 const ORPHAN_RECEIVES = 3;
 /** How long a result stays hidden from others while it waits for its caller here. */
 const HIDDEN_SECONDS = 30;
 
 /**
- * Polls the result queue while someone waits: one long poll for each ten results wanted, up to four. A result is
- * deleted when its caller has it. Results of others are made visible again at once, and the poller pauses a moment so
- * that whom they are for can receive them; those that nobody takes are hidden for a while, to see what is behind them.
+ * Polls the result queue while someone waits: one long poll for every ten results wanted, up to four. A result is
+ * deleted once its caller has it. Results of others are released at once, and the poller pauses so that their own
+ * client can receive them. Those that nobody takes are hidden for a while, to get at what is queued behind them.
  */
 export function startQueueCollector(options: QueueCollectorOptions): Collector {
   const acknowledger = createAcknowledger(options);
@@ -77,7 +77,7 @@ async function pollWhileWanted(atLeast: number, options: QueueCollectorOptions, 
   }
 }
 
-/** @returns whether everything that came was given back to others */
+/** @returns whether all that came was released to others */
 async function pollOnce(
   options: QueueCollectorOptions,
   acknowledger: Acknowledger,
@@ -100,7 +100,7 @@ async function receive({ sqs, queueUrl }: QueueCollectorOptions): Promise<Messag
   return Messages;
 }
 
-/** Delivers, deletes or releases one message. @returns whether it was given back to others at once */
+/** Delivers, deletes, releases or hides one message. @returns whether it was released to others */
 async function route(
   { MessageAttributes, Attributes, Body = '', ReceiptHandle }: Message,
   { inbox, read }: QueueCollectorOptions,

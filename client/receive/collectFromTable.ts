@@ -21,13 +21,13 @@ export interface TableCollectorOptions {
 const KEYS_A_CALL = 100;
 const CALLS_IN_FLIGHT = 4;
 
-/** A body that is not text is as good as none. */
+/** A body that is not text counts as none. */
 const TEXT = z.object({ S: z.string() }).optional().catch(undefined);
 const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), body: TEXT, pointer: TEXT });
 
 /**
- * Asks the result table for all that is wanted, over and over while someone waits. A round that brought nothing is
- * followed by a longer pause, from 50 ms to 1 s; a new caller ends it.
+ * Asks the result table for all that is wanted, again and again while someone waits. After a round that brought
+ * nothing the pause is longer, from 50 ms to 1 s; a new caller ends it.
  */
 export function startTableCollector(options: TableCollectorOptions): Collector {
   const state: AskerState = { lastError: undefined };

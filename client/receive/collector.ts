@@ -1,12 +1,12 @@
 import { setTimeout } from 'node:timers/promises';
 
-/** Brings results from a store to the inbox for as long as someone waits there. */
+/** Brings results from a store to the inbox while someone waits for them. */
 export interface Collector {
-  /** Resolves when the store knows of everything that was accepted and given back so far. */
+  /** Resolves when the store has been told of everything accepted or given back so far. */
   settled(): Promise<void>;
-  /** Why the store could not be read the last time; undefined where it could. */
+  /** Why the store could not be read the last time; undefined if it could. */
   lastError(): unknown;
-  /** Resolves when nothing is under way any more. The inbox must be closed before. */
+  /** Resolves when nothing is under way any more. Close the inbox first. */
   close(): Promise<void>;
 }
 

@@ -19,7 +19,7 @@ describe('options', () => {
     ['an unknown encoding', { requestQueueUrl: QUEUE, encoding: 'text' }, 'encoding'],
     ['no calls in flight', { requestQueueUrl: QUEUE, maxInFlight: 0 }, 'maxInFlight'],
     ['a misspelt option', { requestQueueUrl: QUEUE, resultQueue: QUEUE }, 'resultQueue'],
-    ['a client that is none', { requestQueueUrl: QUEUE, sqs: 'sqs' }, 'expected an SQSClient'],
+    ['a client that is none', { requestQueueUrl: QUEUE, sqs: 'sqs' }, 'expected a client of the AWS SDK, SQSClient'],
   ])('are refused: %s', (_, options, message) => {
     const make = () => new Batchscore(options as BatchscoreOptions);
     expect(make).toThrow(TypeError);

@@ -109,7 +109,7 @@ describe('results on the result queue', () => {
     await expect(allOf(client({ payloadBucket: undefined }).collect(messageIds, IN_TIME))).resolves.toMatchObject([
       {
         messageId: messageIds[0],
-        error: { code: 'RESULT_UNAVAILABLE', message: /give payloadBucket/, retryable: true },
+        error: { code: 'RESULT_UNAVAILABLE', message: expect.stringContaining('set payloadBucket'), retryable: true },
       },
     ]);
     await expect(allOf(producer.collect(messageIds, IN_TIME))).resolves.toMatchObject([{ outputs: {} }]);

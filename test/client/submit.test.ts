@@ -225,7 +225,7 @@ describe('a request that cannot be sent', () => {
   it('is one over 1 MiB where there is no payload bucket', async () => {
     const { client } = await deployments.create('queue');
     await expect(client({ payloadBucket: undefined }).submit([bodyOf(1_048_577)])).rejects.toThrow(
-      'request 0: expected a body of at most 1048576 bytes, the size of an SQS message, got 1048577; give payloadBucket',
+      'request 0: expected a body of at most 1048576 bytes, the size of an SQS message, got 1048577; set payloadBucket',
     );
   });
 
