@@ -9,12 +9,12 @@ import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
 import { createConsumingWriter } from './resultWriter.ts';
 
-/** The product as it is deployed, but for the queues: results go to memory, telemetry nowhere. */
+/** Batchscore as it is deployed, without the queues: results go to memory, telemetry nowhere. */
 export interface Batchscore {
   readonly scoring: ScoringDependencies;
   /** One invocation. @throws Error when a record is not answered with scores */
   invoke(records: SQSRecord[]): Promise<void>;
-  /** The same with some other part in place. */
+  /** The same with some parts replaced. */
   with(parts: Partial<ScoringDependencies>): Batchscore;
   close(): Promise<void>;
 }
@@ -63,7 +63,7 @@ function refuseUnscored(outcomes: readonly Outcome[]): void {
   }
 }
 
-/** Told of everything, says nothing; a bug ends the bench. */
+/** Says nothing; a bug ends the bench. */
 const SILENT = { microBatch() {}, decoded() {}, problem: raise };
 
 function refuse(): never {

@@ -5,7 +5,7 @@ export interface PartLimits {
   readonly maxElements: number;
 }
 
-/** The least that partitions of lengths can hold, padding included. */
+/** The least elements that a partition of lengths can have, padding included. */
 export interface LeastPadding {
   /** Elements with padding of the best partition into at most `parts` parts; Infinity where there is none. */
   paddedElements(parts: number): number;

@@ -14,7 +14,7 @@ import { measureScenario } from './scenario.ts';
 /** Takes a line of progress. */
 export type Say = (progress: string) => void;
 
-/** @param mostMessages in any event; scenarios and growth have fewer of their own accord */
+/** @param mostMessages in any one event; a scenario may have fewer */
 export async function measureAll(
   scenarios: readonly Scenario[],
   mostMessages: number,

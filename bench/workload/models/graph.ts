@@ -8,11 +8,11 @@ import {
   type GraphValue,
 } from './encodeModel.ts';
 
-/** Puts a model together, node after node. Values are referred to by name. */
+/** Builds a model node by node. Values are referred to by name. */
 export interface GraphBuilder {
   /** Adds a node with one output. @returns the output's name, `output` if given */
   node(op: string, inputs: readonly string[], attributes?: Attributes, output?: string): string;
-  /** Uniform float32 values of variance 1 / `fanIn`, so that a layer keeps the size of what it is given. */
+  /** Uniform float32 values of variance 1 / `fanIn`, so that a layer's output is as large as its input. */
   weights(shape: readonly number[], fanIn: number): string;
   floats(shape: readonly number[], values: readonly number[]): string;
   integers(values: readonly number[]): string;
