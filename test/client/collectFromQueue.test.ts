@@ -1,31 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { CollectTimeoutError, type ScoringResult } from '../../client/index.ts';
 import { pointerBody } from '../../lambda/core/contract/pointer.ts';
-import type { Result } from '../../lambda/core/contract/result.ts';
 import { hangsUp, startFront } from '../helpers/frontServer.ts';
 import { echoModel } from '../helpers/models.ts';
 import { interceptSends, sqsError } from '../helpers/sqsServer.ts';
 import { useDeployments } from './deployment.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf } from './results.ts';
 
 const deployments = useDeployments();
 const { sqs, s3 } = deployments;
-const IN_TIME = { timeoutMs: 20_000 };
-const ALIVE = new AbortController().signal;
-
-/** A result as a deployment writes it, that says no more than whose it is. */
-function resultOf(messageId: string): Result {
-  return { messageId, body: JSON.stringify({ message_id: messageId, predictions: [] }), messageGroupId: undefined };
-}
-
-function idsOf(results: readonly ScoringResult[]): string[] {
-  return results.map(({ messageId }) => messageId).toSorted();
-}
-
-/** How many timers keep this process alive. */
-function activeTimers(): number {
-  return process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
-}
 
 describe('results on the result queue', () => {
   it('are yielded once each, with the scores of their request, and are gone afterwards', async () => {
@@ -169,113 +152,5 @@ describe('results on the result queue', () => {
     } finally {
       await front.stop();
     }
-  });
-});
-
-describe('results of others', () => {
-  it('are left for them', async () => {
-    const { client, writer } = await deployments.create('queue');
-    await writer.write(['theirs', 'mine'].map(resultOf), ALIVE);
-    expect(idsOf(await allOf(client().collect(['mine'], IN_TIME)))).toEqual(['mine']);
-    expect(idsOf(await allOf(client().collect(['theirs'], IN_TIME)))).toEqual(['theirs']);
-  });
-
-  it('reach each of several clients of one queue', async () => {
-    const { client, writer } = await deployments.create('queue');
-    const ids = Array.from({ length: 40 }, (_, index) => `m-${index}`);
-    const [even, odd] = [ids.filter((_, index) => index % 2 === 0), ids.filter((_, index) => index % 2 === 1)];
-    const collected = [even, odd].map((wanted) => allOf(client().collect(wanted, IN_TIME)));
-    await writer.write(ids.map(resultOf), ALIVE);
-    const [evens = [], odds = []] = await Promise.all(collected);
-    expect(idsOf(evens)).toEqual(even.toSorted());
-    expect(idsOf(odds)).toEqual(odd.toSorted());
-  });
-
-  it('that nobody takes do not stand before ours, however many they are', async () => {
-    const { client, writer } = await deployments.create('queue');
-    const orphans = Array.from({ length: 600 }, (_, index) => `orphan-${index}`);
-    await writer.write([...orphans, 'mine'].map(resultOf), ALIVE);
-    expect(idsOf(await allOf(client().collect(['mine'], IN_TIME)))).toEqual(['mine']);
-  });
-
-  it('that carry no message ID stay on the queue', async () => {
-    const { client, writer, resultQueueUrl } = await deployments.create('queue');
-    sqs.send(resultQueueUrl, ['a stray']);
-    await writer.write([resultOf('mine')], ALIVE);
-    const producer = client();
-    await allOf(producer.collect(['mine'], IN_TIME));
-    await producer.close();
-    const left = await sqs.drain(resultQueueUrl);
-    expect(left.map(({ Body }) => Body)).toEqual(['a stray']);
-  });
-
-  it('are left when the caller leaves the loop early', async () => {
-    const { client, writer } = await deployments.create('queue');
-    const ids = ['a', 'b', 'c', 'd', 'e'];
-    await writer.write(ids.map(resultOf), ALIVE);
-    const taken: ScoringResult[] = [];
-    for await (const result of client().collect(ids, IN_TIME)) {
-      taken.push(result);
-      break;
-    }
-    const rest = ids.filter((id) => id !== taken[0]?.messageId);
-    expect(idsOf(await allOf(client().collect(rest, IN_TIME)))).toEqual(rest);
-  });
-});
-
-describe('a collection that does not end by itself', () => {
-  it('leaves what had not come by its timeout to be collected later', async () => {
-    const { client, writer } = await deployments.create('queue');
-    const producer = client();
-    await expect(allOf(producer.collect(['a', 'b'], { timeoutMs: 1 }))).rejects.toThrow(CollectTimeoutError);
-    await writer.write(['a', 'b'].map(resultOf), ALIVE);
-    expect(idsOf(await allOf(producer.collect(['a', 'b'], IN_TIME)))).toEqual(['a', 'b']);
-  });
-
-  it('ends with the reason of its signal', async () => {
-    const { client } = await deployments.create('queue');
-    const abort = new AbortController();
-    const collecting = allOf(client().collect(['a'], { ...IN_TIME, signal: abort.signal }));
-    abort.abort(new Error('enough'));
-    await expect(collecting).rejects.toThrow('enough');
-  });
-
-  it('ends when the result queue does not exist, naming it', async () => {
-    const { client, resultQueueUrl } = await deployments.create('queue');
-    sqs.deleteQueue(resultQueueUrl);
-    await expect(allOf(client().collect(['a'], IN_TIME))).rejects.toThrow(
-      `the result queue ${resultQueueUrl} cannot be read: QueueDoesNotExist`,
-    );
-  });
-
-  it('ends when the client is closed', async () => {
-    const { client } = await deployments.create('queue');
-    const producer = client();
-    const collecting = allOf(producer.collect(['a'], IN_TIME));
-    const closed = expect(collecting).rejects.toThrow('the Batchscore client was closed');
-    await producer.close();
-    await closed;
-  });
-
-  it('does not start for a message ID that is being collected', async () => {
-    const { client } = await deployments.create('queue');
-    const producer = client();
-    const abort = new AbortController();
-    const first = allOf(producer.collect(['a'], { ...IN_TIME, signal: abort.signal }));
-    const timers = activeTimers();
-    await expect(allOf(producer.collect(['a'], IN_TIME))).rejects.toThrow('message ID a is being collected already');
-    expect(activeTimers()).toBe(timers);
-    abort.abort();
-    await expect(first).rejects.toBe(abort.signal.reason);
-  });
-
-  it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('does not start with a timeout of %s', async (timeoutMs) => {
-    const { client } = await deployments.create('queue');
-    await expect(allOf(client().collect(['a'], { timeoutMs }))).rejects.toThrow('timeoutMs: expected 1 to 2147483647');
-  });
-
-  it('ends at once when there is nothing to collect', async () => {
-    const { client } = await deployments.create('queue');
-    await expect(allOf(client().collect([], IN_TIME))).resolves.toEqual([]);
   });
 });

@@ -1,25 +1,14 @@
 import { type DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from '@jest/globals';
-import type { ScoringResult } from '../../client/index.ts';
-import type { Result } from '../../lambda/core/contract/result.ts';
 import { answersJson, type Exchange, hangsUp } from '../helpers/frontServer.ts';
 import { echoModel } from '../helpers/models.ts';
 import { useDeployments } from './deployment.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf } from './results.ts';
 
 const deployments = useDeployments();
 const { dynamodb } = deployments;
-const IN_TIME = { timeoutMs: 20_000 };
-const ALIVE = new AbortController().signal;
 const THROTTLED = { __type: 'com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException' };
-
-function resultOf(messageId: string): Result {
-  return { messageId, body: JSON.stringify({ message_id: messageId, predictions: [] }), messageGroupId: undefined };
-}
-
-function idsOf(results: readonly ScoringResult[]): string[] {
-  return results.map(({ messageId }) => messageId).toSorted();
-}
 
 /** The message IDs that one call asked for. */
 function keysOf({ body }: Exchange): string[] {

@@ -1,34 +1,12 @@
-import type { SQSClient } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { RequestError, ScoringError } from '../../client/index.ts';
+import { ScoringError } from '../../client/index.ts';
 import { echoModel, lineModel, sumModel } from '../helpers/models.ts';
-import { interceptSends, sqsError } from '../helpers/sqsServer.ts';
 import { useDeployments } from './deployment.ts';
 import { lineAnswer, lineOf } from './requests.ts';
+import { rejectionOf, tellingClient } from './sends.ts';
 
 const deployments = useDeployments();
 const { sqs, dynamodb } = deployments;
-
-/** What a promise was rejected with. */
-async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
-  const settled = await promise.then(
-    (value) => ({ value }),
-    (reason: unknown) => ({ reason }),
-  );
-  if ('reason' in settled) return settled.reason;
-  throw new Error(`expected a rejection, got ${JSON.stringify(settled.value)}`);
-}
-
-/** A client of SQS that tells of each call that sent messages how many they were. */
-function tellingClient(sent: (entries: number) => void): SQSClient {
-  const client = sqs.client();
-  interceptSends(client, async (entries, reach) => {
-    const answer = await reach();
-    if (entries.some(({ MessageBody }) => MessageBody !== undefined)) sent(entries.length);
-    return answer;
-  });
-  return client;
-}
 
 describe.each(['queue', 'table'] as const)('a caller of score, with results from a %s,', (store) => {
   it('gets the outputs of its own inputs', async () => {
@@ -58,7 +36,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   it('shares calls with those who call at the same time', async () => {
     const { client, answer } = await deployments.create(store);
     const calls: number[] = [];
-    const producer = client({ sqs: tellingClient((entries) => calls.push(entries)) });
+    const producer = client({ sqs: tellingClient(sqs, (entries) => calls.push(entries)) });
     const values = Array.from({ length: 25 }, (_, value) => value);
     const scores = Promise.all(values.map((value) => producer.score(lineOf(value).inputs)));
     await answer(25);
@@ -69,7 +47,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   it('gives up when its signal aborts, and nobody else does', async () => {
     const { client, answer } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
-    const producer = client({ sqs: tellingClient(sent.resolve) });
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
     const abort = new AbortController();
     const aborted = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
     const patient = producer.score(lineOf(2).inputs);
@@ -83,7 +61,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   it('that gave up before it was sent is not sent', async () => {
     const { client, answer } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
-    const producer = client({ sqs: tellingClient(sent.resolve) });
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
     const abort = new AbortController();
     const aborted = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
     const patient = producer.score(lineOf(2).inputs);
@@ -111,7 +89,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   it('is settled when the client is closed', async () => {
     const { client } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
-    const producer = client({ sqs: tellingClient(sent.resolve) });
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
     const waiting = rejectionOf(producer.score(lineOf(1).inputs));
     await sent.promise;
     await producer.close();
@@ -138,92 +116,6 @@ describe('callers of score', () => {
     await scores;
     const keys = front.requests.map(({ body }) => body.split('"S":').length - 1);
     expect(Math.max(...keys)).toBeGreaterThan(10);
-  });
-
-  it('who gave up, before or after they were sent, leave nothing on the result queue', async () => {
-    const { client, answer, resultQueueUrl } = await deployments.create('queue');
-    const slow = sqs.client();
-    const [sent, held] = [Promise.withResolvers<number>(), Promise.withResolvers<void>()];
-    const gate = Promise.withResolvers<void>();
-    interceptSends(slow, async (_, reach) => {
-      held.resolve();
-      await gate.promise;
-      return await reach();
-    });
-    const [producer, hurried] = [client({ sqs: tellingClient(sent.resolve) }), client({ sqs: slow })];
-    const abort = new AbortController();
-    const leaving = [producer, hurried].map((one) =>
-      rejectionOf(one.score(lineOf(1).inputs, { signal: abort.signal })),
-    );
-    await Promise.all([sent.promise, held.promise]);
-    abort.abort();
-    for (const error of await Promise.all(leaving)) expect(error).toBe(abort.signal.reason);
-    gate.resolve();
-    await answer(2);
-    for (const one of [producer, hurried]) {
-      const next = one.score(lineOf(2).inputs);
-      await answer(1);
-      await expect(next).resolves.toEqual(lineAnswer(2));
-    }
-    await Promise.all([producer.close(), hurried.close()]);
-    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
-    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
-  });
-
-  it('are all rejected when the request queue takes nothing', async () => {
-    const { client } = await deployments.create('queue');
-    const refusing = sqs.client();
-    interceptSends(refusing, async () => {
-      throw sqsError('AccessDenied', 'client');
-    });
-    const producer = client({ sqs: refusing });
-    const errors = await Promise.all([1, 2, 3].map((value) => rejectionOf(producer.score(lineOf(value).inputs))));
-    for (const error of errors) {
-      expect(error).toBeInstanceOf(ScoringError);
-      expect(error).toMatchObject({ code: 'SUBMIT_FAILED', message: expect.stringContaining('AccessDenied') });
-    }
-  });
-
-  it('are not sent again when SQS refused them', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue');
-    const refusing = sqs.client();
-    let calls = 0;
-    interceptSends(refusing, async (_, reach) => {
-      if (++calls > 1) return await reach();
-      return { Failed: [{ Id: '0', Code: 'InvalidMessageContents', SenderFault: true }] };
-    });
-    const producer = client({ sqs: refusing, maxInFlight: 1 });
-    const refused = await rejectionOf(producer.score(lineOf(1).inputs));
-    expect(refused).toMatchObject({
-      code: 'SUBMIT_FAILED',
-      message: expect.stringContaining('InvalidMessageContents'),
-    });
-    const [messageId] = await producer.submit([lineOf(2)]);
-    const onQueue = await sqs.drain(requestQueueUrl);
-    expect(onQueue.map(({ MessageId }) => MessageId)).toEqual([messageId]);
-  });
-
-  it('are all rejected when the results cannot be read', async () => {
-    const { client, resultQueueUrl } = await deployments.create('queue');
-    sqs.deleteQueue(resultQueueUrl);
-    const producer = client();
-    const errors = await Promise.all([1, 2, 3].map((value) => rejectionOf(producer.score(lineOf(value).inputs))));
-    for (const error of errors) {
-      expect(error).toMatchObject({ code: 'COLLECT_FAILED', message: expect.stringContaining(resultQueueUrl) });
-    }
-  });
-
-  it('are rejected when the model answers in a form of its own', async () => {
-    const { client, answer } = await deployments.create('queue');
-    const error = rejectionOf(client().score({ in: { data: Float32Array.of(1), shape: [1] } }));
-    await answer(1, echoModel('FP32', [], { transform: { encode: () => 'one' } }));
-    expect(await error).toMatchObject({ code: 'INVALID_RESULT', message: expect.stringContaining("got 'result'") });
-  });
-
-  it('are rejected at once when their inputs cannot be encoded', async () => {
-    const { client } = await deployments.create('queue');
-    const error = rejectionOf(client().score({ x: { data: Float32Array.of(1), shape: [2] } }));
-    expect(await error).toBeInstanceOf(RequestError);
   });
 
   it('may give an output as an input', async () => {

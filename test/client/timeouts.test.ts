@@ -8,6 +8,7 @@ import { score } from '../../client/score.ts';
 import { toEntry } from '../../client/send/entry.ts';
 import type { Outbox } from '../../client/send/outbox.ts';
 import { lineOf } from './requests.ts';
+import { rejectionOf } from './sends.ts';
 
 const STANDARD_QUEUE = { encoding: 'binary', fifo: false, payloadBucket: undefined } as const;
 
@@ -25,12 +26,6 @@ function arrivalOf(messageId: string): Arrival {
 /** A collector that brings nothing. */
 function idleCollector(lastError?: unknown): Collector {
   return { settled: async () => {}, lastError: () => lastError, close: async () => {} };
-}
-
-/** What a promise was rejected with. */
-async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
-  const settled = await Promise.allSettled([promise]);
-  return settled[0].status === 'rejected' ? settled[0].reason : undefined;
 }
 
 describe('a collection', () => {
