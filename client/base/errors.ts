@@ -6,7 +6,7 @@ export type ClientCode =
   | 'SUBMIT_FAILED'
   /** The result store cannot be read. */
   | 'COLLECT_FAILED'
-  /** What came under the message ID is no result, or not one of outputs. */
+  /** What came under the message ID is not a result, or not one with outputs. */
   | 'INVALID_RESULT'
   /** The result was too large for its store, and the bucket that holds it could not be read; it is still there. */
   | 'RESULT_UNAVAILABLE';
