@@ -12,12 +12,12 @@ const MOST_ROUNDS = 1_000;
 
 const HELP = `Usage: npm run bench -- [options]
 
-Scores generated messages with generated models, side by side and in turns: the limit of the machine, the handler one
-message at a time, first come, first served, and batchscore. Takes some minutes.
+Scores generated messages with generated models and compares, in turns: the limit of the machine, the handler one
+message at a time, first come, first served, and batchscore. It takes a few minutes.
 
-  --scenario NAME   measure this one only, can be given several times or as a list: ${NAMES}
-  --messages N      send at most N messages in one event (default: what each scenario says)
-  --rounds N        give every contestant N turns after its warm-up (default: what each scenario says)
+  --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES}
+  --messages N      send at most N messages in one event (default: as in the scenario)
+  --rounds N        give every contestant N turns after its warm-up (default: as in the scenario)
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
   --help            show this
@@ -51,7 +51,7 @@ async function main(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-/** @throws UsageError for a name that no scenario has */
+/** @throws UsageError for an unknown name */
 function chooseScenarios(lists: readonly string[]): readonly Scenario[] {
   const names = lists.flatMap((list) => list.split(','));
   const unknown = names.find((name) => !SCENARIOS.some((scenario) => scenario.name === name));

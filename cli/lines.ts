@@ -19,15 +19,15 @@ export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGen
     const text = decode(bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes, number);
     return number === 1 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
   };
-  for await (const piece of stream) {
-    const chunk = Buffer.isBuffer(piece) ? piece : Buffer.from(piece);
+  for await (const chunk of stream) {
+    const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk);
     let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
-      pending.push(chunk.subarray(start, end));
+    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
+      pending.push(bytes.subarray(start, end));
       yield take();
       start = end + 1;
     }
-    if (start < chunk.length) pending.push(chunk.subarray(start));
+    if (start < bytes.length) pending.push(bytes.subarray(start));
   }
   if (pending.length > 0) yield take();
 }

@@ -1,13 +1,12 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { createWriteStream } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { openModelAlone } from '../lambda/adapters/onnx/repository/openModelAlone.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
+import { inputFile } from './inputFile.ts';
+import { batchesOfLines } from './lineBatches.ts';
 import { createOfflineScoring, type OfflineSummary } from './offline/scoreLines.ts';
-import { piecesOf } from './pieces.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
@@ -29,7 +28,7 @@ The summary goes to stdout, or to stderr when the results go to stdout.
 Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage.
 `;
 
-const CHARACTERS_A_PIECE = 16 * 1024 * 1024;
+const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
 const SOME_LINES_FAILED = 3;
 
 async function run(args: readonly string[]): Promise<number> {
@@ -47,7 +46,7 @@ async function run(args: readonly string[]): Promise<number> {
   if (options.out !== undefined && file !== '-' && resolve(options.out) === resolve(file)) {
     throw new UsageError(`--out: expected another file than the requests, got ${options.out}`);
   }
-  const input = await openInput(file);
+  const input = await inputFile(file);
   const models = await openModelAlone(modelPath, {
     maxBatchRows,
     providers: options.providers.split(','),
@@ -64,8 +63,8 @@ async function run(args: readonly string[]): Promise<number> {
     const output = options.out === undefined ? process.stdout : createWriteStream(options.out);
     const bar = progressBar('scoring', input.bytes);
     const results = async function* (): AsyncGenerator<string> {
-      for await (const piece of piecesOf(input.stream, { lines, characters: CHARACTERS_A_PIECE })) {
-        yield `${(await scoring.score(piece)).join('\n')}\n`;
+      for await (const batch of batchesOfLines(input.stream, { lines, characters: CHARACTERS_A_BATCH })) {
+        yield `${(await scoring.score(batch)).join('\n')}\n`;
         bar.update(input.bytesRead());
       }
     };
@@ -78,23 +77,6 @@ async function run(args: readonly string[]): Promise<number> {
   } finally {
     await models.close();
   }
-}
-
-interface Input {
-  readonly stream: Readable;
-  /** Size of the whole, when it is known. */
-  readonly bytes: number | undefined;
-  readonly bytesRead: () => number;
-}
-
-async function openInput(file: string): Promise<Input> {
-  if (file === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
-  const found = await stat(file).catch(() => undefined);
-  if (found === undefined || !found.isFile()) {
-    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`);
-  }
-  const stream = createReadStream(file);
-  return { stream, bytes: found.size, bytesRead: () => stream.bytesRead };
 }
 
 export const score = { help: HELP, run };

@@ -1,5 +1,5 @@
-import cliProgress from 'cli-progress';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
+import { progressBar } from './bar.ts';
 import { assess, secondsOf } from './demo/assess.ts';
 import { exchange, type Received, type Sent, takeResults } from './demo/exchange.ts';
 import { type DemoMessage, demoMessages } from './demo/messages.ts';
@@ -85,14 +85,8 @@ async function sendThrough(
   batching: Batching,
   title: string,
 ): Promise<{ sent: readonly Sent[]; received: readonly Received[] }> {
-  const bar = new cliProgress.SingleBar({
-    format: `${title.padEnd(12)}{bar} {value}/{total}  {duration_formatted}`,
-    barsize: 40,
-    clearOnComplete: true,
-    noTTYOutput: false,
-  });
   const mapping = stack.startMapping(batching);
-  bar.start(messages.length, 0);
+  const bar = progressBar(title, messages.length, 'count');
   let sent: Sent[];
   try {
     const bodies = messages.map(({ body }) => body);

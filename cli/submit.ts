@@ -1,13 +1,11 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
 import { type Batchscore, SubmitError } from '../client/index.ts';
 import { parseCommand, UsageError } from './arguments.ts';
 import { progressBar } from './bar.ts';
+import { inputFile } from './inputFile.ts';
+import { batchesOfLines, type Line } from './lineBatches.ts';
 import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { idsLine, openIdsFile } from './network/idsFile.ts';
 import type { LineFile } from './network/lineFile.ts';
-import { type Line, piecesOf } from './pieces.ts';
 
 const HELP = `Usage: batchscore submit FILE [options]
 
@@ -26,9 +24,9 @@ Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C.
 `;
 
 /** Lines between two notes in the ids file. */
-const LINES_A_PIECE = 200;
+const LINES_A_BATCH = 200;
 const INTERRUPTED = 130;
-const CHARACTERS_A_PIECE = 8 * 1024 * 1024;
+const CHARACTERS_A_BATCH = 8 * 1024 * 1024;
 
 async function run(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FILE'], {
@@ -39,7 +37,7 @@ async function run(args: readonly string[]): Promise<number> {
   const [file = ''] = positionals;
   const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
-  const { stream, bytes } = await openRequests(file);
+  const { stream, bytes } = await inputFile(file);
   const { before, file: ids } = await openIdsFile(idsPath);
   const already = new Set(before.map(({ line }) => line));
   const { client, close } = await connect(options);
@@ -48,11 +46,11 @@ async function run(args: readonly string[]): Promise<number> {
     const bar = progressBar('submitting', bytes);
     let submitted = 0;
     let bytesSubmitted = 0;
-    for await (const piece of piecesOf(stream, { lines: LINES_A_PIECE, characters: CHARACTERS_A_PIECE })) {
-      const left = piece.filter(({ number }) => !already.has(number));
-      await submitPiece(client, left, ids);
+    for await (const batch of batchesOfLines(stream, { lines: LINES_A_BATCH, characters: CHARACTERS_A_BATCH })) {
+      const left = batch.filter(({ number }) => !already.has(number));
+      await submitBatch(client, left, ids);
       submitted += left.length;
-      for (const { text } of piece) bytesSubmitted += Buffer.byteLength(text) + 1;
+      for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
       if (interrupted()) return INTERRUPTED;
     }
@@ -67,15 +65,6 @@ async function run(args: readonly string[]): Promise<number> {
   }
 }
 
-async function openRequests(file: string): Promise<{ stream: Readable; bytes: number | undefined }> {
-  if (file === '-') return { stream: process.stdin, bytes: undefined };
-  const found = await stat(file).catch(() => undefined);
-  if (found === undefined || !found.isFile()) {
-    throw new Error(`${file}: expected a file of requests, it cannot be read; check the path`);
-  }
-  return { stream: createReadStream(file), bytes: found.size };
-}
-
 /** Whether Ctrl-C was pressed: what is in a call is still noted then. A second one ends the process. */
 function untilInterrupted(): () => boolean {
   let pressed = false;
@@ -86,19 +75,19 @@ function untilInterrupted(): () => boolean {
 }
 
 /** @throws Error naming the first line that was not taken; those that were are noted */
-async function submitPiece(client: Batchscore, piece: readonly Line[], ids: LineFile): Promise<void> {
+async function submitBatch(client: Batchscore, batch: readonly Line[], ids: LineFile): Promise<void> {
   const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
     const lines = messageIds.map((messageId, index) =>
-      messageId === undefined ? '' : idsLine({ line: piece[index]?.number ?? 0, messageId }),
+      messageId === undefined ? '' : idsLine({ line: batch[index]?.number ?? 0, messageId }),
     );
     await ids.append(lines.join(''));
   };
   try {
-    await note(await client.submit(piece.map(({ text }) => ({ body: text }))));
+    await note(await client.submit(batch.map(({ text }) => ({ body: text }))));
   } catch (error) {
     if (!(error instanceof SubmitError)) throw error;
     await note(error.accepted);
-    const line = piece[error.index]?.number ?? piece[0]?.number;
+    const line = batch[error.index]?.number ?? batch[0]?.number;
     throw new Error(`line ${line}: ${error.message}; run the same command again to go on`, { cause: error });
   }
 }

@@ -15,8 +15,8 @@ import { sendCall } from './send/sendCall.ts';
 import { type SubmitOptions, submit } from './send/submit.ts';
 
 /**
- * A producer's connection to a batchscore deployment. Make one and share it: what is sent through it at the same
- * time shares calls, and what is waited for shares polls.
+ * A producer's connection to a batchscore deployment. Create one and share it: requests sent at the same time share
+ * calls, and results waited for at the same time share polls.
  */
 export class Batchscore {
   readonly #settings: Settings;
@@ -30,14 +30,14 @@ export class Batchscore {
     this.#settings = readOptions(options);
     const { s3, payloadBucket } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket);
-    this.#outbox = openOutbox(this.#settings, payloads, this.#closing.signal);
-    this.#collector = openCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
+    this.#outbox = outboxOf(this.#settings, payloads, this.#closing.signal);
+    this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
 
   /**
-   * Sends requests to the request queue, ten messages or 1 MiB a call. They are pulled only as fast as they are
-   * sent. On a FIFO queue they are sent in order; a message that SQS did not take at first may come after its
-   * neighbours.
+   * Sends requests to the request queue, ten messages or 1 MiB a call. They are pulled from the iterable only as fast
+   * as the queue takes them. On a FIFO queue they are sent in order, but a message that SQS did not take at first may
+   * end up behind its neighbours.
    *
    * @returns the message IDs, in the order of the requests
    * @throws SubmitError when a request could not be encoded, pulled or sent, with the message IDs of the others
@@ -52,13 +52,13 @@ export class Batchscore {
   }
 
   /**
-   * The results of these message IDs as they come, each once, until all have come. A request that was not scored
-   * is a result with `error`. A result is taken off the result queue once the next one is asked for; leaving the
-   * loop early leaves the rest there.
+   * Yields the results of these message IDs as they come, each once, and ends when all have come. A request that was
+   * not scored is a result with `error`. A result is deleted from the result queue once the next one is asked for;
+   * leaving the loop early leaves the rest on the queue.
    *
-   * @throws CollectTimeoutError when not all came within `timeoutMs`, naming those that are missing
+   * @throws CollectTimeoutError when not all came within `timeoutMs`, with the message IDs that are missing
    * @throws the signal's reason when it aborts
-   * @throws Error when the result store cannot be read, or there is none
+   * @throws Error when the result store cannot be read, or none is configured
    */
   collect(messageIds: Iterable<string>, options: CollectOptions): AsyncGenerator<ScoringResult, void, undefined> {
     this.#assertOpen();
@@ -66,8 +66,8 @@ export class Batchscore {
   }
 
   /**
-   * Scores one request: `await client.score({ image: { data: pixels, shape: [1, 64] } })`. Callers at the same time
-   * share calls and polls; each gets its own outputs or its own error, and is always settled.
+   * Scores one request: `await client.score({ image: { data: pixels, shape: [1, 64] } })`. Concurrent callers share
+   * calls and polls. Each gets its own outputs or its own error, and no promise is left pending.
    *
    * @param inputs by name, each `[rows, …]`
    * @returns the outputs by name, each `[rows, …]`, row-major
@@ -82,8 +82,8 @@ export class Batchscore {
   }
 
   /**
-   * Tells the result queue of what was taken from it, ends waits, lets polls end (at most 2 s) and destroys the
-   * clients that were not given.
+   * Ends every wait, lets running polls finish (at most 2 s), deletes from the result queue what callers received,
+   * and destroys the AWS clients that it created.
    */
   async close(): Promise<void> {
     const closed = new Error('the Batchscore client was closed');
@@ -105,11 +105,11 @@ export class Batchscore {
 
   #results(): Collector {
     if (this.#collector !== undefined) return this.#collector;
-    throw new Error('expected resultQueueUrl or resultTable to read results from, got neither; give one of them');
+    throw new Error('expected resultQueueUrl or resultTable, to read results from, got neither; set one of them');
   }
 }
 
-function openOutbox(settings: Settings, payloads: Payloads | undefined, closing: AbortSignal): Outbox {
+function outboxOf(settings: Settings, payloads: Payloads | undefined, closing: AbortSignal): Outbox {
   const { sqs, requestQueueUrl, maxInFlight } = settings;
   return createOutbox({
     sendCall: (entries) => sendCall(sqs, requestQueueUrl, entries),
@@ -121,7 +121,7 @@ function openOutbox(settings: Settings, payloads: Payloads | undefined, closing:
   });
 }
 
-function openCollector(
+function startCollector(
   { sqs, dynamodb, resultTable, resultQueueUrl }: Settings,
   payloads: Payloads | undefined,
   inbox: Inbox,

@@ -8,29 +8,29 @@ export interface BatchscoreOptions {
   /** URL of the request queue; one that ends in `.fifo` is a FIFO queue. */
   readonly requestQueueUrl: string;
   /**
-   * URL of the result queue, for `collect` and `score`. Results of other clients on the same queue are released
-   * when they are met, but each meeting counts as a receive: give clients that run at the same time a table.
+   * URL of the result queue, for `collect` and `score`. Results of other clients on the same queue are released at
+   * once, but each receive counts towards its redrive policy: where several clients run at the same time, use a table.
    */
   readonly resultQueueUrl?: string | undefined;
-  /** Name of the result table, for `collect` and `score`. It is read rather than the queue where both are given. */
+  /** Name of the result table, for `collect` and `score`. Where both are set, the table is read. */
   readonly resultTable?: string | undefined;
-  /** Name of the deployment's payload bucket, for bodies over 1 MiB and results too large for their store. */
+  /** Name of the deployment's payload bucket, for bodies over 1 MiB and for results too large for their store. */
   readonly payloadBucket?: string | undefined;
-  /** AWS region of the clients that are not given. @default as the AWS SDK finds it */
+  /** AWS region of the clients that are created here. @default as the AWS SDK finds it */
   readonly region?: string | undefined;
   /** How tensors are written. @default 'binary' */
   readonly encoding?: Encoding | undefined;
-  /** Most SendMessageBatch calls in flight, 1 to 100. On a FIFO queue it is 1, which keeps the order. @default 8 */
+  /** Most SendMessageBatch calls in flight, 1 to 100; always 1 on a FIFO queue, to keep the order. @default 8 */
   readonly maxInFlight?: number | undefined;
-  /** @default a client of `region`, ended by `close` */
+  /** @default a client in `region`, destroyed by `close` */
   readonly sqs?: SQSClient | undefined;
-  /** @default a client of `region`, ended by `close` */
+  /** @default a client in `region`, destroyed by `close` */
   readonly dynamodb?: DynamoDBClient | undefined;
-  /** @default a client of `region`, ended by `close` */
+  /** @default a client in `region`, destroyed by `close` */
   readonly s3?: S3Client | undefined;
 }
 
-/** The options, proved and complete. */
+/** The options, valid and complete. */
 export interface Settings {
   readonly requestQueueUrl: string;
   readonly resultQueueUrl: string | undefined;
@@ -42,7 +42,7 @@ export interface Settings {
   readonly sqs: SQSClient;
   readonly dynamodb: DynamoDBClient;
   readonly s3: S3Client;
-  /** Those of the clients that were made here. */
+  /** Those of the clients that were created here. */
   readonly ownClients: readonly { destroy(): void }[];
 }
 
@@ -64,10 +64,10 @@ const OPTIONS = z.strictObject({
   s3: clientOption<S3Client>('S3Client').optional(),
 });
 
-/** By its shape: a client from another copy of the SDK is a client as well. */
+/** Checked by its shape: a client from another copy of the SDK is one as well. */
 function clientOption<C>(name: string) {
   return z.custom<C>((value) => typeof value === 'object' && value !== null && 'send' in value, {
-    error: `expected an ${name}`,
+    error: `expected a client of the AWS SDK, ${name}`,
   });
 }
 

@@ -8,7 +8,7 @@ import type { Entry } from './send/entry.ts';
 import type { Outbox } from './send/outbox.ts';
 
 export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
-  /** Milliseconds until the scores must have come, at least 1. @default 30000 */
+  /** Longest wait for the scores in milliseconds, at least 1. @default 30000 */
   readonly timeoutMs?: number | undefined;
   /** Ends this caller's wait with its reason, and nobody else's. */
   readonly signal?: AbortSignal | undefined;
@@ -22,7 +22,7 @@ export interface ScoreDependencies {
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 
-/** One caller's request: sent with whatever others are sent now, waited for with whatever others wait for. */
+/** Scores one caller's request. It shares a call with what others send now, and polls with what others wait for. */
 export async function score(
   inputs: TensorRequest['inputs'],
   { timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: ScoreOptions,
@@ -37,16 +37,20 @@ export async function score(
     return outputsOf(await receiveFor(messageId, deadline, inbox));
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    throw new ScoringError('TIMEOUT', `expected scores within ${timeoutMs} ms, none came`, {
-      messageId,
-      id: request.id,
-    });
+    throw new ScoringError(
+      'TIMEOUT',
+      `expected scores within ${timeoutMs} ms, got none; raise timeoutMs or try again`,
+      {
+        messageId,
+        id: request.id,
+      },
+    );
   } finally {
     deadline.clear();
   }
 }
 
-/** The message ID. What is sent although its caller left by then is dropped when its result comes. */
+/** @returns the message ID. If the caller leaves before it is known, the result is dropped when it comes. */
 async function sendFor(entry: Entry, { signal }: Deadline, outbox: Outbox, inbox: Inbox): Promise<string> {
   const sending = outbox.send(entry, signal);
   try {

@@ -4,8 +4,8 @@ import type { InputTensor } from '../workload/scenarios.ts';
 
 export type Feeds = Readonly<Record<string, Tensor>>;
 
-/** ONNX Runtime on this very thread, and nothing around it. */
-export function openBareSession(path: string): Promise<InferenceSession> {
+/** ONNX Runtime on this thread, with nothing around it. */
+export function createBareSession(path: string): Promise<InferenceSession> {
   return InferenceSession.create(path);
 }
 

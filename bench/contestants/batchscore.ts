@@ -1,5 +1,6 @@
 import { SQSClient } from '@aws-sdk/client-sqs';
-import type { Context, SQSRecord } from 'aws-lambda';
+import type { SQSRecord } from 'aws-lambda';
+import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 import { compose } from '../../lambda/compose.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
@@ -8,12 +9,12 @@ import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
 import { createConsumingWriter } from './resultWriter.ts';
 
-/** The product as it is deployed, but for the queues: results go to memory, telemetry nowhere. */
+/** Batchscore as it is deployed, without the queues: results go to memory, telemetry nowhere. */
 export interface Batchscore {
   readonly scoring: ScoringDependencies;
   /** One invocation. @throws Error when a record is not answered with scores */
   invoke(records: SQSRecord[]): Promise<void>;
-  /** The same with some other part in place. */
+  /** The same with some parts replaced. */
   with(parts: Partial<ScoringDependencies>): Batchscore;
   close(): Promise<void>;
 }
@@ -47,7 +48,7 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
   return {
     scoring,
     async invoke(Records) {
-      await handler({ Records }, lambdaContext());
+      await handler({ Records }, createLambdaContext(Date.now() + LONGEST_INVOCATION_MS));
     },
     with: (parts) => toBatchscore({ ...scoring, ...parts }, close),
     close,
@@ -62,7 +63,7 @@ function refuseUnscored(outcomes: readonly Outcome[]): void {
   }
 }
 
-/** Told of everything, says nothing; a bug ends the bench. */
+/** Says nothing; a bug ends the bench. */
 const SILENT = { microBatch() {}, decoded() {}, problem: raise };
 
 function refuse(): never {
@@ -71,22 +72,4 @@ function refuse(): never {
 
 function raise(error: unknown): never {
   throw error;
-}
-
-function lambdaContext(): Context {
-  const deadline = Date.now() + LONGEST_INVOCATION_MS;
-  return {
-    callbackWaitsForEmptyEventLoop: false,
-    functionName: 'batchscore',
-    functionVersion: '$LATEST',
-    invokedFunctionArn: 'arn:aws:lambda:eu-central-1:123456789012:function:batchscore',
-    memoryLimitInMB: '1769',
-    awsRequestId: '00000000-0000-4000-8000-000000000000',
-    logGroupName: '/aws/lambda/batchscore',
-    logStreamName: '2026/11/21/[$LATEST]0123456789abcdef',
-    getRemainingTimeInMillis: () => Math.max(0, deadline - Date.now()),
-    done: () => {},
-    fail: () => {},
-    succeed: () => {},
-  };
 }

@@ -2,8 +2,8 @@ import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/plan
 import type { Planner } from '../../lambda/core/plan/planner.ts';
 
 /**
- * First come, first served: chunks of as many one-row requests as the model takes, in the order they arrived, each
- * padded to its longest. What a batcher does that gathers for a while and runs what it has.
+ * First come, first served: micro-batches of as many one-row requests as the model takes, in the order of arrival, each
+ * padded to its longest. It is what a batcher does that gathers for a while and runs what it has.
  */
 export const planFirstCome: Planner = () => {
   let parts: Part[] = [];

@@ -5,7 +5,7 @@ export interface PartLimits {
   readonly maxElements: number;
 }
 
-/** The least that partitions of lengths can hold, padding included. */
+/** The least elements that a partition of lengths can have, padding included. */
 export interface LeastPadding {
   /** Elements with padding of the best partition into at most `parts` parts; Infinity where there is none. */
   paddedElements(parts: number): number;
@@ -59,13 +59,13 @@ export function leastPadding(lengths: readonly number[], limits: PartLimits, mos
       if (paddedElements(parts) === Number.POSITIVE_INFINITY) {
         throw new Error(`expected enough parts for ${count} lengths under the limits, got ${parts}`);
       }
-      const pieces: number[][] = [];
+      const partition: number[][] = [];
       for (let left = Math.min(parts, mostParts), end = count; end > 0; left--) {
         const from = (starts[left] as Int32Array)[end] as number;
-        if (from < end) pieces.push(order.slice(from, end));
+        if (from < end) partition.push(order.slice(from, end));
         end = from;
       }
-      return pieces.reverse();
+      return partition.reverse();
     },
   };
 }

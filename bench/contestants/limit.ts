@@ -6,13 +6,13 @@ import { type Feeds, stackMessages } from './bareSession.ts';
 import { leastPadding, type PartLimits } from './leastPadding.ts';
 import type { Sweep } from './sweep.ts';
 
-/** What no scorer of these bodies can do without, and nothing else. */
+/** The work that no scorer of these bodies can do without, and nothing else. */
 export interface Limit {
   /** Milliseconds of JSON.parse over every body, of every run, and of JSON.stringify over every result. */
   measureMs(): Promise<number>;
 }
 
-/** Puts the tensors and the result objects together beforehand: that is not timed. */
+/** Builds the tensors and the result objects beforehand: that is not timed. */
 export async function prepareLimit(
   session: InferenceSession,
   scenario: Scenario,
@@ -45,7 +45,7 @@ export async function prepareLimit(
 /** A partition, as the indexes of the messages that are run together. */
 type Parts = readonly (readonly number[])[];
 
-/** Chunks of the best size; where lengths differ, the partitions of least padding into more and more parts. */
+/** One into parts of the best size; where lengths differ, those of least padding into more and more parts. */
 function partitions(
   { lengths }: Scenario,
   messages: readonly Message[],
@@ -67,10 +67,10 @@ function partitions(
   return counts.filter((count) => Number.isFinite(least.paddedElements(count))).map((count) => least.partition(count));
 }
 
-/** Partitions into more parts than so many times the fewest are not considered. */
+/** Partitions into more than so many times the fewest parts are not considered. */
 const MOST_PARTS_TIMES = 8;
 
-/** The partition whose runs take least, each tried once after a warm-up. */
+/** The partition whose runs take the least time, each tried once after a warm-up. */
 async function fastestOf(
   session: InferenceSession,
   candidates: readonly Parts[],

@@ -3,9 +3,9 @@ import { drawTypicalMessages } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 import { type Feeds, stackMessages } from './bareSession.ts';
 
-/** What the model does at the sizes it was tried at. */
+/** What was found by running the model at several sizes. */
 export interface Sweep {
-  /** The smallest size whose rows per second are within 2 % of the most: of equals, the one of least memory. */
+  /** The smallest size within 2 % of the most rows per second: of equals, the one that takes the least memory. */
   readonly bestRows: number;
   /** Rows per second at the best size, divided by those at one row. */
   readonly gain: number;
@@ -15,7 +15,7 @@ const SIZES = Array.from({ length: 11 }, (_, power) => 2 ** power);
 const TIE = 0.02;
 const ROUNDS = 5;
 const TRIED_FOR_MS = 30;
-/** Sizes above one that takes so long are not tried. */
+/** Sizes above one that takes longer are not tried. */
 const LONGEST_RUN_MS = 300;
 
 /** A size, and the fastest of its runs: whatever else the machine does only makes runs slower. */

@@ -5,12 +5,12 @@ setFlagsFromString('--expose-gc');
 
 const gc: (options?: { readonly type: 'minor' | 'major' }) => void = runInNewContext('gc');
 
-/** Runs V8's garbage collector to the end. */
+/** Runs a full garbage collection. */
 export function collectGarbage(): void {
   gc();
 }
 
-/** Collects what was allocated lately, so that nobody's garbage is collected on another's time. */
+/** Collects what was allocated lately, so that one contestant's garbage is not collected on another's time. */
 export function collectYoungGarbage(): void {
   gc({ type: 'minor' });
 }

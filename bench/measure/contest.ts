@@ -5,14 +5,13 @@ import { median } from './median.ts';
 /** One turn. @returns the milliseconds it took */
 export type Turn = () => Promise<number>;
 
-/** ONNX Runtime's threads spin for a while after a run: nobody starts on cores that are still busy with another's. */
+/** ONNX Runtime's threads spin for a while after a run; the next contestant waits until the cores are free. */
 const REST_MS = 25;
 
 /**
- * Gives every contestant its turn, in rounds one after the other, another one first each time, so that what the machine
- * does meanwhile meets all of them alike. The first round is a warm-up. Before a turn the young garbage of the one
- * before is collected; a full collection would also throw away what V8 has learnt of the code, which a deployment's
- * calls do not meet.
+ * Gives every contestant a turn in each round, a different one first each time, so that whatever else the machine does
+ * affects all of them alike. The first round is a warm-up. Before each turn the young garbage of the last one is
+ * collected; a full collection would also discard the code that V8 has optimized, which no deployment suffers.
  *
  * @returns the median milliseconds of each, aligned with `turns`
  */

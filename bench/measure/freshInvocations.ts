@@ -1,4 +1,4 @@
-/** The process that measures invocations for `measureInFreshProcess`: the task in its argument, the figures on stdout. */
+/** Runs as the process of `measureInFreshProcess`: takes the task as its argument, writes the figures to stdout. */
 import { openBatchscore } from '../contestants/batchscore.ts';
 import { drawMessages, toRecords } from '../workload/messages.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';

@@ -8,9 +8,9 @@ export interface FreshTask {
   readonly modelsDirectory: string;
   readonly scenario: string;
   readonly encoding: Encoding;
-  /** In the one event of every invocation. */
+  /** Messages in the event of every invocation. */
   readonly messages: number;
-  /** Least milliseconds of invocations before any is timed; 0 for a single invocation in all. */
+  /** How long to invoke before any invocation is timed, in milliseconds; 0 for a single invocation in all. */
   readonly warmUpMs: number;
 }
 
@@ -18,8 +18,8 @@ export interface FreshFigures {
   /** Median over the timed invocations. */
   readonly invocationMs: number;
   /**
-   * Most resident memory of the process during the invocations, less what it had before the first of them: with Node,
-   * the model and the event in memory and garbage collected.
+   * Most resident memory of the process during the invocations, less what it had before the first: Node, the model and
+   * the event, garbage collected.
    */
   readonly peakRssBytes: number;
   /** Most resident memory of the process during the invocations, everything included. */
@@ -30,7 +30,7 @@ export interface FreshFigures {
 
 const SCRIPT = fileURLToPath(new URL('./freshInvocations.ts', import.meta.url));
 
-/** Invokes batchscore in a process of its own, so that nobody else's garbage counts. */
+/** Invokes batchscore in a process of its own, so that no other garbage counts. */
 export async function measureInFreshProcess(task: FreshTask): Promise<FreshFigures> {
   const { stdout } = await promisify(execFile)(process.execPath, [SCRIPT, JSON.stringify(task)]);
   return JSON.parse(stdout);

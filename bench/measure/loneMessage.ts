@@ -6,7 +6,7 @@ import type { Scenario } from '../workload/scenarios.ts';
 import { takeTurns } from './contest.ts';
 import { median } from './median.ts';
 
-/** What a message costs that comes alone, medians. */
+/** What a message costs that comes alone: medians. */
 export interface LoneMessageFigures {
   readonly scenario: string;
   readonly encoding: Encoding;
@@ -55,7 +55,7 @@ async function medianMs(records: readonly SQSRecord[], score: (record: SQSRecord
   return median(takenMs);
 }
 
-/** What somebody writes who needs no batches: the text of the answer. */
+/** What one writes who needs no batches. @returns the text of the answer */
 async function scoreBare(
   { messageId, body }: SQSRecord,
   encoding: Encoding,

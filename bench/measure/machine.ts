@@ -1,7 +1,7 @@
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { env } from 'onnxruntime-node';
 
-/** Where the figures come from. */
+/** The machine that the figures were measured on. */
 export interface Machine {
   readonly cpu: string;
   readonly cores: number;

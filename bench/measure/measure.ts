@@ -1,4 +1,4 @@
-import { openBareSession } from '../contestants/bareSession.ts';
+import { createBareSession } from '../contestants/bareSession.ts';
 import { openBatchscore } from '../contestants/batchscore.ts';
 import { sweep } from '../contestants/sweep.ts';
 import { ENCODINGS } from '../workload/messages.ts';
@@ -14,7 +14,7 @@ import { measureScenario } from './scenario.ts';
 /** Takes a line of progress. */
 export type Say = (progress: string) => void;
 
-/** @param mostMessages in any event; scenarios and growth have fewer of their own accord */
+/** @param mostMessages in any one event; a scenario may have fewer */
 export async function measureAll(
   scenarios: readonly Scenario[],
   mostMessages: number,
@@ -54,7 +54,7 @@ async function measureOne(
   const loneMessage: LoneMessageFigures[] = [];
 
   say(`${name}: looking for the best size`);
-  const session = await openBareSession(await repository.addModel(scenario));
+  const session = await createBareSession(await repository.addModel(scenario));
   const found = await sweep(session, scenario);
   await repository.configure(scenario, found.bestRows);
   const batchscore = await openBatchscore(modelsDirectory, name);

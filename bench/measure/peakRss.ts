@@ -10,8 +10,8 @@ export interface RssWatch {
 }
 
 /**
- * Samples from a thread of its own, as the work may keep this one busy. Not `maxRSS`: that also remembers how the event
- * was built.
+ * Samples on a thread of its own, as the work may keep this one busy. `maxRSS` would not do: it also counts what it
+ * took to build the event.
  */
 export async function watchRss(): Promise<RssWatch> {
   const peak = new BigUint64Array(new SharedArrayBuffer(BigUint64Array.BYTES_PER_ELEMENT));

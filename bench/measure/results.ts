@@ -23,7 +23,7 @@ export interface GrowthResult extends MemoryFigures {
   readonly microsecondsPerMessage: number;
 }
 
-/** Below this, what batching gains is eaten up by the window that messages wait for. */
+/** Below this, the window that messages wait for costs more than batching gains. */
 const PAYS_FROM_GAIN = 1.2;
 
 export function batchingPays({ batchingGain }: ScenarioFigures): boolean {

@@ -1,4 +1,4 @@
-/** The thread that samples this process's resident memory, and keeps the most in the first element of its data. */
+/** Runs as a thread: samples the resident memory of the process and keeps the most in the first element of its data. */
 import { parentPort, workerData } from 'node:worker_threads';
 
 const SAMPLE_EVERY_MS = 2;

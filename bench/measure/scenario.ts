@@ -10,7 +10,7 @@ import type { Scenario } from '../workload/scenarios.ts';
 import { takeTurns, timed } from './contest.ts';
 import { watchRuns } from './watchRuns.ts';
 
-/** One scenario in one encoding, medians of interleaved rounds. */
+/** One scenario in one encoding: medians of interleaved rounds. */
 export interface ScenarioFigures {
   readonly scenario: string;
   readonly encoding: Encoding;
@@ -21,21 +21,21 @@ export interface ScenarioFigures {
   readonly speedupOverFirstCome: number;
   /** Padding as a share of the elements that were run. */
   readonly paddingShare: number;
-  /** The least that any partition into as many micro-batches under the same limits has. */
+  /** The least of any partition into as many micro-batches under the same limits. */
   readonly optimalPaddingShare: number;
-  /** The size that every contestant but one by one may run. */
+  /** Most rows in a run, for every contestant but one by one. */
   readonly bestRows: number;
-  /** Rows per second at that size over those at one row: what batching can gain with this model at all. */
+  /** Rows per second at that size over those at one row: the most that batching can gain with this model. */
   readonly batchingGain: number;
   readonly microBatches: number;
   readonly limitMs: number;
   readonly batchscoreMs: number;
   readonly firstComeMs: number;
-  /** For all messages, from the time of a sample. */
+  /** For all messages, projected from a sample. */
   readonly oneByOneMs: number;
 }
 
-/** @param batchscore open for the scenario's model, at the size that the sweep found best */
+/** @param batchscore serves the scenario's model at the size that the sweep found best */
 export async function measureScenario(
   scenario: Scenario,
   encoding: Encoding,
@@ -80,7 +80,7 @@ export async function measureScenario(
   };
 }
 
-/** Records of messages of every length, as often as they come: the middle one of each of `size` equal strata. */
+/** Records of every length, as often as it occurs: the middle one of each of `size` strata of equal size. */
 function sampleOf(messages: readonly Message[], records: readonly SQSRecord[], size: number): SQSRecord[] {
   const byLength = Array.from(messages.keys()).toSorted((a, b) => lengthAt(messages, a) - lengthAt(messages, b));
   return Array.from({ length: size }, (_, stratum) => {

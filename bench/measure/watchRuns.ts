@@ -1,14 +1,14 @@
 import { isFailure } from '../../lambda/core/contract/failure.ts';
 import type { Model, ModelRepository } from '../../lambda/core/contract/model.ts';
 
-/** What was really given to the models to run. */
+/** What the models were really given to run. */
 export interface RunsSeen {
   runs: number;
   /** Elements of all inputs, padding included. */
   elements: number;
 }
 
-/** The same models, counting what they are given. Not for timed runs. */
+/** The same models, with what they are given counted. Not for timed runs. */
 export function watchRuns(models: ModelRepository): { readonly models: ModelRepository; readonly seen: RunsSeen } {
   const seen: RunsSeen = { runs: 0, elements: 0 };
   const watchedModels = new Map<Model, Model>();

@@ -1,7 +1,7 @@
 import { type BenchResults, batchingPays, type ScenarioResult } from '../measure/results.ts';
 import { assessTargets } from './targets.ts';
 
-/** The figures as a person reads them. */
+/** The figures as Markdown tables. */
 export function renderMarkdown(results: BenchResults): string {
   const { machine, scenarios, growth, loneMessage } = results;
   const sections = [

@@ -1,6 +1,6 @@
 import { type BenchResults, batchingPays, type GrowthResult } from '../measure/results.ts';
 
-/** One figure that must be reached, and whether it was. */
+/** A figure that must be reached, and whether it was. */
 export interface Target {
   readonly target: string;
   readonly figure: string;
@@ -15,14 +15,14 @@ const MOST_MESSAGES = 100_000;
 const MOST_OVER_PERCENT = 10;
 const MOST_OVER_MICROSECONDS = 1_000;
 
-/** Every figure that must be reached and was measured. */
+/** Every target whose figure was measured. */
 export function assessTargets(results: BenchResults): Target[] {
   return [
     ...efficiencies(results),
     ...paddings(results),
     ...speedups(results),
     ...growths(results),
-    ...honesties(results),
+    ...verdicts(results),
     ...loneMessages(results),
   ];
 }
@@ -82,7 +82,7 @@ function flatTime(name: string, points: readonly GrowthResult[]): Target {
   };
 }
 
-/** Memory that shrinks is no growth: the garbage collector's own ups and downs are larger than what is asked. */
+/** Memory that shrinks is no growth: the garbage collector's own ups and downs exceed the tolerance. */
 function flatMemory(name: string, points: readonly GrowthResult[]): Target {
   const peaks = points.map(({ peakRssBytes }) => peakRssBytes);
   return {
@@ -92,7 +92,7 @@ function flatMemory(name: string, points: readonly GrowthResult[]): Target {
   };
 }
 
-function honesties({ scenarios }: BenchResults): Target[] {
+function verdicts({ scenarios }: BenchResults): Target[] {
   return scenarios
     .filter(({ scenario }) => scenario === 'convnet')
     .map((row) => ({

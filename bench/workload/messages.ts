@@ -11,7 +11,7 @@ export type Encoding = (typeof ENCODINGS)[number];
 export interface Message {
   readonly id: string;
   readonly inputs: readonly InputTensor[];
-  /** The size of the axis along which messages differ; 1 where they do not. */
+  /** Size of the ragged axis; 1 where there is none. */
   readonly length: number;
 }
 
@@ -26,7 +26,7 @@ export function* drawMessages({ lengths, drawInputs }: Scenario, count: number):
   }
 }
 
-/** As many messages of typical length, for finding the best size. */
+/** `count` messages of typical length, to find the best size with. */
 export function drawTypicalMessages(scenario: Scenario, count: number): Message[] {
   const random = createRandom(MESSAGE_SEED);
   const length = scenario.lengths?.typical ?? 1;

@@ -1,4 +1,4 @@
-/** Numbers that the same seed gives again, in the same order. */
+/** Random numbers; the same seed gives the same ones again. */
 export interface Random {
   /** Uniform in [0, 1). */
   next(): number;

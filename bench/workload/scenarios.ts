@@ -17,18 +17,18 @@ export interface Scenario {
   readonly name: string;
   /** Messages in the one event. */
   readonly messages: number;
-  /** Messages sent one by one, a sample of those. */
+  /** How many of them are also sent one by one. */
   readonly oneByOneMessages: number;
-  /** Times that every contestant has its turn, after a warm-up. */
+  /** Turns of every contestant, after a warm-up. */
   readonly rounds: number;
   readonly encodeModel: () => Uint8Array;
   /** The lengths of messages, where they differ. */
   readonly lengths?: { readonly typical: number; draw(random: Random): number };
-  /** Of `config.json`, beside the row limit. */
+  /** What `config.json` holds beside the row limit. */
   readonly modelConfig?: Readonly<Record<string, unknown>>;
   /** @param length of the message; 1 where lengths do not differ */
   drawInputs(random: Random, length: number): readonly InputTensor[];
-  /** Whether it shows how time and memory grow with the messages. */
+  /** Whether to measure how time and memory grow with the messages. */
   readonly showsGrowth?: boolean;
 }
 
@@ -81,14 +81,14 @@ export const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** @throws Error for a name that no scenario has */
+/** @throws Error for an unknown name */
 export function scenarioNamed(name: string): Scenario {
   const found = SCENARIOS.find((scenario) => scenario.name === name);
   if (found !== undefined) return found;
   throw new Error(`expected a scenario among ${SCENARIOS.map((known) => known.name).join(', ')}, got '${name}'`);
 }
 
-/** Log-normal, cut to what the model takes. */
+/** Log-normal, clamped to what the model takes. */
 function drawLength(random: Random): number {
   const length = Math.round(TYPICAL_LENGTH * Math.exp(LENGTH_SIGMA * random.normal()));
   return Math.min(LONGEST, Math.max(1, length));

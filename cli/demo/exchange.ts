@@ -8,6 +8,7 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 
 export interface Sent {
   readonly messageId: string;
@@ -109,7 +110,7 @@ async function receive(sqs: SQSClient, queueUrl: string): Promise<Received[]> {
     new ReceiveMessageCommand({
       QueueUrl: queueUrl,
       MaxNumberOfMessages: MAX_BATCH_ENTRIES,
-      MessageAttributeNames: ['messageId'],
+      MessageAttributeNames: [MESSAGE_ID_ATTRIBUTE],
       MessageSystemAttributeNames: ['SentTimestamp'],
     }),
   );
@@ -121,7 +122,7 @@ async function receive(sqs: SQSClient, queueUrl: string): Promise<Received[]> {
 
 function toReceived({ Body, Attributes, MessageAttributes }: Message): Received {
   return {
-    messageId: MessageAttributes?.messageId?.StringValue,
+    messageId: MessageAttributes?.[MESSAGE_ID_ATTRIBUTE]?.StringValue,
     body: Body ?? '',
     writtenAtMs: Number(Attributes?.SentTimestamp),
   };

@@ -1,7 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { totalmem } from 'node:os';
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import { failedMessageIds } from './batchResponse.ts';
+import { createLambdaContext } from './lambdaContext.ts';
 
 export type Invoke = (event: SQSEvent, context: Context) => Promise<unknown>;
 
@@ -19,16 +18,13 @@ export interface Verdict {
   error?: unknown;
 }
 
-const FUNCTION_NAME = 'batchscore-local';
-const MIB = 2 ** 20;
-
 /** Invokes the function once. Never rejects: a throw, a timeout or a malformed response fails the whole batch. */
 export async function invokeOnce(records: readonly SQSRecord[], options: InvocationOptions): Promise<Verdict> {
   const sentIds = new Set(records.map(({ messageId }) => messageId));
   const deadline = options.now() + options.functionTimeoutSeconds * 1000;
   try {
     const response = await withinTimeout(
-      () => options.invoke({ Records: [...records] }, contextUntil(deadline, options)),
+      () => options.invoke({ Records: [...records] }, createLambdaContext(deadline, options)),
       {
         deadline,
         ...options,
@@ -59,25 +55,4 @@ async function withinTimeout<T>(
   } finally {
     clearTimeout(timer);
   }
-}
-
-function contextUntil(deadline: number, { region, now }: InvocationOptions): Context {
-  return {
-    callbackWaitsForEmptyEventLoop: true,
-    functionName: FUNCTION_NAME,
-    functionVersion: '$LATEST',
-    invokedFunctionArn: `arn:aws:lambda:${region}:000000000000:function:${FUNCTION_NAME}`,
-    memoryLimitInMB: String(Math.floor(totalmem() / MIB)),
-    awsRequestId: randomUUID(),
-    logGroupName: `/aws/lambda/${FUNCTION_NAME}`,
-    logStreamName: 'local',
-    getRemainingTimeInMillis: () => Math.floor(deadline - now()),
-    done: refuseCallback,
-    fail: refuseCallback,
-    succeed: refuseCallback,
-  };
-}
-
-function refuseCallback(): never {
-  throw new Error('expected the handler to return a promise: context.done, fail and succeed left Lambda with Node 8');
 }

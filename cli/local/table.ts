@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { CreateTableCommand, DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
 import dynalite from 'dynalite';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 
 export interface LocalTable {
   /** `http://127.0.0.1:PORT`: the endpoint to give any DynamoDB client. */
@@ -33,8 +34,8 @@ async function createTable(endpoint: string, region: string): Promise<void> {
     await client.send(
       new CreateTableCommand({
         TableName: TABLE,
-        AttributeDefinitions: [{ AttributeName: 'messageId', AttributeType: 'S' }],
-        KeySchema: [{ AttributeName: 'messageId', KeyType: 'HASH' }],
+        AttributeDefinitions: [{ AttributeName: MESSAGE_ID_ATTRIBUTE, AttributeType: 'S' }],
+        KeySchema: [{ AttributeName: MESSAGE_ID_ATTRIBUTE, KeyType: 'HASH' }],
         BillingMode: 'PAY_PER_REQUEST',
       }),
     );

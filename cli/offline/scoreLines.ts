@@ -5,7 +5,7 @@ import { plan } from '../../lambda/core/plan/plan.ts';
 import { createLatencyEstimator } from '../../lambda/core/run/latencyEstimator.ts';
 import { createMemoryCeiling } from '../../lambda/core/run/memoryCeiling.ts';
 import { type ScoringLimits, scoreRecords } from '../../lambda/core/scoreRecords.ts';
-import type { Line } from '../pieces.ts';
+import type { Line } from '../lineBatches.ts';
 
 export interface OfflineSummary {
   lines: number;
@@ -19,7 +19,7 @@ export interface OfflineSummary {
 
 export interface OfflineScoring {
   /** The result of each line, in order, one JSON document each. */
-  score(piece: readonly Line[]): Promise<string[]>;
+  score(lines: readonly Line[]): Promise<string[]>;
   readonly summary: Readonly<OfflineSummary>;
 }
 
@@ -55,10 +55,10 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
   };
   return {
     summary,
-    async score(piece) {
-      const outcomes = await scoreRecords(piece.map(toRecord), deps, NO_DEADLINE);
-      for (const [index, outcome] of outcomes.entries()) count(summary, outcome, piece[index]);
-      const inOrder = piece.map(({ number }) => results.get(String(number)) ?? '');
+    async score(lines) {
+      const outcomes = await scoreRecords(lines.map(toRecord), deps, NO_DEADLINE);
+      for (const [index, outcome] of outcomes.entries()) count(summary, outcome, lines[index]);
+      const inOrder = lines.map(({ number }) => results.get(String(number)) ?? '');
       results.clear();
       return inOrder;
     },

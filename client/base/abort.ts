@@ -14,23 +14,23 @@ export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | un
   }
 }
 
-/** The end of someone's patience. */
+/** When a caller stops waiting. */
 export interface Deadline {
-  /** Aborted at the deadline, or with the caller's signal and its reason. */
+  /** Aborts at the deadline, or with the caller's signal and its reason. */
   readonly signal: AbortSignal;
   /** Whether `error` says that the time ran out. */
   isTimeout(error: unknown): boolean;
-  /** Forgets the deadline. */
+  /** Ends the timer. */
   clear(): void;
 }
 
-/** A longer timer would end at once. */
+/** Node fires a longer timer at once. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * Unlike `AbortSignal.timeout` it keeps the process alive: someone is waiting.
+ * Unlike `AbortSignal.timeout`, it keeps the process alive: someone is waiting.
  *
- * @throws RangeError
+ * @throws RangeError when `timeoutMs` is not a time that a timer can take
  */
 export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): Deadline {
   if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIMEOUT_MS)) {

@@ -1,4 +1,4 @@
-/** Codes of errors that arise on this side. Codes from a result are those of docs/message-format.md. */
+/** Codes of errors that the client itself raises. Those that come with a result are in docs/message-format.md. */
 export type ClientCode =
   /** No result came in time. */
   | 'TIMEOUT'
@@ -6,9 +6,9 @@ export type ClientCode =
   | 'SUBMIT_FAILED'
   /** The result store cannot be read. */
   | 'COLLECT_FAILED'
-  /** A result came that is not one, or not of the form that was asked for. */
+  /** What came under the message ID is not a result, or not one with outputs. */
   | 'INVALID_RESULT'
-  /** A result too large for its store lies in a bucket that could not be read; it is still there. */
+  /** The result was too large for its store, and the bucket that holds it could not be read; it is still there. */
   | 'RESULT_UNAVAILABLE';
 
 const RETRYABLE: ReadonlySet<string> = new Set<ClientCode>([
@@ -33,7 +33,7 @@ export class ScoringError extends Error {
   readonly messageId: string | undefined;
   /** The request's own `id`, if it had one. */
   readonly id: string | undefined;
-  /** Whether the same request may succeed later. What the service answered with an error never does. */
+  /** Whether the same request may succeed later. One that the service answered with an error never does. */
   readonly retryable: boolean;
 
   constructor(code: string, message: string, { messageId, id, cause }: ScoringErrorOptions = {}) {
@@ -45,7 +45,7 @@ export class ScoringError extends Error {
   }
 }
 
-/** A request cannot be encoded as it was given. Nothing was sent. */
+/** A request cannot be encoded. It was not sent. */
 export class RequestError extends Error {
   override readonly name = 'RequestError';
   readonly code = 'INVALID_REQUEST';
@@ -53,8 +53,8 @@ export class RequestError extends Error {
 }
 
 /**
- * Not all requests were submitted. To resume, submit those from 0 to the end whose place in `accepted` holds no
- * message ID, and all that were not pulled: those from `accepted.length` on.
+ * Not all requests were submitted. To resume, submit those that have no message ID in `accepted`, and those from
+ * `accepted.length` on, which were never pulled.
  */
 export class SubmitError extends Error {
   override readonly name = 'SubmitError';
@@ -68,7 +68,7 @@ export class SubmitError extends Error {
   constructor(index: number, accepted: readonly (string | undefined)[], cause: unknown) {
     const count = accepted.filter((messageId) => messageId !== undefined).length;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    super(`request ${index}: ${reason} (${count} requests were accepted, see accepted)`, { cause });
+    super(`request ${index}: ${reason}; ${count} were accepted, submit the others again`, { cause });
     this.index = index;
     this.accepted = accepted;
     this.retryable = !(cause instanceof RequestError || cause instanceof TypeError);
@@ -84,10 +84,10 @@ export class CollectTimeoutError extends Error {
   readonly missing: readonly string[];
 
   constructor(missing: readonly string[], expected: number, timeoutMs: number, cause?: unknown) {
-    const trouble = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
+    const reason = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
     super(
-      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing${trouble}; collect those in ` +
-        'missing again, or look for their messages in the dead-letter queue',
+      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing${reason}; collect the ` +
+        'missing ones again, or look for their messages in the dead-letter queue',
       { cause },
     );
     this.missing = missing;

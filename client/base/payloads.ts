@@ -1,7 +1,7 @@
 import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
 
-/** The deployment's bucket for bodies that are too large for SQS and results that are too large for their store. */
+/** The deployment's bucket for bodies too large for SQS and results too large for their store. */
 export interface Payloads {
   readonly bucket: string;
   put(pointer: PayloadPointer, text: string): Promise<void>;
@@ -17,7 +17,7 @@ export function createPayloads(s3: S3Client, bucket: string): Payloads {
     },
     async get({ bucket: Bucket, key: Key }) {
       const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
-      if (Body === undefined) throw new Error(`expected s3://${Bucket}/${Key} to have a body, it has none`);
+      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
       return await Body.transformToString('utf-8');
     },
   };

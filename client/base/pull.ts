@@ -1,8 +1,9 @@
 import { orAborted } from './abort.ts';
 
 /**
- * The items of `source`, each asked for when it is wanted, until the source ends or `signal` aborts; then it throws
- * the signal's reason, and a source that does not answer does not hold it.
+ * Yields the items of `source`, each asked for only when it is wanted.
+ *
+ * @throws the signal's reason when `signal` aborts, without waiting for a source that does not answer
  */
 export async function* pull<T>(source: Iterable<T> | AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   const iterator = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
@@ -24,11 +25,11 @@ export async function* pull<T>(source: Iterable<T> | AsyncIterable<T>, signal: A
   }
 }
 
-/** Not awaited: a generator returns only after the item that it is busy with. */
+/** Not to be awaited: a generator returns only after the item that it is busy with. */
 async function close<T>(iterator: Iterator<T> | AsyncIterator<T>): Promise<void> {
   try {
     await iterator.return?.();
   } catch {
-    // Nobody is left to hear why the source could not be closed.
+    // Nobody is left to be told why the source could not be closed.
   }
 }

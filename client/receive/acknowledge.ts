@@ -8,7 +8,7 @@ import { isCallersFault } from '../../lambda/adapters/awsError.ts';
 import { type RetryOptions, untilDone } from '../../lambda/adapters/retry.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
 
-/** What is done with received messages: ten a call, in the background. */
+/** Deletes, releases and hides received messages, ten a call, in the background. */
 export interface Acknowledger {
   /** Deletes the message. */
   remove(receiptHandle: string): void;
@@ -16,11 +16,11 @@ export interface Acknowledger {
   release(receiptHandle: string): void;
   /** Keeps the message from everyone for {@link ORPHAN_HIDDEN_SECONDS}. */
   hide(receiptHandle: string): void;
-  /** Resolves when all that was asked so far is done, or was given up: then the visibility timeout ends it. */
+  /** Resolves when all of it so far is done or given up; what was given up comes back after its visibility timeout. */
   idle(): Promise<void>;
 }
 
-/** Long enough to see what stands behind results that nobody seems to wait for. */
+/** Long enough to get at what is queued behind results that nobody seems to wait for. */
 const ORPHAN_HIDDEN_SECONDS = 10;
 
 export interface AcknowledgerOptions {
@@ -82,7 +82,7 @@ function gatherEachTick(handOn: (items: readonly string[]) => void): Gatherer {
   };
 }
 
-/** What the answer does not call done, but for what SQS will never do. */
+/** Those that the answer does not report done, except those that SQS will never do. */
 function worthAnotherTry(
   handles: readonly string[],
   { Successful = [], Failed = [] }: Partial<DeleteMessageBatchResult>,

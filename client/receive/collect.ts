@@ -5,7 +5,7 @@ import type { Collector } from './collector.ts';
 import type { Inbox } from './inbox.ts';
 
 export interface CollectOptions {
-  /** Milliseconds until all results must have come, at least 1. */
+  /** Longest wait for all results in milliseconds, at least 1. */
   readonly timeoutMs: number;
   /** Ends the collection with its reason. */
   readonly signal?: AbortSignal | undefined;
@@ -29,13 +29,13 @@ export async function* collect(
     yield* collectUntil(deadline.signal, missing, dependencies);
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    throw new CollectTimeoutError([...missing], expected, timeoutMs, dependencies.collector.trouble());
+    throw new CollectTimeoutError([...missing], expected, timeoutMs, dependencies.collector.lastError());
   } finally {
     deadline.clear();
   }
 }
 
-/** Takes what comes out of `missing`. */
+/** Removes from `missing` what has come. */
 async function* collectUntil(
   ended: AbortSignal,
   missing: Set<string>,

@@ -1,6 +1,7 @@
 import { type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { type Acknowledger, createAcknowledger } from './acknowledge.ts';
 import { type Collector, createBackoff } from './collector.ts';
@@ -15,31 +16,29 @@ export interface QueueCollectorOptions {
   readonly closing: AbortSignal;
 }
 
-/** Name of the message attribute that carries the request's message ID beside a result. */
-const MESSAGE_ID_ATTRIBUTE = 'messageId';
 const POLLERS = 4;
-/** A poll is never cut short, because what reached it would stay hidden: so it is not long. */
+/** A poll is never cut short, because what it received would stay hidden; so it is a short one. */
 const POLL_SECONDS = 2;
-/** A result of others that was received this often is no longer given back at once: nobody seems to wait for it. */
+/** A result of others that was received this often is hidden, not released: nobody seems to wait for it. */
 const ORPHAN_RECEIVES = 3;
 /** How long a result stays hidden from others while it waits for its caller here. */
 const HIDDEN_SECONDS = 30;
 
 /**
- * Polls the result queue while someone waits: one long poll for each ten results wanted, up to four. A result is
- * deleted when its caller has it. Results of others are made visible again at once, and the poller pauses a moment so
- * that whom they are for can receive them; those that nobody takes are hidden for a while, to see what is behind them.
+ * Polls the result queue while someone waits: one long poll for every ten results wanted, up to four. A result is
+ * deleted once its caller has it. Results of others are released at once, and the poller pauses so that their own
+ * client can receive them. Those that nobody takes are hidden for a while, to get at what is queued behind them.
  */
 export function startQueueCollector(options: QueueCollectorOptions): Collector {
   const acknowledger = createAcknowledger(options);
   const polls = new Set<Promise<unknown>>();
-  const state: PollerState = { acknowledger, polls, trouble: undefined };
+  const state: PollerState = { acknowledger, polls, lastError: undefined };
   for (let poller = 0; poller < POLLERS; poller++) {
     void pollWhileWanted(poller * MAX_BATCH_ENTRIES + 1, options, state);
   }
   return {
     settled: () => acknowledger.idle(),
-    trouble: () => state.trouble,
+    lastError: () => state.lastError,
     async close() {
       await Promise.allSettled(polls);
       await acknowledger.idle();
@@ -49,10 +48,10 @@ export function startQueueCollector(options: QueueCollectorOptions): Collector {
 
 interface PollerState {
   readonly acknowledger: Acknowledger;
-  /** Those under way, until what they received is sorted. */
+  /** Those under way, until what they received is dealt with. */
   readonly polls: Set<Promise<unknown>>;
   /** Why the last poll failed; undefined after one that did not. */
-  trouble: unknown;
+  lastError: unknown;
 }
 
 async function pollWhileWanted(atLeast: number, options: QueueCollectorOptions, state: PollerState): Promise<void> {
@@ -65,11 +64,11 @@ async function pollWhileWanted(atLeast: number, options: QueueCollectorOptions, 
     state.polls.add(poll);
     try {
       const { othersOnly } = await poll;
-      state.trouble = undefined;
+      state.lastError = undefined;
       backoff.reset();
       if (othersOnly) await backoff.pause(joined);
     } catch (error) {
-      state.trouble = error;
+      state.lastError = error;
       if (isCallersFault(error)) inbox.fail(unreadable(options.queueUrl, error));
       else await backoff.pause(joined);
     } finally {
@@ -78,13 +77,13 @@ async function pollWhileWanted(atLeast: number, options: QueueCollectorOptions, 
   }
 }
 
-/** @returns whether everything that came was given back to others */
+/** @returns whether all that came was released to others */
 async function pollOnce(
   options: QueueCollectorOptions,
   acknowledger: Acknowledger,
 ): Promise<{ readonly othersOnly: boolean }> {
   const messages = await receive(options);
-  const released = await Promise.all(messages.map((message) => sort(message, options, acknowledger)));
+  const released = await Promise.all(messages.map((message) => route(message, options, acknowledger)));
   return { othersOnly: released.length > 0 && !released.includes(false) };
 }
 
@@ -101,8 +100,8 @@ async function receive({ sqs, queueUrl }: QueueCollectorOptions): Promise<Messag
   return Messages;
 }
 
-/** Delivers, deletes or releases one message. @returns whether it was given back to others at once */
-async function sort(
+/** Delivers, deletes, releases or hides one message. @returns whether it was released to others */
+async function route(
   { MessageAttributes, Attributes, Body = '', ReceiptHandle }: Message,
   { inbox, read }: QueueCollectorOptions,
   acknowledger: Acknowledger,

@@ -2,6 +2,7 @@ import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@
 import pLimit from 'p-limit';
 import { z } from 'zod';
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { invalidResult } from '../result/result.ts';
 import { type Collector, createBackoff } from './collector.ts';
@@ -20,23 +21,23 @@ export interface TableCollectorOptions {
 const KEYS_A_CALL = 100;
 const CALLS_IN_FLIGHT = 4;
 
-/** A body that is not text is as good as none. */
+/** A body that is not text counts as none. */
 const TEXT = z.object({ S: z.string() }).optional().catch(undefined);
-const ITEM = z.object({ messageId: z.object({ S: z.string() }), body: TEXT, pointer: TEXT });
+const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), body: TEXT, pointer: TEXT });
 
 /**
- * Asks the result table for all that is wanted, over and over while someone waits. A round that brought nothing is
- * followed by a longer pause, from 50 ms to 1 s; a new caller ends it.
+ * Asks the result table for all that is wanted, again and again while someone waits. After a round that brought
+ * nothing the pause is longer, from 50 ms to 1 s; a new caller ends it.
  */
 export function startTableCollector(options: TableCollectorOptions): Collector {
-  const state: AskerState = { trouble: undefined };
+  const state: AskerState = { lastError: undefined };
   void askWhileWanted(options, state);
-  return { settled: async () => {}, trouble: () => state.trouble, close: async () => {} };
+  return { settled: async () => {}, lastError: () => state.lastError, close: async () => {} };
 }
 
 interface AskerState {
   /** Why the last round failed; undefined after one that did not. */
-  trouble: unknown;
+  lastError: unknown;
 }
 
 async function askWhileWanted(options: TableCollectorOptions, state: AskerState): Promise<void> {
@@ -47,10 +48,10 @@ async function askWhileWanted(options: TableCollectorOptions, state: AskerState)
     const joined = inbox.joined();
     try {
       if ((await askForAll(options)) > 0) backoff.reset();
-      state.trouble = undefined;
+      state.lastError = undefined;
     } catch (error) {
       if (closing.aborted) return;
-      state.trouble = error;
+      state.lastError = error;
       if (isCallersFault(error)) inbox.fail(unreadable(table, error));
     }
     await backoff.pause(joined);
@@ -73,14 +74,14 @@ async function ask(messageIds: readonly string[], options: TableCollectorOptions
   const { dynamodb, table, inbox, closing } = options;
   const Keys = messageIds
     .filter((messageId) => inbox.standing(messageId) === 'wanted')
-    .map((messageId) => ({ messageId: { S: messageId } }));
+    .map((messageId) => ({ [MESSAGE_ID_ATTRIBUTE]: { S: messageId } }));
   if (Keys.length === 0) return 0;
   const command = new BatchGetItemCommand({
     RequestItems: {
       [table]: {
         Keys,
         ProjectionExpression: '#messageId, #body, #pointer',
-        ExpressionAttributeNames: { '#messageId': 'messageId', '#body': 'body', '#pointer': 'pointer' },
+        ExpressionAttributeNames: { '#messageId': MESSAGE_ID_ATTRIBUTE, '#body': 'body', '#pointer': 'pointer' },
       },
     },
   });

@@ -1,53 +1,53 @@
 import { type Deferred, deferred } from '../../lambda/core/base/deferred.ts';
 import type { ScoringResult } from '../result/result.ts';
 
-/** A result as its store handed it out. */
+/** A result, and what to tell its store. */
 export interface Arrival {
   readonly result: ScoringResult;
   /** It reached its caller: the store may drop it. */
   accept(): void;
-  /** Its caller does not want it after all: it stays in the store. */
+  /** Its caller no longer wants it: it stays in the store. */
   giveBack(): void;
 }
 
 /**
- * What is to be done with a result of this message ID. `wanted`: deliver it. `held`: it came before and waits for its
- * caller. `full`: its caller has no room for it now. `dismissed`: nobody will ever want it, drop it. `unknown`: it is
- * somebody else's.
+ * What to do with a result of this message ID. `wanted`: deliver it. `held`: it came before and waits for its caller.
+ * `full`: its caller has no room for it now. `dismissed`: nobody will ever want it, drop it. `unknown`: it belongs to
+ * somebody else.
  */
 export type Standing = 'wanted' | 'full' | 'held' | 'dismissed' | 'unknown';
 
-/** Who waits for which message ID in this process: what collectors fetch for. */
+/** Who waits for which message ID in this process; collectors fetch for them. */
 export interface Inbox {
-  /** Waits for results until each came; `ended` ends the wait with its reason. @throws when an ID is waited for already */
+  /** Waits for results; `ended` ends the wait with its reason. @throws Error when an ID is waited for already */
   waitFor(messageIds: Iterable<string>, ended: AbortSignal): Waiting;
-  /** The message IDs waited for by callers with room, in the order they were asked for. */
+  /** The message IDs that callers with room wait for, in the order in which they were asked for. */
   wanted(): string[];
   standing(messageId: string): Standing;
-  /** @returns false when it is not wanted any more */
+  /** @returns false when it is no longer wanted */
   deliver(arrival: Arrival): boolean;
-  /** Results of this message ID are to be dropped from now on. */
+  /** From now on results of this message ID are dropped. */
   dismiss(messageId: string): void;
-  /** Resolves when at least so many message IDs are wanted. @returns whether it had to wait for that */
+  /** Resolves when at least so many message IDs are wanted. @returns whether it had to wait */
   demand(atLeast: number): Promise<boolean>;
   /** Resolves when the next caller starts to wait. */
   joined(): Promise<void>;
-  /** No result can be fetched now: ends all waiting with `reason`. */
+  /** No result can be fetched now: ends every wait with `reason`. */
   fail(reason: unknown): void;
-  /** No result will be fetched any more: ends all waiting, and what is begun later, with `reason`. */
+  /** No result will be fetched any more: ends every wait, now and later, with `reason`. */
   close(reason: unknown): void;
 }
 
 /** One caller's wait. */
 export interface Waiting {
-  /** The next arrival. What came before the wait ended is given first; then it throws why the wait ended. */
+  /** The next arrival: first what came before the wait ended, then it throws why the wait ended. */
   next(): Promise<Arrival>;
-  /** Gives back what came and was not taken. */
+  /** Ends the wait, and gives back what came and was not taken. */
   close(): void;
 }
 
-/** Results that one caller may have waiting; more are left in their store until it takes some. */
-const ROOM = 200;
+/** Most results held for one caller; others are left in their store until it takes some. */
+const MAX_HELD = 200;
 const REMEMBERED_IDS = 10_000;
 
 interface Waiter {
@@ -70,7 +70,7 @@ export function createInbox(): Inbox {
   let nextToJoin = deferred();
   let closed: { readonly reason: unknown } | undefined;
 
-  const waitersWithRoom = (): Waiter[] => [...waiters].filter(({ held }) => held.size < ROOM);
+  const waitersWithRoom = (): Waiter[] => [...waiters].filter(({ held }) => held.size < MAX_HELD);
   const countWanted = (): number => waitersWithRoom().reduce((sum, { missing }) => sum + missing.size, 0);
   const meetDemands = (): void => {
     if (demands.size === 0) return;
@@ -134,7 +134,7 @@ export function createInbox(): Inbox {
       const waiter = byId.get(messageId);
       if (waiter === undefined) return dismissed.has(messageId) ? 'dismissed' : 'unknown';
       if (waiter.held.has(messageId)) return 'held';
-      return waiter.held.size < ROOM ? 'wanted' : 'full';
+      return waiter.held.size < MAX_HELD ? 'wanted' : 'full';
     },
     deliver(arrival) {
       const waiter = byId.get(arrival.result.messageId);

@@ -11,25 +11,25 @@ import {
 import { elementCount } from '../../lambda/core/tensor/tensor.ts';
 import { RequestError } from '../base/errors.ts';
 
-/** A value inside a nested array. A bigint is a 64-bit integer; NaN and the infinities are numbers here. */
+/** A value inside a nested array. A bigint is a 64-bit integer; NaN and the infinities are allowed. */
 export type Scalar = number | bigint | string | boolean;
 export type NestedArray = readonly (Scalar | NestedArray)[];
 
-/** Elements in a typed array, or flat strings, row-major. An output of a result is one. */
+/** Elements in a typed array, or flat strings, row-major. An output of a result can be one. */
 export interface TypedInput {
   readonly data: TypedArray | readonly string[];
   /** `[rows, …]`, every dim at least 1. */
   readonly shape: readonly number[];
-  /** @default the one of the array's class: Float32Array is FP32, BigInt64Array is INT64, Uint8Array is UINT8, … */
+  /** @default that of the array's class: Float32Array is FP32, BigInt64Array is INT64, Uint8Array is UINT8, … */
   readonly datatype?: Datatype | undefined;
 }
 
-/** Elements in plain arrays, nested as the shape says or flat. */
+/** Elements in plain arrays, flat or nested as in the shape. */
 export interface ArrayInput {
   readonly data: NestedArray;
   /** `[rows, …]`, every dim at least 1. @default as `data` is nested */
   readonly shape?: readonly number[] | undefined;
-  /** Must be given for numbers. @default BYTES for strings, BOOL for booleans */
+  /** Required for numbers. @default BYTES for strings, BOOL for booleans */
   readonly datatype?: Datatype | undefined;
 }
 
@@ -40,21 +40,21 @@ export interface ArrayInput {
 export type InputTensor = TypedInput | ArrayInput;
 
 /** An input whose data holds exactly the product of `shape` elements of `datatype`. */
-export interface ProvedInput {
+export interface ValidInput {
   readonly datatype: Datatype;
   readonly shape: readonly number[];
   readonly data: TensorData;
 }
 
 /** @throws RequestError saying what is wrong with the input */
-export function proveInput(name: string, input: InputTensor): ProvedInput {
+export function validateInput(name: string, input: InputTensor): ValidInput {
   const path = `input '${name}'`;
   const { data, shape, datatype } = input;
   if (datatype !== undefined && !isDatatype(datatype)) {
     throw new RequestError(`${path}: expected a datatype of ${DATATYPE_NAMES.join(', ')}, got ${preview(datatype)}`);
   }
-  if (isTypedArray(data)) return proveTyped(path, data, shape, datatype);
-  if (Array.isArray(data)) return proveNested(path, data, shape, datatype);
+  if (isTypedArray(data)) return validateTyped(path, data, shape, datatype);
+  if (Array.isArray(data)) return validateNested(path, data, shape, datatype);
   throw new RequestError(`${path}: expected data to be an array or a typed array, got ${preview(data)}`);
 }
 
@@ -62,30 +62,32 @@ function isTypedArray(data: unknown): data is TypedArray {
   return ArrayBuffer.isView(data) && !(data instanceof DataView);
 }
 
-function proveTyped(
+function validateTyped(
   path: string,
   data: TypedArray,
   shape: readonly number[] | undefined,
   datatype: Datatype | undefined,
-): ProvedInput {
+): ValidInput {
   const fitting = datatypesOf(data);
   const [own] = fitting;
   if (own === undefined) {
-    throw new RequestError(`${path}: expected a typed array of a datatype, got ${classOf(data)}`);
+    throw new RequestError(
+      `${path}: expected a typed array that stands for a datatype, got ${classOf(data)}; convert it`,
+    );
   }
   if (datatype !== undefined && !fitting.includes(datatype)) {
     throw new RequestError(
-      `${path}: expected the typed array of ${datatype}, got ${classOf(data)}; convert it or leave datatype out`,
+      `${path}: expected the typed array of ${datatype}, got ${classOf(data)}; convert it, or leave datatype out`,
     );
   }
-  if (shape === undefined) throw new RequestError(`${path}: expected a shape beside a typed array, got none`);
+  if (shape === undefined) throw new RequestError(`${path}: expected a shape for a typed array, got none; set shape`);
   assertShape(path, shape);
   if (data.length !== elementCount(shape)) throw wrongCount(path, shape, data.length);
   if (datatype === 'BOOL') assertBooleans(path, data);
   return { datatype: datatype ?? own, shape, data };
 }
 
-/** UINT8 before BOOL, which shares its typed array. */
+/** The datatypes that this array can hold; UINT8 before BOOL, which shares its class. */
 function datatypesOf(data: TypedArray): Datatype[] {
   const found = DATATYPE_NAMES.filter(isDatatype).filter((name) => {
     const info = DATATYPES[name];
@@ -94,7 +96,7 @@ function datatypesOf(data: TypedArray): Datatype[] {
   return found.toSorted((a, b) => Number(a === 'BOOL') - Number(b === 'BOOL'));
 }
 
-/** The class by its tag, which a Buffer (Uint8Array) and an array of another realm have too. */
+/** The class by its tag, which a Buffer (Uint8Array) and an array from another realm have too. */
 function classOf(data: TypedArray): string {
   return data[Symbol.toStringTag];
 }
@@ -122,12 +124,12 @@ function wrongCount(path: string, shape: readonly number[], got: number): Reques
   );
 }
 
-function proveNested(
+function validateNested(
   path: string,
   nested: NestedArray,
   given: readonly number[] | undefined,
   wanted: Datatype | undefined,
-): ProvedInput {
+): ValidInput {
   const shape = given ?? shapeOf(nested);
   assertShape(path, shape);
   const datatype = wanted ?? datatypeOfScalar(path, firstScalar(nested));
@@ -136,7 +138,7 @@ function proveNested(
   return { datatype, shape, data };
 }
 
-/** As the first of each level is nested; that the others are alike is checked when they are decoded. */
+/** Taken from the first element of each level; decoding checks that the others are alike. */
 function shapeOf(nested: NestedArray): number[] {
   const [first] = nested;
   return isNested(first) ? [nested.length, ...shapeOf(first)] : [nested.length];
@@ -155,11 +157,11 @@ function datatypeOfScalar(path: string, scalar: Scalar | undefined): Datatype {
   if (typeof scalar === 'string') return 'BYTES';
   if (typeof scalar === 'boolean') return 'BOOL';
   throw new RequestError(
-    `${path}: expected a datatype beside a plain array that starts with ${preview(scalar)}, got none`,
+    `${path}: expected a datatype for a plain array that starts with ${preview(scalar)}, got none; set datatype`,
   );
 }
 
-/** Numbers that JSON cannot hold, spelled as the protocol spells them. */
+/** Writes numbers that JSON cannot hold as the protocol does: as strings. */
 function spell(value: Scalar | NestedArray): unknown {
   if (isNested(value)) return value.map(spell);
   return typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value;

@@ -3,13 +3,13 @@ import { preview } from '../../lambda/core/contract/failure.ts';
 import { encodeData } from '../../lambda/core/encode/encodeData.ts';
 import { encodeRaw } from '../../lambda/core/tensor/base64.ts';
 import { RequestError } from '../base/errors.ts';
-import { type InputTensor, type ProvedInput, proveInput } from './inputTensor.ts';
+import { type InputTensor, type ValidInput, validateInput } from './inputTensor.ts';
 
 export type { ArrayInput, InputTensor, NestedArray, Scalar, TypedInput } from './inputTensor.ts';
 
-/** How SQS is to treat a request's message. */
+/** How SQS treats a request's message. */
 export interface Routing {
-  /** MessageGroupId: needed on a FIFO queue; on a standard queue, the tenant to be fair to. */
+  /** MessageGroupId: required on a FIFO queue; on a standard queue the tenant, for fair queues. */
   readonly group?: string | undefined;
   /** MessageDeduplicationId, on a FIFO queue only. @default a UUID */
   readonly deduplicationId?: string | undefined;
@@ -17,29 +17,29 @@ export interface Routing {
 
 /** A request to score tensors. */
 export interface TensorRequest extends Routing {
-  /** Given back with the result; at most 1,024 characters. */
+  /** Returned with the result; at most 1,024 characters. */
   readonly id?: string | undefined;
   /** @default the deployment's default model */
   readonly model?: string | undefined;
   /** @default the model's highest version */
   readonly version?: string | undefined;
-  /** By input name. All have the same number of rows, their first dim. */
+  /** By input name. All have the same first dim, the rows of the request. */
   readonly inputs: Readonly<Record<string, InputTensor>>;
-  /** Names of the outputs to be answered with, in this order. @default all */
+  /** Names of the outputs to return, in this order. @default all */
   readonly outputs?: readonly string[] | undefined;
 }
 
-/** A body that is sent as it is: a model's own form, the short form, a packed message. */
+/** A body that is sent as it is: one for a model's transform, the short form, or a packed message. */
 export interface RawRequest extends Routing {
-  /** A text is sent unchanged; anything else is sent as its JSON. */
+  /** A string is sent unchanged, anything else as JSON. */
   readonly body: string | object;
 }
 
 export type ScoreRequest = TensorRequest | RawRequest;
 
 /**
- * How tensors are written. `binary`: base64 of their bytes, the fast path, answered alike. `json`: numbers.
- * Both are exact.
+ * How tensors are written. `binary`: base64 of their bytes, which is faster, and outputs come back the same way.
+ * `json`: numbers. Both are exact.
  */
 export type Encoding = 'binary' | 'json';
 
@@ -47,13 +47,13 @@ export type Encoding = 'binary' | 'json';
  * The body of the message that asks for `request`: an Open Inference Protocol v2 inference request.
  *
  * @see docs/message-format.md
- * @throws RequestError when an input cannot be written as it is
+ * @throws RequestError when the request cannot be encoded
  */
 export function encodeRequest(request: ScoreRequest, encoding: Encoding): string {
   if ('body' in request) return encodeBody(request.body);
   const { id, model, version, inputs, outputs } = request;
-  const proved = Object.entries(inputs ?? {}).map(([name, input]): NamedInput => [name, proveInput(name, input)]);
-  if (proved.length === 0) throw new RequestError(`expected at least one input, got ${preview(inputs)}`);
+  const valid = Object.entries(inputs ?? {}).map(([name, input]): NamedInput => [name, validateInput(name, input)]);
+  if (valid.length === 0) throw new RequestError(`expected at least one input, got ${preview(inputs)}`);
   const head = {
     id,
     model_name: model,
@@ -64,12 +64,12 @@ export function encodeRequest(request: ScoreRequest, encoding: Encoding): string
     ...Object.entries(head).flatMap(([key, value]) =>
       value === undefined ? [] : [`"${key}":${JSON.stringify(value)}`],
     ),
-    ...(encoding === 'binary' ? encodeBinary(proved) : encodeJson(proved)),
+    ...(encoding === 'binary' ? encodeBinary(valid) : encodeJson(valid)),
   ];
   return escapeForSqs(`{${fields.join(',')}}`);
 }
 
-type NamedInput = readonly [name: string, input: ProvedInput];
+type NamedInput = readonly [name: string, input: ValidInput];
 
 function encodeBody(body: string | object): string {
   if (typeof body === 'string') return body;
@@ -91,6 +91,6 @@ function encodeBinary(inputs: readonly NamedInput[]): string[] {
   return [`"inputs":[${entries.join(',')}]`, `"raw_input_contents":[${contents.join(',')}]`];
 }
 
-function describe(name: string, { datatype, shape }: ProvedInput): string {
+function describe(name: string, { datatype, shape }: ValidInput): string {
   return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}]`;
 }

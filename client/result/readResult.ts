@@ -9,11 +9,11 @@ import { decodeResult, invalidResult, type ScoringResult } from './result.ts';
 /** A stored result, read. */
 export interface ReadResult {
   readonly result: ScoringResult;
-  /** False where its payload could not be fetched: what is stored may be the only trace of it, and must be kept. */
+  /** False where its payload could not be fetched: what is stored is the only trace of it and must be kept. */
   readonly complete: boolean;
 }
 
-/** Reads what a result store holds under a message ID, wherever it lies. Never throws for one result's sake. */
+/** Reads what a result store holds under a message ID, its payload included. Never throws because of one result. */
 export type ReadStored = (messageId: string, stored: string) => Promise<ReadResult>;
 
 /** @param payloads undefined in a deployment without a payload bucket */
@@ -47,7 +47,7 @@ async function readPayload(
 ): Promise<ReadResult> {
   if (payloads?.bucket !== pointer.bucket) {
     const own = payloads === undefined ? 'none is configured' : `payloadBucket is '${payloads.bucket}'`;
-    return unavailable(messageId, `it lies in the bucket '${pointer.bucket}', and ${own}; give payloadBucket`);
+    return unavailable(messageId, `it lies in the bucket '${pointer.bucket}', and ${own}; set payloadBucket`);
   }
   try {
     const parsed = parse(messageId, await payloads.get(pointer));

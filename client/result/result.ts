@@ -9,7 +9,7 @@ import { ScoringError } from '../base/errors.ts';
 /**
  * One output: `data` holds the product of `shape` elements, row-major, in the typed array of `datatype`. 64-bit
  * integers are exact, in a BigInt64Array or BigUint64Array; BOOL is 0 and 1 in a Uint8Array; BYTES are strings.
- * It may be given as an input as it is.
+ * It can be passed on as an input.
  */
 export interface OutputTensor {
   readonly datatype: Datatype;
@@ -37,12 +37,12 @@ export interface OutputsResult extends AnswerHead {
   readonly outputs: OutputTensors;
 }
 
-/** The answer to a request in the short form: one prediction per row, as JSON carried it. */
+/** The answer to a request in the short form: one prediction per row, as parsed from JSON. */
 export interface PredictionsResult extends AnswerHead {
   readonly predictions: readonly unknown[];
 }
 
-/** The answer of a model with a transform, as JSON carried it. */
+/** The answer of a model with a transform, as parsed from JSON. */
 export interface TransformResult extends AnswerHead {
   readonly result: unknown;
 }
@@ -60,7 +60,7 @@ export interface PackedResult {
   readonly results: readonly SingleResult[];
 }
 
-/** What came of one message. Tell the forms apart by their key: `'error' in result`, `'outputs' in result`, … */
+/** What became of one message. Tell the forms apart by their key: `'error' in result`, `'outputs' in result`, … */
 export type ScoringResult = SingleResult | PackedResult;
 
 const HEAD = {
@@ -80,7 +80,7 @@ const DOCUMENT = z.union([
 
 type OutputsDocument = Extract<z.infer<typeof DOCUMENT>, { outputs: unknown }>;
 
-/** A result as it was written under `messageId`. One that is malformed is a failed result, never thrown. */
+/** Decodes what was written under `messageId`. What is malformed becomes a failed result; nothing is thrown. */
 export function decodeResult(messageId: string, document: unknown): ScoringResult {
   if (!Array.isArray(document)) return decodeSingle(messageId, document);
   return { messageId, results: document.map((one) => decodeSingle(messageId, one)) };
@@ -88,7 +88,9 @@ export function decodeResult(messageId: string, document: unknown): ScoringResul
 
 /** @param reason what was expected and what came */
 export function invalidResult(messageId: string, reason: string, cause?: unknown): FailedResult {
-  const message = `expected a result under message ID ${messageId}: ${reason}; is it the result store of batchscore?`;
+  const message =
+    `expected a result under message ID ${messageId}: ${reason}; ` +
+    'check that the result store belongs to a batchscore deployment';
   return { messageId, error: new ScoringError('INVALID_RESULT', message, { messageId, cause }) };
 }
 

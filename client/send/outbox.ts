@@ -12,18 +12,18 @@ export interface OutboxOptions {
   readonly offload: (entry: Entry) => Promise<void>;
   /** Most calls in flight. */
   readonly maxInFlight: number;
-  /** Aborted when the client is closed: what is not sent by then is refused. */
+  /** Aborts when the client is closed: what is not sent by then is rejected. */
   readonly closing: AbortSignal;
-  /** How long the first of a call waits for more, in milliseconds. @default 5 */
+  /** How long the first entry of a call waits for others, in milliseconds. @default 5 */
   readonly lingerMs?: number;
   readonly retry?: RetryOptions;
 }
 
-/** Gathers entries into batch calls, whoever they are from. */
+/** Gathers the entries of all callers into batch calls. */
 export interface Outbox {
   /**
-   * The message ID of the entry, once SQS took it. What `signal` aborts before it is in a call is not sent and
-   * rejects with the signal's reason; what is in a call is settled by the call.
+   * Resolves with the entry's message ID once SQS has taken it. An entry whose `signal` aborts before a call holds it
+   * is not sent and rejects with the signal's reason; after that, the call settles it.
    */
   send(entry: Entry, signal?: AbortSignal): Promise<string>;
   /** Resolves when less than a call's worth waits to be sent. */
@@ -79,7 +79,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
   };
 }
 
-/** Whether a call's worth is there: no more entries fit, or no more bytes. */
+/** Whether there is a call's worth: no more entries fit, or no more bytes. */
 function isFull(pending: readonly Pending[]): boolean {
   return pending.length >= MAX_BATCH_ENTRIES || bytesOf(pending) >= MAX_MESSAGE_BYTES;
 }
@@ -88,7 +88,7 @@ function bytesOf(pending: readonly Pending[]): number {
   return pending.reduce((sum, { entry }) => sum + entry.bytes, 0);
 }
 
-/** The first entries, as many as one call holds. One whose payload is offloaded fills a call alone. */
+/** Takes as many of the first entries as one call holds. One with an offloaded payload fills a call alone. */
 function takeCall(pending: Pending[]): Pending[] {
   let bytes = 0;
   const end = pending.slice(0, MAX_BATCH_ENTRIES).findIndex(({ entry }, index) => {
@@ -126,7 +126,7 @@ async function deliver(call: readonly Pending[], options: OutboxOptions): Promis
   }
 }
 
-/** Those whose payload lies where their pointer says; the others are refused. */
+/** @returns those whose payload lies where their pointer says; the others are rejected */
 async function offloadAll(call: readonly Pending[], { offload }: OutboxOptions): Promise<Pending[]> {
   const offloaded = await Promise.all(
     call.map(async (one) => {

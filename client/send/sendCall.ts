@@ -8,8 +8,8 @@ export type SendVerdict =
   | { readonly reason: string; readonly again: boolean; readonly cause?: unknown };
 
 /**
- * Sends one batch call of at most 10 entries and 1 MiB. Verdicts align with `entries` by index; a 200 answer may hold
- * entries that failed, and an entry it does not mention failed too. Never throws for SQS's sake.
+ * Sends one batch call of at most 10 entries and 1 MiB. Verdicts align with `entries` by index. A 200 answer may name
+ * entries that failed, and an entry that it does not mention failed too. An error of SQS is a verdict, never thrown.
  */
 export async function sendCall(sqs: SQSClient, queueUrl: string, entries: readonly Entry[]): Promise<SendVerdict[]> {
   try {

@@ -8,15 +8,15 @@ import type { Outbox } from './outbox.ts';
 export interface SubmitProgress {
   /** Requests that the queue has taken so far. */
   readonly submitted: number;
-  /** The one it took last: its place among the requests, and its message ID. What is noted here survives an abort. */
+  /** The one it took last: its place among the requests, and its message ID. Note them to survive an abort. */
   readonly index: number;
   readonly messageId: string;
 }
 
 export interface SubmitOptions {
-  /** Stops pulling and sending; what is in a call is sent still. */
+  /** Stops pulling and sending; calls under way are finished. */
   readonly signal?: AbortSignal | undefined;
-  /** Told after each request that is taken. */
+  /** Called after each request that the queue takes. */
   readonly onProgress?: ((progress: SubmitProgress) => void) | undefined;
 }
 
@@ -25,7 +25,7 @@ export interface SubmitDependencies {
   readonly toEntry: (request: ScoreRequest) => Entry;
 }
 
-/** Sends requests as fast as the queue takes them. @returns their message IDs, in their order */
+/** Sends requests as fast as the queue takes them. @returns the message IDs, in the order of the requests */
 export async function submit(
   requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
   { signal, onProgress }: SubmitOptions,

@@ -19,13 +19,13 @@ afterAll(async () => {
 });
 
 /** The scenario's model, loaded as a deployment loads it; once, as the models are large. */
-function openScenario(scenario: Scenario): Promise<Model> {
-  const opening = opened.get(scenario) ?? openInRepository(scenario);
+function modelOf(scenario: Scenario): Promise<Model> {
+  const opening = opened.get(scenario) ?? loadModel(scenario);
   opened.set(scenario, opening);
   return opening;
 }
 
-async function openInRepository(scenario: Scenario): Promise<Model> {
+async function loadModel(scenario: Scenario): Promise<Model> {
   const temporary = await createTemporaryRepository();
   closers.push(temporary.remove);
   await temporary.addModel(scenario);
@@ -88,7 +88,7 @@ describe.each(NAMES)('the model of %s', (name) => {
   });
 
   it('answers a batch as it answers each row alone, to 1e-5 relative', async () => {
-    const model = await openScenario(scenario);
+    const model = await modelOf(scenario);
     const messages = drawEqualMessages(scenario, ROWS);
     const batched = await runOn(model, stacked(messages));
     expect(batched).toHaveLength(ROWS);
@@ -99,7 +99,7 @@ describe.each(NAMES)('the model of %s', (name) => {
   });
 
   it('answers with finite values that depend on what it is given', async () => {
-    const model = await openScenario(scenario);
+    const model = await modelOf(scenario);
     const [first, second] = await runOn(model, stacked(drawEqualMessages(scenario, 2)));
     expect([...(first as Float32Array)].every(Number.isFinite)).toBe(true);
     expect(difference(first as Float32Array, second as Float32Array)).toBeGreaterThan(0.01);
@@ -109,7 +109,7 @@ describe.each(NAMES)('the model of %s', (name) => {
 describe('the model of transformer', () => {
   it.each([1, 7, 200])('answers a row of %i tokens as it is when padded to 256, to 1e-5 relative', async (length) => {
     const scenario = scenarioNamed('transformer');
-    const model = await openScenario(scenario);
+    const model = await modelOf(scenario);
     const lengths = { typical: length, draw: () => length };
     const [message] = drawMessages({ ...scenario, lengths }, 1) as Iterable<Message> as [Message];
     const [alone] = await runOn(model, stacked([message]));

@@ -21,7 +21,7 @@ describe('batchscore score', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it('writes the result of every line in the order of the lines, whatever the size of the pieces', async () => {
+  it('writes the result of every line in the order of the lines, whatever the size of the batches', async () => {
     const requests = SAMPLES.map(({ pixels }, index) => JSON.stringify({ id: `${index}`, instances: [pixels] }));
     writeFileSync(join(folder, 'in.jsonl'), `${requests.join('\n')}\n`);
     const out = join(folder, 'out.jsonl');

@@ -19,7 +19,7 @@ describe('options', () => {
     ['an unknown encoding', { requestQueueUrl: QUEUE, encoding: 'text' }, 'encoding'],
     ['no calls in flight', { requestQueueUrl: QUEUE, maxInFlight: 0 }, 'maxInFlight'],
     ['a misspelt option', { requestQueueUrl: QUEUE, resultQueue: QUEUE }, 'resultQueue'],
-    ['a client that is none', { requestQueueUrl: QUEUE, sqs: 'sqs' }, 'expected an SQSClient'],
+    ['a client that is none', { requestQueueUrl: QUEUE, sqs: 'sqs' }, 'expected a client of the AWS SDK, SQSClient'],
   ])('are refused: %s', (_, options, message) => {
     const make = () => new Batchscore(options as BatchscoreOptions);
     expect(make).toThrow(TypeError);
@@ -39,7 +39,7 @@ describe('options', () => {
   });
 
   it('need a result store to collect and to score', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const producer = client({ resultQueueUrl: undefined });
     const reason = 'expected resultQueueUrl or resultTable';
     expect(() => producer.collect(['m-1'], { timeoutMs: 1000 })).toThrow(reason);
@@ -47,7 +47,7 @@ describe('options', () => {
   });
 
   it('choose the encoding of requests, and with it that of the answers', async () => {
-    const { client, answer, requestQueueUrl } = await deployments.open('queue');
+    const { client, answer, requestQueueUrl } = await deployments.create('queue');
     const producer = client({ encoding: 'json' });
     const messageIds = await producer.submit([lineOf(1)]);
     const [message] = await deployments.sqs.receive(requestQueueUrl, { visibilitySeconds: 0 });
@@ -63,7 +63,7 @@ describe('options', () => {
 
 describe('a closed client', () => {
   it('takes nothing any more, and may be closed again', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const producer = client();
     await producer.close();
     await producer.close();
@@ -73,7 +73,7 @@ describe('a closed client', () => {
   });
 
   it('is closed at the end of a block that used it', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const producer = client();
     {
       await using inBlock = producer;
@@ -83,7 +83,7 @@ describe('a closed client', () => {
   });
 
   it('has told the result queue of what was taken from it', async () => {
-    const { client, answer, resultQueueUrl } = await deployments.open('queue');
+    const { client, answer, resultQueueUrl } = await deployments.create('queue');
     const producer = client();
     const scores = producer.score(lineOf(1).inputs);
     const answered = answer(1);
@@ -94,7 +94,7 @@ describe('a closed client', () => {
   });
 
   it('refuses what it had not sent', async () => {
-    const { client } = await deployments.open('queue');
+    const { client } = await deployments.create('queue');
     const producer = client();
     const submitting = producer.submit([lineOf(1)]);
     const refused = expect(submitting).rejects.toThrow('the Batchscore client was closed');

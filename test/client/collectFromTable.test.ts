@@ -1,25 +1,14 @@
 import { type DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from '@jest/globals';
-import { CollectTimeoutError, type ScoringResult } from '../../client/index.ts';
-import type { Result } from '../../lambda/core/contract/result.ts';
 import { answersJson, type Exchange, hangsUp } from '../helpers/frontServer.ts';
 import { echoModel } from '../helpers/models.ts';
 import { useDeployments } from './deployment.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf } from './results.ts';
 
 const deployments = useDeployments();
 const { dynamodb } = deployments;
-const IN_TIME = { timeoutMs: 20_000 };
-const ALIVE = new AbortController().signal;
 const THROTTLED = { __type: 'com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException' };
-
-function resultOf(messageId: string): Result {
-  return { messageId, body: JSON.stringify({ message_id: messageId, predictions: [] }), messageGroupId: undefined };
-}
-
-function idsOf(results: readonly ScoringResult[]): string[] {
-  return results.map(({ messageId }) => messageId).toSorted();
-}
 
 /** The message IDs that one call asked for. */
 function keysOf({ body }: Exchange): string[] {
@@ -29,7 +18,7 @@ function keysOf({ body }: Exchange): string[] {
 
 describe('results in the result table', () => {
   it('are yielded once each, with the scores of their request', async () => {
-    const { client, answer } = await deployments.open('table');
+    const { client, answer } = await deployments.create('table');
     const producer = client();
     const messageIds = await producer.submit(lines(25));
     await answer(25);
@@ -41,7 +30,7 @@ describe('results in the result table', () => {
   });
 
   it('are asked for until they come', async () => {
-    const { client, answer } = await deployments.open('table');
+    const { client, answer } = await deployments.create('table');
     const producer = client();
     const messageIds = await producer.submit([lineOf(1), { body: { inputs: 7 } }]);
     const collected = allOf(producer.collect(messageIds, IN_TIME));
@@ -58,7 +47,7 @@ describe('results in the result table', () => {
   });
 
   it('are asked for by at most a hundred keys a call', async () => {
-    const { client, writer } = await deployments.open('table');
+    const { client, writer } = await deployments.create('table');
     const front = await dynamodb.front();
     const ids = Array.from({ length: 250 }, (_, index) => `m-${index}`);
     await writer.write(ids.map(resultOf), ALIVE);
@@ -68,7 +57,7 @@ describe('results in the result table', () => {
   });
 
   it('that the table leaves unprocessed are asked for again, and no others', async () => {
-    const { client, writer, resultTable } = await deployments.open('table');
+    const { client, writer, resultTable } = await deployments.create('table');
     const front = await dynamodb.front(async ({ reach, response, body }) => {
       const { RequestItems } = JSON.parse(body);
       const Keys = [{ messageId: { S: 'a' } }];
@@ -87,7 +76,7 @@ describe('results in the result table', () => {
     ['the connection ends', hangsUp],
     ['the table is throttled', answersJson(400, THROTTLED)],
   ])('are asked for again after %s', async (_, step) => {
-    const { client, writer } = await deployments.open('table');
+    const { client, writer } = await deployments.create('table');
     const front = await dynamodb.front(step);
     await writer.write([resultOf('a')], ALIVE);
     const collected = await allOf(client({ dynamodb: dynamodb.client(front) }).collect(['a'], IN_TIME));
@@ -96,7 +85,7 @@ describe('results in the result table', () => {
   });
 
   it('too large for the table are fetched from the payload bucket', async () => {
-    const { client, answer } = await deployments.open('table');
+    const { client, answer } = await deployments.create('table');
     const producer = client();
     const data = Float32Array.from({ length: 100_000 }, (_, index) => index / 7);
     const messageIds = await producer.submit([{ inputs: { in: { data, shape: [1, data.length] } } }]);
@@ -106,7 +95,7 @@ describe('results in the result table', () => {
   });
 
   it('that are none fail alone', async () => {
-    const { client, writer, resultTable } = await deployments.open('table');
+    const { client, writer, resultTable } = await deployments.create('table');
     await put(dynamodb.client(), resultTable, 'empty', {});
     await put(dynamodb.client(), resultTable, 'number', { body: { N: '7' } });
     await put(dynamodb.client(), resultTable, 'text', { body: { S: 'not JSON' } });
@@ -122,7 +111,7 @@ describe('results in the result table', () => {
   });
 
   it('may be collected again: the table keeps them', async () => {
-    const { client, writer } = await deployments.open('table');
+    const { client, writer } = await deployments.create('table');
     const producer = client();
     await writer.write([resultOf('a')], ALIVE);
     for (let time = 0; time < 2; time++) {
@@ -131,7 +120,7 @@ describe('results in the result table', () => {
   });
 
   it('are read rather than the queue where both are given', async () => {
-    const { client, writer, resultQueueUrl } = await deployments.open('table');
+    const { client, writer, resultQueueUrl } = await deployments.create('table');
     await writer.write([resultOf('a')], ALIVE);
     expect(idsOf(await allOf(client({ resultQueueUrl }).collect(['a'], IN_TIME)))).toEqual(['a']);
   });
@@ -142,16 +131,8 @@ async function put(client: DynamoDBClient, TableName: string, messageId: string,
 }
 
 describe('a collection from the table that does not end by itself', () => {
-  it('ends at its timeout, naming what is missing', async () => {
-    const { client, writer } = await deployments.open('table');
-    await writer.write([resultOf('b')], ALIVE);
-    const collecting = allOf(client().collect(['a', 'b', 'c'], { timeoutMs: 300 }));
-    await expect(collecting).rejects.toThrow(CollectTimeoutError);
-    await expect(collecting).rejects.toMatchObject({ missing: ['a', 'c'] });
-  });
-
   it('ends when the table does not exist, naming it', async () => {
-    const { client } = await deployments.open('table');
+    const { client } = await deployments.create('table');
     await expect(allOf(client({ resultTable: 'no-such-table' }).collect(['a'], IN_TIME))).rejects.toThrow(
       'the result table no-such-table cannot be read: ResourceNotFoundException',
     );

@@ -1,32 +1,70 @@
 import { describe, expect, it } from '@jest/globals';
-import { createBackoff } from '../../client/receive/collector.ts';
+import { type Backoff, createBackoff, type Sleep } from '../../client/receive/collector.ts';
 
 const NEVER = new Promise<void>(() => {});
-const AT_ONCE = Promise.resolve();
 
-/** Milliseconds that a pause took. */
-async function lengthOf(pause: Promise<void>): Promise<number> {
-  const startedAt = performance.now();
-  await pause;
-  return performance.now() - startedAt;
+/** A sleep that takes no time, and the milliseconds of all sleeps so far. */
+function recordedSleep(): { readonly sleep: Sleep; readonly sleptMs: () => number } {
+  let total = 0;
+  return {
+    sleep: async (ms) => {
+      total += ms;
+    },
+    sleptMs: () => total,
+  };
+}
+
+/** The milliseconds of so many pauses that nothing cuts short. */
+async function wholePauses(count: number, backoff: Backoff, sleptMs: () => number): Promise<number[]> {
+  const pauses: number[] = [];
+  for (let pause = 0; pause < count; pause++) {
+    const before = sleptMs();
+    await backoff.pause(NEVER);
+    pauses.push(sleptMs() - before);
+  }
+  return pauses;
 }
 
 describe('pauses between polls', () => {
-  it('double from 50 ms, and are the shortest again after one was cut short', async () => {
-    const backoff = createBackoff();
-    const whole: number[] = [];
-    for (let count = 0; count < 4; count++) whole.push(await lengthOf(backoff.pause(NEVER)));
-    // Timers of Node may fire up to a millisecond early.
-    for (const [index, length] of whole.entries()) expect(length).toBeGreaterThanOrEqual(50 * 2 ** index - 2);
-
-    expect(await lengthOf(backoff.pause(AT_ONCE))).toBeLessThan(800);
-    expect(await lengthOf(backoff.pause(NEVER))).toBeLessThan(800);
+  it('double from 50 ms to 1 s', async () => {
+    const { sleep, sleptMs } = recordedSleep();
+    await expect(wholePauses(7, createBackoff(sleep), sleptMs)).resolves.toEqual([50, 100, 200, 400, 800, 1000, 1000]);
   });
 
   it('are the shortest again after a reset', async () => {
-    const backoff = createBackoff();
-    for (let count = 0; count < 4; count++) await backoff.pause(NEVER);
+    const { sleep, sleptMs } = recordedSleep();
+    const backoff = createBackoff(sleep);
+    await wholePauses(4, backoff, sleptMs);
     backoff.reset();
-    expect(await lengthOf(backoff.pause(NEVER))).toBeLessThan(800);
+    await expect(wholePauses(2, backoff, sleptMs)).resolves.toEqual([50, 100]);
+  });
+
+  it('end after the shortest when they are cut short, which makes the next the shortest again', async () => {
+    const slept: number[] = [];
+    const abandoned: number[] = [];
+    const endless: Sleep = async (ms, signal) => {
+      slept.push(ms);
+      if (signal === undefined) return;
+      await new Promise<void>((_, reject) => {
+        signal.addEventListener('abort', () => {
+          abandoned.push(ms);
+          reject(signal.reason);
+        });
+      });
+    };
+    const backoff = createBackoff(endless);
+    await backoff.pause(NEVER);
+    await backoff.pause(Promise.resolve());
+    expect({ slept, abandoned }).toEqual({ slept: [50, 50, 50], abandoned: [50] });
+
+    await backoff.pause(NEVER);
+    expect(slept).toEqual([50, 50, 50, 50]);
+  });
+
+  it('are real time', async () => {
+    const startedAt = performance.now();
+    await createBackoff().pause(NEVER);
+    // Timers of Node may fire up to a millisecond early.
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(48);
   });
 });

@@ -32,7 +32,7 @@ export interface Deployments {
   readonly dynamodb: DynamoDbServer;
   readonly s3: S3Server;
   /** A deployment of its own for the test that asks, whose results go to `store`. */
-  open(store: 'queue' | 'table', queues?: 'standard' | 'fifo'): Promise<Deployment>;
+  create(store: 'queue' | 'table', queues?: 'standard' | 'fifo'): Promise<Deployment>;
 }
 
 export function useDeployments(): Deployments {
@@ -49,7 +49,7 @@ export function useDeployments(): Deployments {
     sqs,
     dynamodb,
     s3,
-    async open(store, queues = 'standard') {
+    async create(store, queues = 'standard') {
       const queue = queues === 'fifo' ? sqs.fifoQueue : sqs.queue;
       const [requestQueueUrl, resultQueueUrl] = [queue(), queue()];
       const [resultTable, payloadBucket] = await Promise.all([dynamodb.table(), s3.bucket()]);

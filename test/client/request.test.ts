@@ -140,7 +140,7 @@ describe('an input that cannot be sent as it is', () => {
     ['too few elements', { data: Float32Array.of(1), shape: [2] }, 'expected 2 elements for shape [2], got 1'],
     ['an empty axis', { data: Float32Array.of(), shape: [0] }, 'expected a shape [rows, …]'],
     ['no axis', { data: Float32Array.of(1), shape: [] }, 'expected a shape [rows, …]'],
-    ['numbers of no datatype', { data: [1] }, 'expected a datatype beside a plain array that starts with 1'],
+    ['numbers of no datatype', { data: [1] }, 'expected a datatype for a plain array that starts with 1'],
     ['no elements', { data: [] }, 'expected a shape [rows, …]'],
     ['another typed array', { data: Float64Array.of(1), shape: [1], datatype: 'FP32' }, 'got Float64Array'],
     ['a byte that is no boolean', { data: Uint8Array.of(2), shape: [1], datatype: 'BOOL' }, 'expected 0 or 1 (BOOL)'],

@@ -1,38 +1,16 @@
-import type { SQSClient } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { RequestError, ScoringError } from '../../client/index.ts';
+import { ScoringError } from '../../client/index.ts';
 import { echoModel, lineModel, sumModel } from '../helpers/models.ts';
-import { interceptSends, sqsError } from '../helpers/sqsServer.ts';
 import { useDeployments } from './deployment.ts';
 import { lineAnswer, lineOf } from './requests.ts';
+import { rejectionOf, tellingClient } from './sends.ts';
 
 const deployments = useDeployments();
 const { sqs, dynamodb } = deployments;
 
-/** What a promise was rejected with. */
-async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
-  const settled = await promise.then(
-    (value) => ({ value }),
-    (reason: unknown) => ({ reason }),
-  );
-  if ('reason' in settled) return settled.reason;
-  throw new Error(`expected a rejection, got ${JSON.stringify(settled.value)}`);
-}
-
-/** A client of SQS that tells of each call that sent messages how many they were. */
-function tellingClient(sent: (entries: number) => void): SQSClient {
-  const client = sqs.client();
-  interceptSends(client, async (entries, reach) => {
-    const answer = await reach();
-    if (entries.some(({ MessageBody }) => MessageBody !== undefined)) sent(entries.length);
-    return answer;
-  });
-  return client;
-}
-
 describe.each(['queue', 'table'] as const)('a caller of score, with results from a %s,', (store) => {
   it('gets the outputs of its own inputs', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const producer = client();
     const scores = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs)));
     await answer(3);
@@ -40,7 +18,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('gets its own error, and the others their scores', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const producer = client();
     const wrong = producer.score({ x: { data: Float64Array.of(1), shape: [1, 1] } }, { id: 'order-42' });
     const [error, right] = [rejectionOf(wrong), producer.score(lineOf(2).inputs)];
@@ -56,9 +34,9 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('shares calls with those who call at the same time', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const calls: number[] = [];
-    const producer = client({ sqs: tellingClient((entries) => calls.push(entries)) });
+    const producer = client({ sqs: tellingClient(sqs, (entries) => calls.push(entries)) });
     const values = Array.from({ length: 25 }, (_, value) => value);
     const scores = Promise.all(values.map((value) => producer.score(lineOf(value).inputs)));
     await answer(25);
@@ -66,27 +44,10 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
     expect(calls.toSorted((a, b) => b - a)).toEqual([10, 10, 5]);
   });
 
-  it('gives up at its timeout, and nobody else does', async () => {
-    const { client, answer } = await deployments.open(store);
-    const producer = client();
-    const hasty = rejectionOf(producer.score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }));
-    const patient = producer.score(lineOf(2).inputs);
-    expect(await hasty).toBeInstanceOf(ScoringError);
-    expect(await hasty).toMatchObject({
-      code: 'TIMEOUT',
-      message: 'expected scores within 200 ms, none came',
-      id: 'order-42',
-      messageId: expect.any(String),
-      retryable: true,
-    });
-    await answer(2);
-    await expect(patient).resolves.toEqual(lineAnswer(2));
-  });
-
   it('gives up when its signal aborts, and nobody else does', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
-    const producer = client({ sqs: tellingClient(sent.resolve) });
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
     const abort = new AbortController();
     const aborted = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
     const patient = producer.score(lineOf(2).inputs);
@@ -98,9 +59,9 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('that gave up before it was sent is not sent', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
-    const producer = client({ sqs: tellingClient(sent.resolve) });
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
     const abort = new AbortController();
     const aborted = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
     const patient = producer.score(lineOf(2).inputs);
@@ -112,7 +73,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('chooses model, version and outputs', async () => {
-    const { client, answer } = await deployments.open(store);
+    const { client, answer } = await deployments.create(store);
     const scores = client().score(
       {
         left: { data: [[1, 2]], datatype: 'FP32' },
@@ -126,9 +87,9 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
   });
 
   it('is settled when the client is closed', async () => {
-    const { client } = await deployments.open(store);
+    const { client } = await deployments.create(store);
     const sent = Promise.withResolvers<number>();
-    const producer = client({ sqs: tellingClient(sent.resolve) });
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
     const waiting = rejectionOf(producer.score(lineOf(1).inputs));
     await sent.promise;
     await producer.close();
@@ -138,7 +99,7 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
 
 describe('callers of score', () => {
   it('on a FIFO queue are scored in their groups', async () => {
-    const { client, answer } = await deployments.open('queue', 'fifo');
+    const { client, answer } = await deployments.create('queue', 'fifo');
     const producer = client();
     const scores = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs, { group: 'one' })));
     await answer(3);
@@ -146,7 +107,7 @@ describe('callers of score', () => {
   });
 
   it('share the reads of the result table', async () => {
-    const { client, answer } = await deployments.open('table');
+    const { client, answer } = await deployments.create('table');
     const front = await dynamodb.front();
     const producer = client({ dynamodb: dynamodb.client(front) });
     const values = Array.from({ length: 30 }, (_, value) => value);
@@ -157,87 +118,8 @@ describe('callers of score', () => {
     expect(Math.max(...keys)).toBeGreaterThan(10);
   });
 
-  it('who gave up, before or after they were sent, leave nothing on the result queue', async () => {
-    const { client, answer, resultQueueUrl } = await deployments.open('queue');
-    const slow = sqs.client();
-    const gate = Promise.withResolvers<void>();
-    interceptSends(slow, async (_, reach) => {
-      await gate.promise;
-      return await reach();
-    });
-    const [producer, hurried] = [client(), client({ sqs: slow })];
-    const hasty = [producer, hurried].map((one) => rejectionOf(one.score(lineOf(1).inputs, { timeoutMs: 200 })));
-    for (const error of await Promise.all(hasty)) expect(error).toMatchObject({ code: 'TIMEOUT' });
-    gate.resolve();
-    await answer(2);
-    for (const one of [producer, hurried]) {
-      const next = one.score(lineOf(2).inputs);
-      await answer(1);
-      await expect(next).resolves.toEqual(lineAnswer(2));
-    }
-    await Promise.all([producer.close(), hurried.close()]);
-    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
-    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
-  });
-
-  it('are all rejected when the request queue takes nothing', async () => {
-    const { client } = await deployments.open('queue');
-    const refusing = sqs.client();
-    interceptSends(refusing, async () => {
-      throw sqsError('AccessDenied', 'client');
-    });
-    const producer = client({ sqs: refusing });
-    const errors = await Promise.all([1, 2, 3].map((value) => rejectionOf(producer.score(lineOf(value).inputs))));
-    for (const error of errors) {
-      expect(error).toBeInstanceOf(ScoringError);
-      expect(error).toMatchObject({ code: 'SUBMIT_FAILED', message: expect.stringContaining('AccessDenied') });
-    }
-  });
-
-  it('are not sent again when SQS refused them', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue');
-    const refusing = sqs.client();
-    let calls = 0;
-    interceptSends(refusing, async (_, reach) => {
-      if (++calls > 1) return await reach();
-      return { Failed: [{ Id: '0', Code: 'InvalidMessageContents', SenderFault: true }] };
-    });
-    const producer = client({ sqs: refusing, maxInFlight: 1 });
-    const refused = await rejectionOf(producer.score(lineOf(1).inputs));
-    expect(refused).toMatchObject({
-      code: 'SUBMIT_FAILED',
-      message: expect.stringContaining('InvalidMessageContents'),
-    });
-    const [messageId] = await producer.submit([lineOf(2)]);
-    const onQueue = await sqs.drain(requestQueueUrl);
-    expect(onQueue.map(({ MessageId }) => MessageId)).toEqual([messageId]);
-  });
-
-  it('are all rejected when the results cannot be read', async () => {
-    const { client, resultQueueUrl } = await deployments.open('queue');
-    sqs.deleteQueue(resultQueueUrl);
-    const producer = client();
-    const errors = await Promise.all([1, 2, 3].map((value) => rejectionOf(producer.score(lineOf(value).inputs))));
-    for (const error of errors) {
-      expect(error).toMatchObject({ code: 'COLLECT_FAILED', message: expect.stringContaining(resultQueueUrl) });
-    }
-  });
-
-  it('are rejected when the model answers in a form of its own', async () => {
-    const { client, answer } = await deployments.open('queue');
-    const error = rejectionOf(client().score({ in: { data: Float32Array.of(1), shape: [1] } }));
-    await answer(1, echoModel('FP32', [], { transform: { encode: () => 'one' } }));
-    expect(await error).toMatchObject({ code: 'INVALID_RESULT', message: expect.stringContaining("got 'result'") });
-  });
-
-  it('are rejected at once when their inputs cannot be encoded', async () => {
-    const { client } = await deployments.open('queue');
-    const error = rejectionOf(client().score({ x: { data: Float32Array.of(1), shape: [2] } }));
-    expect(await error).toBeInstanceOf(RequestError);
-  });
-
   it('may give an output as an input', async () => {
-    const { client, answer } = await deployments.open('queue');
+    const { client, answer } = await deployments.create('queue');
     const producer = client();
     const first = producer.score({ in: { data: [true, false] } });
     await answer(1, echoModel('BOOL'));

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Message } from '@aws-sdk/client-sqs';
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
+import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 
 const QUEUE_ARN = 'arn:aws:sqs:eu-central-1:123456789012:requests';
 
@@ -51,19 +52,5 @@ export function sqsEvent(Records: SQSRecord[]): SQSEvent {
 
 /** The context of an invocation that has `remainingMs` left. */
 export function lambdaContext(remainingMs = 30_000): Context {
-  const deadline = Date.now() + remainingMs;
-  return {
-    callbackWaitsForEmptyEventLoop: false,
-    functionName: 'batchscore',
-    functionVersion: '$LATEST',
-    invokedFunctionArn: 'arn:aws:lambda:eu-central-1:123456789012:function:batchscore',
-    memoryLimitInMB: '1769',
-    awsRequestId: randomUUID(),
-    logGroupName: '/aws/lambda/batchscore',
-    logStreamName: '2026/11/21/[$LATEST]0123456789abcdef',
-    getRemainingTimeInMillis: () => Math.max(0, deadline - Date.now()),
-    done: () => {},
-    fail: () => {},
-    succeed: () => {},
-  };
+  return createLambdaContext(Date.now() + remainingMs);
 }

@@ -15,8 +15,7 @@ const LAYERS = [
 ] as const;
 
 /**
- * 3×3 convolutions, so much arithmetic per weight that one image keeps every core busy: nothing is left for a batch to
- * gain. `image` float32 `[batch, 3, 32, 32]`, `logits` float32 `[batch, 10]`.
+ * 3×3 convolutions with so much arithmetic per weight that one image keeps every core busy: a batch gains nothing. `image` float32 `[batch, 3, 32, 32]`, `logits` float32 `[batch, 10]`.
  */
 export function encodeConvnet(seed: number): Uint8Array {
   const graph = buildGraph(seed);

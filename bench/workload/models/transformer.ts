@@ -1,6 +1,6 @@
 import { buildGraph, type GraphBuilder } from './graph.ts';
 
-/** The shape of MiniLM-L6. Only the vocabulary is smaller, to keep the file so: a look-up costs the same in any. */
+/** The shape of MiniLM-L6, but for a smaller vocabulary, to keep the file small: a look-up costs the same in any. */
 export const VOCABULARY = 4096;
 const LAYERS = 6;
 const HIDDEN = 384;
@@ -32,7 +32,7 @@ export function encodeTransformer(seed: number): Uint8Array {
   );
 }
 
-/** float32 `[batch, 1, 1, sequence]`: 0 where the mask keeps a position, so far below it elsewhere that exp gives 0. */
+/** float32 `[batch, 1, 1, sequence]`: 0 where the mask keeps a position, elsewhere so low that its exp is 0. */
 function attentionBias(graph: GraphBuilder, mask: string): string {
   const left = graph.node('Sub', [graph.floats([1], [1]), mask]);
   const bias = graph.node('Mul', [left, graph.floats([1], [-10_000])]);

@@ -2,7 +2,7 @@ import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from 
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
 import { pointerBody } from '../../core/contract/pointer.ts';
-import type { Result, ResultWriter } from '../../core/contract/result.ts';
+import { MESSAGE_ID_ATTRIBUTE, type Result, type ResultWriter } from '../../core/contract/result.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { RetryOptions } from '../retry.ts';
@@ -23,8 +23,6 @@ export interface TableWriterOptions {
   readonly now?: () => number;
 }
 
-/** The table's partition key, a string. */
-export const MESSAGE_ID_KEY = 'messageId';
 /** The attribute that the table's time to live looks at: epoch seconds. */
 export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 /** The result's JSON text, unless it lies in the payload bucket. */
@@ -76,7 +74,7 @@ function toEntry(result: Result, expiresAt: string): Entry {
 }
 
 function entryOf(result: Result, content: Record<string, AttributeValue.SMember>, expiresAt: string): Entry {
-  const texts = { [MESSAGE_ID_KEY]: { S: result.messageId }, ...content };
+  const texts = { [MESSAGE_ID_ATTRIBUTE]: { S: result.messageId }, ...content };
   let itemBytes = EXPIRES_AT_ATTRIBUTE.length + MAX_NUMBER_BYTES;
   for (const [name, { S }] of Object.entries(texts)) itemBytes += Buffer.byteLength(name) + Buffer.byteLength(S);
   const item = { ...texts, [EXPIRES_AT_ATTRIBUTE]: { N: expiresAt } };
@@ -123,7 +121,7 @@ async function put(
     const command = new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } });
     const { UnprocessedItems = {} } = await dynamodb.send(command, { abortSignal: signal });
     const left = Object.values(UnprocessedItems).flat();
-    const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_KEY]?.S));
+    const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_ATTRIBUTE]?.S));
     return call
       .filter(({ result }) => ids.has(result.messageId))
       .map((entry) => ({ entry, reason: 'DynamoDB had no capacity left for this item', again: true }));

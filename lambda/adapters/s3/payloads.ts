@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure, preview } from '../../core/contract/failure.ts';
-import type { PayloadPointer, PayloadReader } from '../../core/contract/payload.ts';
+import { PAYLOAD_PREFIX, type PayloadPointer, type PayloadReader } from '../../core/contract/payload.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { type RetryOptions, untilDone } from '../retry.ts';
 import { putObject } from './putObject.ts';
@@ -13,7 +13,7 @@ export interface PayloadsOptions {
   readonly s3: S3Client;
   /** The deployment's payload bucket: no other one is ever read. */
   readonly bucket: string;
-  /** What the keys of bodies that are put begin with; bodies are read under any key. @default 'payloads/' */
+  /** What the keys of bodies that are put begin with; bodies are read under any key. @default {@link PAYLOAD_PREFIX} */
   readonly prefix?: string;
   /** Most bytes of a body that is read, at least 1. */
   readonly maxBytes: number;
@@ -35,7 +35,7 @@ export interface Payloads extends PayloadReader, PayloadUploader {}
  * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
  */
 export function createPayloads(options: PayloadsOptions): Payloads {
-  const { s3, bucket, prefix = 'payloads/', maxBytes, concurrency = 16, retry } = options;
+  const { s3, bucket, prefix = PAYLOAD_PREFIX, maxBytes, concurrency = 16, retry } = options;
   const inFlight = pLimit(concurrency);
 
   return {

@@ -8,7 +8,7 @@ import pLimit from 'p-limit';
 import { escapeForSqs } from '../../core/base/sqsText.ts';
 import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../../core/contract/pointer.ts';
-import type { Result, ResultWriter } from '../../core/contract/result.ts';
+import { MESSAGE_ID_ATTRIBUTE, type Result, type ResultWriter } from '../../core/contract/result.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { RetryOptions } from '../retry.ts';
@@ -25,8 +25,6 @@ export interface QueueWriterOptions {
   readonly retry?: RetryOptions;
 }
 
-/** Name of the message attribute that carries the request's message ID beside the body. */
-export const MESSAGE_ID_ATTRIBUTE = 'messageId';
 const [PAYLOAD_SIZE_ATTRIBUTE] = POINTER_ATTRIBUTES;
 
 type Attributes = Readonly<Record<string, MessageAttributeValue>>;

@@ -1,5 +1,8 @@
 import type { Failure } from './failure.ts';
 
+/** What the key of every body in the payload bucket begins with. */
+export const PAYLOAD_PREFIX = 'payloads/';
+
 /** Where a body that was too large for SQS lies. */
 export interface PayloadPointer {
   readonly bucket: string;

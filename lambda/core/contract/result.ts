@@ -1,5 +1,8 @@
 import type { Failure, TransientCode } from './failure.ts';
 
+/** The attribute that carries the message ID beside a result: of an SQS message, and the partition key of a table. */
+export const MESSAGE_ID_ATTRIBUTE = 'messageId';
+
 /** What is written under a message ID: one JSON document. */
 export interface Result {
   readonly messageId: string;

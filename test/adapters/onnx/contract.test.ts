@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { encodeModel, type GraphValue } from '../../../bench/workload/models/encodeModel.ts';
 import {
   ELEMENT_TYPE,
-  encodeModel,
-  type GraphValue,
   identityModel,
   scalarInputModel,
   sequenceModel,

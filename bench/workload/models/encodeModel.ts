@@ -1,0 +1,94 @@
+import onnxProto, { type onnx } from 'onnx-proto';
+import type { Datatype } from '../../../lambda/core/tensor/datatype.ts';
+
+const { ModelProto, TensorProto, AttributeProto } = onnxProto.onnx;
+
+/** A size, the name of a symbolic axis, or undefined for a dynamic axis without a name. */
+export type Axis = number | string | undefined;
+
+export interface GraphValue {
+  readonly name: string;
+  /** A datatype that ONNX Runtime for Node carries, or the number of another ONNX element type. */
+  readonly datatype: Datatype | number;
+  readonly shape: readonly Axis[];
+}
+
+export interface GraphNode {
+  readonly op: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes?: Attributes;
+}
+
+export type Attributes = Readonly<Record<string, number | readonly number[]>>;
+
+/** A constant of the graph. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+export type Constant = onnx.ITensorProto;
+
+export interface Graph {
+  readonly inputs: readonly GraphValue[];
+  readonly outputs: readonly (GraphValue | { readonly name: string; readonly sequenceOf: Datatype })[];
+  readonly nodes: readonly GraphNode[];
+  readonly constants?: readonly Constant[];
+}
+
+/** The numbers of ONNX element types. */
+export const { DataType } = TensorProto;
+
+const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
+  BOOL: DataType.BOOL,
+  UINT8: DataType.UINT8,
+  UINT16: DataType.UINT16,
+  UINT32: DataType.UINT32,
+  UINT64: DataType.UINT64,
+  INT8: DataType.INT8,
+  INT16: DataType.INT16,
+  INT32: DataType.INT32,
+  INT64: DataType.INT64,
+  FP16: DataType.FLOAT16,
+  FP32: DataType.FLOAT,
+  FP64: DataType.DOUBLE,
+  BYTES: DataType.STRING,
+};
+
+/** The bytes of `model.onnx`. */
+export function encodeModel({ inputs, outputs, nodes, constants = [] }: Graph): Uint8Array {
+  return ModelProto.encode({
+    irVersion: 10,
+    producerName: 'batchscore',
+    opsetImport: [{ domain: '', version: 21 }],
+    graph: {
+      name: 'graph',
+      input: inputs.map((value) => ({ name: value.name, type: tensorType(value) })),
+      output: outputs.map((value) => ({
+        name: value.name,
+        type:
+          'sequenceOf' in value
+            ? { sequenceType: { elemType: tensorType({ datatype: value.sequenceOf, shape: [] }) } }
+            : tensorType(value),
+      })),
+      node: nodes.map(({ op, inputs, outputs, attributes = {} }) => ({
+        opType: op,
+        input: [...inputs],
+        output: [...outputs],
+        attribute: Object.entries(attributes).map(([name, value]) => toAttribute(name, value)),
+      })),
+      initializer: [...constants],
+    },
+  }).finish();
+}
+
+function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
+  const elemType = typeof datatype === 'number' ? datatype : ELEMENT_TYPE_OF[datatype];
+  return { tensorType: { elemType, shape: { dim: shape.map(toDimension) } } };
+}
+
+function toDimension(axis: Axis): onnx.TensorShapeProto.IDimension {
+  if (axis === undefined) return {};
+  return typeof axis === 'number' ? { dimValue: axis } : { dimParam: axis };
+}
+
+function toAttribute(name: string, value: number | readonly number[]): onnx.IAttributeProto {
+  const { INT, INTS } = AttributeProto.AttributeType;
+  return typeof value === 'number' ? { name, type: INT, i: value } : { name, type: INTS, ints: [...value] };
+}

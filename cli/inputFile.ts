@@ -1,0 +1,25 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+
+/** A file of requests, or stdin. */
+export interface InputFile {
+  readonly stream: Readable;
+  /** Size of the whole; undefined for stdin. */
+  readonly bytes: number | undefined;
+  readonly bytesRead: () => number;
+}
+
+/**
+ * @param path of the file, or `-` for stdin
+ * @throws Error when there is no such file
+ */
+export async function inputFile(path: string): Promise<InputFile> {
+  if (path === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined || !found.isFile()) {
+    throw new Error(`${path}: expected a file of requests, it cannot be read; check the path`);
+  }
+  const stream = createReadStream(path);
+  return { stream, bytes: found.size, bytesRead: () => stream.bytesRead };
+}
