@@ -7,16 +7,18 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
 import { PERIOD } from './base/period.ts';
-import { warnOfLargeMessages } from './checks/messageBytes.ts';
-import { clientOptionsOf } from './clientOptions.ts';
-import { environmentOf } from './environment.ts';
+import { warnOfLargeMessages } from './checks/batching.ts';
+import { clientOptionsOf } from './environment/clientOptions.ts';
+import { hostEnvironment } from './environment/hostEnvironment.ts';
 import { type ContainerImage, openImage } from './image/image.ts';
 import { createAlarms } from './monitoring/alarms.ts';
 import { createDashboard } from './monitoring/dashboard.ts';
 import { scoringMetric } from './monitoring/metrics.ts';
-import { type Channels, grantCollect, grantScoring, grantSubmit } from './permissions.ts';
+import { grantCollect, grantSubmit } from './permissions/clientPermissions.ts';
+import { grantScoring } from './permissions/hostPermissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
+import type { Channels } from './storage/channels.ts';
 import { createPayloadBucket } from './storage/payloadBucket.ts';
 import { createRequestQueue, useRequestQueue } from './storage/requestQueue.ts';
 import { openResultStores } from './storage/resultStores.ts';
@@ -65,7 +67,7 @@ export class BatchScoring extends Construct implements IGrantable {
     const payloadBucket = props.payloadBucket ?? createPayloadBucket(this, { ...storage, ...plan });
     const channels = { requestQueue: requests.queue, stores, payloadBucket };
 
-    const environment = environmentOf({
+    const environment = hostEnvironment({
       ...plan,
       ...channels,
       serviceName,

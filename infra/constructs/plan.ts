@@ -2,15 +2,10 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { type Batching, withDefaults } from './base/batching.ts';
 import { PRICES, type Prices } from './base/prices.ts';
 import { refuse } from './base/refuse.ts';
-import { batchingProblems } from './checks/batching.ts';
-import { deadlineMarginProblem } from './checks/deadlineMargin.ts';
-import { existingProblems } from './checks/existing.ts';
-import { latencyProblems } from './checks/latency.ts';
-import { redriveProblem } from './checks/redrive.ts';
-import { resultsProblem } from './checks/results.ts';
-import { retentionProblems } from './checks/retention.ts';
+import { batchingProblems, latencyProblems } from './checks/batching.ts';
+import { queueKindProblems, receiveCountProblem, visibilityProblem } from './checks/queues.ts';
+import { resultProblems } from './checks/results.ts';
 import { tuningProblems } from './checks/tuning.ts';
-import { visibilityProblem } from './checks/visibility.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
 import type { BatchScoringProps } from './props.ts';
@@ -55,13 +50,15 @@ export function makePlan(props: BatchScoringProps): Plan {
     ...batchingProblems(batching),
     ...form.problems(batching),
     ...latencyProblems(batching, plan.latencyTargetSeconds),
-    ...retentionProblems(plan),
-    ...existingProblems(props),
-    ...tuningProblems(props.tuning),
+    ...resultProblems(plan),
+    ...queueKindProblems({
+      fifo: props.fifo,
+      requestQueue: existing?.queue,
+      resultQueue: props.stores?.resultQueue,
+    }),
+    ...tuningProblems(props.tuning ?? {}, form.timeoutSeconds),
     visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
-    redriveProblem(plan.maxReceiveCount),
-    resultsProblem(plan.results),
-    deadlineMarginProblem(form.timeoutSeconds, props.tuning?.deadlineMarginMs),
+    receiveCountProblem(plan.maxReceiveCount),
   ]);
   return plan;
 }

@@ -4,7 +4,7 @@ import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Prices } from './base/prices.ts';
 import type { ComputeForm } from './compute/compute.ts';
-import type { Tuning } from './environment.ts';
+import type { Tuning } from './environment/tuning.ts';
 import type { ContainerImage } from './image/image.ts';
 import type { ExistingQueue } from './storage/requestQueue.ts';
 import type { ResultStore, ResultStores } from './storage/resultStores.ts';

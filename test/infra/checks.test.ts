@@ -208,7 +208,7 @@ describe('numbers that the host itself would refuse', () => {
     [{ deadlineMarginMs: 0 }, 'deadlineMarginMs'],
     [{ maxPayloadBytes: -1 }, 'maxPayloadBytes'],
   ])('are refused at synth: %j', (tuning, name) => {
-    expect(tuningProblems(tuning).filter((problem) => problem !== undefined)).toEqual([
+    expect(tuningProblems(tuning, 60).filter((problem) => problem !== undefined)).toEqual([
       expect.stringMatching(new RegExp(`^${name}: expected a whole number from 1 to`)),
     ]);
   });

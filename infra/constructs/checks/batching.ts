@@ -1,7 +1,12 @@
+import { Annotations } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
 import type { Batching } from '../base/batching.ts';
 import { outside, type Problem } from '../base/refuse.ts';
 
 const MAX_BATCH_WITHOUT_WINDOW = 10;
+/** @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
+const MAX_EVENT_BYTES = 6 * 1024 * 1024;
+const MAX_MESSAGE_BYTES = 1_048_576;
 
 /**
  * What an event source mapping refuses.
@@ -34,5 +39,36 @@ function standardProblem(batchSize: number, windowSeconds: number): Problem {
   return (
     `windowSeconds: expected at least 1 with a batchSize above ${MAX_BATCH_WITHOUT_WINDOW}, ` +
     `got ${windowSeconds} with batchSize ${batchSize}, raise windowSeconds or lower batchSize`
+  );
+}
+
+/** Every message may wait out the window, so that a target within it would be missed all the time. */
+export function latencyProblems({ windowSeconds }: Batching, latencyTargetSeconds: number): Problem[] {
+  return [
+    outside('latencyTargetSeconds', latencyTargetSeconds, 1, 1_209_600),
+    latencyTargetSeconds <= windowSeconds
+      ? `latencyTargetSeconds: expected more than windowSeconds, ${windowSeconds}, got ${latencyTargetSeconds}, ` +
+        'raise it or shorten the window'
+      : undefined,
+  ];
+}
+
+/**
+ * Lambda calls the function as soon as 6 MB have gathered: a larger batch is never as full as it says. It works, and so
+ * it is a warning.
+ */
+export function warnOfLargeMessages(
+  scope: Construct,
+  { batchSize }: Batching,
+  largestMessageBytes: number | undefined,
+): void {
+  if (largestMessageBytes === undefined) return;
+  const inlineBytes = Math.min(largestMessageBytes, MAX_MESSAGE_BYTES);
+  if (batchSize * inlineBytes <= MAX_EVENT_BYTES) return;
+  Annotations.of(scope).addWarningV2(
+    'batchscore:messageBytes',
+    `batchSize: expected at most ${MAX_EVENT_BYTES} bytes in one call, got ${batchSize} × ${inlineBytes} bytes = ` +
+      `${batchSize * inlineBytes}, lower batchSize to ${Math.floor(MAX_EVENT_BYTES / inlineBytes)} or send large bodies ` +
+      'through the payload bucket',
   );
 }

@@ -1,9 +1,37 @@
-import type { Problem } from '../base/refuse.ts';
+import { outside, type Problem } from '../base/refuse.ts';
 import { RESULT_STORES, type ResultStore } from '../storage/resultStores.ts';
 
-export function resultsProblem(results: readonly ResultStore[]): Problem {
+const SECONDS_A_DAY = 86_400;
+
+export interface ResultSettings {
+  readonly results: readonly ResultStore[];
+  readonly resultTtlSeconds: number;
+  readonly payloadExpiryDays: number;
+}
+
+/** Where results go, and how long they stay there. */
+export function resultProblems({ results, resultTtlSeconds, payloadExpiryDays }: ResultSettings): Problem[] {
+  return [
+    notSomeStores(results),
+    outside('payloadExpiryDays', payloadExpiryDays, 1, 3650),
+    outside('resultTtlSeconds', resultTtlSeconds, 1, 315_360_000),
+    goneTooSoon(resultTtlSeconds, payloadExpiryDays),
+  ];
+}
+
+function notSomeStores(results: readonly ResultStore[]): Problem {
   const known = results.every((store) => RESULT_STORES.includes(store));
   if (known && results.length > 0 && new Set(results).size === results.length) return undefined;
   const got = results.length > 0 ? results.join(',') : 'none';
   return `results: expected some of ${RESULT_STORES.join(', ')}, each once, got ${got}, name where results shall go`;
+}
+
+/** A result in the table may point into the payload bucket: the payload must not be gone before it. */
+function goneTooSoon(resultTtlSeconds: number, payloadExpiryDays: number): Problem {
+  if (payloadExpiryDays * SECONDS_A_DAY >= resultTtlSeconds) return undefined;
+  const days = Math.ceil(resultTtlSeconds / SECONDS_A_DAY);
+  return (
+    `payloadExpiryDays: expected at least ${days}, because large results of the table lie in the payload bucket and ` +
+    `resultTtlSeconds is ${resultTtlSeconds}, got ${payloadExpiryDays}, raise it`
+  );
 }
