@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { STORES } from '../../lambda/limits/configuration.ts';
 import { ARCHITECTURES } from '../constructs/image/image.ts';
-import { RESULT_STORES } from '../constructs/storage/resultStores.ts';
 
 /** `-c key=value` gives text, `cdk.json` a value: both are taken. Limits are checked with the rest, by the construct. */
 const number = z.preprocess(
@@ -19,7 +19,7 @@ const oneOf = <const T extends readonly string[]>(values: T) =>
   z.enum(values, { error: `expected one of ${values.join(', ')}` });
 const list = z.preprocess(
   (value) => (typeof value === 'string' ? value.split(',').map((name) => name.trim()) : value),
-  z.array(oneOf(RESULT_STORES), { error: 'expected a list' }),
+  z.array(oneOf(STORES), { error: 'expected a list' }),
 );
 
 export const FORMS = ['lambda', 'lambda-gpu'] as const;

@@ -1,4 +1,5 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { RANGES } from '../../lambda/limits/configuration.ts';
 import { type Batching, withDefaults } from './base/batching.ts';
 import { PRICES, type Prices } from './base/prices.ts';
 import { refuse } from './base/refuse.ts';
@@ -26,7 +27,7 @@ export interface Plan {
   readonly prices: Prices;
 }
 
-const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: 604_800, payloadExpiryDays: 30 };
+const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: RANGES.resultTtlSeconds.default, payloadExpiryDays: 30 };
 
 /** @throws Error with everything that would fail in production, in one sentence with the numbers and the cure */
 export function makePlan(props: BatchScoringProps): Plan {

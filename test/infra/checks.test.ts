@@ -4,6 +4,9 @@ import { Annotations, Match } from 'aws-cdk-lib/assertions';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { tuningProblems } from '../../infra/constructs/checks/tuning.ts';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { loadConfig } from '../../lambda/config.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { RANGES } from '../../lambda/limits/configuration.ts';
 import { createScoring, createStack, refusalOf } from './setup.ts';
 
 const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProps>, sentence: string])[] = [
@@ -22,17 +25,25 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     { batchSize: 11, windowSeconds: 0 },
     'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11, raise windowSeconds or lower batchSize',
   ],
-  ['a batch size of 0', { batchSize: 0 }, 'batchSize: expected a whole number from 1 to 10000, got 0, set it to one'],
+  [
+    'a batch size of 0',
+    { batchSize: 0 },
+    'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range',
+  ],
   [
     'a batch above 10,000',
     { batchSize: 10_001 },
-    'batchSize: expected a whole number from 1 to 10000, got 10001, set it to one',
+    'batchSize: expected a whole number from 1 to 10000, got 10001; choose one in that range',
   ],
-  ['half a batch', { batchSize: 2.5 }, 'batchSize: expected a whole number from 1 to 10000, got 2.5, set it to one'],
+  [
+    'half a batch',
+    { batchSize: 2.5 },
+    'batchSize: expected a whole number from 1 to 10000, got 2.5; choose one in that range',
+  ],
   [
     'a window above 300 s',
     { windowSeconds: 301 },
-    'windowSeconds: expected a whole number from 0 to 300, got 301, set it to one',
+    'windowSeconds: expected a whole number from 0 to 300, got 301; choose one in that range',
   ],
   [
     'fewer than three receives',
@@ -47,7 +58,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'maximum concurrency of 1',
     { compute: lambdaCompute({ maximumConcurrency: 1 }) },
-    'maximumConcurrency: expected a whole number from 2 to 1000, got 1, set it to one',
+    'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
   ],
   [
     'more pollers at least than at most',
@@ -63,7 +74,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'a timeout above 900 s',
     { compute: lambdaCompute({ timeoutSeconds: 901 }) },
-    'timeoutSeconds: expected a whole number from 1 to 900, got 901, set it to one',
+    'timeoutSeconds: expected a whole number from 1 to 900, got 901; choose one in that range',
   ],
   [
     'a timeout within the deadline margin',
@@ -73,7 +84,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'memory above 10,240 MB',
     { compute: lambdaCompute({ memoryMb: 10_241 }) },
-    'memoryMb: expected a whole number from 128 to 10240, got 10241, set it to one',
+    'memoryMb: expected a whole number from 128 to 10240, got 10241; choose one in that range',
   ],
   [
     'a GPU on arm64',
@@ -88,8 +99,8 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'a single GPU, while SQS makes two calls at a time',
     { compute: lambdaGpuCompute({ maximumEnvironments: 1 }) },
-    'maximumEnvironments: expected a whole number from 2 to 1000, got 1, set it to one; ' +
-      'maximumConcurrency: expected a whole number from 2 to 1000, got 1, set it to one',
+    'maximumEnvironments: expected a whole number from 2 to 1000, got 1; choose one in that range; ' +
+      'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
   ],
   [
     'more calls at a time than GPUs',
@@ -131,8 +142,8 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'several things at once',
     { batchSize: 0, windowSeconds: -1 },
-    'batchSize: expected a whole number from 1 to 10000, got 0, set it to one; ' +
-      'windowSeconds: expected a whole number from 0 to 300, got -1, set it to one',
+    'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; ' +
+      'windowSeconds: expected a whole number from 0 to 300, got -1; choose one in that range',
   ],
 ];
 
@@ -201,15 +212,45 @@ describe('what would fail in production', () => {
 
 describe('numbers that the host itself would refuse', () => {
   it.each([
-    [{ maxBatchRows: 0 }, 'maxBatchRows'],
-    [{ maxBatchRows: 65_537 }, 'maxBatchRows'],
-    [{ maxBatchElements: 1.5 }, 'maxBatchElements'],
-    [{ maxRequestRows: 1e9 }, 'maxRequestRows'],
-    [{ deadlineMarginMs: 0 }, 'deadlineMarginMs'],
-    [{ maxPayloadBytes: -1 }, 'maxPayloadBytes'],
-  ])('are refused at synth: %j', (tuning, name) => {
-    expect(tuningProblems(tuning, 60).filter((problem) => problem !== undefined)).toEqual([
-      expect.stringMatching(new RegExp(`^${name}: expected a whole number from 1 to`)),
-    ]);
+    [{ maxBatchRows: 0 }, 'maxBatchRows: expected a whole number from 1 to 65536, got 0'],
+    [{ maxBatchRows: 65_537 }, 'maxBatchRows: expected a whole number from 1 to 65536, got 65537'],
+    [{ maxBatchElements: 1.5 }, 'maxBatchElements: expected a whole number from 1 to 1073741824, got 1.5'],
+    [{ maxRequestRows: 1e9 }, 'maxRequestRows: expected a whole number from 1 to 1000000, got 1000000000'],
+    [{ deadlineMarginMs: 0 }, 'deadlineMarginMs: expected a whole number from 1 to 60000, got 0'],
+    [{ maxPayloadBytes: -1 }, 'maxPayloadBytes: expected a whole number from 1 to 1073741824, got -1'],
+  ])('are refused at synth: %j', (tuning, sentence) => {
+    expect(refusalOf({ tuning })).toBe(`${sentence}; choose one in that range`);
+  });
+
+  it.each(['maxBatchRows', 'maxBatchElements', 'maxRequestRows', 'deadlineMarginMs', 'maxPayloadBytes'] as const)(
+    'are the same at synth and at start: %s',
+    (name) => {
+      const { least, most } = RANGES[name];
+      for (const value of [least - 1, least, most, most + 1]) {
+        const refusedAtSynth = tuningProblems({ [name]: value }, 900).some((problem) => problem !== undefined);
+        expect([name, value, refusedAtSynth]).toEqual([name, value, hostRefuses(CONFIG_KEYS[name], value)]);
+      }
+    },
+  );
+
+  it('include a timeout within the margin that the host keeps unless it is told otherwise', () => {
+    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 2 }) })).toBe(
+      'timeoutSeconds: expected more than the deadline margin of 2000 ms, got 2 s = 2000 ms, raise it or lower deadlineMarginMs',
+    );
+    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 3 }) })).toBe('not refused');
   });
 });
+
+function hostRefuses(key: string, value: number): boolean {
+  const queue = 'https://sqs.eu-central-1.amazonaws.com/123456789012/queue';
+  try {
+    loadConfig({
+      [CONFIG_KEYS.requestQueueUrl]: queue,
+      [CONFIG_KEYS.resultQueueUrl]: queue,
+      [key]: String(value),
+    });
+    return false;
+  } catch {
+    return true;
+  }
+}

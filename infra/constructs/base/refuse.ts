@@ -7,12 +7,6 @@ export function refuse(problems: readonly Problem[]): void {
   if (found.length > 0) throw new Error(found.join('; '));
 }
 
-/** A number must be whole and within its service's limits. Undefined is left to the default. */
-export function outside(name: string, value: number | undefined, least: number, most: number): Problem {
-  if (value === undefined || (Number.isInteger(value) && value >= least && value <= most)) return undefined;
-  return `${name}: expected a whole number from ${least} to ${most}, got ${value}, set it to one`;
-}
-
 /** A word must be one of a closed list. Undefined is left to the default. */
 export function oneOf(name: string, value: unknown, allowed: readonly unknown[]): Problem {
   if (value === undefined || allowed.includes(value)) return undefined;

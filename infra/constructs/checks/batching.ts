@@ -1,7 +1,8 @@
 import { Annotations } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
+import { outside } from '../../../lambda/limits/range.ts';
 import type { Batching } from '../base/batching.ts';
-import { outside, type Problem } from '../base/refuse.ts';
+import type { Problem } from '../base/refuse.ts';
 
 const MAX_BATCH_WITHOUT_WINDOW = 10;
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
@@ -15,8 +16,8 @@ const MAX_MESSAGE_BYTES = 1_048_576;
  */
 export function batchingProblems({ fifo, batchSize, windowSeconds }: Batching): Problem[] {
   return [
-    outside('batchSize', batchSize, 1, 10_000),
-    outside('windowSeconds', windowSeconds, 0, 300),
+    outside('batchSize', batchSize, { least: 1, most: 10_000 }),
+    outside('windowSeconds', windowSeconds, { least: 0, most: 300 }),
     ...(fifo ? fifoProblems(batchSize, windowSeconds) : [standardProblem(batchSize, windowSeconds)]),
   ];
 }
@@ -45,7 +46,7 @@ function standardProblem(batchSize: number, windowSeconds: number): Problem {
 /** Every message may wait out the window, so that a target within it would be missed all the time. */
 export function latencyProblems({ windowSeconds }: Batching, latencyTargetSeconds: number): Problem[] {
   return [
-    outside('latencyTargetSeconds', latencyTargetSeconds, 1, 1_209_600),
+    outside('latencyTargetSeconds', latencyTargetSeconds, { least: 1, most: 1_209_600 }),
     latencyTargetSeconds <= windowSeconds
       ? `latencyTargetSeconds: expected more than windowSeconds, ${windowSeconds}, got ${latencyTargetSeconds}, ` +
         'raise it or shorten the window'

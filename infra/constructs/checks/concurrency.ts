@@ -1,4 +1,5 @@
-import { outside, type Problem } from '../base/refuse.ts';
+import { outside } from '../../../lambda/limits/range.ts';
+import type { Problem } from '../base/refuse.ts';
 
 export interface Concurrency {
   readonly reservedConcurrency?: number | undefined;
@@ -15,10 +16,10 @@ export interface Concurrency {
 export function concurrencyProblems(concurrency: Concurrency): Problem[] {
   const { reservedConcurrency, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
   return [
-    outside('reservedConcurrency', reservedConcurrency, 1, 100_000),
-    outside('maximumConcurrency', maximumConcurrency, 2, 1000),
-    outside('minimumPollers', minimumPollers, 2, 200),
-    outside('maximumPollers', maximumPollers, 2, 2000),
+    outside('reservedConcurrency', reservedConcurrency, { least: 1, most: 100_000 }),
+    outside('maximumConcurrency', maximumConcurrency, { least: 2, most: 1000 }),
+    outside('minimumPollers', minimumPollers, { least: 2, most: 200 }),
+    outside('maximumPollers', maximumPollers, { least: 2, most: 2000 }),
     bothCeilings(maximumConcurrency, minimumPollers ?? maximumPollers),
     reversed(minimumPollers, maximumPollers),
     moreThanReserved(maximumConcurrency, reservedConcurrency),

@@ -1,4 +1,5 @@
-import { oneOf, outside, type Problem } from '../base/refuse.ts';
+import { outside } from '../../../lambda/limits/range.ts';
+import { oneOf, type Problem } from '../base/refuse.ts';
 import type { Architecture } from '../image/image.ts';
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */
@@ -18,9 +19,9 @@ export function gpuProblems(settings: GpuSettings): Problem[] {
   return [
     armProblem(settings.architecture),
     oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
-    outside('memoryMb', settings.memoryMb, 2048, 32_768),
-    outside('minimumEnvironments', settings.minimumEnvironments, 0, 15_000),
-    outside('maximumEnvironments', settings.maximumEnvironments, 2, 1000),
+    outside('memoryMb', settings.memoryMb, { least: 2048, most: 32_768 }),
+    outside('minimumEnvironments', settings.minimumEnvironments, { least: 0, most: 15_000 }),
+    outside('maximumEnvironments', settings.maximumEnvironments, { least: 2, most: 1000 }),
     fewerThanMinimum(settings),
     moreCallsThanEnvironments(settings),
   ];

@@ -1,5 +1,6 @@
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import { outside, type Problem } from '../base/refuse.ts';
+import { outside } from '../../../lambda/limits/range.ts';
+import type { Problem } from '../base/refuse.ts';
 
 const MAX_VISIBILITY_SECONDS = 43_200;
 const LEAST_RECEIVES = 3;
@@ -60,5 +61,5 @@ export function receiveCountProblem(maxReceiveCount: number): Problem {
       `got ${maxReceiveCount}, raise it to 5`
     );
   }
-  return outside('maxReceiveCount', maxReceiveCount, LEAST_RECEIVES, 1000);
+  return outside('maxReceiveCount', maxReceiveCount, { least: LEAST_RECEIVES, most: 1000 });
 }

@@ -1,5 +1,7 @@
-import { outside, type Problem } from '../base/refuse.ts';
-import { RESULT_STORES, type ResultStore } from '../storage/resultStores.ts';
+import { RANGES, STORES } from '../../../lambda/limits/configuration.ts';
+import { outside } from '../../../lambda/limits/range.ts';
+import type { Problem } from '../base/refuse.ts';
+import type { ResultStore } from '../storage/resultStores.ts';
 
 const SECONDS_A_DAY = 86_400;
 
@@ -13,17 +15,17 @@ export interface ResultSettings {
 export function resultProblems({ results, resultTtlSeconds, payloadExpiryDays }: ResultSettings): Problem[] {
   return [
     notSomeStores(results),
-    outside('payloadExpiryDays', payloadExpiryDays, 1, 3650),
-    outside('resultTtlSeconds', resultTtlSeconds, 1, 315_360_000),
+    outside('payloadExpiryDays', payloadExpiryDays, { least: 1, most: 3650 }),
+    outside('resultTtlSeconds', resultTtlSeconds, RANGES.resultTtlSeconds),
     goneTooSoon(resultTtlSeconds, payloadExpiryDays),
   ];
 }
 
 function notSomeStores(results: readonly ResultStore[]): Problem {
-  const known = results.every((store) => RESULT_STORES.includes(store));
+  const known = results.every((store) => STORES.includes(store));
   if (known && results.length > 0 && new Set(results).size === results.length) return undefined;
   const got = results.length > 0 ? results.join(',') : 'none';
-  return `results: expected some of ${RESULT_STORES.join(', ')}, each once, got ${got}, name where results shall go`;
+  return `results: expected some of ${STORES.join(', ')}, each once, got ${got}, name where results shall go`;
 }
 
 /** A result in the table may point into the payload bucket: the payload must not be gone before it. */

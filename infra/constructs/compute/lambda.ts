@@ -1,8 +1,9 @@
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { outside } from '../../../lambda/limits/range.ts';
 import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
-import { oneOf, outside } from '../base/refuse.ts';
+import { oneOf } from '../base/refuse.ts';
 import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
 import { ARCHITECTURES, type Architecture } from '../image/image.ts';
 import type { ComputeForm } from './compute.ts';
@@ -41,8 +42,8 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
     timeoutSeconds,
     problems: () => [
       oneOf('architecture', architecture, ARCHITECTURES),
-      outside('memoryMb', memoryMb, 128, 10_240),
-      outside('timeoutSeconds', timeoutSeconds, 1, 900),
+      outside('memoryMb', memoryMb, { least: 128, most: 10_240 }),
+      outside('timeoutSeconds', timeoutSeconds, { least: 1, most: 900 }),
       ...concurrencyProblems(options),
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),

@@ -10,10 +10,10 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
+import { outside } from '../../../lambda/limits/range.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
-import { outside } from '../base/refuse.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
 import { gpuProblems } from '../checks/gpu.ts';
 import type { Architecture as ArchitectureName } from '../image/image.ts';
@@ -64,7 +64,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
     providers: 'cuda',
     timeoutSeconds,
     problems: () => [
-      outside('timeoutSeconds', timeoutSeconds, 1, 900),
+      outside('timeoutSeconds', timeoutSeconds, { least: 1, most: 900 }),
       ...gpuProblems(settings),
       ...concurrencyProblems({ maximumConcurrency: settings.maximumConcurrency }),
     ],

@@ -4,12 +4,12 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
+import type { Store } from '../../../lambda/limits/configuration.ts';
 import { createBucket } from '../base/bucket.ts';
 import { createQueue } from '../base/queue.ts';
 
-/** Where results can go. */
-export const RESULT_STORES = ['queue', 'table', 'bucket'] as const;
-export type ResultStore = (typeof RESULT_STORES)[number];
+/** A kind of store that results can go to. */
+export type ResultStore = Store;
 
 export interface ResultStores {
   readonly resultQueue?: IQueue | undefined;
