@@ -1,9 +1,10 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { RANGES } from '../../lambda/limits/configuration.ts';
+import { mappingProblems } from '../../lambda/limits/eventSourceMapping.ts';
 import { type Batching, withDefaults } from './base/batching.ts';
 import { PRICES, type Prices } from './base/prices.ts';
 import { refuse } from './base/refuse.ts';
-import { batchingProblems, latencyProblems } from './checks/batching.ts';
+import { latencyProblems } from './checks/batching.ts';
 import { queueKindProblems, receiveCountProblem, visibilityProblem } from './checks/queues.ts';
 import { resultProblems } from './checks/results.ts';
 import { tuningProblems } from './checks/tuning.ts';
@@ -48,7 +49,7 @@ export function makePlan(props: BatchScoringProps): Plan {
     prices: withOverrides(props.prices ?? {}),
   };
   refuse([
-    ...batchingProblems(batching),
+    ...mappingProblems(batching),
     ...form.problems(batching),
     ...latencyProblems(batching, plan.latencyTargetSeconds),
     ...resultProblems(plan),

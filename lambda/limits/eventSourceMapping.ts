@@ -3,9 +3,9 @@ import { outside, type Range } from './range.ts';
 /** How SQS hands records over to Lambda. */
 export interface MappingSettings {
   readonly fifo: boolean;
-  /** Most records in one invocation. */
+  /** Most records in one invocation: 1 to 10,000, on a FIFO queue to 10. Above 10 it needs a window. */
   readonly batchSize: number;
-  /** Longest wait for a batch to fill, in seconds. */
+  /** Longest wait for a batch to fill, in whole seconds: 0 to 300, on a FIFO queue 0. */
   readonly windowSeconds: number;
 }
 

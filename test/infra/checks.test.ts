@@ -13,17 +13,17 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'FIFO with a window',
     { fifo: true, windowSeconds: 5 },
-    'windowSeconds: expected 0 on a FIFO queue, which has no batching window, got 5, set it to 0 or use a standard queue',
+    'windowSeconds: expected 0 on a FIFO queue, which has no batching window, got 5; set it to 0 or use a standard queue',
   ],
   [
     'FIFO with a batch above 10',
     { fifo: true, batchSize: 11 },
-    'batchSize: expected at most 10 on a FIFO queue, got 11, lower it or use a standard queue',
+    'batchSize: expected at most 10 on a FIFO queue, got 11; lower it or use a standard queue',
   ],
   [
     'a batch above 10 without a window',
     { batchSize: 11, windowSeconds: 0 },
-    'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11, raise windowSeconds or lower batchSize',
+    'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11; raise windowSeconds or lower batchSize',
   ],
   [
     'a batch size of 0',

@@ -1,3 +1,4 @@
+import { MAXIMUM_CONCURRENCY } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
 
@@ -17,7 +18,7 @@ export function concurrencyProblems(concurrency: Concurrency): Problem[] {
   const { reservedConcurrency, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
   return [
     outside('reservedConcurrency', reservedConcurrency, { least: 1, most: 100_000 }),
-    outside('maximumConcurrency', maximumConcurrency, { least: 2, most: 1000 }),
+    outside('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY),
     outside('minimumPollers', minimumPollers, { least: 2, most: 200 }),
     outside('maximumPollers', maximumPollers, { least: 2, most: 2000 }),
     bothCeilings(maximumConcurrency, minimumPollers ?? maximumPollers),

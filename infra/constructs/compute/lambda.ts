@@ -1,5 +1,6 @@
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
@@ -43,7 +44,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
     problems: () => [
       oneOf('architecture', architecture, ARCHITECTURES),
       outside('memoryMb', memoryMb, { least: 128, most: 10_240 }),
-      outside('timeoutSeconds', timeoutSeconds, { least: 1, most: 900 }),
+      outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...concurrencyProblems(options),
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),

@@ -10,6 +10,7 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
+import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import { PERIOD } from '../base/period.ts';
@@ -64,7 +65,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
     providers: 'cuda',
     timeoutSeconds,
     problems: () => [
-      outside('timeoutSeconds', timeoutSeconds, { least: 1, most: 900 }),
+      outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...gpuProblems(settings),
       ...concurrencyProblems({ maximumConcurrency: settings.maximumConcurrency }),
     ],
