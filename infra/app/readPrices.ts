@@ -18,8 +18,6 @@ const PRICE_FILE = z
     dynamodbMillionReads: usd,
     s3ThousandPuts: usd,
     s3ThousandGets: usd,
-    fargateVcpuHour: usd,
-    fargateGbHour: usd,
     managedInstancesFeePercent: usd,
     instanceHour: z.record(z.string(), usd),
   })

@@ -47,8 +47,8 @@ describe('the context', () => {
     [{ batchSize: '' }, 'batchSize: expected a number, got "", change it in cdk.json or with -c batchSize=…'],
     [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes", change it in cdk.json or with -c fifo=…'],
     [
-      { compute: 'fargate' },
-      'compute: expected one of lambda, lambda-gpu, got "fargate", change it in cdk.json or with -c compute=…',
+      { compute: 'batch' },
+      'compute: expected one of lambda, lambda-gpu, got "batch", change it in cdk.json or with -c compute=…',
     ],
     [
       { results: 'queue,tabel' },

@@ -14,8 +14,6 @@ export interface Prices {
   readonly dynamodbMillionReads: number;
   readonly s3ThousandPuts: number;
   readonly s3ThousandGets: number;
-  readonly fargateVcpuHour: number;
-  readonly fargateGbHour: number;
   /** What Managed Instances cost above the EC2 price, in percent of it. */
   readonly managedInstancesFeePercent: number;
   /** An hour on demand, by EC2 instance type. */
