@@ -49,7 +49,7 @@ export async function compose(config: Config, { clients, telemetry, warn }: Surr
       payloads,
       writer: writeToEvery(config.results.map((store) => openStore(store, config, clients, payloads))),
       plan,
-      limits: config,
+      limits: { ...config, collapseEqualRequests: false },
       pace: createPace(),
       observer,
       now: () => performance.now(),

@@ -39,8 +39,6 @@ const schema = z.strictObject({
   maxRequestRows: countOrDefault(RANGES.maxRequestRows),
   /** Milliseconds before the deadline after which nothing is started. */
   deadlineMarginMs: countOrDefault(RANGES.deadlineMarginMs),
-  /** Whether equal requests of one call are run once and answered many times. */
-  collapseEqualRequests: flag(false),
   /** The name that metrics and logs carry, such as the stack's. */
   serviceName: z.string().min(1).default('batchscore'),
   /** Most records that SQS hands over at once, as the event source mapping says; what batches are measured against. */

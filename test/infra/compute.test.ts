@@ -157,7 +157,6 @@ describe('the environment', () => {
         maxRequestRows: 10,
         deadlineMarginMs: 500,
         maxPayloadBytes: 5,
-        collapseEqualRequests: true,
         preload: false,
       },
     });
@@ -176,7 +175,6 @@ describe('the environment', () => {
       maxRequestRows: 10,
       deadlineMarginMs: 500,
       maxPayloadBytes: 5,
-      collapseEqualRequests: true,
       preload: false,
     });
   });

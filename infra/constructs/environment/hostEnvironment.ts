@@ -26,7 +26,6 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.maxBatchElements]: tuning.maxBatchElements,
     [CONFIG_KEYS.maxRequestRows]: tuning.maxRequestRows,
     [CONFIG_KEYS.deadlineMarginMs]: tuning.deadlineMarginMs,
-    [CONFIG_KEYS.collapseEqualRequests]: tuning.collapseEqualRequests,
     [CONFIG_KEYS.serviceName]: settings.serviceName,
     [CONFIG_KEYS.batchSize]: batching.batchSize,
     [CONFIG_KEYS.windowSeconds]: batching.windowSeconds,

@@ -10,8 +10,6 @@ export interface Tuning {
   readonly deadlineMarginMs?: number;
   /** Most bytes of an object in the payload bucket that is read. @default 104857600 */
   readonly maxPayloadBytes?: number;
-  /** Whether equal requests of one call are run once and answered many times. @default false */
-  readonly collapseEqualRequests?: boolean;
   /** Whether all models are loaded at start, rather than when a request names them. @default true */
   readonly preload?: boolean;
   /** ONNX Runtime execution providers, first choice first, comma-separated. @default 'cpu', and 'cuda' with a GPU */
