@@ -92,8 +92,6 @@ const CLOSED_WHY = [
   ['ClosedBudget', 'element budget'],
   ['ClosedPadding', 'too much padding'],
   ['ClosedEnd', 'end of the batch'],
-  ['ClosedWindow', 'window'],
-  ['ClosedDeadline', 'deadline'],
 ] as const;
 
 function closedWhy({ serviceName }: Subject): IWidget {
