@@ -22,12 +22,12 @@ const list = z.preprocess(
   z.array(oneOf(STORES), { error: 'expected a list' }),
 );
 
-export const FORMS = ['lambda', 'lambda-gpu'] as const;
+export const COMPUTE_KINDS = ['lambda', 'lambda-gpu'] as const;
 
 /** Every context key of the app. Those that are left out keep the construct's default. */
 export const CONTEXT = z.strictObject({
   stackName: stackName.default('Batchscore'),
-  compute: oneOf(FORMS).default('lambda'),
+  compute: oneOf(COMPUTE_KINDS).default('lambda'),
   models: text.default('models'),
   defaultModel: text.optional(),
   batchSize: number.optional(),
@@ -62,8 +62,8 @@ export type ContextKey = keyof Settings;
 
 export const CONTEXT_KEYS = CONTEXT.keyof().options;
 
-/** Keys that only one form knows. */
-export const KEYS_OF_FORM: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
+/** Keys that only one kind of compute knows. */
+export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
   lambda: ['reservedConcurrency', 'minimumPollers', 'maximumPollers'],
   'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments'],
 };

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { type Problem, refuse } from '../constructs/base/refuse.ts';
-import { CONTEXT, CONTEXT_KEYS, type ContextKey, FORMS, KEYS_OF_FORM, type Settings } from './contextKeys.ts';
+import { COMPUTE_KINDS, CONTEXT, CONTEXT_KEYS, type ContextKey, KEYS_OF_KIND, type Settings } from './contextKeys.ts';
 import { nearestName } from './nearestName.ts';
 
 /**
@@ -11,7 +11,7 @@ import { nearestName } from './nearestName.ts';
 export function readContext(context: Readonly<Record<string, unknown>>): Settings {
   const own = Object.fromEntries(Object.entries(context).filter(([key]) => !isOfCdk(key)));
   const parsed = CONTEXT.safeParse(own);
-  if (parsed.success) refuse(keysOfOtherForms(parsed.data));
+  if (parsed.success) refuse(keysOfOtherKinds(parsed.data));
   else refuse(parsed.error.issues.flatMap((issue) => describe(issue, own)));
   return CONTEXT.parse(own);
 }
@@ -35,13 +35,13 @@ function unknownKey(key: string): string {
   return `${key}: expected a context key of this app, got one that it does not know, ${hint}`;
 }
 
-function keysOfOtherForms(settings: Settings): Problem[] {
-  return FORMS.filter((form) => form !== settings.compute).flatMap((form) =>
-    KEYS_OF_FORM[form].map((key) => keyOfOtherForm(settings, key, form)),
+function keysOfOtherKinds(settings: Settings): Problem[] {
+  return COMPUTE_KINDS.filter((kind) => kind !== settings.compute).flatMap((kind) =>
+    KEYS_OF_KIND[kind].map((key) => keyOfOtherKind(settings, key, kind)),
   );
 }
 
-function keyOfOtherForm(settings: Settings, key: ContextKey, form: string): Problem {
+function keyOfOtherKind(settings: Settings, key: ContextKey, kind: string): Problem {
   if (settings[key] === undefined) return undefined;
-  return `${key}: expected only with compute=${form}, got it with compute=${settings.compute}, leave it out`;
+  return `${key}: expected only with compute=${kind}, got it with compute=${settings.compute}, leave it out`;
 }

@@ -10,7 +10,7 @@ import { PERIOD } from './base/period.ts';
 import { warnOfLargeMessages } from './checks/batching.ts';
 import { clientOptionsOf } from './environment/clientOptions.ts';
 import { hostEnvironment } from './environment/hostEnvironment.ts';
-import { type ContainerImage, openImage } from './image/image.ts';
+import { type ContainerImage, createImage } from './image/image.ts';
 import { createAlarms } from './monitoring/alarms.ts';
 import { createDashboard } from './monitoring/dashboard.ts';
 import { scoringMetric } from './monitoring/metrics.ts';
@@ -21,7 +21,7 @@ import type { BatchScoringProps } from './props.ts';
 import type { Channels } from './storage/channels.ts';
 import { createPayloadBucket } from './storage/payloadBucket.ts';
 import { createRequestQueue, useRequestQueue } from './storage/requestQueue.ts';
-import { openResultStores } from './storage/resultStores.ts';
+import { createResultStores } from './storage/resultStores.ts';
 
 /**
  * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the
@@ -63,7 +63,7 @@ export class BatchScoring extends Construct implements IGrantable {
     const requests = props.requestQueue
       ? useRequestQueue(props.requestQueue)
       : createRequestQueue(this, { ...storage, ...plan });
-    const stores = openResultStores(this, plan.results, props.stores ?? {}, storage);
+    const stores = createResultStores(this, plan.results, props.stores ?? {}, storage);
     const payloadBucket = props.payloadBucket ?? createPayloadBucket(this, { ...storage, ...plan });
     const channels = { requestQueue: requests.queue, stores, payloadBucket };
 
@@ -72,13 +72,13 @@ export class BatchScoring extends Construct implements IGrantable {
       ...channels,
       serviceName,
       defaultModel: props.defaultModel,
-      providers: plan.form.providers,
+      providers: plan.compute.providers,
       tuning: props.tuning ?? {},
     });
-    const image = openImage(this, props, plan.form.target);
-    // A form has a scope of its own, so that a stack that changes it gets another function, not one turned inside out.
-    const computeScope = new Construct(this, `Compute-${plan.form.form}`);
-    const compute = plan.form.create(computeScope, {
+    const image = createImage(this, props, plan.compute.imageTarget);
+    // Each kind has a scope of its own, so that a stack that changes kinds gets a new function instead of altering this one.
+    const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
+    const compute = plan.compute.create(computeScope, {
       ...storage,
       ...plan,
       image,

@@ -16,7 +16,7 @@ import type { ResultStore } from './storage/resultStores.ts';
 
 /** The props, complete, and proved to work together. */
 export interface Plan {
-  readonly form: ComputeForm;
+  readonly compute: ComputeForm;
   readonly batching: Batching;
   readonly visibilityTimeoutSeconds: number;
   readonly latencyTargetSeconds: number;
@@ -32,15 +32,15 @@ const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: RANGES.resultTtlSeconds
 
 /** @throws Error with everything that would fail in production, in one sentence with the numbers and the cure */
 export function makePlan(props: BatchScoringProps): Plan {
-  const form = props.compute ?? lambdaCompute();
+  const compute = props.compute ?? lambdaCompute();
   const existing = props.requestQueue;
   const batching = withDefaults({ ...props, fifo: existing?.queue.fifo ?? props.fifo });
-  const least = form.leastVisibility(batching);
+  const least = compute.leastVisibility(batching);
   const plan: Plan = {
-    form,
+    compute,
     batching,
     visibilityTimeoutSeconds: existing?.visibilityTimeoutSeconds ?? least.seconds,
-    latencyTargetSeconds: props.latencyTargetSeconds ?? batching.windowSeconds + form.timeoutSeconds,
+    latencyTargetSeconds: props.latencyTargetSeconds ?? batching.windowSeconds + compute.timeoutSeconds,
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
     results: props.results ?? ['queue'],
     resultTtlSeconds: props.resultTtlSeconds ?? DEFAULTS.resultTtlSeconds,
@@ -50,7 +50,7 @@ export function makePlan(props: BatchScoringProps): Plan {
   };
   refuse([
     ...mappingProblems(batching),
-    ...form.problems(batching),
+    ...compute.problems(batching),
     ...latencyProblems(batching, plan.latencyTargetSeconds),
     ...resultProblems(plan),
     ...queueKindProblems({
@@ -58,7 +58,7 @@ export function makePlan(props: BatchScoringProps): Plan {
       requestQueue: existing?.queue,
       resultQueue: props.stores?.resultQueue,
     }),
-    ...tuningProblems(props.tuning ?? {}, form.timeoutSeconds),
+    ...tuningProblems(props.tuning ?? {}, compute.timeoutSeconds),
     visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
     receiveCountProblem(plan.maxReceiveCount),
   ]);

@@ -10,12 +10,12 @@ import type { Prices } from '../base/prices.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { ContainerImage, ImageTarget } from '../image/image.ts';
 
-/** Where records are scored: one implementation for each form. It says what it needs, and is then created. */
+/** Where records are scored: one implementation for each kind. It says what it needs before anything is created. */
 export interface ComputeForm {
-  /** Its name, as the dashboard and messages have it. */
-  readonly form: string;
+  /** Its name, as the app's setting `compute` and the IDs of its resources have it. */
+  readonly kind: string;
   /** What the image must be built for. */
-  readonly target: ImageTarget;
+  readonly imageTarget: ImageTarget;
   /** ONNX Runtime execution providers, first choice first. @default the runtime's own default, `cpu` */
   readonly providers?: string;
   /** Seconds that one call may take, 1 to 900. */
@@ -27,7 +27,7 @@ export interface ComputeForm {
   create(scope: Construct, wiring: Wiring): Compute;
 }
 
-/** What a form is connected to. */
+/** What the compute is connected to. */
 export interface Wiring {
   readonly image: ContainerImage;
   readonly batching: Batching;

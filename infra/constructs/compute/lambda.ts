@@ -38,8 +38,8 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
   const { architecture = 'arm64', memoryMb = 1769, timeoutSeconds = 60, reservedConcurrency } = options;
   const size: FunctionSize = { architecture, memoryMb, timeoutSeconds, reservedConcurrency };
   return {
-    form: 'lambda',
-    target: { target: 'lambda', architecture },
+    kind: 'lambda',
+    imageTarget: { stage: 'lambda', architecture },
     timeoutSeconds,
     problems: () => [
       oneOf('architecture', architecture, ARCHITECTURES),

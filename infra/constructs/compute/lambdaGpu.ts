@@ -60,8 +60,8 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
   const settings = withDefaults(options);
   const { timeoutSeconds, minimumEnvironments } = settings;
   return {
-    form: 'lambda-gpu',
-    target: { target: 'lambda-gpu', architecture: settings.architecture, accelerator: 'gpu' },
+    kind: 'lambda-gpu',
+    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, accelerator: 'gpu' },
     providers: 'cuda',
     timeoutSeconds,
     problems: () => [
@@ -110,7 +110,7 @@ function createLiveAlias(scope: Construct, settings: Settings, wiring: Wiring): 
   });
   Validations.of(scoringFunction).acknowledge({
     id: 'aws-lambda:Function.CapacityProviderConfiguration',
-    reason: 'Another form of compute is another function, so that nothing is ever taken from this one',
+    reason: 'Another kind of compute is another function, so that nothing is ever taken from this one',
   });
   createCapacity(scope, settings, wiring).addFunction(scoringFunction, {
     perExecutionEnvironmentMaxConcurrency: CALLS_AN_ENVIRONMENT,

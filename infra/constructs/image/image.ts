@@ -13,9 +13,9 @@ export interface ContainerImage {
   readonly tagOrDigest: string;
 }
 
-/** What an image is built for: a target of the Dockerfile, and the machine it runs on. */
+/** What an image is built for: a stage of the Dockerfile, and the machine it runs on. */
 export interface ImageTarget {
-  readonly target: string;
+  readonly stage: string;
   readonly architecture: Architecture;
   readonly accelerator?: 'gpu';
 }
@@ -36,7 +36,7 @@ interface ImageSource {
  *
  * @throws Error in one sentence when the models are not a model repository
  */
-export function openImage(
+export function createImage(
   scope: Construct,
   { image, models, defaultModel }: ImageSource,
   target: ImageTarget,
@@ -49,9 +49,10 @@ export function openImage(
   return buildImage(scope, models, target);
 }
 
-function buildImage(scope: Construct, models: string, { target, ...machine }: ImageTarget): ContainerImage {
+function buildImage(scope: Construct, models: string, { stage, ...machine }: ImageTarget): ContainerImage {
   const directory = stageImage({ modelsDirectory: models, ...machine });
-  const asset = new DockerImageAsset(scope, 'Image', { directory, target, platform: PLATFORMS[machine.architecture] });
+  const platform = PLATFORMS[machine.architecture];
+  const asset = new DockerImageAsset(scope, 'Image', { directory, target: stage, platform });
   // CDK has copied it into its own output, unless it was told to build from where it is.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });

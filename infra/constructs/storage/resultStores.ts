@@ -30,7 +30,7 @@ const MESSAGE_ID_KEY = 'messageId';
 const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 
 /** Every store that results go to: the one that is given, or a new one. */
-export function openResultStores(
+export function createResultStores(
   scope: Construct,
   stores: readonly ResultStore[],
   given: ResultStores,
