@@ -50,5 +50,5 @@ function retentionOf(days: number | undefined): RetentionDays | undefined {
   const allowed = Object.values(RetentionDays).filter((value) => typeof value === 'number');
   const found = allowed.find((value) => value === days);
   if (found !== undefined) return found;
-  throw new Error(`logRetentionDays: expected one of ${allowed.join(', ')}, got ${days}, take one of them`);
+  throw new Error(`logRetentionDays: expected one of ${allowed.join(', ')}, got ${days}; take one of them`);
 }

@@ -26,13 +26,13 @@ function isOfCdk(key: string): boolean {
 function describe(issue: z.core.$ZodIssue, own: Readonly<Record<string, unknown>>): string[] {
   if (issue.code === 'unrecognized_keys') return issue.keys.map(unknownKey);
   const key = String(issue.path[0]);
-  return [`${key}: ${issue.message}, got ${JSON.stringify(own[key])}, change it in cdk.json or with -c ${key}=…`];
+  return [`${key}: ${issue.message}, got ${JSON.stringify(own[key])}; change it in cdk.json or with -c ${key}=…`];
 }
 
 function unknownKey(key: string): string {
   const nearest = nearestName(key, CONTEXT_KEYS);
   const hint = nearest === undefined ? 'the README lists them' : `did you mean ${nearest}?`;
-  return `${key}: expected a context key of this app, got one that it does not know, ${hint}`;
+  return `${key}: expected a context key of this app, got one that it does not know; ${hint}`;
 }
 
 function keysOfOtherKinds(settings: Settings): Problem[] {
@@ -43,5 +43,5 @@ function keysOfOtherKinds(settings: Settings): Problem[] {
 
 function keyOfOtherKind(settings: Settings, key: ContextKey, kind: string): Problem {
   if (settings[key] === undefined) return undefined;
-  return `${key}: expected only with compute=${kind}, got it with compute=${settings.compute}, leave it out`;
+  return `${key}: expected only with compute=${kind}, got it with compute=${settings.compute}; leave it out`;
 }

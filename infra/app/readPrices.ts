@@ -38,6 +38,6 @@ function readJson(file: string): unknown {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));
   } catch {
-    throw new Error(`prices: expected a JSON file, got ${file}, which cannot be read as one, check the path`);
+    throw new Error(`prices: expected a JSON file, got ${file}, which cannot be read as one; check the path`);
   }
 }

@@ -29,7 +29,9 @@ const DOCKERFILE = fileURLToPath(new URL('./Dockerfile', import.meta.url));
  */
 export function stageImage({ modelsDirectory, architecture, accelerator }: ImageOptions): string {
   if (accelerator === 'gpu' && architecture !== 'x86_64') {
-    throw new Error(`architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}`);
+    throw new Error(
+      `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}; set x86_64`,
+    );
   }
   const folder = temporaryFolder();
   try {

@@ -48,12 +48,12 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'fewer than three receives',
     { maxReceiveCount: 2 },
-    'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 2, raise it to 5',
+    'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 2; raise it to 5',
   ],
   [
     'maximum concurrency together with pollers',
     { compute: lambdaCompute({ maximumConcurrency: 5, minimumPollers: 2 }) },
-    'maximumConcurrency: expected none together with provisioned pollers, got 5 with 2 pollers, leave out one of the two',
+    'maximumConcurrency: expected none together with provisioned pollers, got 5 with 2 pollers; leave out one of the two',
   ],
   [
     'maximum concurrency of 1',
@@ -63,12 +63,12 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'more pollers at least than at most',
     { compute: lambdaCompute({ minimumPollers: 9, maximumPollers: 3 }) },
-    'maximumPollers: expected at least minimumPollers, 9, got 3, raise it',
+    'maximumPollers: expected at least minimumPollers, 9, got 3; raise it',
   ],
   [
     'less reserved than SQS may call at a time',
     { compute: lambdaCompute({ reservedConcurrency: 3, maximumConcurrency: 10 }) },
-    'reservedConcurrency: expected at least maximumConcurrency, 10, because what is above it is throttled, got 3, ' +
+    'reservedConcurrency: expected at least maximumConcurrency, 10, because what is above it is throttled, got 3; ' +
       'raise it or lower maximumConcurrency',
   ],
   [
@@ -79,7 +79,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'a timeout within the deadline margin',
     { compute: lambdaCompute({ timeoutSeconds: 5 }), tuning: { deadlineMarginMs: 5_000 }, latencyTargetSeconds: 10 },
-    'timeoutSeconds: expected more than the deadline margin of 5000 ms, got 5 s = 5000 ms, raise it or lower deadlineMarginMs',
+    'timeoutSeconds: expected more than the deadline margin of 5000 ms, got 5 s = 5000 ms; raise it or lower deadlineMarginMs',
   ],
   [
     'memory above 10,240 MB',
@@ -89,12 +89,12 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'a GPU on arm64',
     { compute: lambdaGpuCompute({ architecture: 'arm64' }) },
-    'architecture: expected x86_64, because Lambda has no GPU with arm64, set x86_64 or compute=lambda',
+    'architecture: expected x86_64, because Lambda has no GPU with arm64; set x86_64 or compute=lambda',
   ],
   [
     'GPU memory that there is not',
     { compute: lambdaGpuCompute({ gpuMemoryGiB: 32 }) },
-    'gpuMemoryGiB: expected 3, 6, 12, 16, 24, 48, got 32, take one of them',
+    'gpuMemoryGiB: expected 3, 6, 12, 16, 24, 48, got 32; take one of them',
   ],
   [
     'a single GPU, while SQS makes two calls at a time',
@@ -106,38 +106,38 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'more calls at a time than GPUs',
     { compute: lambdaGpuCompute({ maximumEnvironments: 4, maximumConcurrency: 6 }) },
     'maximumConcurrency: expected at most maximumEnvironments, 4, because each takes one call at a time and more are ' +
-      'throttled, got 6, lower it or raise maximumEnvironments',
+      'throttled, got 6; lower it or raise maximumEnvironments',
   ],
   [
     'more GPUs at least than at most',
     { compute: lambdaGpuCompute({ minimumEnvironments: 5, maximumEnvironments: 4 }) },
-    'maximumEnvironments: expected at least minimumEnvironments, 5, got 4, raise it',
+    'maximumEnvironments: expected at least minimumEnvironments, 5, got 4; raise it',
   ],
   [
     'a latency target within the window',
     { windowSeconds: 30, latencyTargetSeconds: 30 },
-    'latencyTargetSeconds: expected more than windowSeconds, 30, got 30, raise it or shorten the window',
+    'latencyTargetSeconds: expected more than windowSeconds, 30, got 30; raise it or shorten the window',
   ],
   [
     'payloads gone before the results that point to them',
     { results: ['table'], resultTtlSeconds: 2_592_001, payloadExpiryDays: 30 },
     'payloadExpiryDays: expected at least 31, because large results of the table lie in the payload bucket and ' +
-      'resultTtlSeconds is 2592001, got 30, raise it',
+      'resultTtlSeconds is 2592001, got 30; raise it',
   ],
   [
     'a result store named twice',
     { results: ['queue', 'queue'] },
-    'results: expected some of queue, table, bucket, each once, got queue,queue, name where results shall go',
+    'results: expected some of queue, table, bucket, each once, got queue,queue; name where results shall go',
   ],
   [
     'no result store',
     { results: [] },
-    'results: expected some of queue, table, bucket, each once, got none, name where results shall go',
+    'results: expected some of queue, table, bucket, each once, got none; name where results shall go',
   ],
   [
     'models beside an image',
     { models: 'models' },
-    'models: expected either models or an image, got both, give one of them',
+    'models: expected either models or an image, got both; give one of them',
   ],
   [
     'several things at once',
@@ -161,7 +161,7 @@ describe('what would fail in production', () => {
         windowSeconds: 5,
       }),
     ).toBe(
-      'visibilityTimeoutSeconds: expected at least 185 = 6 × 30 s timeout + 5 s window, got 184, ' +
+      'visibilityTimeoutSeconds: expected at least 185 = 6 × 30 s timeout + 5 s window, got 184; ' +
         "raise the queue's visibility timeout or lower timeoutSeconds",
     );
   });
@@ -178,14 +178,14 @@ describe('what would fail in production', () => {
   it('a FIFO setting is refused that contradicts the existing queue', () => {
     const queue = new Queue(createStack(), 'Orders');
     expect(refusalOf({ fifo: true, requestQueue: { queue, visibilityTimeoutSeconds: 400 } })).toContain(
-      'fifo: expected false, as the given request queue is, got true, leave it out',
+      'fifo: expected false, as the given request queue is, got true; leave it out',
     );
   });
 
   it('a result queue is refused that is of another kind than the request queue', () => {
     const resultQueue = new Queue(createStack(), 'Scores', { fifo: true });
     expect(refusalOf({ stores: { resultQueue } })).toBe(
-      'stores.resultQueue: expected a standard queue, as the request queue is one, got a FIFO queue, give one of the same kind',
+      'stores.resultQueue: expected a standard queue, as the request queue is one, got a FIFO queue; give one of the same kind',
     );
   });
 
@@ -194,7 +194,7 @@ describe('what would fail in production', () => {
     Annotations.fromStack(stack).hasWarning(
       '/Test/Scoring',
       Match.stringLikeRegexp(
-        'batchSize: expected at most 6291456 bytes in one call, got 100 × 70000 bytes = 7000000, lower batchSize to 89',
+        'batchSize: expected at most 6291456 bytes in one call, got 100 × 70000 bytes = 7000000; lower batchSize to 89',
       ),
     );
   });
@@ -235,7 +235,7 @@ describe('numbers that the host itself would refuse', () => {
 
   it('include a timeout within the margin that the host keeps unless it is told otherwise', () => {
     expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 2 }) })).toBe(
-      'timeoutSeconds: expected more than the deadline margin of 2000 ms, got 2 s = 2000 ms, raise it or lower deadlineMarginMs',
+      'timeoutSeconds: expected more than the deadline margin of 2000 ms, got 2 s = 2000 ms; raise it or lower deadlineMarginMs',
     );
     expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 3 }) })).toBe('not refused');
   });

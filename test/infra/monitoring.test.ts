@@ -133,7 +133,7 @@ describe('cost per thousand rows', () => {
   it('cannot be told for an instance type without a price', () => {
     const compute = lambdaGpuCompute({ instanceTypes: ['p9.huge'] });
     expect(() => synthesize({ compute })).toThrow(
-      "prices: expected instanceHour to have 'p9.huge', got none, add its price to the price list",
+      "prices: expected instanceHour to have 'p9.huge', got none; add its price to the price list",
     );
   });
 });

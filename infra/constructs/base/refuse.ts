@@ -10,5 +10,5 @@ export function refuse(problems: readonly Problem[]): void {
 /** A word must be one of a closed list. Undefined is left to the default. */
 export function oneOf(name: string, value: unknown, allowed: readonly unknown[]): Problem {
   if (value === undefined || allowed.includes(value)) return undefined;
-  return `${name}: expected ${allowed.join(', ')}, got ${value}, take one of them`;
+  return `${name}: expected ${allowed.join(', ')}, got ${value}; take one of them`;
 }

@@ -13,7 +13,7 @@ export function latencyProblems({ windowSeconds }: Batching, latencyTargetSecond
   return [
     outside('latencyTargetSeconds', latencyTargetSeconds, { least: 1, most: 1_209_600 }),
     latencyTargetSeconds <= windowSeconds
-      ? `latencyTargetSeconds: expected more than windowSeconds, ${windowSeconds}, got ${latencyTargetSeconds}, ` +
+      ? `latencyTargetSeconds: expected more than windowSeconds, ${windowSeconds}, got ${latencyTargetSeconds}; ` +
         'raise it or shorten the window'
       : undefined,
   ];
@@ -34,7 +34,7 @@ export function warnOfLargeMessages(
   Annotations.of(scope).addWarningV2(
     'batchscore:messageBytes',
     `batchSize: expected at most ${MAX_EVENT_BYTES} bytes in one call, got ${batchSize} × ${inlineBytes} bytes = ` +
-      `${batchSize * inlineBytes}, lower batchSize to ${Math.floor(MAX_EVENT_BYTES / inlineBytes)} or send large bodies ` +
+      `${batchSize * inlineBytes}; lower batchSize to ${Math.floor(MAX_EVENT_BYTES / inlineBytes)} or send large bodies ` +
       'through the payload bucket',
   );
 }

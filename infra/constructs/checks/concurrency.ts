@@ -31,19 +31,19 @@ function bothCeilings(maximumConcurrency: number | undefined, pollers: number | 
   if (maximumConcurrency === undefined || pollers === undefined) return undefined;
   return (
     'maximumConcurrency: expected none together with provisioned pollers, ' +
-    `got ${maximumConcurrency} with ${pollers} pollers, leave out one of the two`
+    `got ${maximumConcurrency} with ${pollers} pollers; leave out one of the two`
   );
 }
 
 function reversed(minimum: number | undefined, maximum: number | undefined): Problem {
   if (minimum === undefined || maximum === undefined || minimum <= maximum) return undefined;
-  return `maximumPollers: expected at least minimumPollers, ${minimum}, got ${maximum}, raise it`;
+  return `maximumPollers: expected at least minimumPollers, ${minimum}, got ${maximum}; raise it`;
 }
 
 function moreThanReserved(maximum: number | undefined, reserved: number | undefined): Problem {
   if (maximum === undefined || reserved === undefined || maximum <= reserved) return undefined;
   return (
     `reservedConcurrency: expected at least maximumConcurrency, ${maximum}, because what is above it is throttled, ` +
-    `got ${reserved}, raise it or lower maximumConcurrency`
+    `got ${reserved}; raise it or lower maximumConcurrency`
   );
 }

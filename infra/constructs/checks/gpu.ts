@@ -29,14 +29,14 @@ export function gpuProblems(settings: GpuSettings): Problem[] {
 
 function armProblem(architecture: Architecture): Problem {
   if (architecture === 'x86_64') return undefined;
-  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture}, set x86_64 or compute=lambda`;
+  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture}; set x86_64 or compute=lambda`;
 }
 
 function fewerThanMinimum({ minimumEnvironments, maximumEnvironments }: GpuSettings): Problem {
   if (minimumEnvironments <= maximumEnvironments) return undefined;
   return (
     `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
-    `got ${maximumEnvironments}, raise it`
+    `got ${maximumEnvironments}; raise it`
   );
 }
 
@@ -44,6 +44,6 @@ function moreCallsThanEnvironments({ maximumConcurrency, maximumEnvironments }: 
   if (maximumConcurrency === undefined || maximumConcurrency <= maximumEnvironments) return undefined;
   return (
     `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each takes one call ` +
-    `at a time and more are throttled, got ${maximumConcurrency}, lower it or raise maximumEnvironments`
+    `at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`
   );
 }

@@ -17,7 +17,7 @@ export function queueKindProblems({ fifo, requestQueue, resultQueue }: GivenQueu
   const ofQueue = requestQueue?.fifo;
   return [
     fifo !== undefined && ofQueue !== undefined && fifo !== ofQueue
-      ? `fifo: expected ${ofQueue}, as the given request queue is, got ${fifo}, leave it out`
+      ? `fifo: expected ${ofQueue}, as the given request queue is, got ${fifo}; leave it out`
       : undefined,
     mixedKinds(ofQueue ?? fifo ?? false, resultQueue?.fifo),
   ];
@@ -28,7 +28,7 @@ function mixedKinds(requests: boolean, results: boolean | undefined): Problem {
   if (results === undefined || results === requests) return undefined;
   const kind = (isFifo: boolean): string => (isFifo ? 'FIFO' : 'standard');
   return (
-    `stores.resultQueue: expected a ${kind(requests)} queue, as the request queue is one, got a ${kind(results)} queue, ` +
+    `stores.resultQueue: expected a ${kind(requests)} queue, as the request queue is one, got a ${kind(results)} queue; ` +
     'give one of the same kind'
   );
 }
@@ -44,11 +44,11 @@ export function visibilityProblem(visibilityTimeoutSeconds: number, least: numbe
   if (visibilityTimeoutSeconds > MAX_VISIBILITY_SECONDS) {
     return (
       `visibilityTimeoutSeconds: expected at most ${MAX_VISIBILITY_SECONDS}, which is what SQS allows, ` +
-      `got ${visibilityTimeoutSeconds}, lower it`
+      `got ${visibilityTimeoutSeconds}; lower it`
     );
   }
   return (
-    `visibilityTimeoutSeconds: expected at least ${least} = ${sum}, got ${visibilityTimeoutSeconds}, ` +
+    `visibilityTimeoutSeconds: expected at least ${least} = ${sum}, got ${visibilityTimeoutSeconds}; ` +
     "raise the queue's visibility timeout or lower timeoutSeconds"
   );
 }
@@ -58,7 +58,7 @@ export function receiveCountProblem(maxReceiveCount: number): Problem {
   if (Number.isInteger(maxReceiveCount) && maxReceiveCount < LEAST_RECEIVES) {
     return (
       `maxReceiveCount: expected at least ${LEAST_RECEIVES}, because throttles and timeouts count as receives, ` +
-      `got ${maxReceiveCount}, raise it to 5`
+      `got ${maxReceiveCount}; raise it to 5`
     );
   }
   return outside('maxReceiveCount', maxReceiveCount, { least: LEAST_RECEIVES, most: 1000 });

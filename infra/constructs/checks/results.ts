@@ -25,7 +25,7 @@ function notSomeStores(results: readonly ResultStore[]): Problem {
   const known = results.every((store) => STORES.includes(store));
   if (known && results.length > 0 && new Set(results).size === results.length) return undefined;
   const got = results.length > 0 ? results.join(',') : 'none';
-  return `results: expected some of ${STORES.join(', ')}, each once, got ${got}, name where results shall go`;
+  return `results: expected some of ${STORES.join(', ')}, each once, got ${got}; name where results shall go`;
 }
 
 /** A result in the table may point into the payload bucket: the payload must not be gone before it. */
@@ -34,6 +34,6 @@ function goneTooSoon(resultTtlSeconds: number, payloadExpiryDays: number): Probl
   const days = Math.ceil(resultTtlSeconds / SECONDS_A_DAY);
   return (
     `payloadExpiryDays: expected at least ${days}, because large results of the table lie in the payload bucket and ` +
-    `resultTtlSeconds is ${resultTtlSeconds}, got ${payloadExpiryDays}, raise it`
+    `resultTtlSeconds is ${resultTtlSeconds}, got ${payloadExpiryDays}; raise it`
   );
 }

@@ -20,6 +20,6 @@ function withinMargin(timeoutSeconds: number, deadlineMarginMs = RANGES.deadline
   if (timeoutSeconds * 1000 > deadlineMarginMs) return undefined;
   return (
     `timeoutSeconds: expected more than the deadline margin of ${deadlineMarginMs} ms, ` +
-    `got ${timeoutSeconds} s = ${timeoutSeconds * 1000} ms, raise it or lower deadlineMarginMs`
+    `got ${timeoutSeconds} s = ${timeoutSeconds * 1000} ms; raise it or lower deadlineMarginMs`
   );
 }

@@ -160,7 +160,7 @@ function instanceHour({ gpuMemoryGiB, instanceTypes }: Settings, prices: Prices)
   const type = chosen ?? INSTANCE_BY_MEMORY.find(({ upToGiB }) => gpuMemoryGiB <= upToGiB)?.instanceType ?? '';
   const price = prices.instanceHour[type];
   if (price !== undefined) return price;
-  throw new Error(`prices: expected instanceHour to have '${type}', got none, add its price to the price list`);
+  throw new Error(`prices: expected instanceHour to have '${type}', got none; add its price to the price list`);
 }
 
 /** The instances that always run, or one while there are calls, with the fee; and the calls themselves. */

@@ -43,7 +43,7 @@ export function createImage(
 ): ContainerImage {
   if (image !== undefined && models === undefined) return image;
   if (image !== undefined || models === undefined) {
-    throw new Error(`models: expected either models or an image, got ${image ? 'both' : 'neither'}, give one of them`);
+    throw new Error(`models: expected either models or an image, got ${image ? 'both' : 'neither'}; give one of them`);
   }
   checkModelsFolder(models, defaultModel);
   return buildImage(scope, models, target);
