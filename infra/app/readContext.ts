@@ -6,7 +6,7 @@ import { nearestName } from './nearestName.ts';
 /**
  * The app's settings from the context of `cdk.json` and `-c`.
  *
- * @throws Error in one sentence, with everything that is wrong
+ * @throws Error naming everything that is wrong
  */
 export function readContext(context: Readonly<Record<string, unknown>>): Settings {
   const own = Object.fromEntries(Object.entries(context).filter(([key]) => !isOfCdk(key)));
@@ -16,7 +16,7 @@ export function readContext(context: Readonly<Record<string, unknown>>): Setting
   return CONTEXT.parse(own);
 }
 
-/** What the command keeps there by itself, beside flags and what it looked up, which all have a prefix. */
+/** Keys that the CDK keeps in the context itself; its feature flags and lookups all have a prefix. */
 const KEYS_OF_CDK = ['cli-telemetry', 'acknowledged-issue-numbers'];
 
 function isOfCdk(key: string): boolean {
@@ -32,7 +32,7 @@ function describe(issue: z.core.$ZodIssue, own: Readonly<Record<string, unknown>
 function unknownKey(key: string): string {
   const nearest = nearestName(key, CONTEXT_KEYS);
   const hint = nearest === undefined ? 'the README lists them' : `did you mean ${nearest}?`;
-  return `${key}: expected a context key of this app, got one that it does not know; ${hint}`;
+  return `${key}: expected a context key of this app, got an unknown one; ${hint}`;
 }
 
 function keysOfOtherKinds(settings: Settings): Problem[] {

@@ -23,14 +23,14 @@ const PRICE_FILE = z
   })
   .partial();
 
-/** @throws Error in one sentence when the file is no price list */
+/** @throws Error when the file is not a price list */
 export function readPrices(file: string): Partial<Prices> {
   const parsed = PRICE_FILE.safeParse(readJson(file));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue?.path.join('.') || 'its keys';
   throw new Error(
-    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, ${where}: ${issue?.message}`,
+    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, got ${where}: ${issue?.message}; correct it`,
   );
 }
 

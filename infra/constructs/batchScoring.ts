@@ -27,32 +27,32 @@ import { createResultStores } from './storage/resultStores.ts';
  * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the
  * stores that results go to, permissions, alarms and a dashboard.
  *
- * What would fail in production is thrown when the construct is made, as one sentence with the numbers and the cure.
+ * What would fail in production fails when the construct is created, with the numbers and the cure.
  */
 export class BatchScoring extends Construct implements IGrantable {
   /** The queue that producers send to. */
   readonly requestQueue: IQueue;
-  /** Where messages go that were received too often; undefined where an existing queue came without one. */
+  /** Where messages go that were received too often; undefined for an existing queue that was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   /** The stores that results go to. */
   readonly resultQueue: IQueue | undefined;
   readonly resultTable: ITable | undefined;
   readonly resultBucket: IBucket | undefined;
-  /** Where bodies and results go that are too large for SQS or the table. */
+  /** Holds the bodies and results that are too large for SQS or the table. */
   readonly payloadBucket: IBucket;
   /** The image that runs. */
   readonly image: ContainerImage;
-  /** Who scores; whatever a model's transform needs beside is granted to it. */
+  /** The principal that scores; grant it whatever else a model's transform needs. */
   readonly grantPrincipal: IPrincipal;
   /** The value of the dimension `service` of every metric. */
   readonly serviceName: string;
   readonly alarms: readonly Alarm[];
   readonly dashboard: Dashboard;
-  /** The options of the client library that lead it here, by their names: tokens until it is deployed. */
+  /** The client library's options for this deployment, by name: tokens until it is deployed. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #channels: Channels;
 
-  /** @throws Error in one sentence when the props cannot work together, or the model folder is none */
+  /** @throws Error when the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps) {
     super(scope, id);
     const plan = makePlan(props);
@@ -116,7 +116,7 @@ export class BatchScoring extends Construct implements IGrantable {
     return grantCollect(grantee, this.#channels);
   }
 
-  /** A metric by its name; counts are summed up, shares averaged, of times it is the median, over five minutes. */
+  /** A metric by its name, over five minutes: the sum of counts, the average of shares, the median of times. */
   metric(metricName: MetricName, options?: MetricOptions): Metric {
     return scoringMetric(this.serviceName, metricName, options);
   }
@@ -141,7 +141,7 @@ export class BatchScoring extends Construct implements IGrantable {
     return this.metric('Rows', options);
   }
 
-  /** Records of a call, in percent of the batch size. Average over five minutes. */
+  /** Records per invocation, in percent of the batch size. Average over five minutes. */
   metricBatchFill(options?: MetricOptions): Metric {
     return this.metric('BatchFill', options);
   }
@@ -156,10 +156,10 @@ export class BatchScoring extends Construct implements IGrantable {
   }
 
   /**
-   * Makes each of the `clientOptions` an output of the same name, so that the file of `cdk deploy --outputs-file` is
-   * what the commands take as `--stack`.
+   * Makes each of the `clientOptions` an output of the same name, so that the commands take the file written by
+   * `cdk deploy --outputs-file` as `--stack`.
    *
-   * @param scope where the outputs stand: with a second deployment in a stack, a construct of your own
+   * @param scope of the outputs: a construct of your own where a stack holds a second deployment
    */
   addClientOutputs(scope: Construct = Stack.of(this)): void {
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });

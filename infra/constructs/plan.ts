@@ -14,7 +14,7 @@ import type { BatchScoringProps } from './props.ts';
 import { redriveOf } from './storage/requestQueue.ts';
 import type { ResultStore } from './storage/resultStores.ts';
 
-/** The props, complete, and proved to work together. */
+/** The props, completed with defaults and checked to work together. */
 export interface Plan {
   readonly compute: ComputeForm;
   readonly batching: Batching;
@@ -30,7 +30,7 @@ export interface Plan {
 
 const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: RANGES.resultTtlSeconds.default, payloadExpiryDays: 30 };
 
-/** @throws Error with everything that would fail in production, in one sentence with the numbers and the cure */
+/** @throws Error naming everything that would fail in production, with the numbers and the cure */
 export function makePlan(props: BatchScoringProps): Plan {
   const compute = props.compute ?? lambdaCompute();
   const existing = props.requestQueue;
@@ -65,7 +65,7 @@ export function makePlan(props: BatchScoringProps): Plan {
   return plan;
 }
 
-/** An instance type that is priced anew leaves the others as they are. */
+/** A new price for one instance type leaves the others as they are. */
 function withOverrides(given: Partial<Prices>): Prices {
   return { ...PRICES, ...given, instanceHour: { ...PRICES.instanceHour, ...given.instanceHour } };
 }

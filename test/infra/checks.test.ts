@@ -53,7 +53,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'maximum concurrency together with pollers',
     { compute: lambdaCompute({ maximumConcurrency: 5, minimumPollers: 2 }) },
-    'maximumConcurrency: expected none together with provisioned pollers, got 5 with 2 pollers; leave out one of the two',
+    'maximumConcurrency: expected none alongside provisioned pollers, got 5 with 2 pollers; leave out one of the two',
   ],
   [
     'maximum concurrency of 1',
@@ -66,9 +66,9 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'maximumPollers: expected at least minimumPollers, 9, got 3; raise it',
   ],
   [
-    'less reserved than SQS may call at a time',
+    'a smaller reserve than SQS may use at a time',
     { compute: lambdaCompute({ reservedConcurrency: 3, maximumConcurrency: 10 }) },
-    'reservedConcurrency: expected at least maximumConcurrency, 10, because what is above it is throttled, got 3; ' +
+    'reservedConcurrency: expected at least maximumConcurrency, 10, because invocations beyond it are throttled, got 3; ' +
       'raise it or lower maximumConcurrency',
   ],
   [
@@ -92,20 +92,20 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'architecture: expected x86_64, because Lambda has no GPU with arm64; set x86_64 or compute=lambda',
   ],
   [
-    'GPU memory that there is not',
+    'a size of GPU memory that does not exist',
     { compute: lambdaGpuCompute({ gpuMemoryGiB: 32 }) },
-    'gpuMemoryGiB: expected 3, 6, 12, 16, 24, 48, got 32; take one of them',
+    'gpuMemoryGiB: expected one of 3, 6, 12, 16, 24, 48, got 32; take one of them',
   ],
   [
-    'a single GPU, while SQS makes two calls at a time',
+    'a single GPU, while SQS starts two invocations at a time',
     { compute: lambdaGpuCompute({ maximumEnvironments: 1 }) },
     'maximumEnvironments: expected a whole number from 2 to 1000, got 1; choose one in that range; ' +
       'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
   ],
   [
-    'more calls at a time than GPUs',
+    'more invocations at a time than GPUs',
     { compute: lambdaGpuCompute({ maximumEnvironments: 4, maximumConcurrency: 6 }) },
-    'maximumConcurrency: expected at most maximumEnvironments, 4, because each takes one call at a time and more are ' +
+    'maximumConcurrency: expected at most maximumEnvironments, 4, because each runs one invocation at a time and more are ' +
       'throttled, got 6; lower it or raise maximumEnvironments',
   ],
   [
@@ -121,18 +121,18 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'payloads gone before the results that point to them',
     { results: ['table'], resultTtlSeconds: 2_592_001, payloadExpiryDays: 30 },
-    'payloadExpiryDays: expected at least 31, because large results of the table lie in the payload bucket and ' +
+    "payloadExpiryDays: expected at least 31, because the table's large results lie in the payload bucket and " +
       'resultTtlSeconds is 2592001, got 30; raise it',
   ],
   [
     'a result store named twice',
     { results: ['queue', 'queue'] },
-    'results: expected some of queue, table, bucket, each once, got queue,queue; name where results shall go',
+    'results: expected one or more of queue, table, bucket, each once, got queue,queue; name where results should go',
   ],
   [
     'no result store',
     { results: [] },
-    'results: expected some of queue, table, bucket, each once, got none; name where results shall go',
+    'results: expected one or more of queue, table, bucket, each once, got none; name where results should go',
   ],
   [
     'models beside an image',
@@ -185,7 +185,7 @@ describe('what would fail in production', () => {
   it('a result queue is refused that is of another kind than the request queue', () => {
     const resultQueue = new Queue(createStack(), 'Scores', { fifo: true });
     expect(refusalOf({ stores: { resultQueue } })).toBe(
-      'stores.resultQueue: expected a standard queue, as the request queue is one, got a FIFO queue; give one of the same kind',
+      'stores.resultQueue: expected a standard queue, as the request queue is, got a FIFO queue; give one of the same kind',
     );
   });
 
@@ -194,7 +194,7 @@ describe('what would fail in production', () => {
     Annotations.fromStack(stack).hasWarning(
       '/Test/Scoring',
       Match.stringLikeRegexp(
-        'batchSize: expected at most 6291456 bytes in one call, got 100 × 70000 bytes = 7000000; lower batchSize to 89',
+        'batchSize: expected at most 6291456 bytes in one invocation, got 100 × 70000 bytes = 7000000; lower batchSize to 89',
       ),
     );
   });

@@ -1,9 +1,9 @@
 import type { MappingSettings } from '../../../lambda/limits/eventSourceMapping.ts';
 
-/** The one statement of how SQS hands records over; mapping, visibility timeout and environment derive from it. */
+/** How SQS hands records over, stated once: mapping, visibility timeout and environment derive from it. */
 export type Batching = MappingSettings;
 
-/** A FIFO queue takes ten at most and has no window. */
+/** A FIFO queue hands over at most ten records and has no window. */
 const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
 
 export function withDefaults(given: Partial<Batching>): Batching {

@@ -21,7 +21,7 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
 }
 
 /**
- * CloudWatch Logs uses a key by itself, and only as the key's own policy lets it.
+ * CloudWatch Logs uses the key as a service of its own, so the key's policy must allow it to.
  *
  * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
  */

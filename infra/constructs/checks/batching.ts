@@ -8,7 +8,7 @@ import type { Problem } from '../base/refuse.ts';
 const MAX_EVENT_BYTES = 6 * 1024 * 1024;
 const MAX_MESSAGE_BYTES = 1_048_576;
 
-/** Every message may wait out the window, so that a target within it would be missed all the time. */
+/** Any message may wait out the whole window, so a target within the window would be missed constantly. */
 export function latencyProblems({ windowSeconds }: Batching, latencyTargetSeconds: number): Problem[] {
   return [
     outside('latencyTargetSeconds', latencyTargetSeconds, { least: 1, most: 1_209_600 }),
@@ -20,8 +20,8 @@ export function latencyProblems({ windowSeconds }: Batching, latencyTargetSecond
 }
 
 /**
- * Lambda calls the function as soon as 6 MB have gathered: a larger batch is never as full as it says. It works, and so
- * it is a warning.
+ * Lambda invokes the function as soon as 6 MB have gathered, so a batch of larger messages never fills. That works, and so
+ * it is only a warning.
  */
 export function warnOfLargeMessages(
   scope: Construct,
@@ -33,7 +33,7 @@ export function warnOfLargeMessages(
   if (batchSize * inlineBytes <= MAX_EVENT_BYTES) return;
   Annotations.of(scope).addWarningV2(
     'batchscore:messageBytes',
-    `batchSize: expected at most ${MAX_EVENT_BYTES} bytes in one call, got ${batchSize} × ${inlineBytes} bytes = ` +
+    `batchSize: expected at most ${MAX_EVENT_BYTES} bytes in one invocation, got ${batchSize} × ${inlineBytes} bytes = ` +
       `${batchSize * inlineBytes}; lower batchSize to ${Math.floor(MAX_EVENT_BYTES / inlineBytes)} or send large bodies ` +
       'through the payload bucket',
   );

@@ -10,7 +10,7 @@ export interface Concurrency {
 }
 
 /**
- * What the service refuses, and what it takes but then throttles.
+ * What the service refuses, and what it accepts but then throttles.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
@@ -30,7 +30,7 @@ export function concurrencyProblems(concurrency: Concurrency): Problem[] {
 function bothCeilings(maximumConcurrency: number | undefined, pollers: number | undefined): Problem {
   if (maximumConcurrency === undefined || pollers === undefined) return undefined;
   return (
-    'maximumConcurrency: expected none together with provisioned pollers, ' +
+    'maximumConcurrency: expected none alongside provisioned pollers, ' +
     `got ${maximumConcurrency} with ${pollers} pollers; leave out one of the two`
   );
 }
@@ -43,7 +43,7 @@ function reversed(minimum: number | undefined, maximum: number | undefined): Pro
 function moreThanReserved(maximum: number | undefined, reserved: number | undefined): Problem {
   if (maximum === undefined || reserved === undefined || maximum <= reserved) return undefined;
   return (
-    `reservedConcurrency: expected at least maximumConcurrency, ${maximum}, because what is above it is throttled, ` +
+    `reservedConcurrency: expected at least maximumConcurrency, ${maximum}, because invocations beyond it are throttled, ` +
     `got ${reserved}; raise it or lower maximumConcurrency`
   );
 }

@@ -14,7 +14,7 @@ export interface GpuSettings {
   readonly maximumConcurrency: number | undefined;
 }
 
-/** What Lambda Managed Instances refuse, and what they would take and then throttle. */
+/** What Lambda Managed Instances refuse, and what they accept but then throttle. */
 export function gpuProblems(settings: GpuSettings): Problem[] {
   return [
     armProblem(settings.architecture),
@@ -23,7 +23,7 @@ export function gpuProblems(settings: GpuSettings): Problem[] {
     outside('minimumEnvironments', settings.minimumEnvironments, { least: 0, most: 15_000 }),
     outside('maximumEnvironments', settings.maximumEnvironments, { least: 2, most: 1000 }),
     fewerThanMinimum(settings),
-    moreCallsThanEnvironments(settings),
+    moreInvocationsThanEnvironments(settings),
   ];
 }
 
@@ -40,10 +40,10 @@ function fewerThanMinimum({ minimumEnvironments, maximumEnvironments }: GpuSetti
   );
 }
 
-function moreCallsThanEnvironments({ maximumConcurrency, maximumEnvironments }: GpuSettings): Problem {
+function moreInvocationsThanEnvironments({ maximumConcurrency, maximumEnvironments }: GpuSettings): Problem {
   if (maximumConcurrency === undefined || maximumConcurrency <= maximumEnvironments) return undefined;
   return (
-    `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each takes one call ` +
-    `at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`
+    `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each runs one ` +
+    `invocation at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`
   );
 }

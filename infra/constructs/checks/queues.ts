@@ -12,7 +12,7 @@ export interface GivenQueues {
   readonly resultQueue?: IQueue | undefined;
 }
 
-/** Existing queues must be of the kind that was asked for, and of the same kind. */
+/** An existing request queue must be of the kind that was asked for, and the result queue of the same kind. */
 export function queueKindProblems({ fifo, requestQueue, resultQueue }: GivenQueues): Problem[] {
   const ofQueue = requestQueue?.fifo;
   return [
@@ -23,21 +23,21 @@ export function queueKindProblems({ fifo, requestQueue, resultQueue }: GivenQueu
   ];
 }
 
-/** The order of a message group would be lost, or its name missing. */
+/** Between queues of different kinds the order of a message group would be lost, or its name would be missing. */
 function mixedKinds(requests: boolean, results: boolean | undefined): Problem {
   if (results === undefined || results === requests) return undefined;
   const kind = (isFifo: boolean): string => (isFifo ? 'FIFO' : 'standard');
   return (
-    `stores.resultQueue: expected a ${kind(requests)} queue, as the request queue is one, got a ${kind(results)} queue; ` +
+    `stores.resultQueue: expected a ${kind(requests)} queue, as the request queue is, got a ${kind(results)} queue; ` +
     'give one of the same kind'
   );
 }
 
 /**
- * A message that becomes visible while it is still being scored is scored, and paid for, again.
+ * A message that becomes visible while it is still being scored is scored, and paid for, twice.
  *
  * @param least what the compute needs
- * @param sum how `least` comes about, such as `6 × 60 s timeout + 1 s window`
+ * @param sum how `least` is worked out, such as `6 × 60 s timeout + 1 s window`
  */
 export function visibilityProblem(visibilityTimeoutSeconds: number, least: number, sum: string): Problem {
   if (visibilityTimeoutSeconds >= least && visibilityTimeoutSeconds <= MAX_VISIBILITY_SECONDS) return undefined;
@@ -53,7 +53,7 @@ export function visibilityProblem(visibilityTimeoutSeconds: number, least: numbe
   );
 }
 
-/** A throttled or timed-out call counts as a receive, so one or two send good messages to the dead letters. */
+/** A throttle or a timeout counts as a receive, so a limit of one or two would send good messages to the dead letters. */
 export function receiveCountProblem(maxReceiveCount: number): Problem {
   if (Number.isInteger(maxReceiveCount) && maxReceiveCount < LEAST_RECEIVES) {
     return (

@@ -25,15 +25,15 @@ function notSomeStores(results: readonly ResultStore[]): Problem {
   const known = results.every((store) => STORES.includes(store));
   if (known && results.length > 0 && new Set(results).size === results.length) return undefined;
   const got = results.length > 0 ? results.join(',') : 'none';
-  return `results: expected some of ${STORES.join(', ')}, each once, got ${got}; name where results shall go`;
+  return `results: expected one or more of ${STORES.join(', ')}, each once, got ${got}; name where results should go`;
 }
 
-/** A result in the table may point into the payload bucket: the payload must not be gone before it. */
+/** A result in the table may point into the payload bucket, so the payload must not expire before it. */
 function goneTooSoon(resultTtlSeconds: number, payloadExpiryDays: number): Problem {
   if (payloadExpiryDays * SECONDS_A_DAY >= resultTtlSeconds) return undefined;
   const days = Math.ceil(resultTtlSeconds / SECONDS_A_DAY);
   return (
-    `payloadExpiryDays: expected at least ${days}, because large results of the table lie in the payload bucket and ` +
+    `payloadExpiryDays: expected at least ${days}, because the table's large results lie in the payload bucket and ` +
     `resultTtlSeconds is ${resultTtlSeconds}, got ${payloadExpiryDays}; raise it`
   );
 }

@@ -3,7 +3,7 @@ import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { Tuning } from '../environment/tuning.ts';
 
-/** The limits of the host's own configuration: it would refuse the rest when it starts. */
+/** What the host would refuse when it starts, or could never work with. */
 export function tuningProblems(tuning: Tuning, timeoutSeconds: number): Problem[] {
   return [
     outside('maxBatchRows', tuning.maxBatchRows, RANGES.maxBatchRows),
@@ -15,7 +15,7 @@ export function tuningProblems(tuning: Tuning, timeoutSeconds: number): Problem[
   ];
 }
 
-/** Nothing is started within the margin before the deadline: a timeout within it would start nothing at all. */
+/** Nothing is started within the margin before the deadline, so a timeout within the margin would start nothing at all. */
 function withinMargin(timeoutSeconds: number, deadlineMarginMs = RANGES.deadlineMarginMs.default): Problem {
   if (timeoutSeconds * 1000 > deadlineMarginMs) return undefined;
   return (

@@ -18,7 +18,7 @@ export interface ComputeForm {
   readonly imageTarget: ImageTarget;
   /** ONNX Runtime execution providers, first choice first. @default the runtime's own default, `cpu` */
   readonly providers?: string;
-  /** Seconds that one call may take, 1 to 900. */
+  /** Seconds that one invocation may take, 1 to 900. */
   readonly timeoutSeconds: number;
   /** What is wrong with its options, alone and with this batching. */
   problems(batching: Batching): Problem[];
@@ -40,22 +40,22 @@ export interface Wiring {
   readonly prices: Prices;
 }
 
-/** What stands, once created. */
+/** The compute, once created. */
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** US dollars of a period. */
+  /** US dollars per period. */
   readonly cost: IMetric;
 }
 
-/** What an alarm looks at. It goes off when the metric is above the threshold for every one of the last periods. */
+/** What an alarm watches. It goes off when the metric has been above the threshold in each of the last periods. */
 export interface AlarmCondition {
   readonly id: string;
-  /** What it means and what to do, for whom it wakes up. */
+  /** What it means and what to do, for whoever it wakes up. */
   readonly description: string;
   readonly metric: IMetric;
   readonly threshold: number;
-  /** Of five minutes each. */
+  /** Number of periods, of five minutes each. */
   readonly periods: number;
 }
 

@@ -8,12 +8,12 @@ export interface Tuning {
   readonly maxRequestRows?: number;
   /** Milliseconds before the deadline after which nothing is started. @default 2000 */
   readonly deadlineMarginMs?: number;
-  /** Most bytes of an object in the payload bucket that is read. @default 104857600 */
+  /** Most bytes of an object that is read from the payload bucket. @default 104857600 */
   readonly maxPayloadBytes?: number;
-  /** Whether all models are loaded at start, rather than when a request names them. @default true */
+  /** Whether to load all models at start, rather than when a request names them. @default true */
   readonly preload?: boolean;
   /** ONNX Runtime execution providers, first choice first, comma-separated. @default 'cpu', and 'cuda' with a GPU */
   readonly providers?: string;
-  /** Whether the next provider is taken, with a warning, when one cannot be loaded. @default false */
+  /** Whether to go on with the next provider, with a warning, when one cannot be loaded. @default false */
   readonly allowProviderFallback?: boolean;
 }

@@ -32,9 +32,9 @@ interface ImageSource {
 }
 
 /**
- * The image that is given, or one with the runtime and the models in it, which `cdk deploy` builds.
+ * The given image, or one with the runtime and the models, which `cdk deploy` builds.
  *
- * @throws Error in one sentence when the models are not a model repository
+ * @throws Error when the folder is not a model repository
  */
 export function createImage(
   scope: Construct,
@@ -53,7 +53,7 @@ function buildImage(scope: Construct, models: string, { stage, ...machine }: Ima
   const directory = stageImage({ modelsDirectory: models, ...machine });
   const platform = PLATFORMS[machine.architecture];
   const asset = new DockerImageAsset(scope, 'Image', { directory, target: stage, platform });
-  // CDK has copied it into its own output, unless it was told to build from where it is.
+  // The CDK has copied the folder to its output, unless it was told to build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
   return { repository: asset.repository, tagOrDigest: asset.imageTag };

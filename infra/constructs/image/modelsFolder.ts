@@ -6,9 +6,9 @@ const VERSION = /^[1-9]\d*$/;
 const LAYOUT = '<name>/<version>/model.onnx, such as digits/1/model.onnx';
 
 /**
- * Checks, before it is built into an image, that a folder is a model repository: what a host would refuse at start.
+ * Checks that a folder is a model repository before it is built into an image.
  *
- * @throws Error in one sentence
+ * @throws Error naming what a host would refuse at start
  */
 export function checkModelsFolder(folder: string, defaultModel: string | undefined): void {
   const names = subfolders(folder);
@@ -27,7 +27,7 @@ function subfolders(folder: string): string[] {
   }
 }
 
-/** A link may lead to a folder. */
+/** A link counts, because it may lead to a folder. */
 function isVisibleFolder(entry: Dirent): boolean {
   return !entry.isFile() && !entry.name.startsWith('.');
 }

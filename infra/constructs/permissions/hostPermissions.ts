@@ -23,10 +23,10 @@ export function grantScoring(scope: Construct, grantee: IGrantable, channels: Ch
 
 function acknowledgeScoring(scope: Construct, { stores, payloadBucket }: Channels): void {
   const { resultBucket } = stores;
-  acknowledgeWildcard(scope, payloadBucket.arnForObjects(ANY_KEY), 'Producers choose the keys of what they upload');
+  acknowledgeWildcard(scope, payloadBucket.arnForObjects(ANY_KEY), 'Producers choose the keys of their uploads');
   acknowledgeWildcard(scope, payloadBucket.arnForObjects(PAYLOAD_KEYS), 'Every large result gets a key of its own');
   if (resultBucket !== undefined) {
     acknowledgeWildcard(scope, resultBucket.arnForObjects(RESULT_KEYS), 'Every write gets a key of its own');
   }
-  acknowledgeActions(scope, ['kms:GenerateDataKey*', 'kms:ReEncrypt*'], 'The variants of one action, on one key');
+  acknowledgeActions(scope, ['kms:GenerateDataKey*', 'kms:ReEncrypt*'], 'These are variants of one action, on one key');
 }

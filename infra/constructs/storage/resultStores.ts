@@ -23,13 +23,13 @@ interface StoreOptions {
   readonly removalPolicy: RemovalPolicy;
 }
 
-/** The longest that SQS keeps a message. */
+/** The longest that SQS can keep a message. */
 const RESULT_RETENTION_DAYS = 14;
-/** The table's key and time to live, as the runtime writes them. */
+/** The table's key and time-to-live attribute, as the runtime writes them. */
 const MESSAGE_ID_KEY = 'messageId';
 const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 
-/** Every store that results go to: the one that is given, or a new one. */
+/** Every store that results go to: the given one, or a new one. */
 export function createResultStores(
   scope: Construct,
   stores: readonly ResultStore[],
@@ -49,7 +49,7 @@ function createResultQueue(scope: Construct, { fifo, encryptionKey }: StoreOptio
   const queue = createQueue(scope, 'Results', { fifo, encryptionKey, retentionDays: RESULT_RETENTION_DAYS });
   Validations.of(queue).acknowledge({
     id: 'AwsSolutions-SQS3',
-    reason: 'Whoever collects results cannot fail on one; a result that nobody takes expires',
+    reason: 'No consumer can fail on a result, so none needs dead letters; a result that nobody collects expires',
   });
   return queue;
 }
