@@ -1,3 +1,4 @@
+// The CDK app that cdk.json names: one stack, set up by the context.
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { createStack } from './app/batchScoringStack.ts';

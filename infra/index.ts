@@ -1,3 +1,4 @@
+// What the package exports as `batchscore/infra`.
 export type { MetricName } from '../lambda/core/contract/metricNames.ts';
 export { PRICES, type Prices } from './constructs/base/prices.ts';
 export { BatchScoring } from './constructs/batchScoring.ts';

@@ -30,7 +30,8 @@ export function readPrices(file: string): Partial<Prices> {
   const [issue] = parsed.error.issues;
   const where = issue?.path.join('.') || 'its keys';
   throw new Error(
-    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, got ${where}: ${issue?.message}; correct it`,
+    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, got ${where}: ${issue?.message}; ` +
+      'correct it',
   );
 }
 

@@ -76,7 +76,7 @@ export class BatchScoring extends Construct implements IGrantable {
       tuning: props.tuning ?? {},
     });
     const image = createImage(this, props, plan.compute.imageTarget);
-    // Each kind has a scope of its own, so that a stack that changes kinds gets a new function instead of altering this one.
+    // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
     const compute = plan.compute.create(computeScope, {
       ...storage,

@@ -9,6 +9,7 @@ import type { ContainerImage } from './image/image.ts';
 import type { ExistingQueue } from './storage/requestQueue.ts';
 import type { ResultStore, ResultStores } from './storage/resultStores.ts';
 
+/** Everything that a deployment can be told; each prop has a default, but models or an image are needed. */
 export interface BatchScoringProps {
   /**
    * Folder of the model repository, `<name>/<version>/model.onnx`, which is built into the image.
@@ -22,13 +23,13 @@ export interface BatchScoringProps {
   /** Where it runs: `lambdaCompute()` or `lambdaGpuCompute()`. @default lambdaCompute() */
   readonly compute?: ComputeForm;
 
-  /** Most records in one invocation, 1 to 10,000; on a FIFO queue to 10. Above 10 it needs a window. @default 100; FIFO 10 */
+  /** Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. @default 100; FIFO 10 */
   readonly batchSize?: number;
   /** Longest wait for a batch to fill, in whole seconds, 0 to 300; on a FIFO queue 0. @default 1; FIFO 0 */
   readonly windowSeconds?: number;
-  /** Bytes of the largest message sent inline; a warning says when full batches of such messages exceed 6 MB. @default none */
+  /** Bytes of the largest message sent inline; a warning says when full batches of it exceed 6 MB. @default none */
   readonly largestMessageBytes?: number;
-  /** Seconds within which a request should be answered, more than the window; an alarm watches it. @default window + timeout */
+  /** Seconds within which an alarm expects an answer; more than the window. @default window + timeout */
   readonly latencyTargetSeconds?: number;
 
   /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
@@ -49,7 +50,7 @@ export interface BatchScoringProps {
   /** Days until an object of the new payload bucket is deleted, 1 to 3,650. @default 30 */
   readonly payloadExpiryDays?: number;
 
-  /** Your own key for queues, buckets, table, logs and environment variables. @default keys that each service manages */
+  /** Your own key for queues, buckets, table, logs and environment. @default keys that each service manages */
   readonly encryptionKey?: IKey;
   /** Whether the table, buckets and logs stay when the stack is deleted. @default true */
   readonly retainData?: boolean;

@@ -28,7 +28,7 @@ export function copyRuntimePackages(architecture: keyof typeof BINARIES, nodeMod
   copyPackage(piscina, join(nodeModules, 'piscina'), ['dist']);
 }
 
-/** Where Node finds a package that the file `importer` imports. (A package may hide its package.json from `resolve`.) */
+/** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */
 function packageFolder(name: string, importer: string, whatToDo: string): string {
   const folders = createRequire(importer).resolve.paths(name) ?? [];
   const found = folders.map((folder) => join(folder, name)).find((folder) => existsSync(join(folder, 'package.json')));

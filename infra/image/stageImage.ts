@@ -18,9 +18,9 @@ export interface ImageOptions {
 const DOCKERFILE = fileURLToPath(new URL('./Dockerfile', import.meta.url));
 
 /**
- * Assembles the folder that an image is built from: the bundled handler, the packages that cannot be bundled (ONNX Runtime
- * for one platform only), the models and the Dockerfile. The packages are the installed ones, so that an image holds the
- * versions that were tested, and building it installs nothing but CUDA.
+ * Assembles the folder that an image is built from: the bundled handler, the packages that cannot be bundled (with ONNX
+ * Runtime for one platform only), the models and the Dockerfile. The packages are the installed ones, so that an image
+ * holds the versions that were tested, and building it installs nothing but CUDA.
  *
  * The same sources give the same content. The folder is deleted when the process ends.
  *

@@ -1,10 +1,11 @@
 import type { Range } from './range.ts';
 
+/** A range, and the number that is taken where none is given. */
 export interface RangeWithDefault extends Range {
   readonly default: number;
 }
 
-/** The numbers of the configuration, declared once: the host keeps to them, the infrastructure refuses others at synth. */
+/** The numbers of the configuration, declared once: the host refuses others at start, the infrastructure at synth. */
 export const RANGES = {
   maxBatchRows: { least: 1, most: 65_536, default: 512 },
   maxBatchElements: { least: 1, most: 1_073_741_824, default: 4_194_304 },

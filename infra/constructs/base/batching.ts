@@ -6,6 +6,7 @@ export type Batching = MappingSettings;
 /** A FIFO queue hands over at most ten records and has no window. */
 const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
 
+/** The settings that were given, and the defaults of the queue's kind for the others. */
 export function withDefaults(given: Partial<Batching>): Batching {
   const { fifo = false } = given;
   const { batchSize, windowSeconds } = fifo ? DEFAULTS.fifo : DEFAULTS.standard;

@@ -10,6 +10,7 @@ export interface LogGroupOptions {
   readonly removalPolicy: RemovalPolicy;
 }
 
+/** A log group that expires its logs, and that CloudWatch Logs may encrypt with the given key. */
 export function createLogGroup(scope: Construct, id: string, options: LogGroupOptions): LogGroup {
   const { encryptionKey, logRetention, removalPolicy } = options;
   if (encryptionKey !== undefined) allowLogs(scope, encryptionKey);

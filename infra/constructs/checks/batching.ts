@@ -20,7 +20,7 @@ export function latencyProblems({ windowSeconds }: Batching, latencyTargetSecond
 }
 
 /**
- * Lambda invokes the function as soon as 6 MB have gathered, so a batch of larger messages never fills. That works, and so
+ * Lambda invokes the function as soon as 6 MB have gathered, so a batch that would be larger never fills. That works, so
  * it is only a warning.
  */
 export function warnOfLargeMessages(
@@ -33,8 +33,8 @@ export function warnOfLargeMessages(
   if (batchSize * inlineBytes <= MAX_EVENT_BYTES) return;
   Annotations.of(scope).addWarningV2(
     'batchscore:messageBytes',
-    `batchSize: expected at most ${MAX_EVENT_BYTES} bytes in one invocation, got ${batchSize} × ${inlineBytes} bytes = ` +
-      `${batchSize * inlineBytes}; lower batchSize to ${Math.floor(MAX_EVENT_BYTES / inlineBytes)} or send large bodies ` +
-      'through the payload bucket',
+    `batchSize: expected at most ${MAX_EVENT_BYTES} bytes in one invocation, got ${batchSize} × ${inlineBytes} ` +
+      `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(MAX_EVENT_BYTES / inlineBytes)} ` +
+      'or send large bodies through the payload bucket',
   );
 }

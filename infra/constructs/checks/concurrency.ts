@@ -2,6 +2,7 @@ import { MAXIMUM_CONCURRENCY } from '../../../lambda/limits/eventSourceMapping.t
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
 
+/** How many invocations and pollers there may be; undefined is left to the default. */
 export interface Concurrency {
   readonly reservedConcurrency?: number | undefined;
   readonly maximumConcurrency?: number | undefined;
@@ -43,7 +44,7 @@ function reversed(minimum: number | undefined, maximum: number | undefined): Pro
 function moreThanReserved(maximum: number | undefined, reserved: number | undefined): Problem {
   if (maximum === undefined || reserved === undefined || maximum <= reserved) return undefined;
   return (
-    `reservedConcurrency: expected at least maximumConcurrency, ${maximum}, because invocations beyond it are throttled, ` +
-    `got ${reserved}; raise it or lower maximumConcurrency`
+    `reservedConcurrency: expected at least maximumConcurrency, ${maximum}, because invocations beyond it are ` +
+    `throttled, got ${reserved}; raise it or lower maximumConcurrency`
   );
 }

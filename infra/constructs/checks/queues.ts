@@ -53,7 +53,7 @@ export function visibilityProblem(visibilityTimeoutSeconds: number, least: numbe
   );
 }
 
-/** A throttle or a timeout counts as a receive, so a limit of one or two would send good messages to the dead letters. */
+/** Throttles and timeouts count as receives, so a limit of one or two would send good messages to the dead letters. */
 export function receiveCountProblem(maxReceiveCount: number): Problem {
   if (Number.isInteger(maxReceiveCount) && maxReceiveCount < LEAST_RECEIVES) {
     return (

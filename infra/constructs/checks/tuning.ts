@@ -15,7 +15,7 @@ export function tuningProblems(tuning: Tuning, timeoutSeconds: number): Problem[
   ];
 }
 
-/** Nothing is started within the margin before the deadline, so a timeout within the margin would start nothing at all. */
+/** Nothing is started within the margin before the deadline, so within a shorter timeout nothing would ever start. */
 function withinMargin(timeoutSeconds: number, deadlineMarginMs = RANGES.deadlineMarginMs.default): Problem {
   if (timeoutSeconds * 1000 > deadlineMarginMs) return undefined;
   return (

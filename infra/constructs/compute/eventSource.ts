@@ -7,7 +7,7 @@ import type { Batching } from '../base/batching.ts';
 import type { Concurrency } from '../checks/concurrency.ts';
 import type { Graph } from './compute.ts';
 
-/** Feeds a function, or a version or an alias of one, from the queue. @returns a graph of what became of the messages */
+/** Feeds a function, or a version or alias of one, from the queue. @returns a graph of what became of the messages */
 export function feedFromQueue(
   target: IFunction,
   queue: IQueue,

@@ -6,6 +6,7 @@ import type { AlarmCondition, Graph } from './compute.ts';
 /** Throttles of a burst pass, because SQS tries again. Only lasting ones use up the receives of good messages. */
 const THROTTLED_PERIODS = 3;
 
+/** Alarms on a function's errors and lasting throttles. */
 export function functionAlarms(target: IFunction): AlarmCondition[] {
   return [
     {
@@ -20,8 +21,8 @@ export function functionAlarms(target: IFunction): AlarmCondition[] {
     {
       id: 'FunctionThrottles',
       description:
-        'Invocations have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a receive ' +
-        'of its messages. Raise the reserved concurrency or the account quota, or lower the maximum concurrency.',
+        'Invocations have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a ' +
+        'receive of its messages. Raise the reserved concurrency or the account quota, or lower the maximum concurrency.',
       metric: target.metricThrottles({ statistic: Stats.SUM, period: PERIOD }),
       threshold: 0,
       periods: THROTTLED_PERIODS,
@@ -29,6 +30,7 @@ export function functionAlarms(target: IFunction): AlarmCondition[] {
   ];
 }
 
+/** A function's invocations and their duration. */
 export function functionGraph(target: IFunction, timeoutSeconds: number): Graph {
   const sum = { statistic: Stats.SUM, period: PERIOD };
   return {

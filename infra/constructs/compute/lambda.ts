@@ -20,7 +20,7 @@ export interface LambdaOptions extends Concurrency {
   readonly memoryMb?: number;
   /** Seconds that one invocation may take, 1 to 900. @default 60 */
   readonly timeoutSeconds?: number;
-  /** Invocations reserved for this function, and the most that may run at once. @default none: it shares the account's */
+  /** Invocations reserved for this function, which are also its most at once. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
   /**
    * Most invocations that SQS starts at a time, 2 to 1,000. Fewer give fuller batches. Not alongside pollers.

@@ -4,6 +4,7 @@ import type { Channels } from '../storage/channels.ts';
 import type { ResultStore } from '../storage/resultStores.ts';
 import type { Tuning } from './tuning.ts';
 
+/** What the host must know of the deployment. */
 export interface HostSettings extends Channels {
   readonly serviceName: string;
   readonly batching: Batching;

@@ -49,5 +49,6 @@ function isFilled(file: string): boolean {
 
 function problemOfDefault(names: readonly string[], defaultModel: string | undefined): Problem {
   if (defaultModel === undefined || names.includes(defaultModel)) return undefined;
-  return `defaultModel: expected one of the repository's models, ${names.join(', ')}, got '${defaultModel}'; name one of them`;
+  const known = names.join(', ');
+  return `defaultModel: expected one of the repository's models, ${known}, got '${defaultModel}'; name one of them`;
 }

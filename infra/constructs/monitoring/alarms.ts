@@ -58,7 +58,7 @@ function oldestMessage({ requests, latencyTargetSeconds, batching }: Subject): A
     id: 'OldestMessage',
     description:
       `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
-      `window takes ${batching.windowSeconds} s. Look for throttles and errors; if there are none, raise the concurrency.`,
+      `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, raise the concurrency.`,
     metric: requests.queue.metricApproximateAgeOfOldestMessage({ statistic: Stats.MAXIMUM, period: PERIOD }),
     threshold: latencyTargetSeconds,
     periods: 1,
@@ -69,8 +69,8 @@ function retries({ serviceName }: Subject): AlarmCondition {
   return {
     id: 'Retries',
     description:
-      `More than ${MAX_RETRIED_PERCENT} % of the records could not be scored or written and went back to SQS. The log ` +
-      'has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
+      `More than ${MAX_RETRIED_PERCENT} % of the records could not be scored or written and went back to SQS. The ` +
+      'log has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
     metric: new MathExpression({
       label: 'retried, % of records',
       period: PERIOD,

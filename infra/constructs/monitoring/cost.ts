@@ -28,11 +28,11 @@ function queueCost(queue: IQueue, index: number, { prices }: Subject): MathExpre
   const options = { statistic: Stats.SUM, period: PERIOD };
   const perMillion = queue.fifo ? prices.sqsFifoMillionRequests : prices.sqsStandardMillionRequests;
   const id = (name: string): string => `${name}${index}`;
-  const moved = `(FILL(${id('sent')}, 0) + FILL(${id('received')}, 0) + FILL(${id('deleted')}, 0)) / ${MESSAGES_PER_SQS_REQUEST}`;
+  const moved = `FILL(${id('sent')}, 0) + FILL(${id('received')}, 0) + FILL(${id('deleted')}, 0)`;
   return new MathExpression({
     label: `queue ${index}`,
     period: PERIOD,
-    expression: `(${moved} + FILL(${id('empty')}, 0)) * ${perMillion} / 1000000`,
+    expression: `((${moved}) / ${MESSAGES_PER_SQS_REQUEST} + FILL(${id('empty')}, 0)) * ${perMillion} / 1000000`,
     usingMetrics: {
       [id('sent')]: queue.metricNumberOfMessagesSent(options),
       [id('received')]: queue.metricNumberOfMessagesReceived(options),

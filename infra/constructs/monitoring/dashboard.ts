@@ -12,7 +12,7 @@ const HEIGHT = 6;
 const FROM_ZERO = { min: 0 };
 const SHARE = { min: 0, max: 100 };
 
-/** Answers the operator's questions from top to bottom: is it late, does it batch, where does the time go, what does it cost. */
+/** Answers an operator's questions, from top to bottom: is it late, does it batch, where do time and money go. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
   return new Dashboard(scope, 'Dashboard', {
     dashboardName: subject.serviceName,

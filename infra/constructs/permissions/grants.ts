@@ -2,6 +2,7 @@ import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 
+/** Pattern of every object's key. */
 export const ANY_KEY = '*';
 
 /**
@@ -36,11 +37,13 @@ export function grantPut(grantee: IGrantable, bucket: IBucket, keys: string): Gr
   });
 }
 
+/** The right to write items, and to encrypt them. */
 export function grantTableWrite(grantee: IGrantable, table: ITable): Grant {
   table.encryptionKey?.grantEncryptDecrypt(grantee);
   return table.grant(grantee, 'dynamodb:BatchWriteItem');
 }
 
+/** The right to read items by their keys, and to decrypt them. */
 export function grantTableRead(grantee: IGrantable, table: ITable): Grant {
   table.encryptionKey?.grantDecrypt(grantee);
   return table.grant(grantee, 'dynamodb:GetItem', 'dynamodb:BatchGetItem');

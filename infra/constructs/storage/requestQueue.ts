@@ -7,12 +7,13 @@ import { createQueue } from '../base/queue.ts';
 export interface ExistingQueue {
   /** The queue, standard or FIFO. */
   readonly queue: IQueue;
-  /** Its visibility timeout in seconds, which a CDK queue does not reveal; it is checked against the compute's timeout. */
+  /** Its visibility timeout in seconds, which CDK does not know; it is checked against the compute's timeout. */
   readonly visibilityTimeoutSeconds: number;
   /** Where its redrive policy sends messages. @default that of the queue's own construct, if this app creates it */
   readonly deadLetterQueue?: IQueue;
 }
 
+/** The queue that requests come from, and its dead letters. */
 export interface RequestQueue {
   readonly queue: IQueue;
   /** Undefined if the queue was given without one. */
@@ -30,6 +31,7 @@ const RETENTION_DAYS = 4;
 /** On a standard queue the days count from the first send, so dead letters must be kept longer than requests. */
 const DEAD_LETTER_RETENTION_DAYS = 14;
 
+/** A new queue, with dead letters. */
 export function createRequestQueue(scope: Construct, options: NewQueue): RequestQueue {
   const { fifo, encryptionKey, visibilityTimeoutSeconds, maxReceiveCount } = options;
   const deadLetterQueue = createQueue(scope, 'DeadLetters', {
@@ -47,6 +49,7 @@ export function createRequestQueue(scope: Construct, options: NewQueue): Request
   return { queue, deadLetterQueue };
 }
 
+/** The given queue, with the dead letters that it was given or is known to have. */
 export function useRequestQueue({ queue, deadLetterQueue }: ExistingQueue): RequestQueue {
   return { queue, deadLetterQueue: deadLetterQueue ?? redriveOf(queue)?.queue };
 }

@@ -11,6 +11,7 @@ import { createQueue } from '../base/queue.ts';
 /** A kind of store that results can go to. */
 export type ResultStore = Store;
 
+/** The stores of a deployment; undefined where no results go. */
 export interface ResultStores {
   readonly resultQueue?: IQueue | undefined;
   readonly resultTable?: ITable | undefined;
