@@ -1,3 +1,4 @@
+// The CDK app that cdk.json names: one stack, set up by the context.
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { createStack } from './app/batchScoringStack.ts';
@@ -9,7 +10,7 @@ try {
   createStack(app, readContext(app.node.getAllContext()));
   app.synth();
 } catch (error) {
-  // What is wrong is said in one sentence; where in the code it was found helps nobody who writes a cdk.json.
+  // The message says what is wrong in cdk.json; a stack trace would add nothing.
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;
 }

@@ -1,10 +1,11 @@
+// What the package exports as `batchscore/infra`.
 export type { MetricName } from '../lambda/core/contract/metricNames.ts';
 export { PRICES, type Prices } from './constructs/base/prices.ts';
 export { BatchScoring } from './constructs/batchScoring.ts';
 export type { AlarmCondition, Compute, ComputeForm, Graph, Wiring } from './constructs/compute/compute.ts';
 export { type LambdaOptions, lambdaCompute } from './constructs/compute/lambda.ts';
 export { type LambdaGpuOptions, lambdaGpuCompute } from './constructs/compute/lambdaGpu.ts';
-export type { Tuning } from './constructs/environment.ts';
+export type { Tuning } from './constructs/environment/tuning.ts';
 export type { Architecture, ContainerImage } from './constructs/image/image.ts';
 export type { BatchScoringProps } from './constructs/props.ts';
 export type { ExistingQueue } from './constructs/storage/requestQueue.ts';

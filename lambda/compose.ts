@@ -9,12 +9,13 @@ import { createPayloads, type Payloads } from './adapters/s3/payloads.ts';
 import { createQueueWriter } from './adapters/sqs/queueWriter.ts';
 import { createRetryDelay } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
-import type { Config, Store } from './config.ts';
+import type { Config } from './config.ts';
 import type { ResultWriter } from './core/contract/result.ts';
 import { plan } from './core/plan/plan.ts';
 import { createLatencyEstimator } from './core/run/latencyEstimator.ts';
 import { createMemoryCeiling } from './core/run/memoryCeiling.ts';
 import type { HandlerDependencies } from './createHandler.ts';
+import type { Store } from './limits/configuration.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */
 export interface Clients {

@@ -1,17 +1,18 @@
 import { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
+import { RANGES, type RangeWithDefault, STORES } from './limits/configuration.ts';
+import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
+import type { Range } from './limits/range.ts';
 
-const count = (fallback: number, most: number) => z.coerce.number().int().min(1).max(most).default(fallback);
+const count = ({ least, most }: Range) => z.coerce.number().int().min(least).max(most);
+
+const countOrDefault = (range: RangeWithDefault) => count(range).default(range.default);
 
 const flag = (fallback: boolean) =>
   z
     .enum(['true', 'false'])
     .default(fallback ? 'true' : 'false')
     .transform((text) => text === 'true');
-
-/** The kinds of result store. */
-export const STORES = ['queue', 'table', 'bucket'] as const;
-export type Store = (typeof STORES)[number];
 
 const commaSeparated = (list: string): string[] => list.split(',').map((name) => name.trim());
 
@@ -31,21 +32,19 @@ const schema = z.strictObject({
   /** Whether to load every model at start, so that a broken one is found then; else when a request names it. */
   preload: flag(true),
   /** Most rows in one run. */
-  maxBatchRows: count(512, 65_536),
+  maxBatchRows: countOrDefault(RANGES.maxBatchRows),
   /** Most elements that the inputs of one run hold together, padding included. */
-  maxBatchElements: count(4_194_304, 1_073_741_824),
+  maxBatchElements: countOrDefault(RANGES.maxBatchElements),
   /** Most rows in one request. */
-  maxRequestRows: count(10_000, 1_000_000),
+  maxRequestRows: countOrDefault(RANGES.maxRequestRows),
   /** Milliseconds before the deadline after which nothing is started. */
-  deadlineMarginMs: count(2_000, 60_000),
-  /** Whether equal requests of one call are run once and answered many times. */
-  collapseEqualRequests: flag(false),
+  deadlineMarginMs: countOrDefault(RANGES.deadlineMarginMs),
   /** The name that metrics and logs carry, such as the stack's. */
   serviceName: z.string().min(1).default('batchscore'),
   /** Most records that SQS hands over at once, as the event source mapping says; what batches are measured against. */
-  batchSize: z.coerce.number().int().min(1).max(10_000).optional(),
+  batchSize: count(BATCH_SIZE).optional(),
   /** Seconds that SQS gathers records for, as the event source mapping says. */
-  windowSeconds: z.coerce.number().min(0).max(300).optional(),
+  windowSeconds: z.coerce.number().min(WINDOW_SECONDS.least).max(WINDOW_SECONDS.most).optional(),
   /** The queue that requests come from; their visibility is set there when they are retried. */
   requestQueueUrl: z.url(),
   /** Where results go, comma-separated: `queue`, `table`, `bucket`. */
@@ -64,13 +63,13 @@ const schema = z.strictObject({
   /** The DynamoDB table of the store `table`. */
   resultTable: z.string().min(1).optional(),
   /** Seconds until the table forgets a result. */
-  resultTtlSeconds: count(604_800, 315_360_000),
+  resultTtlSeconds: countOrDefault(RANGES.resultTtlSeconds),
   /** The S3 bucket of the store `bucket`. */
   resultBucket: z.string().min(1).optional(),
   /** The S3 bucket of bodies and results that are too large for SQS. Without it, such are refused. */
   payloadBucket: z.string().min(1).optional(),
   /** Most bytes of an object in the payload bucket that is read. */
-  maxPayloadBytes: count(104_857_600, 1_073_741_824),
+  maxPayloadBytes: countOrDefault(RANGES.maxPayloadBytes),
 });
 
 const REQUIRED_BY_STORE = { queue: 'resultQueueUrl', table: 'resultTable', bucket: 'resultBucket' } as const;

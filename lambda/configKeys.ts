@@ -9,7 +9,6 @@ export const CONFIG_KEYS = {
   maxBatchElements: 'BATCHSCORE_MAX_BATCH_ELEMENTS',
   maxRequestRows: 'BATCHSCORE_MAX_REQUEST_ROWS',
   deadlineMarginMs: 'BATCHSCORE_DEADLINE_MARGIN_MS',
-  collapseEqualRequests: 'BATCHSCORE_COLLAPSE_EQUAL_REQUESTS',
   serviceName: 'BATCHSCORE_SERVICE_NAME',
   batchSize: 'BATCHSCORE_BATCH_SIZE',
   windowSeconds: 'BATCHSCORE_WINDOW_SECONDS',

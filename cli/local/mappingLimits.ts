@@ -1,3 +1,10 @@
+import {
+  FUNCTION_TIMEOUT_SECONDS,
+  MAXIMUM_CONCURRENCY,
+  mappingProblems,
+} from '../../lambda/limits/eventSourceMapping.ts';
+import { outside } from '../../lambda/limits/range.ts';
+
 export interface MappingLimits {
   queueArn: string;
   /** Most records of one event, 1–10,000; FIFO 1–10. Above 10 needs a window of at least 1 s. */
@@ -10,45 +17,15 @@ export interface MappingLimits {
   functionTimeoutSeconds: number;
 }
 
-/**
- * Refuses the settings that AWS refuses, all of them in one error.
- *
- * @see https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html
- */
+/** A single invocation at a time, which AWS does not offer, shows what one of them does. */
+const LOCAL_CONCURRENCY = { ...MAXIMUM_CONCURRENCY, least: 1 };
+
+/** Refuses the settings that AWS refuses, all of them in one error. */
 export function refuseInvalidLimits(limits: MappingLimits): void {
   const problems = [
-    outside('batchSize', limits.batchSize, 1, 10_000),
-    outside('windowSeconds', limits.windowSeconds, 0, 300),
-    outside('maximumConcurrency', limits.maximumConcurrency, 1, 1000),
-    outside('functionTimeoutSeconds', limits.functionTimeoutSeconds, 1, 900),
-    ...(limits.queueArn.endsWith('.fifo') ? fifoProblems(limits) : standardProblems(limits)),
+    ...mappingProblems({ ...limits, fifo: limits.queueArn.endsWith('.fifo') }),
+    outside('maximumConcurrency', limits.maximumConcurrency, LOCAL_CONCURRENCY),
+    outside('functionTimeoutSeconds', limits.functionTimeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
   ].filter((problem) => problem !== undefined);
   if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
-}
-
-function outside(name: string, value: number, least: number, most: number): string | undefined {
-  return Number.isInteger(value) && value >= least && value <= most
-    ? undefined
-    : `${name}: expected a whole number from ${least} to ${most}, got ${value}`;
-}
-
-function standardProblems({ batchSize, windowSeconds }: MappingLimits): (string | undefined)[] {
-  return [
-    batchSize > 10 && windowSeconds < 1
-      ? `windowSeconds: expected at least 1 for a batchSize above 10, got ${windowSeconds} with batchSize ${batchSize}. ` +
-        'Give it a window of 1 s, or a batchSize of at most 10'
-      : undefined,
-  ];
-}
-
-function fifoProblems({ batchSize, windowSeconds }: MappingLimits): (string | undefined)[] {
-  return [
-    batchSize > 10
-      ? `batchSize: expected at most 10 on a FIFO queue, got ${batchSize}. Lower it, or use a standard queue`
-      : undefined,
-    windowSeconds > 0
-      ? `windowSeconds: expected 0 on a FIFO queue, which has no batching window, got ${windowSeconds}. ` +
-        'Set it to 0, or use a standard queue'
-      : undefined,
-  ];
 }

@@ -11,7 +11,7 @@ import { lambdaGpuCompute } from '../constructs/compute/lambdaGpu.ts';
 import type { Settings } from './contextKeys.ts';
 import { readPrices } from './readPrices.ts';
 
-/** The stack that the settings describe: keys that the construct has as well mean the same there. */
+/** The stack that the settings describe. A key that is also a prop of the construct means the same there. */
 export function createStack(app: App, settings: Settings): Stack {
   const { stackName, prices, logRetentionDays, maxBatchRows, encryption, alarmTopicArn } = settings;
   const stack = new Stack(app, stackName, { description: 'batchscore: batch scoring of ONNX models' });
@@ -50,5 +50,5 @@ function retentionOf(days: number | undefined): RetentionDays | undefined {
   const allowed = Object.values(RetentionDays).filter((value) => typeof value === 'number');
   const found = allowed.find((value) => value === days);
   if (found !== undefined) return found;
-  throw new Error(`logRetentionDays: expected one of ${allowed.join(', ')}, got ${days}, take one of them`);
+  throw new Error(`logRetentionDays: expected one of ${allowed.join(', ')}, got ${days}; take one of them`);
 }

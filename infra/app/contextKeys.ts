@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { STORES } from '../../lambda/limits/configuration.ts';
 import { ARCHITECTURES } from '../constructs/image/image.ts';
-import { RESULT_STORES } from '../constructs/storage/resultStores.ts';
 
-/** `-c key=value` gives text, `cdk.json` a value: both are taken. Limits are checked with the rest, by the construct. */
+/** `-c key=value` gives text, `cdk.json` gives values: both are accepted. The construct checks the limits. */
 const number = z.preprocess(
   (value) => (typeof value === 'string' && value.trim() !== '' ? Number(value) : value),
   z.number({ error: 'expected a number' }),
@@ -11,23 +11,23 @@ const flag = z.preprocess(
   (value) => (value === 'true' ? true : value === 'false' ? false : value),
   z.boolean({ error: 'expected true or false' }),
 );
-const text = z.string({ error: 'expected a text' }).min(1, { error: 'expected a text that is not empty' });
+const text = z.string({ error: 'expected text' }).min(1, { error: 'expected non-empty text' });
 const stackName = text.regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, {
-  error: 'expected letters, digits and hyphens, a letter first, at most 128',
+  error: 'expected a letter followed by letters, digits and hyphens, at most 128 in all',
 });
 const oneOf = <const T extends readonly string[]>(values: T) =>
   z.enum(values, { error: `expected one of ${values.join(', ')}` });
 const list = z.preprocess(
   (value) => (typeof value === 'string' ? value.split(',').map((name) => name.trim()) : value),
-  z.array(oneOf(RESULT_STORES), { error: 'expected a list' }),
+  z.array(oneOf(STORES), { error: 'expected a list' }),
 );
 
-export const FORMS = ['lambda', 'lambda-gpu'] as const;
+export const COMPUTE_KINDS = ['lambda', 'lambda-gpu'] as const;
 
-/** Every context key of the app. Those that are left out keep the construct's default. */
+/** Every context key of the app. One that is left out keeps the construct's default. */
 export const CONTEXT = z.strictObject({
   stackName: stackName.default('Batchscore'),
-  compute: oneOf(FORMS).default('lambda'),
+  compute: oneOf(COMPUTE_KINDS).default('lambda'),
   models: text.default('models'),
   defaultModel: text.optional(),
   batchSize: number.optional(),
@@ -62,8 +62,8 @@ export type ContextKey = keyof Settings;
 
 export const CONTEXT_KEYS = CONTEXT.keyof().options;
 
-/** Keys that only one form knows. */
-export const KEYS_OF_FORM: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
+/** Keys that only one kind of compute knows. */
+export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
   lambda: ['reservedConcurrency', 'minimumPollers', 'maximumPollers'],
   'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments'],
 };

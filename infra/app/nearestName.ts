@@ -1,6 +1,6 @@
 const MAX_EDITS = 3;
 
-/** The name that is meant by a misspelt one: at most three letters differ, whatever the case. Undefined: none is near. */
+/** The name that a misspelt one most likely stands for: at most three edits away, whatever the case; else undefined. */
 export function nearestName(wrong: string, names: readonly string[]): string | undefined {
   const [nearest] = names
     .map((name) => ({ name, edits: editDistance(wrong.toLowerCase(), name.toLowerCase()) }))
@@ -9,7 +9,7 @@ export function nearestName(wrong: string, names: readonly string[]): string | u
   return nearest?.name;
 }
 
-/** How many letters to insert, delete or replace. @see https://en.wikipedia.org/wiki/Levenshtein_distance */
+/** The number of letters to insert, delete or replace. @see https://en.wikipedia.org/wiki/Levenshtein_distance */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (const [index, letter] of [...a].entries()) {

@@ -1,22 +1,22 @@
 import type { z } from 'zod';
 import { type Problem, refuse } from '../constructs/base/refuse.ts';
-import { CONTEXT, CONTEXT_KEYS, type ContextKey, FORMS, KEYS_OF_FORM, type Settings } from './contextKeys.ts';
+import { COMPUTE_KINDS, CONTEXT, CONTEXT_KEYS, type ContextKey, KEYS_OF_KIND, type Settings } from './contextKeys.ts';
 import { nearestName } from './nearestName.ts';
 
 /**
  * The app's settings from the context of `cdk.json` and `-c`.
  *
- * @throws Error in one sentence, with everything that is wrong
+ * @throws Error naming everything that is wrong
  */
 export function readContext(context: Readonly<Record<string, unknown>>): Settings {
   const own = Object.fromEntries(Object.entries(context).filter(([key]) => !isOfCdk(key)));
   const parsed = CONTEXT.safeParse(own);
-  if (parsed.success) refuse(keysOfOtherForms(parsed.data));
+  if (parsed.success) refuse(keysOfOtherKinds(parsed.data));
   else refuse(parsed.error.issues.flatMap((issue) => describe(issue, own)));
   return CONTEXT.parse(own);
 }
 
-/** What the command keeps there by itself, beside flags and what it looked up, which all have a prefix. */
+/** Keys that the CDK keeps in the context itself; its feature flags and lookups all have a prefix. */
 const KEYS_OF_CDK = ['cli-telemetry', 'acknowledged-issue-numbers'];
 
 function isOfCdk(key: string): boolean {
@@ -26,22 +26,22 @@ function isOfCdk(key: string): boolean {
 function describe(issue: z.core.$ZodIssue, own: Readonly<Record<string, unknown>>): string[] {
   if (issue.code === 'unrecognized_keys') return issue.keys.map(unknownKey);
   const key = String(issue.path[0]);
-  return [`${key}: ${issue.message}, got ${JSON.stringify(own[key])}, change it in cdk.json or with -c ${key}=…`];
+  return [`${key}: ${issue.message}, got ${JSON.stringify(own[key])}; change it in cdk.json or with -c ${key}=…`];
 }
 
 function unknownKey(key: string): string {
   const nearest = nearestName(key, CONTEXT_KEYS);
   const hint = nearest === undefined ? 'the README lists them' : `did you mean ${nearest}?`;
-  return `${key}: expected a context key of this app, got one that it does not know, ${hint}`;
+  return `${key}: expected a context key of this app, got an unknown one; ${hint}`;
 }
 
-function keysOfOtherForms(settings: Settings): Problem[] {
-  return FORMS.filter((form) => form !== settings.compute).flatMap((form) =>
-    KEYS_OF_FORM[form].map((key) => keyOfOtherForm(settings, key, form)),
+function keysOfOtherKinds(settings: Settings): Problem[] {
+  return COMPUTE_KINDS.filter((kind) => kind !== settings.compute).flatMap((kind) =>
+    KEYS_OF_KIND[kind].map((key) => keyOfOtherKind(settings, key, kind)),
   );
 }
 
-function keyOfOtherForm(settings: Settings, key: ContextKey, form: string): Problem {
+function keyOfOtherKind(settings: Settings, key: ContextKey, kind: string): Problem {
   if (settings[key] === undefined) return undefined;
-  return `${key}: expected only with compute=${form}, got it with compute=${settings.compute}, leave it out`;
+  return `${key}: expected only with compute=${kind}, got it with compute=${settings.compute}; leave it out`;
 }

@@ -18,21 +18,20 @@ const PRICE_FILE = z
     dynamodbMillionReads: usd,
     s3ThousandPuts: usd,
     s3ThousandGets: usd,
-    fargateVcpuHour: usd,
-    fargateGbHour: usd,
     managedInstancesFeePercent: usd,
     instanceHour: z.record(z.string(), usd),
   })
   .partial();
 
-/** @throws Error in one sentence when the file is no price list */
+/** @throws Error when the file is not a price list */
 export function readPrices(file: string): Partial<Prices> {
   const parsed = PRICE_FILE.safeParse(readJson(file));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue?.path.join('.') || 'its keys';
   throw new Error(
-    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, ${where}: ${issue?.message}`,
+    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, got ${where}: ${issue?.message}; ` +
+      'correct it',
   );
 }
 
@@ -40,6 +39,6 @@ function readJson(file: string): unknown {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));
   } catch {
-    throw new Error(`prices: expected a JSON file, got ${file}, which cannot be read as one, check the path`);
+    throw new Error(`prices: expected a JSON file, got ${file}, which cannot be read as one; check the path`);
   }
 }

@@ -7,50 +7,52 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
 import { PERIOD } from './base/period.ts';
-import { warnOfLargeMessages } from './checks/messageBytes.ts';
-import { clientOptionsOf } from './clientOptions.ts';
-import { environmentOf } from './environment.ts';
-import { type ContainerImage, openImage } from './image/image.ts';
+import { warnOfLargeMessages } from './checks/batching.ts';
+import { clientOptionsOf } from './environment/clientOptions.ts';
+import { hostEnvironment } from './environment/hostEnvironment.ts';
+import { type ContainerImage, createImage } from './image/image.ts';
 import { createAlarms } from './monitoring/alarms.ts';
 import { createDashboard } from './monitoring/dashboard.ts';
 import { scoringMetric } from './monitoring/metrics.ts';
-import { type Channels, grantCollect, grantScoring, grantSubmit } from './permissions.ts';
+import { grantCollect, grantSubmit } from './permissions/clientPermissions.ts';
+import { grantScoring } from './permissions/hostPermissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
+import type { Channels } from './storage/channels.ts';
 import { createPayloadBucket } from './storage/payloadBucket.ts';
 import { createRequestQueue, useRequestQueue } from './storage/requestQueue.ts';
-import { openResultStores } from './storage/resultStores.ts';
+import { createResultStores } from './storage/resultStores.ts';
 
 /**
  * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the
  * stores that results go to, permissions, alarms and a dashboard.
  *
- * What would fail in production is thrown when the construct is made, as one sentence with the numbers and the cure.
+ * What would fail in production fails when the construct is created, with the numbers and the cure.
  */
 export class BatchScoring extends Construct implements IGrantable {
   /** The queue that producers send to. */
   readonly requestQueue: IQueue;
-  /** Where messages go that were received too often; undefined where an existing queue came without one. */
+  /** Where messages go that were received too often; undefined for an existing queue that was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   /** The stores that results go to. */
   readonly resultQueue: IQueue | undefined;
   readonly resultTable: ITable | undefined;
   readonly resultBucket: IBucket | undefined;
-  /** Where bodies and results go that are too large for SQS or the table. */
+  /** Holds the bodies and results that are too large for SQS or the table. */
   readonly payloadBucket: IBucket;
   /** The image that runs. */
   readonly image: ContainerImage;
-  /** Who scores; whatever a model's transform needs beside is granted to it. */
+  /** The principal that scores; grant it whatever else a model's transform needs. */
   readonly grantPrincipal: IPrincipal;
   /** The value of the dimension `service` of every metric. */
   readonly serviceName: string;
   readonly alarms: readonly Alarm[];
   readonly dashboard: Dashboard;
-  /** The options of the client library that lead it here, by their names: tokens until it is deployed. */
+  /** The client library's options for this deployment, by name: tokens until it is deployed. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #channels: Channels;
 
-  /** @throws Error in one sentence when the props cannot work together, or the model folder is none */
+  /** @throws Error when the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps) {
     super(scope, id);
     const plan = makePlan(props);
@@ -61,22 +63,22 @@ export class BatchScoring extends Construct implements IGrantable {
     const requests = props.requestQueue
       ? useRequestQueue(props.requestQueue)
       : createRequestQueue(this, { ...storage, ...plan });
-    const stores = openResultStores(this, plan.results, props.stores ?? {}, storage);
+    const stores = createResultStores(this, plan.results, props.stores ?? {}, storage);
     const payloadBucket = props.payloadBucket ?? createPayloadBucket(this, { ...storage, ...plan });
     const channels = { requestQueue: requests.queue, stores, payloadBucket };
 
-    const environment = environmentOf({
+    const environment = hostEnvironment({
       ...plan,
       ...channels,
       serviceName,
       defaultModel: props.defaultModel,
-      providers: plan.form.providers,
+      providers: plan.compute.providers,
       tuning: props.tuning ?? {},
     });
-    const image = openImage(this, props, plan.form.target);
-    // A form has a scope of its own, so that a stack that changes it gets another function, not one turned inside out.
-    const computeScope = new Construct(this, `Compute-${plan.form.form}`);
-    const compute = plan.form.create(computeScope, {
+    const image = createImage(this, props, plan.compute.imageTarget);
+    // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
+    const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
+    const compute = plan.compute.create(computeScope, {
       ...storage,
       ...plan,
       image,
@@ -114,7 +116,7 @@ export class BatchScoring extends Construct implements IGrantable {
     return grantCollect(grantee, this.#channels);
   }
 
-  /** A metric by its name; counts are summed up, shares averaged, of times it is the median, over five minutes. */
+  /** A metric by its name, over five minutes: the sum of counts, the average of shares, the median of times. */
   metric(metricName: MetricName, options?: MetricOptions): Metric {
     return scoringMetric(this.serviceName, metricName, options);
   }
@@ -139,7 +141,7 @@ export class BatchScoring extends Construct implements IGrantable {
     return this.metric('Rows', options);
   }
 
-  /** Records of a call, in percent of the batch size. Average over five minutes. */
+  /** Records per invocation, in percent of the batch size. Average over five minutes. */
   metricBatchFill(options?: MetricOptions): Metric {
     return this.metric('BatchFill', options);
   }
@@ -154,10 +156,10 @@ export class BatchScoring extends Construct implements IGrantable {
   }
 
   /**
-   * Makes each of the `clientOptions` an output of the same name, so that the file of `cdk deploy --outputs-file` is
-   * what the commands take as `--stack`.
+   * Makes each of the `clientOptions` an output of the same name, so that the commands take the file written by
+   * `cdk deploy --outputs-file` as `--stack`.
    *
-   * @param scope where the outputs stand: with a second deployment in a stack, a construct of your own
+   * @param scope of the outputs: a construct of your own where a stack holds a second deployment
    */
   addClientOutputs(scope: Construct = Stack.of(this)): void {
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });

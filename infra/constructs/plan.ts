@@ -1,25 +1,22 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { RANGES } from '../../lambda/limits/configuration.ts';
+import { mappingProblems } from '../../lambda/limits/eventSourceMapping.ts';
 import { type Batching, withDefaults } from './base/batching.ts';
 import { PRICES, type Prices } from './base/prices.ts';
 import { refuse } from './base/refuse.ts';
-import { batchingProblems } from './checks/batching.ts';
-import { deadlineMarginProblem } from './checks/deadlineMargin.ts';
-import { existingProblems } from './checks/existing.ts';
-import { latencyProblems } from './checks/latency.ts';
-import { redriveProblem } from './checks/redrive.ts';
-import { resultsProblem } from './checks/results.ts';
-import { retentionProblems } from './checks/retention.ts';
+import { latencyProblems } from './checks/batching.ts';
+import { queueKindProblems, receiveCountProblem, visibilityProblem } from './checks/queues.ts';
+import { resultProblems } from './checks/results.ts';
 import { tuningProblems } from './checks/tuning.ts';
-import { visibilityProblem } from './checks/visibility.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
 import type { BatchScoringProps } from './props.ts';
 import { redriveOf } from './storage/requestQueue.ts';
 import type { ResultStore } from './storage/resultStores.ts';
 
-/** The props, complete, and proved to work together. */
+/** The props, completed with defaults and checked to work together. */
 export interface Plan {
-  readonly form: ComputeForm;
+  readonly compute: ComputeForm;
   readonly batching: Batching;
   readonly visibilityTimeoutSeconds: number;
   readonly latencyTargetSeconds: number;
@@ -31,19 +28,19 @@ export interface Plan {
   readonly prices: Prices;
 }
 
-const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: 604_800, payloadExpiryDays: 30 };
+const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: RANGES.resultTtlSeconds.default, payloadExpiryDays: 30 };
 
-/** @throws Error with everything that would fail in production, in one sentence with the numbers and the cure */
+/** @throws Error naming everything that would fail in production, with the numbers and the cure */
 export function makePlan(props: BatchScoringProps): Plan {
-  const form = props.compute ?? lambdaCompute();
+  const compute = props.compute ?? lambdaCompute();
   const existing = props.requestQueue;
   const batching = withDefaults({ ...props, fifo: existing?.queue.fifo ?? props.fifo });
-  const least = form.leastVisibility(batching);
+  const least = compute.leastVisibility(batching);
   const plan: Plan = {
-    form,
+    compute,
     batching,
     visibilityTimeoutSeconds: existing?.visibilityTimeoutSeconds ?? least.seconds,
-    latencyTargetSeconds: props.latencyTargetSeconds ?? batching.windowSeconds + form.timeoutSeconds,
+    latencyTargetSeconds: props.latencyTargetSeconds ?? batching.windowSeconds + compute.timeoutSeconds,
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
     results: props.results ?? ['queue'],
     resultTtlSeconds: props.resultTtlSeconds ?? DEFAULTS.resultTtlSeconds,
@@ -52,21 +49,23 @@ export function makePlan(props: BatchScoringProps): Plan {
     prices: withOverrides(props.prices ?? {}),
   };
   refuse([
-    ...batchingProblems(batching),
-    ...form.problems(batching),
+    ...mappingProblems(batching),
+    ...compute.problems(batching),
     ...latencyProblems(batching, plan.latencyTargetSeconds),
-    ...retentionProblems(plan),
-    ...existingProblems(props),
-    ...tuningProblems(props.tuning),
+    ...resultProblems(plan),
+    ...queueKindProblems({
+      fifo: props.fifo,
+      requestQueue: existing?.queue,
+      resultQueue: props.stores?.resultQueue,
+    }),
+    ...tuningProblems(props.tuning ?? {}, compute.timeoutSeconds),
     visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
-    redriveProblem(plan.maxReceiveCount),
-    resultsProblem(plan.results),
-    deadlineMarginProblem(form.timeoutSeconds, props.tuning?.deadlineMarginMs),
+    receiveCountProblem(plan.maxReceiveCount),
   ]);
   return plan;
 }
 
-/** An instance type that is priced anew leaves the others as they are. */
+/** A new price for one instance type leaves the others as they are. */
 function withOverrides(given: Partial<Prices>): Prices {
   return { ...PRICES, ...given, instanceHour: { ...PRICES.instanceHour, ...given.instanceHour } };
 }

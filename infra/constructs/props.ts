@@ -4,59 +4,60 @@ import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Prices } from './base/prices.ts';
 import type { ComputeForm } from './compute/compute.ts';
-import type { Tuning } from './environment.ts';
+import type { Tuning } from './environment/tuning.ts';
 import type { ContainerImage } from './image/image.ts';
 import type { ExistingQueue } from './storage/requestQueue.ts';
 import type { ResultStore, ResultStores } from './storage/resultStores.ts';
 
+/** Everything that a deployment can be told; each prop has a default, but models or an image are needed. */
 export interface BatchScoringProps {
   /**
-   * Folder of the model repository, `<name>/<version>/model.onnx`. It is built into the image.
-   * @default none, where an `image` is given
+   * Folder of the model repository, `<name>/<version>/model.onnx`, which is built into the image.
+   * @default none, if an `image` is given
    */
   readonly models?: string;
-  /** An image of your own that holds the runtime and the models. @default one built from `models` */
+  /** Your own image, with the runtime and the models. @default one built from `models` */
   readonly image?: ContainerImage;
-  /** Name of the model of requests that name none. @default the repository's only model */
+  /** The model for requests that name none. @default the repository's only model */
   readonly defaultModel?: string;
-  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`. @default lambdaCompute() */
+  /** Where it runs: `lambdaCompute()` or `lambdaGpuCompute()`. @default lambdaCompute() */
   readonly compute?: ComputeForm;
 
-  /** Most records of one call, 1 to 10,000; on a FIFO queue to 10. Above 10 it needs a window. @default 100; FIFO 10 */
+  /** Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. @default 100; FIFO 10 */
   readonly batchSize?: number;
   /** Longest wait for a batch to fill, in whole seconds, 0 to 300; on a FIFO queue 0. @default 1; FIFO 0 */
   readonly windowSeconds?: number;
-  /** Bytes of the largest message that is sent inline; when full batches of it exceed 6 MB, a warning says so. @default none */
+  /** Bytes of the largest message sent inline; a warning says when full batches of it exceed 6 MB. @default none */
   readonly largestMessageBytes?: number;
-  /** Seconds within which a request should be answered; an alarm watches. More than the window. @default window + timeout */
+  /** Seconds within which an alarm expects an answer; more than the window. @default window + timeout */
   readonly latencyTargetSeconds?: number;
 
-  /** Whether the queues are FIFO queues. @default as the given request queue is, else false */
+  /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
   readonly fifo?: boolean;
-  /** A request queue that is there already. @default a new one, with a dead-letter queue */
+  /** An existing request queue. @default a new one, with a dead-letter queue */
   readonly requestQueue?: ExistingQueue;
   /** Receives after which a message goes to the dead letters, 3 to 1,000. @default 5 */
   readonly maxReceiveCount?: number;
 
   /** Where results go, each once. @default ['queue'] */
   readonly results?: readonly ResultStore[];
-  /** Stores that are there already; the table's partition key is the string `messageId`. @default new ones */
+  /** Existing stores; the table's partition key must be the string `messageId`. @default new ones */
   readonly stores?: ResultStores;
-  /** Seconds until the table may forget a result, from 1. @default 604800, a week */
+  /** Seconds until a result in the table expires, from 1. @default 604800, a week */
   readonly resultTtlSeconds?: number;
-  /** A bucket that is there already, for bodies and results too large for SQS or the table. @default a new one */
+  /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;
   /** Days until an object of the new payload bucket is deleted, 1 to 3,650. @default 30 */
   readonly payloadExpiryDays?: number;
 
-  /** A key of your own for queues, buckets, table, logs and environment. @default keys that each service manages */
+  /** Your own key for queues, buckets, table, logs and environment. @default keys that each service manages */
   readonly encryptionKey?: IKey;
-  /** Whether table, buckets and logs stay when the stack is deleted. @default true */
+  /** Whether the table, buckets and logs stay when the stack is deleted. @default true */
   readonly retainData?: boolean;
   /** Days that logs are kept. @default RetentionDays.ONE_MONTH */
   readonly logRetention?: RetentionDays;
 
-  /** What alarms do, such as `new SnsAction(topic)`. @default they only change their state */
+  /** What alarms do, such as `new SnsAction(topic)`. @default they only change state */
   readonly alarmActions?: readonly IAlarmAction[];
   /** Prices that differ from the list in `prices.json`, in US dollars. @default the list */
   readonly prices?: Partial<Prices>;

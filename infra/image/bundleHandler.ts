@@ -1,17 +1,17 @@
 import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
 
-/** What holds `lambda/`: the repository, or `dist/` in the installed package. */
+/** The folder that holds `lambda/`: the repository, or `dist/` in the installed package. */
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 
-/** Packages that cannot be in a bundle: one loads a native library, the other finds its own files beside itself. */
+/** Packages that cannot be bundled: one loads a native library, the other finds its files next to itself. */
 export const UNBUNDLED = ['onnxruntime-node', 'piscina'] as const;
 
-/** CommonJS packages call `require`, which an ES module does not have. */
+/** Bundled CommonJS packages call `require`, which an ES module does not have. */
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 
-/** Writes `handler.js`, and `sessionWorker.js`, which it starts threads with, each with everything they import. */
+/** Writes `handler.js` and the `sessionWorker.js` that it runs in threads, each bundled with everything it imports. */
 export function bundleHandler(folder: string): void {
   buildSync({
     absWorkingDir: ROOT,

@@ -4,9 +4,9 @@ import { basename, join, relative, sep } from 'node:path';
 const VERSION = /^[1-9]\d*$/;
 
 /**
- * Copies a model repository without what its training left there.
+ * Copies a model repository without the files that only training needs.
  *
- * @throws Error when there is no model in it
+ * @throws Error when it holds no model
  */
 export function copyModels(from: string, to: string): void {
   if (!holdsModel(from)) {
@@ -42,10 +42,10 @@ function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** Python, prose, held-out samples and what is hidden: nothing of it can be imported by a transform. */
+/** Python, prose, held-out samples and hidden files: none of them can be imported by a transform. */
 const OF_TRAINING = /^\.|^__pycache__$|\.py$|\.md$|^requirements.*\.txt$|^samples\.jsonl$/;
 
-/** Only beside the models and beside the versions: a version's own files, such as external weights, have any name. */
+/** Only next to models and next to versions: a version's own files, such as external weights, may have any name. */
 const DEEPEST_LEVEL = 2;
 
 function isOfTraining(path: string): boolean {

@@ -2,16 +2,16 @@ import { cpSync, existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-/** By processor: where the package keeps what runs on it. */
+/** Where the package keeps the binaries of each processor. */
 const BINARIES = { x86_64: 'linux/x64', arm64: 'linux/arm64' };
 
 const INSTALL_ONNX_RUNTIME =
   'run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional';
 
 /**
- * Copies the packages that are not in the bundle, and only what of them runs on one platform.
+ * Copies the packages that are not bundled, and of them only what runs on one platform.
  *
- * @throws Error when one is not installed, or is not whole
+ * @throws Error when a package is missing or incomplete
  */
 export function copyRuntimePackages(architecture: keyof typeof BINARIES, nodeModules: string): void {
   const onnxRuntime = packageFolder('onnxruntime-node', import.meta.url, INSTALL_ONNX_RUNTIME);
@@ -36,7 +36,7 @@ function packageFolder(name: string, importer: string, whatToDo: string): string
   return realpathSync(found);
 }
 
-/** Types and source maps are for developers. */
+/** Types and source maps, which nothing runs. */
 const FOR_DEVELOPERS = /\.d\.[cm]?ts$|\.map$/;
 
 function copyPackage(from: string, to: string, folders: readonly string[]): void {

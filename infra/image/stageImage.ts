@@ -18,18 +18,20 @@ export interface ImageOptions {
 const DOCKERFILE = fileURLToPath(new URL('./Dockerfile', import.meta.url));
 
 /**
- * Assembles the folder that the images are built from: the handler in one file, the packages it cannot hold with ONNX
- * Runtime for one platform only, the models and the Dockerfile. These are the installed packages themselves, so that an
- * image holds the versions that were tested, and building it installs nothing but CUDA.
+ * Assembles the folder that an image is built from: the bundled handler, the packages that cannot be bundled (with ONNX
+ * Runtime for one platform only), the models and the Dockerfile. The packages are the installed ones, so that an image
+ * holds the versions that were tested, and building it installs nothing but CUDA.
  *
- * The same sources give the same content, and the folder is deleted when the process ends.
+ * The same sources give the same content. The folder is deleted when the process ends.
  *
  * @returns the folder's path
- * @throws Error in one sentence when there is no model, no ONNX Runtime, or no GPU for the processor
+ * @throws Error when there is no model, no ONNX Runtime, or no GPU for the processor
  */
 export function stageImage({ modelsDirectory, architecture, accelerator }: ImageOptions): string {
   if (accelerator === 'gpu' && architecture !== 'x86_64') {
-    throw new Error(`architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}`);
+    throw new Error(
+      `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}; set x86_64`,
+    );
   }
   const folder = temporaryFolder();
   try {
@@ -48,7 +50,7 @@ export function stageImage({ modelsDirectory, architecture, accelerator }: Image
 
 const temporaryFolders: string[] = [];
 
-/** An app reads its folders until it ends: the CDK copies them, or names them where it is told not to copy. */
+/** An app needs its folders until it ends: the CDK copies them, or refers to them where it is told not to copy. */
 function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'batchscore-image-'));
   if (temporaryFolders.push(folder) === 1) process.once('exit', removeTemporaryFolders);
@@ -59,7 +61,7 @@ function removeTemporaryFolders(): void {
   for (const folder of temporaryFolders) rmSync(folder, { recursive: true, force: true });
 }
 
-/** A host runs as a user of its own, and the modes of the sources depend on who made them. */
+/** A host runs as a user of its own, while the modes of the sources depend on who created them. */
 function letEveryoneRead(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {

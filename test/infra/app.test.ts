@@ -45,10 +45,10 @@ describe('the app', () => {
   it.each([
     ['a typo', { batchsize: 5 }, 'did you mean batchSize?'],
     ['a negative number', { batchSize: -5 }, 'batchSize: expected a whole number from 1 to 10000, got -5'],
-    ['an unknown compute', { compute: 'fargate' }, 'compute: expected one of lambda, lambda-gpu, got "fargate"'],
+    ['an unknown compute', { compute: 'batch' }, 'compute: expected one of lambda, lambda-gpu, got "batch"'],
     ['FIFO with a window', { fifo: 'true', windowSeconds: '1' }, 'windowSeconds: expected 0 on a FIFO queue'],
     ['a missing model folder', { models: 'nowhere' }, 'models: expected a folder with'],
-    ['an empty model folder', { models: empty }, 'got no model folder, add a model'],
+    ['an empty model folder', { models: empty }, 'got no model folder; add a model'],
     ['a model folder without ONNX files', { models: 'docs' }, 'with no version folder'],
     ['a GPU on arm64', { compute: 'lambda-gpu', architecture: 'arm64' }, 'architecture: expected x86_64'],
   ])('refuses %s with one sentence and no stack trace', async (_, context, sentence) => {

@@ -51,7 +51,7 @@ describe('the event source mapping', () => {
     expect(mapping).not.toHaveProperty('ProvisionedPollerConfig');
   });
 
-  it('calls no more at a time than it may', () => {
+  it('starts no more invocations at a time than it may', () => {
     const compute = lambdaCompute({ maximumConcurrency: 7, reservedConcurrency: 7 });
     const template = synthesize({ compute });
     expect(only(template, MAPPING)).toMatchObject({ ScalingConfig: { MaximumConcurrency: 7 } });

@@ -4,135 +4,146 @@ import { Annotations, Match } from 'aws-cdk-lib/assertions';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { tuningProblems } from '../../infra/constructs/checks/tuning.ts';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { loadConfig } from '../../lambda/config.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { RANGES } from '../../lambda/limits/configuration.ts';
 import { createScoring, createStack, refusalOf } from './setup.ts';
 
 const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProps>, sentence: string])[] = [
   [
     'FIFO with a window',
     { fifo: true, windowSeconds: 5 },
-    'windowSeconds: expected 0 on a FIFO queue, which has no batching window, got 5, set it to 0 or use a standard queue',
+    'windowSeconds: expected 0 on a FIFO queue, which has no batching window, got 5; set it to 0 or use a standard queue',
   ],
   [
     'FIFO with a batch above 10',
     { fifo: true, batchSize: 11 },
-    'batchSize: expected at most 10 on a FIFO queue, got 11, lower it or use a standard queue',
+    'batchSize: expected at most 10 on a FIFO queue, got 11; lower it or use a standard queue',
   ],
   [
     'a batch above 10 without a window',
     { batchSize: 11, windowSeconds: 0 },
-    'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11, raise windowSeconds or lower batchSize',
+    'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11; raise windowSeconds or lower batchSize',
   ],
-  ['a batch size of 0', { batchSize: 0 }, 'batchSize: expected a whole number from 1 to 10000, got 0, set it to one'],
+  [
+    'a batch size of 0',
+    { batchSize: 0 },
+    'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range',
+  ],
   [
     'a batch above 10,000',
     { batchSize: 10_001 },
-    'batchSize: expected a whole number from 1 to 10000, got 10001, set it to one',
+    'batchSize: expected a whole number from 1 to 10000, got 10001; choose one in that range',
   ],
-  ['half a batch', { batchSize: 2.5 }, 'batchSize: expected a whole number from 1 to 10000, got 2.5, set it to one'],
+  [
+    'half a batch',
+    { batchSize: 2.5 },
+    'batchSize: expected a whole number from 1 to 10000, got 2.5; choose one in that range',
+  ],
   [
     'a window above 300 s',
     { windowSeconds: 301 },
-    'windowSeconds: expected a whole number from 0 to 300, got 301, set it to one',
+    'windowSeconds: expected a whole number from 0 to 300, got 301; choose one in that range',
   ],
   [
     'fewer than three receives',
     { maxReceiveCount: 2 },
-    'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 2, raise it to 5',
+    'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 2; raise it to 5',
   ],
   [
     'maximum concurrency together with pollers',
     { compute: lambdaCompute({ maximumConcurrency: 5, minimumPollers: 2 }) },
-    'maximumConcurrency: expected none together with provisioned pollers, got 5 with 2 pollers, leave out one of the two',
+    'maximumConcurrency: expected none alongside provisioned pollers, got 5 with 2 pollers; leave out one of the two',
   ],
   [
     'maximum concurrency of 1',
     { compute: lambdaCompute({ maximumConcurrency: 1 }) },
-    'maximumConcurrency: expected a whole number from 2 to 1000, got 1, set it to one',
+    'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
   ],
   [
     'more pollers at least than at most',
     { compute: lambdaCompute({ minimumPollers: 9, maximumPollers: 3 }) },
-    'maximumPollers: expected at least minimumPollers, 9, got 3, raise it',
+    'maximumPollers: expected at least minimumPollers, 9, got 3; raise it',
   ],
   [
-    'less reserved than SQS may call at a time',
+    'a smaller reserve than SQS may use at a time',
     { compute: lambdaCompute({ reservedConcurrency: 3, maximumConcurrency: 10 }) },
-    'reservedConcurrency: expected at least maximumConcurrency, 10, because what is above it is throttled, got 3, ' +
+    'reservedConcurrency: expected at least maximumConcurrency, 10, because invocations beyond it are throttled, got 3; ' +
       'raise it or lower maximumConcurrency',
   ],
   [
     'a timeout above 900 s',
     { compute: lambdaCompute({ timeoutSeconds: 901 }) },
-    'timeoutSeconds: expected a whole number from 1 to 900, got 901, set it to one',
+    'timeoutSeconds: expected a whole number from 1 to 900, got 901; choose one in that range',
   ],
   [
     'a timeout within the deadline margin',
     { compute: lambdaCompute({ timeoutSeconds: 5 }), tuning: { deadlineMarginMs: 5_000 }, latencyTargetSeconds: 10 },
-    'timeoutSeconds: expected more than the deadline margin of 5000 ms, got 5 s = 5000 ms, raise it or lower deadlineMarginMs',
+    'timeoutSeconds: expected more than the deadline margin of 5000 ms, got 5 s = 5000 ms; raise it or lower deadlineMarginMs',
   ],
   [
     'memory above 10,240 MB',
     { compute: lambdaCompute({ memoryMb: 10_241 }) },
-    'memoryMb: expected a whole number from 128 to 10240, got 10241, set it to one',
+    'memoryMb: expected a whole number from 128 to 10240, got 10241; choose one in that range',
   ],
   [
     'a GPU on arm64',
     { compute: lambdaGpuCompute({ architecture: 'arm64' }) },
-    'architecture: expected x86_64, because Lambda has no GPU with arm64, set x86_64 or compute=lambda',
+    'architecture: expected x86_64, because Lambda has no GPU with arm64; set x86_64 or compute=lambda',
   ],
   [
-    'GPU memory that there is not',
+    'a size of GPU memory that does not exist',
     { compute: lambdaGpuCompute({ gpuMemoryGiB: 32 }) },
-    'gpuMemoryGiB: expected 3, 6, 12, 16, 24, 48, got 32, take one of them',
+    'gpuMemoryGiB: expected one of 3, 6, 12, 16, 24, 48, got 32; take one of them',
   ],
   [
-    'a single GPU, while SQS makes two calls at a time',
+    'a single GPU, while SQS starts two invocations at a time',
     { compute: lambdaGpuCompute({ maximumEnvironments: 1 }) },
-    'maximumEnvironments: expected a whole number from 2 to 1000, got 1, set it to one; ' +
-      'maximumConcurrency: expected a whole number from 2 to 1000, got 1, set it to one',
+    'maximumEnvironments: expected a whole number from 2 to 1000, got 1; choose one in that range; ' +
+      'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
   ],
   [
-    'more calls at a time than GPUs',
+    'more invocations at a time than GPUs',
     { compute: lambdaGpuCompute({ maximumEnvironments: 4, maximumConcurrency: 6 }) },
-    'maximumConcurrency: expected at most maximumEnvironments, 4, because each takes one call at a time and more are ' +
-      'throttled, got 6, lower it or raise maximumEnvironments',
+    'maximumConcurrency: expected at most maximumEnvironments, 4, because each runs one invocation at a time and more are ' +
+      'throttled, got 6; lower it or raise maximumEnvironments',
   ],
   [
     'more GPUs at least than at most',
     { compute: lambdaGpuCompute({ minimumEnvironments: 5, maximumEnvironments: 4 }) },
-    'maximumEnvironments: expected at least minimumEnvironments, 5, got 4, raise it',
+    'maximumEnvironments: expected at least minimumEnvironments, 5, got 4; raise it',
   ],
   [
     'a latency target within the window',
     { windowSeconds: 30, latencyTargetSeconds: 30 },
-    'latencyTargetSeconds: expected more than windowSeconds, 30, got 30, raise it or shorten the window',
+    'latencyTargetSeconds: expected more than windowSeconds, 30, got 30; raise it or shorten the window',
   ],
   [
     'payloads gone before the results that point to them',
     { results: ['table'], resultTtlSeconds: 2_592_001, payloadExpiryDays: 30 },
-    'payloadExpiryDays: expected at least 31, because large results of the table lie in the payload bucket and ' +
-      'resultTtlSeconds is 2592001, got 30, raise it',
+    "payloadExpiryDays: expected at least 31, because the table's large results lie in the payload bucket and " +
+      'resultTtlSeconds is 2592001, got 30; raise it',
   ],
   [
     'a result store named twice',
     { results: ['queue', 'queue'] },
-    'results: expected some of queue, table, bucket, each once, got queue,queue, name where results shall go',
+    'results: expected one or more of queue, table, bucket, each once, got queue,queue; name where results should go',
   ],
   [
     'no result store',
     { results: [] },
-    'results: expected some of queue, table, bucket, each once, got none, name where results shall go',
+    'results: expected one or more of queue, table, bucket, each once, got none; name where results should go',
   ],
   [
     'models beside an image',
     { models: 'models' },
-    'models: expected either models or an image, got both, give one of them',
+    'models: expected either models or an image, got both; give one of them',
   ],
   [
     'several things at once',
     { batchSize: 0, windowSeconds: -1 },
-    'batchSize: expected a whole number from 1 to 10000, got 0, set it to one; ' +
-      'windowSeconds: expected a whole number from 0 to 300, got -1, set it to one',
+    'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; ' +
+      'windowSeconds: expected a whole number from 0 to 300, got -1; choose one in that range',
   ],
 ];
 
@@ -150,7 +161,7 @@ describe('what would fail in production', () => {
         windowSeconds: 5,
       }),
     ).toBe(
-      'visibilityTimeoutSeconds: expected at least 185 = 6 × 30 s timeout + 5 s window, got 184, ' +
+      'visibilityTimeoutSeconds: expected at least 185 = 6 × 30 s timeout + 5 s window, got 184; ' +
         "raise the queue's visibility timeout or lower timeoutSeconds",
     );
   });
@@ -167,14 +178,14 @@ describe('what would fail in production', () => {
   it('a FIFO setting is refused that contradicts the existing queue', () => {
     const queue = new Queue(createStack(), 'Orders');
     expect(refusalOf({ fifo: true, requestQueue: { queue, visibilityTimeoutSeconds: 400 } })).toContain(
-      'fifo: expected false, as the given request queue is, got true, leave it out',
+      'fifo: expected false, as the given request queue is, got true; leave it out',
     );
   });
 
   it('a result queue is refused that is of another kind than the request queue', () => {
     const resultQueue = new Queue(createStack(), 'Scores', { fifo: true });
     expect(refusalOf({ stores: { resultQueue } })).toBe(
-      'stores.resultQueue: expected a standard queue, as the request queue is one, got a FIFO queue, give one of the same kind',
+      'stores.resultQueue: expected a standard queue, as the request queue is, got a FIFO queue; give one of the same kind',
     );
   });
 
@@ -183,7 +194,7 @@ describe('what would fail in production', () => {
     Annotations.fromStack(stack).hasWarning(
       '/Test/Scoring',
       Match.stringLikeRegexp(
-        'batchSize: expected at most 6291456 bytes in one call, got 100 × 70000 bytes = 7000000, lower batchSize to 89',
+        'batchSize: expected at most 6291456 bytes in one invocation, got 100 × 70000 bytes = 7000000; lower batchSize to 89',
       ),
     );
   });
@@ -201,15 +212,45 @@ describe('what would fail in production', () => {
 
 describe('numbers that the host itself would refuse', () => {
   it.each([
-    [{ maxBatchRows: 0 }, 'maxBatchRows'],
-    [{ maxBatchRows: 65_537 }, 'maxBatchRows'],
-    [{ maxBatchElements: 1.5 }, 'maxBatchElements'],
-    [{ maxRequestRows: 1e9 }, 'maxRequestRows'],
-    [{ deadlineMarginMs: 0 }, 'deadlineMarginMs'],
-    [{ maxPayloadBytes: -1 }, 'maxPayloadBytes'],
-  ])('are refused at synth: %j', (tuning, name) => {
-    expect(tuningProblems(tuning).filter((problem) => problem !== undefined)).toEqual([
-      expect.stringMatching(new RegExp(`^${name}: expected a whole number from 1 to`)),
-    ]);
+    [{ maxBatchRows: 0 }, 'maxBatchRows: expected a whole number from 1 to 65536, got 0'],
+    [{ maxBatchRows: 65_537 }, 'maxBatchRows: expected a whole number from 1 to 65536, got 65537'],
+    [{ maxBatchElements: 1.5 }, 'maxBatchElements: expected a whole number from 1 to 1073741824, got 1.5'],
+    [{ maxRequestRows: 1e9 }, 'maxRequestRows: expected a whole number from 1 to 1000000, got 1000000000'],
+    [{ deadlineMarginMs: 0 }, 'deadlineMarginMs: expected a whole number from 1 to 60000, got 0'],
+    [{ maxPayloadBytes: -1 }, 'maxPayloadBytes: expected a whole number from 1 to 1073741824, got -1'],
+  ])('are refused at synth: %j', (tuning, sentence) => {
+    expect(refusalOf({ tuning })).toBe(`${sentence}; choose one in that range`);
+  });
+
+  it.each(['maxBatchRows', 'maxBatchElements', 'maxRequestRows', 'deadlineMarginMs', 'maxPayloadBytes'] as const)(
+    'are the same at synth and at start: %s',
+    (name) => {
+      const { least, most } = RANGES[name];
+      for (const value of [least - 1, least, most, most + 1]) {
+        const refusedAtSynth = tuningProblems({ [name]: value }, 900).some((problem) => problem !== undefined);
+        expect([name, value, refusedAtSynth]).toEqual([name, value, hostRefuses(CONFIG_KEYS[name], value)]);
+      }
+    },
+  );
+
+  it('include a timeout within the margin that the host keeps unless it is told otherwise', () => {
+    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 2 }) })).toBe(
+      'timeoutSeconds: expected more than the deadline margin of 2000 ms, got 2 s = 2000 ms; raise it or lower deadlineMarginMs',
+    );
+    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 3 }) })).toBe('not refused');
   });
 });
+
+function hostRefuses(key: string, value: number): boolean {
+  const queue = 'https://sqs.eu-central-1.amazonaws.com/123456789012/queue';
+  try {
+    loadConfig({
+      [CONFIG_KEYS.requestQueueUrl]: queue,
+      [CONFIG_KEYS.resultQueueUrl]: queue,
+      [key]: String(value),
+    });
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -58,7 +58,7 @@ describe('lambda-gpu', () => {
     expect(functionsIn(template)).not.toEqual(functionsIn(synthesize()));
   });
 
-  it('takes one call at a time on each GPU', () => {
+  it('runs one invocation at a time on each GPU', () => {
     const [[capacity = ''] = []] = Object.entries(template.findResources('AWS::Lambda::CapacityProvider'));
     expect(only(template, FUNCTION).CapacityProviderConfig).toEqual({
       LambdaManagedInstancesCapacityProviderConfig: {
@@ -76,7 +76,7 @@ describe('lambda-gpu', () => {
     expect(only(template, FUNCTION)).not.toHaveProperty('FunctionScalingConfig');
   });
 
-  it('feeds the alias of the published version, no more calls than there are GPUs', () => {
+  it('feeds the alias of the published version, no more invocations than there are GPUs', () => {
     const [[version = ''] = []] = Object.entries(template.findResources('AWS::Lambda::Version'));
     const [[alias = ''] = []] = Object.entries(template.findResources('AWS::Lambda::Alias'));
     expect(only(template, 'AWS::Lambda::Alias')).toMatchObject({
@@ -123,7 +123,7 @@ describe('lambda-gpu', () => {
     for (const { Properties } of Object.values(groups)) expect(Properties).not.toHaveProperty('SecurityGroupIngress');
   });
 
-  it('runs in a network that is there already, and leaves it as it is', () => {
+  it('runs in an existing network, and leaves it as it is', () => {
     const stack = createStack();
     const vpc = new Vpc(stack, 'Own', { restrictDefaultSecurityGroup: false });
     const inOwn = templateOf(createScoring({ compute: lambdaGpuCompute({ vpc }) }, stack));
@@ -157,7 +157,6 @@ describe('the environment', () => {
         maxRequestRows: 10,
         deadlineMarginMs: 500,
         maxPayloadBytes: 5,
-        collapseEqualRequests: true,
         preload: false,
       },
     });
@@ -176,12 +175,11 @@ describe('the environment', () => {
       maxRequestRows: 10,
       deadlineMarginMs: 500,
       maxPayloadBytes: 5,
-      collapseEqualRequests: true,
       preload: false,
     });
   });
 
-  it('holds nothing that the runtime has by itself', () => {
+  it('leaves the runtime its own defaults', () => {
     expect(Object.keys(environmentIn(synthesize())).toSorted()).toEqual(
       [
         CONFIG_KEYS.batchSize,

@@ -34,17 +34,17 @@ describe('the model folder', () => {
   it('is refused when it is missing', () => {
     expect(() => checkModelsFolder(join(folder, 'nope'), undefined)).toThrow(
       `models: expected a folder with <name>/<version>/model.onnx, such as digits/1/model.onnx, got ${folder}/nope, ` +
-        'which cannot be read, check the path',
+        'which cannot be read; check the path',
     );
   });
 
   it('is refused when it is empty', () => {
-    expect(check()).toThrow(`in ${folder}, got no model folder, add a model`);
+    expect(check()).toThrow(`in ${folder}, got no model folder; add a model`);
   });
 
   it('is refused when a model has no version', () => {
     write('digits/model.onnx', 'onnx');
-    expect(check()).toThrow(`got ${folder}/digits with no version folder, add digits/1/model.onnx`);
+    expect(check()).toThrow(`got ${folder}/digits with no version folder; add digits/1/model.onnx`);
   });
 
   it.each([
@@ -54,14 +54,14 @@ describe('the model folder', () => {
   ])('is refused when a version has its ONNX file %s', (_, file, content) => {
     write(file, content);
     expect(check()).toThrow(
-      `models: expected an ONNX model at ${folder}/digits/1/model.onnx, got no file or an empty one, put the model there`,
+      `models: expected an ONNX model at ${folder}/digits/1/model.onnx, got no file or an empty one; put the model there`,
     );
   });
 
   it('is refused when the default model is not in it', () => {
     write('digits/1/model.onnx', 'onnx');
     expect(check('digit')).toThrow(
-      "defaultModel: expected one of the repository's models, digits, got 'digit', name one of them",
+      "defaultModel: expected one of the repository's models, digits, got 'digit'; name one of them",
     );
   });
 });

@@ -7,6 +7,8 @@ import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../i
 import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
 import { createScoring, createStack, synthesize, templateOf } from './setup.ts';
 
+/** The bare count, and reasons that nothing emits. */
+const NOT_SHOWN = ['MicroBatches', 'ClosedWindow', 'ClosedDeadline'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
@@ -25,7 +27,7 @@ describe('the alarms', () => {
     });
   });
 
-  it('expect an answer within the window and one call unless a latency target is said', () => {
+  it('expect an answer within the window and one invocation unless a latency target is given', () => {
     const template = synthesize({ windowSeconds: 20, compute: lambdaCompute({ timeoutSeconds: 30 }) });
     expect(alarmsIn(template)).toMatchObject({ OldestMessage: { above: 50 } });
   });
@@ -61,7 +63,7 @@ describe('the dashboard', () => {
     const shown = dashboardIn(templateOf(scoring)).matchAll(/"batchscore","(\w+)","service","([^"]+)"/g);
     const metrics = [...shown].map(([, name = '', service]) => ({ name, service }));
     expect(new Set(metrics.map(({ name }) => name))).toEqual(
-      new Set(Object.keys(METRIC_UNITS).filter((name) => name !== 'MicroBatches')),
+      new Set(Object.keys(METRIC_UNITS).filter((name) => !NOT_SHOWN.includes(name))),
     );
     expect(new Set(metrics.map(({ service }) => service))).toEqual(new Set([scoring.serviceName]));
   });
@@ -88,34 +90,37 @@ describe('the dashboard', () => {
 });
 
 describe('cost per thousand rows', () => {
-  it('is the GB-seconds, calls and SQS calls of a period over its rows', () => {
+  it('is the GB-seconds, invocations and SQS requests of a period over its rows', () => {
     const compute = lambdaCompute({ architecture: 'x86_64', memoryMb: 2048 });
-    expect(costOf({ compute })({ durationMs: 500_000, calls: 100, ...MOVED, rows: 10_000 })).toBeCloseTo(
-      (1000 * (500 * 2 * 0.0000166667 + (100 * 0.2) / 1e6 + (2 * SQS_CALLS * 0.4) / 1e6)) / 10_000,
+    expect(costOf({ compute })({ durationMs: 500_000, invocations: 100, ...MOVED, rows: 10_000 })).toBeCloseTo(
+      (1000 * (500 * 2 * 0.0000166667 + (100 * 0.2) / 1e6 + (2 * SQS_REQUESTS * 0.4) / 1e6)) / 10_000,
       12,
     );
   });
 
   it('is a fifth less for the time on arm64', () => {
-    const durations = { ...NO_CALLS, durationMs: 500_000, rows: 10_000 };
+    const durations = { ...NO_INVOCATIONS, durationMs: 500_000, rows: 10_000 };
     const arm = costOf({ compute: lambdaCompute({ memoryMb: 2048 }) })(durations);
     expect(arm).toBeCloseTo((1000 * 500 * 2 * 0.0000133334) / 10_000, 12);
   });
 
   it('has the writes of table and bucket in it', () => {
     const cost = costOf({ results: ['table', 'bucket'] });
-    expect(cost({ ...NO_CALLS, answeredRecords: 1e6, microBatches: 1000, rows: 1000 })).toBeCloseTo(0.625 + 0.005, 12);
+    expect(cost({ ...NO_INVOCATIONS, answeredRecords: 1e6, microBatches: 1000, rows: 1000 })).toBeCloseTo(
+      0.625 + 0.005,
+      12,
+    );
   });
 
-  it('has dearer SQS calls on FIFO queues', () => {
-    const moved = { ...NO_CALLS, sent0: 10e6, rows: 1000 };
+  it('has dearer SQS requests on FIFO queues', () => {
+    const moved = { ...NO_INVOCATIONS, sent0: 10e6, rows: 1000 };
     expect(costOf({ fifo: true })(moved) / costOf({})(moved)).toBeCloseTo(0.5 / 0.4, 12);
   });
 
-  it('counts the GPUs that always run, and one while there are calls when none always does', () => {
+  it('counts the GPUs that always run, and one while there are invocations when none always does', () => {
     const hour = 0.526 * 1.15;
-    const cost = (minimumEnvironments: number, calls: number) =>
-      costOf({ compute: lambdaGpuCompute({ minimumEnvironments }) })({ calls, rows: 1000 });
+    const cost = (minimumEnvironments: number, invocations: number) =>
+      costOf({ compute: lambdaGpuCompute({ minimumEnvironments }) })({ invocations, rows: 1000 });
     expect(cost(2, 0)).toBeCloseTo((2 * hour) / 12, 9);
     expect(cost(0, 0)).toBe(0);
     expect(cost(0, 5)).toBeCloseTo(hour / 12 + 1e-6, 9);
@@ -124,14 +129,14 @@ describe('cost per thousand rows', () => {
   it('is at prices of your own, the others staying as they are', () => {
     const compute = lambdaGpuCompute({ gpuMemoryGiB: 24 });
     const prices = { date: '2027-01', instanceHour: { 'g6.xlarge': 1 } };
-    expect(costOf({ compute, prices })({ calls: 0, rows: 1000 })).toBeCloseTo(1.15 / 12, 9);
+    expect(costOf({ compute, prices })({ invocations: 0, rows: 1000 })).toBeCloseTo(1.15 / 12, 9);
     expect(dashboardIn(synthesize({ prices }))).toContain('at the prices of us-east-1, 2027-01');
   });
 
   it('cannot be told for an instance type without a price', () => {
     const compute = lambdaGpuCompute({ instanceTypes: ['p9.huge'] });
     expect(() => synthesize({ compute })).toThrow(
-      "prices: expected instanceHour to have 'p9.huge', got none, add its price to the price list",
+      "prices: expected instanceHour to have 'p9.huge', got none; add its price to the price list",
     );
   });
 });
@@ -166,9 +171,9 @@ describe('the metrics', () => {
   });
 });
 
-const NO_CALLS = { durationMs: 0, calls: 0 };
+const NO_INVOCATIONS = { durationMs: 0, invocations: 0 };
 
-/** What moves on each of two queues in a period, and the SQS calls that it takes. */
+/** What moves on each of two queues in a period, and the SQS requests that it takes. */
 const MOVED = Object.fromEntries(
   [0, 1].flatMap((q) => [
     [`sent${q}`, 900],
@@ -177,7 +182,7 @@ const MOVED = Object.fromEntries(
     [`empty${q}`, 30],
   ]),
 );
-const SQS_CALLS = 270 + 30;
+const SQS_REQUESTS = 270 + 30;
 
 function alarmsIn(template: Template): Record<string, { metric: string; above: number; periods: number }> {
   const alarms = Object.entries(template.findResources(ALARM)).map(([id, { Properties }]) => [

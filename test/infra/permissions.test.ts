@@ -20,14 +20,14 @@ const WILDCARDS: Readonly<Record<string, string>> = {
     "in a key's policy * is the key itself; CloudWatch Logs may use it for log groups of this account",
 };
 
-const FORMS = { lambda: lambdaCompute, 'lambda-gpu': lambdaGpuCompute };
+const KINDS = { lambda: lambdaCompute, 'lambda-gpu': lambdaGpuCompute };
 const STORES: readonly (readonly ResultStore[])[] = [['queue'], ['table'], ['bucket'], ['queue', 'table', 'bucket']];
-const CASES = Object.entries(FORMS).flatMap(([form, compute]) =>
-  STORES.flatMap((results) => [true, false].map((kms) => ({ form, compute, results, kms }))),
+const CASES = Object.entries(KINDS).flatMap(([kind, compute]) =>
+  STORES.flatMap((results) => [true, false].map((kms) => ({ kind, compute, results, kms }))),
 );
 
 describe('no statement allows more than it must', () => {
-  it.each(CASES)('$form, results to $results, own key $kms', ({ compute, results, kms }) => {
+  it.each(CASES)('$kind, results to $results, own key $kms', ({ compute, results, kms }) => {
     const stack = new Stack(new App(), 'Test');
     const encryptionKey = kms ? new Key(stack, 'Key') : undefined;
     const scoring = createScoring({ compute: compute(), results, ...(encryptionKey && { encryptionKey }) }, stack);

@@ -31,47 +31,41 @@ describe('the context', () => {
   });
 
   it.each([
-    [
-      { batchsize: 5 },
-      'batchsize: expected a context key of this app, got one that it does not know, did you mean batchSize?',
-    ],
+    [{ batchsize: 5 }, 'batchsize: expected a context key of this app, got an unknown one; did you mean batchSize?'],
     [
       { windowSecond: 5 },
-      'windowSecond: expected a context key of this app, got one that it does not know, did you mean windowSeconds?',
+      'windowSecond: expected a context key of this app, got an unknown one; did you mean windowSeconds?',
     ],
+    [{ colour: 'red' }, 'colour: expected a context key of this app, got an unknown one; the README lists them'],
+    [{ batchSize: 'many' }, 'batchSize: expected a number, got "many"; change it in cdk.json or with -c batchSize=…'],
+    [{ batchSize: '' }, 'batchSize: expected a number, got ""; change it in cdk.json or with -c batchSize=…'],
+    [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…'],
     [
-      { colour: 'red' },
-      'colour: expected a context key of this app, got one that it does not know, the README lists them',
-    ],
-    [{ batchSize: 'many' }, 'batchSize: expected a number, got "many", change it in cdk.json or with -c batchSize=…'],
-    [{ batchSize: '' }, 'batchSize: expected a number, got "", change it in cdk.json or with -c batchSize=…'],
-    [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes", change it in cdk.json or with -c fifo=…'],
-    [
-      { compute: 'fargate' },
-      'compute: expected one of lambda, lambda-gpu, got "fargate", change it in cdk.json or with -c compute=…',
+      { compute: 'batch' },
+      'compute: expected one of lambda, lambda-gpu, got "batch"; change it in cdk.json or with -c compute=…',
     ],
     [
       { results: 'queue,tabel' },
-      'results: expected one of queue, table, bucket, got "queue,tabel", change it in cdk.json or with -c results=…',
+      'results: expected one of queue, table, bucket, got "queue,tabel"; change it in cdk.json or with -c results=…',
     ],
-    [{ models: '' }, 'models: expected a text that is not empty, got "", change it in cdk.json or with -c models=…'],
+    [{ models: '' }, 'models: expected non-empty text, got ""; change it in cdk.json or with -c models=…'],
     [
       { gpuMemoryGiB: 16 },
-      'gpuMemoryGiB: expected only with compute=lambda-gpu, got it with compute=lambda, leave it out',
+      'gpuMemoryGiB: expected only with compute=lambda-gpu, got it with compute=lambda; leave it out',
     ],
     [
       { stackName: 'my stack' },
-      'stackName: expected letters, digits and hyphens, a letter first, at most 128, got "my stack", ' +
+      'stackName: expected a letter followed by letters, digits and hyphens, at most 128 in all, got "my stack"; ' +
         'change it in cdk.json or with -c stackName=…',
     ],
     [
       { compute: 'lambda-gpu', minimumPollers: 3 },
-      'minimumPollers: expected only with compute=lambda, got it with compute=lambda-gpu, leave it out',
+      'minimumPollers: expected only with compute=lambda, got it with compute=lambda-gpu; leave it out',
     ],
     [
       { fifo: 'yes', batchsize: 1 },
-      'fifo: expected true or false, got "yes", change it in cdk.json or with -c fifo=…; ' +
-        'batchsize: expected a context key of this app, got one that it does not know, did you mean batchSize?',
+      'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…; ' +
+        'batchsize: expected a context key of this app, got an unknown one; did you mean batchSize?',
     ],
   ])('%j is refused in one sentence', (context, sentence) => {
     expect(() => readContext(context)).toThrow(new Error(sentence));

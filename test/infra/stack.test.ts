@@ -72,7 +72,7 @@ describe('the stack of the app', () => {
     [{ logRetentionDays: 8 }, 'logRetentionDays: expected one of 1, 3, 5, 7, 14, 30,'],
     [
       { prices: '/no/such.json' },
-      'prices: expected a JSON file, got /no/such.json, which cannot be read as one, check',
+      'prices: expected a JSON file, got /no/such.json, which cannot be read as one; check',
     ],
     [{ prices: priceList('typo.json', '{"lambda": 1}') }, 'its keys: Unrecognized key: "lambda"'],
     [{ prices: priceList('text.json', '{"s3ThousandPuts": "1"}') }, 's3ThousandPuts: Invalid input: expected number'],

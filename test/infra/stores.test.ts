@@ -38,12 +38,12 @@ describe('results', () => {
     });
   });
 
-  it('expire when they shall', () => {
+  it('expire as they are told to', () => {
     const environment = environmentIn(synthesize({ results: ['table'], resultTtlSeconds: 3600 }));
     expect(environment[CONFIG_KEYS.resultTtlSeconds]).toBe('3600');
   });
 
-  it('go to stores that are there already', () => {
+  it('go to existing stores', () => {
     const stack = createStack();
     const stores = {
       resultQueue: new Queue(stack, 'Scores'),

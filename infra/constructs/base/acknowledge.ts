@@ -2,23 +2,23 @@ import { Stack, Validations } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 
 /**
- * Says to cdk-nag, where an app uses it, why a policy names a resource with a wildcard.
+ * Tells cdk-nag, in apps that use it, why a policy has a wildcard in a resource.
  *
- * @param resourceArn as the policy has it
+ * @param resourceArn as it stands in the policy
  */
 export function acknowledgeWildcard(scope: Construct, resourceArn: string, reason: string): void {
   const id = `AwsSolutions-IAM5[Resource::${flatten(Stack.of(scope).resolve(resourceArn))}]`;
   Validations.of(scope).acknowledge({ id, reason });
 }
 
-/** Says to cdk-nag why a policy names actions with a wildcard. */
+/** Tells cdk-nag why a policy has wildcards in its actions. */
 export function acknowledgeActions(scope: Construct, actions: readonly string[], reason: string): void {
   for (const action of actions) {
     Validations.of(scope).acknowledge({ id: `AwsSolutions-IAM5[Action::${action}]`, reason });
   }
 }
 
-/** How cdk-nag writes an ARN: references as `<LogicalId.Attribute>` or `<Parameter>`, all in one text. */
+/** An ARN as cdk-nag writes it: one string, with references as `<LogicalId.Attribute>` or `<Parameter>`. */
 function flatten(node: unknown): string {
   if (typeof node !== 'object' || node === null) return String(node);
   const [[kind, value] = []] = Object.entries(node);

@@ -1,15 +1,12 @@
-/** The one statement of how SQS hands records over; mapping, visibility timeout and environment derive from it. */
-export interface Batching {
-  readonly fifo: boolean;
-  /** Most records of one call: 1 to 10,000, on a FIFO queue to 10. */
-  readonly batchSize: number;
-  /** Longest wait for a batch to fill, in whole seconds: 0 to 300, on a FIFO queue 0. */
-  readonly windowSeconds: number;
-}
+import type { MappingSettings } from '../../../lambda/limits/eventSourceMapping.ts';
 
-/** A FIFO queue takes ten at most and has no window. */
+/** How SQS hands records over, stated once: mapping, visibility timeout and environment derive from it. */
+export type Batching = MappingSettings;
+
+/** A FIFO queue hands over at most ten records and has no window. */
 const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
 
+/** The settings that were given, and the defaults of the queue's kind for the others. */
 export function withDefaults(given: Partial<Batching>): Batching {
   const { fifo = false } = given;
   const { batchSize, windowSeconds } = fifo ? DEFAULTS.fifo : DEFAULTS.standard;

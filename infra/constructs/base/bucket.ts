@@ -10,7 +10,7 @@ export interface BucketOptions {
   readonly expiryDays?: number;
 }
 
-/** A bucket that only roles of the account read, over TLS. */
+/** A private, encrypted bucket that is reached only over TLS. */
 export function createBucket(scope: Construct, id: string, options: BucketOptions): Bucket {
   const { encryptionKey, removalPolicy, expiryDays } = options;
   const bucket = new Bucket(scope, id, {
@@ -29,7 +29,7 @@ export function createBucket(scope: Construct, id: string, options: BucketOption
   });
   Validations.of(bucket).acknowledge({
     id: 'AwsSolutions-S1',
-    reason: 'Server access logs would double the requests; who needs an audit turns on CloudTrail data events',
+    reason: 'Server access logs would double the requests; CloudTrail data events serve those who need an audit',
   });
   return bucket;
 }

@@ -10,6 +10,7 @@ export interface LogGroupOptions {
   readonly removalPolicy: RemovalPolicy;
 }
 
+/** A log group that expires its logs, and that CloudWatch Logs may encrypt with the given key. */
 export function createLogGroup(scope: Construct, id: string, options: LogGroupOptions): LogGroup {
   const { encryptionKey, logRetention, removalPolicy } = options;
   if (encryptionKey !== undefined) allowLogs(scope, encryptionKey);
@@ -21,7 +22,7 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
 }
 
 /**
- * CloudWatch Logs uses a key by itself, and only as the key's own policy lets it.
+ * CloudWatch Logs uses the key as a service of its own, so the key's policy must allow it to.
  *
  * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
  */

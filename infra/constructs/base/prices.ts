@@ -1,8 +1,8 @@
 import prices from './prices.json' with { type: 'json' };
 
-/** US dollars. What the dashboard's cost is computed from. */
+/** Prices in US dollars, from which the dashboard computes the cost. */
 export interface Prices {
-  /** When the prices were read, such as `2026-11`. */
+  /** When the prices were looked up, such as `2026-11`. */
   readonly date: string;
   readonly region: string;
   readonly lambdaX86GbSecond: number;
@@ -14,13 +14,11 @@ export interface Prices {
   readonly dynamodbMillionReads: number;
   readonly s3ThousandPuts: number;
   readonly s3ThousandGets: number;
-  readonly fargateVcpuHour: number;
-  readonly fargateGbHour: number;
-  /** What Managed Instances cost above the EC2 price, in percent of it. */
+  /** The fee for Managed Instances, in percent of the EC2 price. */
   readonly managedInstancesFeePercent: number;
-  /** An hour on demand, by EC2 instance type. */
+  /** On-demand price of an hour, by EC2 instance type. */
   readonly instanceHour: Readonly<Record<string, number>>;
 }
 
-/** Public prices with their date and region; what a deployment pays differs, so that each can be overridden. */
+/** Public prices with their date and region. What a deployment pays may differ, so each can be overridden. */
 export const PRICES: Prices = prices;

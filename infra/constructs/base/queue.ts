@@ -7,13 +7,13 @@ export interface QueueOptions {
   readonly fifo: boolean;
   readonly encryptionKey: IKey | undefined;
   readonly retentionDays: number;
-  /** @default 30, as SQS has it */
+  /** @default 30, which is SQS's own */
   readonly visibilityTimeoutSeconds?: number;
   /** @default none */
   readonly deadLetterQueue?: DeadLetterQueue;
 }
 
-/** An encrypted queue that is reached over TLS alone. */
+/** An encrypted queue that is reached only over TLS. */
 export function createQueue(scope: Construct, id: string, options: QueueOptions): Queue {
   const { fifo, encryptionKey, retentionDays, visibilityTimeoutSeconds, deadLetterQueue } = options;
   return new Queue(scope, id, {
@@ -22,7 +22,7 @@ export function createQueue(scope: Construct, id: string, options: QueueOptions)
     ...(encryptionKey === undefined
       ? { encryption: QueueEncryption.SQS_MANAGED }
       : { encryption: QueueEncryption.KMS, encryptionMasterKey: encryptionKey }),
-    // CloudFormation takes `fifo: true` or nothing.
+    // CloudFormation accepts `fifo: true` or nothing.
     ...(fifo && { fifo }),
     ...(visibilityTimeoutSeconds !== undefined && { visibilityTimeout: Duration.seconds(visibilityTimeoutSeconds) }),
     ...(deadLetterQueue !== undefined && { deadLetterQueue }),

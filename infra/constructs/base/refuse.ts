@@ -1,20 +1,14 @@
-/** What is wrong with a setting, one sentence: what was expected, what came and what to do. Undefined: nothing. */
+/** What is wrong with a setting: what was expected, what came and what to do. Undefined if nothing is. */
 export type Problem = string | undefined;
 
-/** @throws Error with every problem in one sentence, where there is one */
+/** @throws Error with every problem, if there is one */
 export function refuse(problems: readonly Problem[]): void {
   const found = problems.filter((problem) => problem !== undefined);
   if (found.length > 0) throw new Error(found.join('; '));
 }
 
-/** A number must be whole and within its service's limits. Undefined is left to the default. */
-export function outside(name: string, value: number | undefined, least: number, most: number): Problem {
-  if (value === undefined || (Number.isInteger(value) && value >= least && value <= most)) return undefined;
-  return `${name}: expected a whole number from ${least} to ${most}, got ${value}, set it to one`;
-}
-
-/** A word must be one of a closed list. Undefined is left to the default. */
+/** What is wrong with a value that must be one of a closed list. An undefined one is left to its default. */
 export function oneOf(name: string, value: unknown, allowed: readonly unknown[]): Problem {
   if (value === undefined || allowed.includes(value)) return undefined;
-  return `${name}: expected ${allowed.join(', ')}, got ${value}, take one of them`;
+  return `${name}: expected one of ${allowed.join(', ')}, got ${value}; take one of them`;
 }

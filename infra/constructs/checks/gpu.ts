@@ -1,4 +1,5 @@
-import { oneOf, outside, type Problem } from '../base/refuse.ts';
+import { outside } from '../../../lambda/limits/range.ts';
+import { oneOf, type Problem } from '../base/refuse.ts';
 import type { Architecture } from '../image/image.ts';
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */
@@ -13,36 +14,36 @@ export interface GpuSettings {
   readonly maximumConcurrency: number | undefined;
 }
 
-/** What Lambda Managed Instances refuse, and what they would take and then throttle. */
+/** What Lambda Managed Instances refuse, and what they accept but then throttle. */
 export function gpuProblems(settings: GpuSettings): Problem[] {
   return [
     armProblem(settings.architecture),
     oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
-    outside('memoryMb', settings.memoryMb, 2048, 32_768),
-    outside('minimumEnvironments', settings.minimumEnvironments, 0, 15_000),
-    outside('maximumEnvironments', settings.maximumEnvironments, 2, 1000),
+    outside('memoryMb', settings.memoryMb, { least: 2048, most: 32_768 }),
+    outside('minimumEnvironments', settings.minimumEnvironments, { least: 0, most: 15_000 }),
+    outside('maximumEnvironments', settings.maximumEnvironments, { least: 2, most: 1000 }),
     fewerThanMinimum(settings),
-    moreCallsThanEnvironments(settings),
+    moreInvocationsThanEnvironments(settings),
   ];
 }
 
 function armProblem(architecture: Architecture): Problem {
   if (architecture === 'x86_64') return undefined;
-  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture}, set x86_64 or compute=lambda`;
+  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture}; set x86_64 or compute=lambda`;
 }
 
 function fewerThanMinimum({ minimumEnvironments, maximumEnvironments }: GpuSettings): Problem {
   if (minimumEnvironments <= maximumEnvironments) return undefined;
   return (
     `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
-    `got ${maximumEnvironments}, raise it`
+    `got ${maximumEnvironments}; raise it`
   );
 }
 
-function moreCallsThanEnvironments({ maximumConcurrency, maximumEnvironments }: GpuSettings): Problem {
+function moreInvocationsThanEnvironments({ maximumConcurrency, maximumEnvironments }: GpuSettings): Problem {
   if (maximumConcurrency === undefined || maximumConcurrency <= maximumEnvironments) return undefined;
   return (
-    `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each takes one call ` +
-    `at a time and more are throttled, got ${maximumConcurrency}, lower it or raise maximumEnvironments`
+    `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each runs one ` +
+    `invocation at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`
   );
 }

@@ -1,9 +1,39 @@
+import { RANGES, STORES } from '../../../lambda/limits/configuration.ts';
+import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
-import { RESULT_STORES, type ResultStore } from '../storage/resultStores.ts';
+import type { ResultStore } from '../storage/resultStores.ts';
 
-export function resultsProblem(results: readonly ResultStore[]): Problem {
-  const known = results.every((store) => RESULT_STORES.includes(store));
+const SECONDS_A_DAY = 86_400;
+
+export interface ResultSettings {
+  readonly results: readonly ResultStore[];
+  readonly resultTtlSeconds: number;
+  readonly payloadExpiryDays: number;
+}
+
+/** Where results go, and how long they stay there. */
+export function resultProblems({ results, resultTtlSeconds, payloadExpiryDays }: ResultSettings): Problem[] {
+  return [
+    notSomeStores(results),
+    outside('payloadExpiryDays', payloadExpiryDays, { least: 1, most: 3650 }),
+    outside('resultTtlSeconds', resultTtlSeconds, RANGES.resultTtlSeconds),
+    goneTooSoon(resultTtlSeconds, payloadExpiryDays),
+  ];
+}
+
+function notSomeStores(results: readonly ResultStore[]): Problem {
+  const known = results.every((store) => STORES.includes(store));
   if (known && results.length > 0 && new Set(results).size === results.length) return undefined;
   const got = results.length > 0 ? results.join(',') : 'none';
-  return `results: expected some of ${RESULT_STORES.join(', ')}, each once, got ${got}, name where results shall go`;
+  return `results: expected one or more of ${STORES.join(', ')}, each once, got ${got}; name where results should go`;
+}
+
+/** A result in the table may point into the payload bucket, so the payload must not expire before it. */
+function goneTooSoon(resultTtlSeconds: number, payloadExpiryDays: number): Problem {
+  if (payloadExpiryDays * SECONDS_A_DAY >= resultTtlSeconds) return undefined;
+  const days = Math.ceil(resultTtlSeconds / SECONDS_A_DAY);
+  return (
+    `payloadExpiryDays: expected at least ${days}, because the table's large results lie in the payload bucket and ` +
+    `resultTtlSeconds is ${resultTtlSeconds}, got ${payloadExpiryDays}; raise it`
+  );
 }

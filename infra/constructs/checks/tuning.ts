@@ -1,13 +1,25 @@
-import { outside, type Problem } from '../base/refuse.ts';
-import type { Tuning } from '../environment.ts';
+import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { outside } from '../../../lambda/limits/range.ts';
+import type { Problem } from '../base/refuse.ts';
+import type { Tuning } from '../environment/tuning.ts';
 
-/** The limits of the host's own configuration: it would refuse the rest when it starts. */
-export function tuningProblems(tuning: Tuning = {}): Problem[] {
+/** What the host would refuse when it starts, or could never work with. */
+export function tuningProblems(tuning: Tuning, timeoutSeconds: number): Problem[] {
   return [
-    outside('maxBatchRows', tuning.maxBatchRows, 1, 65_536),
-    outside('maxBatchElements', tuning.maxBatchElements, 1, 1_073_741_824),
-    outside('maxRequestRows', tuning.maxRequestRows, 1, 1_000_000),
-    outside('deadlineMarginMs', tuning.deadlineMarginMs, 1, 60_000),
-    outside('maxPayloadBytes', tuning.maxPayloadBytes, 1, 1_073_741_824),
+    outside('maxBatchRows', tuning.maxBatchRows, RANGES.maxBatchRows),
+    outside('maxBatchElements', tuning.maxBatchElements, RANGES.maxBatchElements),
+    outside('maxRequestRows', tuning.maxRequestRows, RANGES.maxRequestRows),
+    outside('deadlineMarginMs', tuning.deadlineMarginMs, RANGES.deadlineMarginMs),
+    outside('maxPayloadBytes', tuning.maxPayloadBytes, RANGES.maxPayloadBytes),
+    withinMargin(timeoutSeconds, tuning.deadlineMarginMs),
   ];
+}
+
+/** Nothing is started within the margin before the deadline, so within a shorter timeout nothing would ever start. */
+function withinMargin(timeoutSeconds: number, deadlineMarginMs = RANGES.deadlineMarginMs.default): Problem {
+  if (timeoutSeconds * 1000 > deadlineMarginMs) return undefined;
+  return (
+    `timeoutSeconds: expected more than the deadline margin of ${deadlineMarginMs} ms, ` +
+    `got ${timeoutSeconds} s = ${timeoutSeconds * 1000} ms; raise it or lower deadlineMarginMs`
+  );
 }

@@ -10,15 +10,15 @@ import type { Prices } from '../base/prices.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { ContainerImage, ImageTarget } from '../image/image.ts';
 
-/** Where records are scored: one implementation for each form. It says what it needs, and is then created. */
+/** Where records are scored: one implementation for each kind. It says what it needs before anything is created. */
 export interface ComputeForm {
-  /** Its name, as the dashboard and messages have it. */
-  readonly form: string;
+  /** Its name, as the app's setting `compute` and the IDs of its resources have it. */
+  readonly kind: string;
   /** What the image must be built for. */
-  readonly target: ImageTarget;
+  readonly imageTarget: ImageTarget;
   /** ONNX Runtime execution providers, first choice first. @default the runtime's own default, `cpu` */
   readonly providers?: string;
-  /** Seconds that one call may take, 1 to 900. */
+  /** Seconds that one invocation may take, 1 to 900. */
   readonly timeoutSeconds: number;
   /** What is wrong with its options, alone and with this batching. */
   problems(batching: Batching): Problem[];
@@ -27,7 +27,7 @@ export interface ComputeForm {
   create(scope: Construct, wiring: Wiring): Compute;
 }
 
-/** What a form is connected to. */
+/** What the compute is connected to. */
 export interface Wiring {
   readonly image: ContainerImage;
   readonly batching: Batching;
@@ -40,22 +40,22 @@ export interface Wiring {
   readonly prices: Prices;
 }
 
-/** What stands, once created. */
+/** The compute, once created. */
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** US dollars of a period. */
+  /** US dollars per period. */
   readonly cost: IMetric;
 }
 
-/** What an alarm looks at. It goes off when the metric is above the threshold for every one of the last periods. */
+/** What an alarm watches. It goes off when the metric has been above the threshold in each of the last periods. */
 export interface AlarmCondition {
   readonly id: string;
-  /** What it means and what to do, for whom it wakes up. */
+  /** What it means and what to do, for whoever it wakes up. */
   readonly description: string;
   readonly metric: IMetric;
   readonly threshold: number;
-  /** Of five minutes each. */
+  /** Number of periods, of five minutes each. */
   readonly periods: number;
 }
 

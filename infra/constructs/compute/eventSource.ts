@@ -7,7 +7,7 @@ import type { Batching } from '../base/batching.ts';
 import type { Concurrency } from '../checks/concurrency.ts';
 import type { Graph } from './compute.ts';
 
-/** Feeds a function, or the version or alias of one, from the queue. @returns what became of the messages */
+/** Feeds a function, or a version or alias of one, from the queue. @returns a graph of what became of the messages */
 export function feedFromQueue(
   target: IFunction,
   queue: IQueue,
@@ -35,7 +35,7 @@ export function feedFromQueue(
 const EVENT_COUNTS = {
   PolledEventCount: 'polled',
   InvokedEventCount: 'handed over',
-  FailedInvokeEventCount: 'got back as failed',
+  FailedInvokeEventCount: 'returned as failed',
   DeletedEventCount: 'deleted',
 };
 

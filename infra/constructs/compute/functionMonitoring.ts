@@ -3,16 +3,17 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { PERIOD } from '../base/period.ts';
 import type { AlarmCondition, Graph } from './compute.ts';
 
-/** Throttles of a burst pass: SQS tries again. Only those that stay eat up the receives of good messages. */
+/** Throttles of a burst pass, because SQS tries again. Only lasting ones use up the receives of good messages. */
 const THROTTLED_PERIODS = 3;
 
+/** Alarms on a function's errors and lasting throttles. */
 export function functionAlarms(target: IFunction): AlarmCondition[] {
   return [
     {
       id: 'FunctionErrors',
       description:
-        'A call crashed, ran out of time or out of memory, and all its records go back to SQS. Read the log for ' +
-        'the reason; with timeouts lower the batch size, with memory raise it.',
+        'An invocation crashed, or ran out of time or memory, and all its records went back to SQS. Read the log for ' +
+        'the reason: after a timeout lower the batch size, out of memory raise the memory.',
       metric: target.metricErrors({ statistic: Stats.SUM, period: PERIOD }),
       threshold: 0,
       periods: 1,
@@ -20,8 +21,8 @@ export function functionAlarms(target: IFunction): AlarmCondition[] {
     {
       id: 'FunctionThrottles',
       description:
-        'Calls have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a receive ' +
-        'of its messages. Raise the reserved concurrency or the account quota, or lower the maximum concurrency.',
+        'Invocations have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a ' +
+        'receive of its messages. Raise the reserved concurrency or the account quota, or lower the maximum concurrency.',
       metric: target.metricThrottles({ statistic: Stats.SUM, period: PERIOD }),
       threshold: 0,
       periods: THROTTLED_PERIODS,
@@ -29,12 +30,13 @@ export function functionAlarms(target: IFunction): AlarmCondition[] {
   ];
 }
 
+/** A function's invocations and their duration. */
 export function functionGraph(target: IFunction, timeoutSeconds: number): Graph {
   const sum = { statistic: Stats.SUM, period: PERIOD };
   return {
-    title: `Calls, and how long they take of ${timeoutSeconds} s`,
+    title: `Invocations, and how long they take of ${timeoutSeconds} s`,
     left: [
-      target.metricInvocations({ ...sum, label: 'calls' }),
+      target.metricInvocations({ ...sum, label: 'invocations' }),
       target.metricErrors({ ...sum, label: 'crashed' }),
       target.metricThrottles({ ...sum, label: 'throttled' }),
     ],

@@ -1,8 +1,10 @@
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
+import { outside } from '../../../lambda/limits/range.ts';
 import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
-import { oneOf, outside } from '../base/refuse.ts';
+import { oneOf } from '../base/refuse.ts';
 import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
 import { ARCHITECTURES, type Architecture } from '../image/image.ts';
 import type { ComputeForm } from './compute.ts';
@@ -16,18 +18,18 @@ export interface LambdaOptions extends Concurrency {
   readonly architecture?: Architecture;
   /** Memory in MB, 128 to 10,240; 1,769 MB come with one whole vCPU, and vCPUs grow with it. @default 1769 */
   readonly memoryMb?: number;
-  /** Seconds that one call may take, 1 to 900. @default 60 */
+  /** Seconds that one invocation may take, 1 to 900. @default 60 */
   readonly timeoutSeconds?: number;
-  /** Calls set aside for this function, and the most that may run. @default none: the account's are shared */
+  /** Invocations reserved for this function, which are also its most at once. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
   /**
-   * Most calls that SQS makes at a time, 2 to 1,000. Fewer give fuller batches. Not together with pollers.
+   * Most invocations that SQS starts at a time, 2 to 1,000. Fewer give fuller batches. Not alongside pollers.
    * @default no limit of its own
    */
   readonly maximumConcurrency?: number;
   /** Provisioned pollers that always run, 2 to 200, for traffic that jumps. @default none are provisioned */
   readonly minimumPollers?: number;
-  /** Provisioned pollers at most, 2 to 2,000. @default none are provisioned */
+  /** Most provisioned pollers, 2 to 2,000. @default none are provisioned */
   readonly maximumPollers?: number;
 }
 
@@ -36,13 +38,13 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
   const { architecture = 'arm64', memoryMb = 1769, timeoutSeconds = 60, reservedConcurrency } = options;
   const size: FunctionSize = { architecture, memoryMb, timeoutSeconds, reservedConcurrency };
   return {
-    form: 'lambda',
-    target: { target: 'lambda', architecture },
+    kind: 'lambda',
+    imageTarget: { stage: 'lambda', architecture },
     timeoutSeconds,
     problems: () => [
       oneOf('architecture', architecture, ARCHITECTURES),
-      outside('memoryMb', memoryMb, 128, 10_240),
-      outside('timeoutSeconds', timeoutSeconds, 1, 900),
+      outside('memoryMb', memoryMb, { least: 128, most: 10_240 }),
+      outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...concurrencyProblems(options),
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
@@ -59,21 +61,21 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
   };
 }
 
-/** Metric math knows no exponents. */
+/** Metric math does not understand exponents. */
 const DECIMALS = 12;
 
-/** Milliseconds of all calls times the memory, and the calls themselves. */
+/** The milliseconds of all invocations times the memory, plus the invocations themselves. */
 function costOf(scoringFunction: IFunction, { architecture, memoryMb }: FunctionSize, prices: Prices): MathExpression {
   const gbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
   const milliseconds = `durationMs / 1000 * ${memoryMb / 1024} * ${gbSecond.toFixed(DECIMALS)}`;
-  const calls = `calls * ${prices.lambdaMillionRequests} / 1000000`;
+  const requests = `invocations * ${prices.lambdaMillionRequests} / 1000000`;
   return new MathExpression({
     label: 'compute',
     period: PERIOD,
-    expression: `${milliseconds} + ${calls}`,
+    expression: `${milliseconds} + ${requests}`,
     usingMetrics: {
       durationMs: scoringFunction.metricDuration({ statistic: Stats.SUM, period: PERIOD }),
-      calls: scoringFunction.metricInvocations({ statistic: Stats.SUM, period: PERIOD }),
+      invocations: scoringFunction.metricInvocations({ statistic: Stats.SUM, period: PERIOD }),
     },
   });
 }

@@ -10,10 +10,11 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
+import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
+import { outside } from '../../../lambda/limits/range.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
-import { outside } from '../base/refuse.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
 import { gpuProblems } from '../checks/gpu.ts';
 import type { Architecture as ArchitectureName } from '../image/image.ts';
@@ -28,43 +29,43 @@ import { createScoringFunction } from './scoringFunction.ts';
 export interface LambdaGpuOptions {
   /** GPU memory in GiB: 3, 6, 12, 16, 24 or 48. @default 16 */
   readonly gpuMemoryGiB?: number;
-  /** The processor; only `x86_64` comes with a GPU. @default 'x86_64' */
+  /** The processor; a GPU comes only with `x86_64`. @default 'x86_64' */
   readonly architecture?: ArchitectureName;
-  /** Memory in MB beside the GPU's, 2,048 to 32,768; 2,048 MB come with one vCPU. @default 4096 */
+  /** Memory in MB besides the GPU's, 2,048 to 32,768; 2,048 MB come with one vCPU. @default 4096 */
   readonly memoryMb?: number;
-  /** Seconds that one call may take, 1 to 900. @default 60 */
+  /** Seconds that one invocation may take, 1 to 900. @default 60 */
   readonly timeoutSeconds?: number;
-  /** GPUs that always run. 0 scales to zero: nothing is paid when idle, and waking takes minutes. @default 1 */
+  /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
   readonly minimumEnvironments?: number;
-  /** Most GPUs, at least 2, because SQS makes at least two calls at a time. @default 2 */
+  /** Most GPUs, at least 2, because SQS starts at least two invocations at a time. @default 2 */
   readonly maximumEnvironments?: number;
-  /** Most calls that SQS makes at a time, 2 to `maximumEnvironments`. @default `maximumEnvironments` */
+  /** Most invocations that SQS starts at a time, 2 to `maximumEnvironments`. @default `maximumEnvironments` */
   readonly maximumConcurrency?: number;
   /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemoryGiB` */
   readonly instanceTypes?: readonly string[];
   /**
    * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
-   * @default a network of its own, with no way to the internet and endpoints of these services
+   * @default a network of its own, with endpoints of these services and no route to the internet
    */
   readonly vpc?: IVpc;
   /** Subnets of `vpc`. @default its private ones */
   readonly subnets?: SubnetSelection;
 }
 
-/** The GPU's memory must not be shared by two calls. */
-const CALLS_AN_ENVIRONMENT = 1;
+/** Two invocations must not share the GPU's memory. */
+const INVOCATIONS_PER_ENVIRONMENT = 1;
 
 /** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. */
 export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
   const settings = withDefaults(options);
   const { timeoutSeconds, minimumEnvironments } = settings;
   return {
-    form: 'lambda-gpu',
-    target: { target: 'lambda-gpu', architecture: settings.architecture, accelerator: 'gpu' },
+    kind: 'lambda-gpu',
+    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, accelerator: 'gpu' },
     providers: 'cuda',
     timeoutSeconds,
     problems: () => [
-      outside('timeoutSeconds', timeoutSeconds, 1, 900),
+      outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...gpuProblems(settings),
       ...concurrencyProblems({ maximumConcurrency: settings.maximumConcurrency }),
     ],
@@ -100,7 +101,7 @@ function withDefaults(options: LambdaGpuOptions) {
   };
 }
 
-/** Managed Instances run published versions: the alias leads to the latest one. */
+/** Managed Instances run published versions; the alias leads to the latest. */
 function createLiveAlias(scope: Construct, settings: Settings, wiring: Wiring): Alias {
   const { minimumEnvironments, maximumEnvironments } = settings;
   const scoringFunction = createScoringFunction(scope, settings, wiring, {
@@ -109,11 +110,11 @@ function createLiveAlias(scope: Construct, settings: Settings, wiring: Wiring): 
   });
   Validations.of(scoringFunction).acknowledge({
     id: 'aws-lambda:Function.CapacityProviderConfiguration',
-    reason: 'Another form of compute is another function, so that nothing is ever taken from this one',
+    reason: 'Another kind of compute is another function, so this property is never removed from an existing one',
   });
   createCapacity(scope, settings, wiring).addFunction(scoringFunction, {
-    perExecutionEnvironmentMaxConcurrency: CALLS_AN_ENVIRONMENT,
-    // Only the version behind the alias is called: environments of the unpublished one would be paid for nothing.
+    perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
+    // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
     publishToLatestPublished: false,
   });
   addAccelerator(scoringFunction, settings.gpuMemoryGiB);
@@ -135,7 +136,7 @@ function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): C
   });
 }
 
-/** Not yet in the library's schema, so that it is set, and its validator told, by hand. */
+/** Not yet in the library's schema, so it is set, and the validator told, by hand. */
 function addAccelerator(scoringFunction: LambdaFunction, gpuMemoryGiB: number): void {
   const resource = scoringFunction.node.defaultChild;
   if (!(resource instanceof CfnFunction)) throw new Error('expected a function to have a CfnFunction as its child');
@@ -159,18 +160,18 @@ function instanceHour({ gpuMemoryGiB, instanceTypes }: Settings, prices: Prices)
   const type = chosen ?? INSTANCE_BY_MEMORY.find(({ upToGiB }) => gpuMemoryGiB <= upToGiB)?.instanceType ?? '';
   const price = prices.instanceHour[type];
   if (price !== undefined) return price;
-  throw new Error(`prices: expected instanceHour to have '${type}', got none, add its price to the price list`);
+  throw new Error(`prices: expected instanceHour to have '${type}', got none; add its price to the price list`);
 }
 
-/** The instances that always run, or one while there are calls, with the fee; and the calls themselves. */
+/** The instances that always run, or one while there are invocations, with the fee; plus the invocations themselves. */
 function costOf(live: Alias, minimumEnvironments: number, instanceHour: number, prices: Prices): MathExpression {
   const hourly = instanceHour * (1 + prices.managedInstancesFeePercent / 100);
-  const instances = `IF(FILL(calls, 0) > 0, ${Math.max(1, minimumEnvironments)}, ${minimumEnvironments})`;
-  const requests = `FILL(calls, 0) * ${prices.lambdaMillionRequests} / 1000000`;
+  const instances = `IF(FILL(invocations, 0) > 0, ${Math.max(1, minimumEnvironments)}, ${minimumEnvironments})`;
+  const requests = `FILL(invocations, 0) * ${prices.lambdaMillionRequests} / 1000000`;
   return new MathExpression({
     label: 'compute',
     period: PERIOD,
-    expression: `${instances} * ${hourly} * PERIOD(calls) / 3600 + ${requests}`,
-    usingMetrics: { calls: live.metricInvocations({ statistic: Stats.SUM, period: PERIOD }) },
+    expression: `${instances} * ${hourly} * PERIOD(invocations) / 3600 + ${requests}`,
+    usingMetrics: { invocations: live.metricInvocations({ statistic: Stats.SUM, period: PERIOD }) },
   });
 }

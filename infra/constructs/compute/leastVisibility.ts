@@ -1,6 +1,6 @@
 import type { Batching } from '../base/batching.ts';
 
-/** What AWS asks for, so that a batch may be throttled, and tried again, before its messages show up again. */
+/** AWS's own recommendation: a throttled batch can be retried before its messages become visible again. */
 const FUNCTION_TIMEOUTS = 6;
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html */

@@ -29,7 +29,7 @@ interface Given {
 const HTTPS = Port.tcp(443);
 const AVAILABILITY_ZONES = 2;
 
-/** Where instances run: in the network that is given, or in one that reaches AWS services and nothing else. */
+/** The network the instances run in: the one given, or a new one that reaches AWS services and nothing else. */
 export function createPrivateNetwork(scope: Construct, given: Given, logs: LogGroupOptions): Network {
   const vpc = given.vpc ?? createVpc(scope, logs);
   const securityGroup = new SecurityGroup(scope, 'Instances', {
@@ -47,7 +47,7 @@ function createVpc(scope: Construct, logs: LogGroupOptions): IVpc {
     maxAzs: AVAILABILITY_ZONES,
     natGateways: 0,
     subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
-    // Nothing uses the default group, and closing it would take a custom resource with a function of its own.
+    // Nothing uses the default group, and closing it would take a custom resource with its own function.
     restrictDefaultSecurityGroup: false,
     gatewayEndpoints: {
       S3: { service: GatewayVpcEndpointAwsService.S3 },

@@ -14,7 +14,7 @@ export interface FunctionSize {
 
 const ARCHITECTURES = { arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 };
 
-/** The function of both Lambda forms. Its role may write its own log and nothing else: the rest is granted. */
+/** The function of both kinds of Lambda compute. Its role may only write its own log; everything else is granted. */
 export function createScoringFunction(
   scope: Construct,
   size: FunctionSize,

@@ -13,9 +13,9 @@ export interface ContainerImage {
   readonly tagOrDigest: string;
 }
 
-/** What an image is built for: a target of the Dockerfile, and the machine it runs on. */
+/** What an image is built for: a stage of the Dockerfile, and the machine it runs on. */
 export interface ImageTarget {
-  readonly target: string;
+  readonly stage: string;
   readonly architecture: Architecture;
   readonly accelerator?: 'gpu';
 }
@@ -32,27 +32,28 @@ interface ImageSource {
 }
 
 /**
- * The image that is given, or one with the runtime and the models in it, which `cdk deploy` builds.
+ * The given image, or one with the runtime and the models, which `cdk deploy` builds.
  *
- * @throws Error in one sentence when the models are not a model repository
+ * @throws Error when the folder is not a model repository
  */
-export function openImage(
+export function createImage(
   scope: Construct,
   { image, models, defaultModel }: ImageSource,
   target: ImageTarget,
 ): ContainerImage {
   if (image !== undefined && models === undefined) return image;
   if (image !== undefined || models === undefined) {
-    throw new Error(`models: expected either models or an image, got ${image ? 'both' : 'neither'}, give one of them`);
+    throw new Error(`models: expected either models or an image, got ${image ? 'both' : 'neither'}; give one of them`);
   }
   checkModelsFolder(models, defaultModel);
   return buildImage(scope, models, target);
 }
 
-function buildImage(scope: Construct, models: string, { target, ...machine }: ImageTarget): ContainerImage {
+function buildImage(scope: Construct, models: string, { stage, ...machine }: ImageTarget): ContainerImage {
   const directory = stageImage({ modelsDirectory: models, ...machine });
-  const asset = new DockerImageAsset(scope, 'Image', { directory, target, platform: PLATFORMS[machine.architecture] });
-  // CDK has copied it into its own output, unless it was told to build from where it is.
+  const platform = PLATFORMS[machine.architecture];
+  const asset = new DockerImageAsset(scope, 'Image', { directory, target: stage, platform });
+  // The CDK has copied the folder to its output, unless it was told to build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
   return { repository: asset.repository, tagOrDigest: asset.imageTag };

@@ -14,7 +14,7 @@ import type { Subject } from './subject.ts';
 
 const MAX_RETRIED_PERCENT = 5;
 
-/** One alarm for each thing that someone has to look at. */
+/** One alarm for each condition that a person has to look at. */
 export function createAlarms(scope: Construct, subject: Subject, actions: readonly IAlarmAction[]): Alarm[] {
   const conditions = [deadLetters(subject), oldestMessage(subject), retries(subject), ...subject.compute.alarms];
   return conditions
@@ -29,7 +29,7 @@ function create(scope: Construct, condition: AlarmCondition, actions: readonly I
     threshold: condition.threshold,
     evaluationPeriods: condition.periods,
     comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
-    // A queue that nobody uses has no metrics, and nothing is wrong with it.
+    // A queue that nobody uses has no metrics, which is no reason for an alarm.
     treatMissingData: TreatMissingData.NOT_BREACHING,
   });
   alarm.addAlarmAction(...actions);
@@ -45,7 +45,7 @@ function deadLetters({ requests }: Subject): AlarmCondition | undefined {
   return {
     id: 'DeadLetters',
     description:
-      'Messages were given up on: nobody has answered them. Find the cause in the log, then redrive them; ' +
+      'Messages were given up on and have no answer. Find the cause in the log, then redrive them; ' +
       'docs/operations.md says how.',
     metric,
     threshold: 0,
@@ -58,7 +58,7 @@ function oldestMessage({ requests, latencyTargetSeconds, batching }: Subject): A
     id: 'OldestMessage',
     description:
       `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
-      `window takes ${batching.windowSeconds} s. Look for throttles and errors; if there are none, allow more calls.`,
+      `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, raise the concurrency.`,
     metric: requests.queue.metricApproximateAgeOfOldestMessage({ statistic: Stats.MAXIMUM, period: PERIOD }),
     threshold: latencyTargetSeconds,
     periods: 1,
@@ -69,8 +69,8 @@ function retries({ serviceName }: Subject): AlarmCondition {
   return {
     id: 'Retries',
     description:
-      `More than ${MAX_RETRIED_PERCENT} % of the records could not be scored or written and went back to SQS. The log ` +
-      'has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
+      `More than ${MAX_RETRIED_PERCENT} % of the records could not be scored or written and went back to SQS. The ` +
+      'log has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
     metric: new MathExpression({
       label: 'retried, % of records',
       period: PERIOD,

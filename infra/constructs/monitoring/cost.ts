@@ -4,10 +4,10 @@ import { PERIOD } from '../base/period.ts';
 import { scoringMetric } from './metrics.ts';
 import { queuesOf, type Subject } from './subject.ts';
 
-/** What SQS moves in one call: everyone here uses its batch calls, and full ones when there is much to move. */
-const MESSAGES_A_CALL = 10;
+/** Messages in one SQS request: all here use batch requests, which are full when there is much to move. */
+const MESSAGES_PER_SQS_REQUEST = 10;
 
-/** US dollars for a thousand rows: compute, SQS calls and result writes of a period, over its rows. */
+/** US dollars per thousand rows: the compute, SQS requests and result writes of a period, divided by its rows. */
 export function costPerThousandRows(subject: Subject): MathExpression {
   const terms: Record<string, IMetric> = {
     computeUsd: subject.compute.cost,
@@ -28,11 +28,11 @@ function queueCost(queue: IQueue, index: number, { prices }: Subject): MathExpre
   const options = { statistic: Stats.SUM, period: PERIOD };
   const perMillion = queue.fifo ? prices.sqsFifoMillionRequests : prices.sqsStandardMillionRequests;
   const id = (name: string): string => `${name}${index}`;
-  const moved = `(FILL(${id('sent')}, 0) + FILL(${id('received')}, 0) + FILL(${id('deleted')}, 0)) / ${MESSAGES_A_CALL}`;
+  const moved = `FILL(${id('sent')}, 0) + FILL(${id('received')}, 0) + FILL(${id('deleted')}, 0)`;
   return new MathExpression({
     label: `queue ${index}`,
     period: PERIOD,
-    expression: `(${moved} + FILL(${id('empty')}, 0)) * ${perMillion} / 1000000`,
+    expression: `((${moved}) / ${MESSAGES_PER_SQS_REQUEST} + FILL(${id('empty')}, 0)) * ${perMillion} / 1000000`,
     usingMetrics: {
       [id('sent')]: queue.metricNumberOfMessagesSent(options),
       [id('received')]: queue.metricNumberOfMessagesReceived(options),

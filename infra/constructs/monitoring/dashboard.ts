@@ -12,7 +12,7 @@ const HEIGHT = 6;
 const FROM_ZERO = { min: 0 };
 const SHARE = { min: 0, max: 100 };
 
-/** The questions of whoever runs it, from top to bottom: is it late, is it batching, what does it spend its time on. */
+/** Answers an operator's questions, from top to bottom: is it late, does it batch, where do time and money go. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
   return new Dashboard(scope, 'Dashboard', {
     dashboardName: subject.serviceName,
@@ -62,7 +62,7 @@ function age({ requests, batching, latencyTargetSeconds }: Subject): IWidget {
 
 function batchSize({ serviceName, batching }: Subject): IWidget {
   return new GraphWidget({
-    title: `Records in a call, of ${batching.batchSize} that may come`,
+    title: `Records per invocation, of at most ${batching.batchSize}`,
     width: HALF,
     height: HEIGHT,
     leftYAxis: FROM_ZERO,
@@ -81,7 +81,7 @@ function fill({ serviceName }: Subject): IWidget {
     height: HEIGHT,
     leftYAxis: SHARE,
     left: [
-      scoringMetric(serviceName, 'BatchFill', { label: 'calls, of the batch size' }),
+      scoringMetric(serviceName, 'BatchFill', { label: 'invocations, of the batch size' }),
       scoringMetric(serviceName, 'Fill', { label: 'micro-batches, of the most rows in one run' }),
     ],
   });
@@ -92,8 +92,6 @@ const CLOSED_WHY = [
   ['ClosedBudget', 'element budget'],
   ['ClosedPadding', 'too much padding'],
   ['ClosedEnd', 'end of the batch'],
-  ['ClosedWindow', 'window'],
-  ['ClosedDeadline', 'deadline'],
 ] as const;
 
 function closedWhy({ serviceName }: Subject): IWidget {
@@ -108,7 +106,7 @@ function closedWhy({ serviceName }: Subject): IWidget {
 
 function padding({ serviceName }: Subject): IWidget {
   return new GraphWidget({
-    title: 'Padding: % of the elements that are run',
+    title: 'Padding: % of the elements run',
     width: HALF,
     height: HEIGHT,
     leftYAxis: SHARE,
@@ -121,7 +119,7 @@ function padding({ serviceName }: Subject): IWidget {
 }
 
 const STAGES = [
-  ['DecodeTime', 'decode (a call)'],
+  ['DecodeTime', 'decode (per invocation)'],
   ['StackTime', 'stack'],
   ['RunTime', 'run'],
   ['EncodeTime', 'encode'],

@@ -7,10 +7,10 @@ import {
 } from '../../../lambda/core/contract/metricNames.ts';
 import { PERIOD } from '../base/period.ts';
 
-/** What fits the unit: counts add up, shares average out, of times the middle one tells most. */
+/** The statistic that fits the unit: the sum of counts, the average of shares, the median of times. */
 const STATISTICS = { Count: Stats.SUM, Percent: Stats.AVERAGE, Milliseconds: Stats.p(50) };
 
-/** A metric that the deployment of this service name emits. */
+/** A metric that the deployment with this service name emits. */
 export function scoringMetric(serviceName: string, metricName: MetricName, options: MetricOptions = {}): Metric {
   return new Metric({
     namespace: METRIC_NAMESPACE,

@@ -5,7 +5,7 @@ import type { Compute } from '../compute/compute.ts';
 import type { RequestQueue } from '../storage/requestQueue.ts';
 import type { ResultStores } from '../storage/resultStores.ts';
 
-/** What is watched. */
+/** The deployment that alarms and dashboard watch. */
 export interface Subject {
   readonly serviceName: string;
   readonly batching: Batching;

@@ -6,7 +6,7 @@ export interface PayloadBucketOptions extends Omit<BucketOptions, 'expiryDays'> 
   readonly payloadExpiryDays: number;
 }
 
-/** Always there: a result may be too large for its store whatever the requests are. What lies in it expires. */
+/** Every deployment has one, because any result may turn out too large for its store. Its objects expire. */
 export function createPayloadBucket(scope: Construct, options: PayloadBucketOptions): Bucket {
   return createBucket(scope, 'PayloadBucket', { ...options, expiryDays: options.payloadExpiryDays });
 }

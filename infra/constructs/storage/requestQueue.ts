@@ -3,19 +3,20 @@ import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { createQueue } from '../base/queue.ts';
 
-/** A queue that is there already. */
+/** A queue that exists already. */
 export interface ExistingQueue {
-  /** The queue; a FIFO queue stays one. */
+  /** The queue, standard or FIFO. */
   readonly queue: IQueue;
-  /** Its visibility timeout in seconds, which a construct does not tell. It is checked against the compute's timeout. */
+  /** Its visibility timeout in seconds, which CDK does not know; it is checked against the compute's timeout. */
   readonly visibilityTimeoutSeconds: number;
-  /** Where its redrive policy sends messages. @default what the queue tells, where it was made in this app */
+  /** Where its redrive policy sends messages. @default that of the queue's own construct, if this app creates it */
   readonly deadLetterQueue?: IQueue;
 }
 
+/** The queue that requests come from, and its dead letters. */
 export interface RequestQueue {
   readonly queue: IQueue;
-  /** Undefined when the queue was given without one. */
+  /** Undefined if the queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
 }
 
@@ -27,9 +28,10 @@ interface NewQueue {
 }
 
 const RETENTION_DAYS = 4;
-/** On a standard queue the days count from the first send: the dead letters must be kept longer than the requests. */
+/** On a standard queue the days count from the first send, so dead letters must be kept longer than requests. */
 const DEAD_LETTER_RETENTION_DAYS = 14;
 
+/** A new queue, with dead letters. */
 export function createRequestQueue(scope: Construct, options: NewQueue): RequestQueue {
   const { fifo, encryptionKey, visibilityTimeoutSeconds, maxReceiveCount } = options;
   const deadLetterQueue = createQueue(scope, 'DeadLetters', {
@@ -47,11 +49,12 @@ export function createRequestQueue(scope: Construct, options: NewQueue): Request
   return { queue, deadLetterQueue };
 }
 
+/** The given queue, with the dead letters that it was given or is known to have. */
 export function useRequestQueue({ queue, deadLetterQueue }: ExistingQueue): RequestQueue {
   return { queue, deadLetterQueue: deadLetterQueue ?? redriveOf(queue)?.queue };
 }
 
-/** The redrive policy, which a queue tells that was made in this app. */
+/** The redrive policy, known only of a queue that this app creates. */
 export function redriveOf(
   queue: IQueue | undefined,
 ): { readonly queue: IQueue; readonly maxReceiveCount: number } | undefined {

@@ -4,13 +4,14 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
+import type { Store } from '../../../lambda/limits/configuration.ts';
 import { createBucket } from '../base/bucket.ts';
 import { createQueue } from '../base/queue.ts';
 
-/** Where results can go. */
-export const RESULT_STORES = ['queue', 'table', 'bucket'] as const;
-export type ResultStore = (typeof RESULT_STORES)[number];
+/** A kind of store that results can go to. */
+export type ResultStore = Store;
 
+/** The stores of a deployment; undefined where no results go. */
 export interface ResultStores {
   readonly resultQueue?: IQueue | undefined;
   readonly resultTable?: ITable | undefined;
@@ -23,14 +24,14 @@ interface StoreOptions {
   readonly removalPolicy: RemovalPolicy;
 }
 
-/** The longest that SQS keeps a message. */
+/** The longest that SQS can keep a message. */
 const RESULT_RETENTION_DAYS = 14;
-/** The table's key and time to live, as the runtime writes them. */
+/** The table's key and time-to-live attribute, as the runtime writes them. */
 const MESSAGE_ID_KEY = 'messageId';
 const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 
-/** Every store that results go to: the one that is given, or a new one. */
-export function openResultStores(
+/** Every store that results go to: the given one, or a new one. */
+export function createResultStores(
   scope: Construct,
   stores: readonly ResultStore[],
   given: ResultStores,
@@ -49,7 +50,7 @@ function createResultQueue(scope: Construct, { fifo, encryptionKey }: StoreOptio
   const queue = createQueue(scope, 'Results', { fifo, encryptionKey, retentionDays: RESULT_RETENTION_DAYS });
   Validations.of(queue).acknowledge({
     id: 'AwsSolutions-SQS3',
-    reason: 'Whoever collects results cannot fail on one; a result that nobody takes expires',
+    reason: 'No consumer can fail on a result, so none needs dead letters; a result that nobody collects expires',
   });
   return queue;
 }

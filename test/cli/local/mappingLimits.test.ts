@@ -34,7 +34,7 @@ describe('refuseInvalidLimits', () => {
     [{ windowSeconds: Number.NaN }, 'windowSeconds: expected a whole number from 0 to 300, got NaN'],
     [{ maximumConcurrency: 0 }, 'maximumConcurrency: expected a whole number from 1 to 1000, got 0'],
     [{ functionTimeoutSeconds: 901 }, 'functionTimeoutSeconds: expected a whole number from 1 to 900, got 901'],
-    [{ batchSize: 11 }, 'windowSeconds: expected at least 1 for a batchSize above 10, got 0 with batchSize 11'],
+    [{ batchSize: 11 }, 'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11'],
     [{ ...FIFO, batchSize: 11 }, 'batchSize: expected at most 10 on a FIFO queue, got 11'],
     [{ ...FIFO, windowSeconds: 1 }, 'windowSeconds: expected 0 on a FIFO queue'],
   ])('refuses %j', (overrides, message) => {

@@ -1,9 +1,9 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
-import type { Channels } from './permissions.ts';
-import type { RequestQueue } from './storage/requestQueue.ts';
+import type { Channels } from '../storage/channels.ts';
+import type { RequestQueue } from '../storage/requestQueue.ts';
 
-/** Where everything is, by the names that the client's options and the commands' `--stack` file have. */
+/** Where everything is, by the names of the client's options, which the commands' `--stack` file uses as well. */
 export function clientOptionsOf(
   scope: Construct,
   { deadLetterQueue }: RequestQueue,

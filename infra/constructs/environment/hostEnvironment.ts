@@ -1,0 +1,45 @@
+import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
+import type { Batching } from '../base/batching.ts';
+import type { Channels } from '../storage/channels.ts';
+import type { ResultStore } from '../storage/resultStores.ts';
+import type { Tuning } from './tuning.ts';
+
+/** What the host must know of the deployment. */
+export interface HostSettings extends Channels {
+  readonly serviceName: string;
+  readonly batching: Batching;
+  readonly results: readonly ResultStore[];
+  readonly resultTtlSeconds: number;
+  readonly defaultModel: string | undefined;
+  readonly providers: string | undefined;
+  readonly tuning: Tuning;
+}
+
+/** The environment variables of the host. What is left out keeps the runtime's own default. */
+export function hostEnvironment(settings: HostSettings): Record<string, string> {
+  const { batching, stores, tuning } = settings;
+  const values: Record<string, string | number | boolean | undefined> = {
+    [CONFIG_KEYS.defaultModel]: settings.defaultModel,
+    [CONFIG_KEYS.preload]: tuning.preload,
+    [CONFIG_KEYS.providers]: tuning.providers ?? settings.providers,
+    [CONFIG_KEYS.allowProviderFallback]: tuning.allowProviderFallback,
+    [CONFIG_KEYS.maxBatchRows]: tuning.maxBatchRows,
+    [CONFIG_KEYS.maxBatchElements]: tuning.maxBatchElements,
+    [CONFIG_KEYS.maxRequestRows]: tuning.maxRequestRows,
+    [CONFIG_KEYS.deadlineMarginMs]: tuning.deadlineMarginMs,
+    [CONFIG_KEYS.serviceName]: settings.serviceName,
+    [CONFIG_KEYS.batchSize]: batching.batchSize,
+    [CONFIG_KEYS.windowSeconds]: batching.windowSeconds,
+    [CONFIG_KEYS.requestQueueUrl]: settings.requestQueue.queueUrl,
+    [CONFIG_KEYS.results]: settings.results.join(','),
+    [CONFIG_KEYS.resultQueueUrl]: stores.resultQueue?.queueUrl,
+    [CONFIG_KEYS.resultTable]: stores.resultTable?.tableName,
+    [CONFIG_KEYS.resultTtlSeconds]: stores.resultTable && settings.resultTtlSeconds,
+    [CONFIG_KEYS.resultBucket]: stores.resultBucket?.bucketName,
+    [CONFIG_KEYS.payloadBucket]: settings.payloadBucket.bucketName,
+    [CONFIG_KEYS.maxPayloadBytes]: tuning.maxPayloadBytes,
+  };
+  const environment: Record<string, string> = {};
+  for (const [key, value] of Object.entries(values)) if (value !== undefined) environment[key] = String(value);
+  return environment;
+}

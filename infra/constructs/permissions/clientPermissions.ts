@@ -1,0 +1,23 @@
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
+import { QueueGrants } from 'aws-cdk-lib/aws-sqs';
+import type { Channels } from '../storage/channels.ts';
+import { ANY_KEY, grantPut, grantRead, grantTableRead } from './grants.ts';
+
+/** What a producer needs: send requests, and upload those that are too large to send. */
+export function grantSubmit(grantee: IGrantable, { requestQueue, payloadBucket }: Channels): Grant {
+  return QueueGrants.fromQueue(requestQueue)
+    .sendMessages(grantee)
+    .combine(grantPut(grantee, payloadBucket, ANY_KEY));
+}
+
+/** What a consumer needs: take results from every store, and read those that were too large for it. */
+export function grantCollect(grantee: IGrantable, { stores, payloadBucket }: Channels): Grant {
+  const { resultQueue, resultTable, resultBucket } = stores;
+  const grants = [
+    grantRead(grantee, payloadBucket),
+    resultQueue && QueueGrants.fromQueue(resultQueue).consumeMessages(grantee),
+    resultTable && grantTableRead(grantee, resultTable),
+    resultBucket && grantRead(grantee, resultBucket),
+  ];
+  return grants.filter((grant) => grant !== undefined).reduce((all, grant) => all.combine(grant));
+}

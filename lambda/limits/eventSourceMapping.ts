@@ -1,0 +1,52 @@
+import { outside, type Range } from './range.ts';
+
+/** How SQS hands records over to Lambda. */
+export interface MappingSettings {
+  readonly fifo: boolean;
+  /** Most records in one invocation: 1 to 10,000, on a FIFO queue to 10. Above 10 it needs a window. */
+  readonly batchSize: number;
+  /** Longest wait for a batch to fill, in whole seconds: 0 to 300, on a FIFO queue 0. */
+  readonly windowSeconds: number;
+}
+
+export const BATCH_SIZE: Range = { least: 1, most: 10_000 };
+export const WINDOW_SECONDS: Range = { least: 0, most: 300 };
+export const MAXIMUM_CONCURRENCY: Range = { least: 2, most: 1000 };
+/** How long the function that is invoked may take. */
+export const FUNCTION_TIMEOUT_SECONDS: Range = { least: 1, most: 900 };
+
+const MOST_WITHOUT_WINDOW = 10;
+
+/**
+ * Every reason for which an event source mapping of an SQS queue is refused.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html
+ */
+export function mappingProblems(settings: MappingSettings): string[] {
+  return [
+    outside('batchSize', settings.batchSize, BATCH_SIZE),
+    outside('windowSeconds', settings.windowSeconds, WINDOW_SECONDS),
+    ...(settings.fifo ? fifoProblems(settings) : [standardProblem(settings)]),
+  ].filter((problem) => problem !== undefined);
+}
+
+function fifoProblems({ batchSize, windowSeconds }: MappingSettings): (string | undefined)[] {
+  return [
+    batchSize > MOST_WITHOUT_WINDOW
+      ? `batchSize: expected at most ${MOST_WITHOUT_WINDOW} on a FIFO queue, got ${batchSize}; ` +
+        'lower it or use a standard queue'
+      : undefined,
+    windowSeconds > 0
+      ? `windowSeconds: expected 0 on a FIFO queue, which has no batching window, got ${windowSeconds}; ` +
+        'set it to 0 or use a standard queue'
+      : undefined,
+  ];
+}
+
+function standardProblem({ batchSize, windowSeconds }: MappingSettings): string | undefined {
+  if (batchSize <= MOST_WITHOUT_WINDOW || windowSeconds >= 1) return undefined;
+  return (
+    `windowSeconds: expected at least 1 with a batchSize above ${MOST_WITHOUT_WINDOW}, ` +
+    `got ${windowSeconds} with batchSize ${batchSize}; raise windowSeconds or lower batchSize`
+  );
+}
