@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { warmUp } from '../../../lambda/adapters/onnx/startup/warmUp.ts';
-import type { Model, TensorSpec } from '../../../lambda/core/contract/model.ts';
-import { meanOverBatchModel, oneRowOnlyModel } from '../../helpers/onnxModels.ts';
-import { counting, openOnly } from './setup.ts';
+import { warmUp } from '../../../../lambda/adapters/onnx/startup/warmUp.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
+import { meanOverBatchModel, oneRowOnlyModel } from '../../../helpers/onnxModels.ts';
+import { counting, openOnly } from '../setup.ts';
 
 interface RecordedModel extends Model {
   /** The shapes of the inputs of every run. */

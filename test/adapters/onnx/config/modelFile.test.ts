@@ -1,9 +1,9 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { checkModelFile } from '../../../lambda/adapters/onnx/config/modelFile.ts';
-import { identityModel, slowModel } from '../../helpers/onnxModels.ts';
-import { modelsDirectory, openModels, putFile } from './setup.ts';
+import { checkModelFile } from '../../../../lambda/adapters/onnx/config/modelFile.ts';
+import { identityModel, slowModel } from '../../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, putFile } from '../setup.ts';
 
 const MODEL = identityModel();
 const FILE = 'lazy/1/model.onnx';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { checkPadding } from '../../../lambda/adapters/onnx/startup/checkPadding.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { modelOf, spec } from '../../helpers/models.ts';
-import { maskedMeanModel, plainMeanModel } from '../../helpers/onnxModels.ts';
-import { openOnly } from './setup.ts';
+import { checkPadding } from '../../../../lambda/adapters/onnx/startup/checkPadding.ts';
+import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { modelOf, spec } from '../../../helpers/models.ts';
+import { maskedMeanModel, plainMeanModel } from '../../../helpers/onnxModels.ts';
+import { openOnly } from '../setup.ts';
 
 const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
 

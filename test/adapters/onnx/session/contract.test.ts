@@ -7,8 +7,8 @@ import {
   scalarInputModel,
   sequenceModel,
   sumAndDifferenceModel,
-} from '../../helpers/onnxModels.ts';
-import { counting, openOnly } from './setup.ts';
+} from '../../../helpers/onnxModels.ts';
+import { counting, openOnly } from '../setup.ts';
 
 /** Two inputs, each given back on its own, so that they may have any axes. */
 function pairModel(a: Pick<GraphValue, 'shape'>, b: Pick<GraphValue, 'shape'>): Uint8Array {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { identityModel, unloadableModel } from '../../helpers/onnxModels.ts';
-import { found, modelsDirectory, openModels } from './setup.ts';
+import { identityModel, unloadableModel } from '../../../helpers/onnxModels.ts';
+import { found, modelsDirectory, openModels } from '../setup.ts';
 
 const MODEL = identityModel();
 

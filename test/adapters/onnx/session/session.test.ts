@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { openSession, type RunTask, type Session } from '../../../lambda/adapters/onnx/session/session.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor/datatype.ts';
-import { identityModel, lookupModel, slowModel, sumAndDifferenceModel } from '../../helpers/onnxModels.ts';
-import { afterThisTest, counting, modelsDirectory, openOnly, tensor } from './setup.ts';
+import { openSession, type RunTask, type Session } from '../../../../lambda/adapters/onnx/session/session.ts';
+import { DATATYPES, type Datatype, type TensorData } from '../../../../lambda/core/tensor/datatype.ts';
+import { identityModel, lookupModel, slowModel, sumAndDifferenceModel } from '../../../helpers/onnxModels.ts';
+import { afterThisTest, counting, modelsDirectory, openOnly, tensor } from '../setup.ts';
 
 async function sessionOf(bytes: Uint8Array, sessionOptions: Record<string, unknown> = {}): Promise<Session> {
   const directory = await modelsDirectory({ 'model.onnx': bytes });
