@@ -1,5 +1,6 @@
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import { failedMessageIds } from './batchResponse.ts';
+import type { Clock } from './clock.ts';
 import { createLambdaContext } from './lambdaContext.ts';
 
 export type Invoke = (event: SQSEvent, context: Context) => Promise<unknown>;
@@ -8,11 +9,10 @@ export interface InvocationOptions {
   invoke: Invoke;
   region: string;
   functionTimeoutSeconds: number;
-  /** Milliseconds that only go forward. */
-  now: () => number;
+  clock: Clock;
 }
 
-/** What became of a batch: the IDs to leave in the queue, and why when that is all of them. */
+/** What became of a batch: the message IDs to leave in the queue, and the error where all of them failed. */
 export interface Verdict {
   failed: ReadonlySet<string>;
   error?: unknown;
@@ -21,15 +21,11 @@ export interface Verdict {
 /** Invokes the function once. Never rejects: a throw, a timeout or a malformed response fails the whole batch. */
 export async function invokeOnce(records: readonly SQSRecord[], options: InvocationOptions): Promise<Verdict> {
   const sentIds = new Set(records.map(({ messageId }) => messageId));
-  const deadline = options.now() + options.functionTimeoutSeconds * 1000;
+  const deadline = options.clock.now() + options.functionTimeoutSeconds * 1000;
   try {
-    const response = await withinTimeout(
-      () => options.invoke({ Records: [...records] }, createLambdaContext(deadline, options)),
-      {
-        deadline,
-        ...options,
-      },
-    );
+    const context = createLambdaContext(deadline, { region: options.region, now: options.clock.now });
+    const work = () => options.invoke({ Records: [...records] }, context);
+    const response = await withinTimeout(work, { deadline, ...options });
     return { failed: failedMessageIds(response, sentIds) };
   } catch (error) {
     return { failed: sentIds, error };
@@ -38,21 +34,21 @@ export async function invokeOnce(records: readonly SQSRecord[], options: Invocat
 
 async function withinTimeout<T>(
   work: () => Promise<T>,
-  { deadline, functionTimeoutSeconds, now }: InvocationOptions & { deadline: number },
+  { deadline, functionTimeoutSeconds, clock }: InvocationOptions & { deadline: number },
 ): Promise<T> {
   const timedOut = () =>
     new Error(
-      `the invocation took longer than the function's timeout of ${functionTimeoutSeconds} s. ` +
-        'Raise the timeout, or lower the batch size.',
+      `expected the invocation to end within the function's timeout of ${functionTimeoutSeconds} s, it did not; ` +
+        'raise the timeout, or lower the batch size',
     );
   const timeout = Promise.withResolvers<never>();
-  const timer = setTimeout(() => timeout.reject(timedOut()), deadline - now());
+  const cancelTimeout = clock.after(deadline - clock.now(), () => timeout.reject(timedOut()));
   try {
     const result = await Promise.race([work(), timeout.promise]);
     // A handler that blocks the event loop also keeps the timer from firing.
-    if (now() > deadline) throw timedOut();
+    if (clock.now() > deadline) throw timedOut();
     return result;
   } finally {
-    clearTimeout(timer);
+    cancelTimeout();
   }
 }

@@ -8,7 +8,7 @@ import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
 import { createScoring, createStack, synthesize, templateOf } from './setup.ts';
 
 /** The bare count, and reasons that nothing emits. */
-const NOT_SHOWN = ['MicroBatches', 'ClosedWindow', 'ClosedDeadline'];
+const NOT_SHOWN = ['MicroBatches'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {

@@ -34,13 +34,12 @@ describe('the retry delay', () => {
     server.send(queueUrl, ['retried']);
     const [message = {}] = await server.receive(queueUrl, LONG);
 
-    const delayedAt = performance.now();
     await delayOn(queueUrl).delay([recordOf(message)]);
 
     expect(await server.receive(queueUrl, LONG)).toEqual([]);
+    expect(server.secondsInFlight(queueUrl)).toEqual({ retried: 1 });
     const [again] = await server.receive(queueUrl, { ...LONG, waitSeconds: 5 });
     expect(again).toMatchObject({ Body: 'retried', Attributes: { ApproximateReceiveCount: '2' } });
-    expect(performance.now() - delayedAt).toBeGreaterThan(950);
   });
 
   it('gives every record the backoff of its own receive count, whatever their number', async () => {
@@ -81,11 +80,11 @@ describe('the retry delay', () => {
 
     expect(server.secondsInFlight(queueUrl)).toEqual({ good: 32 });
     expect(problems).toEqual([
-      expect.objectContaining({ message: expect.stringContaining('visibility not changed: ReceiptHandleIsInvalid') }),
+      expect.objectContaining({ message: expect.stringContaining('got ReceiptHandleIsInvalid') }),
     ]);
   });
 
-  it('tells of a call that fails, and does not throw', async () => {
+  it('tells of a request that fails, and does not throw', async () => {
     const queueUrl = server.queue();
     server.deleteQueue(queueUrl);
     const { delay, problems } = delayOn(queueUrl);
@@ -95,7 +94,7 @@ describe('the retry delay', () => {
     expect(problems).toEqual([expect.objectContaining({ name: 'QueueDoesNotExist' })]);
   });
 
-  it('makes no call when nothing is retried', async () => {
+  it('sends nothing when nothing is retried', async () => {
     const queueUrl = server.queue();
     server.deleteQueue(queueUrl);
     const { delay, problems } = delayOn(queueUrl);

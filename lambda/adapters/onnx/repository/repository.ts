@@ -1,10 +1,9 @@
-import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { type Failure, failure, isFailure, messageOf, preview } from '../../../core/contract/failure.ts';
 import type { Model, ModelRepository } from '../../../core/contract/model.ts';
 import { readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
-import { type LoadedModel, loadModel, type ModelDefaults, type ModelLocation } from './loadModel.ts';
+import { findModels, type ModelLocation } from './findModels.ts';
+import { type LoadedModel, loadModel, type ModelDefaults } from './loadModel.ts';
 
 export interface RepositoryOptions extends ModelDefaults {
   /** The folder with `<name>/<version>/model.onnx`. */
@@ -23,15 +22,13 @@ export interface OnnxModelRepository extends ModelRepository {
   close(): Promise<void>;
 }
 
-const VERSION = /^[1-9]\d*$/;
-
 /**
- * Opens a model repository laid out as Triton's. Every file is checked, and every model, or the default one, loaded.
+ * Opens a model repository laid out as Triton's. It checks every file, and loads every model or only the default one.
  *
  * @throws Error naming the folder or file that is missing or broken
  */
 export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
-  const locations = await findModels(options.directory);
+  const locations = findModels(options.directory);
   const defaultName = chooseDefault(locations, options);
   for (const { path } of locations) await checkModelFile(path);
   for (const { folder } of locations) await readModelConfig(folder);
@@ -40,15 +37,15 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   const load = (location: ModelLocation): Promise<LoadedModel> => {
     const started = loading.get(location) ?? loadWithConfig(location, options);
     loading.set(location, started);
-    // A failed load is tried again by the next request instead of being remembered.
+    // The next request tries a failed load again.
     started.catch(() => loading.delete(location));
     return started;
   };
 
-  /** Models by the name and version that a request gave: the way of nearly every request. */
+  /** Loaded models by the name and version that requests give, so that nearly every request finds its own at once. */
   const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
   const findAndLoad = async (name: string | undefined, version: string | undefined): Promise<Model | Failure> => {
-    const location = resolve(locations, name ?? defaultName, version);
+    const location = locate(locations, name ?? defaultName, version);
     if (isFailure(location)) return location;
     try {
       const { model } = await load(location);
@@ -68,46 +65,11 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
     models: locations,
     find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
     close: async () => {
-      for (const loaded of await Promise.allSettled(loading.values())) {
-        if (loaded.status === 'fulfilled') await loaded.value.close();
+      for (const load of await Promise.allSettled(loading.values())) {
+        if (load.status === 'fulfilled') await load.value.close();
       }
     },
   };
-}
-
-/** Every model file, by name, the highest version of each first. */
-async function findModels(directory: string): Promise<ModelLocation[]> {
-  const locations: ModelLocation[] = [];
-  for (const name of await subfolders(directory)) locations.push(...(await findVersions(directory, name)));
-  if (locations.length === 0) {
-    throw new Error(`${directory}: expected <name>/<version>/model.onnx in the model repository, got no model folder`);
-  }
-  return locations;
-}
-
-/** @throws Error when there is no version folder */
-export async function findVersions(
-  directory: string,
-  name: string,
-): Promise<[highest: ModelLocation, ...ModelLocation[]]> {
-  const folder = join(directory, name);
-  const [highest, ...older] = (await subfolders(folder))
-    .filter((version) => VERSION.test(version))
-    .toSorted((a, b) => Number(b) - Number(a))
-    .map((version) => ({ name, version, folder, path: join(folder, version, 'model.onnx') }));
-  if (highest !== undefined) return [highest, ...older];
-  throw new Error(`${folder}: expected a version folder such as 1/ with model.onnx in it, got none`);
-}
-
-async function subfolders(directory: string): Promise<string[]> {
-  try {
-    const entries = await readdir(directory, { withFileTypes: true });
-    return entries.flatMap((entry) => (entry.isFile() || entry.name.startsWith('.') ? [] : [entry.name])).toSorted();
-  } catch (cause) {
-    throw new Error(`${directory}: expected the model repository, the folder cannot be read; check the path`, {
-      cause,
-    });
-  }
 }
 
 function chooseDefault(locations: readonly ModelLocation[], options: RepositoryOptions): string | undefined {
@@ -115,11 +77,11 @@ function chooseDefault(locations: readonly ModelLocation[], options: RepositoryO
   if (options.defaultModel === undefined) return names.length === 1 ? names[0] : undefined;
   if (names.includes(options.defaultModel)) return options.defaultModel;
   throw new Error(
-    `default model: expected one of ${names.join(', ')} in ${options.directory}, got '${options.defaultModel}'`,
+    `default model: expected one of ${names.join(', ')} in ${options.directory}, got '${options.defaultModel}'; name one of them`,
   );
 }
 
-function resolve(
+function locate(
   locations: readonly ModelLocation[],
   name: string | undefined,
   version: string | undefined,
@@ -128,13 +90,14 @@ function resolve(
   if (name === undefined) {
     return failure(
       'UNKNOWN_MODEL',
-      `model_name: expected one of ${names}, got none; name one, there is no default model`,
+      `model_name: expected one of ${names}, got none; name one, because there is no default model`,
     );
   }
   const versions = locations.filter((location) => location.name === name);
   const [highest] = versions;
-  if (highest === undefined)
+  if (highest === undefined) {
     return failure('UNKNOWN_MODEL', `model_name: expected one of ${names}, got ${preview(name)}; name one of them`);
+  }
   const wanted = version === undefined ? highest : versions.find((location) => location.version === version);
   if (wanted !== undefined) return wanted;
   const known = versions.map((location) => `"${location.version}"`).join(', ');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { endlessModel } from '../../helpers/onnxModels.ts';
-import { openOnly, tensor } from './setup.ts';
+import { endlessModel } from '../../../helpers/onnxModels.ts';
+import { openOnly, tensor } from '../setup.ts';
 
 describe('a run that asks ONNX Runtime for more memory than there is', () => {
   it('is told from other failures, and the next run goes on', async () => {

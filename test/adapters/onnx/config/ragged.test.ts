@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { readRagged } from '../../../lambda/adapters/onnx/config/ragged.ts';
-import type { Datatype } from '../../../lambda/core/tensor/datatype.ts';
-import { spec } from '../../helpers/models.ts';
-import { identityModel, maskedMeanModel } from '../../helpers/onnxModels.ts';
-import { openOnly } from './setup.ts';
+import { readRagged } from '../../../../lambda/adapters/onnx/config/ragged.ts';
+import type { Datatype } from '../../../../lambda/core/tensor/datatype.ts';
+import { spec } from '../../../helpers/models.ts';
+import { identityModel, maskedMeanModel } from '../../../helpers/onnxModels.ts';
+import { openOnly } from '../setup.ts';
 
 const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
 

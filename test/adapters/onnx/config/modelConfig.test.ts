@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { identityModel, multipleOfFourModel } from '../../helpers/onnxModels.ts';
-import { modelsDirectory, openModels, openOnly } from './setup.ts';
+import { identityModel, multipleOfFourModel } from '../../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, openOnly } from '../setup.ts';
 
 const MODEL = identityModel();
 

@@ -1,9 +1,9 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { checkModelFile } from '../../../lambda/adapters/onnx/config/modelFile.ts';
-import { identityModel, slowModel } from '../../helpers/onnxModels.ts';
-import { modelsDirectory, openModels, putFile } from './setup.ts';
+import { checkModelFile } from '../../../../lambda/adapters/onnx/config/modelFile.ts';
+import { identityModel, slowModel } from '../../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, putFile } from '../setup.ts';
 
 const MODEL = identityModel();
 const FILE = 'lazy/1/model.onnx';
@@ -20,7 +20,7 @@ describe('a broken model file stops the start, though no request has named its m
     await rm(path);
 
     await expect(openModels({}, { directory })).rejects.toThrow(
-      `${path}: expected an ONNX model here, the file cannot be opened; put model.onnx there`,
+      `${path}: expected an ONNX model, got no file that can be opened; put model.onnx there`,
     );
   });
 

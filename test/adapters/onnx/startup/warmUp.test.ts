@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { warmUp } from '../../../lambda/adapters/onnx/startup/warmUp.ts';
-import type { Model, TensorSpec } from '../../../lambda/core/contract/model.ts';
-import { meanOverBatchModel, oneRowOnlyModel } from '../../helpers/onnxModels.ts';
-import { counting, openOnly } from './setup.ts';
+import { warmUp } from '../../../../lambda/adapters/onnx/startup/warmUp.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
+import { meanOverBatchModel, oneRowOnlyModel } from '../../../helpers/onnxModels.ts';
+import { counting, openOnly } from '../setup.ts';
 
 interface RecordedModel extends Model {
   /** The shapes of the inputs of every run. */
@@ -91,7 +91,7 @@ describe('warmUp', () => {
     expect(model.runs).toEqual([...rungs, [[2, 4, 3]], [[2, 16, 3]]]);
   });
 
-  it('pads one request to the double where the ragged axis has no ladder', async () => {
+  it('pads one request to twice its length where the ragged axis has no ladder', async () => {
     const model = recordedModel([SENTENCE], { ragged: ragged([]) });
 
     await warmUp(model, { length: 5 });

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { identityModel, unloadableModel } from '../../helpers/onnxModels.ts';
-import { found, modelsDirectory, openModels } from './setup.ts';
+import { identityModel, unloadableModel } from '../../../helpers/onnxModels.ts';
+import { found, modelsDirectory, openModels } from '../setup.ts';
 
 const MODEL = identityModel();
 
@@ -39,7 +39,9 @@ describe('the model repository', () => {
   it('refuses a folder that is not there, naming it', async () => {
     const directory = join(await modelsDirectory({}), 'nowhere');
 
-    await expect(openModels({}, { directory })).rejects.toThrow(`${directory}: expected the model repository`);
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${directory}: expected a folder of the model repository, got none that can be read; check the path`,
+    );
   });
 
   it('refuses a folder without a model, naming it and the layout', async () => {

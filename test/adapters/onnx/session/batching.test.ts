@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { openOnly, tensor } from './setup.ts';
+import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { openOnly, tensor } from '../setup.ts';
 
-const DIGITS = new URL('../../../models/digits/', import.meta.url);
+const DIGITS = new URL('../../../../models/digits/', import.meta.url);
 const ROWS = 64;
 
 interface Sample {

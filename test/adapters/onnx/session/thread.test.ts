@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
-import { openSession } from '../../../lambda/adapters/onnx/session/session.ts';
-import { type Model, ModelUnavailableError } from '../../../lambda/core/contract/model.ts';
-import { identityModel, lookupModel, slowModel, unloadableModel } from '../../helpers/onnxModels.ts';
-import { counting, ENDED, modelsDirectory, openOnly, putFile, tensor, watchThreads } from './setup.ts';
+import { openSession } from '../../../../lambda/adapters/onnx/session/session.ts';
+import { type Model, ModelUnavailableError } from '../../../../lambda/core/contract/model.ts';
+import { identityModel, lookupModel, slowModel, unloadableModel } from '../../../helpers/onnxModels.ts';
+import { counting, ENDED, modelsDirectory, openOnly, putFile, tensor, watchThreads } from '../setup.ts';
 
 const ONE_TO_THREE = Float32Array.of(1, 2, 3);
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { identityModel, unloadableModel } from '../../helpers/onnxModels.ts';
-import { found, openModels, putFile } from './setup.ts';
+import { identityModel, unloadableModel } from '../../../helpers/onnxModels.ts';
+import { found, openModels, putFile } from '../setup.ts';
 
 describe('a model that cannot be loaded when a request names it', () => {
   it('is unavailable for that request, and the operator is told which file and why', async () => {

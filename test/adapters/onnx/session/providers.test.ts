@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { identityModel } from '../../helpers/onnxModels.ts';
-import { counting, openOnly } from './setup.ts';
+import { identityModel } from '../../../helpers/onnxModels.ts';
+import { counting, openOnly } from '../setup.ts';
 
 const MODEL = identityModel();
 

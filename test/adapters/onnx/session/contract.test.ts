@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel, type GraphValue } from '../../../bench/workload/models/encodeModel.ts';
+import { encodeModel, type GraphValue } from '../../../../bench/workload/models/encodeModel.ts';
 import {
   ELEMENT_TYPE,
   identityModel,
   scalarInputModel,
   sequenceModel,
   sumAndDifferenceModel,
-} from '../../helpers/onnxModels.ts';
-import { counting, openOnly } from './setup.ts';
+} from '../../../helpers/onnxModels.ts';
+import { counting, openOnly } from '../setup.ts';
 
 /** Two inputs, each given back on its own, so that they may have any axes. */
 function pairModel(a: Pick<GraphValue, 'shape'>, b: Pick<GraphValue, 'shape'>): Uint8Array {

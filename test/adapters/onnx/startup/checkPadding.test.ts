@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { checkPadding } from '../../../lambda/adapters/onnx/startup/checkPadding.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { modelOf, spec } from '../../helpers/models.ts';
-import { maskedMeanModel, plainMeanModel } from '../../helpers/onnxModels.ts';
-import { openOnly } from './setup.ts';
+import { checkPadding } from '../../../../lambda/adapters/onnx/startup/checkPadding.ts';
+import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { modelOf, spec } from '../../../helpers/models.ts';
+import { maskedMeanModel, plainMeanModel } from '../../../helpers/onnxModels.ts';
+import { openOnly } from '../setup.ts';
 
 const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
 
@@ -47,6 +47,22 @@ describe('a model whose answers padding changes', () => {
   it('may start where it was not looked at', async () => {
     const ragged = { axis: 'length', pad: { values: 0 } };
     expect((await openOnly(plainMeanModel(), { ragged, warmup: false })).warnings).toEqual([]);
+  });
+
+  it('shows at any length, beyond what a function takes as arguments', async () => {
+    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [undefined], ladder: [150_000, 300_000] };
+    const values = modelOf(
+      { inputs: [spec('values', 'FP32', 'batch', 'length')], outputs: [spec('length', 'FP32', 'batch')] },
+      { ragged },
+    );
+    const model: Model = {
+      ...values,
+      async run([given]) {
+        const length = Float32Array.of((given as Tensor).data.length);
+        return { outputs: [{ name: 'length', datatype: 'FP32', shape: [1], data: length }], runMs: 1 };
+      },
+    };
+    await expect(checkPadding(model, ragged, {})).rejects.toThrow('got 300000 in place of 150000');
   });
 
   it('is not overlooked where it leaves out what equals the padding', async () => {
