@@ -1,15 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { compose } from '../../lambda/compose.ts';
-import { loadConfig } from '../../lambda/config.ts';
 import { createHandler, type ScoringHandler } from '../../lambda/createHandler.ts';
-import { afterThisTest, modelsDirectory } from '../adapters/onnx/setup.ts';
 import type { FrontServer } from '../helpers/frontServer.ts';
-import { lookupModel } from '../helpers/onnxModels.ts';
 import { useS3Server } from '../helpers/s3Server.ts';
 import { sqsRecord } from '../helpers/sqsEvents.ts';
 import { interceptSends, useSqsServer } from '../helpers/sqsServer.ts';
-import { invoke, lookupRequest, recordingTelemetry } from './setup.ts';
+import { composed, invoke, lookupRequest, recordingTelemetry } from './setup.ts';
 
 const sqs = useSqsServer();
 const s3 = useS3Server();
@@ -41,18 +37,11 @@ async function watched(payloadBucket: string, front: FrontServer): Promise<Watch
     answered += entries.length;
     return await reach();
   });
-  const config = loadConfig({
-    BATCHSCORE_MODELS_DIR: await modelsDirectory({ 'lookup/1/model.onnx': lookupModel() }),
-    BATCHSCORE_REQUEST_QUEUE_URL: sqs.queue(),
-    BATCHSCORE_RESULT_QUEUE_URL: sqs.queue(),
-    BATCHSCORE_PAYLOAD_BUCKET: payloadBucket,
+  const where = { sqs: client, requestQueueUrl: sqs.queue(), resultQueueUrl: sqs.queue() };
+  const composition = await composed(where, recordingTelemetry(), {
+    variables: { BATCHSCORE_PAYLOAD_BUCKET: payloadBucket },
+    s3: s3.client(front),
   });
-  const dynamodb = () => {
-    throw new Error('expected results to go to the queue');
-  };
-  const clients = { sqs: client, s3: () => s3.client(front), dynamodb };
-  const composition = await compose(config, { clients, telemetry: recordingTelemetry(), warn: () => {} });
-  afterThisTest(() => composition.close());
   return { handler: createHandler(composition), heldAtWrites };
 }
 
