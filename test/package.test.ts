@@ -1,27 +1,36 @@
-import { execFile } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
-import { mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { cp, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { REPOSITORY } from './helpers/command.ts';
 
 const run = promisify(execFile);
 
+const MANIFEST = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
+const LOWEST_MAJOR = Number(/^>=(\d+)$/.exec(MANIFEST.engines.node)?.[1]);
+
 describe('the packed package', () => {
   const folder = mkdtempSync(join(tmpdir(), 'batchscore-package-'));
   const installed = join(folder, 'node_modules', 'batchscore');
+  const bare = mkdtempSync(join(tmpdir(), 'batchscore-bare-'));
+  const installedBare = join(bare, 'node_modules', 'batchscore');
 
   beforeAll(async () => {
     await mkdir(installed, { recursive: true });
     const packed = await run('npm', ['pack', '--silent', '--pack-destination', folder], { cwd: REPOSITORY });
     const tarball = packed.stdout.trim().split('\n').at(-1) ?? '';
     await run('tar', ['xzf', join(folder, tarball), '-C', installed, '--strip-components=1']);
-    await linkDependencies(join(folder, 'node_modules'));
+    await linkPackages(await packagesOfRepository(), join(folder, 'node_modules'));
     await writeFile(join(folder, 'package.json'), '{"type": "module"}');
+    await cp(installed, installedBare, { recursive: true });
+    await linkPackages(Object.keys(MANIFEST.dependencies), join(bare, 'node_modules'));
   });
-  afterAll(() => rm(folder, { recursive: true }));
+  afterAll(async () => {
+    for (const made of [folder, bare]) await rm(made, { recursive: true });
+  });
 
   it('holds what was compiled, and neither tests nor models nor sources', async () => {
     const entries = await readdir(installed, { recursive: true });
@@ -76,7 +85,82 @@ describe('the packed package', () => {
     const { stdout } = await run(process.execPath, [join(installed, 'cli', 'bin.js'), ...args], { cwd: folder });
     expect(JSON.parse(stdout)).toMatchObject({ message_id: '1', model_name: 'digits', predictions: [{}] });
   });
+
+  describe.each(nodesOnPath())('with its dependencies alone, without ONNX Runtime, on Node %s', (version, node) => {
+    const batchscore = (...args: readonly string[]): Promise<Ended> =>
+      outcomeOf(run(node, [join(installedBare, 'cli', 'bin.js'), ...args], { cwd: bare }));
+
+    if (majorOf(version) < LOWEST_MAJOR) {
+      it('refuses a Node that is too old', async () => {
+        expect(await batchscore('--help')).toEqual(tooOld(version));
+      });
+      return;
+    }
+
+    it('gives a consumer the client', async () => {
+      const script = "import { Batchscore } from 'batchscore'; console.log(typeof Batchscore)";
+      const { stdout } = await run(node, ['--input-type=module', '--eval', script], { cwd: bare });
+      expect(stdout).toBe('function\n');
+    });
+
+    it.each(['submit', 'collect', 'score'])('has the command %s, which says how it is used', async (name) => {
+      const { code, stdout, stderr } = await batchscore(name, '--help');
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(stdout).toMatch(`Usage: batchscore ${name} `);
+    });
+
+    it('says in one sentence what `score` lacks', async () => {
+      await writeFile(join(bare, 'in.jsonl'), '{}\n');
+      const { code, stdout, stderr } = await batchscore('score', join(REPOSITORY, 'models', 'digits'), 'in.jsonl');
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toMatch(/^batchscore: .*; npm install onnxruntime-node [^\n]*\n$/);
+    });
+  });
+
+  it('runs on the lowest Node that its manifest allows, and refuses an older one', async () => {
+    const asNode = (version: string): Promise<Ended> => {
+      const pretend = `data:text/javascript,Object.defineProperty(process.versions,'node',{value:'${version}'})`;
+      return outcomeOf(run(process.execPath, ['--import', pretend, join(installedBare, 'cli', 'bin.js'), '--help']));
+    };
+    expect(await asNode(`${LOWEST_MAJOR}.0.0`)).toMatchObject({ code: 0, stderr: '' });
+    expect(await asNode(`${LOWEST_MAJOR - 1}.9.0`)).toEqual(tooOld(`${LOWEST_MAJOR - 1}.9.0`));
+  });
 });
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** How a process ended, be it well or not. */
+async function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Ended> {
+  return await running.then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
+  );
+}
+
+function tooOld(version: string): Ended {
+  const stderr = `batchscore: expected Node ${LOWEST_MAJOR} or newer, got ${version}; install a newer Node\n`;
+  return { code: 1, stdout: '', stderr };
+}
+
+/** This Node, and every other one that this machine has on its path, by version. */
+function nodesOnPath(): [version: string, path: string][] {
+  const nodes = new Map([[process.versions.node, process.execPath]]);
+  for (const directory of (process.env.PATH ?? '').split(delimiter)) {
+    const path = join(directory, 'node');
+    if (!existsSync(path)) continue;
+    const version = execFileSync(path, ['--version'], { encoding: 'utf8' }).trim().slice(1);
+    if (!nodes.has(version)) nodes.set(version, path);
+  }
+  return [...nodes];
+}
+
+function majorOf(version: string): number {
+  return Number(version.split('.')[0]);
+}
 
 async function typecheck(folder: string, file: string): Promise<void> {
   const strict = [
@@ -95,11 +179,16 @@ async function typecheck(folder: string, file: string): Promise<void> {
   await run(process.execPath, [tsc, ...strict, ...types, file], { cwd: folder });
 }
 
-/** The repository's dependencies stand in for an installation. */
-async function linkDependencies(target: string): Promise<void> {
-  const source = join(REPOSITORY, 'node_modules');
-  for (const name of await readdir(source)) {
-    if (name.startsWith('.') || name === 'batchscore') continue;
-    await symlink(join(source, name), join(target, name));
+/** The names of what the repository has installed. */
+async function packagesOfRepository(): Promise<string[]> {
+  const names = await readdir(join(REPOSITORY, 'node_modules'));
+  return names.filter((name) => !name.startsWith('.') && name !== 'batchscore');
+}
+
+/** The repository's packages stand in for an installation. */
+async function linkPackages(names: readonly string[], target: string): Promise<void> {
+  for (const name of names) {
+    await mkdir(dirname(join(target, name)), { recursive: true });
+    await symlink(join(REPOSITORY, 'node_modules', name), join(target, name));
   }
 }

@@ -1,12 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { CONTEXT_KEYS } from '../../infra/app/contextKeys.ts';
 import { PRICES } from '../../infra/index.ts';
-import { REPOSITORY } from '../helpers/command.ts';
 import { docPage } from '../helpers/docExamples.ts';
 import { createScoring } from '../infra/setup.ts';
 
@@ -43,19 +39,6 @@ describe('docs/operations.md', () => {
       expect(page).toContain(`${type} 730 h × ${instanceHour[type]} $ × 1.15 = ${month} $`);
     }
     expect(page).toContain(PRICES.date);
-  });
-});
-
-describe("the README's table of context keys", () => {
-  it('has every key, and none that there is not', () => {
-    const readme = readFileSync(join(REPOSITORY, 'README.md'), 'utf8');
-    const [, table = ''] = readme.split('An unknown key is an error.\n');
-    const rows = table
-      .slice(0, table.indexOf('\n\nIn a CDK app'))
-      .split('\n')
-      .filter((line) => line.startsWith('| `'));
-    const keys = rows.flatMap((row) => [...(row.split(' | ')[0] ?? '').matchAll(/`(\w+)`/g)].map(([, key]) => key));
-    expect(keys.toSorted()).toEqual(CONTEXT_KEYS.toSorted());
   });
 });
 

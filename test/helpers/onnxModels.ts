@@ -165,3 +165,15 @@ export function endlessModel(): Uint8Array {
     constants: [{ name: 'size', dataType: DataType.INT64, dims: [3], int64Data: [1, 2 ** 24, 2 ** 24] }],
   });
 }
+
+/** Reshapes float32 `[batch, 3]` to `size` (int64 `[batch]`); the run of a row fails unless its `size` is 3. */
+export function reshapeModel(): Uint8Array {
+  return encodeModel({
+    inputs: [
+      { name: 'x', datatype: 'FP32', shape: ['batch', 3] },
+      { name: 'size', datatype: 'INT64', shape: ['batch'] },
+    ],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch'] }],
+    nodes: [{ op: 'Reshape', inputs: ['x', 'size'], outputs: ['y'] }],
+  });
+}

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import type { S3Client } from '@aws-sdk/client-s3';
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
 import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
@@ -6,7 +7,7 @@ import { type Composition, compose } from '../../lambda/compose.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import type { Outcome } from '../../lambda/core/contract/result.ts';
 import { createHandler, type ScoringHandler } from '../../lambda/createHandler.ts';
-import { afterThisTest, modelsDirectory } from '../adapters/onnx/setup.ts';
+import { afterThisTest, modelsDirectory, type RepositoryFiles } from '../adapters/onnx/setup.ts';
 import { lookupModel } from '../helpers/onnxModels.ts';
 import { lambdaContext, sqsEvent } from '../helpers/sqsEvents.ts';
 
@@ -57,23 +58,39 @@ export interface Deployment {
   readonly resultQueueUrl: string;
 }
 
-/** The real composition over the real digits model, its default, and a lookup table; closed after the test. */
-export async function composed(deployment: Deployment, telemetry: Telemetry): Promise<Composition> {
-  const directory = await modelsDirectory({
-    'digits/1/model.onnx': await readFile(new URL('1/model.onnx', DIGITS)),
-    'lookup/1/model.onnx': lookupModel(),
-    'lookup/config.json': { sessionOptions: { logSeverityLevel: 4 } },
-  });
+export interface CompositionOptions {
+  /** @default the real digits model, the default one, and a lookup table */
+  readonly models?: RepositoryFiles;
+  /** What the environment says besides. */
+  readonly variables?: Readonly<Record<string, string>>;
+  readonly s3?: S3Client;
+}
+
+/** The real composition over models of a test's own; closed after the test. */
+export async function composed(
+  deployment: Deployment,
+  telemetry: Telemetry,
+  { models, variables, s3 }: CompositionOptions = {},
+): Promise<Composition> {
   const config = loadConfig({
-    BATCHSCORE_MODELS_DIR: directory,
-    BATCHSCORE_DEFAULT_MODEL: 'digits',
+    BATCHSCORE_MODELS_DIR: await modelsDirectory(models ?? (await digitsAndLookup())),
+    ...(models === undefined && { BATCHSCORE_DEFAULT_MODEL: 'digits' }),
     BATCHSCORE_REQUEST_QUEUE_URL: deployment.requestQueueUrl,
     BATCHSCORE_RESULT_QUEUE_URL: deployment.resultQueueUrl,
+    ...variables,
   });
-  const clients = { sqs: deployment.sqs, dynamodb: notDeployed, s3: notDeployed };
+  const clients = { sqs: deployment.sqs, dynamodb: notDeployed, s3: () => s3 ?? notDeployed() };
   const composition = await compose(config, { clients, telemetry, warn: () => {} });
   afterThisTest(() => composition.close());
   return composition;
+}
+
+async function digitsAndLookup(): Promise<RepositoryFiles> {
+  return {
+    'digits/1/model.onnx': await readFile(new URL('1/model.onnx', DIGITS)),
+    'lookup/1/model.onnx': lookupModel(),
+    'lookup/config.json': { sessionOptions: { logSeverityLevel: 4 } },
+  };
 }
 
 function notDeployed(): never {

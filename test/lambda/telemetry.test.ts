@@ -1,11 +1,22 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { createPowertoolsTelemetry } from '../../lambda/adapters/telemetry/powertools.ts';
+import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
+import { identityModel } from '../helpers/onnxModels.ts';
 import { sqsRecord } from '../helpers/sqsEvents.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
 import { composed, type Deployment, digitRequest, digitSamples, invoke, lookupRequest } from './setup.ts';
 
 const server = useSqsServer();
+/** Why a host closes a micro-batch that gathers records itself: Lambda is handed its own. */
+const OF_HOSTS_THAT_GATHER = ['ClosedWindow', 'ClosedDeadline'];
+/** What makes a run of its own cheaper than the padding of another. */
+const COSTLY_WHEN_LONG = [
+  { rows: 1, length: 1, ms: 1 },
+  { rows: 1, length: 20, ms: 20 },
+  { rows: 2, length: 1, ms: 2 },
+  { rows: 2, length: 20, ms: 40 },
+];
 const SECRET = 'only-the-producer-knows-this';
 
 afterEach(() => {
@@ -60,6 +71,39 @@ describe('the telemetry of a deployment', () => {
         expect.objectContaining({ Name: 'RunTime', Unit: 'Milliseconds' }),
       ]),
     );
+  });
+
+  it('emits every metric that is declared, in its unit, and no other', async () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
+    const ofLength = (length: number) => [
+      { name: 'x', datatype: 'FP32', shape: [1, length], data: Array(length).fill(1) },
+    ];
+    const composition = await composed(deployment(), telemetry, {
+      models: {
+        'few/1/model.onnx': identityModel('FP32', ['batch', 1]),
+        'few/config.json': { maxBatchRows: 1 },
+        'wide/1/model.onnx': identityModel('FP32', ['batch', 900]),
+        'ragged/1/model.onnx': identityModel('FP32', ['batch', 'length']),
+        'ragged/1/profile.json': { runs: COSTLY_WHEN_LONG },
+        'ragged/config.json': { ragged: { axis: 'length', pad: { x: 0 } } },
+      },
+      variables: { BATCHSCORE_MAX_BATCH_ELEMENTS: '1000' },
+    });
+    const [full, budget, padding] = [
+      ['few', 1, 1],
+      ['wide', 900, 900],
+      ['ragged', 1, 20],
+    ] as const;
+    const records = [full, budget, padding].flatMap(([model_name, ...lengths]) =>
+      lengths.map((length) => sqsRecord({ model_name, inputs: ofLength(length) })),
+    );
+
+    await invoke(createHandler(composition), records);
+
+    const emitted = emfOf(printed).flatMap(({ _aws }) => _aws.CloudWatchMetrics.flatMap(({ Metrics }) => Metrics));
+    const declared = Object.entries(METRIC_UNITS).filter(([name]) => !OF_HOSTS_THAT_GATHER.includes(name));
+    expect(Object.fromEntries(emitted.map(({ Name, Unit }) => [Name, Unit]))).toEqual(Object.fromEntries(declared));
   });
 
   it('counts what is handed back', async () => {

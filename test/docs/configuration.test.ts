@@ -1,0 +1,119 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { App } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { createStack } from '../../infra/app/batchScoringStack.ts';
+import { CONTEXT_KEYS, FORMS, KEYS_OF_FORM } from '../../infra/app/contextKeys.ts';
+import { readContext } from '../../infra/app/readContext.ts';
+import { loadConfig } from '../../lambda/config.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { REPOSITORY } from '../helpers/command.ts';
+
+const [page = ''] = ['docs/configuration.md', 'README.md'].map((name) => join(REPOSITORY, name)).filter(existsSync);
+
+interface Row {
+  readonly names: readonly string[];
+  readonly defaultText: string;
+}
+
+/** The rows of the page's table that has a row for `name`. */
+function tableWith(name: string): Row[] {
+  const tables = readFileSync(page, 'utf8').split('\n\n');
+  const table = tables.find((text) => text.includes(`\n| \`${name}\` |`)) ?? '';
+  const rows = table.split('\n').filter((line) => line.startsWith('| `'));
+  return rows.map((row) => {
+    const cells = row.slice(2, -2).split(' | ');
+    return { names: codesIn(cells[0] ?? ''), defaultText: cells.at(-1) ?? '' };
+  });
+}
+
+function codesIn(text: string): string[] {
+  return [...text.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
+}
+
+/** The value that a cell begins with; undefined when it says in words what happens without one. */
+function valueIn(text: string): string | undefined {
+  return /^`([^`]+)`|^(\d+)$/
+    .exec(text)
+    ?.slice(1)
+    .find((value) => value !== undefined);
+}
+
+type Context = Record<string, string>;
+
+/** A value for each variable that some deployment must have. */
+const REQUIRED: Context = {
+  BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests',
+  BATCHSCORE_RESULT_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/results',
+  BATCHSCORE_RESULT_TABLE: 'results-table',
+  BATCHSCORE_RESULT_BUCKET: 'results-bucket',
+};
+
+describe('the table of environment variables', () => {
+  const rows = tableWith('BATCHSCORE_MODELS_DIR');
+  const required = rows.filter(({ defaultText }) => defaultText.startsWith('required'));
+
+  it('has every variable, and none that there is not', () => {
+    expect(rows.flatMap(({ names }) => names).toSorted()).toEqual(Object.values<string>(CONFIG_KEYS).toSorted());
+  });
+
+  it('states the defaults', () => {
+    const config: Readonly<Record<string, unknown>> = loadConfig(REQUIRED);
+    const optional = rows.filter((row) => !required.includes(row));
+    const stated = optional.flatMap(({ names, defaultText }) => names.map((name) => [name, valueIn(defaultText)]));
+    const actual = Object.entries(CONFIG_KEYS).map(([key, name]) => [name, config[key]?.toString()]);
+    const ofOptional = actual.filter(([name = '']) => !(name in REQUIRED));
+    expect(Object.fromEntries(stated)).toEqual(Object.fromEntries(ofOptional));
+  });
+
+  it('says which are required, and for which store', () => {
+    expect(required.flatMap(({ names }) => names).toSorted()).toEqual(Object.keys(REQUIRED).toSorted());
+    for (const { names, defaultText } of required) {
+      const [store = 'queue'] = codesIn(defaultText);
+      const others = { ...REQUIRED, BATCHSCORE_RESULTS: store };
+      for (const name of names) expect(() => loadConfig({ ...others, [name]: undefined })).toThrow(`${name}: `);
+    }
+  });
+});
+
+describe('the table of context keys', () => {
+  const rows = tableWith('stackName');
+
+  it('has every key, and none that there is not', () => {
+    expect(rows.flatMap(({ names }) => names).toSorted()).toEqual(CONTEXT_KEYS.toSorted());
+  });
+
+  it.each([
+    ['a standard queue', undefined, {}],
+    ['a FIFO queue', 'FIFO', { fifo: 'true' }],
+    ['a GPU', 'GPU', { compute: 'lambda-gpu' }],
+  ])('states the defaults for %s: to give them all changes nothing', (_, variant, context: Context) => {
+    // Of the most rows in a run the stack says nothing: the function has the default.
+    const { maxBatchRows, ...ofStack } = statedDefaults(rows, variant);
+    const stated: Context = { ...ofStack, ...context };
+    const { compute = 'lambda' } = stated;
+    const ofOtherForms = FORMS.filter((form) => form !== compute).flatMap((form) => KEYS_OF_FORM[form]);
+    for (const key of ofOtherForms) delete stated[key];
+
+    expect(Object.keys(stated).length).toBeGreaterThan(10);
+    expect(templateOf(stated)).toEqual(templateOf(context));
+    expect(maxBatchRows).toBe(String(loadConfig(REQUIRED).maxBatchRows));
+  });
+});
+
+/** What the cells begin with, or what they have for `variant` after a semicolon; a key stands for its own default. */
+function statedDefaults(rows: readonly Row[], variant: string | undefined): Context {
+  const stated: Context = {};
+  for (const { names, defaultText } of rows) {
+    const [general = '', ...special] = defaultText.split('; ');
+    const own = special.find((text) => text.startsWith(`${variant} `))?.slice(`${variant} `.length);
+    const value = valueIn(own ?? general);
+    if (value !== undefined) for (const name of names) stated[name] = value;
+  }
+  return Object.fromEntries(Object.entries(stated).map(([name, value]) => [name, stated[value] ?? value]));
+}
+
+function templateOf(context: Context): unknown {
+  return Template.fromStack(createStack(new App(), readContext(context))).toJSON();
+}

@@ -1,0 +1,55 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
+import { afterThisTest } from '../adapters/onnx/setup.ts';
+import { REPOSITORY } from '../helpers/command.ts';
+import { sqsEvent } from '../helpers/sqsEvents.ts';
+
+const ENVIRONMENT = fileURLToPath(new URL('./handlerEnvironment.ts', import.meta.url));
+
+/** The region and credentials that Lambda gives its functions. */
+const OF_LAMBDA = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+
+export interface HandlerProcess {
+  invoke(records: readonly SQSRecord[]): Promise<SQSBatchResponse>;
+  /** Ends the process. @returns everything that it printed, what ONNX Runtime's native code prints included */
+  end(): Promise<string>;
+}
+
+/**
+ * `lambda/handler.ts` in a process of its own, as Lambda starts it: with nothing but environment variables. It is ended
+ * after the test.
+ *
+ * @throws Error with what the process printed, when the entry cannot be imported
+ */
+export async function startHandler(variables: Readonly<Record<string, string>>): Promise<HandlerProcess> {
+  const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
+  const child = fork(ENVIRONMENT, { cwd: REPOSITORY, env, execArgv: [], silent: true });
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk) => {
+      printed += chunk;
+    });
+  }
+  const closed = once(child, 'close');
+  const end = async (): Promise<string> => {
+    child.kill();
+    await closed;
+    return printed;
+  };
+  afterThisTest(async () => void (await end()));
+  const died = closed.then((): never => {
+    throw new Error(printed);
+  });
+  const nextMessage = () => Promise.race([once(child, 'message'), died]);
+  await nextMessage();
+  return {
+    async invoke(records) {
+      child.send(sqsEvent([...records]));
+      const [response] = await nextMessage();
+      return response;
+    },
+    end,
+  };
+}
