@@ -8,8 +8,6 @@ import { useSqsServer } from '../helpers/sqsServer.ts';
 import { composed, type Deployment, digitRequest, digitSamples, invoke, lookupRequest } from './setup.ts';
 
 const server = useSqsServer();
-/** Why a host closes a micro-batch that gathers records itself: Lambda is handed its own. */
-const OF_HOSTS_THAT_GATHER = ['ClosedWindow', 'ClosedDeadline'];
 /** What makes a run of its own cheaper than the padding of another. */
 const COSTLY_WHEN_LONG = [
   { rows: 1, length: 1, ms: 1 },
@@ -102,8 +100,7 @@ describe('the telemetry of a deployment', () => {
     await invoke(createHandler(composition), records);
 
     const emitted = emfOf(printed).flatMap(({ _aws }) => _aws.CloudWatchMetrics.flatMap(({ Metrics }) => Metrics));
-    const declared = Object.entries(METRIC_UNITS).filter(([name]) => !OF_HOSTS_THAT_GATHER.includes(name));
-    expect(Object.fromEntries(emitted.map(({ Name, Unit }) => [Name, Unit]))).toEqual(Object.fromEntries(declared));
+    expect(Object.fromEntries(emitted.map(({ Name, Unit }) => [Name, Unit]))).toEqual(METRIC_UNITS);
   });
 
   it('counts what is handed back', async () => {
