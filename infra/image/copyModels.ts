@@ -1,17 +1,17 @@
-import { cpSync, readdirSync, statSync } from 'node:fs';
-import { basename, join, relative, sep } from 'node:path';
-
-const VERSION = /^[1-9]\d*$/;
+import { cpSync, statSync } from 'node:fs';
+import { basename, relative, sep } from 'node:path';
+import { walkModels } from '../../lambda/adapters/onnx/repository/walkModels.ts';
+import { MODEL_LAYOUT } from '../../lambda/core/contract/modelFolder.ts';
 
 /**
  * Copies a model repository without what its training left there.
  *
- * @throws Error when there is no model in it
+ * @throws Error when there is no model in it, or a folder cannot be read
  */
 export function copyModels(from: string, to: string): void {
   if (!holdsModel(from)) {
     throw new Error(
-      `${from}: expected a model repository with <name>/<version>/model.onnx, such as digits/1/model.onnx, got none; ` +
+      `${from}: expected a model repository with ${MODEL_LAYOUT}, such as digits/1/model.onnx, got none; ` +
         'add a model, or check the path',
     );
   }
@@ -23,19 +23,7 @@ export function copyModels(from: string, to: string): void {
 }
 
 function holdsModel(directory: string): boolean {
-  return entriesOf(directory).some((name) =>
-    entriesOf(join(directory, name)).some(
-      (version) => VERSION.test(version) && isFile(join(directory, name, version, 'model.onnx')),
-    ),
-  );
-}
-
-function entriesOf(directory: string): string[] {
-  try {
-    return readdirSync(directory);
-  } catch {
-    return [];
-  }
+  return walkModels(directory).some(({ versions }) => versions.some(({ path }) => isFile(path)));
 }
 
 function isFile(path: string): boolean {

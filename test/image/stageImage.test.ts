@@ -198,7 +198,9 @@ describe('the models in it', () => {
   });
 
   it('must be there: no folder', () => {
-    expect(() => stage({ modelsDirectory: '/nowhere' })).toThrow('/nowhere: expected a model repository');
+    expect(() => stage({ modelsDirectory: '/nowhere' })).toThrow(
+      '/nowhere: expected a folder of the model repository, got none that can be read; check the path',
+    );
   });
 });
 
@@ -211,7 +213,8 @@ describe('staging', () => {
 
   it('says what to install where ONNX Runtime is missing', async () => {
     const root = mkdtempSync(join(scratch, 'without-runtime-'));
-    await cp(join(REPOSITORY, 'infra', 'image'), join(root, 'infra', 'image'), { recursive: true });
+    for (const part of ['infra/image', 'lambda'])
+      await cp(join(REPOSITORY, part), join(root, part), { recursive: true });
     await writeFile(join(root, 'package.json'), '{ "type": "module" }');
     await linkPackages(root, ['esbuild', 'piscina']);
 

@@ -47,7 +47,7 @@ describe('the app', () => {
     ['a negative number', { batchSize: -5 }, 'batchSize: expected a whole number from 1 to 10000, got -5'],
     ['an unknown compute', { compute: 'fargate' }, 'compute: expected one of lambda, lambda-gpu, got "fargate"'],
     ['FIFO with a window', { fifo: 'true', windowSeconds: '1' }, 'windowSeconds: expected 0 on a FIFO queue'],
-    ['a missing model folder', { models: 'nowhere' }, 'models: expected a folder with'],
+    ['a missing model folder', { models: 'nowhere' }, 'nowhere: expected a folder of the model repository'],
     ['an empty model folder', { models: empty }, 'got no model folder, add a model'],
     ['a model folder without ONNX files', { models: 'docs' }, 'with no version folder'],
     ['a GPU on arm64', { compute: 'lambda-gpu', architecture: 'arm64' }, 'architecture: expected x86_64'],

@@ -33,8 +33,7 @@ describe('the model folder', () => {
 
   it('is refused when it is missing', () => {
     expect(() => checkModelsFolder(join(folder, 'nope'), undefined)).toThrow(
-      `models: expected a folder with <name>/<version>/model.onnx, such as digits/1/model.onnx, got ${folder}/nope, ` +
-        'which cannot be read, check the path',
+      `models: ${folder}/nope: expected a folder of the model repository, got none that can be read; check the path`,
     );
   });
 

@@ -1,9 +1,10 @@
-import { type Dirent, readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { statSync } from 'node:fs';
+import { type ModelFolder, walkModels } from '../../../lambda/adapters/onnx/repository/walkModels.ts';
+import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { MODEL_FILE, MODEL_LAYOUT } from '../../../lambda/core/contract/modelFolder.ts';
 import { type Problem, refuse } from '../base/refuse.ts';
 
-const VERSION = /^[1-9]\d*$/;
-const LAYOUT = '<name>/<version>/model.onnx, such as digits/1/model.onnx';
+const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
 
 /**
  * Checks, before it is built into an image, that a folder is a model repository: what a host would refuse at start.
@@ -11,35 +12,27 @@ const LAYOUT = '<name>/<version>/model.onnx, such as digits/1/model.onnx';
  * @throws Error in one sentence
  */
 export function checkModelsFolder(folder: string, defaultModel: string | undefined): void {
-  const names = subfolders(folder);
-  if (names.length === 0) throw new Error(`models: expected ${LAYOUT} in ${folder}, got no model folder, add a model`);
-  refuse([...names.map((name) => problemOfModel(folder, name)), problemOfDefault(names, defaultModel)]);
+  const models = readModels(folder);
+  if (models.length === 0) throw new Error(`models: expected ${LAYOUT} in ${folder}, got no model folder, add a model`);
+  const names = models.map(({ name }) => name);
+  refuse([...models.map(problemOfModel), problemOfDefault(names, defaultModel)]);
 }
 
-function subfolders(folder: string): string[] {
+function readModels(folder: string): ModelFolder[] {
   try {
-    return readdirSync(folder, { withFileTypes: true })
-      .filter(isVisibleFolder)
-      .map(({ name }) => name)
-      .toSorted();
-  } catch {
-    throw new Error(`models: expected a folder with ${LAYOUT}, got ${folder}, which cannot be read, check the path`);
+    return walkModels(folder);
+  } catch (cause) {
+    throw new Error(`models: ${messageOf(cause)}`, { cause });
   }
 }
 
-/** A link may lead to a folder. */
-function isVisibleFolder(entry: Dirent): boolean {
-  return !entry.isFile() && !entry.name.startsWith('.');
-}
-
-function problemOfModel(folder: string, name: string): Problem {
-  const versions = subfolders(join(folder, name)).filter((version) => VERSION.test(version));
+function problemOfModel({ name, folder, versions }: ModelFolder): Problem {
   if (versions.length === 0) {
-    return `models: expected ${LAYOUT}, got ${join(folder, name)} with no version folder, add ${name}/1/model.onnx`;
+    return `models: expected ${LAYOUT}, got ${folder} with no version folder, add ${name}/1/${MODEL_FILE}`;
   }
-  const broken = versions.map((version) => join(folder, name, version, 'model.onnx')).find((file) => !isFilled(file));
+  const broken = versions.find(({ path }) => !isFilled(path));
   if (broken === undefined) return undefined;
-  return `models: expected an ONNX model at ${broken}, got no file or an empty one, put the model there`;
+  return `models: expected an ONNX model at ${broken.path}, got no file or an empty one, put the model there`;
 }
 
 function isFilled(file: string): boolean {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
+import { CONFIG_FILE } from '../../../core/contract/modelFolder.ts';
 import { readJsonIfThere } from './jsonFile.ts';
 
 const rows = z.int().min(1).max(65_536);
@@ -55,7 +56,7 @@ export type ModelConfig = z.infer<typeof schema>;
  * @throws Error naming the file and every wrong key
  */
 export async function readModelConfig(folder: string): Promise<ModelConfig> {
-  const path = join(folder, 'config.json');
+  const path = join(folder, CONFIG_FILE);
   const file = await readJsonIfThere(path);
   if (file === undefined) return {};
   const parsed = schema.safeParse(file.value);

@@ -18,6 +18,7 @@ import {
   UnknownProviderError,
 } from '../session/session.ts';
 import { warmUp } from '../startup/warmUp.ts';
+import type { ModelLocation } from './findModels.ts';
 
 /** What the deployment says of every model; a model's config.json comes first. */
 export interface ModelDefaults {
@@ -25,15 +26,6 @@ export interface ModelDefaults {
   readonly providers: readonly string[];
   /** Go on with the next provider, loudly, when one cannot be loaded. */
   readonly allowProviderFallback: boolean;
-}
-
-export interface ModelLocation {
-  readonly name: string;
-  readonly version: string;
-  /** The model file. */
-  readonly path: string;
-  /** Where config.json and the transform it names lie. */
-  readonly folder: string;
 }
 
 export interface LoadedModel {

@@ -3,8 +3,9 @@ import { basename, dirname, resolve } from 'node:path';
 import { failure, preview } from '../../../core/contract/failure.ts';
 import { readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
-import { loadModel, type ModelDefaults, type ModelLocation } from './loadModel.ts';
-import { findVersions, type OnnxModelRepository } from './repository.ts';
+import { findHighest, type ModelLocation } from './findModels.ts';
+import { loadModel, type ModelDefaults } from './loadModel.ts';
+import type { OnnxModelRepository } from './repository.ts';
 
 /**
  * A repository of the one model at `path`: a model folder with version folders in it, of which the highest is taken,
@@ -44,6 +45,5 @@ async function locate(path: string): Promise<ModelLocation> {
     () => false,
   );
   if (!isFolder) return { name: basename(absolute, '.onnx'), version: '1', path: absolute, folder: dirname(absolute) };
-  const [highest] = await findVersions(dirname(absolute), basename(absolute));
-  return highest;
+  return findHighest(dirname(absolute), basename(absolute));
 }

@@ -1,10 +1,9 @@
-import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { type Failure, failure, isFailure, messageOf, preview } from '../../../core/contract/failure.ts';
 import type { Model, ModelRepository } from '../../../core/contract/model.ts';
 import { readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
-import { type LoadedModel, loadModel, type ModelDefaults, type ModelLocation } from './loadModel.ts';
+import { findModels, type ModelLocation } from './findModels.ts';
+import { type LoadedModel, loadModel, type ModelDefaults } from './loadModel.ts';
 
 export interface RepositoryOptions extends ModelDefaults {
   /** The folder with `<name>/<version>/model.onnx`. */
@@ -23,15 +22,13 @@ export interface OnnxModelRepository extends ModelRepository {
   close(): Promise<void>;
 }
 
-const VERSION = /^[1-9]\d*$/;
-
 /**
  * Opens a model repository laid out as Triton's. Every file is checked, and every model, or the default one, loaded.
  *
  * @throws Error naming the folder or file that is missing or broken
  */
 export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
-  const locations = await findModels(options.directory);
+  const locations = findModels(options.directory);
   const defaultName = chooseDefault(locations, options);
   for (const { path } of locations) await checkModelFile(path);
   for (const { folder } of locations) await readModelConfig(folder);
@@ -73,41 +70,6 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
       }
     },
   };
-}
-
-/** Every model file, by name, the highest version of each first. */
-async function findModels(directory: string): Promise<ModelLocation[]> {
-  const locations: ModelLocation[] = [];
-  for (const name of await subfolders(directory)) locations.push(...(await findVersions(directory, name)));
-  if (locations.length === 0) {
-    throw new Error(`${directory}: expected <name>/<version>/model.onnx in the model repository, got no model folder`);
-  }
-  return locations;
-}
-
-/** @throws Error when there is no version folder */
-export async function findVersions(
-  directory: string,
-  name: string,
-): Promise<[highest: ModelLocation, ...ModelLocation[]]> {
-  const folder = join(directory, name);
-  const [highest, ...older] = (await subfolders(folder))
-    .filter((version) => VERSION.test(version))
-    .toSorted((a, b) => Number(b) - Number(a))
-    .map((version) => ({ name, version, folder, path: join(folder, version, 'model.onnx') }));
-  if (highest !== undefined) return [highest, ...older];
-  throw new Error(`${folder}: expected a version folder such as 1/ with model.onnx in it, got none`);
-}
-
-async function subfolders(directory: string): Promise<string[]> {
-  try {
-    const entries = await readdir(directory, { withFileTypes: true });
-    return entries.flatMap((entry) => (entry.isFile() || entry.name.startsWith('.') ? [] : [entry.name])).toSorted();
-  } catch (cause) {
-    throw new Error(`${directory}: expected the model repository, the folder cannot be read; check the path`, {
-      cause,
-    });
-  }
 }
 
 function chooseDefault(locations: readonly ModelLocation[], options: RepositoryOptions): string | undefined {

@@ -39,7 +39,9 @@ describe('the model repository', () => {
   it('refuses a folder that is not there, naming it', async () => {
     const directory = join(await modelsDirectory({}), 'nowhere');
 
-    await expect(openModels({}, { directory })).rejects.toThrow(`${directory}: expected the model repository`);
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${directory}: expected a folder of the model repository, got none that can be read; check the path`,
+    );
   });
 
   it('refuses a folder without a model, naming it and the layout', async () => {
