@@ -1,0 +1,49 @@
+import { messageOf } from '../../../core/contract/failure.ts';
+import { explainLoadError } from './explainLoadError.ts';
+import { openSession, type Session, type SessionSpec, UnknownProviderError } from './session.ts';
+
+export interface ProviderFallback {
+  /** Go on with the next provider, with a warning, when one cannot be loaded. */
+  readonly allowProviderFallback: boolean;
+  /** Told of every provider that is passed over. */
+  readonly warn: (message: string) => void;
+}
+
+/**
+ * Opens a session on the first of its providers, or on a later one where that is allowed.
+ *
+ * @throws Error naming the model file, and the provider or what is wrong with the model
+ */
+export async function openWithProviders(spec: SessionSpec, fallback: ProviderFallback): Promise<Session> {
+  const { path, providers } = spec;
+  const [first, ...rest] = providers;
+  try {
+    return await openSession(spec);
+  } catch (cause) {
+    if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
+    if (first === 'cpu' || !(await opensOnCpu(spec))) {
+      throw new Error(`${path}: cannot be loaded: ${explainLoadError(messageOf(cause))}`, { cause });
+    }
+    const reason = `execution provider '${first}' is not available (${messageOf(cause)}); ${PROVIDER_HINT}`;
+    if (!fallback.allowProviderFallback || rest.length === 0) {
+      throw new Error(`${path}: ${reason}; or choose another provider, or allow falling back to the next`, { cause });
+    }
+    fallback.warn(`${path}: ${reason}; falling back to ${rest.join(', ')} as configured`);
+    return openWithProviders({ ...spec, providers: rest }, fallback);
+  }
+}
+
+const PROVIDER_HINT =
+  'for cuda, libonnxruntime_providers_shared.so and libonnxruntime_providers_cuda.so must lie beside the binding of ' +
+  "onnxruntime-node, CUDA and cuDNN on the library path, and the driver's libcuda.so.1 on the machine";
+
+/** Whether the model itself is sound: ONNX Runtime's errors do not tell a provider's failure from a model's. */
+async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
+  try {
+    const session = await openSession({ ...spec, providers: ['cpu'] });
+    await session.close();
+    return true;
+  } catch {
+    return false;
+  }
+}
