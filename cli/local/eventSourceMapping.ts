@@ -2,11 +2,11 @@ import { ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { type BatchSource, createBatchSource } from './batchSource.ts';
 import { deleteMessages } from './deleteMessages.ts';
-import { type Batch, type ClosedBecause, createGather } from './gather.ts';
-import { type Invoke, invokeOnce, type Verdict } from './invocation.ts';
+import type { ClosedBecause } from './gather.ts';
+import { type Invoke, invokeOnce } from './invocation.ts';
 import { type MappingLimits, refuseInvalidLimits } from './mappingLimits.ts';
-import { createPoller } from './poller.ts';
 import { toSqsRecord } from './sqsEvent.ts';
 
 export interface InvocationReport {
@@ -37,8 +37,6 @@ export interface EventSourceMapping {
   stop(): Promise<void>;
 }
 
-/** Messages that SQS hands over in one receive. */
-const MESSAGES_A_POLL = 10;
 /** Longest wait of one poll, and so of a stop on an idle queue. */
 const POLL_SECONDS = 1;
 const DELETES_AT_ONCE = 16;
@@ -52,84 +50,59 @@ const DELETES_AT_ONCE = 16;
  */
 export function startEventSourceMapping(options: EventSourceMappingOptions): EventSourceMapping {
   refuseInvalidLimits(options);
-  const { batchSize, maximumConcurrency, now = () => performance.now(), onError = writeToStderr } = options;
-  const recordsAPoll = Math.min(MESSAGES_A_POLL, batchSize);
-  const deleteLimit = pLimit(DELETES_AT_ONCE);
-  const waiting: Batch[] = [];
-  const unacknowledged = new Set<Promise<void>>();
-  let invocations = 0;
-
-  const gather = createGather(options, (batch) => {
-    waiting.push(batch);
-    dispatch();
-  });
-  const poller = createPoller({
-    receive: () => receive(options, recordsAPoll),
-    recordsAPoll,
-    hasRoom,
-    take: gather.add,
+  const report = reportTo(options.onError ?? writeToStderr);
+  const batches = createBatchSource({
+    ...options,
+    receive: (most) => receive(options, most),
     onError: (cause) => report(`could not receive from ${options.queueUrl}`, cause),
   });
-
-  // Bounds what is held: a batch for each free slot and one gathered ahead, and nothing more while a closed one waits.
-  function hasRoom(expected: number): boolean {
-    const batchesAllowed = maximumConcurrency - invocations + 1;
-    return waiting.length === 0 && gather.size() + expected < batchSize * batchesAllowed;
-  }
-
-  function dispatch(): void {
-    while (invocations < maximumConcurrency) {
-      const batch = waiting.shift();
-      if (batch === undefined) break;
-      const done = runBatch(batch).finally(() => unacknowledged.delete(done));
-      unacknowledged.add(done);
-    }
-    poller.poll();
-  }
-
-  async function runBatch({ records, closedBecause }: Batch): Promise<void> {
-    // Taken now: the handler may change the event it is given.
-    const handles = records.map(({ messageId, receiptHandle }) => ({ messageId, receiptHandle }));
-    const start = now();
-    const { failed, error } = await invokeInASlot(records);
-    const durationMs = now() - start;
-    if (error !== undefined) report(`a batch of ${handles.length} records failed and will be redelivered`, error);
-    const succeeded = handles.filter(({ messageId }) => !failed.has(messageId));
-    await acknowledge(succeeded.map(({ receiptHandle }) => receiptHandle));
-    const failures = handles.length - succeeded.length;
-    options.onInvocation?.({ records: handles.length, closedBecause, failed: failures, durationMs });
-  }
-
-  async function invokeInASlot(records: readonly SQSRecord[]): Promise<Verdict> {
-    invocations += 1;
-    try {
-      return await invokeOnce(records, { ...options, now });
-    } finally {
-      invocations -= 1;
-      dispatch();
-    }
-  }
-
-  function acknowledge(receiptHandles: string[]): Promise<void> {
-    return deleteMessages(receiptHandles, {
+  const limit = pLimit(DELETES_AT_ONCE);
+  const deleteHandled = (receiptHandles: readonly string[]) =>
+    deleteMessages(receiptHandles, {
       ...options,
-      limit: deleteLimit,
+      limit,
       onError: (cause) => report('could not delete messages, which will be redelivered', cause),
     });
-  }
-
-  function report(what: string, cause: unknown): void {
-    onError(new Error(`${what}: ${messageOf(cause)}`, { cause }));
-  }
-
-  poller.poll();
+  const slots = Array.from({ length: options.maximumConcurrency }, () =>
+    mapBatches(batches, deleteHandled, report, options),
+  );
   return {
     stop: async () => {
-      await poller.stop();
-      gather.flush();
-      while (unacknowledged.size > 0) await Promise.all(unacknowledged);
+      await batches.stop();
+      await Promise.all(slots);
     },
   };
+}
+
+/** One of the invocations that may run at once: takes batch after batch until there are no more. */
+async function mapBatches(
+  batches: BatchSource,
+  deleteHandled: (receiptHandles: readonly string[]) => Promise<void>,
+  report: Report,
+  options: EventSourceMappingOptions,
+): Promise<void> {
+  const { now = () => performance.now() } = options;
+  let acknowledged = Promise.resolve();
+  for (let batch = await batches.next(); batch !== undefined; batch = await batches.next()) {
+    const { records, closedBecause } = batch;
+    // Taken now: the handler may change the event it is given.
+    const handles = records.map(({ messageId, receiptHandle }) => ({ messageId, receiptHandle }));
+
+    const start = now();
+    const { failed, error } = await invokeOnce(records, { ...options, now });
+    const durationMs = now() - start;
+    if (error !== undefined) report(`a batch of ${handles.length} records failed and will be redelivered`, error);
+
+    const handled = handles.filter(({ messageId }) => !failed.has(messageId));
+    const counts = { records: handles.length, failed: handles.length - handled.length };
+    const before = acknowledged;
+    // The next batch does not wait for this one's deletes.
+    acknowledged = deleteHandled(handled.map(({ receiptHandle }) => receiptHandle)).then(() => {
+      options.onInvocation?.({ ...counts, closedBecause, durationMs });
+      return before;
+    });
+  }
+  await acknowledged;
 }
 
 async function receive(options: EventSourceMappingOptions, most: number): Promise<SQSRecord[]> {
@@ -143,6 +116,12 @@ async function receive(options: EventSourceMappingOptions, most: number): Promis
     }),
   );
   return Messages.map((message) => toSqsRecord(message, options));
+}
+
+type Report = (what: string, cause: unknown) => void;
+
+function reportTo(onError: (error: Error) => void): Report {
+  return (what, cause) => onError(new Error(`${what}: ${messageOf(cause)}`, { cause }));
 }
 
 function writeToStderr(error: Error): void {
