@@ -40,6 +40,7 @@ export function createBatchSource({ receive, onError, ...limits }: BatchSourceOp
     hasRoom: (expected) => closed.length === 0 && gather.size() + expected < limits.batchSize * (takers.length + 1),
     take: gather.add,
     onError,
+    clock: limits.clock,
   });
 
   return {

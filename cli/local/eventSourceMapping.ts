@@ -3,6 +3,7 @@ import type { SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { type BatchSource, createBatchSource } from './batchSource.ts';
+import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 import { deleteMessages } from './deleteMessages.ts';
 import type { ClosedBecause } from './gather.ts';
 import { type Invoke, invokeOnce } from './invocation.ts';
@@ -28,8 +29,8 @@ export interface EventSourceMappingOptions extends MappingLimits {
   onInvocation?: (report: InvocationReport) => void;
   /** Told of failed SQS calls and of batches that failed as a whole. @default writes the message to stderr */
   onError?: (error: Error) => void;
-  /** Milliseconds that only go forward. @default performance.now */
-  now?: () => number;
+  /** @default the system's */
+  clock?: Clock;
 }
 
 export interface EventSourceMapping {
@@ -81,16 +82,16 @@ async function mapBatches(
   report: Report,
   options: EventSourceMappingOptions,
 ): Promise<void> {
-  const { now = () => performance.now() } = options;
+  const { clock = SYSTEM_CLOCK } = options;
   let acknowledged = Promise.resolve();
   for (let batch = await batches.next(); batch !== undefined; batch = await batches.next()) {
     const { records, closedBecause } = batch;
     // Taken now: the handler may change the event it is given.
     const handles = records.map(({ messageId, receiptHandle }) => ({ messageId, receiptHandle }));
 
-    const start = now();
-    const { failed, error } = await invokeOnce(records, { ...options, now });
-    const durationMs = now() - start;
+    const start = clock.now();
+    const { failed, error } = await invokeOnce(records, { ...options, clock });
+    const durationMs = clock.now() - start;
     if (error !== undefined) report(`a batch of ${handles.length} records failed and will be redelivered`, error);
 
     const handled = handles.filter(({ messageId }) => !failed.has(messageId));

@@ -1,4 +1,5 @@
 import type { SQSRecord } from 'aws-lambda';
+import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 import { ENVELOPE_BYTES, recordBytes } from './sqsEvent.ts';
 
 /** Why a batch was closed; `poll`: with window 0 a poll's messages do not wait, `stop`: its window was cut short. */
@@ -23,6 +24,8 @@ export interface GatherOptions {
   batchSize: number;
   /** Longest time from a batch's first record to its hand-over, in seconds; 0 keeps no record waiting. */
   windowSeconds: number;
+  /** @default the system's */
+  clock?: Clock;
 }
 
 /** Lambda's largest synchronous payload, of the event's JSON. */
@@ -35,14 +38,15 @@ export const MAX_EVENT_BYTES = 6_291_456;
  * @see https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html#invocation-eventsourcemapping-batching
  */
 export function createGather(options: GatherOptions, handOver: (batch: Batch) => void): Gather {
-  const windowMs = options.windowSeconds * 1000;
+  const { batchSize, windowSeconds, clock = SYSTEM_CLOCK } = options;
+  const windowMs = windowSeconds * 1000;
   let open: SQSRecord[] = [];
   let openBytes = ENVELOPE_BYTES;
-  let windowEnd: NodeJS.Timeout | undefined;
+  let cancelWindow = () => {};
 
   function close(closedBecause: ClosedBecause): void {
     if (open.length === 0) return;
-    clearTimeout(windowEnd);
+    cancelWindow();
     const records = open;
     open = [];
     openBytes = ENVELOPE_BYTES;
@@ -52,10 +56,10 @@ export function createGather(options: GatherOptions, handOver: (batch: Batch) =>
   function addOne(record: SQSRecord): void {
     const bytes = recordBytes(record);
     if (openBytes + bytes > MAX_EVENT_BYTES) close('bytes');
-    if (open.length === 0 && windowMs > 0) windowEnd = setTimeout(close, windowMs, 'window');
+    if (open.length === 0 && windowMs > 0) cancelWindow = clock.after(windowMs, () => close('window'));
     open.push(record);
     openBytes += bytes;
-    if (open.length === options.batchSize) close('full');
+    if (open.length === batchSize) close('full');
   }
 
   return {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { totalmem } from 'node:os';
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import { failedMessageIds } from './batchResponse.ts';
+import type { Clock } from './clock.ts';
 
 export type Invoke = (event: SQSEvent, context: Context) => Promise<unknown>;
 
@@ -9,8 +10,7 @@ export interface InvocationOptions {
   invoke: Invoke;
   region: string;
   functionTimeoutSeconds: number;
-  /** Milliseconds that only go forward. */
-  now: () => number;
+  clock: Clock;
 }
 
 /** What became of a batch: the IDs to leave in the queue, and why when that is all of them. */
@@ -25,15 +25,10 @@ const MIB = 2 ** 20;
 /** Invokes the function once. Never rejects: a throw, a timeout or a malformed response fails the whole batch. */
 export async function invokeOnce(records: readonly SQSRecord[], options: InvocationOptions): Promise<Verdict> {
   const sentIds = new Set(records.map(({ messageId }) => messageId));
-  const deadline = options.now() + options.functionTimeoutSeconds * 1000;
+  const deadline = options.clock.now() + options.functionTimeoutSeconds * 1000;
   try {
-    const response = await withinTimeout(
-      () => options.invoke({ Records: [...records] }, contextUntil(deadline, options)),
-      {
-        deadline,
-        ...options,
-      },
-    );
+    const work = () => options.invoke({ Records: [...records] }, contextUntil(deadline, options));
+    const response = await withinTimeout(work, { deadline, ...options });
     return { failed: failedMessageIds(response, sentIds) };
   } catch (error) {
     return { failed: sentIds, error };
@@ -42,26 +37,26 @@ export async function invokeOnce(records: readonly SQSRecord[], options: Invocat
 
 async function withinTimeout<T>(
   work: () => Promise<T>,
-  { deadline, functionTimeoutSeconds, now }: InvocationOptions & { deadline: number },
+  { deadline, functionTimeoutSeconds, clock }: InvocationOptions & { deadline: number },
 ): Promise<T> {
   const timedOut = () =>
     new Error(
-      `the invocation took longer than the function's timeout of ${functionTimeoutSeconds} s. ` +
-        'Raise the timeout, or lower the batch size.',
+      `expected the invocation to end within the function's timeout of ${functionTimeoutSeconds} s, it did not; ` +
+        'raise the timeout, or lower the batch size',
     );
   const timeout = Promise.withResolvers<never>();
-  const timer = setTimeout(() => timeout.reject(timedOut()), deadline - now());
+  const cancelTimeout = clock.after(deadline - clock.now(), () => timeout.reject(timedOut()));
   try {
     const result = await Promise.race([work(), timeout.promise]);
     // A handler that blocks the event loop also keeps the timer from firing.
-    if (now() > deadline) throw timedOut();
+    if (clock.now() > deadline) throw timedOut();
     return result;
   } finally {
-    clearTimeout(timer);
+    cancelTimeout();
   }
 }
 
-function contextUntil(deadline: number, { region, now }: InvocationOptions): Context {
+function contextUntil(deadline: number, { region, clock }: InvocationOptions): Context {
   return {
     callbackWaitsForEmptyEventLoop: true,
     functionName: FUNCTION_NAME,
@@ -71,7 +66,7 @@ function contextUntil(deadline: number, { region, now }: InvocationOptions): Con
     awsRequestId: randomUUID(),
     logGroupName: `/aws/lambda/${FUNCTION_NAME}`,
     logStreamName: 'local',
-    getRemainingTimeInMillis: () => Math.floor(deadline - now()),
+    getRemainingTimeInMillis: () => Math.floor(deadline - clock.now()),
     done: refuseCallback,
     fail: refuseCallback,
     succeed: refuseCallback,

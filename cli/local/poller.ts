@@ -1,4 +1,5 @@
 import type { SQSRecord } from 'aws-lambda';
+import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 
 export interface PollerOptions {
   /** One long poll. */
@@ -10,6 +11,8 @@ export interface PollerOptions {
   take: (records: readonly SQSRecord[]) => void;
   /** Told of a failed poll; the next one starts after a pause. */
   onError: (error: unknown) => void;
+  /** @default the system's */
+  clock?: Clock;
 }
 
 export interface Poller {
@@ -27,15 +30,16 @@ const PAUSE_AFTER_ERROR_MS = 1000;
  *
  * No poll is ever aborted: a local server would give the next message to the dead one.
  */
-export function createPoller({ receive, recordsAPoll, hasRoom, take, onError }: PollerOptions): Poller {
+export function createPoller(options: PollerOptions): Poller {
+  const { receive, recordsAPoll, hasRoom, take, onError, clock = SYSTEM_CLOCK } = options;
   const allReturned = Promise.withResolvers<void>();
   let wanted = 1;
   let inFlight = 0;
-  let pause: NodeJS.Timeout | undefined;
+  let cancelPause: (() => void) | undefined;
   let stopping = false;
 
   function poll(): void {
-    if (pause !== undefined) return;
+    if (cancelPause !== undefined) return;
     while (!stopping && inFlight < wanted && hasRoom(inFlight * recordsAPoll)) void pollOnce();
     if (stopping && inFlight === 0) allReturned.resolve();
   }
@@ -62,13 +66,13 @@ export function createPoller({ receive, recordsAPoll, hasRoom, take, onError }: 
   }
 
   function startPause(): void {
-    clearTimeout(pause);
-    pause = stopping ? undefined : setTimeout(endPause, PAUSE_AFTER_ERROR_MS);
+    cancelPause?.();
+    cancelPause = stopping ? undefined : clock.after(PAUSE_AFTER_ERROR_MS, endPause);
   }
 
   function endPause(): void {
-    clearTimeout(pause);
-    pause = undefined;
+    cancelPause?.();
+    cancelPause = undefined;
     poll();
   }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
+import { SYSTEM_CLOCK } from '../../../cli/local/clock.ts';
 import { type Invoke, invokeOnce } from '../../../cli/local/invocation.ts';
 import { toSqsRecord } from '../../../cli/local/sqsEvent.ts';
 
@@ -15,7 +16,8 @@ function record(MessageId: string): SQSRecord {
 }
 
 function invoking(invoke: Invoke, now = () => 0) {
-  return invokeOnce([record('a'), record('b')], { invoke, region: 'us-east-1', functionTimeoutSeconds: 30, now });
+  const clock = { ...SYSTEM_CLOCK, now };
+  return invokeOnce([record('a'), record('b')], { invoke, region: 'us-east-1', functionTimeoutSeconds: 30, clock });
 }
 
 describe('invokeOnce', () => {

@@ -1,0 +1,47 @@
+import type { Clock } from '../../../cli/local/clock.ts';
+
+export interface ManualClock extends Clock {
+  /** Lets time pass, and calls back what is due. */
+  advance(ms: number): void;
+  /** Resolves once something waits for `ms` milliseconds. */
+  untilWaitedFor(ms: number): Promise<void>;
+}
+
+interface Timer {
+  readonly ms: number;
+  readonly dueAt: number;
+  readonly callback: () => void;
+}
+
+/** A clock that stands still until it is told otherwise. */
+export function createManualClock(): ManualClock {
+  let nowMs = 0;
+  const timers = new Set<Timer>();
+  const watchers = new Set<() => void>();
+  return {
+    now: () => nowMs,
+    after: (ms, callback) => {
+      const timer = { ms, dueAt: nowMs + ms, callback };
+      timers.add(timer);
+      for (const watch of [...watchers]) watch();
+      return () => void timers.delete(timer);
+    },
+    advance: (ms) => {
+      nowMs += ms;
+      for (const timer of [...timers].filter(({ dueAt }) => dueAt <= nowMs)) {
+        timers.delete(timer);
+        timer.callback();
+      }
+    },
+    untilWaitedFor: (ms) =>
+      new Promise((resolve) => {
+        const watch = () => {
+          if (![...timers].some((timer) => timer.ms === ms)) return;
+          watchers.delete(watch);
+          resolve();
+        };
+        watchers.add(watch);
+        watch();
+      }),
+  };
+}
