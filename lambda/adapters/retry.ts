@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout } from 'node:timers/promises';
 
 export interface RetryOptions {
   /** Most attempts in all. @default 6 */
@@ -9,6 +9,8 @@ export interface RetryOptions {
   readonly capMs?: number;
   /** @default Math.random */
   readonly random?: () => number;
+  /** Lets time pass; rejects once `signal` is aborted. @default a timer */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 /**
@@ -22,21 +24,26 @@ export async function untilDone<T>(
   items: readonly T[],
   attempt: (left: readonly T[]) => Promise<readonly T[]>,
   signal: AbortSignal,
-  { attempts = 6, baseMs = 100, capMs = 5000, random = Math.random }: RetryOptions = {},
+  { attempts = 6, baseMs = 100, capMs = 5000, random = Math.random, sleep = timer }: RetryOptions = {},
 ): Promise<readonly T[]> {
+  const pause = (ms: number) => ranItsCourse(sleep(ms, signal), signal);
   let left = items;
   for (let tried = 0; left.length > 0 && tried < attempts; tried++) {
-    if (tried > 0 && !(await pause(random() * Math.min(capMs, baseMs * 2 ** (tried - 1)), signal))) break;
+    if (tried > 0 && !(await pause(random() * Math.min(capMs, baseMs * 2 ** (tried - 1))))) break;
     if (signal.aborted) break;
     left = await attempt(left);
   }
   return left;
 }
 
-/** Whether the pause ran its course; false when `signal` cut it short. */
-async function pause(ms: number, signal: AbortSignal): Promise<boolean> {
+async function timer(ms: number, signal: AbortSignal): Promise<void> {
+  await setTimeout(ms, undefined, { signal });
+}
+
+/** False when `signal` cut the pause short. */
+async function ranItsCourse(pause: Promise<void>, signal: AbortSignal): Promise<boolean> {
   try {
-    await sleep(ms, undefined, { signal });
+    await pause;
     return true;
   } catch (error) {
     if (signal.aborted) return false;
