@@ -111,11 +111,10 @@ async function textOf(
   }
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of body) {
-    const piece: Buffer = chunk;
-    bytes += piece.length;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
     if (bytes > maxBytes) return tooLarge(pointer, maxBytes, 'more');
-    chunks.push(piece);
+    chunks.push(chunk);
   }
   const whole = Buffer.concat(chunks);
   return isUtf8(whole) ? new TextDecoder().decode(whole) : notText(pointer);

@@ -139,7 +139,7 @@ describe('a body that is read', () => {
     });
   });
 
-  it('is read whole when a character spans two pieces', async () => {
+  it('is read whole when a character spans two chunks', async () => {
     const euro = Buffer.from('€');
     const { payloads, bucket } = await opened({}, ({ response }) => {
       response.writeHead(200).write(euro.subarray(0, 1), () => response.end(euro.subarray(1)));
@@ -155,6 +155,33 @@ describe('a body that is read', () => {
     await Promise.all(Array.from({ length: 9 }, (_, key) => payloads.read({ bucket, key: `${key}` }, NEVER)));
 
     expect(most()).toBe(2);
+  });
+});
+
+describe('bodies that are read and put while nothing says how many at once', () => {
+  it('are sixteen at once', async () => {
+    const bucket = await server.bucket();
+    const s3 = server.client();
+    let underWay = 0;
+    let most = 0;
+    s3.middlewareStack.add(
+      (next) => async (args) => {
+        most = Math.max(most, ++underWay);
+        try {
+          return await next(args);
+        } finally {
+          underWay -= 1;
+        }
+      },
+      { step: 'initialize' },
+    );
+    const payloads = createPayloads({ s3, bucket, maxBytes: 1000 });
+
+    const puts = Array.from({ length: 12 }, () => payloads.put('1', NEVER));
+    const reads = Array.from({ length: 12 }, (_, key) => payloads.read({ bucket, key: `${key}` }, NEVER));
+    await Promise.all([...puts, ...reads]);
+
+    expect(most).toBe(16);
   });
 });
 

@@ -49,6 +49,22 @@ describe('a model whose answers padding changes', () => {
     expect((await openOnly(plainMeanModel(), { ragged, warmup: false })).warnings).toEqual([]);
   });
 
+  it('shows at any length, beyond what a function takes as arguments', async () => {
+    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [undefined], ladder: [150_000, 300_000] };
+    const values = modelOf(
+      { inputs: [spec('values', 'FP32', 'batch', 'length')], outputs: [spec('length', 'FP32', 'batch')] },
+      { ragged },
+    );
+    const model: Model = {
+      ...values,
+      async run([given]) {
+        const length = Float32Array.of((given as Tensor).data.length);
+        return { outputs: [{ name: 'length', datatype: 'FP32', shape: [1], data: length }], runMs: 1 };
+      },
+    };
+    await expect(checkPadding(model, ragged, {})).rejects.toThrow('got 300000 in place of 150000');
+  });
+
   it('is not overlooked where it leaves out what equals the padding', async () => {
     const ragged = { name: 'length', inputs: [{ axis: 1, pad: 1n }], outputs: [undefined], ladder: [] };
     const tokens = modelOf(
