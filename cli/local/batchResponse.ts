@@ -3,7 +3,7 @@
  *
  * Nothing, `null`, `{}` and an empty or null `batchItemFailures` say that all succeeded.
  *
- * @throws for what Lambda takes as a failure of the whole batch: a response that is no object, an
+ * @throws for what Lambda takes as a failure of the whole batch: a response that is not an object, or an
  *   `itemIdentifier` that is missing, empty or of no message in the batch.
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
  */

@@ -17,7 +17,7 @@ export function localBucketClient(endpoint: string, region: string): S3Client {
   });
 }
 
-/** Makes the result and the payload bucket on the S3 side of the local queue server. */
+/** Creates the result bucket and the payload bucket on the S3 side of the local queue server. */
 export async function createLocalBuckets(s3: S3Client): Promise<LocalBuckets> {
   for (const Bucket of Object.values(BUCKETS)) await s3.send(new CreateBucketCommand({ Bucket }));
   return BUCKETS;

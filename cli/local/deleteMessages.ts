@@ -1,8 +1,8 @@
 import { DeleteMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
 
-/** Runs a call when its turn has come. */
-export type Limit = <T>(call: () => Promise<T>) => Promise<T>;
+/** Runs a task when its turn has come. */
+export type Limit = <T>(task: () => Promise<T>) => Promise<T>;
 
 export interface DeleteOptions {
   sqs: SQSClient;
@@ -11,15 +11,13 @@ export interface DeleteOptions {
   onError: (error: unknown) => void;
 }
 
-/** Deletes messages, ten a call. Never rejects: what is not deleted is reported, and comes back by itself. */
+/** Deletes messages, ten in a batch request. Never rejects: a message that stays is reported, and comes back. */
 export async function deleteMessages(receiptHandles: readonly string[], options: DeleteOptions): Promise<void> {
-  const calls = chunks(receiptHandles, MAX_BATCH_ENTRIES).map((chunk) =>
-    options.limit(() => deleteChunk(chunk, options)),
-  );
-  await Promise.all(calls);
+  const deletes = inBatches(receiptHandles).map((batch) => options.limit(() => deleteBatch(batch, options)));
+  await Promise.all(deletes);
 }
 
-async function deleteChunk(
+async function deleteBatch(
   receiptHandles: readonly string[],
   { sqs, queueUrl, onError }: DeleteOptions,
 ): Promise<void> {
@@ -32,7 +30,9 @@ async function deleteChunk(
   }
 }
 
-function chunks<T>(items: readonly T[], size: number): T[][] {
-  const starts = Array.from({ length: Math.ceil(items.length / size) }, (_, index) => index * size);
-  return starts.map((start) => items.slice(start, start + size));
+function inBatches<T>(items: readonly T[]): T[][] {
+  const batches = Math.ceil(items.length / MAX_BATCH_ENTRIES);
+  return Array.from({ length: batches }, (_, index) =>
+    items.slice(index * MAX_BATCH_ENTRIES, (index + 1) * MAX_BATCH_ENTRIES),
+  );
 }

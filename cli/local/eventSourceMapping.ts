@@ -13,7 +13,7 @@ import { toSqsRecord } from './sqsEvent.ts';
 export interface InvocationReport {
   records: number;
   closedBecause: ClosedBecause;
-  /** Records that the invocation failed; they come back when their visibility ends. */
+  /** Records that the handler failed; they come back when their visibility timeout ends. */
   failed: number;
   /** Time from the invocation's start to its answer. */
   durationMs: number;
@@ -27,7 +27,7 @@ export interface EventSourceMappingOptions extends MappingLimits {
   invoke: Invoke;
   /** Told of each invocation once its succeeded records are deleted. */
   onInvocation?: (report: InvocationReport) => void;
-  /** Told of failed SQS calls and of batches that failed as a whole. @default writes the message to stderr */
+  /** Told of SQS requests that fail and of batches that fail as a whole. @default writes the message to stderr */
   onError?: (error: Error) => void;
   /** @default the system's */
   clock?: Clock;
@@ -44,7 +44,7 @@ const DELETES_AT_ONCE = 16;
 
 /**
  * Stands in for AWS's SQS event source mapping: polls the queue, gathers batches, invokes the handler with at most
- * `maximumConcurrency` of them at once, and deletes what it answered.
+ * `maximumConcurrency` of them at once, and deletes what the handler did not fail.
  *
  * @throws for settings that AWS would refuse.
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html

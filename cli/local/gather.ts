@@ -2,7 +2,7 @@ import type { SQSRecord } from 'aws-lambda';
 import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 import { ENVELOPE_BYTES, recordBytes } from './sqsEvent.ts';
 
-/** Why a batch was closed; `poll`: with window 0 a poll's messages do not wait, `stop`: its window was cut short. */
+/** Why a batch was closed. `poll`: there is no window to wait for the next poll. `stop`: its window was cut short. */
 export type ClosedBecause = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
 
 export interface Batch {

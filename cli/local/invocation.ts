@@ -13,7 +13,7 @@ export interface InvocationOptions {
   clock: Clock;
 }
 
-/** What became of a batch: the IDs to leave in the queue, and why when that is all of them. */
+/** What became of a batch: the message IDs to leave in the queue, and the error where all of them failed. */
 export interface Verdict {
   failed: ReadonlySet<string>;
   error?: unknown;
@@ -74,5 +74,7 @@ function contextUntil(deadline: number, { region, clock }: InvocationOptions): C
 }
 
 function refuseCallback(): never {
-  throw new Error('expected the handler to return a promise: context.done, fail and succeed left Lambda with Node 8');
+  throw new Error(
+    'expected the handler to return a promise, got a call of context.done, fail or succeed; make it async',
+  );
 }

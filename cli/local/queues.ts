@@ -58,7 +58,7 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
 
 /**
  * An SQS client for a local server: dummy credentials, many kept-alive sockets, and neither signatures nor checksums,
- * which nobody needs on loopback and which take a third of each call's time.
+ * which nobody needs on loopback and which take a third of the time of each request.
  */
 export function localSqsClient({ endpoint, region }: { endpoint: string; region: string }): SQSClient {
   return new SQSClient({
@@ -72,7 +72,7 @@ export function localSqsClient({ endpoint, region }: { endpoint: string; region:
   });
 }
 
-// startFauxqs() listens on every interface; a development queue is nobody else's business.
+// startFauxqs() listens on every interface; only this machine needs a development queue.
 async function listenOnLoopback(server: ReturnType<typeof buildApp>, port: number): Promise<string> {
   try {
     return await server.listen({ port, host: '127.0.0.1' });
@@ -80,8 +80,8 @@ async function listenOnLoopback(server: ReturnType<typeof buildApp>, port: numbe
     await server.close();
     throw isPortTaken(error)
       ? new Error(
-          `port ${port} on 127.0.0.1: expected it to be free for the local queues, but another program listens there. ` +
-            `Stop that program, name another port, or pass --port 0 to pick a free one.`,
+          `port ${port} on 127.0.0.1: expected it to be free for the local queues, got another program that listens ` +
+            'there; stop that program, name another port, or pass --port 0 to pick a free one',
           { cause: error },
         )
       : error;

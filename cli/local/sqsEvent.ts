@@ -66,7 +66,7 @@ function messageAttribute(value: MessageAttributeValue): SQSMessageAttribute {
 
 function sent(value: string | undefined, name: string): string {
   if (value === undefined) {
-    throw new Error(`received message: expected ${name}, which SQS always sends, got none. Check the SQS endpoint.`);
+    throw new Error(`received message: expected ${name}, which SQS always sends, got none; check the SQS endpoint`);
   }
   return value;
 }

@@ -20,7 +20,7 @@ export interface LocalStackOptions {
   /** `BATCHSCORE_…` variables that tune the scoring; everything else in it is ignored. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly telemetry: Telemetry;
-  /** Told what works but not as well as it should, and what went wrong outside of the handler. */
+  /** Told what works but not as well as it should, and what went wrong outside the handler. */
   readonly warn: (message: string) => void;
 }
 
@@ -36,7 +36,7 @@ export interface Batching {
 export interface LocalStack {
   readonly queues: LocalQueues;
   readonly buckets: LocalBuckets & { readonly endpoint: string };
-  /** There is one where results go to a table. */
+  /** Only where results go to a table. */
   readonly table: LocalTable | undefined;
   readonly sqs: SQSClient;
   readonly models: readonly { readonly name: string; readonly version: string }[];
@@ -65,7 +65,7 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
   }
 }
 
-/** @param onStop remembers what undoes each step; it is undone in the opposite order */
+/** @param onStop remembers what undoes each step; steps are undone in reverse order */
 async function start(
   options: LocalStackOptions,
   onStop: (cleanup: () => Promise<void> | void) => void,

@@ -4,8 +4,8 @@ export function describeError(error: unknown): string {
 }
 
 /**
- * Whether trying again at once is no use. A missing queue, table, bucket, credential or permission does not get
- * better by waiting a little; throttling, which AWS counts as the caller's fault, does.
+ * Whether trying again soon is of no use: waiting a little brings back no queue, table, bucket, credential or
+ * permission. Throttling, which AWS counts as the caller's fault too, does pass.
  */
 export function isCallersFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -2,24 +2,25 @@ import { type Failure, failure, isFailure } from '../core/contract/failure.ts';
 import type { WriteVerdict } from '../core/contract/result.ts';
 import { type RetryOptions, untilDone } from './retry.ts';
 
-/** Why a store did not take an entry. `again`: worth another try. */
+/** Why a store did not take an entry. */
 export interface Refusal<E> {
   readonly entry: E;
   readonly reason: string;
+  /** Whether it is worth another try. */
   readonly again: boolean;
 }
 
 export interface Delivery<E> {
   /** The store's name in messages. */
   readonly store: string;
-  /** Hands entries to the store once. What the answer does not refuse was taken. */
+  /** Hands entries to the store once. What the answer does not refuse is taken. */
   readonly attempt: (entries: readonly E[]) => Promise<readonly Refusal<E>[]>;
   readonly signal: AbortSignal;
   readonly retry?: RetryOptions | undefined;
 }
 
 /**
- * Hands entries to a store until it has taken each, refused it for good, or `signal` is aborted.
+ * Hands entries to a store until it has taken each one or refused it for good, or until `signal` is aborted.
  *
  * @returns verdicts aligned with `entries` by index; an entry that was never tried counts as failed
  */
@@ -27,7 +28,10 @@ export async function deliver<E>(
   entries: readonly E[],
   { store, attempt, signal, retry }: Delivery<E>,
 ): Promise<WriteVerdict[]> {
-  const untried: WriteVerdict = failure('WRITE_FAILED', `${store}: expected time to write, the deadline had passed`);
+  const untried: WriteVerdict = failure(
+    'WRITE_FAILED',
+    `${store}: expected time to write before the deadline, got none`,
+  );
   const verdicts = new Map<E, WriteVerdict>();
   await untilDone(
     entries,
@@ -51,8 +55,8 @@ export interface Offloading<E> {
 }
 
 /**
- * Delivers what fits its store together, and what does not one by one, once its body lies elsewhere: a slow upload
- * holds up no other entry. An entry that is there more than once is delivered once.
+ * Delivers the entries that fit their store together, and the others one by one, once their bodies lie elsewhere: a
+ * slow upload holds up no other entry. An entry that is given more than once is delivered once.
  *
  * @returns verdicts aligned with `entries` by index
  */

@@ -3,11 +3,11 @@ import type { Result, ResultWriter, WriteVerdict } from '../core/contract/result
 import { describeError } from './awsError.ts';
 
 /**
- * Writes every result to all stores at once; a result is written when each of them took it.
+ * Writes every result to all stores at once; a result is written when each of them has taken it.
  *
- * Where stores disagree, a permanent failure outweighs a transient one. That a result is too large is a property of the
- * result: a retry would meet it again, after scoring anew. No transient failure is hidden by it, as the error result
- * that takes the place of such a result is itself answered only once every store has it.
+ * Where stores disagree, a permanent failure outweighs a transient one: a result that is too large would be too large
+ * again after a retry. This hides no transient failure, because the error result that replaces such a result is itself
+ * written only once every store has taken it.
  *
  * @throws Error when there is no store
  */
@@ -21,7 +21,7 @@ export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
   };
 }
 
-/** A store that breaks fails all its verdicts, and no other store's. */
+/** A store that throws fails all its own verdicts, and no other store's. */
 async function verdictsOf(
   writer: ResultWriter,
   store: number,

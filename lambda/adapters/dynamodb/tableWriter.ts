@@ -7,7 +7,7 @@ import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { RetryOptions } from '../retry.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
-import { MAX_ITEM_BYTES, packCalls } from './limits.ts';
+import { MAX_ITEM_BYTES, packBatchRequests } from './limits.ts';
 
 export interface TableWriterOptions {
   readonly dynamodb: DynamoDBClient;
@@ -16,7 +16,7 @@ export interface TableWriterOptions {
   readonly ttlSeconds: number;
   /** Where results over 400 KB go, the item then holding a pointer. @default none: such a result is refused */
   readonly payloads?: PayloadUploader | undefined;
-  /** Most calls in flight. @default 16 */
+  /** Most batch requests in flight. @default 16 */
   readonly concurrency?: number;
   readonly retry?: RetryOptions;
   /** Milliseconds since the epoch. @default Date.now */
@@ -25,7 +25,7 @@ export interface TableWriterOptions {
 
 /** The table's partition key, a string. */
 export const MESSAGE_ID_KEY = 'messageId';
-/** The attribute that the table's time to live looks at: epoch seconds. */
+/** The attribute that the table's time to live goes by: epoch seconds. */
 export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 /** The result's JSON text, unless it lies in the payload bucket. */
 export const BODY_ATTRIBUTE = 'body';
@@ -42,8 +42,8 @@ interface Entry {
 }
 
 /**
- * Writes results to a DynamoDB table, 25 a call, several calls at once. A result replaces an earlier one of the same
- * message ID; of several in one write, which DynamoDB would refuse, the last is kept.
+ * Writes results to a DynamoDB table, up to 25 in a batch request, several of these at once. A result replaces an
+ * earlier one of the same message ID; of several in one write, which DynamoDB would refuse, the last is kept.
  */
 export function createTableWriter(options: TableWriterOptions): ResultWriter {
   const { dynamodb, tableName, ttlSeconds, payloads, concurrency = 16, retry, now = Date.now } = options;
@@ -53,8 +53,8 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
     write(results, signal) {
       const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
       const putAll = async (entries: readonly Entry[]) => {
-        const calls = packCalls(entries).map((call) => inFlight(() => put(dynamodb, tableName, call, signal)));
-        return (await Promise.all(calls)).flat();
+        const puts = packBatchRequests(entries).map((batch) => inFlight(() => put(dynamodb, tableName, batch, signal)));
+        return (await Promise.all(puts)).flat();
       };
       return deliverOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
         fits: ({ itemBytes }) => itemBytes <= MAX_ITEM_BYTES,
@@ -65,7 +65,7 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
   };
 }
 
-/** The same entries, but in place of each the last one of its message ID. */
+/** The same entries, each replaced by the last one of its message ID. */
 function lastOfEach(entries: readonly Entry[]): Entry[] {
   const last = new Map(entries.map((entry) => [entry.result.messageId, entry]));
   return entries.map((entry) => last.get(entry.result.messageId) ?? entry);
@@ -85,9 +85,9 @@ function entryOf(result: Result, content: Record<string, AttributeValue.SMember>
 
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html */
 const MAX_NUMBER_BYTES = 21;
-/** In a JSON string no character of a JSON text takes more than twice its bytes: a quote, a backslash, a line break. */
+/** As a JSON string, a JSON text at most doubles: quotes, backslashes and line breaks take two bytes each. */
 const MOST_ESCAPED = 2;
-/** What stands around an item in a request: its braces, quotes and types. */
+/** What surrounds an item in a batch request: braces, quotes and types. */
 const FRAME_BYTES = 128;
 
 async function offload(
@@ -111,23 +111,23 @@ function tooLarge(itemBytes: number): Failure {
   );
 }
 
-/** Puts one batch. A 200 answer may hold items that DynamoDB had no capacity for. */
+/** Sends one batch request. A 200 answer may name items that DynamoDB had no capacity for. */
 async function put(
   dynamodb: DynamoDBClient,
   tableName: string,
-  call: readonly Entry[],
+  batch: readonly Entry[],
   signal: AbortSignal,
 ): Promise<Refusal<Entry>[]> {
   try {
-    const requests = call.map(({ item }) => ({ PutRequest: { Item: item } }));
+    const requests = batch.map(({ item }) => ({ PutRequest: { Item: item } }));
     const command = new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } });
     const { UnprocessedItems = {} } = await dynamodb.send(command, { abortSignal: signal });
     const left = Object.values(UnprocessedItems).flat();
     const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_KEY]?.S));
-    return call
+    return batch
       .filter(({ result }) => ids.has(result.messageId))
       .map((entry) => ({ entry, reason: 'DynamoDB had no capacity left for this item', again: true }));
   } catch (error) {
-    return call.map((entry) => ({ entry, reason: describeError(error), again: !isCallersFault(error) }));
+    return batch.map((entry) => ({ entry, reason: describeError(error), again: !isCallersFault(error) }));
   }
 }

@@ -18,8 +18,8 @@ export interface BucketWriterOptions {
 
 /**
  * Writes results to an S3 bucket, one NDJSON object per write, under a Hive-style date partition (UTC) that Athena
- * and Glue find by themselves. A line is a result as it is, so each names its message ID. An object is there whole or
- * not at all, and so the results of one write have one verdict.
+ * and Glue find by themselves. A line is a result as it is, so each names its message ID. An object is written whole or
+ * not at all, so the results of one write share one verdict.
  */
 export function createBucketWriter(options: BucketWriterOptions): ResultWriter {
   const { s3, bucket, prefix = 'results/', now = Date.now, newId = randomUUID, retry } = options;
@@ -45,7 +45,7 @@ function partitionedName(time: Date, id: string): string {
   return `date=${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.ndjson`;
 }
 
-/** A line break in a JSON text stands between tokens, never in a string, so that a space means the same. */
+/** A line break in a JSON text stands between tokens, never in a string, so a space means the same. */
 function onOneLine(json: string): string {
   return json.replace(/[\r\n]/g, ' ');
 }

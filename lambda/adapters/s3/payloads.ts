@@ -11,19 +11,19 @@ import { putObject } from './putObject.ts';
 
 export interface PayloadsOptions {
   readonly s3: S3Client;
-  /** The deployment's payload bucket: no other one is ever read. */
+  /** The deployment's payload bucket: no other is ever read. */
   readonly bucket: string;
   /** What the keys of bodies that are put begin with; bodies are read under any key. @default 'payloads/' */
   readonly prefix?: string;
   /** Most bytes of a body that is read, at least 1. */
   readonly maxBytes: number;
-  /** Most bodies under way at once, read and put together: they are in memory whole. @default 16 */
+  /** Most bodies in flight, those read and those put counted together: each is in memory whole. @default 16 */
   readonly concurrency?: number;
   readonly retry?: RetryOptions;
 }
 
 export interface PayloadUploader {
-  /** Puts a body under a key of its own: where it lies, or WRITE_FAILED when S3 did not take it in time. */
+  /** Puts a body under a key of its own. @returns a pointer to it, or WRITE_FAILED when S3 did not take it in time */
   put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
 }
 
@@ -54,9 +54,10 @@ export function createPayloads(options: PayloadsOptions): Payloads {
   };
 }
 
-/** What one attempt gave. `again`: worth another try. */
+/** What one attempt gave. */
 interface Attempt {
   readonly answer: string | Failure;
+  /** Whether it is worth another try. */
   readonly again: boolean;
 }
 
@@ -98,7 +99,7 @@ async function tryToRead(
   }
 }
 
-/** The body as text. One that is too large is let go as soon as that is known. */
+/** The body as text. The download of one that is too large ends as soon as that is known. */
 async function textOf(
   body: Readable,
   announcedBytes: number,
@@ -125,9 +126,9 @@ function isMissing(error: unknown): boolean {
 }
 
 /**
- * S3 answers a missing object with AccessDenied when the role may not list the bucket, and so it does when the role
- * lost its permission. Only the first is the producer's fault; the record is handed back, so that nothing is answered
- * with an error because of a deployment that is broken for a while.
+ * S3 answers AccessDenied for a missing object when the role may not list the bucket, and for any object when the role
+ * has lost its permission. Only the first is the producer's fault. The record is handed back either way, so that a
+ * deployment that is broken for a while answers nothing with an error.
  *
  * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
  */
@@ -135,7 +136,7 @@ function isDenied(error: unknown): boolean {
   return error instanceof Error && error.name === 'AccessDenied';
 }
 
-const DENIED_HINT = 'allow the role s3:GetObject, and s3:ListBucket so that a missing object can be told';
+const DENIED_HINT = 'allow the role s3:GetObject, and s3:ListBucket so that a missing object is told apart';
 
 function anotherBucket(bucket: string, pointer: PayloadPointer): Failure {
   return failure(

@@ -13,14 +13,14 @@ import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { RetryOptions } from '../retry.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
-import { MAX_MESSAGE_BYTES, packCalls } from './limits.ts';
+import { MAX_MESSAGE_BYTES, packBatchRequests } from './limits.ts';
 
 export interface QueueWriterOptions {
   readonly sqs: SQSClient;
   readonly queueUrl: string;
   /** Where results over 1 MiB go, the message then being a pointer. @default none: such a result is refused */
   readonly payloads?: PayloadUploader | undefined;
-  /** Most calls in flight. @default 16 */
+  /** Most batch requests in flight. @default 16 */
   readonly concurrency?: number;
   readonly retry?: RetryOptions;
 }
@@ -38,7 +38,10 @@ interface Entry {
   readonly result: Result;
 }
 
-/** Writes results to an SQS queue, ten a call, several calls at once; on a FIFO queue in the request's group. */
+/**
+ * Writes results to an SQS queue, up to ten in a batch request, several of these at once. On a FIFO queue a result is in
+ * the message group of its request.
+ */
 export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
   const { sqs, queueUrl, payloads, concurrency = 16, retry } = options;
   const fifo = queueUrl.endsWith('.fifo');
@@ -47,8 +50,10 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
   return {
     write(results, signal) {
       const sendAll = async (entries: readonly Entry[]) => {
-        const calls = packCalls(entries).map((call) => inFlight(() => send(sqs, queueUrl, call, fifo, signal)));
-        return (await Promise.all(calls)).flat();
+        const sends = packBatchRequests(entries).map((batch) =>
+          inFlight(() => send(sqs, queueUrl, batch, fifo, signal)),
+        );
+        return (await Promise.all(sends)).flat();
       };
       return deliverOrOffload(results.map(toEntry), {
         fits: ({ bytes }) => bytes <= MAX_MESSAGE_BYTES,
@@ -93,27 +98,27 @@ function tooLarge(bytes: number): Failure {
   );
 }
 
-/** Sends one batch call. A 200 answer may hold entries that failed; an entry it does not mention failed too. */
+/** Sends one batch request. A 200 answer may name entries that failed; an entry that it does not name failed too. */
 async function send(
   sqs: SQSClient,
   queueUrl: string,
-  call: readonly Entry[],
+  batch: readonly Entry[],
   fifo: boolean,
   signal: AbortSignal,
 ): Promise<Refusal<Entry>[]> {
   try {
-    const Entries = call.map((entry, id) => toRequestEntry(entry, id, fifo));
+    const Entries = batch.map((entry, id) => toRequestEntry(entry, id, fifo));
     const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries });
     const { Successful = [], Failed = [] } = await sqs.send(command, { abortSignal: signal });
     const sent = new Set(Successful.map(({ Id }) => Id));
-    return call.flatMap((entry, id) => {
+    return batch.flatMap((entry, id) => {
       if (sent.has(String(id))) return [];
       const failed = Failed.find(({ Id }) => Id === String(id));
       const reason = `${failed?.Code ?? 'no answer for this entry'}${failed?.Message ? `: ${failed.Message}` : ''}`;
       return [{ entry, reason, again: failed?.SenderFault !== true }];
     });
   } catch (error) {
-    return call.map((entry) => ({ entry, reason: describeError(error), again: !isCallersFault(error) }));
+    return batch.map((entry) => ({ entry, reason: describeError(error), again: !isCallersFault(error) }));
   }
 }
 

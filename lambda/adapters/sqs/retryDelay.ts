@@ -1,8 +1,8 @@
-import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { type BatchResultErrorEntry, ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { MessageRecord } from '../../core/contract/record.ts';
 import { MAX_BATCH_ENTRIES } from './limits.ts';
 
-/** Sets when records that must be retried become visible again. @param signal ends calls that get no answer */
+/** Sets when records that must be retried become visible again. @param signal ends requests that get no answer */
 export type DelayRetries = (records: readonly MessageRecord[], signal: AbortSignal) => Promise<void>;
 
 export interface RetryDelayOptions {
@@ -14,14 +14,14 @@ export interface RetryDelayOptions {
   readonly random?: () => number;
 }
 
-/** Lets records come back after a backoff by their receive count, instead of after the queue's visibility timeout. */
+/** Lets records come back after a backoff that grows with their receive count, not after the queue's visibility timeout. */
 export function createRetryDelay({ sqs, queueUrl, onProblem, random = Math.random }: RetryDelayOptions): DelayRetries {
   return async (records, signal) => {
-    const calls: Promise<void>[] = [];
+    const changes: Promise<void>[] = [];
     for (let from = 0; from < records.length; from += MAX_BATCH_ENTRIES) {
-      calls.push(changeVisibility(records.slice(from, from + MAX_BATCH_ENTRIES), signal));
+      changes.push(changeVisibility(records.slice(from, from + MAX_BATCH_ENTRIES), signal));
     }
-    await Promise.all(calls);
+    await Promise.all(changes);
   };
 
   async function changeVisibility(records: readonly MessageRecord[], signal: AbortSignal): Promise<void> {
@@ -33,11 +33,18 @@ export function createRetryDelay({ sqs, queueUrl, onProblem, random = Math.rando
     try {
       const command = new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries });
       const { Failed = [] } = await sqs.send(command, { abortSignal: signal });
-      for (const { Code, Message } of Failed) onProblem(new Error(`visibility not changed: ${Code} ${Message ?? ''}`));
+      for (const refusal of Failed) onProblem(notChanged(refusal));
     } catch (error) {
       onProblem(error);
     }
   }
+}
+
+function notChanged({ Code, Message = '' }: BatchResultErrorEntry): Error {
+  return new Error(
+    `retry delay: expected SQS to change a message's visibility, got ${Code} ${Message}; ` +
+      "the message comes back when its queue's timeout ends",
+  );
 }
 
 const CAP_SECONDS = 300;

@@ -5,7 +5,7 @@ import type { Observer } from '../../core/scoreRecords.ts';
 
 export type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;
 
-/** Where a host's measurements and troubles go. */
+/** Where a host's measurements and problems go. */
 export interface Telemetry {
   readonly observer: Observer;
   /** Told the outcome of every record of an invocation, once. */

@@ -25,14 +25,14 @@ export function resultOf(bytes: number, messageId: string, character = 'x'): Res
 
 type Requests = NonNullable<BatchWriteItemInput['RequestItems']>;
 
-/** The table and the put requests of one call. */
+/** The table and the put requests of one batch request. */
 export function putsOf({ body }: Exchange): { table: string; puts: Requests[string] } {
   const { RequestItems }: { RequestItems: Requests } = JSON.parse(body);
   const [[table, puts] = ['', []]] = Object.entries(RequestItems);
   return { table, puts };
 }
 
-/** The message IDs of one call. */
+/** The message IDs of one batch request. */
 export function idsOf(exchange: Exchange): string[] {
   return putsOf(exchange).puts.map(({ PutRequest }) => PutRequest?.Item?.messageId?.S ?? '');
 }

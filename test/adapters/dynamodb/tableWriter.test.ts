@@ -13,7 +13,7 @@ const NOON = Date.parse('2026-11-21T12:00:00.999Z');
 const NOON_SECONDS = Date.parse('2026-11-21T12:00:00Z') / 1000;
 const MAX_ITEM_BYTES = 409_600;
 
-/** A writer to a table of its own, and the calls that it made. */
+/** A writer to a table of its own, and the batch requests that it made. */
 async function opened(options: Partial<TableWriterOptions> = {}) {
   const front = await server.front();
   const tableName = await server.table();
@@ -38,7 +38,7 @@ describe('the table writer', () => {
     expect(await items()).toEqual(Object.fromEntries(expected));
   });
 
-  it('puts 25 results a call', async () => {
+  it('puts 25 results in a batch request', async () => {
     const { writer, calls } = await opened();
 
     await writer.write(results(51), NEVER);
@@ -50,7 +50,7 @@ describe('the table writer', () => {
     ).toEqual([1, 25, 25]);
   });
 
-  it('puts 16 MiB a call as they are sent, escaped in JSON', async () => {
+  it('puts 16 MiB in a batch request as they are sent, escaped in JSON', async () => {
     const taken = answersJson(200, { UnprocessedItems: {} });
     const front = await server.front(taken, taken);
     const writer = createTableWriter({ dynamodb: server.client(front), tableName: 'any', ttlSeconds: 60 });
@@ -63,7 +63,7 @@ describe('the table writer', () => {
     for (const { body } of front.requests) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(16 * 1024 * 1024);
   });
 
-  it('makes no call for nothing', async () => {
+  it('sends nothing for nothing', async () => {
     const { writer, calls } = await opened();
 
     expect(await writer.write([], NEVER)).toEqual([]);
@@ -89,7 +89,7 @@ describe('the table writer', () => {
     expect(await items()).toMatchObject({ a: { body: { S: '2' } } });
   });
 
-  it('has no more calls under way than it may', async () => {
+  it('has no more batch requests under way than it may', async () => {
     const { step, most } = meter();
     const front = await server.front(...Array<Step>(8).fill(step));
     const tableName = await server.table();

@@ -10,7 +10,7 @@ const AT_ONCE: RetryOptions = { random: () => 0 };
 /** A pause that no test waits for: it would run into jest's time limit. */
 const IN_AN_HOUR: RetryOptions = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 1 };
 
-/** A writer to a table of its own whose n-th call is answered by the n-th step. */
+/** A writer to a table of its own whose n-th batch request is answered by the n-th step. */
 async function opened(retry: RetryOptions, ...steps: Step[]) {
   const front = await server.front(...steps);
   const tableName = await server.table();
@@ -49,7 +49,7 @@ describe('items that DynamoDB left unprocessed', () => {
     expect(await ids()).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
   });
 
-  it('are put again with those of other calls, packed anew', async () => {
+  it('are put again with those of other batch requests, packed anew', async () => {
     const some = leaving('m0', 'm24', 'm25', 'm49');
     const { writer, calls } = await opened(AT_ONCE, some, some);
 
@@ -101,7 +101,7 @@ describe('items that DynamoDB left unprocessed', () => {
   });
 });
 
-describe('a call that failed', () => {
+describe('a batch request that failed', () => {
   it.each([
     ['ProvisionedThroughputExceededException', 400],
     ['ThrottlingException', 400],
@@ -148,7 +148,7 @@ describe('a call that failed', () => {
     expect(front.requests).toHaveLength(1);
   });
 
-  it('fails the results of no other call', async () => {
+  it('fails the results of no other batch request', async () => {
     const { writer } = await opened(AT_ONCE, refusing(400, 'AccessDeniedException'));
 
     const verdicts = await writer.write(results(50), NEVER);
@@ -158,7 +158,7 @@ describe('a call that failed', () => {
 });
 
 describe('an aborted write', () => {
-  it('claims nothing and calls nobody when it was aborted before', async () => {
+  it('claims nothing and sends nothing when it was aborted before', async () => {
     const { writer, calls } = await opened(AT_ONCE);
 
     expect(await writer.write(results(2), AbortSignal.abort())).toMatchObject([
@@ -168,7 +168,7 @@ describe('an aborted write', () => {
     expect(calls()).toEqual([]);
   });
 
-  it('gives up a call that is not answered', async () => {
+  it('gives up a batch request that is not answered', async () => {
     const aborting = new AbortController();
     const { writer } = await opened(IN_AN_HOUR, () => aborting.abort());
 

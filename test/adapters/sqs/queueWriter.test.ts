@@ -17,7 +17,7 @@ function results(count: number): Result[] {
   return Array.from({ length: count }, (_, index) => result(`m${index}`));
 }
 
-/** How many entries each call held, in the order of the calls. */
+/** How many entries each batch request held, in the order of the requests. */
 function countEntries(sqs: SQSClient): number[] {
   const counts: number[] = [];
   interceptSends(sqs, (entries, reach) => {
@@ -51,7 +51,7 @@ describe('the queue writer', () => {
     expect(arrived).toEqual(expect.arrayContaining(written.map(({ messageId, body }) => [attribute(messageId), body])));
   });
 
-  it('sends ten results a call', async () => {
+  it('sends ten results in a batch request', async () => {
     const sqs = server.client();
     const calls = countEntries(sqs);
 
@@ -60,7 +60,7 @@ describe('the queue writer', () => {
     expect(calls).toEqual([10, 10, 1]);
   });
 
-  it('sends 1 MiB a call', async () => {
+  it('sends 1 MiB in a batch request', async () => {
     const sqs = server.client();
     const calls = countEntries(sqs);
     const queueUrl = server.queue();
@@ -73,7 +73,7 @@ describe('the queue writer', () => {
     expect(await server.drain(queueUrl)).toHaveLength(5);
   });
 
-  it('makes no call for nothing', async () => {
+  it('sends nothing for nothing', async () => {
     const sqs = server.client();
     const calls = countEntries(sqs);
 
@@ -138,7 +138,7 @@ describe('the queue writer', () => {
     expect(verdicts).toMatchObject([{ code: 'RESULT_TOO_LARGE', message: expect.stringContaining('got 1048579') }]);
   });
 
-  it('has all calls under way at once', async () => {
+  it('has all batch requests under way at once', async () => {
     const sqs = server.client();
     const allThere = Promise.withResolvers<void>();
     let calls = 0;
@@ -153,7 +153,7 @@ describe('the queue writer', () => {
     expect(verdicts).toEqual(results(40).map(() => WRITTEN));
   });
 
-  it('has no more calls under way than it may, all its writes together', async () => {
+  it('has no more batch requests under way than it may, all its writes together', async () => {
     const sqs = server.client();
     let underWay = 0;
     let most = 0;

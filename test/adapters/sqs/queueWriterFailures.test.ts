@@ -21,11 +21,11 @@ function resultsOf(...messageIds: string[]): Result[] {
 
 interface Intercepted {
   readonly sqs: SQSClient;
-  /** The message IDs of every call. */
+  /** The message IDs of every batch request. */
   readonly calls: string[][];
 }
 
-/** A client whose n-th call goes through the n-th step; once they are used up, calls just reach the server. */
+/** A client whose n-th batch request goes through the n-th step; later ones just reach the server. */
 function intercepted(...steps: ((reach: Reach) => Promise<SendAnswer>)[]): Intercepted {
   const sqs = server.client();
   const calls: string[][] = [];
@@ -68,7 +68,7 @@ describe('an entry that failed inside of a 200 answer', () => {
     expect(calls).toEqual([['a', 'b', 'c'], ['a']]);
   });
 
-  it('is sent again with those of other calls, packed anew', async () => {
+  it('is sent again with those of other batch requests, packed anew', async () => {
     const lastTwo = async (reach: Reach): Promise<SendAnswer> => {
       const { Successful = [] } = await reach();
       return { Successful: Successful.slice(0, -2) };
@@ -121,7 +121,7 @@ describe('an entry that failed inside of a 200 answer', () => {
   });
 });
 
-describe('a call that failed', () => {
+describe('a batch request that failed', () => {
   it.each([
     ['ThrottlingException', 'client'],
     ['RequestThrottled', 'client'],
@@ -142,7 +142,7 @@ describe('a call that failed', () => {
     expect(await server.drain(queueUrl)).toHaveLength(2);
   });
 
-  it('does not hold up the results of other calls', async () => {
+  it('does not hold up the results of other batch requests', async () => {
     const { sqs } = intercepted(async () => Promise.reject(sqsError('AccessDenied', 'client')));
     const ids = Array.from({ length: 12 }, (_, index) => `m${index}`);
 
@@ -176,7 +176,7 @@ describe('a call that failed', () => {
 });
 
 describe('an aborted write', () => {
-  it('does not claim that anything was written when it was aborted before the first call', async () => {
+  it('does not claim that anything was written when it was aborted before the first batch request', async () => {
     const { sqs, calls } = intercepted();
     const queueUrl = server.queue();
 
@@ -204,7 +204,7 @@ describe('an aborted write', () => {
     expect(calls).toEqual([['a', 'b']]);
   });
 
-  it('gives up a call that is not answered', async () => {
+  it('gives up a batch request that is not answered', async () => {
     const aborting = new AbortController();
     const sqs = await clientOf(() => aborting.abort());
 

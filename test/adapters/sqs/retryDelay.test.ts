@@ -80,11 +80,11 @@ describe('the retry delay', () => {
 
     expect(server.secondsInFlight(queueUrl)).toEqual({ good: 32 });
     expect(problems).toEqual([
-      expect.objectContaining({ message: expect.stringContaining('visibility not changed: ReceiptHandleIsInvalid') }),
+      expect.objectContaining({ message: expect.stringContaining('got ReceiptHandleIsInvalid') }),
     ]);
   });
 
-  it('tells of a call that fails, and does not throw', async () => {
+  it('tells of a request that fails, and does not throw', async () => {
     const queueUrl = server.queue();
     server.deleteQueue(queueUrl);
     const { delay, problems } = delayOn(queueUrl);
@@ -94,7 +94,7 @@ describe('the retry delay', () => {
     expect(problems).toEqual([expect.objectContaining({ name: 'QueueDoesNotExist' })]);
   });
 
-  it('makes no call when nothing is retried', async () => {
+  it('sends nothing when nothing is retried', async () => {
     const queueUrl = server.queue();
     server.deleteQueue(queueUrl);
     const { delay, problems } = delayOn(queueUrl);

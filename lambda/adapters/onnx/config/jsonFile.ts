@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { messageOf } from '../../../core/contract/failure.ts';
 
 /**
- * The value of a JSON file, or undefined where there is no file.
+ * The value of a JSON file; undefined where there is no file.
  *
  * @throws Error naming the file
  */
@@ -16,7 +16,9 @@ async function readIfThere(path: string): Promise<string | undefined> {
     return await readFile(path, 'utf8');
   } catch (error) {
     if (isNotThere(error)) return undefined;
-    throw new Error(`${path}: expected a JSON file, it cannot be read: ${messageOf(error)}`, { cause: error });
+    throw new Error(`${path}: expected a JSON file, got one that cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 

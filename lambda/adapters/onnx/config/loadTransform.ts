@@ -3,7 +3,7 @@ import { deferred } from '../../../core/base/deferred.ts';
 import { messageOf } from '../../../core/contract/failure.ts';
 import type { Transform } from '../../../core/contract/transform.ts';
 
-/** What a hook may take until its promise settles: one that never does must not hold up its neighbours. */
+/** How long a hook's promise may take to settle: one that never does must not hold up other requests. */
 const HOOK_LIMIT_MS = 5_000;
 
 /**
@@ -28,9 +28,12 @@ async function importModule(path: string): Promise<Readonly<Record<string, unkno
   try {
     return await import(pathToFileURL(path).href);
   } catch (cause) {
-    throw new Error(`${path}: expected a module with the model's transform, importing it failed: ${messageOf(cause)}`, {
-      cause,
-    });
+    throw new Error(
+      `${path}: expected a module with the model's transform, got one that cannot be imported: ${messageOf(cause)}`,
+      {
+        cause,
+      },
+    );
   }
 }
 
@@ -40,7 +43,7 @@ function isHook(value: unknown): value is Hook | undefined {
   return value === undefined || typeof value === 'function';
 }
 
-/** The hook, with an error in place of a promise that does not settle in time. */
+/** The hook, rejecting in place of a promise that does not settle in time. */
 function limited(hook: Hook, name: string, limitMs: number): Hook {
   return (argument) => {
     const given = hook(argument);

@@ -10,15 +10,15 @@ const rungs = z
   .min(1)
   .refine((list) => new Set(list).size === list.length, 'expected each rung once');
 
-/** An axis along which requests differ in size: padded to the longest of their micro-batch, and cut back. */
+/** An axis along which requests differ in size: they are padded to the longest of their micro-batch, and cut back. */
 const ragged = z.strictObject({
   /** The symbolic axis, as the model names it. */
   axis: z.string().min(1),
   /** By the name of each input that has it: the element to pad with. */
   pad: z.record(z.string(), z.union([z.number(), z.boolean(), z.string()])),
-  /** By output name: the axis that is cut back, where the model names it otherwise. @default those of that name */
+  /** By output name: the axis that is cut back, where the model calls it something else. @default those of that name */
   cut: z.record(z.string(), z.int().min(1)).optional(),
-  /** The sizes it may be run at; a micro-batch is padded up to one, a longer request refused. @default any */
+  /** The sizes it may be run at; a micro-batch is padded up to one, a longer request is refused. @default any */
   ladder: rungs.optional(),
 });
 
@@ -39,7 +39,7 @@ const schema = z.strictObject({
     .record(z.string(), z.unknown())
     .refine((options) => !('executionProviders' in options), 'use the key "providers" instead of executionProviders')
     .optional(),
-  /** Whether to run every rung once at start; or the size of each symbolic axis in that run. @default true, sizes 1 */
+  /** Whether to run every rung once at start, or the sizes of symbolic axes in these runs. @default true, sizes 1 */
   warmup: z.union([z.boolean(), z.record(z.string(), z.int().min(1))]).optional(),
   /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */
   transform: z

@@ -20,8 +20,9 @@ export async function checkModelFile(path: string): Promise<void> {
   const file = await openModel(path);
   try {
     const found = await file.stat();
-    if (!found.isFile())
+    if (!found.isFile()) {
       throw new Error(`${path}: expected an ONNX model, got a folder; put the file model.onnx there`);
+    }
     const { size } = found;
     if (size === 0) throw new Error(`${path}: expected an ONNX model, got an empty file; export the model again`);
     await checkFields(file, size, path);
@@ -34,13 +35,15 @@ async function openModel(path: string): Promise<FileHandle> {
   try {
     return await open(path);
   } catch (cause) {
-    throw new Error(`${path}: expected an ONNX model here, the file cannot be opened; put model.onnx there`, { cause });
+    throw new Error(`${path}: expected an ONNX model, got no file that can be opened; put model.onnx there`, { cause });
   }
 }
 
 async function checkFields(file: FileHandle, size: number, path: string): Promise<void> {
   const notOnnx = () =>
-    new Error(`${path}: expected an ONNX model, got a file that is not ONNX; export it with torch.onnx or the like`);
+    new Error(
+      `${path}: expected an ONNX model, got a file that is not ONNX; export the model anew, as with torch.onnx`,
+    );
   const header = Buffer.alloc(MAX_HEADER_BYTES);
   const fields = new Set<number>();
   let position = 0;

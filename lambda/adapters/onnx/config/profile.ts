@@ -6,14 +6,14 @@ import { readJsonIfThere } from './jsonFile.ts';
 
 const size = z.int().min(1);
 
-/** What is read of `models/<name>/<version>/profile.json`. What else it says is for others. */
+/** The part of `models/<name>/<version>/profile.json` that is read; everything else in it is for others. */
 const schema = z.object({
   /** Every combination of some row counts and some lengths, and the milliseconds of a run. */
   runs: z.array(z.object({ rows: size, length: size, ms: z.number().positive() })).min(1),
 });
 
 /**
- * What runs of a model cost by its profile, or undefined where nothing was measured.
+ * What a model's runs cost by its profile; undefined where it has none.
  *
  * @param folder the model's version folder
  * @throws Error naming the file and what is wrong with it

@@ -11,7 +11,7 @@ import { warmUp } from '../startup/warmUp.ts';
 import type { ModelLocation } from './findModels.ts';
 import { toModel } from './toModel.ts';
 
-/** What the deployment says of every model; a model's config.json comes first. */
+/** The deployment's settings for every model; a model's config.json comes first. */
 export interface ModelDefaults {
   /** Most rows in one run. */
   readonly maxBatchRows: number;
@@ -52,11 +52,11 @@ export async function loadModel(
     const cost = await readCost(dirname(location.path));
     const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows));
-    const works = await warmUp(model, config.warmup ?? true);
-    if (works.bakedRows !== undefined) warn(bakedAxisWarning(location, works.bakedRows));
-    if (works.problem !== undefined) warn(`${location.path}: ${works.problem}`);
+    const warm = await warmUp(model, config.warmup ?? true);
+    if (warm.bakedRows !== undefined) warn(bakedAxisWarning(location, warm.bakedRows));
+    if (warm.problem !== undefined) warn(`${location.path}: ${warm.problem}`);
     await session.warmedUp();
-    return { model: { ...works.model, transform }, close: () => session.close() };
+    return { model: { ...warm.model, transform }, close: () => session.close() };
   } catch (cause) {
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
@@ -69,7 +69,7 @@ async function transformOf({ folder }: ModelLocation, { transform }: ModelConfig
 
 function bakedAxisWarning({ path }: ModelLocation, rows: number): string {
   return (
-    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${rows}, padded where there are fewer; ` +
+    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${rows} rows, padded where they are fewer; ` +
     'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)'
   );
 }

@@ -8,8 +8,8 @@ import { loadModel, type ModelDefaults } from './loadModel.ts';
 import type { OnnxModelRepository } from './repository.ts';
 
 /**
- * A repository of the one model at `path`: a model folder with version folders in it, of which the highest is taken,
- * or a `.onnx` file. It is the model of every request, under any name it has there.
+ * Opens a repository of the one model at `path`: a model folder with version folders in it, of which the highest is
+ * taken, or a `.onnx` file. Requests need not name it.
  *
  * @throws Error naming the path when there is no model
  */

@@ -23,7 +23,7 @@ export interface OnnxModelRepository extends ModelRepository {
 }
 
 /**
- * Opens a model repository laid out as Triton's. Every file is checked, and every model, or the default one, loaded.
+ * Opens a model repository laid out as Triton's. It checks every file, and loads every model or only the default one.
  *
  * @throws Error naming the folder or file that is missing or broken
  */
@@ -37,15 +37,15 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   const load = (location: ModelLocation): Promise<LoadedModel> => {
     const started = loading.get(location) ?? loadWithConfig(location, options);
     loading.set(location, started);
-    // A failed load is tried again by the next request instead of being remembered.
+    // The next request tries a failed load again.
     started.catch(() => loading.delete(location));
     return started;
   };
 
-  /** Models by the name and version that a request gave: the way of nearly every request. */
+  /** Loaded models by the name and version that requests give, so that nearly every request finds its own at once. */
   const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
   const findAndLoad = async (name: string | undefined, version: string | undefined): Promise<Model | Failure> => {
-    const location = resolve(locations, name ?? defaultName, version);
+    const location = locate(locations, name ?? defaultName, version);
     if (isFailure(location)) return location;
     try {
       const { model } = await load(location);
@@ -65,8 +65,8 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
     models: locations,
     find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
     close: async () => {
-      for (const loaded of await Promise.allSettled(loading.values())) {
-        if (loaded.status === 'fulfilled') await loaded.value.close();
+      for (const load of await Promise.allSettled(loading.values())) {
+        if (load.status === 'fulfilled') await load.value.close();
       }
     },
   };
@@ -77,11 +77,11 @@ function chooseDefault(locations: readonly ModelLocation[], options: RepositoryO
   if (options.defaultModel === undefined) return names.length === 1 ? names[0] : undefined;
   if (names.includes(options.defaultModel)) return options.defaultModel;
   throw new Error(
-    `default model: expected one of ${names.join(', ')} in ${options.directory}, got '${options.defaultModel}'`,
+    `default model: expected one of ${names.join(', ')} in ${options.directory}, got '${options.defaultModel}'; name one of them`,
   );
 }
 
-function resolve(
+function locate(
   locations: readonly ModelLocation[],
   name: string | undefined,
   version: string | undefined,
@@ -90,13 +90,14 @@ function resolve(
   if (name === undefined) {
     return failure(
       'UNKNOWN_MODEL',
-      `model_name: expected one of ${names}, got none; name one, there is no default model`,
+      `model_name: expected one of ${names}, got none; name one, because there is no default model`,
     );
   }
   const versions = locations.filter((location) => location.name === name);
   const [highest] = versions;
-  if (highest === undefined)
+  if (highest === undefined) {
     return failure('UNKNOWN_MODEL', `model_name: expected one of ${names}, got ${preview(name)}; name one of them`);
+  }
   const wanted = version === undefined ? highest : versions.find((location) => location.version === version);
   if (wanted !== undefined) return wanted;
   const known = versions.map((location) => `"${location.version}"`).join(', ');

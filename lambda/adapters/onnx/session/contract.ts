@@ -11,6 +11,8 @@ export interface ModelContract {
 }
 
 /**
+ * Reads what a model takes and gives from what its session says of it.
+ *
  * @throws Error when a value is of a type that cannot be carried, or an input has no batch axis
  */
 export function readContract(metadata: SessionMetadata): ModelContract {
@@ -34,7 +36,7 @@ function readSpec(role: 'input' | 'output', { name, onnxType, shape }: ValueDesc
   return { name, datatype, shape: shape.map((dim, axis) => nameUnknown(dim, name, axis)) };
 }
 
-/** An axis without a name is independent of every other: it gets a name of its own. */
+/** An axis without a name need not equal any other: it gets a name of its own. */
 function nameUnknown(dim: number | string, tensor: string, axis: number): number | string {
   const unknown = dim === '' || (typeof dim === 'number' && dim < 0);
   return unknown ? `${tensor} axis ${axis}` : dim;

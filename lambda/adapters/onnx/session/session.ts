@@ -5,12 +5,13 @@ import type { TensorData } from '../../../core/tensor/datatype.ts';
 
 /** What a worker thread needs to open its session. */
 export interface SessionSpec {
+  /** The model file. */
   readonly path: string;
   readonly providers: readonly string[];
   readonly sessionOptions: Readonly<Record<string, unknown>>;
 }
 
-/** One input or output as ONNX Runtime describes it. What is no tensor (a sequence, a map) has a name only. */
+/** One input or output as ONNX Runtime describes it. What is not a tensor (a sequence, a map) has a name only. */
 export interface ValueDescription {
   readonly name: string;
   readonly onnxType?: string;
@@ -48,7 +49,7 @@ export interface Unavailable {
 export interface Session {
   readonly metadata: SessionMetadata;
   run(task: RunTask): Promise<RunReply>;
-  /** Told after the warm-up: from now on short runs are not shared among the cores. */
+  /** To be called after the warm-up: from then on short runs are not shared among the cores. */
   warmedUp(): Promise<void>;
   close(): Promise<void>;
 }
@@ -56,7 +57,7 @@ export interface Session {
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
 
-/** The longest that a Lambda function may run. */
+/** The longest a Lambda function may run. */
 const LONGEST_RUN_MS = 900_000;
 
 /**
@@ -70,7 +71,7 @@ export async function openSession(spec: SessionSpec): Promise<Session> {
     minThreads: 1,
     maxThreads: 1,
     workerData: spec,
-    // A thread that is ended while native code runs in it takes the process with it: let every run finish.
+    // A thread that is ended inside native code takes the process with it: let every run finish.
     closeTimeout: LONGEST_RUN_MS,
   });
   // A thread that dies idle is replaced, and the next run opens its session again: nothing to tell anyone.
@@ -95,7 +96,7 @@ export class UnknownProviderError extends Error {
   override readonly name = 'UnknownProviderError';
 }
 
-/** ONNX Runtime drops the name of a provider it does not know without an error. */
+/** ONNX Runtime passes over a provider that it does not know without an error. */
 async function refuseUnknownProviders(pool: Piscina<unknown, unknown>, spec: SessionSpec): Promise<void> {
   const known = (await pool.run(undefined, { name: 'listProviders' })) as string[];
   const unknown = spec.providers.filter((provider) => !known.includes(provider));

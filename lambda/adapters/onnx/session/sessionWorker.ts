@@ -1,6 +1,6 @@
 /**
  * The worker thread that owns one ONNX Runtime session. ONNX Runtime's Node binding runs synchronously, so it
- * gets a thread of its own. The one place that imports the runtime.
+ * gets a thread of its own. No other file imports the runtime.
  */
 import { InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
@@ -47,8 +47,8 @@ function describeValue(value: InferenceSession.ValueMetadata): SessionMetadata['
 }
 
 /**
- * A run of one or two rows that is shorter takes no more than a millisecond or two at hundreds: to share it among the
- * cores gains less than its threads take from decoding and encoding, and waits for them at every operator.
+ * A model that runs one or two rows in less takes a millisecond or two for hundreds. Sharing such runs among the cores
+ * gains less than its threads take from decoding and encoding, and every operator waits for all of them.
  */
 const SHORT_RUN_MS = 0.1;
 let fastestMs = Number.POSITIVE_INFINITY;

@@ -7,17 +7,17 @@ import { assertBatched, stack, unstack } from '../../../core/stack/stack.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../core/tensor/datatype.ts';
 import { elementCount, type Tensor } from '../../../core/tensor/tensor.ts';
 
-/** Differences beyond this share of the value, or of 1 for values below 1, are no rounding. */
+/** Differences beyond this share of the value, or of 1 for values below 1, are more than rounding. */
 const TOLERANCE = { FP16: 1e-2, OTHER: 1e-3 } as const;
 
 const SHORT_LENGTH = 4;
 
 /**
- * Runs one request as long as it is and padded to the double, and compares: a model that does not leave its padding
- * out would give other answers whenever its requests differ in length.
+ * Runs one request unpadded and padded to twice its length, and compares: a model that does not mask its padding would
+ * give other answers whenever its requests differ in length.
  *
  * @param sizes of symbolic axes, by name
- * @returns why it could not be checked, if so
+ * @returns why it could not be checked; undefined where it was, or need not be
  * @throws Error naming the largest difference
  */
 export async function checkPadding(
@@ -52,7 +52,7 @@ async function runAt(model: Model, request: ScoringRequest, paddedLength: number
   return unstack(batch, part, 0, outputs);
 }
 
-/** One request whose elements are small, not all the same, and none of them the padding. */
+/** One request with small elements, none of which equals the padding. */
 function probeOf(model: Model, ragged: RaggedAxis, sizes: Readonly<Record<string, number>>): ScoringRequest {
   const rows = model.ladder[0] ?? 1;
   const inputs = model.inputs.map(({ name, datatype, shape }, index): RequestInput => {
@@ -100,7 +100,7 @@ function refuseDifference(alone: Tensor, padded: Tensor, ragged: RaggedAxis, sho
   throw differs(`${is} in place of ${was} at element ${element}`);
 }
 
-/** By share of the value; infinite for what is no number and not the same. */
+/** As a share of the value; infinite for elements that differ and are not numbers. */
 function largestDifference(alone: TensorData, padded: TensorData): { index: number; difference: number } {
   let worst = { index: 0, difference: 0 };
   for (let index = 0; index < alone.length; index++) {

@@ -10,7 +10,7 @@ export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
 export interface WarmUpResult {
   /** The model as it can really be run. */
   readonly model: Model;
-  /** Set when the model calls its batch axis dynamic and yet runs at this size only. */
+  /** Set when the model declares its batch axis dynamic and yet runs at this size only. */
   readonly bakedRows?: number;
   /** What kept the warm-up from being complete, and what to do. */
   readonly problem?: string;
@@ -18,7 +18,7 @@ export interface WarmUpResult {
 
 /**
  * Runs the model once on zeros at every rung, or at 1 and 2 rows where it has no ladder: the first run of a shape is
- * slow, and an axis that is dynamic in name only shows at 2 rows. Checks that padding changes no answer.
+ * slow, and an axis that is dynamic in name only fails at 2 rows. Checks that padding changes no answer.
  *
  * @throws Error when an output has no batch axis, a size names no axis of the model, or padding changes an answer
  */
@@ -48,7 +48,7 @@ export async function warmUp(model: Model, sizes: WarmUpSizes): Promise<WarmUpRe
   return problem === undefined ? { model } : { model, problem };
 }
 
-/** Why it is not known whether padding changes answers, if so. */
+/** Why padding could not be checked, or undefined. */
 async function tryPadding(model: Model, sizes: WarmUpSizes): Promise<string | undefined> {
   if (model.ragged === undefined) return undefined;
   return checkPadding(model, model.ragged, typeof sizes === 'boolean' ? {} : sizes);
@@ -75,7 +75,7 @@ async function tryRun(model: Model, rows: number, sizes: WarmUpSizes): Promise<s
   return undefined;
 }
 
-/** The sizes at every rung of the ragged axis. */
+/** The sizes, once for every rung of the ragged axis. */
 function sizesOfRungs({ ragged }: Model, sizes: WarmUpSizes): WarmUpSizes[] {
   if (ragged === undefined || ragged.ladder.length === 0) return [sizes];
   const others = typeof sizes === 'boolean' ? {} : sizes;

@@ -37,7 +37,7 @@ describe('a transform module', () => {
   it.each([
     ['nothing.mjs', 'export const other = 1;', 'expected functions exported as decode, encode or both'],
     ['number.mjs', 'export const decode = 1;', 'expected functions exported as decode, encode or both'],
-    ['broken.mjs', 'export const decode = ;', 'importing it failed'],
+    ['broken.mjs', 'export const decode = ;', 'cannot be imported'],
   ])('is refused with its path: %s', async (name, code, message) => {
     const path = await written(name, code);
     await expect(loadTransform(path)).rejects.toThrow(message);

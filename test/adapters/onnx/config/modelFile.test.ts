@@ -20,7 +20,7 @@ describe('a broken model file stops the start, though no request has named its m
     await rm(path);
 
     await expect(openModels({}, { directory })).rejects.toThrow(
-      `${path}: expected an ONNX model here, the file cannot be opened; put model.onnx there`,
+      `${path}: expected an ONNX model, got no file that can be opened; put model.onnx there`,
     );
   });
 

@@ -91,7 +91,7 @@ describe('warmUp', () => {
     expect(model.runs).toEqual([...rungs, [[2, 4, 3]], [[2, 16, 3]]]);
   });
 
-  it('pads one request to the double where the ragged axis has no ladder', async () => {
+  it('pads one request to twice its length where the ragged axis has no ladder', async () => {
     const model = recordedModel([SENTENCE], { ragged: ragged([]) });
 
     await warmUp(model, { length: 5 });
