@@ -86,7 +86,7 @@ describe('batchscore score', () => {
   });
 
   it.each([
-    [['/no/model', '-'], 1, /\/no\/model: expected an ONNX model here/],
+    [['/no/model', '-'], 1, /\/no\/model: expected an ONNX model, got no file/],
     [['models/digits', '/no/file'], 1, /\/no\/file: expected a file of requests/],
     [['models/digits'], 2, /expected MODEL FILE/],
     [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],

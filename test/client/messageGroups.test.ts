@@ -9,7 +9,7 @@ const { sqs } = deployments;
 
 describe('requests of a message group', () => {
   it('are on a FIFO queue in their order, however long each call takes and whatever `maxInFlight` says', async () => {
-    const { client, requestQueueUrl } = await deployments.open('queue', 'fifo');
+    const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
     const slow = sqs.client();
     let underWay = 0;
     let most = 0;

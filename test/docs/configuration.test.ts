@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { createStack } from '../../infra/app/batchScoringStack.ts';
-import { CONTEXT_KEYS, FORMS, KEYS_OF_FORM } from '../../infra/app/contextKeys.ts';
+import { COMPUTE_KINDS, CONTEXT_KEYS, KEYS_OF_KIND } from '../../infra/app/contextKeys.ts';
 import { readContext } from '../../infra/app/readContext.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
@@ -93,8 +93,8 @@ describe('the table of context keys', () => {
     const { maxBatchRows, ...ofStack } = statedDefaults(rows, variant);
     const stated: Context = { ...ofStack, ...context };
     const { compute = 'lambda' } = stated;
-    const ofOtherForms = FORMS.filter((form) => form !== compute).flatMap((form) => KEYS_OF_FORM[form]);
-    for (const key of ofOtherForms) delete stated[key];
+    const ofOtherKinds = COMPUTE_KINDS.filter((kind) => kind !== compute).flatMap((kind) => KEYS_OF_KIND[kind]);
+    for (const key of ofOtherKinds) delete stated[key];
 
     expect(Object.keys(stated).length).toBeGreaterThan(10);
     expect(templateOf(stated)).toEqual(templateOf(context));
