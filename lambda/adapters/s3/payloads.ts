@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure, preview } from '../../core/contract/failure.ts';
-import { PAYLOAD_PREFIX, type PayloadPointer, type PayloadReader } from '../../core/contract/payload.ts';
+import { PAYLOAD_PREFIX, type PayloadPointer, type PayloadReader, type PayloadReadOptions } from '../../core/contract/payload.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { type RetryOptions, untilDone } from '../retry.ts';
 import { putObject } from './putObject.ts';
@@ -36,21 +36,31 @@ export interface Payloads extends PayloadReader, PayloadUploader {}
  */
 export function createPayloads(options: PayloadsOptions): Payloads {
   const { s3, bucket, prefix = PAYLOAD_PREFIX, maxBytes, concurrency = 16, retry } = options;
-  const inFlight = pLimit(concurrency);
+  const reading = pLimit(concurrency);
+  const putting = pLimit(concurrency);
 
   return {
     put(body, signal) {
       const pointer = { bucket, key: `${prefix}${randomUUID()}` };
       const object = { Bucket: bucket, Key: pointer.key, Body: body, ContentType: 'application/json' };
-      return inFlight(async () => {
+      return putting(async () => {
         const verdict = await putObject(s3, object, { store: 'payload bucket', signal, retry });
         return isFailure(verdict) ? verdict : pointer;
       });
     },
-    async read(pointer, signal) {
+    async read(pointer, options) {
       if (pointer.bucket !== bucket) return anotherBucket(bucket, pointer);
-      return inFlight(() => readUntilAnswered(s3, pointer, maxBytes, signal, retry));
+      return reading(() => readUntilAnswered(s3, pointer, maxBytes, { ...options, admit: once(options.admit) }, retry));
     },
+  };
+}
+
+/** Further attempts have the memory that the first was given. */
+function once(admit: PayloadReadOptions['admit']): PayloadReadOptions['admit'] {
+  let admitted: Promise<void> | undefined;
+  return (bytes) => {
+    admitted ??= admit(bytes);
+    return admitted;
   };
 }
 
@@ -65,17 +75,17 @@ async function readUntilAnswered(
   s3: S3Client,
   pointer: PayloadPointer,
   maxBytes: number,
-  signal: AbortSignal,
+  options: PayloadReadOptions,
   retry: RetryOptions | undefined,
 ): Promise<string | Failure> {
   let last: Attempt = { answer: unavailable(pointer, 'no time before the deadline'), again: true };
   await untilDone(
     [pointer],
     async (left) => {
-      last = await tryToRead(s3, pointer, maxBytes, signal);
+      last = await tryToRead(s3, pointer, maxBytes, options);
       return last.again ? left : [];
     },
-    signal,
+    options.signal,
     retry,
   );
   return last.answer;
@@ -85,12 +95,13 @@ async function tryToRead(
   s3: S3Client,
   pointer: PayloadPointer,
   maxBytes: number,
-  signal: AbortSignal,
+  { admit, signal }: PayloadReadOptions,
 ): Promise<Attempt> {
   try {
     const command = new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key });
     const { Body, ContentLength } = await s3.send(command, { abortSignal: signal });
     if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
+    if ((ContentLength ?? 0) <= maxBytes) await admit(ContentLength ?? maxBytes);
     return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
   } catch (error) {
     if (isMissing(error)) return { answer: notFound(pointer), again: false };

@@ -36,6 +36,13 @@ export interface RaggedAxis {
  */
 export type Cost = (paddedRows: number, paddedLength: number) => number;
 
+/** What a run of `rows` rows of `length` was measured to take. */
+export interface MeasuredRun {
+  readonly rows: number;
+  readonly length: number;
+  readonly ms: number;
+}
+
 /** What a run gave: one tensor per model output, in the model's order, each `[rows, …]`. */
 export interface RunResult {
   readonly outputs: readonly Tensor[];
@@ -59,16 +66,20 @@ export interface Model {
   readonly ragged?: RaggedAxis | undefined;
   /** What a run costs, where it was measured. @default an overhead and the padded elements */
   readonly cost?: Cost | undefined;
+  /** What its warm-up runs took. */
+  readonly measured?: readonly MeasuredRun[] | undefined;
   /** Room for an input of a run, with anything in it: memory that earlier runs are done with. @default new memory */
   readonly allocate?: ((datatype: Datatype, length: number) => TensorData) | undefined;
   /**
    * Runs the model. `inputs` are in the model's order, all with the same number of rows; their buffers are
    * given away and must not be read afterwards.
    *
-   * @throws ModelUnavailableError when the model could not be run at all, OutOfMemoryError when the run was too large;
-   *   anything else is the run's own failure
+   * @param signal aborted when the run is past its time. A run cannot be stopped: it is left behind, and the next one
+   *   has a fresh thread
+   * @throws ModelUnavailableError when the model could not be run at all, OutOfMemoryError when the run was too large,
+   *   RunAbandonedError when the signal was aborted first; anything else is the run's own failure
    */
-  run(inputs: readonly Tensor[]): Promise<RunResult>;
+  run(inputs: readonly Tensor[], signal?: AbortSignal): Promise<RunResult>;
 }
 
 /** Finds models by name and version. */
@@ -80,6 +91,11 @@ export interface ModelRepository {
 /** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
 export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';
+}
+
+/** The run did not end in its time, and was left behind. */
+export class RunAbandonedError extends Error {
+  override readonly name = 'RunAbandonedError';
 }
 
 /** The run needed more memory than there is: a smaller one may do. */

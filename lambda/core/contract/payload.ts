@@ -15,5 +15,11 @@ export interface PayloadReader {
    * The text of the object, or why there is none: another bucket (INVALID_POINTER), no such object
    * (PAYLOAD_NOT_FOUND), larger than allowed (PAYLOAD_TOO_LARGE), or S3 out of reach (PAYLOAD_UNAVAILABLE, transient).
    */
-  read(pointer: PayloadPointer, signal: AbortSignal): Promise<string | Failure>;
+  read(pointer: PayloadPointer, options: PayloadReadOptions): Promise<string | Failure>;
+}
+
+export interface PayloadReadOptions {
+  /** Waits for memory for so many bytes, the size that S3 says. Called once, before the first of them is read. */
+  readonly admit: (bytes: number) => Promise<void>;
+  readonly signal: AbortSignal;
 }

@@ -1,4 +1,4 @@
-import type { Cost } from '../contract/model.ts';
+import type { Cost, MeasuredRun } from '../contract/model.ts';
 
 /**
  * What one run costs beside its elements, in elements: the call, its kernels' launches, the weights read from memory.
@@ -9,13 +9,6 @@ export const OVERHEAD_ELEMENTS = 512;
 /** Overhead and padded elements: the cost of a model of which nothing was measured. */
 export function affineCost(elementsPerRow: (paddedLength: number) => number): Cost {
   return (paddedRows, paddedLength) => OVERHEAD_ELEMENTS + paddedRows * elementsPerRow(paddedLength);
-}
-
-/** What a run of `rows` rows of `length` was measured to take. */
-export interface MeasuredRun {
-  readonly rows: number;
-  readonly length: number;
-  readonly ms: number;
 }
 
 /**
