@@ -115,6 +115,7 @@ function createDevTelemetry(): Telemetry {
     },
     observer: {
       microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
+      runAbandoned: () => {},
       decoded: () => {},
       problem: (error) => say(`  problem: ${messageOf(error)}`),
     },

@@ -57,6 +57,8 @@ async function run(args: readonly string[]): Promise<number> {
     const startedAt = performance.now();
     const scoring = createOfflineScoring(models, {
       maxRequestRows: 1_000_000,
+      maxRequestsPerMessage: 1_000_000,
+      maxAnswerCharacters: 268_435_456,
       maxBatchElements: 4_194_304,
       deadlineMarginMs: 0,
     });

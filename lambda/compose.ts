@@ -53,6 +53,7 @@ export async function compose(config: Config, { clients, telemetry, warn }: Surr
       limits: config,
       latency: createLatencyEstimator(),
       memory: createMemoryCeiling(),
+      acknowledge: async () => {},
       observer,
       now: () => performance.now(),
     },

@@ -1,8 +1,11 @@
+import { totalmem } from 'node:os';
 import { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
-import { RANGES, type RangeWithDefault, STORES } from './limits/configuration.ts';
+import { RANGES, RANGES_BY_MEMORY, type RangeWithDefault, STORES, shareOfMemory } from './limits/configuration.ts';
 import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
 import type { Range } from './limits/range.ts';
+
+const MIB = 1024 * 1024;
 
 const count = ({ least, most }: Range) => z.coerce.number().int().min(least).max(most);
 
@@ -37,6 +40,10 @@ const schema = z.strictObject({
   maxBatchElements: countOrDefault(RANGES.maxBatchElements),
   /** Most rows in one request. */
   maxRequestRows: countOrDefault(RANGES.maxRequestRows),
+  /** Most requests in one packed message. */
+  maxRequestsPerMessage: countOrDefault(RANGES.maxRequestsPerMessage),
+  /** Most characters of the answer to one message. Default: a 64th of the memory, in bytes. */
+  maxAnswerCharacters: count(RANGES_BY_MEMORY.maxAnswerCharacters),
   /** Milliseconds before the deadline after which nothing is started. */
   deadlineMarginMs: countOrDefault(RANGES.deadlineMarginMs),
   /** The name that metrics and logs carry, such as the stack's. */
@@ -68,8 +75,8 @@ const schema = z.strictObject({
   resultBucket: z.string().min(1).optional(),
   /** The S3 bucket of bodies and results that are too large for SQS. Without it, such are refused. */
   payloadBucket: z.string().min(1).optional(),
-  /** Most bytes of an object in the payload bucket that is read. */
-  maxPayloadBytes: countOrDefault(RANGES.maxPayloadBytes),
+  /** Most bytes of an object in the payload bucket that is read. Default: a 64th of the memory. */
+  maxPayloadBytes: count(RANGES_BY_MEMORY.maxPayloadBytes),
 });
 
 const REQUIRED_BY_STORE = { queue: 'resultQueueUrl', table: 'resultTable', bucket: 'resultBucket' } as const;
@@ -82,7 +89,7 @@ export type Config = Readonly<z.infer<typeof schema>>;
  * @throws Error naming every variable that is wrong, missing or not known
  */
 export function loadConfig(environment: Readonly<Record<string, string | undefined>>): Config {
-  const raw: Record<string, string> = {};
+  const raw: Record<string, string> = defaultsByMemory(environment);
   const problems = Object.keys(environment)
     .filter((key) => key.startsWith(CONFIG_PREFIX) && !Object.values<string>(CONFIG_KEYS).includes(key))
     .map((key) => `${key}: expected one of ${Object.values(CONFIG_KEYS).join(', ')}; unset it or fix its name`);
@@ -95,6 +102,16 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
   if (!parsed.success) problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw)));
   if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   return Object.freeze(parsed.data);
+}
+
+/** The memory is the function's, or the machine's where there is no function. */
+function defaultsByMemory({
+  AWS_LAMBDA_FUNCTION_MEMORY_SIZE: functionMb,
+}: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const share = shareOfMemory(functionMb === undefined ? totalmem() / MIB : Number(functionMb));
+  return Object.fromEntries(
+    Object.entries(RANGES_BY_MEMORY).map(([name, { most }]) => [name, String(Math.min(share, most))]),
+  );
 }
 
 /** Each store that results go to must be named. */

@@ -8,6 +8,8 @@ export const CONFIG_KEYS = {
   maxBatchRows: 'BATCHSCORE_MAX_BATCH_ROWS',
   maxBatchElements: 'BATCHSCORE_MAX_BATCH_ELEMENTS',
   maxRequestRows: 'BATCHSCORE_MAX_REQUEST_ROWS',
+  maxRequestsPerMessage: 'BATCHSCORE_MAX_REQUESTS_PER_MESSAGE',
+  maxAnswerCharacters: 'BATCHSCORE_MAX_ANSWER_CHARACTERS',
   deadlineMarginMs: 'BATCHSCORE_DEADLINE_MARGIN_MS',
   serviceName: 'BATCHSCORE_SERVICE_NAME',
   batchSize: 'BATCHSCORE_BATCH_SIZE',

@@ -42,6 +42,7 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
         counts.stagesMs.encode += encodeMs;
         counts.stagesMs.write += writeMs;
       },
+      runAbandoned: () => {},
       decoded: (decodeMs) => {
         counts.stagesMs.decode += decodeMs;
       },

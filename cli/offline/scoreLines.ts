@@ -35,11 +35,13 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
     plan,
     latency: createLatencyEstimator(),
     memory: createMemoryCeiling(),
+    acknowledge: async () => {},
     observer: {
       microBatch: ({ rows }: { readonly rows: number }) => {
         summary.microBatches += 1;
         summary.rows += rows;
       },
+      runAbandoned: () => {},
       decoded: () => {},
       problem: (error: unknown) => {
         throw error;

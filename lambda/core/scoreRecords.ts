@@ -1,87 +1,58 @@
 import { deferred } from './base/deferred.ts';
-import { createPipe } from './base/pipe.ts';
 import { failure } from './contract/failure.ts';
 import { type MessageRecord, orderingGroup } from './contract/record.ts';
-import { type DecodedBody, isPacked, isRefused } from './contract/request.ts';
 import type { Outcome } from './contract/result.ts';
 import type { TimeLimit } from './contract/timeLimit.ts';
-import { type DecodedBodies, decodeInOrder } from './decode/decodeInOrder.ts';
 import type { ScoringDependencies } from './dependencies.ts';
-import { splitByPayloadSize } from './plan/chunks.ts';
-import type { MicroBatch } from './plan/microBatch.ts';
-import type { Plan } from './plan/planner.ts';
-import type { Invocation } from './run/invocation.ts';
-import { scoreMicroBatch } from './run/scoreMicroBatch.ts';
-import { createLedger, type Ledger, type PendingWrite } from './settle/ledger.ts';
+import { stagesOf } from './plan/stages.ts';
+import { createSchedule } from './run/schedule.ts';
+import { type Bounds, createBounds, scoreStage } from './scoreStage.ts';
+import { createLedger, type Ledger } from './settle/ledger.ts';
 import { createPartialOutputs } from './settle/partialOutputs.ts';
 import { type ResultsOut, writeAtOnce, writeInGroupOrder } from './settle/writeResults.ts';
 
 export type { ScoringDependencies, ScoringLimits } from './dependencies.ts';
 
-/** How many micro-batches stand between stack and write at most. */
-const MICRO_BATCHES_IN_THE_PIPE = 2;
+/** When the deadline is over, what was written by then has so long to be reported. */
+const SETTLING_MS = 100;
 
 /**
  * Scores records and writes one result per message ID.
  *
  * Outcomes align with `records` by index. A record is `answered` only after every store has taken its result;
- * everything else is `retry`. Never throws for a record's sake, and returns when `time.signal` is aborted.
+ * everything else is `retry`. Never throws for a record's sake, and returns soon after `time.signal` is aborted.
  */
 export async function scoreRecords(
   records: readonly MessageRecord[],
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<Outcome[]> {
-  const outcomes: Outcome[] = [];
-  for (const chunk of splitByPayloadSize(records)) {
-    for (const outcome of await scoreChunk(chunk, deps, time)) outcomes.push(outcome);
-  }
-  return outcomes;
-}
-
-/** Records that are decoded and planned together. */
-async function scoreChunk(
-  records: readonly MessageRecord[],
-  deps: ScoringDependencies,
-  time: TimeLimit,
-): Promise<Outcome[]> {
-  if (time.signal.aborted) return records.map(() => OUT_OF_TIME);
-  const ledger = createLedger(records);
-  await untilAborted(scoreAll(records, ledger, deps, time), time.signal);
+  const bounds = createBounds();
+  const ledger = createLedger(records, { ...deps.limits, onComplete: bounds.release });
+  if (!time.signal.aborted) await untilAborted(scoreInStages(records, ledger, bounds, deps, time), time.signal);
   return records.map((_, record) => ledger.outcomeOf(record) ?? (time.signal.aborted ? OUT_OF_TIME : UNSETTLED));
 }
 
-/** Decodes and plans while micro-batches that are complete run, and those that have run are written. */
-async function scoreAll(
+/** Stage by stage. What was answered is acknowledged before suspects are scored: one may take the process with it. */
+async function scoreInStages(
   records: readonly MessageRecord[],
   ledger: Ledger,
+  bounds: Bounds,
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<void> {
   const results = openResults(records, ledger, deps, time);
-  const invocation: Invocation = {
-    ledger,
-    partialOutputs: createPartialOutputs(),
-    deps,
-    time,
-    running: 0,
-    doubted: new Set(),
-    write: results.write,
-  };
-  const pipe = createPipe(MICRO_BATCHES_IN_THE_PIPE);
-  const run = (batch: MicroBatch): Promise<void> => pipe.take(() => scoreMicroBatch(batch, invocation));
-  const plan = deps.plan((model) => Math.min(deps.limits.maxBatchElements, deps.memory.mostElements(model)));
-  const refusals: Promise<void>[] = [];
-  try {
-    for await (const decoded of decodeInOrder(records, deps, time.signal)) {
-      const { refused, closed } = enterBodies(decoded, plan, ledger);
-      if (refused.length > 0) refusals.push(results.write(refused));
-      for (const batch of closed) await run(batch);
-    }
-    for (const batch of plan.finish()) await run(batch);
-  } finally {
-    await pipe.drained();
-    await Promise.all(refusals);
+  const schedule = createSchedule(deps.now);
+  const partialOutputs = createPartialOutputs();
+  const invocation = { ledger, partialOutputs, schedule, deps, time, write: results.write };
+  const stages = stagesOf(records);
+  const isAnswered = (record: number): boolean => ledger.outcomeOf(record)?.status === 'answered';
+  for (const [index, stage] of stages.entries()) {
+    if (time.signal.aborted) return;
+    await scoreStage(stage, records, invocation, bounds, deps);
+    if (index === stages.length - 1) break;
+    const answered = stage.filter(isAnswered).map((record) => records[record] as MessageRecord);
+    if (answered.length > 0) await deps.acknowledge(answered, time.signal);
   }
   await results.finish();
 }
@@ -96,30 +67,10 @@ function openResults(
   return ordered ? writeInGroupOrder(records, ledger, deps, time) : writeAtOnce(ledger, deps, time);
 }
 
-/** Enters bodies into the ledger and the plan. Gives the errors that answer whole records, and what the plan closed. */
-function enterBodies(
-  { from, bodies }: DecodedBodies,
-  plan: Plan,
-  ledger: Ledger,
-): { readonly refused: readonly PendingWrite[]; readonly closed: readonly MicroBatch[] } {
-  const refused: PendingWrite[] = [];
-  const closed: MicroBatch[] = [];
-  for (let index = 0; index < bodies.length; index++) {
-    const body = bodies[index] as DecodedBody;
-    const error = ledger.register(from + index, body);
-    if (error !== undefined) refused.push(error);
-    for (const request of isPacked(body) ? body : [body]) {
-      if (isRefused(request)) continue;
-      for (const batch of plan.add(request)) closed.push(batch);
-    }
-  }
-  return { refused, closed };
-}
-
 /** Waits for the work, or for the signal: a run that outlasts the deadline must not take the answered down with it. */
 async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
   const aborted = deferred();
-  const onAbort = () => aborted.resolve();
+  const onAbort = () => void setTimeout(aborted.resolve, SETTLING_MS);
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     await Promise.race([work, aborted.promise]);

@@ -10,10 +10,28 @@ export const RANGES = {
   maxBatchRows: { least: 1, most: 65_536, default: 512 },
   maxBatchElements: { least: 1, most: 1_073_741_824, default: 4_194_304 },
   maxRequestRows: { least: 1, most: 1_000_000, default: 10_000 },
-  deadlineMarginMs: { least: 1, most: 60_000, default: 2_000 },
+  maxRequestsPerMessage: { least: 1, most: 1_000_000, default: 10_000 },
+  deadlineMarginMs: { least: 1, most: 60_000, default: 1_000 },
   resultTtlSeconds: { least: 1, most: 315_360_000, default: 604_800 },
-  maxPayloadBytes: { least: 1, most: 1_073_741_824, default: 104_857_600 },
 } satisfies Readonly<Record<string, RangeWithDefault>>;
+
+/** Numbers of the configuration whose default is {@link shareOfMemory}. */
+export const RANGES_BY_MEMORY = {
+  maxAnswerCharacters: { least: 1, most: 268_435_456 },
+  maxPayloadBytes: { least: 1, most: 1_073_741_824 },
+} satisfies Readonly<Record<string, Range>>;
+
+const MIB = 1024 * 1024;
+
+/**
+ * What one message may take of the host's memory: a 64th. Parsed JSON takes up to twenty times its text, and one payload
+ * is parsed at a time.
+ *
+ * @returns bytes: 28,983,296 with 1,769 MB
+ */
+export function shareOfMemory(memoryMb: number): number {
+  return Math.floor((memoryMb * MIB) / 64);
+}
 
 /** The kinds of result store. */
 export const STORES = ['queue', 'table', 'bucket'] as const;

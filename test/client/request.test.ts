@@ -8,15 +8,19 @@ import { decodeBody } from '../../lambda/core/decode/decode.ts';
 import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
 import type { Datatype, TensorData } from '../../lambda/core/tensor/datatype.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
-import { echoModel, repositoryOf } from '../helpers/models.ts';
+import { echoModel, repositoryOf, UNHINDERED } from '../helpers/models.ts';
 
 const ENCODINGS: readonly Encoding[] = ['binary', 'json'];
-const ALIVE = new AbortController().signal;
 
 /** The request as a deployment whose model has one input `in` decodes it. */
 async function decodedBy(datatype: Datatype, axes: readonly string[], body: string): Promise<ScoringRequest> {
   const models = repositoryOf(echoModel(datatype, axes));
-  const request = await decodeBody(body, 0, { models, limits: { maxRequestRows: 10_000 } }, ALIVE);
+  const request = await decodeBody(
+    body,
+    0,
+    { models, limits: { maxRequestRows: 10_000, maxRequestsPerMessage: 10_000 } },
+    UNHINDERED,
+  );
   if (isPacked(request)) throw new Error('expected one request');
   if (isRefused(request)) throw new Error(request.failure.message);
   return request;

@@ -1,5 +1,12 @@
 import { type Failure, failure } from '../../lambda/core/contract/failure.ts';
-import type { Cost, Model, ModelRepository, RaggedAxis, TensorSpec } from '../../lambda/core/contract/model.ts';
+import type {
+  Cost,
+  MeasuredRun,
+  Model,
+  ModelRepository,
+  RaggedAxis,
+  TensorSpec,
+} from '../../lambda/core/contract/model.ts';
 import type { MicroBatchReport } from '../../lambda/core/contract/observer.ts';
 import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/contract/result.ts';
 import type { TimeLimit } from '../../lambda/core/contract/timeLimit.ts';
@@ -18,6 +25,8 @@ export interface InMemoryModelOptions {
   readonly ladder?: readonly number[];
   readonly ragged?: RaggedAxis;
   readonly cost?: Cost;
+  /** What its warm-up took. @default next to nothing for a row */
+  readonly measured?: readonly MeasuredRun[];
   /** What a run says that it took. */
   readonly runMs?: number;
   readonly transform?: Transform;
@@ -31,7 +40,7 @@ type Compute = (inputs: readonly Tensor[]) => readonly Tensor[];
 /** A model in memory that insists on the contract of `Model.run`, and takes its inputs' buffers away for good. */
 export function inMemoryModel(contract: Contract, compute: Compute, options: InMemoryModelOptions = {}): Model {
   const { name = 'line', version = '1', maxBatchRows = 512, ladder = [], runMs = 1 } = options;
-  const { ragged, cost, transform, before } = options;
+  const { ragged, cost, transform, before, measured = [{ rows: 1, length: 1, ms: 0.001 }] } = options;
   const model: Model = {
     name,
     version,
@@ -41,6 +50,7 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
     ladder,
     ragged,
     cost,
+    measured,
     async run(inputs) {
       assertContract(model, inputs);
       await before?.(inputs);
@@ -241,6 +251,9 @@ export function memoryWriter({ refuse, before }: MemoryWriterOptions = {}): Memo
   };
 }
 
+/** How payloads are read where neither memory nor time is short. */
+export const UNHINDERED = { admit: async (): Promise<void> => {}, signal: new AbortController().signal };
+
 export interface ScoringOptions extends Partial<Omit<ScoringDependencies, 'limits' | 'writer'>> {
   readonly limits?: Partial<ScoringLimits>;
 }
@@ -267,9 +280,11 @@ export function scoringDependencies(
     writer: memoryWriter(),
     plan,
     latency: createLatencyEstimator(),
+    acknowledge: async () => {},
     memory: createMemoryCeiling(),
     observer: {
       microBatch: (report) => void reports.push(report),
+      runAbandoned: () => {},
       decoded: () => {},
       problem: (error) => void problems.push(error),
     },
@@ -279,6 +294,8 @@ export function scoringDependencies(
     ...options,
     limits: {
       maxRequestRows: 10_000,
+      maxRequestsPerMessage: 10_000,
+      maxAnswerCharacters: 16 * 1024 * 1024,
       maxBatchElements: 1_000_000,
       deadlineMarginMs: 1_000,
       ...options.limits,

@@ -6,7 +6,7 @@ import { tuningProblems } from '../../infra/constructs/checks/tuning.ts';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { RANGES, RANGES_BY_MEMORY } from '../../lambda/limits/configuration.ts';
 import { createScoring, createStack, refusalOf } from './setup.ts';
 
 const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProps>, sentence: string])[] = [
@@ -222,22 +222,27 @@ describe('numbers that the host itself would refuse', () => {
     expect(refusalOf({ tuning })).toBe(`${sentence}; choose one in that range`);
   });
 
-  it.each(['maxBatchRows', 'maxBatchElements', 'maxRequestRows', 'deadlineMarginMs', 'maxPayloadBytes'] as const)(
-    'are the same at synth and at start: %s',
-    (name) => {
-      const { least, most } = RANGES[name];
-      for (const value of [least - 1, least, most, most + 1]) {
-        const refusedAtSynth = tuningProblems({ [name]: value }, 900).some((problem) => problem !== undefined);
-        expect([name, value, refusedAtSynth]).toEqual([name, value, hostRefuses(CONFIG_KEYS[name], value)]);
-      }
-    },
-  );
+  it.each([
+    'maxBatchRows',
+    'maxBatchElements',
+    'maxRequestRows',
+    'maxRequestsPerMessage',
+    'deadlineMarginMs',
+    'maxAnswerCharacters',
+    'maxPayloadBytes',
+  ] as const)('are the same at synth and at start: %s', (name) => {
+    const { least, most } = { ...RANGES, ...RANGES_BY_MEMORY }[name];
+    for (const value of [least - 1, least, most, most + 1]) {
+      const refusedAtSynth = tuningProblems({ [name]: value }, 900).some((problem) => problem !== undefined);
+      expect([name, value, refusedAtSynth]).toEqual([name, value, hostRefuses(CONFIG_KEYS[name], value)]);
+    }
+  });
 
   it('include a timeout within the margin that the host keeps unless it is told otherwise', () => {
-    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 2 }) })).toBe(
-      'timeoutSeconds: expected more than the deadline margin of 2000 ms, got 2 s = 2000 ms; raise it or lower deadlineMarginMs',
+    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 1 }) })).toBe(
+      'timeoutSeconds: expected more than the deadline margin of 1000 ms, got 1 s = 1000 ms; raise it or lower deadlineMarginMs',
     );
-    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 3 }) })).toBe('not refused');
+    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 2 }) })).toBe('not refused');
   });
 });
 

@@ -18,7 +18,7 @@ function refusalOf(environment: Record<string, string>): string {
 
 describe('the configuration', () => {
   it('needs the two queues, and has a default for everything else', () => {
-    expect(loadConfig(QUEUES)).toEqual({
+    expect(loadConfig({ ...QUEUES, AWS_LAMBDA_FUNCTION_MEMORY_SIZE: '1769' })).toEqual({
       modelsDirectory: 'models',
       preload: true,
       providers: ['cpu'],
@@ -27,10 +27,12 @@ describe('the configuration', () => {
       maxBatchRows: 512,
       maxBatchElements: 4_194_304,
       maxRequestRows: 10_000,
-      deadlineMarginMs: 2_000,
+      maxRequestsPerMessage: 10_000,
+      maxAnswerCharacters: 28_983_296,
+      deadlineMarginMs: 1_000,
       results: ['queue'],
       resultTtlSeconds: 604_800,
-      maxPayloadBytes: 104_857_600,
+      maxPayloadBytes: 28_983_296,
       requestQueueUrl: QUEUES.BATCHSCORE_REQUEST_QUEUE_URL,
       resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
     });
@@ -50,6 +52,8 @@ describe('the configuration', () => {
       BATCHSCORE_MAX_BATCH_ROWS: '64',
       BATCHSCORE_MAX_BATCH_ELEMENTS: '1000',
       BATCHSCORE_MAX_REQUEST_ROWS: '20',
+      BATCHSCORE_MAX_REQUESTS_PER_MESSAGE: '30',
+      BATCHSCORE_MAX_ANSWER_CHARACTERS: '4000',
       BATCHSCORE_DEADLINE_MARGIN_MS: '500',
       BATCHSCORE_RESULTS: 'queue, table,bucket',
       BATCHSCORE_RESULT_TABLE: 'results-table',
@@ -71,6 +75,8 @@ describe('the configuration', () => {
       maxBatchRows: 64,
       maxBatchElements: 1000,
       maxRequestRows: 20,
+      maxRequestsPerMessage: 30,
+      maxAnswerCharacters: 4000,
       deadlineMarginMs: 500,
       results: ['queue', 'table', 'bucket'],
       resultTable: 'results-table',

@@ -10,7 +10,7 @@ import { type Deployment, deployed, failuresOf, invoke, lookupRequest } from './
 
 const server = useSqsServer();
 /** The margin before the deadline, as the configuration has it by default. */
-const MARGIN_MS = 2_000;
+const MARGIN_MS = 1_000;
 
 /** What is deployed on an SQS that leaves some operations without an answer, and answers the others. */
 async function onSqsSilentTo(...operations: readonly string[]): Promise<Deployment> {

@@ -1,10 +1,12 @@
+import { Readable } from 'node:stream';
+import type { GetObjectCommandOutput, S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
+import type { MicroBatchReport } from '../../lambda/core/contract/observer.ts';
 import { createHandler, type ScoringHandler } from '../../lambda/createHandler.ts';
-import type { FrontServer } from '../helpers/frontServer.ts';
 import { useS3Server } from '../helpers/s3Server.ts';
 import { sqsRecord } from '../helpers/sqsEvents.ts';
-import { interceptSends, useSqsServer } from '../helpers/sqsServer.ts';
+import { useSqsServer } from '../helpers/sqsServer.ts';
 import { composed, invoke, lookupRequest, recordingTelemetry } from './setup.ts';
 
 const sqs = useSqsServer();
@@ -14,49 +16,84 @@ const LIMIT_BYTES = 16 * MIB;
 const PAYLOAD_BYTES = 6 * MIB;
 const PAYLOAD = JSON.stringify(lookupRequest(1)).padEnd(PAYLOAD_BYTES);
 
-/** A record whose payload lies in the bucket. */
+/** A record whose payload lies in the bucket, and says that it is next to nothing. */
 function pointingTo(s3BucketName: string, s3Key: string): SQSRecord {
-  const stringValue = String(PAYLOAD_BYTES);
   return sqsRecord(['software.amazon.payloadoffloading.PayloadS3Pointer', { s3BucketName, s3Key }], {
-    messageAttributes: { ExtendedPayloadSize: { stringValue, dataType: 'Number' } },
+    messageAttributes: { ExtendedPayloadSize: { stringValue: '1', dataType: 'Number' } },
   });
+}
+
+/** Tells of every payload whose first byte is read. */
+function watchReads(client: S3Client, onRead: () => void): void {
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      const answer = await next(args);
+      const output = answer.output as GetObjectCommandOutput;
+      if (output.Body instanceof Readable) output.Body = watched(output.Body, onRead) as never;
+      return answer;
+    },
+    { step: 'initialize' },
+  );
+}
+
+function watched(body: Readable, onRead: () => void): Readable {
+  return Readable.from(
+    (async function* () {
+      onRead();
+      yield* body;
+    })(),
+  );
 }
 
 interface Watched {
   readonly handler: ScoringHandler;
-  /** For each call that wrote results: the payloads asked for before, less those already answered. */
-  readonly heldAtWrites: readonly number[];
+  /** At each payload whose first byte was read: how many were read and not scored yet. */
+  readonly heldAtReads: readonly number[];
 }
 
-async function watched(payloadBucket: string, front: FrontServer): Promise<Watched> {
-  const heldAtWrites: number[] = [];
-  let answered = 0;
-  const client = sqs.client();
-  interceptSends(client, async (entries, reach) => {
-    heldAtWrites.push(front.requests.length - answered);
-    answered += entries.length;
-    return await reach();
+async function watchedHandler(payloadBucket: string): Promise<Watched> {
+  const heldAtReads: number[] = [];
+  let read = 0;
+  let scored = 0;
+  const payloads = s3.client();
+  watchReads(payloads, () => {
+    read += 1;
+    heldAtReads.push(read - scored);
   });
-  const where = { sqs: client, requestQueueUrl: sqs.queue(), resultQueueUrl: sqs.queue() };
-  const composition = await composed(where, recordingTelemetry(), {
-    variables: { BATCHSCORE_PAYLOAD_BUCKET: payloadBucket },
-    s3: s3.client(front),
-  });
-  return { handler: createHandler(composition), heldAtWrites };
+  const telemetry = recordingTelemetry();
+  const microBatch = ({ requests }: MicroBatchReport) => {
+    scored += requests;
+  };
+  const where = { sqs: sqs.client(), requestQueueUrl: sqs.queue(), resultQueueUrl: sqs.queue() };
+  const composition = await composed(
+    where,
+    { ...telemetry, observer: { ...telemetry.observer, microBatch } },
+    { variables: { BATCHSCORE_PAYLOAD_BUCKET: payloadBucket }, s3: payloads },
+  );
+  return { handler: createHandler(composition), heldAtReads };
 }
 
 describe('payloads that are larger together than 16 MiB', () => {
-  it('are never held all at once: results are written before more are read', async () => {
+  it.each([
+    ['on a standard queue', (record: SQSRecord) => record],
+    [
+      'on a FIFO queue',
+      (record: SQSRecord) => ({
+        ...record,
+        eventSourceARN: `${record.eventSourceARN}.fifo`,
+        attributes: { ...record.attributes, MessageGroupId: 'group' },
+      }),
+    ],
+  ])('are never read all at once, whatever their senders say of their size: %s', async (_, onQueue) => {
     const bucket = await s3.bucket();
     await s3.put(bucket, 'padded', PAYLOAD);
-    const front = await s3.front();
-    const { handler, heldAtWrites } = await watched(bucket, front);
-    const records = Array.from({ length: 6 }, () => pointingTo(bucket, 'padded'));
+    const { handler, heldAtReads } = await watchedHandler(bucket);
+    const records = Array.from({ length: 6 }, () => onQueue(pointingTo(bucket, 'padded')));
 
     expect(await invoke(handler, records)).toEqual({ batchItemFailures: [] });
 
-    expect(front.requests).toHaveLength(records.length);
-    // The size of a payload may be known only once it is read: one more than fits may be there.
-    expect(Math.max(...heldAtWrites) * PAYLOAD_BYTES).toBeLessThanOrEqual(LIMIT_BYTES + PAYLOAD_BYTES);
+    expect(heldAtReads).toHaveLength(records.length);
+    // The room of what was scored is free before its micro-batch is reported.
+    expect(Math.max(...heldAtReads) * PAYLOAD_BYTES).toBeLessThanOrEqual(LIMIT_BYTES + PAYLOAD_BYTES);
   });
 });

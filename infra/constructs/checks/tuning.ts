@@ -1,4 +1,4 @@
-import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { RANGES, RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { Tuning } from '../environment/tuning.ts';
@@ -9,8 +9,10 @@ export function tuningProblems(tuning: Tuning, timeoutSeconds: number): Problem[
     outside('maxBatchRows', tuning.maxBatchRows, RANGES.maxBatchRows),
     outside('maxBatchElements', tuning.maxBatchElements, RANGES.maxBatchElements),
     outside('maxRequestRows', tuning.maxRequestRows, RANGES.maxRequestRows),
+    outside('maxRequestsPerMessage', tuning.maxRequestsPerMessage, RANGES.maxRequestsPerMessage),
+    outside('maxAnswerCharacters', tuning.maxAnswerCharacters, RANGES_BY_MEMORY.maxAnswerCharacters),
     outside('deadlineMarginMs', tuning.deadlineMarginMs, RANGES.deadlineMarginMs),
-    outside('maxPayloadBytes', tuning.maxPayloadBytes, RANGES.maxPayloadBytes),
+    outside('maxPayloadBytes', tuning.maxPayloadBytes, RANGES_BY_MEMORY.maxPayloadBytes),
     withinMargin(timeoutSeconds, tuning.deadlineMarginMs),
   ];
 }

@@ -26,6 +26,8 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.maxBatchRows]: tuning.maxBatchRows,
     [CONFIG_KEYS.maxBatchElements]: tuning.maxBatchElements,
     [CONFIG_KEYS.maxRequestRows]: tuning.maxRequestRows,
+    [CONFIG_KEYS.maxRequestsPerMessage]: tuning.maxRequestsPerMessage,
+    [CONFIG_KEYS.maxAnswerCharacters]: tuning.maxAnswerCharacters,
     [CONFIG_KEYS.deadlineMarginMs]: tuning.deadlineMarginMs,
     [CONFIG_KEYS.serviceName]: settings.serviceName,
     [CONFIG_KEYS.batchSize]: batching.batchSize,

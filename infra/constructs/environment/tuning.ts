@@ -6,9 +6,13 @@ export interface Tuning {
   readonly maxBatchElements?: number;
   /** Most rows in one request. @default 10000 */
   readonly maxRequestRows?: number;
-  /** Milliseconds before the deadline after which nothing is started. @default 2000 */
+  /** Most requests in one packed message. @default 10000 */
+  readonly maxRequestsPerMessage?: number;
+  /** Most characters of the answer to one message. @default a 64th of the memory, in bytes */
+  readonly maxAnswerCharacters?: number;
+  /** Milliseconds before the deadline after which nothing is started. @default 1000 */
   readonly deadlineMarginMs?: number;
-  /** Most bytes of an object that is read from the payload bucket. @default 104857600 */
+  /** Most bytes of an object that is read from the payload bucket. @default a 64th of the memory */
   readonly maxPayloadBytes?: number;
   /** Whether to load all models at start, rather than when a request names them. @default true */
   readonly preload?: boolean;

@@ -51,6 +51,9 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
       decoded(decodeMs) {
         add('DecodeTime', decodeMs);
       },
+      runAbandoned({ name, version }, ranMs) {
+        logger.error('a run did not end in its time and was left behind', { model: name, version, ranMs });
+      },
       problem(error) {
         logger.error('records are handed back', error instanceof Error ? error : new Error(String(error)));
       },

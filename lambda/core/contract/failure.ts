@@ -16,6 +16,7 @@ export const ERROR_CODES = {
   INVALID_SHAPE: 'permanent',
   INVALID_DATA: 'permanent',
   TOO_MANY_ROWS: 'permanent',
+  TOO_MANY_REQUESTS: 'permanent',
   INVALID_POINTER: 'permanent',
   PAYLOAD_NOT_FOUND: 'permanent',
   PAYLOAD_TOO_LARGE: 'permanent',

@@ -96,6 +96,13 @@ export class ModelUnavailableError extends Error {
 /** The run did not end in its time, and was left behind. */
 export class RunAbandonedError extends Error {
   override readonly name = 'RunAbandonedError';
+  /** Milliseconds that it had been under way; undefined when it was withdrawn before it was started. */
+  readonly ranMs: number | undefined;
+
+  constructor(message: string, ranMs: number | undefined) {
+    super(message);
+    this.ranMs = ranMs;
+  }
 }
 
 /** The run needed more memory than there is: a smaller one may do. */

@@ -1,9 +1,16 @@
 import { allThere, type MaybePromise, whenThere } from '../base/maybePromise.ts';
+import { nextTurn } from '../base/nextTurn.ts';
 import { type Failure, failure, isFailure, preview } from '../contract/failure.ts';
 import type { ModelRepository } from '../contract/model.ts';
-import type { PayloadPointer, PayloadReader } from '../contract/payload.ts';
+import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../contract/payload.ts';
 import { parsePointer } from '../contract/pointer.ts';
-import { type DecodedBody, isPacked, isRefused, type RefusedRequest } from '../contract/request.ts';
+import {
+  type DecodedBody,
+  type DecodedRequest,
+  isPacked,
+  isRefused,
+  type RefusedRequest,
+} from '../contract/request.ts';
 import { type DecodeLimits, decodeRequest } from './decodeRequest.ts';
 import { WHOLE_BODY } from './fieldPath.ts';
 import type { Templates } from './template.ts';
@@ -21,11 +28,11 @@ export function decodeFromTemplate(
   body: string,
   record: number,
   deps: DecodeDependencies,
-  signal: AbortSignal,
+  options: PayloadReadOptions,
 ): MaybePromise<DecodedBody> {
   const read = templates.read(body, record);
   if (read !== undefined) return read;
-  const decoded = decodeBody(body, record, deps, signal);
+  const decoded = decodeBody(body, record, deps, options);
   // What was there at once was in the body itself, not in an object that it points to.
   if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates.learn(body, decoded);
   return decoded;
@@ -42,9 +49,9 @@ export function decodeBody(
   body: string,
   record: number,
   deps: DecodeDependencies,
-  signal: AbortSignal,
+  options: PayloadReadOptions,
 ): MaybePromise<DecodedBody> {
-  return whenThere(parseBody(body, deps, signal), (parsed) => {
+  return whenThere(parseBody(body, deps, options), (parsed) => {
     if (isFailure(parsed)) return refusedBody(parsed);
     return Array.isArray(parsed.value)
       ? decodePacked(parsed.value, record, deps)
@@ -56,13 +63,40 @@ function refusedBody(failed: Failure): RefusedRequest {
   return { id: undefined, failure: failed };
 }
 
+/** Requests of a packed message that are decoded before the event loop has its turn. */
+const REQUESTS_A_TURN = 256;
+
 function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
+  const { maxRequestsPerMessage } = deps.limits;
   if (values.length === 0) {
     return refusedBody(failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none'));
   }
-  return allThere(
-    values.map((value, position) => decodeRequest(value, { path: `[${position}]`, record, position }, deps)),
-  );
+  if (values.length > maxRequestsPerMessage) {
+    return refusedBody(
+      failure(
+        'TOO_MANY_REQUESTS',
+        `body: expected at most ${maxRequestsPerMessage} requests in a packed message, got ${values.length}; ` +
+          'send several messages',
+      ),
+    );
+  }
+  const decodeSome = (from: number): MaybePromise<DecodedRequest>[] =>
+    values
+      .slice(from, from + REQUESTS_A_TURN)
+      .map((value, index) => decodeRequest(value, { path: `[${from + index}]`, record, position: from + index }, deps));
+  return values.length <= REQUESTS_A_TURN ? allThere(decodeSome(0)) : decodeByTurns(values.length, decodeSome);
+}
+
+async function decodeByTurns(
+  requests: number,
+  decodeSome: (from: number) => MaybePromise<DecodedRequest>[],
+): Promise<DecodedBody> {
+  const decoded: MaybePromise<DecodedRequest>[] = [];
+  for (let from = 0; from < requests; from += REQUESTS_A_TURN) {
+    for (const request of decodeSome(from)) decoded.push(request);
+    await nextTurn();
+  }
+  return allThere(decoded);
 }
 
 interface Parsed {
@@ -73,7 +107,7 @@ interface Parsed {
 function parseBody(
   body: string,
   { payloads }: DecodeDependencies,
-  signal: AbortSignal,
+  options: PayloadReadOptions,
 ): MaybePromise<Parsed | Failure> {
   const parsed = parseJson(body, WHOLE_BODY);
   if (isFailure(parsed)) return parsed;
@@ -85,7 +119,7 @@ function parseBody(
       'body: expected a request, got a pointer to S3; this deployment has no payload bucket',
     );
   }
-  return payloads.read(pointer, { admit: async () => {}, signal }).then((text) => (isFailure(text) ? text : parsePayload(text, pointer)));
+  return payloads.read(pointer, options).then((text) => (isFailure(text) ? text : parsePayload(text, pointer)));
 }
 
 function parsePayload(text: string, { key }: PayloadPointer): Parsed | Failure {

@@ -1,10 +1,12 @@
-import { allThere, type MaybePromise } from '../base/maybePromise.ts';
+import type { MaybePromise } from '../base/maybePromise.ts';
+import { nextTurn } from '../base/nextTurn.ts';
+import type { Room } from '../base/room.ts';
 import { failure } from '../contract/failure.ts';
 import type { Observer } from '../contract/observer.ts';
 import type { MessageRecord } from '../contract/record.ts';
 import type { DecodedBody } from '../contract/request.ts';
 import { type DecodeDependencies, decodeFromTemplate } from './decode.ts';
-import { createTemplates, type Templates } from './template.ts';
+import { createTemplates } from './template.ts';
 
 export interface DecodeInOrderDependencies extends DecodeDependencies {
   readonly observer: Observer;
@@ -12,58 +14,87 @@ export interface DecodeInOrderDependencies extends DecodeDependencies {
   readonly now: () => number;
 }
 
-/** Bodies decoded before the event loop has its turn: a millisecond or two of work, enough for S3 and transforms. */
-const DECODED_TOGETHER = 256;
-
-export interface DecodedBodies {
-  /** The record of the first body. */
-  readonly from: number;
-  readonly bodies: readonly DecodedBody[];
+export interface DecodedRecord {
+  readonly record: number;
+  readonly body: DecodedBody;
 }
 
-/** Bodies in the order of their records, some at a time. In between the event loop sees to runs and writes. */
+/** Bodies decoded before the event loop has its turn: a millisecond or two of work, enough for S3 and transforms. */
+const BODIES_A_TURN = 256;
+/** Characters of bodies decoded before the event loop has its turn: some milliseconds of work. */
+const CHARACTERS_A_TURN = 256 * 1024;
+/** Bodies that wait for S3 or a transform at the same time. */
+const BODIES_UNDER_WAY = 256;
+
+/**
+ * Decodes the bodies of `records` at the positions `order`, some at a time; those that wait for something are given
+ * when they are there. In between the event loop sees to runs and writes.
+ *
+ * @param room for payloads, by record. When they wait for it, what was decoded is given at once, so that it can be
+ *   scored and its room released
+ */
 export async function* decodeInOrder(
   records: readonly MessageRecord[],
+  order: readonly number[],
   deps: DecodeInOrderDependencies,
+  room: Room,
   signal: AbortSignal,
-): AsyncGenerator<DecodedBodies> {
+): AsyncGenerator<readonly DecodedRecord[]> {
   const templates = createTemplates();
-  let decodeMs = 0;
-  for (let from = 0; from < records.length && !signal.aborted; from += DECODED_TOGETHER) {
-    const startedAt = deps.now();
-    const bodies: MaybePromise<DecodedBody>[] = [];
-    for (let record = from; record < records.length && bodies.length < DECODED_TOGETHER; record++) {
-      bodies.push(decodeOne(templates, records[record] as MessageRecord, record, deps, signal));
+  const underWay = new Set<Promise<void>>();
+  let decoded: DecodedRecord[] = [];
+  let characters = 0;
+  const take = (): readonly DecodedRecord[] => {
+    const taken = decoded;
+    decoded = [];
+    characters = 0;
+    return taken;
+  };
+  const progress = (): Promise<void> => Promise.race([...underWay, room.nextWaiter()]);
+
+  for (const record of order) {
+    if (signal.aborted) break;
+    const { body } = records[record] as MessageRecord;
+    const admit = (bytes: number) => room.take(record, bytes, signal);
+    const one = orNotDecoded(() => decodeFromTemplate(templates, body, record, deps, { admit, signal }), deps);
+    if (one instanceof Promise) {
+      const arrival = one.then((late) => {
+        decoded.push({ record, body: late });
+        underWay.delete(arrival);
+      });
+      underWay.add(arrival);
+    } else decoded.push({ record, body: one });
+    characters += body.length;
+    if (decoded.length >= BODIES_A_TURN || characters >= CHARACTERS_A_TURN) {
+      yield take();
+      await nextTurn();
     }
-    const decoded = await allThere(bodies);
-    decodeMs += deps.now() - startedAt;
-    yield { from, bodies: decoded };
-    if (from + DECODED_TOGETHER < records.length) await nextTurn();
+    while (underWay.size >= BODIES_UNDER_WAY) {
+      await progress();
+      yield take();
+    }
   }
-  deps.observer.decoded(decodeMs);
+  while (underWay.size > 0) {
+    yield take();
+    await progress();
+  }
+  yield take();
 }
 
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
-
-function decodeOne(
-  templates: Templates,
-  { body }: MessageRecord,
-  record: number,
-  deps: DecodeInOrderDependencies,
-  signal: AbortSignal,
+/** A decoder that throws is a bug: the record is handed back. */
+function orNotDecoded(
+  decode: () => MaybePromise<DecodedBody>,
+  { observer }: DecodeInOrderDependencies,
 ): MaybePromise<DecodedBody> {
+  const notDecoded = (error: unknown): DecodedBody => {
+    observer.problem(error);
+    const failed = failure('INTERNAL', 'expected the decoder to answer; it threw; the record is handed back');
+    return { id: undefined, failure: failed };
+  };
   try {
-    const decoded = decodeFromTemplate(templates, body, record, deps, signal);
-    return decoded instanceof Promise ? decoded.catch((error: unknown) => notDecoded(error, deps)) : decoded;
+    const decoded = decode();
+    return decoded instanceof Promise ? decoded.catch(notDecoded) : decoded;
   } catch (error) {
-    return notDecoded(error, deps);
+    return notDecoded(error);
   }
-}
-
-function notDecoded(error: unknown, { observer }: DecodeInOrderDependencies): DecodedBody {
-  observer.problem(error);
-  const failed = failure('INTERNAL', 'expected the decoder to answer; it threw; the record is handed back');
-  return { id: undefined, failure: failed };
 }

@@ -14,6 +14,8 @@ import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
 export interface DecodeLimits {
   /** Most rows that one request may hold. */
   readonly maxRequestRows: number;
+  /** Most requests that one packed message may hold. */
+  readonly maxRequestsPerMessage: number;
 }
 
 const COMMON_KEYS = ['id', 'model_name', 'model_version', 'parameters'];
@@ -72,7 +74,7 @@ function decodeWithModel(
   const found = models.find(value.model_name as string | undefined, value.model_version as string | undefined);
   return whenThere(found, (model) => {
     if (isFailure(model)) return model;
-    return whenThere(decodeForm(value, path, model, binaryOutput), (decoded) => {
+    return whenThere(decodeForm(value, path, model, binaryOutput, limits), (decoded) => {
       if (isFailure(decoded)) return decoded;
       const { inputs, outputs, reply } = decoded;
       const rows = inputs[0]?.shape[0] ?? 0;
@@ -120,9 +122,10 @@ function decodeForm(
   path: string,
   model: Model,
   binaryOutput: boolean | undefined,
+  limits: DecodeLimits,
 ): MaybePromise<DecodedForm | Failure> {
   if (model.transform?.decode !== undefined) return decodeOwnForm(value, path, model, model.transform, binaryOutput);
-  if ('instances' in value) return decodeShortForm(value, path, model);
+  if ('instances' in value) return decodeShortForm(value, path, model, limits);
 
   const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path);
   if (refused !== undefined) return refused;
@@ -135,9 +138,11 @@ function decodeForm(
   return { inputs, outputs, reply: binary ? 'binary' : 'json' };
 }
 
-function decodeShortForm(value: JsonObject, path: string, model: Model): DecodedForm | Failure {
+function decodeShortForm(value: JsonObject, path: string, model: Model, limits: DecodeLimits): DecodedForm | Failure {
   const refused = refuseUnknownKeys(value, SHORT_KEYS, () => path);
   if (refused !== undefined) return refused;
+  const rows = Array.isArray(value.instances) ? value.instances.length : 0;
+  if (rows > limits.maxRequestRows) return tooManyRows(rows, path, limits);
   const inputs = decodeInstances(value.instances, fieldOf(path, 'instances'), model);
   if (isFailure(inputs)) return inputs;
   return { inputs, outputs: everyOutput(model), reply: 'predictions' };

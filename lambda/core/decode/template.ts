@@ -20,6 +20,8 @@ export interface Templates {
 }
 
 const MOST_TEMPLATES = 4;
+/** Learning a body takes several times as long as decoding it; of a longer one nearly all is elements anyway. */
+const MOST_CHARACTERS = 65_536;
 /** After so many bodies in a row that match none, their text differs in more: nothing is remembered any more. */
 const MOST_MISSES = 64;
 
@@ -37,6 +39,7 @@ export function createTemplates(): Templates {
       return undefined;
     },
     learn(body, request) {
+      if (body.length > MOST_CHARACTERS) return;
       misses += 1;
       if (misses > MOST_MISSES) return;
       const template = templateOf(body, request);

@@ -5,11 +5,16 @@ import type { Ledger, PendingWrite } from '../settle/ledger.ts';
 import type { PartialOutputs } from '../settle/partialOutputs.ts';
 import type { LatencyEstimator } from './latencyEstimator.ts';
 import type { MemoryCeiling } from './memoryCeiling.ts';
+import type { Schedule } from './schedule.ts';
 
 export interface RunDependencies {
   readonly limits: {
     /** Milliseconds kept free before the deadline for encoding and writing what was run. */
     readonly deadlineMarginMs: number;
+    /** Most elements, padding included, that the inputs of one micro-batch hold together. */
+    readonly maxBatchElements: number;
+    /** Most characters of the answer to one message. */
+    readonly maxAnswerCharacters: number;
   };
   readonly latency: LatencyEstimator;
   readonly memory: MemoryCeiling;
@@ -22,12 +27,14 @@ export interface RunDependencies {
 export interface Invocation {
   readonly ledger: Ledger;
   readonly partialOutputs: PartialOutputs;
+  readonly schedule: Schedule;
   readonly deps: RunDependencies;
   readonly time: TimeLimit;
-  /** Runs under way. */
-  running: number;
-  /** Models whose predicted time kept a run from being started. */
-  readonly doubted: Set<Model>;
   /** Writes results and settles their records. Never throws. */
   write(pending: readonly PendingWrite[]): Promise<void>;
+}
+
+/** Most elements that a micro-batch of a model may hold by what is configured and by what was learnt. */
+export function mostElements({ limits, memory }: RunDependencies, model: Model): number {
+  return Math.min(limits.maxBatchElements, memory.mostElements(model));
 }

@@ -1,56 +1,128 @@
 import type { Model } from '../contract/model.ts';
 
-/** How long the runs of each model take, by what this process has measured. */
+/** How long the runs of each model take, by what this process has measured, its warm-up included. */
 export interface LatencyEstimator {
   observed(model: Model, rows: number, length: number, runMs: number): void;
-  /** Expected milliseconds of a run of `rows` rows of `length`; 0 before anything was measured. */
-  predictMs(model: Model, rows: number, length: number): number;
-  /** A run was not started because of its prediction: believes it half as much, so that one slow run is not forever. */
-  doubted(model: Model): void;
+  /** A run was given up after so many milliseconds: it would have taken longer. */
+  overran(model: Model, rows: number, length: number, elapsedMs: number): void;
+  /**
+   * Milliseconds that a run of `rows` rows of `length` takes; more than that where it is much larger than any that was
+   * measured, because nothing says that time grows in proportion. Undefined while nothing was measured.
+   */
+  predictMs(model: Model, rows: number, length: number): number | undefined;
 }
 
-const NEWEST_WEIGHT = 0.3;
-
-/** The average of the runs of about one size: up to `rows` rows of up to `length`, both powers of two. */
-interface Average {
+/** Runs of about one size: up to `rows` rows of up to `length`, both powers of two. */
+interface Bucket {
   readonly rows: number;
   readonly length: number;
-  ms: number;
+  /** Milliseconds a row of the latest runs. */
+  msPerRow: number[];
+  /** Milliseconds a row that a run of this size was given up after. */
+  overrunMsPerRow: number | undefined;
 }
 
-/** Keeps a moving average per model, power of two of rows and of length; between those it errs on the slow side. */
+/** The median of so many runs says what a run takes: one that was slow for a reason of its own does not count. */
+const LATEST_RUNS = 7;
+/** A run of more than twice the rows or length that were measured is taken to be this many times slower. */
+const UNKNOWN_SIZE_FACTOR = 4;
+/** An overrun this many times slower than later runs of half its size was the fault of what it ran, not of its size. */
+const HANG_FACTOR = 4;
+
 export function createLatencyEstimator(): LatencyEstimator {
-  const averages = new WeakMap<Model, Map<string, Average>>();
-  const averagesOf = (model: Model): Map<string, Average> => {
-    const known = averages.get(model) ?? new Map<string, Average>();
-    averages.set(model, known);
-    return known;
+  const measured = new WeakMap<Model, Map<string, Bucket>>();
+  const hasRun = new WeakSet<Model>();
+
+  const bucketsOf = (model: Model): Map<string, Bucket> => {
+    const known = measured.get(model);
+    if (known !== undefined) return known;
+    const buckets = new Map<string, Bucket>();
+    measured.set(model, buckets);
+    for (const { rows, length, ms } of model.measured ?? []) observe(bucketFor(buckets, rows, length), ms / rows);
+    return buckets;
   };
   return {
     observed(model, rows, length, runMs) {
-      const size = { rows: powerOfTwo(rows), length: powerOfTwo(length) };
-      const ofModel = averagesOf(model);
-      const key = `${size.rows}x${size.length}`;
-      const average = ofModel.get(key);
-      if (average === undefined) ofModel.set(key, { ...size, ms: runMs });
-      else average.ms += NEWEST_WEIGHT * (runMs - average.ms);
+      const buckets = bucketsOf(model);
+      // Nothing was warmed up: the first run also paid for that.
+      if (buckets.size === 0 && !hasRun.has(model)) {
+        hasRun.add(model);
+        return;
+      }
+      observe(bucketFor(buckets, rows, length), runMs / rows);
+      for (const bucket of buckets.values()) forgetHang(bucket, rows, length, runMs / rows);
+    },
+    overran(model, rows, length, elapsedMs) {
+      // One row that does not end says nothing of rows: it would keep all others from ever being run.
+      if (rows > 1) bucketFor(bucketsOf(model), rows, length).overrunMsPerRow = elapsedMs / rows;
     },
     predictMs(model, rows, length) {
-      let nearest = Number.POSITIVE_INFINITY;
-      let predicted = 0;
-      for (const known of averagesOf(model).values()) {
-        const growth = Math.max(1, powerOfTwo(rows) / known.rows) * Math.max(1, powerOfTwo(length) / known.length);
-        const ms = known.ms * growth;
-        const better = growth === 1 ? ms < predicted : ms > predicted;
-        if (growth < nearest || (growth === nearest && better)) predicted = ms;
-        nearest = Math.min(nearest, growth);
-      }
-      return predicted;
-    },
-    doubted(model) {
-      for (const average of averagesOf(model).values()) average.ms /= 2;
+      const known = [...bucketsOf(model).values()].filter((bucket) => msPerRowOf(bucket) !== undefined);
+      return known.length === 0 ? undefined : predict(known, rows, length);
     },
   };
+}
+
+function bucketFor(buckets: Map<string, Bucket>, rows: number, length: number): Bucket {
+  const size = { rows: powerOfTwo(rows), length: powerOfTwo(length) };
+  const key = `${size.rows}x${size.length}`;
+  const bucket = buckets.get(key) ?? { ...size, msPerRow: [], overrunMsPerRow: undefined };
+  buckets.set(key, bucket);
+  return bucket;
+}
+
+function observe(bucket: Bucket, msPerRow: number): void {
+  bucket.msPerRow = [...bucket.msPerRow, msPerRow].slice(-LATEST_RUNS);
+  bucket.overrunMsPerRow = undefined;
+}
+
+function forgetHang(bucket: Bucket, rows: number, length: number, msPerRow: number): void {
+  const isHalfAsLarge = 2 * powerOfTwo(rows) >= bucket.rows && 2 * powerOfTwo(length) >= bucket.length;
+  if (isHalfAsLarge && (bucket.overrunMsPerRow ?? 0) > HANG_FACTOR * msPerRow) bucket.overrunMsPerRow = undefined;
+}
+
+/** The lower median; what was measured outweighs what was given up. */
+function msPerRowOf({ msPerRow, overrunMsPerRow }: Bucket): number | undefined {
+  if (msPerRow.length === 0) return overrunMsPerRow;
+  return msPerRow.toSorted((a, b) => a - b)[Math.floor((msPerRow.length - 1) / 2)];
+}
+
+/** On the line between the nearest sizes that were measured; in proportion beyond the largest of them. */
+function predict(known: readonly Bucket[], rows: number, length: number): number {
+  const nearest = nearestLength(known, length);
+  const points = known
+    .filter((bucket) => bucket.length === nearest)
+    .map((bucket) => ({ rows: bucket.rows, ms: bucket.rows * (msPerRowOf(bucket) as number) }))
+    .toSorted((a, b) => a.rows - b.rows);
+  const longer = Math.max(1, powerOfTwo(length) / nearest);
+  const largest = points.at(-1) as Point;
+  const isUnknown = rows > 2 * largest.rows || longer > 2;
+  return msAt(points, rows) * longer * (isUnknown ? UNKNOWN_SIZE_FACTOR : 1);
+}
+
+interface Point {
+  readonly rows: number;
+  readonly ms: number;
+}
+
+/** The shortest length that was measured and is no shorter; else the longest there is. */
+function nearestLength(known: readonly Bucket[], length: number): number {
+  const longEnough = known.map((bucket) => bucket.length).filter((size) => size >= length);
+  return longEnough.length > 0 ? Math.min(...longEnough) : Math.max(...known.map((bucket) => bucket.length));
+}
+
+/** @param points ascending, at least one */
+function msAt(points: readonly Point[], rows: number): number {
+  const above = points.findIndex((point) => point.rows >= rows);
+  if (above < 0) {
+    const largest = points.at(-1) as Point;
+    return (largest.ms * rows) / largest.rows;
+  }
+  const upper = points[above] as Point;
+  const lower = points[above - 1];
+  if (lower === undefined) return upper.ms;
+  const share = (rows - lower.rows) / (upper.rows - lower.rows);
+  return lower.ms + share * (upper.ms - lower.ms);
 }
 
 function powerOfTwo(size: number): number {

@@ -1,5 +1,5 @@
 import { type Failure, failure, isFailure, reasonOf } from '../contract/failure.ts';
-import { ModelUnavailableError, OutOfMemoryError, type RunResult } from '../contract/model.ts';
+import { ModelUnavailableError, OutOfMemoryError, RunAbandonedError, type RunResult } from '../contract/model.ts';
 import { elementsIn, type MicroBatch } from '../plan/microBatch.ts';
 import { assertBatched, stack } from '../stack/stack.ts';
 import type { Tensor } from '../tensor/tensor.ts';
@@ -10,17 +10,23 @@ export interface Ran extends RunResult {
   readonly stackMs: number;
 }
 
-/** What the run gave, its rows proved to be there, or why there was none: no time, no model, or the run itself. */
-export async function runMicroBatch(batch: MicroBatch, invocation: Invocation): Promise<Ran | Failure> {
-  const { deps } = invocation;
-  const late = refuseLate(batch, invocation);
-  if (late !== undefined) return late;
-  const stopwatch = startStopwatch(deps.now);
+/** What the run gave, its rows proved to be there, or why there was none: no model, no memory, or the run itself. */
+export async function runMicroBatch(
+  batch: MicroBatch,
+  expectedMs: number,
+  invocation: Invocation,
+): Promise<Ran | Failure> {
+  const { latency, memory, now } = invocation.deps;
+  const { model, paddedRows, paddedLength } = batch;
+  const stopwatch = startStopwatch(now);
   const inputs = stack(batch);
   const stackMs = stopwatch.lap();
+  const end = invocation.schedule.begin(model, expectedMs);
   const ran = await run(batch, inputs, invocation);
+  end();
   if (isFailure(ran)) return ran;
-  deps.latency.observed(batch.model, batch.paddedRows, batch.paddedLength, ran.runMs);
+  latency.observed(model, paddedRows, paddedLength, ran.runMs);
+  memory.ranWell(model, elementsIn(batch));
   try {
     assertBatched(batch, ran.outputs);
   } catch (error) {
@@ -29,36 +35,34 @@ export async function runMicroBatch(batch: MicroBatch, invocation: Invocation): 
   return { ...ran, stackMs };
 }
 
-/** A run that is predicted to outlast the deadline is not started. */
-function refuseLate({ model, paddedRows, paddedLength }: MicroBatch, invocation: Invocation): Failure | undefined {
-  const { deps, time, running, doubted } = invocation;
-  const runsToWaitFor = running + 1;
-  const predictedMs = deps.latency.predictMs(model, paddedRows, paddedLength) * runsToWaitFor;
-  const neededMs = predictedMs + deps.limits.deadlineMarginMs;
-  if (time.remainingMs() >= neededMs) return undefined;
-  if (!doubted.has(model)) deps.latency.doubted(model);
-  doubted.add(model);
-  return failure('DEADLINE', `expected ${Math.ceil(neededMs)} ms for a run and its writes; less than that is left`);
-}
-
-async function run(batch: MicroBatch, inputs: readonly Tensor[], invocation: Invocation): Promise<RunResult | Failure> {
-  const { observer, memory } = invocation.deps;
-  invocation.running += 1;
+async function run(
+  batch: MicroBatch,
+  inputs: readonly Tensor[],
+  { deps, time }: Invocation,
+): Promise<RunResult | Failure> {
+  const { observer, memory, latency } = deps;
+  const { model, parts, paddedRows, paddedLength } = batch;
   try {
-    return await batch.model.run(inputs);
+    return await model.run(inputs, time.signal);
   } catch (error) {
+    if (error instanceof RunAbandonedError) {
+      if (error.ranMs !== undefined) {
+        latency.overran(model, paddedRows, paddedLength, error.ranMs);
+        observer.runAbandoned(model, error.ranMs);
+      }
+      return failure('DEADLINE', error.message);
+    }
     if (error instanceof ModelUnavailableError) {
       observer.problem(error);
       return failure('MODEL_UNAVAILABLE', error.message);
     }
     if (error instanceof OutOfMemoryError) {
       observer.problem(error);
-      memory.ranOut(batch.model, elementsIn(batch));
+      // What a request alone needs says nothing of how many fit together.
+      if (parts.length > 1) memory.ranOut(model, elementsIn(batch));
       return failure('OUT_OF_MEMORY', error.message);
     }
     return runFailed(batch, error);
-  } finally {
-    invocation.running -= 1;
   }
 }
 

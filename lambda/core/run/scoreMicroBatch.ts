@@ -2,46 +2,57 @@ import { type Failure, failure, isFailure, isTransient } from '../contract/failu
 import { elementsIn, halve, type MicroBatch, microBatchOf, type Part } from '../plan/microBatch.ts';
 import type { PendingWrite } from '../settle/ledger.ts';
 import { answerParts } from './answerParts.ts';
-import type { Invocation } from './invocation.ts';
+import { type Invocation, mostElements } from './invocation.ts';
 import { reportOf } from './report.ts';
 import { type Ran, runMicroBatch } from './runMicroBatch.ts';
 import { startStopwatch } from './stopwatch.ts';
+import { fitTime } from './timeLeft.ts';
+
+type Halves = readonly [MicroBatch, MicroBatch];
 
 /**
- * Runs a micro-batch, and writes the results that are complete with it. A failing run is halved until the culprit
- * stands alone; a run that is too large for the memory, until it is small enough. Never throws.
+ * Runs a micro-batch, and writes the results that are complete with it. One that does not fit the time left is halved
+ * until it does; so is one that is too large for the memory. A failing run is halved until the culprit stands alone.
+ * Never throws.
  */
 export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation): Promise<void> {
   try {
-    if (elementsIn(batch) > invocation.deps.memory.mostElements(batch.model)) {
+    if (elementsIn(batch) > mostElements(invocation.deps, batch.model)) {
       const halves = halveForMemory(batch);
       if (halves !== undefined) return await scoreBoth(halves, invocation);
     }
-    const ran = await runMicroBatch(batch, invocation);
+    const fit = fitTime(batch, invocation);
+    if (!fit.fits) return await scoreWhatFits(batch, fit.failure, invocation);
+    const ran = await runMicroBatch(batch, fit.expectedMs, invocation);
     if (!isFailure(ran)) return await answer(batch, ran, invocation);
     const halves = halvesAfter(ran, batch);
     if (halves !== undefined) return await scoreBoth(halves, invocation);
-    await invocation.write(failAll(batch, ran, invocation));
+    await failAll(batch, ran, invocation);
   } catch (error) {
     invocation.deps.observer.problem(error);
-    const failed = failure('INTERNAL', 'expected the micro-batch to be settled; scoring it threw');
-    await invocation.write(failAll(batch, failed, invocation));
+    await failAll(batch, failure('INTERNAL', 'expected the micro-batch to be settled; scoring it threw'), invocation);
   }
 }
 
-async function scoreBoth([first, second]: readonly [MicroBatch, MicroBatch], invocation: Invocation): Promise<void> {
+async function scoreBoth([first, second]: Halves, invocation: Invocation): Promise<void> {
   await scoreMicroBatch(first, invocation);
   await scoreMicroBatch(second, invocation);
 }
 
+async function scoreWhatFits(batch: MicroBatch, failed: Failure, invocation: Invocation): Promise<void> {
+  const halves = invocation.time.signal.aborted ? undefined : halve(batch);
+  if (halves !== undefined) await scoreBoth(halves, invocation);
+  else await failAll(batch, failed, invocation);
+}
+
 /** A request alone that fails is the culprit, and is not cut any further; one that is too large may be. */
-function halvesAfter(failed: Failure, batch: MicroBatch): ReturnType<typeof halve> {
+function halvesAfter(failed: Failure, batch: MicroBatch): Halves | undefined {
   if (failed.code === 'OUT_OF_MEMORY') return halveForMemory(batch);
   return !isTransient(failed) && batch.parts.length > 1 ? halve(batch) : undefined;
 }
 
 /** The halves, unless each row alone would be padded up to as large a run again, as on a ladder's lowest rung. */
-function halveForMemory(batch: MicroBatch): ReturnType<typeof halve> {
+function halveForMemory(batch: MicroBatch): Halves | undefined {
   const { model, parts, closedBecause } = batch;
   const elements = elementsIn(batch);
   const firstRowOf = (part: Part) => microBatchOf(model, [{ ...part, toRow: part.fromRow + 1 }], closedBecause);
@@ -51,14 +62,22 @@ function halveForMemory(batch: MicroBatch): ReturnType<typeof halve> {
 async function answer(batch: MicroBatch, { outputs, runMs, stackMs }: Ran, invocation: Invocation): Promise<void> {
   const { observer, now } = invocation.deps;
   const stopwatch = startStopwatch(now);
-  const pending = await answerParts(batch, outputs, invocation);
-  const encodeMs = stopwatch.lap();
-  await invocation.write(pending);
-  // V8 allocates such arrays among long-lived objects once some have lived long: what they hold would live as long.
-  pending.length = 0;
-  observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs, writeMs: stopwatch.lap() }));
+  let writeMs = 0;
+  let encodeMs = 0;
+  for await (const pending of answerParts(batch, outputs, invocation)) {
+    encodeMs += stopwatch.lap();
+    await invocation.write(pending);
+    writeMs += stopwatch.lap();
+  }
+  encodeMs += stopwatch.lap();
+  observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs, writeMs }));
 }
 
-function failAll({ parts }: MicroBatch, failed: Failure, { ledger }: Invocation): PendingWrite[] {
-  return parts.map(({ request }) => ledger.recordFailure(request, failed)).filter((one) => one !== undefined);
+function failAll({ parts }: MicroBatch, failed: Failure, { ledger, write }: Invocation): Promise<void> {
+  const pending: PendingWrite[] = [];
+  for (const { request } of parts) {
+    const one = ledger.recordFailure(request, failed);
+    if (one !== undefined) pending.push(one);
+  }
+  return write(pending);
 }

@@ -3,13 +3,14 @@ import type { ModelRepository } from '../../../lambda/core/contract/model.ts';
 import type { PayloadReader } from '../../../lambda/core/contract/payload.ts';
 import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/contract/request.ts';
 import { decodeBody } from '../../../lambda/core/decode/decode.ts';
+import { UNHINDERED } from '../../helpers/models.ts';
 
-const LIMITS = { maxRequestRows: 8 };
+const LIMITS = { maxRequestRows: 8, maxRequestsPerMessage: 10_000 };
 
 /** Decodes a body, JSON text or a value to send as JSON, under a limit of 8 rows a request. */
 export async function decode(body: unknown, models: ModelRepository, payloads?: PayloadReader): Promise<DecodedBody> {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  return decodeBody(text, 0, { models, payloads, limits: LIMITS }, new AbortController().signal);
+  return decodeBody(text, 0, { models, payloads, limits: LIMITS }, UNHINDERED);
 }
 
 /** The only request of a body that must be accepted. */

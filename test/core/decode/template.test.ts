@@ -5,7 +5,7 @@ import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../.
 import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
 import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
 import { isBase64Data } from '../../../lambda/core/tensor/base64.ts';
-import { modelOf, repositoryOf, spec } from '../../helpers/models.ts';
+import { modelOf, repositoryOf, spec, UNHINDERED } from '../../helpers/models.ts';
 import { bitsOf } from '../arbitraries.ts';
 import { anyBodies, BODY_INPUTS } from './bodies.ts';
 
@@ -16,8 +16,10 @@ const wide = modelOf(
   },
   { name: 'wide' },
 );
-const DEPS: DecodeDependencies = { models: repositoryOf(wide), limits: { maxRequestRows: 100 } };
-const NEVER = new AbortController().signal;
+const DEPS: DecodeDependencies = {
+  models: repositoryOf(wide),
+  limits: { maxRequestRows: 100, maxRequestsPerMessage: 10_000 },
+};
 
 /** Everything that a decoded body holds, elements by their bits. */
 function contentsOf(decoded: DecodedBody | Promise<DecodedBody>): unknown {
@@ -53,8 +55,8 @@ function hitsIn(bodies: readonly string[]): number {
   const templates = countedTemplates();
   for (const [record, body] of bodies.entries()) {
     const [short, careful] = [
-      decodeFromTemplate(templates, body, record, DEPS, NEVER),
-      decodeBody(body, record, DEPS, NEVER),
+      decodeFromTemplate(templates, body, record, DEPS, UNHINDERED),
+      decodeBody(body, record, DEPS, UNHINDERED),
     ];
     expect({ body, ...(contentsOf(short) as object) }).toStrictEqual({ body, ...(contentsOf(careful) as object) });
   }
@@ -147,7 +149,7 @@ describe('a template', () => {
   const learnt = (model: Model): Templates => {
     const templates = createTemplates();
     const deps = { ...DEPS, models: repositoryOf(model) };
-    decodeFromTemplate(templates, template, 0, deps, NEVER);
+    decodeFromTemplate(templates, template, 0, deps, UNHINDERED);
     return templates;
   };
 
@@ -162,7 +164,7 @@ describe('a template', () => {
 
   it('is not made of a packed message', () => {
     const templates = createTemplates();
-    decodeFromTemplate(templates, `[${template}]`, 0, DEPS, NEVER);
+    decodeFromTemplate(templates, `[${template}]`, 0, DEPS, UNHINDERED);
     expect([templates.read(template, 1), templates.read(`[${template}]`, 1)]).toEqual([undefined, undefined]);
   });
 });

@@ -1,108 +1,105 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import type { Model } from '../../../lambda/core/contract/model.ts';
 import { createLatencyEstimator } from '../../../lambda/core/run/latencyEstimator.ts';
 import { lineModel } from '../../helpers/models.ts';
 
-const model = lineModel();
+const model = lineModel({ measured: [] });
 
-describe('createLatencyEstimator', () => {
-  it('predicts nothing before anything was measured', () => {
-    expect(createLatencyEstimator().predictMs(model, 64, 1)).toBe(0);
+/** After a first run. @param runs `[rows, length, ms]` each */
+function estimatorOf(runs: readonly (readonly [number, number, number])[], of: Model = model) {
+  const latency = createLatencyEstimator();
+  latency.observed(of, 1, 1, 60_000);
+  for (const [rows, length, ms] of runs) latency.observed(of, rows, length, ms);
+  return latency;
+}
+
+describe('the estimate of a run', () => {
+  it('is none before anything was measured', () => {
+    expect(createLatencyEstimator().predictMs(model, 64, 1)).toBeUndefined();
   });
 
-  it('predicts what a run of as many rows took', () => {
-    const latency = createLatencyEstimator();
-    latency.observed(model, 64, 1, 12);
-    expect(latency.predictMs(model, 64, 1)).toBe(12);
+  it('is none after the first run of a model that was not warmed up: it also paid for that', () => {
+    expect(estimatorOf([]).predictMs(model, 1, 1)).toBeUndefined();
   });
 
-  it('moves three tenths of the way to each new measurement', () => {
-    const latency = createLatencyEstimator();
-    latency.observed(model, 64, 1, 10);
-    latency.observed(model, 64, 1, 20);
-    expect(latency.predictMs(model, 64, 1)).toBe(13);
-    latency.observed(model, 64, 1, 13);
-    expect(latency.predictMs(model, 64, 1)).toBe(13);
+  it('is what the warm-up took, before any other run', () => {
+    const warm = lineModel({ measured: [{ rows: 2, length: 1, ms: 200 }] });
+    expect(createLatencyEstimator().predictMs(warm, 2, 1)).toBe(200);
   });
 
-  it('takes fewer rows for as slow as the next larger run that was measured', () => {
-    const latency = createLatencyEstimator();
-    latency.observed(model, 8, 1, 5);
-    latency.observed(model, 64, 1, 40);
-    expect([1, 4, 8, 9, 32, 33, 64].map((rows) => latency.predictMs(model, rows, 1))).toEqual([
-      5, 5, 5, 40, 40, 40, 40,
+  it('is what a run of as many rows took', () => {
+    expect(estimatorOf([[64, 1, 12]]).predictMs(model, 64, 1)).toBe(12);
+  });
+
+  it('is the median of the latest seven: one slow run changes nothing', () => {
+    const latency = estimatorOf([1, 1, 1, 1, 900, 1, 1].map((ms) => [1, 1, ms] as const));
+    expect(latency.predictMs(model, 1, 1)).toBe(1);
+    for (const ms of [5, 5, 5, 5]) latency.observed(model, 1, 1, ms);
+    expect(latency.predictMs(model, 1, 1)).toBe(5);
+  });
+
+  it('lies on the line between the sizes that were measured', () => {
+    const latency = estimatorOf([
+      [8, 1, 10],
+      [64, 1, 66],
     ]);
+    expect([1, 8, 36, 64].map((rows) => latency.predictMs(model, rows, 1))).toEqual([10, 10, 38, 66]);
   });
 
-  it('takes more rows for slower in proportion, by powers of two', () => {
-    const latency = createLatencyEstimator();
-    latency.observed(model, 8, 1, 5);
-    expect([16, 17, 64].map((rows) => latency.predictMs(model, rows, 1))).toEqual([10, 20, 40]);
+  it('grows in proportion beyond them, and fourfold where it is a guess', () => {
+    const latency = estimatorOf([[8, 1, 8]]);
+    expect([9, 16, 17, 32].map((rows) => latency.predictMs(model, rows, 1))).toEqual([9, 16, 68, 128]);
   });
 
-  it('keeps models apart', () => {
-    const latency = createLatencyEstimator();
-    latency.observed(model, 8, 1, 5);
-    expect(latency.predictMs(lineModel(), 8, 1)).toBe(0);
+  it('takes the shortest length measured that is no shorter, and grows in proportion beyond the longest', () => {
+    const latency = estimatorOf([
+      [8, 32, 5],
+      [8, 256, 60],
+    ]);
+    const at = (length: number) => latency.predictMs(model, 8, length);
+    expect([at(20), at(32), at(33), at(256), at(512), at(1024)]).toEqual([5, 5, 60, 60, 120, 960]);
   });
 
-  it('never predicts less for more rows, when more rows did take longer', () => {
-    fc.assert(
-      fc.property(fc.array(fc.integer({ min: 1, max: 4096 })), fc.integer({ min: 1, max: 4096 }), (measured, rows) => {
-        const latency = createLatencyEstimator();
-        for (const count of measured) latency.observed(model, 2 ** Math.ceil(Math.log2(count)), 1, count);
-        expect(latency.predictMs(model, rows, 1)).toBeLessThanOrEqual(latency.predictMs(model, rows * 2, 1));
-      }),
-    );
+  it('is each model’s own', () => {
+    expect(estimatorOf([[8, 1, 5]]).predictMs(lineModel({ measured: [] }), 8, 1)).toBeUndefined();
   });
 
-  it('predicts by rows and length together', () => {
-    const latency = createLatencyEstimator();
-    latency.observed(model, 8, 32, 5);
-    latency.observed(model, 8, 256, 60);
-    latency.observed(model, 64, 32, 30);
-    const at = (rows: number, length: number) => latency.predictMs(model, rows, length);
-    expect([at(8, 32), at(8, 20), at(3, 256), at(64, 17)]).toEqual([5, 5, 60, 30]);
-    expect([at(8, 33), at(9, 32)]).toEqual([60, 30]);
-    expect([at(16, 256), at(128, 32), at(8, 512)]).toEqual([120, 60, 120]);
-  });
-
-  it('takes the nearest run that was measured, and of those as near the slower', () => {
-    const latency = createLatencyEstimator();
-    latency.observed(model, 8, 64, 10);
-    latency.observed(model, 16, 32, 30);
-    expect(latency.predictMs(model, 16, 64)).toBe(60);
-    latency.observed(model, 16, 64, 25);
-    expect(latency.predictMs(model, 16, 64)).toBe(25);
-  });
-
-  it('takes of runs that were measured larger the fastest', () => {
-    const latency = createLatencyEstimator();
-    latency.observed(model, 64, 8, 40);
-    latency.observed(model, 8, 64, 15);
-    expect(latency.predictMs(model, 4, 4)).toBe(15);
-  });
-
-  it('believes every prediction half as much once it was doubted', () => {
-    const latency = createLatencyEstimator();
-    const other = lineModel();
-    for (const one of [model, other]) latency.observed(one, 8, 1, 40);
-    latency.observed(model, 64, 1, 80);
-    latency.doubted(model);
-    latency.doubted(model);
-    expect([8, 64].map((rows) => latency.predictMs(model, rows, 1))).toEqual([10, 20]);
-    expect(latency.predictMs(other, 8, 1)).toBe(40);
-  });
-
-  it('never predicts less for greater lengths, when they did take longer', () => {
+  it('is never less for more rows, where more rows did take longer', () => {
     const size = fc.integer({ min: 1, max: 1024 });
     fc.assert(
-      fc.property(fc.array(fc.tuple(size, size)), size, size, (measured, rows, length) => {
-        const latency = createLatencyEstimator();
-        for (const [r, l] of measured)
-          latency.observed(model, r, l, 2 ** (Math.ceil(Math.log2(r)) + Math.ceil(Math.log2(l))));
-        expect(latency.predictMs(model, rows, length)).toBeLessThanOrEqual(latency.predictMs(model, rows, length * 2));
+      fc.property(fc.array(size, { minLength: 1 }), size, (measured, rows) => {
+        const latency = estimatorOf(measured.map((count) => [count, 1, count] as const));
+        const [fewer, more] = [rows, rows + 1].map((count) => latency.predictMs(model, count, 1) ?? 0);
+        expect(fewer).toBeLessThanOrEqual((more as number) + 1e-9);
       }),
     );
+  });
+});
+
+describe('a run that was given up', () => {
+  it('teaches that runs of its size take at least as long', () => {
+    const latency = estimatorOf([[1, 1, 1]]);
+    latency.overran(model, 64, 1, 6_400);
+    expect(latency.predictMs(model, 64, 1)).toBe(6_400);
+  });
+
+  it('teaches nothing when it was one row: that one hung', () => {
+    const latency = estimatorOf([[1, 1, 1]]);
+    latency.overran(model, 1, 1, 30_000);
+    expect(latency.predictMs(model, 1, 1)).toBe(1);
+  });
+
+  it('counts for nothing beside runs of that size that ended', () => {
+    const latency = estimatorOf([[64, 1, 5]]);
+    latency.overran(model, 64, 1, 30_000);
+    expect(latency.predictMs(model, 64, 1)).toBe(5);
+  });
+
+  it('is forgotten when half as many rows are far quicker: what it ran was at fault, not its size', () => {
+    const latency = estimatorOf([[1, 1, 1]]);
+    latency.overran(model, 64, 1, 30_000);
+    latency.observed(model, 32, 1, 3);
+    expect(latency.predictMs(model, 64, 1)).toBe(6);
   });
 });

@@ -3,8 +3,10 @@ import fc from 'fast-check';
 import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
 import { createLatencyEstimator, type LatencyEstimator } from '../../../lambda/core/run/latencyEstimator.ts';
 import { type ScoringDependencies, scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
 import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
+import { whatCanHappen } from '../gate.ts';
 import { answerTo, statuses, writtenRecords } from './answers.ts';
 
 const TEN_RECORDS = standardRecords(Array.from({ length: 10 }, (_, index) => lineRequest([index])));
@@ -47,15 +49,53 @@ describe('the deadline', () => {
     expect(await statusesWith(800, records, deps)).toEqual(['answered']);
   });
 
-  it('needs only the time for writes where nothing was measured yet', async () => {
-    const deps = scoringDependencies({ limits: { deadlineMarginMs: 500 } });
+  it('lets few rows go first where nothing was measured, and needs only the time for writes for them', async () => {
+    const models = repositoryOf(lineModel({ measured: [], runMs: 100 }));
+    const deps = scoringDependencies({ models, limits: { deadlineMarginMs: 500 } });
     expect(await statusesWith(500, TEN_RECORDS, deps)).toEqual(new Array(10).fill('answered'));
+    expect(deps.reports.map(({ rows }) => rows)).toEqual([5, 5]);
+  });
+
+  it('cuts a micro-batch that does not fit to what does', async () => {
+    let left = 5_500;
+    const before = ([x]: readonly Tensor[]) => {
+      left -= 100 * (x?.shape[0] ?? 0);
+    };
+    const deps = scoringDependencies({
+      models: repositoryOf(lineModel({ before })),
+      latency: HUNDRED_A_ROW,
+      limits: { deadlineMarginMs: 500 },
+    });
+    const records = standardRecords(Array.from({ length: 120 }, (_, index) => lineRequest([index])));
+
+    const outcomes = statuses(
+      await scoreRecords(
+        records,
+        deps,
+        withRemaining(() => left),
+      ),
+    );
+
+    expect(outcomes.filter((status) => status === 'answered')).toHaveLength(50);
+    expect(left).toBe(500);
+  });
+
+  it('is asked of each model alone: the runs of others are in other threads', async () => {
+    const never = lineModel({ name: 'never', before: () => new Promise<void>(() => {}) });
+    const deps = scoringDependencies({ models: repositoryOf(lineModel(), never), latency: HUNDRED_A_ROW });
+    const records = standardRecords([{ ...lineRequest([1]), model_name: 'never' }, lineRequest([2])]);
+    const deadline = new AbortController();
+    const scoring = scoreRecords(records, deps, { remainingMs: () => 700, signal: deadline.signal });
+    await whatCanHappen();
+    deadline.abort();
+    expect(statuses(await scoring)).toEqual(['DEADLINE', 'answered']);
   });
 
   it('learns from the runs of this process', async () => {
     const models = repositoryOf(lineModel({ runMs: 300 }));
     const deps = scoringDependencies({ models, limits: { deadlineMarginMs: 500 } });
     const records = standardRecords([lineRequest([1])]);
+    await scoreRecords(records, deps, enoughTime());
     await scoreRecords(records, deps, enoughTime());
 
     expect(await statusesWith(799, records, deps)).toEqual(['DEADLINE']);
@@ -134,7 +174,7 @@ describe('the deadline', () => {
 
   it('does not let one slow run keep a model from ever running again', async () => {
     let runMs = 60_000;
-    const fast = lineModel();
+    const fast = lineModel({ measured: [] });
     const models = repositoryOf({ ...fast, run: async (inputs) => ({ ...(await fast.run(inputs)), runMs }) });
     const deps = scoringDependencies({ models });
     const attempt = async () =>
@@ -147,7 +187,7 @@ describe('the deadline', () => {
       );
     await attempt();
     runMs = 5;
-    expect([await attempt(), await attempt(), await attempt()].flat()).toEqual(['DEADLINE', 'DEADLINE', 'answered']);
+    expect([await attempt(), await attempt()].flat()).toEqual(['answered', 'answered']);
   });
 
   it('hands back what a run that outlasts it holds, and keeps what was answered before', async () => {

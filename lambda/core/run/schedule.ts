@@ -1,0 +1,50 @@
+import { createLane, type Lane } from '../base/lane.ts';
+import type { Model } from '../contract/model.ts';
+
+/** How many micro-batches of a model stand between stack and write at most. */
+const MICRO_BATCHES_IN_THE_PIPE = 2;
+
+/** The runs of one invocation. Each model has a thread of its own: a slow one does not hold up the others. */
+export interface Schedule {
+  /** Takes work on a micro-batch as soon as there is room for it in its model's pipe. Does not wait for it. */
+  add(model: Model, work: () => Promise<void>): void;
+  /** Waits until all the work is done. */
+  drained(): Promise<void>;
+  /** Milliseconds until the runs of a model that are under way have ended, as far as that is known. */
+  busyMs(model: Model): number;
+  /** Notes a run that begins, expected to take so long. @returns to be called when it has ended */
+  begin(model: Model, expectedMs: number): () => void;
+}
+
+interface ModelRuns {
+  readonly lane: Lane;
+  running: number;
+  /** When the runs under way are expected to have ended. */
+  freeAt: number;
+}
+
+/** @param now a clock that never goes back, in milliseconds */
+export function createSchedule(now: () => number): Schedule {
+  const models = new Map<Model, ModelRuns>();
+  const runsOf = (model: Model): ModelRuns => {
+    const known = models.get(model) ?? { lane: createLane(MICRO_BATCHES_IN_THE_PIPE), running: 0, freeAt: 0 };
+    models.set(model, known);
+    return known;
+  };
+  return {
+    add: (model, work) => runsOf(model).lane.add(work),
+    drained: async () => void (await Promise.all([...models.values()].map(({ lane }) => lane.drained()))),
+    busyMs(model) {
+      const { running, freeAt } = runsOf(model);
+      return running === 0 ? 0 : Math.max(0, freeAt - now());
+    },
+    begin(model, expectedMs) {
+      const runs = runsOf(model);
+      runs.freeAt = (runs.running === 0 ? now() : Math.max(now(), runs.freeAt)) + expectedMs;
+      runs.running += 1;
+      return () => {
+        runs.running -= 1;
+      };
+    },
+  };
+}
