@@ -88,12 +88,12 @@ describe('payloads that are larger together than 16 MiB', () => {
     const bucket = await s3.bucket();
     await s3.put(bucket, 'padded', PAYLOAD);
     const { handler, heldAtReads } = await watchedHandler(bucket);
-    const records = Array.from({ length: 6 }, () => onQueue(pointingTo(bucket, 'padded')));
+    const records = Array.from({ length: 10 }, () => onQueue(pointingTo(bucket, 'padded')));
 
     expect(await invoke(handler, records)).toEqual({ batchItemFailures: [] });
 
     expect(heldAtReads).toHaveLength(records.length);
-    // The room of what was scored is free before its micro-batch is reported.
-    expect(Math.max(...heldAtReads) * PAYLOAD_BYTES).toBeLessThanOrEqual(LIMIT_BYTES + PAYLOAD_BYTES);
+    // The room of what was scored is free before its micro-batch, as large at most, is reported.
+    expect(Math.max(...heldAtReads) * PAYLOAD_BYTES).toBeLessThanOrEqual(2 * LIMIT_BYTES);
   });
 });
