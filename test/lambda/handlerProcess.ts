@@ -5,14 +5,19 @@ import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
 import { afterThisTest } from '../adapters/onnx/setup.ts';
 import { REPOSITORY } from '../helpers/command.ts';
 import { sqsEvent } from '../helpers/sqsEvents.ts';
+import type { Invoked, Invoking } from './handlerEnvironment.ts';
 
 const ENVIRONMENT = fileURLToPath(new URL('./handlerEnvironment.ts', import.meta.url));
+
+const TIMEOUT_MS = 30_000;
 
 /** The region and credentials that Lambda gives its functions. */
 const OF_LAMBDA = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
 
 export interface HandlerProcess {
   invoke(records: readonly SQSRecord[]): Promise<SQSBatchResponse>;
+  /** Invokes the handler with so many milliseconds until its timeout, and measures. */
+  measure(records: readonly SQSRecord[], timeoutMs?: number): Promise<Invoked>;
   /** Ends the process. @returns everything that it printed, what ONNX Runtime's native code prints included */
   end(): Promise<string>;
 }
@@ -23,9 +28,12 @@ export interface HandlerProcess {
  *
  * @throws Error with what the process printed, when the entry cannot be imported
  */
-export async function startHandler(variables: Readonly<Record<string, string>>): Promise<HandlerProcess> {
+export async function startHandler(
+  variables: Readonly<Record<string, string>>,
+  execArgv: readonly string[] = [],
+): Promise<HandlerProcess> {
   const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
-  const child = fork(ENVIRONMENT, { cwd: REPOSITORY, env, execArgv: [], silent: true });
+  const child = fork(ENVIRONMENT, { cwd: REPOSITORY, env, execArgv: [...execArgv], silent: true });
   let printed = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk) => {
@@ -44,12 +52,14 @@ export async function startHandler(variables: Readonly<Record<string, string>>):
   });
   const nextMessage = () => Promise.race([once(child, 'message'), died]);
   await nextMessage();
+  const measure = async (records: readonly SQSRecord[], timeoutMs = TIMEOUT_MS): Promise<Invoked> => {
+    child.send({ event: sqsEvent([...records]), timeoutMs } satisfies Invoking);
+    const [invoked] = await nextMessage();
+    return invoked;
+  };
   return {
-    async invoke(records) {
-      child.send(sqsEvent([...records]));
-      const [response] = await nextMessage();
-      return response;
-    },
+    measure,
+    invoke: async (records) => (await measure(records)).response,
     end,
   };
 }

@@ -13,7 +13,9 @@ import {
 } from '../contract/request.ts';
 import { type DecodeLimits, decodeRequest } from './decodeRequest.ts';
 import { WHOLE_BODY } from './fieldPath.ts';
+import { isNestedTooDeep, MOST_LEVELS } from './nesting.ts';
 import type { Templates } from './template.ts';
+import { SEE_FORMAT } from './unknownKeys.ts';
 
 export interface DecodeDependencies {
   readonly models: ModelRepository;
@@ -130,6 +132,10 @@ function parsePayload(text: string, { key }: PayloadPointer): Parsed | Failure {
 }
 
 function parseJson(text: string, path: string): Parsed | Failure {
+  if (isNestedTooDeep(text)) {
+    const levels = `expected at most ${MOST_LEVELS} levels of arrays and objects`;
+    return failure('INVALID_REQUEST', `${path}: ${levels}, got more; ${SEE_FORMAT}`);
+  }
   try {
     return { value: JSON.parse(text) };
   } catch (error) {
