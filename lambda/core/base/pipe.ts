@@ -1,4 +1,4 @@
-/** Work that is under way at the same time, so much and no more. */
+/** Runs tasks concurrently, up to a number of them at a time. */
 export interface Pipe {
   /** Starts the work as soon as there is room for it. */
   take(work: () => Promise<void>): Promise<void>;
