@@ -31,7 +31,7 @@ function describe(issue: z.core.$ZodIssue, own: Readonly<Record<string, unknown>
 
 function unknownKey(key: string): string {
   const nearest = nearestName(key, CONTEXT_KEYS);
-  const hint = nearest === undefined ? 'the README lists them' : `did you mean ${nearest}?`;
+  const hint = nearest === undefined ? 'docs/configuration.md lists them' : `did you mean ${nearest}?`;
   return `${key}: expected a context key of this app, got an unknown one; ${hint}`;
 }
 

@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { App } from 'aws-cdk-lib';
@@ -6,11 +7,13 @@ import { Template } from 'aws-cdk-lib/assertions';
 import { createStack } from '../../infra/app/batchScoringStack.ts';
 import { COMPUTE_KINDS, CONTEXT_KEYS, KEYS_OF_KIND } from '../../infra/app/contextKeys.ts';
 import { readContext } from '../../infra/app/readContext.ts';
+import { type ModelConfig, readModelConfig } from '../../lambda/adapters/onnx/config/modelConfig.ts';
 import { loadConfig } from '../../lambda/config.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { REPOSITORY } from '../helpers/command.ts';
 
-const [page = ''] = ['docs/configuration.md', 'README.md'].map((name) => join(REPOSITORY, name)).filter(existsSync);
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { docPage } from '../helpers/docExamples.ts';
+
+const PAGE = docPage('configuration.md');
 
 interface Row {
   readonly names: readonly string[];
@@ -19,8 +22,7 @@ interface Row {
 
 /** The rows of the page's table that has a row for `name`. */
 function tableWith(name: string): Row[] {
-  const tables = readFileSync(page, 'utf8').split('\n\n');
-  const table = tables.find((text) => text.includes(`\n| \`${name}\` |`)) ?? '';
+  const table = PAGE.split('\n\n').find((text) => text.includes(`\n| \`${name}\` |`)) ?? '';
   const rows = table.split('\n').filter((line) => line.startsWith('| `'));
   return rows.map((row) => {
     const cells = row.slice(2, -2).split(' | ');
@@ -99,6 +101,35 @@ describe('the table of context keys', () => {
     expect(Object.keys(stated).length).toBeGreaterThan(10);
     expect(templateOf(stated)).toEqual(templateOf(context));
     expect(maxBatchRows).toBe(String(loadConfig(REQUIRED).maxBatchRows));
+  });
+});
+
+describe("the table of a model's config.json", () => {
+  // The compiler refuses a key that is missing here, or too many.
+  const keys: Record<keyof ModelConfig, true> = {
+    maxBatchRows: true,
+    ladder: true,
+    ragged: true,
+    providers: true,
+    sessionOptions: true,
+    warmup: true,
+    transform: true,
+  };
+
+  it('has every key, and none that there is not', () => {
+    const documented = tableWith('ragged').flatMap(({ names }) => names);
+    expect(documented.toSorted()).toEqual(Object.keys(keys).toSorted());
+  });
+
+  it('is followed by an example that is accepted', async () => {
+    const example = /^```json config\n([\s\S]*?)^```$/m.exec(PAGE)?.[1] ?? '';
+    const folder = await mkdtemp(join(tmpdir(), 'batchscore-config-'));
+    try {
+      await writeFile(join(folder, 'config.json'), example);
+      expect(await readModelConfig(folder)).toEqual(JSON.parse(example));
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 });
 

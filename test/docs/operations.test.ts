@@ -2,9 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { PRICES } from '../../infra/index.ts';
+import { lambdaGpuCompute, PRICES } from '../../infra/index.ts';
+import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
 import { docPage } from '../helpers/docExamples.ts';
-import { createScoring } from '../infra/setup.ts';
+import { createScoring, synthesize } from '../infra/setup.ts';
 
 interface Statement {
   readonly Action: string | readonly string[];
@@ -29,6 +30,25 @@ describe('docs/operations.md', () => {
     expect(actionsOf(JSON.parse(text).Statement)).toEqual(actionsOf(granted));
   });
 
+  it.each([
+    ['a function', {}],
+    ['a GPU', { compute: lambdaGpuCompute() }],
+  ])('explains every graph of the dashboard of %s, from top to bottom', (_, props) => {
+    const table = page.slice(page.indexOf('\n| graph |'));
+    const rows = table.slice(0, table.indexOf('\n\n')).split('\n').slice(3);
+    const explained = rows.map((row) => row.slice(2, row.indexOf(' | ')).replace(/…$/, ''));
+    const shown = graphTitles(synthesize(props));
+    expect(shown.length).toBeGreaterThan(10);
+    const order = shown.map((title) => explained.findIndex((name) => title.startsWith(name)));
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+    expect(new Set(order)).toEqual(new Set(explained.keys()));
+  });
+
+  it('counts the metrics that are emitted', () => {
+    const count = Object.keys(METRIC_UNITS).length;
+    expect(page).toContain(`${count} custom metrics cost ${count} × 0.30 $ = ${(count * 0.3).toFixed(2)} $`);
+  });
+
   it('computes with the prices of the list', () => {
     const { lambdaArmGbSecond, instanceHour, sqsStandardMillionRequests, dynamodbMillionWrites } = PRICES;
     for (const price of [lambdaArmGbSecond, sqsStandardMillionRequests.toFixed(2), dynamodbMillionWrites]) {
@@ -41,6 +61,14 @@ describe('docs/operations.md', () => {
     expect(page).toContain(PRICES.date);
   });
 });
+
+/** The titles of the dashboard's widgets, in their order. */
+function graphTitles(template: Template): string[] {
+  const [dashboard] = Object.values(template.findResources('AWS::CloudWatch::Dashboard'));
+  const parts: readonly unknown[] = dashboard?.Properties.DashboardBody['Fn::Join'][1];
+  const body = parts.map((part) => (typeof part === 'string' ? part : 'reference')).join('');
+  return JSON.parse(body).widgets.map(({ properties }: { properties: { title: string } }) => properties.title);
+}
 
 function actionsOf(statements: readonly Statement[]): string[] {
   return [...new Set(statements.flatMap(({ Action }) => [Action].flat()))].toSorted();

@@ -36,7 +36,10 @@ describe('the context', () => {
       { windowSecond: 5 },
       'windowSecond: expected a context key of this app, got an unknown one; did you mean windowSeconds?',
     ],
-    [{ colour: 'red' }, 'colour: expected a context key of this app, got an unknown one; the README lists them'],
+    [
+      { colour: 'red' },
+      'colour: expected a context key of this app, got an unknown one; docs/configuration.md lists them',
+    ],
     [{ batchSize: 'many' }, 'batchSize: expected a number, got "many"; change it in cdk.json or with -c batchSize=…'],
     [{ batchSize: '' }, 'batchSize: expected a number, got ""; change it in cdk.json or with -c batchSize=…'],
     [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…'],

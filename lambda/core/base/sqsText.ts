@@ -1,6 +1,6 @@
 /**
- * A JSON text in characters that every SQS server takes. SQS itself refuses U+FFFE and U+FFFF, which JSON leaves as
- * they are; fauxqs refuses what lies beyond U+FFFF too. All become JSON escapes, so the document stays the same.
+ * JSON text in characters that every SQS server accepts. SQS itself refuses U+FFFE and U+FFFF, which JSON leaves as
+ * they are; fauxqs also refuses everything beyond U+FFFF. All become JSON escapes, so the document stays the same.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
  */

@@ -42,7 +42,7 @@ export interface Failure<C extends ErrorCode = ErrorCode> {
   readonly message: string;
 }
 
-/** A class, because telling its objects from others is done a dozen times for every request. */
+/** A class, so that telling it from other values is one `instanceof`: that happens a dozen times for every request. */
 class ExpectedFailure<C extends ErrorCode> implements Failure<C> {
   readonly failed = true;
   readonly code: C;
@@ -69,7 +69,7 @@ export function isTransient(failed: Failure): failed is Failure<TransientCode> {
 
 const PREVIEW_CHARACTERS = 60;
 
-/** A foreign value as it is quoted in a message: one line, cut short whatever its size. */
+/** A foreign value as a message quotes it: on one line, and short whatever its size. */
 export function preview(value: unknown): string {
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (typeof value === 'object' && value !== null) return 'an object';
@@ -79,12 +79,12 @@ export function preview(value: unknown): string {
 
 const MAX_REASON_CHARACTERS = 500;
 
-/** What foreign code threw, as it is given to a producer: cut short whatever its size. */
+/** What foreign code threw, as a producer is told: short whatever its size. */
 export function reasonOf(error: unknown): string {
   return messageOf(error).slice(0, MAX_REASON_CHARACTERS).toWellFormed();
 }
 
-/** What a caught value says of itself. */
+/** The message of whatever was thrown. */
 export function messageOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';

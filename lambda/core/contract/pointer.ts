@@ -18,7 +18,7 @@ export function pointerBody({ bucket, key }: PayloadPointer): string {
   return JSON.stringify([POINTER_CLASS, { s3BucketName: bucket, s3Key: key }]);
 }
 
-/** The pointer in a parsed body, why it is a broken one, or undefined when the body is not a pointer at all. */
+/** The pointer in a parsed body, or why it is broken; undefined where the body is not a pointer at all. */
 export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefined {
   if (!Array.isArray(parsed) || (parsed[0] !== POINTER_CLASS && parsed[0] !== OLDER_POINTER_CLASS)) return undefined;
   const [, location, ...rest] = parsed;
@@ -37,7 +37,7 @@ export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefi
 /** @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html */
 const MAX_KEY_BYTES = 1024;
 
-/** A path that climbs could leave the bucket behind a proxy that tidies paths. */
+/** Behind a proxy that normalizes paths, `..` could lead out of the bucket. */
 function isObjectKey(key: string): boolean {
   return key !== '' && new TextEncoder().encode(key).length <= MAX_KEY_BYTES && !key.split('/').includes('..');
 }

@@ -16,7 +16,7 @@ export interface MessageRecord {
   readonly eventSourceARN: string;
 }
 
-/** The ordering group of a FIFO record. A standard queue's group is for fairness, not for order: undefined. */
+/** The ordering group of a FIFO record; undefined on a standard queue, whose groups are for fairness, not for order. */
 export function orderingGroup(record: MessageRecord): string | undefined {
   const { MessageGroupId } = record.attributes;
   return MessageGroupId !== undefined && record.eventSourceARN.endsWith('.fifo') ? MessageGroupId : undefined;

@@ -3,7 +3,7 @@ import type { Datatype, TensorData } from '../tensor/datatype.ts';
 import type { Failure } from './failure.ts';
 import type { Model } from './model.ts';
 
-/** One input of one request, proved to hold exactly the product of `shape` elements of the model's datatype. */
+/** One input of one request, proved to be of the model's datatype and to hold as many elements as `shape` says. */
 export interface RequestInput {
   readonly datatype: Datatype;
   /** `[rows, …]` */
@@ -14,7 +14,7 @@ export interface RequestInput {
 /** How the scores are written: as `outputs` with `data`, as `outputs` with `raw_output_contents`, or as `predictions`. */
 export type ReplyForm = 'json' | 'binary' | 'predictions';
 
-/** A request, decoded and proved valid: one typed tensor per model input, in the model's order, all of `rows` rows. */
+/** A request, decoded and proved valid: one typed tensor per model input, in the model's order, each of `rows` rows. */
 export interface ScoringRequest {
   /** Which record of the invocation it came in. */
   readonly record: number;
@@ -39,7 +39,7 @@ export interface RefusedRequest {
 
 export type DecodedRequest = ScoringRequest | RefusedRequest;
 
-/** A record's body, decoded: a request, or those of a packed message, which is answered with an array in their order. */
+/** A record's decoded body: one request, or those of a packed message, which one array answers in the same order. */
 export type DecodedBody = DecodedRequest | readonly DecodedRequest[];
 
 export function isPacked(body: DecodedBody): body is readonly DecodedRequest[] {

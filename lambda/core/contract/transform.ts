@@ -3,7 +3,7 @@ import type { Datatype, TensorData } from '../tensor/datatype.ts';
 /** The parsed JSON request that a transform decodes. Which keys it holds is between the producer and the transform. */
 export type TransformBody = Readonly<Record<string, unknown>>;
 
-/** One model input as a transform gives it: the request's `inputs` entry of the Open Inference Protocol. */
+/** One model input as a transform gives it: an entry of `inputs` in the Open Inference Protocol. */
 export interface TransformInput {
   readonly name: string;
   readonly datatype: Datatype;
@@ -24,6 +24,6 @@ export type TransformOutputs = Readonly<
  */
 export interface Transform {
   decode?(body: TransformBody): readonly TransformInput[] | Promise<readonly TransformInput[]>;
-  /** Its value becomes `result` in the answer, in place of `outputs`. It must survive JSON. */
+  /** Its value becomes `result` in the answer, in place of `outputs`. JSON must be able to hold it. */
   encode?(outputs: TransformOutputs): unknown;
 }

@@ -7,9 +7,12 @@ import { fillData } from './fillData.ts';
 /**
  * The elements of a JSON `data` array, flat or nested row-major, as `datatype`.
  *
- * `shape` must already be proved to be positive integers. `path` names the field in messages: `inputs[1].data`, or
- * a function from an element's position, one index per axis, to its path. A typed array, as transforms give it, is
- * copied. `room` makes the array that is filled.
+ * A typed array, which transforms may give, is copied.
+ *
+ * @param shape proved to be positive integers
+ * @param path names the field in messages: `inputs[1].data`, or a function from the position of an element, one index per
+ *   axis, to its path
+ * @param room makes the array that is filled
  */
 export function decodeData(
   data: unknown,
@@ -84,6 +87,7 @@ function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unk
             `[${shape.join(', ')}], got ${preview(child)}; nest data exactly as shape says, or send it flat`,
         );
       }
+      // One by one: `push(...child)` throws a RangeError from about 125,000 elements on.
       for (const element of child) next.push(element);
     }
     level = next;

@@ -100,7 +100,7 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
   return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
 }
 
-/** A model with a ladder of lengths is never run at more than the last. */
+/** A model with a ladder of lengths is never run beyond its last rung. */
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const most = ragged?.ladder.at(-1);
   if (ragged === undefined || most === undefined || length <= most) return undefined;
@@ -148,7 +148,7 @@ function decodeShortForm(value: JsonObject, path: string, model: Model, limits: 
   return { inputs, outputs: everyOutput(model), reply: 'predictions' };
 }
 
-/** What a transform gives is checked like anyone's inputs, and is its own failure. */
+/** A transform's inputs are checked like any others; what is wrong with them is the transform's failure. */
 async function decodeOwnForm(
   value: JsonObject,
   path: string,

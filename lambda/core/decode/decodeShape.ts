@@ -14,7 +14,7 @@ export function noAxisSizes(): AxisSizes {
 /** Stands for axis 0 among the symbolic axes, whatever the model calls it. */
 const BATCH_AXIS = '';
 
-/** A `shape` that agrees with the model's, every dim at least 1. @param known is added to */
+/** A `shape` that agrees with the model's, every dim at least 1. @param known gets the sizes that are new */
 export function decodeShape(
   value: unknown,
   pathOf: () => string,

@@ -38,7 +38,7 @@ export function refuseModelName(
   return undefined;
 }
 
-/** Parameters are open to other servers' keys; batchscore reads `binary_data_output` alone. */
+/** Parameters may hold other servers' keys; batchscore reads only `binary_data_output`. */
 export function decodeBinaryOutput(value: unknown, path: string): boolean | undefined | Failure {
   if (value === undefined) return undefined;
   const parametersPath = fieldOf(path, 'parameters');

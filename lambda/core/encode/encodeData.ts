@@ -27,7 +27,7 @@ function spellNumbers(data: TensorData): string {
   return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
 }
 
-/** Whether there is a value that JavaScript would print as something else than JSON's number: -0, NaN, ±Infinity. */
+/** Whether there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
 function needsFloatSpelling(data: TensorData): boolean {
   for (let i = 0; i < data.length; i++) {
     const value = data[i] as number;

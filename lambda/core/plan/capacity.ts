@@ -3,13 +3,13 @@ import type { ScoringRequest } from '../contract/request.ts';
 import { affineCost } from './cost.ts';
 import { elementsPerRowAt, paddedLengthOf, paddedRowsOf } from './microBatch.ts';
 
-/** What a micro-batch may hold whose longest request is of one length, and what its runs cost. */
+/** What a micro-batch may hold when its longest request is of a given length, and what its runs cost. */
 export interface LimitsAtLength {
-  /** Most rows: at least one, on a ladder the top rung allowed. */
+  /** Most rows: at least one; with a ladder, the highest rung allowed. */
   readonly rows: number;
   /** What bounds the rows. */
   readonly reason: 'full' | 'budget';
-  /** Cost of a run by its rows, from 1 to `rows`. */
+  /** The cost of a run by its number of rows, from 1 to `rows`. */
   readonly costs: Float64Array;
 }
 
@@ -50,7 +50,7 @@ function costsOf(model: Model, cost: Cost, rows: number, paddedLength: number): 
   return costs;
 }
 
-/** How many rows of `elementsPerRow` a micro-batch may hold: at least one, on a ladder the top rung allowed. */
+/** How many rows of `elementsPerRow` a micro-batch may hold: at least one; with a ladder, the highest rung allowed. */
 export function capacityOf(
   { maxBatchRows, ladder }: Model,
   elementsPerRow: number,

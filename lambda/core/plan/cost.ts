@@ -1,18 +1,18 @@
 import type { Cost, MeasuredRun } from '../contract/model.ts';
 
 /**
- * What one run costs beside its elements, in elements: the call, its kernels' launches, the weights read from memory.
+ * The fixed cost of a run, counted in elements: entering the runtime, the kernel launches, the weights read from memory.
  * Small enough that a transformer's runs are cut by length, large enough that nothing is run row by row.
  */
 export const OVERHEAD_ELEMENTS = 512;
 
-/** Overhead and padded elements: the cost of a model of which nothing was measured. */
+/** The cost of a model that was not measured: overhead and padded elements. */
 export function affineCost(elementsPerRow: (paddedLength: number) => number): Cost {
   return (paddedRows, paddedLength) => OVERHEAD_ELEMENTS + paddedRows * elementsPerRow(paddedLength);
 }
 
 /**
- * Measured milliseconds, bilinear between the rows and lengths that were measured, and in proportion beyond them.
+ * Measured milliseconds: bilinear between the rows and lengths that were measured, and in proportion beyond them.
  *
  * @param runs every combination of some row counts and some lengths, once each
  * @throws Error when a combination is missing or a measurement is not a positive number

@@ -6,9 +6,12 @@ import type { Plan } from './planner.ts';
 const NONE: readonly MicroBatch[] = [];
 
 /**
- * The plan of requests of one model and signature whose rows all cost the same: filled up to what a micro-batch may
- * hold, in arrival order. That is the fewest runs, and so the least cost. A request is cut only when it has more rows
- * than one micro-batch holds.
+ * The plan of requests of one model and signature whose rows all cost the same: each micro-batch is filled, in arrival
+ * order, with as many rows as it may hold. That is the fewest runs, and so the least cost. A request is cut only when it
+ * has more rows than one micro-batch holds.
+ *
+ * Micro-batches run while later bodies are decoded, so that not all requests are in memory at once:
+ * docs/adr/0009-plans-that-stream-and-plans-that-wait.md has the figures.
  *
  * @param sample any request of the group
  */

@@ -9,12 +9,12 @@ export interface Part {
   readonly toRow: number;
 }
 
-/** What is stacked into one run: parts of requests for one model, of one trailing shape but for the ragged axis. */
+/** What is stacked into one run: parts of requests for one model, of one trailing shape apart from the ragged axis. */
 export interface MicroBatch {
   readonly model: Model;
   readonly parts: readonly Part[];
   readonly rows: number;
-  /** Rows run: `rows`, or the rung of the model's ladder it is padded up to. */
+  /** Rows that are run: `rows`, or the rung of the model's ladder that they are padded up to. */
   readonly paddedRows: number;
   /** The size that the ragged axis is padded to; 1 without one. */
   readonly paddedLength: number;
@@ -64,8 +64,8 @@ export function elementsPerRowAt({ model: { ragged }, inputs }: ScoringRequest, 
 }
 
 /**
- * Two micro-batches of about half the parts each, or of half the rows of the only part: for finding the one that makes
- * a run fail, and for runs that are too large for the memory there is. Undefined for a single row.
+ * Two micro-batches with about half of the parts each, or half of the rows of the only part: to find the request that
+ * makes a run fail, and to run what does not fit into memory. Undefined for a single row.
  */
 export function halve({ model, parts, closedBecause }: MicroBatch): [MicroBatch, MicroBatch] | undefined {
   const [only] = parts as readonly [Part];

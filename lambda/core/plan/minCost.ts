@@ -20,12 +20,12 @@ interface Table {
 }
 
 /**
- * The least-cost partition of parts that stand shortest first, by exact dynamic programming.
+ * The least-cost partition of parts sorted by length, shortest first, by exact dynamic programming.
  *
- * A run costs no less for being longer, so some least-cost partition of single rows holds, in order of length,
- * neighbours only. Over those it is exact: `minCost[i]`, the cost of the first `i` parts, is the least over every last
- * micro-batch `j + 1 … i` of `minCost[j]` and that run's cost. Of equals the smallest last one is taken, which fills
- * the others. O(n · maxBatchRows) at worst.
+ * A longer run never costs less. So for single rows there is a least-cost partition in which every micro-batch holds
+ * neighbours in order of length, and among those the result is exact: `minCost[i]`, the cost of the first `i` parts, is
+ * the least of `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. Of equally cheap ones the smallest is taken,
+ * which fills the others. O(n · maxBatchRows) at worst.
  */
 export function minCostPartition(parts: readonly Part[], model: Model, limits: LimitsByLength): Span[] {
   const table = emptyTable(parts.length);
@@ -62,15 +62,15 @@ function emptyTable(parts: number): Table {
 }
 
 /**
- * Whether a run costs the same for each of its rows, beside its overhead. Then, of one-row requests, a cut between two of
- * one length is needed only after a full micro-batch: else the second had better be moved to the first's, where it is not
- * padded. So nearly all cuts are between lengths, and there are no more than a few hundred of those.
+ * Whether each row adds the same to the cost of a run. Then a cut between two one-row requests of the same length is
+ * needed only after a full micro-batch: otherwise the second might as well join the first, where it is not padded. So
+ * nearly all cuts are between lengths, of which there are a few hundred at most.
  */
 function rowsAddUp({ ladder, cost }: Model): boolean {
   return ladder.length === 0 && cost === undefined;
 }
 
-/** Among parts of one length: whether a full micro-batch can end here, and if so, enters it. */
+/** Among parts of one length: whether a full micro-batch can end here. Enters it if so. */
 function endsFull({ minCost, startOfLast }: Table, end: number, rows: number, costs: Float64Array): boolean {
   const start = end - rows;
   minCost[end] = start < 0 ? Number.POSITIVE_INFINITY : (minCost[start] as number) + (costs[rows] as number);
@@ -78,7 +78,7 @@ function endsFull({ minCost, startOfLast }: Table, end: number, rows: number, co
   return minCost[end] !== Number.POSITIVE_INFINITY;
 }
 
-/** Where the cheapest last micro-batch starts: the latest of equals among the candidates from `windowStart` on. */
+/** Where the cheapest last micro-batch starts: of equally cheap candidates from `windowStart` on, the latest. */
 function cheapestStart(table: Table, windowStart: number, end: number, costs: Float64Array): number {
   const { candidates, candidateCount, minCost, rowsBefore } = table;
   const rowsBeforeEnd = rowsBefore[end] as number;

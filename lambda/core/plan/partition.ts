@@ -5,8 +5,8 @@ import { type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
 import { minCostPartition } from './minCost.ts';
 
 /**
- * Cuts requests of one model and signature into micro-batches at least total cost, shortest first. A request with more
- * rows than a micro-batch holds fills some of its own, and its last rows join the others.
+ * Cuts requests of one model and signature into micro-batches at the least total cost, shortest first. A request with
+ * more rows than a micro-batch holds fills some of its own, and its last rows join the others.
  */
 export function partition(requests: readonly ScoringRequest[], maxElements: number): MicroBatch[] {
   const [sample] = requests;
@@ -32,7 +32,7 @@ export function partition(requests: readonly ScoringRequest[], maxElements: numb
   return batches;
 }
 
-/** Shortest first; those of one length in the order they came. There are far fewer lengths than requests. */
+/** Shortest first; those of one length in the order in which they came. There are far fewer lengths than requests. */
 function byLength(
   requests: readonly ScoringRequest[],
 ): { readonly length: number; readonly alike: readonly ScoringRequest[] }[] {

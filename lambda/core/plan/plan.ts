@@ -6,7 +6,7 @@ import type { Plan, Planner } from './planner.ts';
 
 /**
  * Groups requests by model and signature. Where every row costs the same, micro-batches are filled as requests come;
- * where it does not (a ragged axis, a ladder, measured costs), all of them are known before the first is cut.
+ * where rows differ in cost (a ragged axis, a ladder, a profile), nothing is cut before all requests are known.
  */
 export const plan: Planner = (maxElementsOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();

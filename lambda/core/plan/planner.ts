@@ -4,7 +4,7 @@ import type { MicroBatch } from './microBatch.ts';
 
 /** A plan of requests: every row of every request goes into exactly one micro-batch. */
 export interface Plan {
-  /** Takes a request. Gives the micro-batches that it closes, which may be run while others are decoded. */
+  /** Takes a request. Gives the micro-batches that it closes: they may run while others are decoded. */
   add(request: ScoringRequest): readonly MicroBatch[];
   /** There are no more requests: the micro-batches that are left. */
   finish(): readonly MicroBatch[];

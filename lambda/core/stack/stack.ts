@@ -47,7 +47,7 @@ function copyElements(
   else if (!Array.isArray(target)) decodeInto(target, offset, source, from, to);
 }
 
-/** Copies what lies along the ragged axis and behind it in one go, and leaves the padding after it as it is. */
+/** Copies what lies along the ragged axis and within it in one go, and leaves the padding after it as it is. */
 function copyRagged(
   target: TensorData,
   offset: number,
@@ -101,7 +101,7 @@ export function assertBatched(batch: MicroBatch, outputs: readonly Tensor[]): vo
 
 /**
  * The outputs of `part`, whose rows start at `row` of the run: padding left out, the ragged axis cut back. Views of
- * `outputs` where its elements lie together, copies where they do not.
+ * `outputs` where the elements lie together, copies where they do not.
  */
 export function unstack(batch: MicroBatch, part: Part, row: number, outputs: readonly Tensor[]): Tensor[] {
   return outputs.map((output, index) => {

@@ -9,7 +9,7 @@ import { elementCount } from './tensor.ts';
  */
 export const LENGTH_PREFIX_BYTES = 4;
 
-/** Proved to decode to exactly the elements that the shape asks for, and not decoded yet. */
+/** Base64 that is not decoded yet, but proved to hold exactly the elements that the shape asks for. */
 export interface Base64Data {
   readonly base64: string;
 }
@@ -25,14 +25,14 @@ export function isBase64(text: string): boolean {
   return isBase64Length(text) && BASE64.test(text);
 }
 
-/** Whether a text is as long as base64 is, its padding there whole or not at all. */
+/** Whether a text has a length that base64 can have, with all of its padding or none. */
 export function isBase64Length(text: string): boolean {
   const characters = unpaddedLength(text);
   const padded = characters < text.length;
   return characters % 4 !== 1 && (!padded || text.length % 4 === 0);
 }
 
-/** How many bytes a text holds that is base64. */
+/** How many bytes a base64 text holds. */
 export function decodedBytes(text: string): number {
   return Math.floor((unpaddedLength(text) * 3) / 4);
 }
@@ -43,8 +43,8 @@ function unpaddedLength(text: string): number {
 }
 
 /**
- * Decodes elements `from` to `to` of `source` into `target` from element `offset` on, without a copy in between
- * where they are all of them.
+ * Decodes elements `from` to `to` of `source` into `target` from element `offset` on; without a copy in between where
+ * that is all of them.
  */
 export function decodeInto(target: TypedArray, offset: number, source: Base64Data, from: number, to: number): void {
   const size = target.BYTES_PER_ELEMENT;
@@ -60,7 +60,7 @@ export function decodeInto(target: TypedArray, offset: number, source: Base64Dat
   groups.copy(room, 0, from * size - firstGroup * 3);
 }
 
-/** All elements of `source` as `datatype`, which is neither BOOL nor BYTES, or is BOOL known to be 0 and 1. */
+/** All elements of `source` as `datatype`: not BYTES, and BOOL only where all are known to be 0 or 1. */
 export function decodeAll(source: Base64Data, datatype: Datatype, shape: readonly number[]): TensorData {
   const data = allocate(datatype, elementCount(shape));
   if (!Array.isArray(data)) decodeInto(data, 0, source, 0, data.length);

