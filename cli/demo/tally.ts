@@ -32,6 +32,7 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
   return {
     middlewares: [],
     outcomes: () => {},
+    hostEnds: () => {},
     observer: {
       microBatch({ rows, paddedRows, closedBecause, stackMs, runMs, encodeMs, writeMs }) {
         counts.rows += rows;
@@ -45,6 +46,7 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
       decoded: (decodeMs) => {
         counts.stagesMs.decode += decodeMs;
       },
+      runAbandoned: () => {},
       problem,
     },
     take() {

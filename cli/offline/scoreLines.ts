@@ -41,6 +41,7 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
         summary.rows += rows;
       },
       decoded: () => {},
+      runAbandoned: () => {},
       problem: (error: unknown) => {
         throw error;
       },

@@ -271,6 +271,7 @@ export function scoringDependencies(
     observer: {
       microBatch: (report) => void reports.push(report),
       decoded: () => {},
+      runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },
     now: () => performance.now(),

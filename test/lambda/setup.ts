@@ -46,7 +46,13 @@ export function recordingTelemetry(): RecordingTelemetry {
   return {
     problems,
     outcomesOfInvocations,
-    observer: { microBatch: () => {}, decoded: () => {}, problem: (error) => void problems.push(error) },
+    observer: {
+      microBatch: () => {},
+      decoded: () => {},
+      runAbandoned: () => {},
+      problem: (error) => void problems.push(error),
+    },
+    hostEnds: () => {},
     outcomes: (outcomes) => void outcomesOfInvocations.push(outcomes),
     middlewares: [],
   };

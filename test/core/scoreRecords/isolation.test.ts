@@ -205,7 +205,12 @@ describe('what is no fault of a record', () => {
       throw new Error('metrics are broken');
     };
     const deps = scoringDependencies({
-      observer: { microBatch, decoded: () => {}, problem: (error) => void problems.push(error) },
+      observer: {
+        microBatch,
+        decoded: () => {},
+        runAbandoned: () => {},
+        problem: (error) => void problems.push(error),
+      },
     });
     const outcomes = await scoreRecords(standardRecords([lineRequest([1])]), deps, enoughTime());
 
