@@ -288,7 +288,7 @@ describe('a body that S3 does not give now', () => {
   it('is asked for by nobody when there is no time', async () => {
     const { payloads, bucket, requests } = await opened();
 
-    expect(await payloads.read({ bucket, key: 'k' }, AbortSignal.abort())).toMatchObject({
+    expect(await payloads.read({ bucket, key: 'k' }, { ...UNHINDERED, signal: AbortSignal.abort() })).toMatchObject({
       code: 'PAYLOAD_UNAVAILABLE',
     });
     expect(requests).toEqual([]);
@@ -310,6 +310,8 @@ describe('a body that S3 does not give now', () => {
       setImmediate(() => aborting.abort());
     });
 
-    expect(await payloads.read({ bucket, key: 'k' }, { ...UNHINDERED, signal: aborting.signal })).toMatchObject({ code: 'PAYLOAD_UNAVAILABLE' });
+    expect(await payloads.read({ bucket, key: 'k' }, { ...UNHINDERED, signal: aborting.signal })).toMatchObject({
+      code: 'PAYLOAD_UNAVAILABLE',
+    });
   });
 });
