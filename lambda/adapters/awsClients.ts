@@ -13,8 +13,8 @@ export interface Patience {
   readonly answerMs: number;
 }
 
-/** Within AWS, where answers take milliseconds and an invocation has time for several attempts. */
-export const HOST_PATIENCE: Patience = { connectMs: 3_000, answerMs: 5_000 };
+/** Within AWS, where answers take milliseconds; six attempts end within an invocation of 30 s. */
+export const HOST_PATIENCE: Patience = { connectMs: 3_000, answerMs: 4_000 };
 /** From anywhere: a slow line sends 1 MiB in this time, and the longest poll of SQS, 20 s, ends in it. */
 export const CLIENT_PATIENCE: Patience = { connectMs: 10_000, answerMs: 30_000 };
 

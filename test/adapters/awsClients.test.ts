@@ -103,15 +103,17 @@ describe.each(NAMES)('a request to %s', (name) => {
 
 describe('an S3 object', () => {
   it('may take longer than the patience in all, as long as bytes flow', async () => {
+    const patience = { connectMs: 1_000, answerMs: 1_000 };
     const { endpoint } = await serverOf(({ response }) => {
-      let left = 8;
+      let left = 6;
       const drip = setInterval(() => {
         if (left-- > 0) response.write('x');
-        else response.end(() => clearInterval(drip));
-      }, IMPATIENT.answerMs / 3);
+        else response.end();
+      }, patience.answerMs / 4);
+      response.on('close', () => clearInterval(drip));
     });
 
-    expect(await requestsTo(endpoint)['S3, getting']?.()).toBe('x'.repeat(8));
+    expect(await requestsTo(endpoint, patience)['S3, getting']?.()).toBe('x'.repeat(6));
   });
 });
 
