@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { retryReasons } from '../lambda/adapters/telemetry/retryReasons.ts';
 import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
@@ -106,17 +107,22 @@ function untilSignal(): Promise<void> {
 function createDevTelemetry(): Telemetry {
   return {
     middlewares: [],
-    outcomes(outcomes) {
-      // The codes alone: a message may quote the request, and a log must not.
+    outcomes(outcomes, records) {
+      // The codes alone: an error's message may quote the request, and a log must not.
       const codes = outcomes.flatMap((outcome) =>
-        (outcome.status === 'answered' ? outcome.failures : [outcome.failure]).map(({ code }) => code),
+        outcome.status === 'answered' ? outcome.failures.map(({ code }) => code) : [],
       );
       for (const code of new Set(codes)) say(`  ${code} ${codes.filter((one) => one === code).length}×`);
+      for (const { code, reason, records: met } of retryReasons(outcomes, records)) {
+        say(`  ${code} ${met}×, to be retried: ${reason}`);
+      }
     },
+    hostEnds: () => {},
     observer: {
       microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
-      runAbandoned: () => {},
       decoded: () => {},
+      runAbandoned: ({ name, version }, ranMs) =>
+        say(`  a run of ${name}/${version} was left behind after ${ranMs} ms`),
       problem: (error) => say(`  problem: ${messageOf(error)}`),
     },
   };

@@ -1,7 +1,13 @@
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { S3Client } from '@aws-sdk/client-s3';
-import { SQSClient } from '@aws-sdk/client-sqs';
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { S3Client } from '@aws-sdk/client-s3';
+import type { SQSClient } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
+import {
+  CLIENT_PATIENCE,
+  createDynamoDbClient,
+  createS3Client,
+  createSqsClient,
+} from '../lambda/adapters/awsClients.ts';
 import type { Encoding } from './request/request.ts';
 
 export interface BatchscoreOptions {
@@ -22,11 +28,11 @@ export interface BatchscoreOptions {
   readonly encoding?: Encoding | undefined;
   /** Most SendMessageBatch calls in flight, 1 to 100; always 1 on a FIFO queue, to keep the order. @default 8 */
   readonly maxInFlight?: number | undefined;
-  /** @default a client in `region`, destroyed by `close` */
+  /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
   readonly sqs?: SQSClient | undefined;
-  /** @default a client in `region`, destroyed by `close` */
+  /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
   readonly dynamodb?: DynamoDBClient | undefined;
-  /** @default a client in `region`, destroyed by `close` */
+  /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
   readonly s3?: S3Client | undefined;
 }
 
@@ -64,6 +70,9 @@ const OPTIONS = z.strictObject({
   s3: clientOption<S3Client>('S3Client').optional(),
 });
 
+/** Of an object; nothing but the SDK retries those here. */
+const S3_ATTEMPTS = 3;
+
 /** Checked by its shape: a client from another copy of the SDK is one as well. */
 function clientOption<C>(name: string) {
   return z.custom<C>((value) => typeof value === 'object' && value !== null && 'send' in value, {
@@ -92,9 +101,9 @@ export function readOptions(options: BatchscoreOptions): Settings {
     encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
-    sqs: given.sqs ?? own(new SQSClient(config)),
-    dynamodb: given.dynamodb ?? own(new DynamoDBClient(config)),
-    s3: given.s3 ?? own(new S3Client(config)),
+    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, config)),
+    dynamodb: given.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
+    s3: given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     ownClients,
   };
 }

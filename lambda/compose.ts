@@ -6,6 +6,7 @@ import { writeToEvery } from './adapters/everyStore.ts';
 import { openRepository } from './adapters/onnx/repository/repository.ts';
 import { createBucketWriter } from './adapters/s3/bucketWriter.ts';
 import { createPayloads, type Payloads } from './adapters/s3/payloads.ts';
+import { createAcknowledger } from './adapters/sqs/acknowledge.ts';
 import { createQueueWriter } from './adapters/sqs/queueWriter.ts';
 import { createRetryDelay } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
@@ -53,7 +54,11 @@ export async function compose(config: Config, { clients, telemetry, warn }: Surr
       limits: config,
       latency: createLatencyEstimator(),
       memory: createMemoryCeiling(),
-      acknowledge: async () => {},
+      acknowledge: createAcknowledger({
+        sqs: clients.sqs,
+        queueUrl: config.requestQueueUrl,
+        onProblem: (error) => observer.problem(error),
+      }),
       observer,
       now: () => performance.now(),
     },

@@ -26,7 +26,7 @@ export function createHandler({ scoring, delayRetries, telemetry }: HandlerDepen
     .use([...telemetry.middlewares])
     .handler(async ({ Records }, context): Promise<SQSBatchResponse> => {
       const outcomes = await scoreOrHandBack(Records, scoring, timeLimitOf(context, scoring.limits.deadlineMarginMs));
-      telemetry.outcomes(outcomes);
+      telemetry.outcomes(outcomes, Records);
       const retried = Records.filter((_, index) => outcomes[index]?.status !== 'answered');
       await delayRetries(retried, timeLimitOf(context, scoring.limits.deadlineMarginMs / 2).signal);
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };

@@ -1,6 +1,4 @@
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { S3Client } from '@aws-sdk/client-s3';
-import { SQSClient } from '@aws-sdk/client-sqs';
+import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from './adapters/awsClients.ts';
 import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
 import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
@@ -13,9 +11,9 @@ const telemetry = createPowertoolsTelemetry(config);
 export const handler = createHandler(
   await compose(config, {
     clients: {
-      sqs: new SQSClient({ useQueueUrlAsEndpoint: false }),
-      dynamodb: () => new DynamoDBClient(),
-      s3: () => new S3Client(),
+      sqs: createSqsClient(HOST_PATIENCE, { useQueueUrlAsEndpoint: false }),
+      dynamodb: () => createDynamoDbClient(HOST_PATIENCE),
+      s3: () => createS3Client(HOST_PATIENCE),
     },
     telemetry,
     warn: (message) => telemetry.logger.warn(message),

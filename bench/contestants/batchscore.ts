@@ -33,7 +33,7 @@ export async function openBatchscore(directory: string, model: string): Promise<
   });
   const { scoring, close } = await compose(config, {
     clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
-    telemetry: { observer: SILENT, outcomes: refuseUnscored, middlewares: [] },
+    telemetry: { observer: SILENT, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
     warn: (message) => void process.stderr.write(`${message}\n`),
   });
   return toBatchscore({ ...scoring, writer: createConsumingWriter() }, close);
@@ -43,7 +43,7 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
   const handler = createHandler({
     scoring,
     delayRetries: async () => {},
-    telemetry: { observer: scoring.observer, outcomes: refuseUnscored, middlewares: [] },
+    telemetry: { observer: scoring.observer, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
   });
   return {
     scoring,

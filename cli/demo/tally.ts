@@ -32,6 +32,7 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
   return {
     middlewares: [],
     outcomes: () => {},
+    hostEnds: () => {},
     observer: {
       microBatch({ rows, paddedRows, closedBecause, stackMs, runMs, encodeMs, writeMs }) {
         counts.rows += rows;
@@ -42,10 +43,10 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
         counts.stagesMs.encode += encodeMs;
         counts.stagesMs.write += writeMs;
       },
-      runAbandoned: () => {},
       decoded: (decodeMs) => {
         counts.stagesMs.decode += decodeMs;
       },
+      runAbandoned: () => {},
       problem,
     },
     take() {

@@ -1,4 +1,5 @@
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
+import { createS3Client, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
 
 export interface LocalBuckets {
   readonly resultBucket: string;
@@ -9,7 +10,7 @@ const BUCKETS: LocalBuckets = { resultBucket: 'batchscore-results', payloadBucke
 
 /** An S3 client for a local server. */
 export function localBucketClient(endpoint: string, region: string): S3Client {
-  return new S3Client({
+  return createS3Client(HOST_PATIENCE, {
     endpoint,
     region,
     credentials: { accessKeyId: 'local', secretAccessKey: 'local' },

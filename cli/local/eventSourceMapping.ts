@@ -1,10 +1,9 @@
 import { ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
-import pLimit from 'p-limit';
+import { type Acknowledge, createAcknowledger } from '../../lambda/adapters/sqs/acknowledge.ts';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { type BatchSource, createBatchSource } from './batchSource.ts';
 import { type Clock, SYSTEM_CLOCK } from './clock.ts';
-import { deleteMessages } from './deleteMessages.ts';
 import type { ClosedBecause } from './gather.ts';
 import { type Invoke, invokeOnce } from './invocation.ts';
 import { type MappingLimits, refuseInvalidLimits } from './mappingLimits.ts';
@@ -40,7 +39,7 @@ export interface EventSourceMapping {
 
 /** Longest wait of one poll, and so of a stop on an idle queue. */
 const POLL_SECONDS = 1;
-const DELETES_AT_ONCE = 16;
+const NEVER = new AbortController().signal;
 
 /**
  * Stands in for AWS's SQS event source mapping: polls the queue, gathers batches, invokes the handler with at most
@@ -57,15 +56,12 @@ export function startEventSourceMapping(options: EventSourceMappingOptions): Eve
     receive: (most) => receive(options, most),
     onError: (cause) => report(`could not receive from ${options.queueUrl}`, cause),
   });
-  const limit = pLimit(DELETES_AT_ONCE);
-  const deleteHandled = (receiptHandles: readonly string[]) =>
-    deleteMessages(receiptHandles, {
-      ...options,
-      limit,
-      onError: (cause) => report('could not delete messages, which will be redelivered', cause),
-    });
+  const acknowledge = createAcknowledger({
+    ...options,
+    onProblem: (cause) => report('could not delete messages, which will be redelivered', cause),
+  });
   const slots = Array.from({ length: options.maximumConcurrency }, () =>
-    mapBatches(batches, deleteHandled, report, options),
+    mapBatches(batches, acknowledge, report, options),
   );
   return {
     stop: async () => {
@@ -78,7 +74,7 @@ export function startEventSourceMapping(options: EventSourceMappingOptions): Eve
 /** One of the invocations that may run at once: takes batch after batch until there are no more. */
 async function mapBatches(
   batches: BatchSource,
-  deleteHandled: (receiptHandles: readonly string[]) => Promise<void>,
+  acknowledge: Acknowledge,
   report: Report,
   options: EventSourceMappingOptions,
 ): Promise<void> {
@@ -98,7 +94,7 @@ async function mapBatches(
     const counts = { records: handles.length, failed: handles.length - handled.length };
     const before = acknowledged;
     // The next batch does not wait for this one's deletes.
-    acknowledged = deleteHandled(handled.map(({ receiptHandle }) => receiptHandle)).then(() => {
+    acknowledged = acknowledge(handled, NEVER).then(() => {
       options.onInvocation?.({ ...counts, closedBecause, durationMs });
       return before;
     });

@@ -1,5 +1,6 @@
-import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
+import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
+import { createSqsClient, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
 
 export interface LocalQueueOptions {
   /** TCP port of the queue server, 0–65535; 0 picks a free one. */
@@ -57,18 +58,17 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
 }
 
 /**
- * An SQS client for a local server: dummy credentials, many kept-alive sockets, and neither signatures nor checksums,
- * which nobody needs on loopback and which take a third of the time of each request.
+ * An SQS client for a local server: dummy credentials, and neither signatures nor checksums, which nobody needs on
+ * loopback and which take a third of the time of each request.
  */
 export function localSqsClient({ endpoint, region }: { endpoint: string; region: string }): SQSClient {
-  return new SQSClient({
+  return createSqsClient(HOST_PATIENCE, {
     endpoint,
     region,
     credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
     signer: { sign: async (request) => request },
     useQueueUrlAsEndpoint: false,
     md5: false,
-    requestHandler: { httpAgent: { keepAlive: true, maxSockets: 128 } },
   });
 }
 

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
-import { CreateTableCommand, DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
+import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
 import dynalite from 'dynalite';
+import { createDynamoDbClient, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 
 export interface LocalTable {
@@ -25,7 +26,11 @@ export async function startLocalTable(region: string): Promise<LocalTable> {
 }
 
 export function localTableClient(endpoint: string, region: string): DynamoDBClient {
-  return new DynamoDBClient({ endpoint, region, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } });
+  return createDynamoDbClient(HOST_PATIENCE, {
+    endpoint,
+    region,
+    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+  });
 }
 
 async function createTable(endpoint: string, region: string): Promise<void> {

@@ -1,9 +1,12 @@
 import { readFile } from 'node:fs/promises';
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { S3Client } from '@aws-sdk/client-s3';
-import { SQSClient } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
 import { Batchscore } from '../../client/index.ts';
+import {
+  CLIENT_PATIENCE,
+  createDynamoDbClient,
+  createS3Client,
+  createSqsClient,
+} from '../../lambda/adapters/awsClients.ts';
 import { UsageError } from '../arguments.ts';
 
 /** The options that say which deployment a command talks to. */
@@ -96,8 +99,8 @@ function deploymentIn(content: unknown): Stack {
 function localClients({ region = 'us-east-1', dynamodbEndpoint, s3Endpoint }: Stack, endpoint: string) {
   const local = { region, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } };
   return {
-    sqs: new SQSClient({ ...local, endpoint, useQueueUrlAsEndpoint: false }),
-    dynamodb: new DynamoDBClient({ ...local, endpoint: dynamodbEndpoint ?? endpoint }),
-    s3: new S3Client({ ...local, endpoint: s3Endpoint ?? endpoint, forcePathStyle: true }),
+    sqs: createSqsClient(CLIENT_PATIENCE, { ...local, endpoint, useQueueUrlAsEndpoint: false }),
+    dynamodb: createDynamoDbClient(CLIENT_PATIENCE, { ...local, endpoint: dynamodbEndpoint ?? endpoint }),
+    s3: createS3Client(CLIENT_PATIENCE, { ...local, endpoint: s3Endpoint ?? endpoint, forcePathStyle: true }),
   };
 }

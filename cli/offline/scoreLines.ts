@@ -41,8 +41,8 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
         summary.microBatches += 1;
         summary.rows += rows;
       },
-      runAbandoned: () => {},
       decoded: () => {},
+      runAbandoned: () => {},
       problem: (error: unknown) => {
         throw error;
       },

@@ -1,6 +1,7 @@
 import { type Failure, failure, isFailure } from '../core/contract/failure.ts';
 import type { WriteVerdict } from '../core/contract/result.ts';
 import { type RetryOptions, untilDone } from './retry.ts';
+import { untilAborted } from './untilAborted.ts';
 
 /** Why a store did not take an entry. */
 export interface Refusal<E> {
@@ -13,41 +14,56 @@ export interface Refusal<E> {
 export interface Delivery<E> {
   /** The store's name in messages. */
   readonly store: string;
-  /** Hands entries to the store once. What the answer does not refuse is taken. */
-  readonly attempt: (entries: readonly E[]) => Promise<readonly Refusal<E>[]>;
+  /** Packs entries, in order, into batch requests. @default one to each */
+  readonly pack?: (entries: readonly E[]) => readonly (readonly E[])[];
+  /** Makes one batch request. What the answer does not refuse is taken. */
+  readonly attempt: (batch: readonly E[]) => Promise<readonly Refusal<E>[]>;
   readonly signal: AbortSignal;
   readonly retry?: RetryOptions | undefined;
 }
 
 /**
- * Hands entries to a store until it has taken each one or refused it for good, or until `signal` is aborted.
+ * Hands entries to a store until it has taken each one or refused it for good, or until `signal` is aborted. Each batch
+ * request is retried on its own: one that gets no answer holds up no other, and when the signal aborts, what the others
+ * brought stays written.
  *
- * @returns verdicts aligned with `entries` by index; an entry that was never tried counts as failed
+ * @returns verdicts aligned with `entries` by index; an entry without an answer counts as failed
  */
-export async function deliver<E>(
-  entries: readonly E[],
-  { store, attempt, signal, retry }: Delivery<E>,
-): Promise<WriteVerdict[]> {
-  const untried: WriteVerdict = failure(
-    'WRITE_FAILED',
-    `${store}: expected time to write before the deadline, got none`,
-  );
+export async function deliver<E>(entries: readonly E[], delivery: Delivery<E>): Promise<WriteVerdict[]> {
+  const { store, pack = oneToEach, signal } = delivery;
   const verdicts = new Map<E, WriteVerdict>();
-  await untilDone(
-    entries,
-    async (left) => {
-      const refusals = await attempt(left);
-      for (const entry of left) verdicts.set(entry, { written: true });
-      for (const { entry, reason } of refusals) verdicts.set(entry, failure('WRITE_FAILED', `${store}: ${reason}`));
-      return refusals.filter(({ again }) => again).map(({ entry }) => entry);
-    },
-    signal,
-    retry,
-  );
-  return entries.map((entry) => verdicts.get(entry) ?? untried);
+  const deliveries = pack(entries).map((batch) => deliverBatch(batch, verdicts, delivery));
+  await untilAborted(Promise.all(deliveries), signal);
+  const unanswered = failure('WRITE_FAILED', `${store}: expected an answer before the deadline, got none`);
+  return entries.map((entry) => verdicts.get(entry) ?? unanswered);
+}
+
+const WRITTEN: WriteVerdict = { written: true };
+
+function oneToEach<E>(entries: readonly E[]): E[][] {
+  return entries.map((entry) => [entry]);
+}
+
+/** Refusals that come after the abort tell of nothing but the abort: those before them tell more. */
+async function deliverBatch<E>(
+  batch: readonly E[],
+  verdicts: Map<E, WriteVerdict>,
+  { store, attempt, signal, retry }: Delivery<E>,
+): Promise<void> {
+  const tryOnce = async (left: readonly E[]): Promise<E[]> => {
+    const refusals = new Map((await attempt(left)).map((refusal) => [refusal.entry, refusal]));
+    for (const entry of left) {
+      const refusal = refusals.get(entry);
+      if (refusal === undefined) verdicts.set(entry, WRITTEN);
+      else if (!signal.aborted) verdicts.set(entry, failure('WRITE_FAILED', `${store}: ${refusal.reason}`));
+    }
+    return left.filter((entry) => refusals.get(entry)?.again);
+  };
+  await untilDone(batch, tryOnce, signal, retry);
 }
 
 export interface Offloading<E> {
+  /** May become false for an entry once the store has refused some: those are offloaded then. */
   readonly fits: (entry: E) => boolean;
   /** A small entry that points to the large one's body, or why there can be none. */
   readonly offload: (entry: E) => Promise<E | Failure>;
@@ -65,13 +81,14 @@ export async function deliverOrOffload<E>(
   { fits, offload, deliver }: Offloading<E>,
 ): Promise<WriteVerdict[]> {
   const verdicts = new Map<E, WriteVerdict | undefined>();
-  const together = async (fitting: readonly E[]): Promise<void> => {
-    const taken = await deliver(fitting);
-    for (const [index, entry] of fitting.entries()) verdicts.set(entry, taken[index]);
-  };
   const alone = async (entry: E): Promise<void> => {
     const pointing = await offload(entry);
     verdicts.set(entry, isFailure(pointing) ? pointing : (await deliver([pointing]))[0]);
+  };
+  const together = async (fitting: readonly E[]): Promise<void> => {
+    const taken = await deliver(fitting);
+    for (const [index, entry] of fitting.entries()) verdicts.set(entry, taken[index]);
+    await Promise.all(fitting.filter((entry) => isFailure(verdicts.get(entry)) && !fits(entry)).map(alone));
   };
   const distinct = [...new Set(entries)];
   await Promise.all([together(distinct.filter(fits)), ...distinct.filter((entry) => !fits(entry)).map(alone)]);

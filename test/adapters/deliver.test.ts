@@ -26,7 +26,13 @@ describe('very many results at once', () => {
       return attempts === 1 ? left.map((entry) => ({ entry, reason: 'busy', again: true })) : [];
     };
 
-    const verdicts = await deliver(entries, { store: 'any', attempt, signal: NEVER, retry: { random: () => 0 } });
+    const verdicts = await deliver(entries, {
+      store: 'any',
+      pack: (all) => [all],
+      attempt,
+      signal: NEVER,
+      retry: { random: () => 0 },
+    });
 
     expect([attempts, countWritten(verdicts)]).toEqual([2, VERY_MANY]);
   });

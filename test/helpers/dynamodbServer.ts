@@ -2,19 +2,20 @@ import { once } from 'node:events';
 import {
   type AttributeValue,
   CreateTableCommand,
-  DynamoDBClient,
+  type DynamoDBClient,
   ScanCommand,
   waitUntilTableExists,
 } from '@aws-sdk/client-dynamodb';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import dynalite from 'dynalite';
+import { createDynamoDbClient, HOST_PATIENCE, type Patience } from '../../lambda/adapters/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
 
 export type Item = Readonly<Record<string, AttributeValue>>;
 
 export interface DynamoDbServer {
   /** A client of the server, or of what is in front of it; it is closed after the test. */
-  client(other?: { readonly endpoint: string }): DynamoDBClient;
+  client(other?: { readonly endpoint: string }, patience?: Patience): DynamoDBClient;
   /** What answers requests in the server's place, one step after the other; stopped after the test. */
   front(...steps: readonly (Step | undefined)[]): Promise<FrontServer>;
   /** An empty table of its own, of the partition key `messageId`, for the test that asks. @returns its name */
@@ -45,12 +46,11 @@ export function useDynamoDbServer(): DynamoDbServer {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  const client: DynamoDbServer['client'] = (other) => {
-    const dynamodb = new DynamoDBClient({
+  const client: DynamoDbServer['client'] = (other, patience = HOST_PATIENCE) => {
+    const dynamodb = createDynamoDbClient(patience, {
       endpoint: other?.endpoint ?? endpoint,
       region: 'us-east-1',
       credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-      maxAttempts: 1,
     });
     cleanups.push(() => dynamodb.destroy());
     return dynamodb;

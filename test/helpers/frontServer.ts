@@ -112,6 +112,16 @@ export function refusesXml(status: number, code: string): Step {
   };
 }
 
+/** Takes the request, keeps the connection, and says nothing. */
+export const neverAnswers: Step = () => {};
+
+/** Begins an answer that never ends. */
+export function stallsAfter(start: string, headers: Readonly<Record<string, string>> = {}): Step {
+  return ({ response }) => {
+    response.writeHead(200, headers).write(start);
+  };
+}
+
 /** Ends the connection with no answer. */
 export const hangsUp: Step = ({ response }) => {
   response.destroy();

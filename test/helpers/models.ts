@@ -284,8 +284,8 @@ export function scoringDependencies(
     memory: createMemoryCeiling(),
     observer: {
       microBatch: (report) => void reports.push(report),
-      runAbandoned: () => {},
       decoded: () => {},
+      runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },
     now: () => performance.now(),

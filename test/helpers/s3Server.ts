@@ -3,15 +3,16 @@ import {
   GetObjectCommand,
   ListObjectsV2Command,
   PutObjectCommand,
-  S3Client,
+  type S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import { buildApp } from 'fauxqs';
+import { createS3Client, HOST_PATIENCE, type Patience } from '../../lambda/adapters/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
 
 export interface S3Server {
   /** A client of the server, or of what is in front of it; it is closed after the test. */
-  client(other?: { readonly endpoint: string }): S3Client;
+  client(other?: { readonly endpoint: string }, patience?: Patience): S3Client;
   /** What answers requests in the server's place, one step after the other; stopped after the test. */
   front(...steps: readonly (Step | undefined)[]): Promise<FrontServer>;
   /** An empty bucket of its own for the test that asks. @returns its name */
@@ -39,13 +40,12 @@ export function useS3Server(): S3Server {
     await app.close();
   });
 
-  const client: S3Server['client'] = (other) => {
-    const s3 = new S3Client({
+  const client: S3Server['client'] = (other, patience = HOST_PATIENCE) => {
+    const s3 = createS3Client(patience, {
       endpoint: other?.endpoint ?? endpoint,
       region: 'us-east-1',
       credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
       forcePathStyle: true,
-      maxAttempts: 1,
     });
     cleanups.push(() => s3.destroy());
     return s3;

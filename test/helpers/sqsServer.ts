@@ -6,14 +6,18 @@ import {
   type SendMessageBatchRequest,
   type SendMessageBatchRequestEntry,
   type SendMessageBatchResult,
-  SQSClient,
+  type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import { type FauxqsServer, startFauxqs } from 'fauxqs';
+import { createSqsClient, HOST_PATIENCE, type Patience } from '../../lambda/adapters/awsClients.ts';
+import { type FrontServer, type Step, startFront } from './frontServer.ts';
 
 export interface SqsServer {
   /** A client of the server, or of another one; it is closed after the test. */
-  client(other?: { readonly endpoint: string }): SQSClient;
+  client(other?: { readonly endpoint: string }, patience?: Patience): SQSClient;
+  /** What answers requests in the server's place, one step after the other; stopped after the test. */
+  front(...steps: readonly (Step | undefined)[]): Promise<FrontServer>;
   /** An empty queue of its own for the test that asks. @returns its URL */
   queue(attributes?: Record<string, string>): string;
   fifoQueue(): string;
@@ -32,7 +36,7 @@ export interface SqsServer {
 export function useSqsServer(): SqsServer {
   let running: FauxqsServer | undefined;
   let queues = 0;
-  const clients: SQSClient[] = [];
+  const cleanups: (() => Promise<void> | void)[] = [];
   const server = (): FauxqsServer => {
     if (running === undefined) throw new Error('the SQS server runs while tests do, not while they are defined');
     return running;
@@ -42,8 +46,8 @@ export function useSqsServer(): SqsServer {
   beforeAll(async () => {
     running = await startFauxqs({ port: 0, logger: false });
   });
-  afterEach(() => {
-    for (const sqs of clients.splice(0)) sqs.destroy();
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
   });
   afterAll(() => running?.stop());
 
@@ -52,15 +56,14 @@ export function useSqsServer(): SqsServer {
     server().createQueue(name, { attributes });
     return `${endpoint()}/000000000000/${name}`;
   };
-  const client: SqsServer['client'] = (other) => {
-    const sqs = new SQSClient({
+  const client: SqsServer['client'] = (other, patience = HOST_PATIENCE) => {
+    const sqs = createSqsClient(patience, {
       endpoint: other?.endpoint ?? endpoint(),
       region: 'us-east-1',
       credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
       useQueueUrlAsEndpoint: false,
-      maxAttempts: 1,
     });
-    clients.push(sqs);
+    cleanups.push(() => sqs.destroy());
     return sqs;
   };
   const receive: SqsServer['receive'] = async (QueueUrl, { visibilitySeconds = 30, waitSeconds = 0 } = {}) => {
@@ -78,6 +81,11 @@ export function useSqsServer(): SqsServer {
   };
   return {
     client,
+    async front(...steps) {
+      const front = await startFront(endpoint(), steps);
+      cleanups.push(front.stop);
+      return front;
+    },
     queue: (attributes = {}) => create('', attributes),
     fifoQueue: () => create('.fifo', { FifoQueue: 'true' }),
     send: (queueUrl, bodies) => {

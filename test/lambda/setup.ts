@@ -52,6 +52,7 @@ export function recordingTelemetry(): RecordingTelemetry {
       runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },
+    hostEnds: () => {},
     outcomes: (outcomes) => void outcomesOfInvocations.push(outcomes),
     middlewares: [],
   };

@@ -46,6 +46,16 @@ function emfOf(printed: readonly string[]): Emf[] {
   return lines.filter((line) => line.includes('"_aws"')).map((line): Emf => JSON.parse(line));
 }
 
+interface LogLine {
+  readonly message: string;
+  readonly [key: string]: unknown;
+}
+
+function linesOf(printed: readonly string[], message: string): LogLine[] {
+  const lines = printed.join('').split('\n');
+  return lines.filter((line) => line.includes(message)).map((line): LogLine => JSON.parse(line));
+}
+
 describe('the telemetry of a deployment', () => {
   it('prints the metrics of an invocation as one line of EMF', async () => {
     const printed = captureOutput();
@@ -98,6 +108,8 @@ describe('the telemetry of a deployment', () => {
     );
 
     await invoke(createHandler(composition), records);
+    telemetry.observer.runAbandoned({ name: 'few', version: '1' }, 1);
+    telemetry.hostEnds('a test');
 
     const emitted = emfOf(printed).flatMap(({ _aws }) => _aws.CloudWatchMetrics.flatMap(({ Metrics }) => Metrics));
     expect(Object.fromEntries(emitted.map(({ Name, Unit }) => [Name, Unit]))).toEqual(METRIC_UNITS);
@@ -116,6 +128,50 @@ describe('the telemetry of a deployment', () => {
 
     expect(emfOf(printed)).toMatchObject([{ Answered: 0, Errors: 0, Retries: 2 }]);
     expect(printed.join('')).toContain('"codes":{"WRITE_FAILED":2}');
+  });
+
+  it('says why records are handed back: once for each reason, with their number and one of them', async () => {
+    const printed = captureOutput();
+    const where = deployment();
+    server.deleteQueue(where.resultQueueUrl);
+    const { handler } = await handlerWith(where, createPowertoolsTelemetry({ serviceName: 'batchscore' }));
+    const records = [sqsRecord(lookupRequest(0)), sqsRecord('not JSON')];
+
+    const { batchItemFailures } = await invoke(handler, records);
+
+    expect(linesOf(printed, 'records go back to SQS')).toMatchObject([
+      {
+        level: 'WARN',
+        code: 'WRITE_FAILED',
+        reason: 'result queue: QueueDoesNotExist: The specified queue does not exist.',
+        records: 2,
+        messageId: records[0]?.messageId,
+        function_request_id: expect.any(String),
+      },
+    ]);
+    expect(batchItemFailures).toHaveLength(2);
+  });
+
+  it('says which model left a run behind, for how long it ran, and what follows', () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+
+    telemetry.observer.runAbandoned({ name: 'digits', version: '2' }, 20_000);
+
+    const [line] = linesOf(printed, 'left behind');
+    expect(line).toMatchObject({ level: 'ERROR', model: 'digits', version: '2', ranMs: 20_000 });
+    expect(line?.message).toMatch(/go back to SQS.*opened anew/);
+  });
+
+  it('has its metrics out when the host ends, with those of runs left behind', () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    telemetry.observer.runAbandoned({ name: 'digits', version: '2' }, 20_000);
+
+    telemetry.hostEnds('no thread is left');
+
+    expect(emfOf(printed)).toMatchObject([{ AbandonedRuns: 1, HostsEnded: 1 }]);
+    expect(linesOf(printed, 'the host ends itself')).toMatchObject([{ level: 'ERROR', reason: 'no thread is left' }]);
   });
 
   it('starts anew with every invocation', async () => {
@@ -143,11 +199,9 @@ describe('the telemetry of a deployment', () => {
 
     await invoke(handler, [sqsRecord(lookupRequest(0))]);
 
-    const [line = ''] = printed
-      .join('')
-      .split('\n')
-      .filter((text) => text.includes('records scored'));
-    expect(JSON.parse(line)).toMatchObject({ function_request_id: expect.stringMatching(/^[\da-f-]{36}$/) });
+    expect(linesOf(printed, 'records scored')).toMatchObject([
+      { function_request_id: expect.stringMatching(/^[\da-f-]{36}$/) },
+    ]);
   });
 
   it('never prints a part of a message, whatever is wrong with it', async () => {

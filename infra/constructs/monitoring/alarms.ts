@@ -16,7 +16,13 @@ const MAX_RETRIED_PERCENT = 5;
 
 /** One alarm for each condition that a person has to look at. */
 export function createAlarms(scope: Construct, subject: Subject, actions: readonly IAlarmAction[]): Alarm[] {
-  const conditions = [deadLetters(subject), oldestMessage(subject), retries(subject), ...subject.compute.alarms];
+  const conditions = [
+    deadLetters(subject),
+    oldestMessage(subject),
+    retries(subject),
+    abandonedRuns(subject),
+    ...subject.compute.alarms,
+  ];
   return conditions
     .filter((condition) => condition !== undefined)
     .map((condition) => create(scope, condition, actions));
@@ -81,6 +87,18 @@ function retries({ serviceName }: Subject): AlarmCondition {
       },
     }),
     threshold: MAX_RETRIED_PERCENT,
+    periods: 1,
+  };
+}
+
+function abandonedRuns({ serviceName }: Subject): AlarmCondition {
+  return {
+    id: 'AbandonedRuns',
+    description:
+      'A run of a model did not end in its time and was left behind. The log names the model; the message that makes ' +
+      'it hang ends among the dead letters. docs/operations.md says what to do.',
+    metric: scoringMetric(serviceName, 'AbandonedRuns'),
+    threshold: 0,
     periods: 1,
   };
 }

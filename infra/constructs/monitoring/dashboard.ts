@@ -23,6 +23,7 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
       [closedWhy(subject), padding(subject)],
       [stages(subject), slowStages(subject)],
       [outcomes(subject), cost(subject)],
+      [abandonedRuns(subject)],
       subject.compute.graphs.map(toWidget),
     ],
   });
@@ -168,6 +169,19 @@ function cost(subject: Subject): IWidget {
     height: HEIGHT,
     leftYAxis: FROM_ZERO,
     left: [costPerThousandRows(subject)],
+  });
+}
+
+function abandonedRuns({ serviceName }: Subject): IWidget {
+  return new GraphWidget({
+    title: 'Runs left behind, and hosts that ended themselves',
+    width: FULL,
+    height: HEIGHT,
+    leftYAxis: FROM_ZERO,
+    left: [
+      scoringMetric(serviceName, 'AbandonedRuns', { label: 'runs left behind' }),
+      scoringMetric(serviceName, 'HostsEnded', { label: 'hosts ended' }),
+    ],
   });
 }
 

@@ -50,14 +50,12 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
   return {
     write(results, signal) {
       const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
-      const putAll = async (entries: readonly Entry[]) => {
-        const puts = packBatchRequests(entries).map((batch) => inFlight(() => put(dynamodb, tableName, batch, signal)));
-        return (await Promise.all(puts)).flat();
-      };
+      const attempt = (batch: readonly Entry[]) => inFlight(() => put(dynamodb, tableName, batch, signal));
       return deliverOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
         fits: ({ itemBytes }) => itemBytes <= MAX_ITEM_BYTES,
         offload: (entry) => offload(entry, expiresAt, payloads, signal),
-        deliver: (entries) => deliver(entries, { store: 'result table', attempt: putAll, signal, retry }),
+        deliver: (entries) =>
+          deliver(entries, { store: 'result table', pack: packBatchRequests, attempt, signal, retry }),
       });
     },
   };

@@ -12,6 +12,7 @@ import {
 } from '../../core/contract/payload.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { type RetryOptions, untilDone } from '../retry.ts';
+import { untilAborted } from '../untilAborted.ts';
 import { putObject } from './putObject.ts';
 
 export interface PayloadsOptions {
@@ -83,17 +84,14 @@ async function readUntilAnswered(
   options: PayloadReadOptions,
   retry: RetryOptions | undefined,
 ): Promise<string | Failure> {
-  let last: Attempt = { answer: unavailable(pointer, 'no time before the deadline'), again: true };
-  await untilDone(
-    [pointer],
-    async (left) => {
-      last = await tryToRead(s3, pointer, maxBytes, options);
-      return last.again ? left : [];
-    },
-    options.signal,
-    retry,
-  );
-  return last.answer;
+  let answer: string | Failure = unavailable(pointer, 'no answer before the deadline');
+  const tryOnce = async (left: readonly PayloadPointer[]) => {
+    const attempt = await tryToRead(s3, pointer, maxBytes, options);
+    if (!options.signal.aborted) answer = attempt.answer;
+    return attempt.again ? left : [];
+  };
+  await untilAborted(untilDone([pointer], tryOnce, options.signal, retry), options.signal);
+  return answer;
 }
 
 async function tryToRead(
@@ -106,6 +104,8 @@ async function tryToRead(
     const command = new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key });
     const { Body, ContentLength } = await s3.send(command, { abortSignal: signal });
     if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
+    // It may break while it waits for memory, and an error that nobody listens to ends the process.
+    Body.on('error', () => {});
     if ((ContentLength ?? 0) <= maxBytes) await admit(ContentLength ?? maxBytes);
     return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
   } catch (error) {

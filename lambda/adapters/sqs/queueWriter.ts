@@ -9,16 +9,18 @@ import { escapeForSqs } from '../../core/base/sqsText.ts';
 import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../../core/contract/pointer.ts';
 import { MESSAGE_ID_ATTRIBUTE, type Result, type ResultWriter } from '../../core/contract/result.ts';
-import { describeError, isCallersFault } from '../awsError.ts';
+import { describeError } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { RetryOptions } from '../retry.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
-import { MAX_MESSAGE_BYTES, packBatchRequests } from './limits.ts';
+import { allRefused, refusalsIn } from './batchAnswer.ts';
+import { packBatchRequests } from './limits.ts';
+import { createSizeLimits, type SizeLimits } from './sizeLimits.ts';
 
 export interface QueueWriterOptions {
   readonly sqs: SQSClient;
   readonly queueUrl: string;
-  /** Where results over 1 MiB go, the message then being a pointer. @default none: such a result is refused */
+  /** Where results go that the queue is too small for, the message then being a pointer. @default none: such a result is refused */
   readonly payloads?: PayloadUploader | undefined;
   /** Most batch requests in flight. @default 16 */
   readonly concurrency?: number;
@@ -38,25 +40,24 @@ interface Entry {
 
 /**
  * Writes results to an SQS queue, up to ten in a batch request, several of these at once. On a FIFO queue a result is in
- * the message group of its request.
+ * the message group of its request. What the queue refuses for its size is offloaded like what SQS itself would refuse.
  */
 export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
   const { sqs, queueUrl, payloads, concurrency = 16, retry } = options;
-  const fifo = queueUrl.endsWith('.fifo');
+  const limits = createSizeLimits();
   const inFlight = pLimit(concurrency);
+  const pack = (entries: readonly Entry[]) => packBatchRequests(entries, limits.batchBytes());
 
   return {
     write(results, signal) {
       const sendAll = async (entries: readonly Entry[]) => {
-        const sends = packBatchRequests(entries).map((batch) =>
-          inFlight(() => send(sqs, queueUrl, batch, fifo, signal)),
-        );
+        const sends = pack(entries).map((batch) => inFlight(() => send(sqs, queueUrl, batch, limits, signal)));
         return (await Promise.all(sends)).flat();
       };
       return deliverOrOffload(results.map(toEntry), {
-        fits: ({ bytes }) => bytes <= MAX_MESSAGE_BYTES,
-        offload: (entry) => offload(entry, payloads, signal),
-        deliver: (entries) => deliver(entries, { store: 'result queue', attempt: sendAll, signal, retry }),
+        fits: ({ bytes }) => bytes <= limits.messageBytes(),
+        offload: (entry) => offload(entry, limits, payloads, signal),
+        deliver: (entries) => deliver(entries, { store: 'result queue', pack, attempt: sendAll, signal, retry }),
       });
     },
   };
@@ -78,45 +79,45 @@ function entryOf(result: Result, body: string, attributes: Attributes): Entry {
 
 async function offload(
   { result, bytes, attributes }: Entry,
+  limits: SizeLimits,
   payloads: PayloadUploader | undefined,
   signal: AbortSignal,
 ): Promise<Entry | Failure> {
-  if (payloads === undefined) return tooLarge(bytes);
+  if (payloads === undefined) return tooLarge(bytes, limits.messageBytes());
   const pointer = await payloads.put(result.body, signal);
   if (isFailure(pointer)) return pointer;
   const size = { DataType: 'Number', StringValue: String(Buffer.byteLength(result.body)) };
   return entryOf(result, pointerBody(pointer), { ...attributes, [PAYLOAD_SIZE_ATTRIBUTE]: size });
 }
 
-function tooLarge(bytes: number): Failure {
+function tooLarge(bytes: number, messageBytes: number): Failure {
   return failure(
     'RESULT_TOO_LARGE',
-    `expected a result of at most ${MAX_MESSAGE_BYTES} bytes, the size of an SQS message, got ${bytes}; ` +
+    `expected a result of at most ${messageBytes} bytes, the size of a message on the result queue, got ${bytes}; ` +
       'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
   );
 }
 
-/** Sends one batch request. A 200 answer may name entries that failed; an entry that it does not name failed too. */
+/** Sends one batch request. One that is too large as a whole is packed smaller when it is sent again. */
 async function send(
   sqs: SQSClient,
   queueUrl: string,
   batch: readonly Entry[],
-  fifo: boolean,
+  limits: SizeLimits,
   signal: AbortSignal,
 ): Promise<Refusal<Entry>[]> {
+  const fifo = queueUrl.endsWith('.fifo');
   try {
     const Entries = batch.map((entry, id) => toRequestEntry(entry, id, fifo));
     const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries });
-    const { Successful = [], Failed = [] } = await sqs.send(command, { abortSignal: signal });
-    const sent = new Set(Successful.map(({ Id }) => Id));
-    return batch.flatMap((entry, id) => {
-      if (sent.has(String(id))) return [];
-      const failed = Failed.find(({ Id }) => Id === String(id));
-      const reason = `${failed?.Code ?? 'no answer for this entry'}${failed?.Message ? `: ${failed.Message}` : ''}`;
-      return [{ entry, reason, again: failed?.SenderFault !== true }];
-    });
+    const refusals = refusalsIn(batch, await sqs.send(command, { abortSignal: signal }));
+    for (const { entry, reason } of refusals) limits.learnFromMessage(entry.bytes, reason);
+    return refusals;
   } catch (error) {
-    return batch.map((entry) => ({ entry, reason: describeError(error), again: !isCallersFault(error) }));
+    const bytes = batch.reduce((sum, entry) => sum + entry.bytes, 0);
+    const tooLong = limits.learnFromBatch(bytes, describeError(error));
+    const refusals = allRefused(batch, error);
+    return tooLong && batch.length > 1 ? refusals.map((refusal) => ({ ...refusal, again: true })) : refusals;
   }
 }
 

@@ -1,50 +1,38 @@
-import { type BatchResultErrorEntry, ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { MessageRecord } from '../../core/contract/record.ts';
-import { MAX_BATCH_ENTRIES } from './limits.ts';
+import type { RetryOptions } from '../retry.ts';
+import { type ActOnMessages, createMessageAction } from './messageAction.ts';
 
 /** Sets when records that must be retried become visible again. @param signal ends requests that get no answer */
-export type DelayRetries = (records: readonly MessageRecord[], signal: AbortSignal) => Promise<void>;
+export type DelayRetries = ActOnMessages<MessageRecord>;
 
 export interface RetryDelayOptions {
   readonly sqs: SQSClient;
   readonly queueUrl: string;
-  /** Told when SQS would not change a visibility; the record then comes back when its queue's timeout ends. */
+  /** Told when SQS would not change visibilities; the records then come back when their queue's timeout ends. */
   readonly onProblem: (error: unknown) => void;
   /** @default Math.random */
   readonly random?: () => number;
+  /** @default three attempts */
+  readonly retry?: RetryOptions;
 }
 
 /** Lets records come back after a backoff that grows with their receive count, not after the queue's visibility timeout. */
-export function createRetryDelay({ sqs, queueUrl, onProblem, random = Math.random }: RetryDelayOptions): DelayRetries {
-  return async (records, signal) => {
-    const changes: Promise<void>[] = [];
-    for (let from = 0; from < records.length; from += MAX_BATCH_ENTRIES) {
-      changes.push(changeVisibility(records.slice(from, from + MAX_BATCH_ENTRIES), signal));
-    }
-    await Promise.all(changes);
-  };
-
-  async function changeVisibility(records: readonly MessageRecord[], signal: AbortSignal): Promise<void> {
-    const Entries = records.map(({ receiptHandle, attributes }, id) => ({
-      Id: String(id),
-      ReceiptHandle: receiptHandle,
-      VisibilityTimeout: backoffSeconds(Number(attributes.ApproximateReceiveCount), random),
-    }));
-    try {
-      const command = new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries });
-      const { Failed = [] } = await sqs.send(command, { abortSignal: signal });
-      for (const refusal of Failed) onProblem(notChanged(refusal));
-    } catch (error) {
-      onProblem(error);
-    }
-  }
-}
-
-function notChanged({ Code, Message = '' }: BatchResultErrorEntry): Error {
-  return new Error(
-    `retry delay: expected SQS to change a message's visibility, got ${Code} ${Message}; ` +
-      "the message comes back when its queue's timeout ends",
-  );
+export function createRetryDelay(options: RetryDelayOptions): DelayRetries {
+  const { sqs, queueUrl: QueueUrl, random = Math.random } = options;
+  return createMessageAction<MessageRecord>({
+    ...options,
+    name: 'retry delay',
+    otherwise: "messages whose visibility was not changed, and that come back when their queue's timeout ends",
+    send(records, signal) {
+      const Entries = records.map(({ receiptHandle, attributes }, id) => ({
+        Id: String(id),
+        ReceiptHandle: receiptHandle,
+        VisibilityTimeout: backoffSeconds(Number(attributes.ApproximateReceiveCount), random),
+      }));
+      return sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }), { abortSignal: signal });
+    },
+  });
 }
 
 const CAP_SECONDS = 300;

@@ -5,6 +5,7 @@ import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
 import { METRIC_NAMESPACE, METRIC_UNITS, type MetricName } from '../../core/contract/metricNames.ts';
 import type { CloseReason } from '../../core/contract/observer.ts';
 import type { Outcome } from '../../core/contract/result.ts';
+import { retryReasons } from './retryReasons.ts';
 import type { Telemetry } from './telemetry.ts';
 
 const CLOSED_METRICS = {
@@ -22,6 +23,9 @@ export interface TelemetryOptions {
   /** Seconds that SQS gathers records for; logged beside the batch size. */
   readonly windowSeconds?: number | undefined;
 }
+
+const ABANDONED =
+  'a run did not end in its time and was left behind; its records go back to SQS, and the model is opened anew';
 
 /** Structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
 export function createPowertoolsTelemetry({ serviceName, batchSize, windowSeconds }: TelemetryOptions): Telemetry & {
@@ -52,13 +56,14 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
         add('DecodeTime', decodeMs);
       },
       runAbandoned({ name, version }, ranMs) {
-        logger.error('a run did not end in its time and was left behind', { model: name, version, ranMs });
+        add('AbandonedRuns', 1);
+        logger.error(ABANDONED, { model: name, version, ranMs });
       },
       problem(error) {
         logger.error('records are handed back', error instanceof Error ? error : new Error(String(error)));
       },
     },
-    outcomes(outcomes) {
+    outcomes(outcomes, records) {
       const counts = countOutcomes(outcomes);
       add('BatchSize', outcomes.length);
       if (batchSize !== undefined) {
@@ -68,6 +73,12 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
       add('Errors', counts.errors);
       add('Retries', counts.retries);
       logger.info('records scored', { records: outcomes.length, batchSize, windowSeconds, ...counts });
+      for (const retried of retryReasons(outcomes, records)) logger.warn('records go back to SQS', { ...retried });
+    },
+    hostEnds(reason) {
+      add('HostsEnded', 1);
+      logger.error('the host ends itself; SQS hands over again what it had not answered, to another', { reason });
+      metrics.publishStoredMetrics();
     },
     middlewares: [injectLambdaContext(logger), logMetrics(metrics)],
   };

@@ -1,6 +1,7 @@
 import type { MiddlewareObj } from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { Observer } from '../../core/contract/observer.ts';
+import type { MessageRecord } from '../../core/contract/record.ts';
 import type { Outcome } from '../../core/contract/result.ts';
 
 export type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;
@@ -8,8 +9,10 @@ export type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error,
 /** Where a host's measurements and problems go. */
 export interface Telemetry {
   readonly observer: Observer;
-  /** Told the outcome of every record of an invocation, once. */
-  outcomes(outcomes: readonly Outcome[]): void;
+  /** Told the outcome of every record of an invocation, once. Outcomes align with `records` by index. */
+  outcomes(outcomes: readonly Outcome[], records: readonly MessageRecord[]): void;
+  /** The process is about to end by its own will: what is measured so far must be out when this returns. */
+  hostEnds(reason: string): void;
   /** What opens and closes an invocation, outermost first. */
   readonly middlewares: readonly ScoringMiddleware[];
 }

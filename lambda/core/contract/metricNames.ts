@@ -24,6 +24,8 @@ export const METRIC_UNITS = {
   Answered: 'Count',
   Errors: 'Count',
   Retries: 'Count',
+  AbandonedRuns: 'Count',
+  HostsEnded: 'Count',
 } as const satisfies Record<string, 'Count' | 'Percent' | 'Milliseconds'>;
 
 export type MetricName = keyof typeof METRIC_UNITS;

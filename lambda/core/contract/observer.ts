@@ -28,7 +28,7 @@ export interface Observer {
   microBatch(report: MicroBatchReport): void;
   /** The records of an invocation were decoded in so many milliseconds, reading their payloads included. */
   decoded(decodeMs: number): void;
-  /** A run did not end in its time, and was left behind. */
+  /** A run did not end in its time and was left behind. */
   runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
   /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */
   problem(error: unknown): void;

@@ -49,13 +49,17 @@ describe('items that DynamoDB left unprocessed', () => {
     expect(await ids()).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
   });
 
-  it('are put again with those of other batch requests, packed anew', async () => {
+  it('are put again on their own: no batch request waits for another', async () => {
     const some = leaving('m0', 'm24', 'm25', 'm49');
     const { writer, calls } = await opened(AT_ONCE, some, some);
 
     await writer.write(results(50), NEVER);
 
-    expect(calls()[2]).toEqual(['m0', 'm24', 'm25', 'm49']);
+    const again = calls().filter((ids) => ids.length < 25);
+    expect(again.toSorted()).toEqual([
+      ['m0', 'm24'],
+      ['m25', 'm49'],
+    ]);
   });
 
   it('are failures in the end, and they alone, when there never is capacity', async () => {
@@ -173,7 +177,7 @@ describe('an aborted write', () => {
     const { writer } = await opened(IN_AN_HOUR, () => aborting.abort());
 
     expect(await writer.write(results(1), aborting.signal)).toMatchObject([
-      { code: 'WRITE_FAILED', message: expect.stringContaining('AbortError') },
+      { code: 'WRITE_FAILED', message: 'result table: expected an answer before the deadline, got none' },
     ]);
   });
 });

@@ -68,7 +68,7 @@ describe('an entry that failed inside of a 200 answer', () => {
     expect(calls).toEqual([['a', 'b', 'c'], ['a']]);
   });
 
-  it('is sent again with those of other batch requests, packed anew', async () => {
+  it('is sent again on its own: no batch request waits for another', async () => {
     const lastTwo = async (reach: Reach): Promise<SendAnswer> => {
       const { Successful = [] } = await reach();
       return { Successful: Successful.slice(0, -2) };
@@ -79,7 +79,12 @@ describe('an entry that failed inside of a 200 answer', () => {
 
     await writer.write(resultsOf(...ids), NEVER);
 
-    expect(calls).toEqual([ids.slice(0, 10), ids.slice(10), ['m8', 'm9', 'm18', 'm19']]);
+    expect(calls.toSorted((a, b) => b.length - a.length)).toEqual([
+      ids.slice(0, 10),
+      ids.slice(10),
+      ['m8', 'm9'],
+      ['m18', 'm19'],
+    ]);
   });
 
   it('is a failure in the end, with what SQS says, when it never gets better', async () => {
@@ -210,7 +215,8 @@ describe('an aborted write', () => {
 
     const verdicts = await createQueueWriter({ ...sqs, retry: IN_AN_HOUR }).write(resultsOf('a'), aborting.signal);
 
-    expect(verdicts).toMatchObject([{ code: 'WRITE_FAILED', message: expect.stringContaining('AbortError') }]);
+    const message = 'result queue: expected an answer before the deadline, got none';
+    expect(verdicts).toEqual([{ failed: true, code: 'WRITE_FAILED', message }]);
     expect(sqs.requests()).toBe(1);
   });
 });

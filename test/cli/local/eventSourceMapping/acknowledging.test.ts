@@ -67,7 +67,7 @@ describe('acknowledging', () => {
     const { errors } = map();
     const [error] = await errors.reaching(1);
 
-    expect(error?.message).toMatch(/could not delete .*ReceiptHandleIsInvalid It has expired\./);
+    expect(error?.message).toMatch(/could not delete .*ReceiptHandleIsInvalid: It has expired\./);
   });
 });
 

@@ -1,0 +1,45 @@
+import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
+import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs';
+
+/** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */
+export interface Patience {
+  /** Milliseconds until there is a connection. */
+  readonly connectMs: number;
+  /**
+   * Milliseconds until SQS or DynamoDB has answered, more than the longest poll; until S3, whose objects may be large,
+   * makes some progress.
+   */
+  readonly answerMs: number;
+}
+
+/** Within AWS, where answers take milliseconds; six attempts end within an invocation of 30 s. */
+export const HOST_PATIENCE: Patience = { connectMs: 3_000, answerMs: 4_000 };
+/** From anywhere: a slow line sends 1 MiB in this time, and the longest poll of SQS, 20 s, ends in it. */
+export const CLIENT_PATIENCE: Patience = { connectMs: 10_000, answerMs: 30_000 };
+
+/** Retries are up to the caller, who knows which entries are left and how much time: the SDK's would multiply them. */
+const ATTEMPTS = { maxAttempts: 1 };
+/** More than there are requests in flight: the wait for a free socket would count as time to connect. */
+const AGENT = { keepAlive: true, maxSockets: 128 };
+
+export function createSqsClient(patience: Patience, config: SQSClientConfig = {}): SQSClient {
+  return new SQSClient({ ...ATTEMPTS, ...config, requestHandler: answeredWithin(patience) });
+}
+
+export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
+  return new DynamoDBClient({ ...ATTEMPTS, ...config, requestHandler: answeredWithin(patience) });
+}
+
+export function createS3Client(patience: Patience, config: S3ClientConfig = {}): S3Client {
+  return new S3Client({ ...ATTEMPTS, ...config, requestHandler: progressingWithin(patience) });
+}
+
+/** The SDK only warns of an exceeded `requestTimeout`, and it ends with the headers; `socketTimeout` sees to the rest. */
+function answeredWithin(patience: Patience) {
+  return { ...progressingWithin(patience), requestTimeout: patience.answerMs, throwOnRequestTimeout: true };
+}
+
+function progressingWithin({ connectMs, answerMs }: Patience) {
+  return { connectionTimeout: connectMs, socketTimeout: answerMs, httpAgent: AGENT, httpsAgent: AGENT };
+}

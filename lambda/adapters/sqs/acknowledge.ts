@@ -1,0 +1,34 @@
+import { DeleteMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import type { MessageRecord } from '../../core/contract/record.ts';
+import type { RetryOptions } from '../retry.ts';
+import { type ActOnMessages, createMessageAction } from './messageAction.ts';
+
+/** What it takes to delete a message. */
+export type ReceivedMessage = Pick<MessageRecord, 'receiptHandle'>;
+
+/** Deletes messages that are answered. @param signal ends requests that get no answer */
+export type Acknowledge = ActOnMessages<ReceivedMessage>;
+
+export interface AcknowledgerOptions {
+  readonly sqs: SQSClient;
+  readonly queueUrl: string;
+  /** Told when SQS would not delete messages; they come back when their queue's timeout ends, and are answered again. */
+  readonly onProblem: (error: unknown) => void;
+  /** Most batch requests in flight. @default 16 */
+  readonly concurrency?: number;
+  /** @default three attempts */
+  readonly retry?: RetryOptions;
+}
+
+/** Deletes messages from a queue, ten in a batch request, several of these at once. Never throws. */
+export function createAcknowledger({ sqs, queueUrl: QueueUrl, ...options }: AcknowledgerOptions): Acknowledge {
+  return createMessageAction<ReceivedMessage>({
+    ...options,
+    name: 'acknowledgement',
+    otherwise: "messages that were not deleted, and come back when their queue's timeout ends",
+    send(messages, signal) {
+      const Entries = messages.map(({ receiptHandle }, id) => ({ Id: String(id), ReceiptHandle: receiptHandle }));
+      return sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }), { abortSignal: signal });
+    },
+  });
+}

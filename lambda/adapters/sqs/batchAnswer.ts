@@ -1,0 +1,35 @@
+import type { BatchResultErrorEntry } from '@aws-sdk/client-sqs';
+import { describeError, isCallersFault } from '../awsError.ts';
+import type { Refusal } from '../deliver.ts';
+
+/** What SQS answers to any batch request; real answers hold both lists. */
+export interface BatchAnswer {
+  readonly Successful?: readonly { readonly Id?: string | undefined }[] | undefined;
+  readonly Failed?: readonly BatchResultErrorEntry[] | undefined;
+}
+
+/**
+ * The entries that a 200 answer does not report done, and why. The ID of an entry is its position in `batch`; one that
+ * the answer does not name failed too.
+ */
+export function refusalsIn<E>(batch: readonly E[], { Successful = [], Failed = [] }: BatchAnswer): Refusal<E>[] {
+  const done = new Set(Successful.map(({ Id }) => Id));
+  const failed = new Map(Failed.map((one) => [one.Id, one]));
+  const refusals: Refusal<E>[] = [];
+  for (const [position, entry] of batch.entries()) {
+    const refused = failed.get(String(position));
+    if (refused !== undefined) refusals.push({ entry, reason: describe(refused), again: refused.SenderFault !== true });
+    else if (!done.has(String(position))) refusals.push({ entry, reason: 'no answer for this entry', again: true });
+  }
+  return refusals;
+}
+
+function describe({ Code, Message }: BatchResultErrorEntry): string {
+  return Message ? `${Code}: ${Message}` : String(Code);
+}
+
+/** Every entry of a batch request that failed as a whole. */
+export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[] {
+  const [reason, again] = [describeError(error), !isCallersFault(error)];
+  return batch.map((entry) => ({ entry, reason, again }));
+}

@@ -1,0 +1,38 @@
+import type { TransientCode } from '../../core/contract/failure.ts';
+import type { MessageRecord } from '../../core/contract/record.ts';
+import type { Outcome } from '../../core/contract/result.ts';
+
+/** Why records of one invocation are handed back. */
+export interface RetryReason {
+  readonly code: TransientCode;
+  /** The failure's message, without anything that it quotes. */
+  readonly reason: string;
+  /** How many records it met. */
+  readonly records: number;
+  /** One of them. */
+  readonly messageId: string | undefined;
+}
+
+const MAX_REASONS = 10;
+
+/** The distinct reasons of an invocation's retries, those of most records first, at most ten. */
+export function retryReasons(outcomes: readonly Outcome[], records: readonly MessageRecord[]): RetryReason[] {
+  const reasons = new Map<string, RetryReason>();
+  for (const [index, outcome] of outcomes.entries()) {
+    if (outcome.status === 'answered') continue;
+    const { code, message } = outcome.failure;
+    const reason = withoutQuotations(message);
+    const key = `${code} ${reason}`;
+    const { records: met, messageId } = reasons.get(key) ?? { records: 0, messageId: records[index]?.messageId };
+    reasons.set(key, { code, reason, records: met + 1, messageId });
+  }
+  return [...reasons.values()].toSorted((a, b) => b.records - a.records).slice(0, MAX_REASONS);
+}
+
+/**
+ * A message with `"…"` in place of everything in double quotes, which may be of a request. A quotation that was cut
+ * short ends with an ellipsis and no quote; where it cannot be told which, more is left out rather than less.
+ */
+function withoutQuotations(message: string): string {
+  return message.replace(/"(?:\\[^…]|[^"\\…])*"|"(?:.*["…]|.*)/gs, '"…"');
+}
