@@ -4,7 +4,12 @@ import { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure, preview } from '../../core/contract/failure.ts';
-import { PAYLOAD_PREFIX, type PayloadPointer, type PayloadReader, type PayloadReadOptions } from '../../core/contract/payload.ts';
+import {
+  PAYLOAD_PREFIX,
+  type PayloadPointer,
+  type PayloadReader,
+  type PayloadReadOptions,
+} from '../../core/contract/payload.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { type RetryOptions, untilDone } from '../retry.ts';
 import { putObject } from './putObject.ts';

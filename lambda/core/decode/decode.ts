@@ -85,7 +85,9 @@ function parseBody(
       'body: expected a request, got a pointer to S3; this deployment has no payload bucket',
     );
   }
-  return payloads.read(pointer, { admit: async () => {}, signal }).then((text) => (isFailure(text) ? text : parsePayload(text, pointer)));
+  return payloads
+    .read(pointer, { admit: async () => {}, signal })
+    .then((text) => (isFailure(text) ? text : parsePayload(text, pointer)));
 }
 
 function parsePayload(text: string, { key }: PayloadPointer): Parsed | Failure {

@@ -310,6 +310,8 @@ describe('a body that S3 does not give now', () => {
       setImmediate(() => aborting.abort());
     });
 
-    expect(await payloads.read({ bucket, key: 'k' }, { ...UNHINDERED, signal: aborting.signal })).toMatchObject({ code: 'PAYLOAD_UNAVAILABLE' });
+    expect(await payloads.read({ bucket, key: 'k' }, { ...UNHINDERED, signal: aborting.signal })).toMatchObject({
+      code: 'PAYLOAD_UNAVAILABLE',
+    });
   });
 });
