@@ -36,7 +36,9 @@ export interface Surroundings {
 export interface Composition extends HandlerDependencies {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly { readonly name: string; readonly version: string }[];
-  /** Ends the threads that hold the models. */
+  /** The runs that were given up and have not ended. */
+  stuckRuns(): ReadonlySet<object>;
+  /** Ends the threads that hold the models; stuck runs are not waited for. */
   close(): Promise<void>;
 }
 
@@ -69,6 +71,7 @@ export async function compose(config: Config, { clients, telemetry, warn }: Surr
     }),
     telemetry,
     models: repository.models,
+    stuckRuns: repository.stuckRuns,
     close: repository.close,
   };
 }

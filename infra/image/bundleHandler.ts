@@ -5,8 +5,8 @@ import { buildSync } from 'esbuild';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 
-/** Packages that cannot be bundled: one loads a native library, the other finds its files next to itself. */
-export const UNBUNDLED = ['onnxruntime-node', 'piscina'] as const;
+/** A package that cannot be bundled: it loads a native library. */
+const UNBUNDLED = 'onnxruntime-node';
 
 /** Bundled CommonJS packages call `require`, which an ES module does not have. */
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
@@ -25,7 +25,7 @@ export function bundleHandler(folder: string): void {
     target: 'node24',
     format: 'esm',
     mainFields: ['module', 'main'],
-    external: [...UNBUNDLED],
+    external: [UNBUNDLED],
     banner: { js: REQUIRE },
   });
 }

@@ -22,10 +22,8 @@ export function copyRuntimePackages(architecture: keyof typeof BINARIES, nodeMod
     );
   }
   const common = packageFolder('onnxruntime-common', join(onnxRuntime, 'package.json'), INSTALL_ONNX_RUNTIME);
-  const piscina = packageFolder('piscina', import.meta.url, 'run npm install');
   copyPackage(onnxRuntime, join(nodeModules, 'onnxruntime-node'), ['dist', binaries]);
   copyPackage(common, join(nodeModules, 'onnxruntime-common'), ['dist']);
-  copyPackage(piscina, join(nodeModules, 'piscina'), ['dist']);
 }
 
 /** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */

@@ -1,4 +1,10 @@
-import { type Axis, DataType, encodeModel } from '../../bench/workload/models/encodeModel.ts';
+import {
+  type Axis,
+  DataType,
+  encodeModel,
+  type Graph,
+  type GraphValue,
+} from '../../bench/workload/models/encodeModel.ts';
 import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
 
 /** ONNX element types that no datatype stands for. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
@@ -176,4 +182,42 @@ export function reshapeModel(): Uint8Array {
     outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch'] }],
     nodes: [{ op: 'Reshape', inputs: ['x', 'size'], outputs: ['y'] }],
   });
+}
+
+/** Goes round as often as the largest of `turns` says (int64 `[batch]`), about a million times a second; gives `turns`. */
+export function turningModel(): Uint8Array {
+  const turns = { datatype: 'INT64', shape: ['batch'] } as const;
+  const scalar = { datatype: 'INT64', shape: [] } as const;
+  return encodeModel({
+    inputs: [{ name: 'turns', ...turns }],
+    outputs: [{ name: 'turned', ...turns }],
+    nodes: [
+      { op: 'ReduceMax', inputs: ['turns'], outputs: ['most'], attributes: { keepdims: 0 } },
+      { op: 'Loop', inputs: ['most', '', 'zero'], outputs: ['count'], attributes: { body: countingBody(scalar) } },
+      { op: 'Mul', inputs: ['count', 'zero'], outputs: ['nothing'] },
+      { op: 'Add', inputs: ['turns', 'nothing'], outputs: ['turned'] },
+    ],
+    constants: [{ name: 'zero', dataType: DataType.INT64, dims: [], int64Data: [0] }],
+  });
+}
+
+/** The body of a loop that counts its turns. */
+function countingBody(scalar: Omit<GraphValue, 'name'>): Graph {
+  const goesOn = { datatype: 'BOOL', shape: [] } as const;
+  return {
+    inputs: [
+      { name: 'turn', ...scalar },
+      { name: 'goes_on', ...goesOn },
+      { name: 'before', ...scalar },
+    ],
+    outputs: [
+      { name: 'still_goes_on', ...goesOn },
+      { name: 'after', ...scalar },
+    ],
+    nodes: [
+      { op: 'Identity', inputs: ['goes_on'], outputs: ['still_goes_on'] },
+      { op: 'Add', inputs: ['before', 'one'], outputs: ['after'] },
+    ],
+    constants: [{ name: 'one', dataType: DataType.INT64, dims: [], int64Data: [1] }],
+  };
 }

@@ -73,7 +73,7 @@ describe('the folder of an image', () => {
       'sessionWorker.js',
     ]);
     expect(new Set(packages?.map((file) => file.split('/')[1]))).toEqual(
-      new Set(['onnxruntime-common', 'onnxruntime-node', 'piscina']),
+      new Set(['onnxruntime-common', 'onnxruntime-node']),
     );
     expect(packages?.filter((file) => /\.(d\.ts|map|md)$|\/(test|src|docs)\//.test(file))).toEqual([]);
   });
@@ -216,7 +216,7 @@ describe('staging', () => {
     for (const part of ['infra/image', 'lambda'])
       await cp(join(REPOSITORY, part), join(root, part), { recursive: true });
     await writeFile(join(root, 'package.json'), '{ "type": "module" }');
-    await linkPackages(root, ['esbuild', 'piscina']);
+    await linkPackages(root, ['esbuild']);
 
     const module = join(root, 'infra', 'image', 'stageImage.ts');
     const said = await inOwnProcess(module, `try { ${STAGE} } catch (error) { console.log(error.message) }`);

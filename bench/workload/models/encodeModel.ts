@@ -20,7 +20,8 @@ export interface GraphNode {
   readonly attributes?: Attributes;
 }
 
-export type Attributes = Readonly<Record<string, number | readonly number[]>>;
+/** A graph is the body of a loop or a branch. */
+export type Attributes = Readonly<Record<string, number | readonly number[] | Graph>>;
 
 /** A constant of the graph. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 export type Constant = onnx.ITensorProto;
@@ -52,30 +53,34 @@ const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
 };
 
 /** The bytes of `model.onnx`. */
-export function encodeModel({ inputs, outputs, nodes, constants = [] }: Graph): Uint8Array {
+export function encodeModel(graph: Graph): Uint8Array {
   return ModelProto.encode({
     irVersion: 10,
     producerName: 'batchscore',
     opsetImport: [{ domain: '', version: 21 }],
-    graph: {
-      name: 'graph',
-      input: inputs.map((value) => ({ name: value.name, type: tensorType(value) })),
-      output: outputs.map((value) => ({
-        name: value.name,
-        type:
-          'sequenceOf' in value
-            ? { sequenceType: { elemType: tensorType({ datatype: value.sequenceOf, shape: [] }) } }
-            : tensorType(value),
-      })),
-      node: nodes.map(({ op, inputs, outputs, attributes = {} }) => ({
-        opType: op,
-        input: [...inputs],
-        output: [...outputs],
-        attribute: Object.entries(attributes).map(([name, value]) => toAttribute(name, value)),
-      })),
-      initializer: [...constants],
-    },
+    graph: toGraph(graph),
   }).finish();
+}
+
+function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraphProto {
+  return {
+    name: 'graph',
+    input: inputs.map((value) => ({ name: value.name, type: tensorType(value) })),
+    output: outputs.map((value) => ({
+      name: value.name,
+      type:
+        'sequenceOf' in value
+          ? { sequenceType: { elemType: tensorType({ datatype: value.sequenceOf, shape: [] }) } }
+          : tensorType(value),
+    })),
+    node: nodes.map(({ op, inputs, outputs, attributes = {} }) => ({
+      opType: op,
+      input: [...inputs],
+      output: [...outputs],
+      attribute: Object.entries(attributes).map(([name, value]) => toAttribute(name, value)),
+    })),
+    initializer: [...constants],
+  };
 }
 
 function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
@@ -88,7 +93,8 @@ function toDimension(axis: Axis): onnx.TensorShapeProto.IDimension {
   return typeof axis === 'number' ? { dimValue: axis } : { dimParam: axis };
 }
 
-function toAttribute(name: string, value: number | readonly number[]): onnx.IAttributeProto {
-  const { INT, INTS } = AttributeProto.AttributeType;
-  return typeof value === 'number' ? { name, type: INT, i: value } : { name, type: INTS, ints: [...value] };
+function toAttribute(name: string, value: Attributes[string]): onnx.IAttributeProto {
+  const { INT, INTS, GRAPH } = AttributeProto.AttributeType;
+  if (typeof value === 'number') return { name, type: INT, i: value };
+  return 'nodes' in value ? { name, type: GRAPH, g: toGraph(value) } : { name, type: INTS, ints: [...value] };
 }

@@ -93,13 +93,13 @@ export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';
 }
 
-/** The run did not end in its time, and was left behind. */
+/** The run did not end in its time: it was left behind, or withdrawn when it had not been started. */
 export class RunAbandonedError extends Error {
   override readonly name = 'RunAbandonedError';
-  /** Milliseconds that it had been under way; undefined when it was withdrawn before it was started. */
+  /** Milliseconds it had been under way; undefined when it had not been started. */
   readonly ranMs: number | undefined;
 
-  constructor(message: string, ranMs: number | undefined) {
+  constructor(message: string, ranMs?: number) {
     super(message);
     this.ranMs = ranMs;
   }

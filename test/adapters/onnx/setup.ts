@@ -113,3 +113,7 @@ export function watchThreads(): Worker[] {
 
 /** The ID of a thread that has ended. */
 export const ENDED = -1;
+
+export function alive(threads: readonly Worker[]): Worker[] {
+  return threads.filter(({ threadId }) => threadId !== ENDED);
+}

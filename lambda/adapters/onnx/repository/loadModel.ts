@@ -21,6 +21,14 @@ export interface ModelDefaults {
   readonly allowProviderFallback: boolean;
 }
 
+/** What a model tells the repository that it is in. */
+export interface ModelReports {
+  /** Told what works but not as well as it should. */
+  readonly warn: (message: string) => void;
+  /** Holds something for every run that was left behind, until it ends. */
+  readonly stuckRuns: Set<object>;
+}
+
 export interface LoadedModel {
   readonly model: Model;
   close(): Promise<void>;
@@ -29,14 +37,13 @@ export interface LoadedModel {
 /**
  * Opens a model in a thread of its own, reads its contract and warms up every rung.
  *
- * @param warn told what works but not as well as it should
  * @throws Error naming the file, and what to do
  */
 export async function loadModel(
   location: ModelLocation,
   config: ModelConfig,
   defaults: ModelDefaults,
-  warn: (message: string) => void,
+  { warn, stuckRuns }: ModelReports,
 ): Promise<LoadedModel> {
   const transform = await transformOf(location, config);
   const session = await openWithProviders(
@@ -46,6 +53,7 @@ export async function loadModel(
       sessionOptions: config.sessionOptions ?? {},
     },
     { allowProviderFallback: defaults.allowProviderFallback, warn },
+    stuckRuns,
   );
   try {
     const contract = readContract(session.metadata);

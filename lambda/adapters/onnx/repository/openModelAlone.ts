@@ -19,7 +19,9 @@ export async function openModelAlone(
 ): Promise<OnnxModelRepository> {
   const location = await locate(path);
   await checkModelFile(location.path);
-  const { model, close } = await loadModel(location, await readModelConfig(location.folder), options, options.warn);
+  const stuckRuns = new Set<object>();
+  const reports = { warn: options.warn, stuckRuns };
+  const { model, close } = await loadModel(location, await readModelConfig(location.folder), options, reports);
   return {
     models: [location],
     find: (name = model.name, version = model.version) => {
@@ -34,6 +36,7 @@ export async function openModelAlone(
       }
       return model;
     },
+    stuckRuns: () => stuckRuns,
     close,
   };
 }

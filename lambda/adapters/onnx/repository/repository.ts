@@ -3,7 +3,7 @@ import type { Model, ModelRepository } from '../../../core/contract/model.ts';
 import { readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
 import { findModels, type ModelLocation } from './findModels.ts';
-import { type LoadedModel, loadModel, type ModelDefaults } from './loadModel.ts';
+import { type LoadedModel, loadModel, type ModelDefaults, type ModelReports } from './loadModel.ts';
 
 export interface RepositoryOptions extends ModelDefaults {
   /** The folder with `<name>/<version>/model.onnx`. */
@@ -19,6 +19,12 @@ export interface RepositoryOptions extends ModelDefaults {
 export interface OnnxModelRepository extends ModelRepository {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly ModelLocation[];
+  /** The runs that were given up and have not ended: each keeps its thread and a session of its model. */
+  stuckRuns(): ReadonlySet<object>;
+  /**
+   * Ends the threads of the models after the runs under way. Stuck runs are not waited for, and keep the process from
+   * ending by itself: see `endProcess`.
+   */
   close(): Promise<void>;
 }
 
@@ -33,9 +39,10 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   for (const { path } of locations) await checkModelFile(path);
   for (const { folder } of locations) await readModelConfig(folder);
 
+  const reports = { warn: options.warn, stuckRuns: new Set<object>() };
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
   const load = (location: ModelLocation): Promise<LoadedModel> => {
-    const started = loading.get(location) ?? loadWithConfig(location, options);
+    const started = loading.get(location) ?? loadWithConfig(location, options, reports);
     loading.set(location, started);
     // The next request tries a failed load again.
     started.catch(() => loading.delete(location));
@@ -64,6 +71,7 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   return {
     models: locations,
     find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
+    stuckRuns: () => reports.stuckRuns,
     close: async () => {
       for (const load of await Promise.allSettled(loading.values())) {
         if (load.status === 'fulfilled') await load.value.close();
@@ -107,8 +115,12 @@ function locate(
   );
 }
 
-async function loadWithConfig(location: ModelLocation, options: RepositoryOptions): Promise<LoadedModel> {
-  return loadModel(location, await readModelConfig(location.folder), options, options.warn);
+async function loadWithConfig(
+  location: ModelLocation,
+  defaults: ModelDefaults,
+  reports: ModelReports,
+): Promise<LoadedModel> {
+  return loadModel(location, await readModelConfig(location.folder), defaults, reports);
 }
 
 function namesOf(locations: readonly ModelLocation[]): string[] {

@@ -38,6 +38,6 @@ export function toModel(
     ladder,
     ragged: config.ragged === undefined ? undefined : readRagged(config.ragged, contract),
     allocate: pool.allocate,
-    run: (tensors) => runInSession(session, outputs, tensors, pool),
+    run: (tensors, signal) => runInSession(session, outputs, tensors, pool, signal),
   };
 }

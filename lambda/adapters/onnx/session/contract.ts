@@ -1,6 +1,6 @@
 import type { TensorSpec } from '../../../core/contract/model.ts';
 import { datatypeOfOnnxType } from '../../../core/tensor/datatype.ts';
-import type { SessionMetadata, ValueDescription } from './session.ts';
+import type { SessionMetadata, ValueDescription } from './jobs.ts';
 
 /** What a model takes and gives, as read from the model itself. */
 export interface ModelContract {

@@ -1,6 +1,8 @@
 import { messageOf } from '../../../core/contract/failure.ts';
 import { explainLoadError } from './explainLoadError.ts';
-import { openSession, type Session, type SessionSpec, UnknownProviderError } from './session.ts';
+import type { SessionSpec } from './jobs.ts';
+import { UnknownProviderError } from './openThread.ts';
+import { openSession, type Session } from './session.ts';
 
 export interface ProviderFallback {
   /** Go on with the next provider, with a warning, when one cannot be loaded. */
@@ -12,13 +14,18 @@ export interface ProviderFallback {
 /**
  * Opens a session on the first of its providers, or on a later one where that is allowed.
  *
+ * @param stuckRuns holds something for every run that was left behind, until it ends
  * @throws Error naming the model file, and the provider or what is wrong with the model
  */
-export async function openWithProviders(spec: SessionSpec, fallback: ProviderFallback): Promise<Session> {
+export async function openWithProviders(
+  spec: SessionSpec,
+  fallback: ProviderFallback,
+  stuckRuns: Set<object>,
+): Promise<Session> {
   const { path, providers } = spec;
   const [first, ...rest] = providers;
   try {
-    return await openSession(spec);
+    return await openSession(spec, stuckRuns);
   } catch (cause) {
     if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
     if (first === 'cpu' || !(await opensOnCpu(spec))) {
@@ -29,7 +36,7 @@ export async function openWithProviders(spec: SessionSpec, fallback: ProviderFal
       throw new Error(`${path}: ${reason}; or choose another provider, or allow falling back to the next`, { cause });
     }
     fallback.warn(`${path}: ${reason}; falling back to ${rest.join(', ')} as configured`);
-    return openWithProviders({ ...spec, providers: rest }, fallback);
+    return openWithProviders({ ...spec, providers: rest }, fallback, stuckRuns);
   }
 }
 

@@ -3,7 +3,8 @@ import { OutOfMemoryError, type RunResult, type TensorSpec } from '../../../core
 import { DATATYPES } from '../../../core/tensor/datatype.ts';
 import type { Tensor } from '../../../core/tensor/tensor.ts';
 import type { BufferPool } from './bufferPool.ts';
-import type { RunReply, RunTask, Session } from './session.ts';
+import { memoryOf, type RunReply, type RunTask } from './jobs.ts';
+import type { Session } from './session.ts';
 
 /**
  * Runs tensors in a session, and gives the memory of its inputs back to the pool they came from.
@@ -16,8 +17,9 @@ export async function runInSession(
   outputs: readonly TensorSpec[],
   inputs: readonly Tensor[],
   pool: BufferPool,
+  signal?: AbortSignal,
 ): Promise<RunResult> {
-  const reply = await orOutOfMemory(session.run({ inputs: inputs.map(toTaskInput) }));
+  const reply = await orOutOfMemory(session.run({ inputs: inputs.map(toTaskInput) }, signal));
   pool.giveBack(memoryNoOutputHolds(reply));
   if (reply.outputs.length !== outputs.length) {
     throw new Error(`expected ${outputs.length} outputs from ONNX Runtime, got ${reply.outputs.length}`);
@@ -47,7 +49,8 @@ async function orOutOfMemory(running: Promise<RunReply>): Promise<RunReply> {
 
 /** An output that is an input as it is shares its memory. */
 function memoryNoOutputHolds({ inputs, outputs }: RunReply): ArrayBuffer[] {
-  return inputs.filter((buffer) => outputs.every(({ data }) => Array.isArray(data) || data.buffer !== buffer));
+  const held = new Set(memoryOf(outputs));
+  return inputs.filter((buffer) => !held.has(buffer));
 }
 
 function toTensor({ name, datatype }: TensorSpec, { shape, data }: RunReply['outputs'][number]): Tensor {

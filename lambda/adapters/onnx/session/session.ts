@@ -1,120 +1,88 @@
-import { fileURLToPath } from 'node:url';
-import { Piscina } from 'piscina';
-import { ModelUnavailableError } from '../../../core/contract/model.ts';
-import type { TensorData } from '../../../core/tensor/datatype.ts';
-
-/** What a worker thread needs to open its session. */
-export interface SessionSpec {
-  /** The model file. */
-  readonly path: string;
-  readonly providers: readonly string[];
-  readonly sessionOptions: Readonly<Record<string, unknown>>;
-}
-
-/** One input or output as ONNX Runtime describes it. What is not a tensor (a sequence, a map) has a name only. */
-export interface ValueDescription {
-  readonly name: string;
-  readonly onnxType?: string;
-  readonly shape?: readonly (number | string)[];
-}
-
-export interface SessionMetadata {
-  readonly inputs: readonly ValueDescription[];
-  readonly outputs: readonly ValueDescription[];
-}
-
-export interface RunTask {
-  readonly inputs: readonly {
-    readonly name: string;
-    readonly onnxType: string;
-    readonly shape: readonly number[];
-    readonly data: TensorData;
-  }[];
-}
-
-/** Outputs in the session's order; float16 as its bits, in a Uint16Array. */
-export interface RunReply {
-  readonly outputs: readonly { readonly shape: readonly number[]; readonly data: TensorData }[];
-  readonly runMs: number;
-  /** The memory of the inputs, given back. */
-  readonly inputs: readonly ArrayBuffer[];
-}
-
-/** The reply of a thread that cannot open its session again, and why. */
-export interface Unavailable {
-  readonly unavailable: string;
-}
+import { messageOf } from '../../../core/contract/failure.ts';
+import { ModelUnavailableError, RunAbandonedError } from '../../../core/contract/model.ts';
+import { memoryOf, type RunReply, type RunTask, type SessionMetadata, type SessionSpec } from './jobs.ts';
+import { createOpenThread, type OpenThread, type ReadyThread } from './openThread.ts';
+import { orAborted } from './orAborted.ts';
+import { ThreadDiedError } from './thread.ts';
+import { createTurns } from './turns.ts';
 
 /** One ONNX Runtime session in a worker thread of its own. */
 export interface Session {
   readonly metadata: SessionMetadata;
-  run(task: RunTask): Promise<RunReply>;
+  /**
+   * Runs when its turn comes. A run that is given up is left behind with its thread; the next one has the model opened
+   * anew in a fresh thread.
+   *
+   * @throws ModelUnavailableError when the thread died or the model cannot be opened, RunAbandonedError when the signal
+   *   is aborted first; anything else is the run's own failure
+   */
+  run(task: RunTask, signal?: AbortSignal): Promise<RunReply>;
   /** To be called after the warm-up: from then on short runs are not shared among the cores. */
   warmedUp(): Promise<void>;
+  /** Ends the thread after the runs that were asked for. Runs that were left behind are not waited for. */
   close(): Promise<void>;
 }
 
-const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
-const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
-
-/** The longest a Lambda function may run. */
-const LONGEST_RUN_MS = 900_000;
+/**
+ * A model that runs one or two rows in less takes a millisecond or two for hundreds. Sharing such runs among the cores
+ * gains less than its threads take from decoding and encoding, and every operator waits for all of them.
+ */
+const SHORT_RUN_MS = 0.1;
 
 /**
  * Starts a thread, opens the session in it and reads its metadata.
  *
+ * @param stuckRuns holds something for every run that was left behind, until it ends
  * @throws Error when a provider is not known or the model cannot be loaded
  */
-export async function openSession(spec: SessionSpec): Promise<Session> {
-  const pool = new Piscina<unknown, unknown>({
-    filename: WORKER_FILE,
-    minThreads: 1,
-    maxThreads: 1,
-    workerData: spec,
-    // A thread that is ended inside native code takes the process with it: let every run finish.
-    closeTimeout: LONGEST_RUN_MS,
-  });
-  // A thread that dies idle is replaced, and the next run opens its session again: nothing to tell anyone.
-  pool.on('error', () => {});
+export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = new Set()): Promise<Session> {
+  const turns = createTurns();
+  const openThread = createOpenThread(spec, stuckRuns);
+  const { metadata } = await openThread.ready();
+  let fastestMs = Number.POSITIVE_INFINITY;
+  let closed = false;
+  return {
+    metadata,
+    run: (task, signal) =>
+      turns.take(async () => {
+        if (closed) throw new ModelUnavailableError('expected a model that is open, got one that was closed');
+        const reply = await runIn(openThread, task, signal);
+        fastestMs = Math.min(fastestMs, reply.runMs);
+        return reply;
+      }, signal),
+    warmedUp: () =>
+      turns.take(async () => {
+        if (fastestMs >= SHORT_RUN_MS) return;
+        await openThread.reopen({ ...spec, sessionOptions: { intraOpNumThreads: 1, ...spec.sessionOptions } });
+      }),
+    close: () =>
+      turns.take(async () => {
+        closed = true;
+        await openThread.close();
+      }),
+  };
+}
+
+async function runIn(openThread: OpenThread, task: RunTask, signal: AbortSignal | undefined): Promise<RunReply> {
+  const { thread } = await openThread.ready(signal).catch(explainNotOpen);
+  const startedAt = performance.now();
+  const abandon = (): RunAbandonedError => {
+    openThread.leaveBehind();
+    const ranMs = performance.now() - startedAt;
+    return new RunAbandonedError(
+      `expected the run to end in its time, got none after ${Math.round(ranMs)} ms; it was left behind`,
+      ranMs,
+    );
+  };
   try {
-    await refuseUnknownProviders(pool, spec);
-    const metadata = (await pool.run(undefined, { name: 'describe' })) as SessionMetadata;
-    return {
-      metadata,
-      run: (task) => runIn(pool, task),
-      warmedUp: async () => void (await pool.run(undefined, { name: 'warmedUp' })),
-      close: () => pool.close(),
-    };
-  } catch (error) {
-    await pool.destroy();
-    throw error;
+    return await orAborted(thread.call('run', task, memoryOf(task.inputs)), signal, abandon);
+  } catch (cause) {
+    if (!(cause instanceof ThreadDiedError)) throw cause;
+    throw new ModelUnavailableError('the thread that runs the model died; it is started again', { cause });
   }
 }
 
-/** The configuration names a provider that ONNX Runtime has never heard of. */
-export class UnknownProviderError extends Error {
-  override readonly name = 'UnknownProviderError';
-}
-
-/** ONNX Runtime passes over a provider that it does not know without an error. */
-async function refuseUnknownProviders(pool: Piscina<unknown, unknown>, spec: SessionSpec): Promise<void> {
-  const known = (await pool.run(undefined, { name: 'listProviders' })) as string[];
-  const unknown = spec.providers.filter((provider) => !known.includes(provider));
-  if (unknown.length > 0) {
-    throw new UnknownProviderError(`expected execution providers among ${known.join(', ')}, got ${unknown.join(', ')}`);
-  }
-}
-
-async function runIn(pool: Piscina<unknown, unknown>, task: RunTask): Promise<RunReply> {
-  const transferList = task.inputs.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
-  const threadBefore = pool.threads[0];
-  let reply: RunReply | Unavailable;
-  try {
-    reply = (await pool.run(task, { name: 'run', transferList })) as RunReply | Unavailable;
-  } catch (error) {
-    if (pool.threads[0] === threadBefore) throw error;
-    throw new ModelUnavailableError('the thread that runs the model died; it is started again', { cause: error });
-  }
-  if ('unavailable' in reply) throw new ModelUnavailableError(`the model cannot be opened: ${reply.unavailable}`);
-  return reply;
+function explainNotOpen(cause: unknown): ReadyThread {
+  if (cause instanceof RunAbandonedError) throw cause;
+  throw new ModelUnavailableError(`the model cannot be opened: ${messageOf(cause)}`, { cause });
 }

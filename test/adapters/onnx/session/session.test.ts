@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { openSession, type RunTask, type Session } from '../../../../lambda/adapters/onnx/session/session.ts';
+import type { RunTask } from '../../../../lambda/adapters/onnx/session/jobs.ts';
+import { openSession, type Session } from '../../../../lambda/adapters/onnx/session/session.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../../lambda/core/tensor/datatype.ts';
 import { identityModel, lookupModel, slowModel, sumAndDifferenceModel } from '../../../helpers/onnxModels.ts';
 import { afterThisTest, counting, modelsDirectory, openOnly, tensor } from '../setup.ts';

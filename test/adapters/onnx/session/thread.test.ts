@@ -8,7 +8,7 @@ import { describe, expect, it } from '@jest/globals';
 import { openSession } from '../../../../lambda/adapters/onnx/session/session.ts';
 import { type Model, ModelUnavailableError } from '../../../../lambda/core/contract/model.ts';
 import { identityModel, lookupModel, slowModel, unloadableModel } from '../../../helpers/onnxModels.ts';
-import { counting, ENDED, modelsDirectory, openOnly, putFile, tensor, watchThreads } from '../setup.ts';
+import { alive, counting, ENDED, modelsDirectory, openOnly, putFile, tensor, watchThreads } from '../setup.ts';
 
 const ONE_TO_THREE = Float32Array.of(1, 2, 3);
 
@@ -38,7 +38,7 @@ describe('the thread of a model that dies', () => {
     expect(failed).toBeInstanceOf(ModelUnavailableError);
     expect(failed).toMatchObject({
       message: 'the thread that runs the model died; it is started again',
-      cause: expect.objectContaining({ message: 'worker exited with code: 1' }),
+      cause: expect.objectContaining({ message: 'the thread ended with code 1' }),
     });
     expect(await runOnce(model)).toEqual(ONE_TO_THREE);
     expect(threads).toHaveLength(2);
@@ -95,7 +95,7 @@ describe('the thread of a model that dies', () => {
     await putFile(path, bytes);
 
     expect(await runOnce(model)).toEqual(ONE_TO_THREE);
-    expect(threads).toHaveLength(2);
+    expect(alive(threads)).toHaveLength(1);
   });
 });
 
@@ -133,11 +133,13 @@ describe('the threads of models', () => {
 
   it('end when the repository is closed', async () => {
     const threads = watchThreads();
-    const { repository } = await openOnly(identityModel());
+    const { model, repository } = await openOnly(identityModel());
 
     await repository.close();
 
     expect(threads.map(({ threadId }) => threadId)).toEqual([ENDED]);
+    await expect(runOnce(model)).rejects.toThrow('expected a model that is open, got one that was closed');
+    expect(threads).toHaveLength(1);
   });
 
   it.each([
@@ -164,12 +166,12 @@ describe('the threads of models', () => {
   it.each([
     [true, 1],
     [false, 0],
-  ])('do not outlive a provider that is not available (fallback allowed: %s)', async (allowed, alive) => {
+  ])('do not outlive a provider that is not available (fallback allowed: %s)', async (allowed, left) => {
     const threads = watchThreads();
 
     const opening = openOnly(identityModel(), {}, { providers: ['cuda', 'cpu'], allowProviderFallback: allowed });
     await Promise.allSettled([opening]);
 
-    expect(threads.filter(({ threadId }) => threadId !== ENDED)).toHaveLength(alive);
+    expect(alive(threads)).toHaveLength(left);
   });
 });

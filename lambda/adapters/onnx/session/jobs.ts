@@ -1,0 +1,72 @@
+import type { TensorData } from '../../../core/tensor/datatype.ts';
+
+/** What the thread of a session can be asked to do, and what it replies. */
+export interface SessionJobs {
+  /** The execution providers that ONNX Runtime was built with. */
+  listProviders(none: undefined): string[];
+  /** Opens the session, in place of the one that is open. */
+  open(spec: SessionSpec): SessionMetadata;
+  run(task: RunTask): RunReply;
+  /** Closes the session and ends the thread; there is no reply. */
+  close(none: undefined): never;
+}
+
+/** What it takes to open a session. */
+export interface SessionSpec {
+  /** The model file. */
+  readonly path: string;
+  readonly providers: readonly string[];
+  readonly sessionOptions: Readonly<Record<string, unknown>>;
+}
+
+/** One input or output as ONNX Runtime describes it. What is not a tensor (a sequence, a map) has a name only. */
+export interface ValueDescription {
+  readonly name: string;
+  readonly onnxType?: string;
+  readonly shape?: readonly (number | string)[];
+}
+
+export interface SessionMetadata {
+  readonly inputs: readonly ValueDescription[];
+  readonly outputs: readonly ValueDescription[];
+}
+
+export interface RunTask {
+  readonly inputs: readonly {
+    readonly name: string;
+    readonly onnxType: string;
+    readonly shape: readonly number[];
+    readonly data: TensorData;
+  }[];
+}
+
+/** Outputs in the session's order; float16 as its bits, in a Uint16Array. */
+export interface RunReply {
+  readonly outputs: readonly { readonly shape: readonly number[]; readonly data: TensorData }[];
+  readonly runMs: number;
+  /** The memory of the inputs, given back. */
+  readonly inputs: readonly ArrayBuffer[];
+}
+
+export type JobName = keyof SessionJobs;
+
+/** One job, as it is sent to the thread. */
+export interface JobMessage {
+  readonly job: JobName;
+  readonly argument: unknown;
+}
+
+/** What comes back: what the job gave, or what its error said. */
+export type JobReply = { readonly given: unknown } | { readonly error: string };
+
+/** What a thread is started with. */
+export interface ThreadData {
+  /** One number: how many jobs were sent so far. The thread sleeps until it changes. */
+  readonly jobsSent: Int32Array<SharedArrayBuffer>;
+}
+
+/** The memory of arrays, each once. Strings have none that could be given away. */
+export function memoryOf(arrays: readonly { readonly data: TensorData }[]): ArrayBuffer[] {
+  const buffers = arrays.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
+  return [...new Set(buffers)];
+}

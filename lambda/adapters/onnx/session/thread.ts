@@ -1,0 +1,83 @@
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { type Deferred, deferred } from '../../../core/base/deferred.ts';
+import type { JobMessage, JobName, JobReply, SessionJobs, ThreadData } from './jobs.ts';
+
+/** A worker thread that holds one session and does one job at a time. */
+export interface SessionThread {
+  /** @throws ThreadDiedError when the thread ends before it replies; anything else is the job's own failure */
+  call<J extends JobName>(
+    job: J,
+    argument: Parameters<SessionJobs[J]>[0],
+    transferred?: readonly ArrayBuffer[],
+  ): Promise<ReturnType<SessionJobs[J]>>;
+  /** Whether it takes no more jobs. */
+  hasEnded(): boolean;
+  /**
+   * Has the thread close its session and end, after the job under way. It is never terminated: inside of native code
+   * that would take the process with it.
+   *
+   * @returns when it has ended
+   */
+  close(): Promise<void>;
+}
+
+/** The thread is gone, and the job it had with it. */
+export class ThreadDiedError extends Error {
+  override readonly name = 'ThreadDiedError';
+}
+
+const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
+const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
+
+export function startThread(): SessionThread {
+  const jobsSent = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  const workerData: ThreadData = { jobsSent };
+  // It prints nothing. Streams that are joined to this process's own would make Node warn of the eleventh thread.
+  const worker = new Worker(WORKER_FILE, { workerData, stdout: true, stderr: true });
+  const exited = deferred();
+  let underWay: Deferred<unknown> | undefined;
+  let failed: unknown;
+  let ended = false;
+
+  worker.on('message', (reply: JobReply) => {
+    worker.unref();
+    const job = underWay;
+    underWay = undefined;
+    if ('error' in reply) job?.reject(new Error(reply.error));
+    else job?.resolve(reply.given);
+  });
+  // What it threw outside of any job; it ends next.
+  worker.on('error', (error) => {
+    failed = error;
+  });
+  worker.on('exit', (code) => {
+    ended = true;
+    underWay?.reject(new ThreadDiedError(`the thread ended with code ${code}`, { cause: failed }));
+    exited.resolve();
+  });
+  // Nothing keeps the process alive for a thread that has nothing to do.
+  worker.unref();
+
+  const send = (message: JobMessage, transferred: readonly ArrayBuffer[] = []): void => {
+    worker.postMessage(message, transferred);
+    Atomics.add(jobsSent, 0, 1);
+    Atomics.notify(jobsSent, 0);
+  };
+  return {
+    async call(job, argument, transferred) {
+      if (ended) throw new ThreadDiedError('expected a thread to run in, got one that has ended');
+      send({ job, argument }, transferred);
+      worker.ref();
+      const replied = deferred<unknown>();
+      underWay = replied;
+      return replied.promise as Promise<ReturnType<SessionJobs[typeof job]>>;
+    },
+    hasEnded: () => ended,
+    async close() {
+      worker.ref();
+      if (!ended) send({ job: 'close', argument: undefined });
+      await exited.promise;
+    },
+  };
+}
