@@ -36,8 +36,6 @@ export interface Surroundings {
 export interface Composition extends HandlerDependencies {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly { readonly name: string; readonly version: string }[];
-  /** The runs that were given up and have not ended. */
-  stuckRuns(): ReadonlySet<object>;
   /** Ends the threads that hold the models; stuck runs are not waited for. */
   close(): Promise<void>;
 }

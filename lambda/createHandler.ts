@@ -12,6 +12,10 @@ export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;
   readonly delayRetries: DelayRetries;
   readonly telemetry: Telemetry;
+  /** The runs that were left behind and have not ended. */
+  stuckRuns(): ReadonlySet<object>;
+  /** Ends the process whatever its threads are doing. @default the process lives on with its stuck runs */
+  readonly endHost?: (() => Promise<never>) | undefined;
 }
 
 export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
@@ -21,14 +25,23 @@ export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSB
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
  */
-export function createHandler({ scoring, delayRetries, telemetry }: HandlerDependencies): ScoringHandler {
+export function createHandler(deps: HandlerDependencies): ScoringHandler {
+  const { scoring, delayRetries, telemetry, stuckRuns } = deps;
+  const { deadlineMarginMs } = scoring.limits;
   return middy<SQSEvent, SQSBatchResponse>({ timeoutEarlyInMillis: 0 })
     .use([...telemetry.middlewares])
     .handler(async ({ Records }, context): Promise<SQSBatchResponse> => {
-      const outcomes = await scoreOrHandBack(Records, scoring, timeLimitOf(context, scoring.limits.deadlineMarginMs));
+      const stuckBefore = [...stuckRuns()];
+      const outcomes = await scoreOrHandBack(Records, scoring, timeLimitOf(context, deadlineMarginMs));
       telemetry.outcomes(outcomes, Records);
-      const retried = Records.filter((_, index) => outcomes[index]?.status !== 'answered');
-      await delayRetries(retried, timeLimitOf(context, scoring.limits.deadlineMarginMs / 2).signal);
+      const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
+      const retried = Records.filter((_, index) => !isAnswered(index));
+      const { signal } = timeLimitOf(context, deadlineMarginMs / 2);
+      await delayRetries(retried, signal);
+      if (stuckBefore.some((run) => stuckRuns().has(run))) {
+        const answered = Records.filter((_, index) => isAnswered(index));
+        await endStuckHost(answered, signal, deps);
+      }
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
 }
@@ -45,6 +58,22 @@ async function scoreOrHandBack(
     scoring.observer.problem(error);
     return records.map(() => ({ status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') }));
   }
+}
+
+/**
+ * A run that was left behind in an earlier invocation and has not ended since takes a core and its memory for good: the
+ * host ends itself, and Lambda starts another. The answer to Lambda would get lost, so what was answered is acknowledged
+ * first; the rest has its time to come back already.
+ */
+async function endStuckHost(
+  answered: readonly MessageRecord[],
+  signal: AbortSignal,
+  { scoring, telemetry, endHost }: HandlerDependencies,
+): Promise<void> {
+  if (endHost === undefined) return;
+  await scoring.acknowledge(answered, signal);
+  telemetry.hostEnds('a run that was left behind in an earlier invocation has not ended since');
+  await endHost();
 }
 
 /** The signal aborts when half of the margin is left, so that the answer to Lambda still gets out. */

@@ -43,6 +43,7 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
   const handler = createHandler({
     scoring,
     delayRetries: async () => {},
+    stuckRuns: () => new Set(),
     telemetry: { observer: scoring.observer, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
   });
   return {

@@ -28,8 +28,10 @@ export function sqsRecord(body: unknown, overrides: Partial<SQSRecord> = {}): SQ
 }
 
 /** The record of a message that was really received. */
-export function recordOfMessage({ MessageId = '', ReceiptHandle = '', Body = '' }: Message): SQSRecord {
-  return sqsRecord(Body, { messageId: MessageId, receiptHandle: ReceiptHandle });
+export function recordOfMessage({ MessageId = '', ReceiptHandle = '', Body = '', Attributes }: Message): SQSRecord {
+  const record = sqsRecord(Body, { messageId: MessageId, receiptHandle: ReceiptHandle });
+  const { ApproximateReceiveCount = '1' } = Attributes ?? {};
+  return { ...record, attributes: { ...record.attributes, ApproximateReceiveCount } };
 }
 
 /** A record of a FIFO queue, the `sequence`th of its group. */

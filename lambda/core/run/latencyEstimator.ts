@@ -57,8 +57,10 @@ export function createLatencyEstimator(): LatencyEstimator {
       if (rows > 1) bucketFor(bucketsOf(model), rows, length).overrunMsPerRow = elapsedMs / rows;
     },
     predictMs(model, rows, length) {
-      const known = [...bucketsOf(model).values()].filter((bucket) => msPerRowOf(bucket) !== undefined);
-      return known.length === 0 ? undefined : predict(known, rows, length);
+      const buckets = [...bucketsOf(model).values()];
+      const known = buckets.filter(({ msPerRow }) => msPerRow.length > 0);
+      const overrunMs = overrunOf(buckets, rows, length);
+      return known.length === 0 ? overrunMs : Math.max(predict(known, rows, length), overrunMs ?? 0);
     },
   };
 }
@@ -81,10 +83,20 @@ function forgetHang(bucket: Bucket, rows: number, length: number, msPerRow: numb
   if (isHalfAsLarge && (bucket.overrunMsPerRow ?? 0) > HANG_FACTOR * msPerRow) bucket.overrunMsPerRow = undefined;
 }
 
-/** The lower median; what was measured outweighs what was given up. */
-function msPerRowOf({ msPerRow, overrunMsPerRow }: Bucket): number | undefined {
-  if (msPerRow.length === 0) return overrunMsPerRow;
-  return msPerRow.toSorted((a, b) => a - b)[Math.floor((msPerRow.length - 1) / 2)];
+/** The lower median. */
+function msPerRowOf({ msPerRow }: Bucket): number {
+  return msPerRow.toSorted((a, b) => a - b)[Math.floor((msPerRow.length - 1) / 2)] as number;
+}
+
+/** What a run takes at least by the overruns of runs no larger; of smaller runs an overrun says nothing. */
+function overrunOf(buckets: readonly Bucket[], rows: number, length: number): number | undefined {
+  const msPerRow = buckets
+    .filter(
+      (bucket) =>
+        bucket.msPerRow.length === 0 && bucket.rows <= powerOfTwo(rows) && bucket.length <= powerOfTwo(length),
+    )
+    .map(({ overrunMsPerRow }) => overrunMsPerRow ?? 0);
+  return msPerRow.length === 0 ? undefined : Math.max(...msPerRow) * rows;
 }
 
 /** On the line between the nearest sizes that were measured; in proportion beyond the largest of them. */
@@ -92,7 +104,7 @@ function predict(known: readonly Bucket[], rows: number, length: number): number
   const nearest = nearestLength(known, length);
   const points = known
     .filter((bucket) => bucket.length === nearest)
-    .map((bucket) => ({ rows: bucket.rows, ms: bucket.rows * (msPerRowOf(bucket) as number) }))
+    .map((bucket) => ({ rows: bucket.rows, ms: bucket.rows * msPerRowOf(bucket) }))
     .toSorted((a, b) => a.rows - b.rows);
   const longer = Math.max(1, powerOfTwo(length) / nearest);
   const largest = points.at(-1) as Point;
