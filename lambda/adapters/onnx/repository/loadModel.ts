@@ -64,7 +64,7 @@ export async function loadModel(
     if (warm.bakedRows !== undefined) warn(bakedAxisWarning(location, warm.bakedRows));
     if (warm.problem !== undefined) warn(`${location.path}: ${warm.problem}`);
     await session.warmedUp();
-    return { model: { ...warm.model, transform }, close: () => session.close() };
+    return { model: { ...warm.model, measured: warm.measured, transform }, close: () => session.close() };
   } catch (cause) {
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });

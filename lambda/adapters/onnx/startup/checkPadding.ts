@@ -1,5 +1,5 @@
 import { isFailure, messageOf } from '../../../core/contract/failure.ts';
-import type { Model, RaggedAxis } from '../../../core/contract/model.ts';
+import { type Model, type RaggedAxis, RunAbandonedError } from '../../../core/contract/model.ts';
 import type { RequestInput, ScoringRequest } from '../../../core/contract/request.ts';
 import { decodeData } from '../../../core/decode/decodeData.ts';
 import type { MicroBatch, Part } from '../../../core/plan/microBatch.ts';
@@ -18,7 +18,7 @@ const SHORT_LENGTH = 4;
  *
  * @param sizes of symbolic axes, by name
  * @returns why it could not be checked; undefined where it was, or need not be
- * @throws Error naming the largest difference
+ * @throws Error naming the largest difference, RunAbandonedError when a run did not end in its time
  */
 export async function checkPadding(
   model: Model,
@@ -34,6 +34,7 @@ export async function checkPadding(
     alone = await runAt(model, request, short);
     padded = await runAt(model, request, long);
   } catch (error) {
+    if (error instanceof RunAbandonedError) throw error;
     return (
       `whether padding '${ragged.name}' changes answers could not be checked: ${messageOf(error)}; ` +
       'give the sizes that it runs at as "warmup" in config.json'

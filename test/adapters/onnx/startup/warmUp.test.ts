@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { warmUp } from '../../../../lambda/adapters/onnx/startup/warmUp.ts';
-import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
+import { type Model, RunAbandonedError, type TensorSpec } from '../../../../lambda/core/contract/model.ts';
 import { meanOverBatchModel, oneRowOnlyModel } from '../../../helpers/onnxModels.ts';
 import { counting, openOnly } from '../setup.ts';
 
@@ -11,10 +11,15 @@ interface RecordedModel extends Model {
   readonly values: unknown[][];
 }
 
-/** Gives its first input back, and remembers what it was run with. */
+/**
+ * Gives its first input back, and remembers what it was run with.
+ *
+ * @param runsMs how long its runs take, one after the other; the last also for all that follow
+ */
 function recordedModel(
   inputs: readonly TensorSpec[],
   limits: Partial<Pick<Model, 'maxBatchRows' | 'ladder' | 'ragged'>> = {},
+  runsMs: readonly number[] = [100],
 ): RecordedModel {
   const runs: number[][][] = [];
   const values: unknown[][] = [];
@@ -31,7 +36,7 @@ function recordedModel(
     async run(tensors) {
       runs.push(tensors.map(({ shape }) => [...shape]));
       values.push(tensors.flatMap(({ data }) => Array.from<unknown>(data)));
-      return { outputs: tensors.slice(0, 1), runMs: 1 };
+      return { outputs: tensors.slice(0, 1), runMs: runsMs[runs.length - 1] ?? runsMs.at(-1) ?? 0 };
     },
   };
 }
@@ -55,7 +60,8 @@ describe('warmUp', () => {
   it('runs a model that takes any number of rows at 1 and at 2', async () => {
     const model = recordedModel([X]);
 
-    expect(await warmUp(model, true)).toEqual({ model });
+    const measured = [1, 2].map((rows) => ({ rows, length: 1, ms: 100 }));
+    expect(await warmUp(model, true)).toEqual({ model, measured });
     expect(model.runs).toEqual([[[1, 3]], [[2, 3]]]);
   });
 
@@ -65,6 +71,19 @@ describe('warmUp', () => {
     await warmUp(model, true);
 
     expect(model.runs).toEqual([[[1, 3]]]);
+  });
+
+  it('measures short runs twice and keeps the faster: the first run of a shape is slow', async () => {
+    const model = recordedModel([X], { ladder: [2, 8, 32] }, [40, 3, 60, 5, 7]);
+
+    const { measured } = await warmUp(model, true);
+
+    expect(model.runs).toEqual([[[2, 3]], [[2, 3]], [[8, 3]], [[32, 3]], [[32, 3]]]);
+    expect(measured).toEqual([
+      { rows: 2, length: 1, ms: 3 },
+      { rows: 8, length: 1, ms: 60 },
+      { rows: 32, length: 1, ms: 5 },
+    ]);
   });
 
   it('runs every rung once', async () => {
@@ -85,10 +104,12 @@ describe('warmUp', () => {
   it('runs every rung of rows at every rung of the ragged axis, and pads one request from the lowest to the next', async () => {
     const model = recordedModel([SENTENCE], { ladder: [2, 8], ragged: ragged([4, 16, 64]) });
 
-    expect(await warmUp(model, { width: 3 })).toEqual({ model });
+    const { measured } = await warmUp(model, { width: 3 });
 
-    const rungs = [2, 8].flatMap((rows) => [4, 16, 64].map((length) => [[rows, length, 3]]));
-    expect(model.runs).toEqual([...rungs, [[2, 4, 3]], [[2, 16, 3]]]);
+    const rungs = [2, 8].flatMap((rows) => [4, 16, 64].map((length) => ({ rows, length })));
+    const runs = rungs.map(({ rows, length }) => [[rows, length, 3]]);
+    expect(model.runs).toEqual([...runs, [[2, 4, 3]], [[2, 16, 3]]]);
+    expect(measured).toEqual(rungs.map((rung) => ({ ...rung, ms: 100 })));
   });
 
   it('pads one request to twice its length where the ragged axis has no ladder', async () => {
@@ -134,7 +155,7 @@ describe('warmUp', () => {
   it('runs nothing when it is switched off', async () => {
     const model = recordedModel([X], { ladder: [2, 8] });
 
-    expect(await warmUp(model, false)).toEqual({ model });
+    expect(await warmUp(model, false)).toEqual({ model, measured: [] });
     expect(model.runs).toEqual([]);
   });
 
@@ -194,6 +215,46 @@ describe('a batch axis that is dynamic in name only', () => {
     const { warnings } = await openOnly(oneRowOnlyModel(), { ladder: [2] });
 
     expect(warnings).toEqual([expect.stringMatching(/model\.onnx: warm-up with 2 rows of zeros failed: /)]);
+  });
+});
+
+describe('a loaded model', () => {
+  it('carries what its warm-up runs took', async () => {
+    const { model } = await openOnly(oneRowOnlyModel());
+
+    expect(model.measured).toEqual([{ rows: 1, length: 1, ms: expect.any(Number) }]);
+  });
+});
+
+describe('a warm-up run that does not end', () => {
+  /** Never answers a run, however long one waits; gives it up. */
+  function hanging(model: Model, hangs: (shape: readonly number[]) => boolean): Model {
+    return {
+      ...model,
+      run: (inputs, signal) => {
+        if (!hangs(inputs[0]?.shape ?? [])) return model.run(inputs);
+        return new Promise((_, reject) => {
+          signal?.addEventListener('abort', () => reject(new RunAbandonedError('left behind')));
+        });
+      },
+    };
+  }
+
+  it.each([
+    ['at the first rung', recordedModel([X]), () => true],
+    ['at a later one', recordedModel([X]), ([rows]: readonly number[]) => rows === 2],
+    [
+      'with padding',
+      recordedModel([SENTENCE], {
+        ragged: { name: 'length', inputs: [{ axis: 1, pad: 0n }], outputs: [1], ladder: [] },
+      }),
+      ([, length]: readonly number[]) => length === 8,
+    ],
+  ])('stops the start in time, saying what to do: %s', async (_, model, hangs) => {
+    await expect(warmUp(hanging(model, hangs), true, 20)).rejects.toThrow(
+      'expected a warm-up run on zeros to end within 0.02 s, it did not; give other sizes of its symbolic axes as ' +
+        '"warmup" in config.json, or "warmup": false',
+    );
   });
 });
 
