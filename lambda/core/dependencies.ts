@@ -1,6 +1,6 @@
 import type { MessageRecord } from './contract/record.ts';
 import type { DecodeInOrderDependencies } from './decode/decodeInOrder.ts';
-import type { DecodeLimits } from './decode/decodeRequest.ts';
+import type { DecodeLimits } from './decode/limits.ts';
 import type { Planner } from './plan/planner.ts';
 import type { RunDependencies } from './run/invocation.ts';
 import type { WriteDependencies } from './settle/writeResults.ts';

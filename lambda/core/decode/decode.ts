@@ -11,9 +11,10 @@ import {
   isRefused,
   type RefusedRequest,
 } from '../contract/request.ts';
-import { type DecodeLimits, decodeRequest } from './decodeRequest.ts';
+import { decodeRequest } from './decodeRequest.ts';
 import { WHOLE_BODY } from './fieldPath.ts';
-import { isNestedTooDeep, MOST_LEVELS } from './nesting.ts';
+import { type DecodeLimits, tooManyRequests } from './limits.ts';
+import { MOST_KEYS, MOST_LEVELS, outlineOf } from './outline.ts';
 import type { Templates } from './template.ts';
 import { SEE_FORMAT } from './unknownKeys.ts';
 
@@ -69,18 +70,11 @@ function refusedBody(failed: Failure): RefusedRequest {
 const REQUESTS_A_TURN = 256;
 
 function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
-  const { maxRequestsPerMessage } = deps.limits;
   if (values.length === 0) {
     return refusedBody(failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none'));
   }
-  if (values.length > maxRequestsPerMessage) {
-    return refusedBody(
-      failure(
-        'TOO_MANY_REQUESTS',
-        `body: expected at most ${maxRequestsPerMessage} requests in a packed message, got ${values.length}; ` +
-          'send several messages',
-      ),
-    );
+  if (values.length > deps.limits.maxRequestsPerMessage) {
+    return refusedBody(tooManyRequests(values.length, WHOLE_BODY, deps.limits));
   }
   const decodeSome = (from: number): MaybePromise<DecodedRequest>[] =>
     values
@@ -108,10 +102,10 @@ interface Parsed {
 /** The JSON of the body, or of the object it points to. */
 function parseBody(
   body: string,
-  { payloads }: DecodeDependencies,
+  { payloads, limits }: DecodeDependencies,
   options: PayloadReadOptions,
 ): MaybePromise<Parsed | Failure> {
-  const parsed = parseJson(body, WHOLE_BODY);
+  const parsed = parseJson(body, WHOLE_BODY, limits);
   if (isFailure(parsed)) return parsed;
   const pointer = parsePointer(parsed.value);
   if (pointer === undefined || isFailure(pointer)) return pointer ?? parsed;
@@ -121,21 +115,23 @@ function parseBody(
       'body: expected a request, got a pointer to S3; this deployment has no payload bucket',
     );
   }
-  return payloads.read(pointer, options).then((text) => (isFailure(text) ? text : parsePayload(text, pointer)));
+  return payloads.read(pointer, options).then((text) => (isFailure(text) ? text : parsePayload(text, pointer, limits)));
 }
 
-function parsePayload(text: string, { key }: PayloadPointer): Parsed | Failure {
+function parsePayload(text: string, { key }: PayloadPointer, limits: DecodeLimits): Parsed | Failure {
   const where = `s3 object ${preview(key)}`;
-  const parsed = parseJson(text, where);
+  const parsed = parseJson(text, where, limits);
   if (isFailure(parsed) || parsePointer(parsed.value) === undefined) return parsed;
   return failure('INVALID_POINTER', `${where}: expected a request, got another pointer; point to the request itself`);
 }
 
-function parseJson(text: string, path: string): Parsed | Failure {
-  if (isNestedTooDeep(text)) {
-    const levels = `expected at most ${MOST_LEVELS} levels of arrays and objects`;
-    return failure('INVALID_REQUEST', `${path}: ${levels}, got more; ${SEE_FORMAT}`);
+function parseJson(text: string, path: string, limits: DecodeLimits): Parsed | Failure {
+  const { levels, keys, elements } = outlineOf(text);
+  if (levels > MOST_LEVELS || keys > MOST_KEYS) {
+    const expected = `expected at most ${MOST_LEVELS} levels of arrays and objects, and ${MOST_KEYS} keys in an object`;
+    return failure('INVALID_REQUEST', `${path}: ${expected}, got more; ${SEE_FORMAT}`);
   }
+  if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);
   try {
     return { value: JSON.parse(text) };
   } catch (error) {

@@ -7,6 +7,7 @@ import { decodeData } from './decodeData.ts';
 import { decodeRaw } from './decodeRaw.ts';
 import { type AxisSizes, decodeShape, noAxisSizes } from './decodeShape.ts';
 import { fieldOf, pathWithin } from './fieldPath.ts';
+import { type DecodeLimits, tooManyRows } from './limits.ts';
 import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
 
 const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
@@ -17,7 +18,13 @@ const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
  * @param at where the request stands
  * @param raw the request's `raw_input_contents`; undefined when the inputs carry `data`
  */
-export function decodeInputs(value: unknown, path: string, model: Model, raw: unknown): RequestInput[] | Failure {
+export function decodeInputs(
+  value: unknown,
+  path: string,
+  model: Model,
+  raw: unknown,
+  limits: DecodeLimits,
+): RequestInput[] | Failure {
   if (!Array.isArray(value)) {
     return failure(
       'INVALID_REQUEST',
@@ -30,7 +37,7 @@ export function decodeInputs(value: unknown, path: string, model: Model, raw: un
   const inputs: RequestInput[] = [];
   for (const [position, spec] of model.inputs.entries()) {
     const index = indexes[position] as number;
-    const input = decodeInput(value[index], { path, index, raw }, spec, sizes);
+    const input = decodeInput(value[index], { path, index, raw }, spec, sizes, limits);
     if (isFailure(input)) return input;
     inputs.push(input);
   }
@@ -135,6 +142,7 @@ function decodeInput(
   { path, index, raw }: InputPlace,
   spec: TensorSpec,
   sizes: AxisSizes,
+  limits: DecodeLimits,
 ): RequestInput | Failure {
   const { datatype } = spec;
   if (input.datatype !== datatype) {
@@ -146,6 +154,8 @@ function decodeInput(
   }
   const shape = decodeShape(input.shape, () => `${inputPath(path, index)}.shape`, spec, sizes);
   if (isFailure(shape)) return shape;
+  const [rows = 0] = shape;
+  if (rows > limits.maxRequestRows) return tooManyRows(rows, path, limits);
   const data = Array.isArray(raw)
     ? decodeRaw(raw[index], datatype, shape, () => `${fieldOf(path, 'raw_input_contents')}[${index}]`)
     : decodeData(

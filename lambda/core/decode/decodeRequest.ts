@@ -8,15 +8,9 @@ import { decodeInputs } from './decodeInputs.ts';
 import { decodeInstances } from './decodeInstances.ts';
 import { decodeOutputs, everyOutput } from './decodeOutputs.ts';
 import { fieldOf, WHOLE_BODY } from './fieldPath.ts';
+import { type DecodeLimits, tooManyRows } from './limits.ts';
 import { decodeBinaryOutput, decodeId, refuseModelName } from './requestFields.ts';
 import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
-
-export interface DecodeLimits {
-  /** Most rows that one request may hold. */
-  readonly maxRequestRows: number;
-  /** Most requests that one packed message may hold. */
-  readonly maxRequestsPerMessage: number;
-}
 
 const COMMON_KEYS = ['id', 'model_name', 'model_version', 'parameters'];
 const REQUEST_KEYS = [...COMMON_KEYS, 'inputs', 'outputs', 'raw_input_contents'];
@@ -78,19 +72,11 @@ function decodeWithModel(
       if (isFailure(decoded)) return decoded;
       const { inputs, outputs, reply } = decoded;
       const rows = inputs[0]?.shape[0] ?? 0;
-      if (rows > limits.maxRequestRows) return tooManyRows(rows, path, limits);
       const length = lengthOf(model, inputs);
       const tooLong = refuseLength(length, path, model);
       return tooLong ?? { record, position, id, model, rows, length, inputs, outputs, reply };
     });
   });
-}
-
-function tooManyRows(rows: number, path: string, { maxRequestRows }: DecodeLimits): Failure {
-  return failure(
-    'TOO_MANY_ROWS',
-    `${fieldOf(path, 'inputs')}: expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`,
-  );
 }
 
 /** Size of the ragged axis, which decoding proved to be the same in every input that has it. */
@@ -124,13 +110,14 @@ function decodeForm(
   binaryOutput: boolean | undefined,
   limits: DecodeLimits,
 ): MaybePromise<DecodedForm | Failure> {
-  if (model.transform?.decode !== undefined) return decodeOwnForm(value, path, model, model.transform, binaryOutput);
+  if (model.transform?.decode !== undefined)
+    return decodeOwnForm(value, path, model, model.transform, binaryOutput, limits);
   if ('instances' in value) return decodeShortForm(value, path, model, limits);
 
   const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path);
   if (refused !== undefined) return refused;
   const raw = value.raw_input_contents;
-  const inputs = decodeInputs(value.inputs, path, model, raw);
+  const inputs = decodeInputs(value.inputs, path, model, raw, limits);
   if (isFailure(inputs)) return inputs;
   const outputs = decodeOutputs(value.outputs, path, model);
   if (isFailure(outputs)) return outputs;
@@ -155,12 +142,13 @@ async function decodeOwnForm(
   model: Model,
   transform: Transform,
   binaryOutput: boolean | undefined,
+  limits: DecodeLimits,
 ): Promise<DecodedForm | Failure> {
   const outputs = decodeOutputs(value.outputs, path, model);
   if (isFailure(outputs)) return outputs;
   let inputs: RequestInput[] | Failure;
   try {
-    inputs = decodeInputs(await transform.decode?.(value), WHOLE_BODY, model, undefined);
+    inputs = decodeInputs(await transform.decode?.(value), WHOLE_BODY, model, undefined, limits);
   } catch (error) {
     return failure('TRANSFORM_FAILED', within(path, reasonOf(error)));
   }

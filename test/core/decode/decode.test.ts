@@ -28,7 +28,8 @@ describe('a body that is no JSON', () => {
   it('refuses one of a million brackets without parsing it', async () => {
     expect(await refusal('['.repeat(1_000_000), LINE)).toMatchObject({
       code: 'INVALID_REQUEST',
-      message: 'body: expected at most 100 levels of arrays and objects, got more; see docs/message-format.md',
+      message:
+        'body: expected at most 100 levels of arrays and objects, and 10000 keys in an object, got more; see docs/message-format.md',
     });
   });
 

@@ -1,5 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { isNestedTooDeep, MOST_LEVELS } from '../../../lambda/core/decode/nesting.ts';
+import { MOST_LEVELS, outlineOf } from '../../../lambda/core/decode/outline.ts';
+
+function isNestedTooDeep(text: string): boolean {
+  return outlineOf(text).levels > MOST_LEVELS;
+}
 
 const LONG = ' '.repeat(65_536);
 
@@ -33,5 +37,23 @@ describe('a text that is nested too deep', () => {
 
   it('counts a string that ends in backslashes as ended', () => {
     expect(isNestedTooDeep(`"\\\\"${nested(MOST_LEVELS + 1)}`)).toBe(true);
+  });
+});
+
+describe('the keys of a long text', () => {
+  it('are those of the object that has most', () => {
+    const objects = '[{"a":1,"b":{"c":1}},{"a":{"d":1,"e":1,"f":":"},"b":2},{"a":1}]';
+    expect(outlineOf(LONG + objects).keys).toBe(3);
+  });
+});
+
+describe('the elements of a long array', () => {
+  it.each([
+    ['numbers', '[1,2,3]', 3],
+    ['arrays and objects with elements of their own', '[[1,2],{"a":[3,4],"b":5},[]]', 3],
+    ['strings with commas in them', '["a,b","\\",",",c"]', 3],
+    ['none of an object', '{"a":1,"b":2}', 0],
+  ])('are counted: %s', (_, text, elements) => {
+    expect(outlineOf(LONG + text).elements).toBe(elements);
   });
 });
