@@ -1,5 +1,6 @@
 import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
+import { takeEveryCharacterOfSqs } from './messageCharacters.ts';
 
 export interface LocalQueueOptions {
   /** TCP port of the queue server, 0–65535; 0 picks a free one. */
@@ -35,6 +36,7 @@ const DEAD_LETTERS = 'batchscore-dead-letters';
  * @throws when the port is taken, naming it and what to do.
  */
 export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
+  takeEveryCharacterOfSqs();
   const server = buildApp({ logger: false });
   const endpoint = await listenOnLoopback(server, options.port);
   try {
