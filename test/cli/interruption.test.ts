@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -17,11 +18,17 @@ describe('SIGTERM', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  async function untilThereAre(messages: string, QueueUrl: string): Promise<void> {
+  async function messagesOn(QueueUrl: string): Promise<string | undefined> {
     const command = new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] });
-    const client = sqs.client();
-    let there: string | undefined;
-    while (there !== messages) there = (await client.send(command)).Attributes?.ApproximateNumberOfMessages;
+    return (await sqs.client().send(command)).Attributes?.ApproximateNumberOfMessages;
+  }
+
+  /** Then the command waits for more of stdin. */
+  async function untilNoted(lines: number, ids: string): Promise<void> {
+    for (let noted = 0; noted < lines; ) {
+      const content = await readFile(ids, 'utf8').catch(() => '');
+      noted = content.split('\n').length - 1;
+    }
   }
 
   it('ends a submit that waits for more of stdin, with what was sent in the ids file and no half line sent', async () => {
@@ -35,14 +42,14 @@ describe('SIGTERM', () => {
     const closed = once(child, 'close');
     const output = Promise.all([text(child.stdout), text(child.stderr)]);
     child.stdin.write(`${'{"id":"whole"}\n'.repeat(201)}{"id":"ha`);
-    await untilThereAre('200', requestQueueUrl);
+    await untilNoted(200, ids);
     child.kill('SIGTERM');
     expect(await closed).toEqual([143, null]);
     expect(await output).toEqual([
       expect.stringContaining('200 requests submitted (0 before)'),
       'stopped; run the same command again to go on\n',
     ]);
-    expect(readFileSync(ids, 'utf8').trimEnd().split('\n')).toHaveLength(200);
-    await untilThereAre('200', requestQueueUrl);
+    expect((await readFile(ids, 'utf8')).trimEnd().split('\n')).toHaveLength(200);
+    expect(await messagesOn(requestQueueUrl)).toBe('200');
   });
 });
