@@ -12,7 +12,7 @@ const HELP = `Usage: batchscore submit FILE [options]
 
 Puts requests on the request queue, one JSON request a line, and writes the message ID of each
 to an ids file as it is taken. Run again after it was stopped, it goes on where the ids file
-ends; after a crash, not Ctrl-C, up to 200 requests may be sent twice.
+ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice.
 
   FILE                    the requests, or - for stdin
 
