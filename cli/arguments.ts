@@ -42,6 +42,7 @@ function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArg
 /** Runs a command. What it throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */
 export async function runCommand(main: (args: readonly string[]) => Promise<number>): Promise<void> {
   process.stdout.on('error', leaveWhenNobodyReads);
+  process.once('uncaughtException', failUncaught);
   try {
     process.exitCode = await main(process.argv.slice(2));
   } catch (error) {
@@ -49,6 +50,12 @@ export async function runCommand(main: (args: readonly string[]) => Promise<numb
     if (error instanceof UsageError) process.stderr.write('Run it with --help for the options.\n');
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }
+}
+
+/** What escapes a transform or a stream; a stack trace tells a user nothing. */
+function failUncaught(error: unknown): void {
+  process.stderr.write(`batchscore: ${messageOf(error)}\n`);
+  process.exit(1);
 }
 
 /** `batchscore … | head`: the reader has seen enough. */

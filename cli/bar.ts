@@ -1,14 +1,26 @@
-import cliProgress from 'cli-progress';
+import cliProgress, { type GenericFormatter } from 'cli-progress';
 
 export interface ProgressBar {
   update(value: number): void;
+  /** Clears the bar away and lets the process end. Whoever shows one stops it, whatever happens in between. */
   stop(): void;
 }
 
-const FIGURES = { share: '{percentage} %', count: '{value}/{total}' } as const;
+type Figure = (progress: number, value: number, total: number) => string;
+
+const FIGURES = {
+  share: (progress) => `${Math.floor(100 * progress)} %`,
+  count: (_, value, total) => `${value}/${total}`,
+} as const satisfies Readonly<Record<string, Figure>>;
+
+const TITLE_COLUMNS = 12;
+const MOST_CELLS = 60;
+/** A shorter bar says nothing: the figure stands alone. */
+const LEAST_CELLS = 5;
 
 /**
- * A progress bar on stderr where that is a terminal and the total is known; nothing elsewhere.
+ * A progress bar on stderr where that is a terminal and the total is known; nothing elsewhere. It is as wide as the
+ * terminal allows, and leaves the terminal's settings as they are.
  *
  * @param figure shown beside the bar
  */
@@ -19,10 +31,27 @@ export function progressBar(
 ): ProgressBar {
   if (total === undefined || !process.stderr.isTTY) return { update: () => {}, stop: () => {} };
   const bar = new cliProgress.SingleBar({
-    format: `${title.padEnd(12)}{bar} ${FIGURES[figure]}  {duration_formatted}`,
-    barsize: 40,
+    format: formatWith(title, FIGURES[figure]),
+    // Wrapping that is switched off must be switched on again, which nobody does for a process that is killed.
+    linewrap: true,
     clearOnComplete: true,
   });
   bar.start(total, 0);
   return { update: (value) => bar.update(value), stop: () => bar.stop() };
+}
+
+/** The line that is shown. It is made anew for each drawing, with the width that the terminal then has. */
+function formatWith(title: string, figure: Figure): GenericFormatter {
+  return (options, { progress, value, total, startTime, maxWidth }) => {
+    // A terminal wraps once its last column is written and something follows.
+    const columns = Math.max(0, maxWidth - 1);
+    const seconds = Math.round((Date.now() - startTime) / 1000);
+    const before = title.padEnd(TITLE_COLUMNS);
+    const figures = figure(progress, value, total);
+    const after = ` ${figures}  ${cliProgress.Format.TimeFormat(seconds, options, 1)}`;
+    const cells = Math.min(MOST_CELLS, columns - before.length - after.length);
+    if (cells < LEAST_CELLS) return figures.slice(0, columns);
+    const done = Math.round(progress * cells);
+    return `${before}${'='.repeat(done)}${'-'.repeat(cells - done)}${after}`;
+  };
 }

@@ -2,9 +2,14 @@
 // The repository holds the source, which its own Node 24 runs, the package what was compiled from it.
 import { existsSync } from 'node:fs';
 
+/** As `engines` in package.json says. */
+const OLDEST_MAJOR = 22;
+
 const [major] = process.versions.node.split('.');
-if (Number(major) < 20) {
-  process.stderr.write(`batchscore: expected Node 20 or newer, got ${process.versions.node}; install a newer Node\n`);
+if (Number(major) < OLDEST_MAJOR) {
+  process.stderr.write(
+    `batchscore: expected Node ${OLDEST_MAJOR} or newer, got ${process.versions.node}; install a newer Node\n`,
+  );
   process.exit(1);
 }
 const source = new URL('./batchscore.ts', import.meta.url);

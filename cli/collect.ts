@@ -1,6 +1,7 @@
 import { CollectTimeoutError } from '../client/index.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
+import { listenForInterruption } from './interruption.ts';
 import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { readIds } from './network/idsFile.ts';
 import { openResultsFile } from './network/resultsFile.ts';
@@ -21,7 +22,7 @@ ${DEPLOYMENT_HELP}
   --help                  show this
 
 Exit code: 0 all are there and scored, 3 all are there, some with an error, 1 some are missing,
-2 wrong usage.
+2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
 `;
 
 const SOME_MISSING = 1;
@@ -43,9 +44,10 @@ async function run(args: readonly string[]): Promise<number> {
   const results = await openResultsFile(options.out);
   const { client, close } = await connect(options);
   const bar = progressBar('collecting', messageIds.length);
+  const { signal, exitCode } = listenForInterruption('what was received', bar.stop);
   try {
     const wanted = messageIds.filter((messageId) => !results.messageIds.has(messageId));
-    for await (const result of client.collect(wanted, { timeoutMs })) {
+    for await (const result of client.collect(wanted, { timeoutMs, signal })) {
       // Could not be fetched now: it is still there for the next time.
       if ('error' in result && result.error.retryable) continue;
       // A result leaves the queue when the next one is asked for: by then it is in the file.
@@ -53,7 +55,7 @@ async function run(args: readonly string[]): Promise<number> {
       bar.update(results.messageIds.size);
     }
   } catch (error) {
-    if (!(error instanceof CollectTimeoutError)) throw error;
+    if (error !== signal.reason && !(error instanceof CollectTimeoutError)) throw error;
   } finally {
     bar.stop();
     await close();
@@ -64,7 +66,8 @@ async function run(args: readonly string[]): Promise<number> {
   const summary = { collected, missing, failed: results.failed(), out: options.out };
   const sentence = `${collected} of ${messageIds.length} results are in ${options.out}, ${summary.failed} with an error`;
   process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
-  if (missing > 0) return SOME_MISSING;
+  if (signal.aborted) process.stderr.write('stopped; run the same command again to get the others\n');
+  if (missing > 0) return exitCode() ?? SOME_MISSING;
   return summary.failed > 0 ? SOME_FAILED : 0;
 }
 

@@ -4,8 +4,14 @@ import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
 import type { MicroBatchReport } from '../lambda/core/contract/observer.ts';
+import { STORES } from '../lambda/limits/configuration.ts';
+import { BATCH_SIZE, mappingProblems, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
+import type { Range } from '../lambda/limits/range.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
+import { listenForInterruption } from './interruption.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
+
+const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
 
 const HELP = `Usage: npm run dev -- [options]
 
@@ -17,24 +23,27 @@ and the result bucket.
 
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
   --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's)
-  --batch-size N   most messages in one invocation, 1 to 10000 (default 100)
-  --window S       longest wait for a batch to fill, 0 to 300 seconds (default 1)
-  --results LIST   where results go: queue, table, bucket, comma-separated (default queue)
+  --batch-size N   most messages in one invocation, ${BATCH_SIZE.least} to ${BATCH_SIZE.most} (default ${DEFAULTS.batchSize})
+  --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.least} to ${WINDOW_SECONDS.most} seconds (default ${DEFAULTS.windowSeconds})
+  --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
   --help           show this
 
-BATCHSCORE_… environment variables tune the scoring, as they do on AWS; options come before
-them, and the queues, tables and buckets are always the local ones.
+BATCHSCORE_… environment variables tune the scoring, as they do on AWS. Without the option,
+${CONFIG_KEYS.modelsDirectory}, ${CONFIG_KEYS.batchSize}, ${CONFIG_KEYS.windowSeconds} and
+${CONFIG_KEYS.results} stand in for it. The queues, tables and buckets are always the
+local ones, whatever the variables name.
 `;
 
 const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
 
 async function main(args: readonly string[]): Promise<number> {
+  const { env } = process;
   const options = parseOptions(args, {
     port: { type: 'string', default: '4566' },
-    models: { type: 'string', default: process.env[CONFIG_KEYS.modelsDirectory] ?? REPOSITORY_MODELS },
-    'batch-size': { type: 'string', default: '100' },
-    window: { type: 'string', default: '1' },
-    results: { type: 'string', default: process.env[CONFIG_KEYS.results] ?? 'queue' },
+    models: { type: 'string', default: env[CONFIG_KEYS.modelsDirectory] ?? REPOSITORY_MODELS },
+    'batch-size': { type: 'string' },
+    window: { type: 'string' },
+    results: { type: 'string', default: env[CONFIG_KEYS.results] ?? DEFAULTS.results },
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
@@ -42,27 +51,51 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const port = wholeNumber('--port', options.port, 0, 65_535);
-  const batchSize = wholeNumber('--batch-size', options['batch-size'], 1, 10_000);
-  const windowSeconds = wholeNumber('--window', options.window, 0, 300);
-  if (batchSize > 10 && windowSeconds < 1) {
-    throw new UsageError(`--window: expected at least 1 with a batch size above 10, as on AWS, got 0`);
-  }
+  const stores = options.results.split(',').map((store) => store.trim());
+  const batching = batchingFrom(options['batch-size'], options.window, env);
 
   const stack = await startLocalStack({
     port,
     modelsDirectory: options.models,
     defaultModel: options.models === REPOSITORY_MODELS ? 'digits' : undefined,
-    results: options.results,
-    environment: process.env,
+    stores,
+    environment: {
+      ...env,
+      [CONFIG_KEYS.batchSize]: String(batching.batchSize),
+      [CONFIG_KEYS.windowSeconds]: String(batching.windowSeconds),
+    },
     telemetry: createDevTelemetry(),
     warn: say,
   });
-  await serve(stack, { batchSize, windowSeconds }, options.results);
+  await serve(stack, batching, stores);
   return 0;
 }
 
+/** @throws UsageError for what AWS would refuse */
+function batchingFrom(
+  batchSizeOption: string | undefined,
+  windowOption: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): Batching {
+  const whole = (option: string, text: string | undefined, key: string, { least, most }: Range, fallback: number) =>
+    text === undefined
+      ? wholeNumber(key, environment[key] ?? String(fallback), least, most)
+      : wholeNumber(option, text, least, most);
+  const batchSize = whole('--batch-size', batchSizeOption, CONFIG_KEYS.batchSize, BATCH_SIZE, DEFAULTS.batchSize);
+  const windowSeconds = whole(
+    '--window',
+    windowOption,
+    CONFIG_KEYS.windowSeconds,
+    WINDOW_SECONDS,
+    DEFAULTS.windowSeconds,
+  );
+  const problems = mappingProblems({ fifo: false, batchSize, windowSeconds });
+  if (problems.length > 0) throw new UsageError(`--batch-size, --window: ${problems.join('; ')}`);
+  return { batchSize, windowSeconds };
+}
+
 /** Hands messages to the handler until the first SIGINT or SIGTERM, then finishes what was received. */
-async function serve(stack: LocalStack, batching: Batching, results: string): Promise<void> {
+async function serve(stack: LocalStack, batching: Batching, stores: readonly string[]): Promise<void> {
   const mapping = stack.startMapping({
     ...batching,
     onInvocation: ({ records, closedBecause, failed, durationMs }) =>
@@ -70,16 +103,15 @@ async function serve(stack: LocalStack, batching: Batching, results: string): Pr
         `invocation: ${records} messages (closed by ${closedBecause}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
       ),
   });
-  const stopped = untilSignal();
-  announce(stack, results);
-  await stopped;
-  say('finishing what was received, runs of models included; Ctrl-C again leaves at once');
-  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
+  const stopped = Promise.withResolvers<void>();
+  listenForInterruption('what was received, runs of models included', stopped.resolve);
+  announce(stack, stores);
+  await stopped.promise;
   await mapping.stop();
   await stack.stop();
 }
 
-function announce({ queues, buckets, table, models }: LocalStack, results: string): void {
+function announce({ queues, buckets, table, models }: LocalStack, stores: readonly string[]): void {
   const { endpoint, region, requestQueueUrl, resultQueueUrl, deadLetterQueueUrl } = queues;
   const where = {
     endpoint,
@@ -90,17 +122,10 @@ function announce({ queues, buckets, table, models }: LocalStack, results: strin
     payloadBucket: buckets.payloadBucket,
     s3Endpoint: buckets.endpoint,
     ...(table === undefined ? {} : { resultTable: table.tableName, dynamodbEndpoint: table.endpoint }),
-    ...(results.split(',').includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
+    ...(stores.includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
   };
   process.stdout.write(`${JSON.stringify(where)}\n`);
   say(`ready for ${models.map(({ name, version }) => `${name}/${version}`).join(', ')}; Ctrl-C stops`);
-}
-
-function untilSignal(): Promise<void> {
-  return new Promise((resolve) => {
-    process.once('SIGINT', () => resolve());
-    process.once('SIGTERM', () => resolve());
-  });
 }
 
 /** Says on stderr what the metrics say on AWS. */

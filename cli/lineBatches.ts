@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream';
+import { addAbortSignal, type Readable } from 'node:stream';
 import { linesOf } from './lines.ts';
 
 export interface Line {
@@ -13,8 +13,27 @@ export interface LineBatchLimits {
   readonly characters: number;
 }
 
-/** The lines of a stream that are not blank, in batches, so that memory does not grow with the file. */
-export async function* batchesOfLines(input: Readable, limits: LineBatchLimits): AsyncGenerator<readonly Line[]> {
+/**
+ * The lines of a stream that are not blank, in batches, so that memory does not grow with the file.
+ *
+ * @param signal ends them after the batch that was asked for last, without one that is not full yet
+ */
+export async function* batchesOfLines(
+  input: Readable,
+  limits: LineBatchLimits,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Line[]> {
+  try {
+    for await (const batch of gathered(addAbortSignal(signal, input), limits)) {
+      yield batch;
+      if (signal.aborted) return;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+async function* gathered(input: Readable, limits: LineBatchLimits): AsyncGenerator<readonly Line[]> {
   let batch: Line[] = [];
   let characters = 0;
   let number = 0;

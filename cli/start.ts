@@ -1,3 +1,4 @@
+import { BATCH_SIZE } from '../lambda/limits/eventSourceMapping.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { assess, secondsOf } from './demo/assess.ts';
@@ -20,7 +21,6 @@ first in batches, then one message at a time, and shows what came back.
 const MODELS = new URL('../models/', import.meta.url);
 /** A batch that does not fill waits out the window: these fill. */
 const INVOCATIONS = 4;
-const MAX_BATCH_SIZE = 10_000;
 const ONE_BY_ONE: Batching = { batchSize: 1, windowSeconds: 0 };
 
 async function main(args: readonly string[]): Promise<number> {
@@ -53,7 +53,7 @@ async function measure(messages: readonly DemoMessage[]): Promise<DemoReport> {
     warn,
   });
   try {
-    const batchSize = Math.min(MAX_BATCH_SIZE, Math.ceil(messages.length / INVOCATIONS));
+    const batchSize = Math.min(BATCH_SIZE.most, Math.ceil(messages.length / INVOCATIONS));
     const batched = await sendThrough(stack, messages, { batchSize, windowSeconds: 1 }, 'in batches');
     const tallied = tally.take();
     const oneByOne = await sendThrough(stack, messages, ONE_BY_ONE, 'one by one');

@@ -2,6 +2,7 @@ import { type Batchscore, SubmitError } from '../client/index.ts';
 import { parseCommand, UsageError } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { inputFile } from './inputFile.ts';
+import { listenForInterruption } from './interruption.ts';
 import { batchesOfLines, type Line } from './lineBatches.ts';
 import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { idsLine, openIdsFile } from './network/idsFile.ts';
@@ -11,7 +12,7 @@ const HELP = `Usage: batchscore submit FILE [options]
 
 Puts requests on the request queue, one JSON request a line, and writes the message ID of each
 to an ids file as it is taken. Run again after it was stopped, it goes on where the ids file
-ends; after a crash, not Ctrl-C, up to 200 requests may be sent twice.
+ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice.
 
   FILE                    the requests, or - for stdin
 
@@ -20,13 +21,11 @@ ${DEPLOYMENT_HELP}
   --json                  print the summary as one JSON object
   --help                  show this
 
-Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C.
+Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
 `;
 
-/** Lines between two notes in the ids file. */
-const LINES_A_BATCH = 200;
-const INTERRUPTED = 130;
-const CHARACTERS_A_BATCH = 8 * 1024 * 1024;
+/** What is sent between two notes in the ids file. */
+const BATCH = { lines: 200, characters: 8 * 1024 * 1024 };
 
 async function run(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FILE'], {
@@ -41,37 +40,28 @@ async function run(args: readonly string[]): Promise<number> {
   const { before, file: ids } = await openIdsFile(idsPath);
   const already = new Set(before.map(({ line }) => line));
   const { client, close } = await connect(options);
-  const interrupted = untilInterrupted();
+  const bar = progressBar('submitting', bytes);
+  const { signal, exitCode } = listenForInterruption('the requests that are being sent', bar.stop);
+  let submitted = 0;
+  let bytesSubmitted = 0;
   try {
-    const bar = progressBar('submitting', bytes);
-    let submitted = 0;
-    let bytesSubmitted = 0;
-    for await (const batch of batchesOfLines(stream, { lines: LINES_A_BATCH, characters: CHARACTERS_A_BATCH })) {
+    for await (const batch of batchesOfLines(stream, BATCH, signal)) {
       const left = batch.filter(({ number }) => !already.has(number));
       await submitBatch(client, left, ids);
       submitted += left.length;
       for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
-      if (interrupted()) return INTERRUPTED;
     }
-    bar.stop();
-    const summary = { submitted, before: already.size, ids: idsPath };
-    const sentence = `${submitted} requests submitted (${already.size} before), their message IDs are in ${idsPath}`;
-    process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
-    return 0;
   } finally {
+    bar.stop();
     await ids.close();
     await close();
   }
-}
-
-/** Whether Ctrl-C was pressed: what is in a call is still noted then. A second one ends the process. */
-function untilInterrupted(): () => boolean {
-  let pressed = false;
-  process.once('SIGINT', () => {
-    pressed = true;
-  });
-  return () => pressed;
+  const summary = { submitted, before: already.size, ids: idsPath };
+  const sentence = `${submitted} requests submitted (${already.size} before), their message IDs are in ${idsPath}`;
+  process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+  if (signal.aborted) process.stderr.write('stopped; run the same command again to go on\n');
+  return exitCode() ?? 0;
 }
 
 /** @throws Error naming the first line that was not taken; those that were are noted */

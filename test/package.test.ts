@@ -1,16 +1,14 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync } from 'node:fs';
 import { cp, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { REPOSITORY } from './helpers/command.ts';
+import { type Ended, LOWEST, LOWEST_MAJOR, MANIFEST, outcomeOf, pretendingToBe, TOO_LOW } from './helpers/engines.ts';
 
 const run = promisify(execFile);
-
-const MANIFEST = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
-const LOWEST_MAJOR = Number(/^>=(\d+)$/.exec(MANIFEST.engines.node)?.[1]);
 
 describe('the packed package', () => {
   const folder = mkdtempSync(join(tmpdir(), 'batchscore-package-'));
@@ -113,33 +111,19 @@ describe('the packed package', () => {
       await writeFile(join(bare, 'in.jsonl'), '{}\n');
       const { code, stdout, stderr } = await batchscore('score', join(REPOSITORY, 'models', 'digits'), 'in.jsonl');
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-      expect(stderr).toMatch(/^batchscore: .*; npm install onnxruntime-node [^\n]*\n$/);
+      expect(stderr).toMatch(/^batchscore: .*; run npm install onnxruntime-node [^\n]*\n$/);
     });
   });
 
   it('runs on the lowest Node that its manifest allows, and refuses an older one', async () => {
-    const asNode = (version: string): Promise<Ended> => {
-      const pretend = `data:text/javascript,Object.defineProperty(process.versions,'node',{value:'${version}'})`;
-      return outcomeOf(run(process.execPath, ['--import', pretend, join(installedBare, 'cli', 'bin.js'), '--help']));
-    };
-    expect(await asNode(`${LOWEST_MAJOR}.0.0`)).toMatchObject({ code: 0, stderr: '' });
-    expect(await asNode(`${LOWEST_MAJOR - 1}.9.0`)).toEqual(tooOld(`${LOWEST_MAJOR - 1}.9.0`));
+    const asNode = (version: string): Promise<Ended> =>
+      outcomeOf(
+        run(process.execPath, [join(installedBare, 'cli', 'bin.js'), '--help'], { env: pretendingToBe(version) }),
+      );
+    expect(await asNode(LOWEST)).toMatchObject({ code: 0, stderr: '' });
+    expect(await asNode(TOO_LOW)).toEqual(tooOld(TOO_LOW));
   });
 });
-
-interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** How a process ended, be it well or not. */
-async function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Ended> {
-  return await running.then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
-  );
-}
 
 function tooOld(version: string): Ended {
   const stderr = `batchscore: expected Node ${LOWEST_MAJOR} or newer, got ${version}; install a newer Node\n`;

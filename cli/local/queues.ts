@@ -1,6 +1,7 @@
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
+import { takeEveryCharacterOfSqs } from './messageCharacters.ts';
 
 export interface LocalQueueOptions {
   /** TCP port of the queue server, 0–65535; 0 picks a free one. */
@@ -36,6 +37,7 @@ const DEAD_LETTERS = 'batchscore-dead-letters';
  * @throws when the port is taken, naming it and what to do.
  */
 export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
+  takeEveryCharacterOfSqs();
   const server = buildApp({ logger: false });
   const endpoint = await listenOnLoopback(server, options.port);
   try {

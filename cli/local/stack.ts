@@ -15,8 +15,8 @@ export interface LocalStackOptions {
   readonly modelsDirectory: string;
   /** The model of requests that name none. @default the repository's only model */
   readonly defaultModel?: string | undefined;
-  /** Where results go: `queue`, `table`, `bucket`, comma-separated. @default queue */
-  readonly results?: string | undefined;
+  /** Where results go. @default the queue alone */
+  readonly stores?: readonly string[] | undefined;
   /** `BATCHSCORE_…` variables that tune the scoring; everything else in it is ignored. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly telemetry: Telemetry;
@@ -70,7 +70,7 @@ async function start(
   options: LocalStackOptions,
   onStop: (cleanup: () => Promise<void> | void) => void,
 ): Promise<Omit<LocalStack, 'stop'>> {
-  const { telemetry, warn, results = 'queue' } = options;
+  const { telemetry, warn, stores = ['queue'] } = options;
   const queues = await startLocalQueues({
     port: options.port,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
@@ -83,12 +83,12 @@ async function start(
   const s3 = localBucketClient(endpoint, region);
   onStop(() => s3.destroy());
   const buckets = { ...(await createLocalBuckets(s3)), endpoint };
-  const table = results.split(',').includes('table') ? await startLocalTable(region) : undefined;
+  const table = stores.includes('table') ? await startLocalTable(region) : undefined;
   if (table !== undefined) onStop(table.stop);
   const dynamodb = localTableClient(table?.endpoint ?? endpoint, region);
   onStop(() => dynamodb.destroy());
 
-  const config = loadConfig(configure({ ...options, results }, queues, buckets, table));
+  const config = loadConfig(configure({ ...options, stores }, queues, buckets, table));
   const clients = { sqs, dynamodb: () => dynamodb, s3: () => s3 };
   const composition = await compose(config, { clients, telemetry, warn });
   onStop(composition.close);
@@ -115,7 +115,7 @@ async function start(
 }
 
 function configure(
-  { modelsDirectory, defaultModel, results, environment }: LocalStackOptions,
+  { modelsDirectory, defaultModel, stores, environment }: LocalStackOptions,
   queues: LocalQueues,
   buckets: LocalBuckets,
   table: LocalTable | undefined,
@@ -124,7 +124,7 @@ function configure(
     ...environment,
     [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
     [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
-    [CONFIG_KEYS.results]: results,
+    [CONFIG_KEYS.results]: stores?.join(','),
     [CONFIG_KEYS.requestQueueUrl]: queues.requestQueueUrl,
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
     [CONFIG_KEYS.resultTable]: table?.tableName,

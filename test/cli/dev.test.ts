@@ -7,12 +7,15 @@ import { join } from 'node:path';
 import {
   DeleteMessageCommand,
   GetQueueAttributesCommand,
+  type QueueAttributeName,
   ReceiveMessageCommand,
   SendMessageBatchCommand,
   SQSClient,
 } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type DevStack, type RunningDev, runScript, startDev } from '../helpers/command.ts';
+import { turningModel } from '../helpers/onnxModels.ts';
+import { putModel } from './models.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
 const IMAGE = { name: 'image', datatype: 'FP32', shape: [1, 64], data: PIXELS };
@@ -45,6 +48,15 @@ async function receiveResults(sqs: SQSClient, queueUrl: string, count: number): 
     }
   }
   return results;
+}
+
+/** Waits until a message is being handled. */
+async function untilTaken(sqs: SQSClient, QueueUrl: string): Promise<void> {
+  for (let inFlight = '0'; inFlight === '0'; ) {
+    const AttributeNames: QueueAttributeName[] = ['ApproximateNumberOfMessagesNotVisible'];
+    const { Attributes } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames }));
+    inFlight = Attributes?.ApproximateNumberOfMessagesNotVisible ?? '0';
+  }
 }
 
 describe('npm run dev', () => {
@@ -94,6 +106,59 @@ describe('npm run dev, stopping and failing', () => {
     expect(await dev.interrupt()).toBe(0);
   });
 
+  it('takes Ctrl-C for one press when npm passes it on, after the terminal', async () => {
+    const passOn = "process.once('SIGINT',()=>setTimeout(()=>process.kill(process.pid,'SIGINT'),10))";
+    const dev = await startDev([], { env: { NODE_OPTIONS: `--import data:text/javascript,${passOn}` } });
+    dev.send('SIGINT');
+    expect(await dev.ended).toEqual({ code: 0, signal: null });
+  });
+
+  it('waits for a run that hangs on the first Ctrl-C, saying so, and ends at once on the second', async () => {
+    await putModel(folder, 'turning', turningModel());
+    const dev = await startDev(['--models', folder, '--batch-size', '1', '--window', '0']);
+    const sqs = anyClient(dev.stack);
+    await sendAll(sqs, dev.stack.requestQueueUrl, ['{"instances":[4000000000000]}']);
+    await untilTaken(sqs, dev.stack.requestQueueUrl);
+    sqs.destroy();
+    dev.send('SIGINT');
+    await dev.says(/finishing what was received, .*; Ctrl-C again leaves at once/);
+    const pressedAt = performance.now();
+    dev.send('SIGINT');
+    expect(await dev.ended).toEqual({ code: null, signal: 'SIGINT' });
+    expect(performance.now() - pressedAt).toBeLessThan(1000);
+  });
+
+  it('takes results and batch size from the environment', async () => {
+    const dev = await startDev([], { env: { BATCHSCORE_RESULTS: 'queue, table', BATCHSCORE_BATCH_SIZE: '3' } });
+    expect(dev.stack).toHaveProperty('resultTable');
+    const sqs = anyClient(dev.stack);
+    await sendAll(sqs, dev.stack.requestQueueUrl, ['one', 'two', 'three']);
+    await dev.says(/invocation: 3 messages \(closed by full\)/);
+    sqs.destroy();
+    await dev.interrupt();
+  });
+
+  it('takes options before the environment', async () => {
+    const env = { BATCHSCORE_RESULTS: 'shelf', BATCHSCORE_BATCH_SIZE: 'many', BATCHSCORE_WINDOW_SECONDS: '0.5' };
+    const dev = await startDev(['--results', 'queue', '--window', '0', '--batch-size', '1'], { env });
+    expect(dev.stack).not.toHaveProperty('resultTable');
+    expect(await dev.interrupt()).toBe(0);
+  });
+
+  it.each([
+    [
+      { BATCHSCORE_WINDOW_SECONDS: '0.5' },
+      /BATCHSCORE_WINDOW_SECONDS: expected a whole number from 0 to 300, got '0.5'/,
+    ],
+    [{ BATCHSCORE_WINDOW_SECONDS: '0' }, /expected at least 1 with a batchSize above 10, got 0/],
+    [{ BATCHSCORE_BATCH_SIZE: '10001' }, /BATCHSCORE_BATCH_SIZE: expected a whole number from 1 to 10000/],
+    [{ BATCHSCORE_RESULTS: 'shelf' }, /BATCHSCORE_RESULTS/],
+  ])('refuses %j in the environment', async (env, message) => {
+    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0'], { env });
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(message);
+  });
+
   it('exits with 1 and names the port when it is taken', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => server.once('listening', resolve));
@@ -117,7 +182,7 @@ describe('npm run dev, stopping and failing', () => {
 
   it.each([
     [['--batch-size', '0'], /--batch-size: expected a whole number from 1 to 10000, got '0'/],
-    [['--batch-size', '11', '--window', '0'], /--window: expected at least 1/],
+    [['--batch-size', '11', '--window', '0'], /--window: windowSeconds: expected at least 1/],
     [['--results', 'queue,shelf'], /BATCHSCORE_RESULTS/],
   ])('refuses %j', async (args, message) => {
     const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', ...args]);

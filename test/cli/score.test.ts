@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { runScript } from '../helpers/command.ts';
+import { hungryModel, putModel } from './models.ts';
 
 interface Sample {
   readonly pixels: readonly number[];
@@ -76,6 +77,33 @@ describe('batchscore score', () => {
       .split('\n')
       .map((line) => JSON.parse(line).message_id);
     expect({ code, ids }).toEqual({ code: 0, ids: ['1', '2'] });
+  });
+
+  it('answers a line that the memory does not suffice for with its code, and goes on', async () => {
+    const model = await putModel(folder, 'hungry', hungryModel());
+    const line = (id: string, room: number): string => `{"id":"${id}","instances":[{"x":[7],"room":[${room}]}]}`;
+    const stdin = [line('a', 1), line('b', 2 ** 48), line('c', 1)].join('\n');
+    const { code, stdout, stderr } = await runScript('cli/batchscore.ts', ['score', model, '-', '--json'], { stdin });
+    expect(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map((one) => JSON.parse(one)),
+    ).toEqual([
+      expect.objectContaining({ message_id: '1', id: 'a', predictions: [[7]] }),
+      { message_id: '2', id: 'b', code: 'OUT_OF_MEMORY', error: expect.stringContaining('more memory than there is') },
+      expect.objectContaining({ message_id: '3', id: 'c', predictions: [[7]] }),
+    ]);
+    expect(JSON.parse(stderr)).toMatchObject({ lines: 3, scored: 2, errors: { OUT_OF_MEMORY: 1 } });
+    expect(code).toBe(3);
+  });
+
+  it('says in one sentence why its results cannot be written', async () => {
+    const request = JSON.stringify({ instances: [SAMPLES[0]?.pixels] });
+    writeFileSync(join(folder, 'in.jsonl'), `${request}\n`.repeat(10));
+    const args = ['score', 'models/digits', join(folder, 'in.jsonl')];
+    const { code, stderr } = await runScript('cli/batchscore.ts', args, { stdoutFile: '/dev/full' });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: 'batchscore: ENOSPC: no space left on device, write\n' });
   });
 
   it('refuses to write over its own requests', async () => {

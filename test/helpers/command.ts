@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
@@ -15,6 +16,8 @@ export interface CommandOptions {
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** Where stdout goes, in place of what is returned. */
+  readonly stdoutFile?: string;
 }
 
 /** Runs a script of the repository with this very Node until it ends. */
@@ -55,27 +58,46 @@ export interface RunningDev {
   readonly firstLine: string;
   /** Sends SIGINT. @returns the exit code */
   interrupt(): Promise<number | null>;
+  /** Waits until a line on stderr matches. */
+  says(pattern: RegExp): Promise<void>;
+  send(signal: NodeJS.Signals): void;
+  /** How the process ended. */
+  readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
 }
 
 /** Starts `npm run dev`'s script on a free port and waits for its first line. */
-export async function startDev(args: readonly string[] = []): Promise<RunningDev> {
-  const child = start('cli/dev.ts', ['--port', '0', ...args], {});
-  child.stderr?.resume();
+export async function startDev(args: readonly string[] = [], options: CommandOptions = {}): Promise<RunningDev> {
+  const child = start('cli/dev.ts', ['--port', '0', ...args], options);
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal }));
+  const messages = createInterface({ input: child.stderr as NodeJS.ReadableStream });
+  const said: string[] = [];
+  messages.on('line', (line) => said.push(line));
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
   const [firstLine] = (await once(lines, 'line')) as [string];
   return {
     stack: JSON.parse(firstLine),
     firstLine,
     async interrupt() {
-      const closed = once(child, 'close');
       child.kill('SIGINT');
-      const [code] = await closed;
-      return code;
+      return (await ended).code;
     },
+    async says(pattern) {
+      while (!said.some((line) => pattern.test(line))) await once(messages, 'line');
+    },
+    send: (signal) => void child.kill(signal),
+    ended,
   };
 }
 
-function start(script: string, args: readonly string[], { env = {}, cwd = REPOSITORY }: CommandOptions): ChildProcess {
+function start(script: string, args: readonly string[], options: CommandOptions): ChildProcess {
+  const { env = {}, cwd = REPOSITORY, stdoutFile } = options;
   const path = fileURLToPath(new URL(`../../${script}`, import.meta.url));
-  return spawn(process.execPath, [path, ...args], { cwd, env: { ...process.env, ...env } });
+  const stdout = stdoutFile === undefined ? 'pipe' : openSync(stdoutFile, 'w');
+  const child = spawn(process.execPath, [path, ...args], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ['pipe', stdout, 'pipe'],
+  });
+  if (typeof stdout === 'number') closeSync(stdout);
+  return child;
 }

@@ -2,11 +2,14 @@ import {
   GetQueueAttributesCommand,
   GetQueueUrlCommand,
   ReceiveMessageCommand,
+  SendMessageBatchCommand,
   SendMessageCommand,
   SQSClient,
 } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../cli/local/queues.ts';
+
+const ANY = { accessKeyId: 'any', secretAccessKey: 'any' };
 
 const cleanups: (() => Promise<void> | void)[] = [];
 
@@ -54,8 +57,7 @@ describe('startLocalQueues', () => {
     'serves a client of %s that is told nothing but the endpoint and the queue URL',
     async (region) => {
       const queues = await started();
-      const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
-      const sqs = destroyed(new SQSClient({ endpoint: queues.endpoint, region, credentials }));
+      const sqs = destroyed(new SQSClient({ endpoint: queues.endpoint, region, credentials: ANY }));
 
       const sent = await sqs.send(new SendMessageCommand({ QueueUrl: queues.requestQueueUrl, MessageBody: 'hello' }));
 
@@ -65,9 +67,8 @@ describe('startLocalQueues', () => {
 
   it('serves a client that follows the queue URL alone', async () => {
     const queues = await started();
-    const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
     const logger = { trace() {}, debug() {}, info() {}, warn() {}, error() {} };
-    const sqs = destroyed(new SQSClient({ region: queues.region, credentials, logger }));
+    const sqs = destroyed(new SQSClient({ region: queues.region, credentials: ANY, logger }));
 
     const sent = await sqs.send(new SendMessageCommand({ QueueUrl: queues.requestQueueUrl, MessageBody: 'hello' }));
 
@@ -84,6 +85,35 @@ describe('startLocalQueues', () => {
 
     expect(Messages).toMatchObject([{ Body: 'found' }]);
   });
+
+  it.each([['emoji \u{1F600}'], ['the last plane \u{10FFFD}'], ['\t\n\r\uE000\uFFFD']])(
+    'takes every character that SQS takes: %j',
+    async (body) => {
+      const queues = await started();
+      const sqs = destroyed(new SQSClient({ endpoint: queues.endpoint, region: queues.region, credentials: ANY }));
+
+      await sqs.send(new SendMessageCommand({ QueueUrl: queues.requestQueueUrl, MessageBody: body }));
+      const Entries = [{ Id: '1', MessageBody: body }];
+      await sqs.send(new SendMessageBatchCommand({ QueueUrl: queues.requestQueueUrl, Entries }));
+      const { Messages } = await sqs.send(
+        new ReceiveMessageCommand({ QueueUrl: queues.requestQueueUrl, MaxNumberOfMessages: 10 }),
+      );
+
+      expect(Messages).toMatchObject([{ Body: body }, { Body: body }]);
+    },
+  );
+
+  it.each([['\u0000'], ['\u000B'], ['\uFFFE'], ['half an emoji \uD83D']])(
+    'refuses the characters that SQS refuses: %j',
+    async (body) => {
+      const queues = await started();
+      const sqs = destroyed(localSqsClient(queues));
+
+      const sent = sqs.send(new SendMessageCommand({ QueueUrl: queues.requestQueueUrl, MessageBody: body }));
+
+      await expect(sent).rejects.toThrow(/Invalid characters/);
+    },
+  );
 
   it('gives the request queue its visibility timeout and its redrive policy', async () => {
     const queues = await started();

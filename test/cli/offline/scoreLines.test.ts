@@ -1,0 +1,61 @@
+import { describe, expect, it } from '@jest/globals';
+import { createOfflineScoring } from '../../../cli/offline/scoreLines.ts';
+import { type Model, ModelUnavailableError } from '../../../lambda/core/contract/model.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+
+const LIMITS = {
+  maxRequestRows: 100,
+  maxRequestsPerMessage: 100,
+  maxAnswerCharacters: 10_000,
+  maxBatchElements: 1000,
+  deadlineMarginMs: 0,
+};
+const LINES = [1, 2, 3].map((number) => ({ number, text: `{"id":"${number}","instances":[[${number}]]}` }));
+
+/** A model whose first runs fail as it does when its thread dies. */
+function dyingModel(deaths: number): Model {
+  let runs = 0;
+  const before = (): void => {
+    runs += 1;
+    if (runs <= deaths) throw new ModelUnavailableError('the thread died');
+  };
+  return lineModel({ before });
+}
+
+describe('scoring lines without a queue', () => {
+  it('tries a line again, alone, that a queue would deliver again', async () => {
+    const scoring = createOfflineScoring(repositoryOf(dyingModel(1)), LIMITS);
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text));
+    expect(results.map(({ id, predictions }) => [id, predictions])).toEqual([
+      ['1', [[3]]],
+      ['2', [[5]]],
+      ['3', [[7]]],
+    ]);
+    expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {}, microBatches: 3 });
+  });
+
+  it('answers a line that fails alone too with its code, and scores the next', async () => {
+    const scoring = createOfflineScoring(repositoryOf(dyingModel(2)), LIMITS);
+    const [first, ...others] = (await scoring.score(LINES)).map((text) => JSON.parse(text));
+    expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
+    expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
+    expect(scoring.summary).toMatchObject({ lines: 3, scored: 2, errors: { MODEL_UNAVAILABLE: 1 } });
+  });
+
+  it('says in the result why a bug kept a line from being scored', async () => {
+    const models = {
+      find: () => {
+        throw new Error('the repository is broken');
+      },
+    };
+    const scoring = createOfflineScoring(models, LIMITS);
+    const results = await scoring.score([{ number: 4, text: '{"instances":[[1]]}' }]);
+    expect(results.map((text) => JSON.parse(text))).toEqual([
+      {
+        message_id: '4',
+        code: 'INTERNAL',
+        error: expect.stringMatching(/scoring it threw: the repository is broken$/),
+      },
+    ]);
+  });
+});
