@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { CONFIG_FILE } from '../../../core/contract/modelFolder.ts';
 import { readJsonIfThere } from './jsonFile.ts';
+import { sessionOptions } from './sessionOptions.ts';
 
 const rows = z.int().min(1).max(65_536);
 
@@ -35,10 +36,7 @@ const schema = z.strictObject({
   /** ONNX Runtime execution providers, first choice first. @default the deployment's BATCHSCORE_PROVIDERS */
   providers: z.array(z.string()).min(1).optional(),
   /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
-  sessionOptions: z
-    .record(z.string(), z.unknown())
-    .refine((options) => !('executionProviders' in options), 'use the key "providers" instead of executionProviders')
-    .optional(),
+  sessionOptions: sessionOptions.optional(),
   /** Whether to run every rung once at start, or the sizes of symbolic axes in these runs. @default true, sizes 1 */
   warmup: z.union([z.boolean(), z.record(z.string(), z.int().min(1))]).optional(),
   /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */

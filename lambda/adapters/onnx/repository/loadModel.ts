@@ -45,7 +45,7 @@ export async function loadModel(
   defaults: ModelDefaults,
   { warn, stuckRuns }: ModelReports,
 ): Promise<LoadedModel> {
-  const transform = await transformOf(location, config);
+  const transform = await transformOf(location, config, warn);
   const session = await openWithProviders(
     {
       path: location.path,
@@ -71,8 +71,12 @@ export async function loadModel(
   }
 }
 
-async function transformOf({ folder }: ModelLocation, { transform }: ModelConfig): Promise<Transform | undefined> {
-  return transform === undefined ? undefined : loadTransform(resolve(folder, transform));
+async function transformOf(
+  { folder }: ModelLocation,
+  { transform }: ModelConfig,
+  warn: (message: string) => void,
+): Promise<Transform | undefined> {
+  return transform === undefined ? undefined : loadTransform(resolve(folder, transform), warn);
 }
 
 function bakedAxisWarning({ path }: ModelLocation, rows: number): string {

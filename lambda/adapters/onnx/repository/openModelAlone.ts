@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { failure, preview } from '../../../core/contract/failure.ts';
+import { isVersion, MODEL_FILE } from '../../../core/contract/modelFolder.ts';
 import { readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
 import { findHighest, type ModelLocation } from './findModels.ts';
@@ -9,7 +10,7 @@ import type { OnnxModelRepository } from './repository.ts';
 
 /**
  * Opens a repository of the one model at `path`: a model folder with version folders in it, of which the highest is
- * taken, or a `.onnx` file. Requests need not name it.
+ * taken, or a `.onnx` file, in a model repository or anywhere. Requests need not name it.
  *
  * @throws Error naming the path when there is no model
  */
@@ -47,6 +48,16 @@ async function locate(path: string): Promise<ModelLocation> {
     (found) => found.isDirectory(),
     () => false,
   );
-  if (!isFolder) return { name: basename(absolute, '.onnx'), version: '1', path: absolute, folder: dirname(absolute) };
-  return findHighest(dirname(absolute), basename(absolute));
+  return isFolder ? findHighest(dirname(absolute), basename(absolute)) : locateFile(absolute);
+}
+
+/** A file that lies as in a model repository has its name, its version and its config.json from the folders. */
+function locateFile(path: string): ModelLocation {
+  const parent = dirname(path);
+  const version = basename(parent);
+  if (basename(path) !== MODEL_FILE || !isVersion(version)) {
+    return { name: basename(path, '.onnx'), version: '1', path, folder: parent };
+  }
+  const folder = dirname(parent);
+  return { name: basename(folder), version, path, folder };
 }

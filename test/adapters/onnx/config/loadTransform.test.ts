@@ -16,20 +16,24 @@ async function written(name: string, code: string): Promise<string> {
 
 const BODY = { text: 'a' };
 
+function refuse(warning: string): never {
+  throw new Error(`expected no warning, got ${warning}`);
+}
+
 describe('a transform module', () => {
   it.each([
     ['plain.mjs', 'export const decode = (body) => [body.text];'],
     ['typed.ts', 'export const decode = (body: { text: string }): string[] => [body.text];'],
     ['later.mjs', 'export const decode = async (body) => [body.text];'],
   ])('may be JavaScript or TypeScript, sync or async: %s', async (name, code) => {
-    const { decode, encode } = await loadTransform(await written(name, code));
+    const { decode, encode } = await loadTransform(await written(name, code), refuse);
     expect(await decode?.(BODY)).toEqual(['a']);
     expect(encode).toBeUndefined();
   });
 
   it('that never settles is an error after its time limit', async () => {
     const code = 'export const decode = () => new Promise(() => {}); export const encode = decode;';
-    const { decode, encode } = await loadTransform(await written('hangs.mjs', code), 20);
+    const { decode, encode } = await loadTransform(await written('hangs.mjs', code), refuse, 20);
     await expect(decode?.(BODY)).rejects.toThrow("expected the transform's decode to settle within 20 ms");
     await expect(encode?.({})).rejects.toThrow("expected the transform's encode to settle within 20 ms");
   });
@@ -40,11 +44,11 @@ describe('a transform module', () => {
     ['broken.mjs', 'export const decode = ;', 'cannot be imported'],
   ])('is refused with its path: %s', async (name, code, message) => {
     const path = await written(name, code);
-    await expect(loadTransform(path)).rejects.toThrow(message);
-    await expect(loadTransform(path)).rejects.toThrow(path);
+    await expect(loadTransform(path, refuse)).rejects.toThrow(message);
+    await expect(loadTransform(path, refuse)).rejects.toThrow(path);
   });
 
   it('that is not there is refused with its path', async () => {
-    await expect(loadTransform(join(folder, 'gone.ts'))).rejects.toThrow(join(folder, 'gone.ts'));
+    await expect(loadTransform(join(folder, 'gone.ts'), refuse)).rejects.toThrow(join(folder, 'gone.ts'));
   });
 });

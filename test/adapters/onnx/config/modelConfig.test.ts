@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import type { InferenceSession } from 'onnxruntime-node';
+import { SESSION_OPTIONS } from '../../../../lambda/adapters/onnx/config/sessionOptions.ts';
 import { identityModel, multipleOfFourModel } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, openOnly } from '../setup.ts';
 
@@ -73,6 +75,40 @@ describe('config.json', () => {
     const { message } = await refusalOf({ sessionOptions: { executionProviders: ['cpu'] } });
 
     expect(message).toContain('use the key "providers" instead of executionProviders');
+  });
+
+  it('is refused for a misspelt session option, naming it and the known ones', async () => {
+    const { message } = await refusalOf({ sessionOptions: { intraOpThreads: 1, interOpNumThreads: 1 } });
+
+    expect(message).toContain('expected keys among enableCpuMemArena, ');
+    expect(message).toContain('intraOpNumThreads, ');
+    expect(message).toContain(', got intraOpThreads; correct or remove it');
+    expect(message).not.toContain('got interOpNumThreads');
+  });
+
+  it('may hold every session option that ONNX Runtime has', () => {
+    const options: Record<keyof InferenceSession.SessionOptions, true> = {
+      enableCpuMemArena: true,
+      enableGraphCapture: true,
+      enableMemPattern: true,
+      enableProfiling: true,
+      executionMode: true,
+      executionProviders: true,
+      externalData: true,
+      extra: true,
+      freeDimensionOverrides: true,
+      graphOptimizationLevel: true,
+      interOpNumThreads: true,
+      intraOpNumThreads: true,
+      logId: true,
+      logSeverityLevel: true,
+      logVerbosityLevel: true,
+      optimizedModelFilePath: true,
+      preferredOutputLocation: true,
+      profileFilePrefix: true,
+    };
+
+    expect(['executionProviders', ...SESSION_OPTIONS].toSorted()).toEqual(Object.keys(options));
   });
 
   it('is read at the start for models that are loaded later too', async () => {
