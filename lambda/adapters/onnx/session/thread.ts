@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { type Deferred, deferred } from '../../../core/base/deferred.ts';
+import { messageOf } from '../../../core/contract/failure.ts';
 import type { JobMessage, JobName, JobReply, SessionJobs, ThreadData } from './jobs.ts';
 
 /** A worker thread that holds one session and does one job at a time. */
@@ -53,7 +54,8 @@ export function startThread(): SessionThread {
   });
   worker.on('exit', (code) => {
     ended = true;
-    underWay?.reject(new ThreadDiedError(`the thread ended with code ${code}`, { cause: failed }));
+    const reason = failed === undefined ? `with code ${code}` : `by an error: ${messageOf(failed)}`;
+    underWay?.reject(new ThreadDiedError(`the thread ended ${reason}`, { cause: failed }));
     exited.resolve();
   });
   // Nothing keeps the process alive for a thread that has nothing to do.
