@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
@@ -98,6 +98,22 @@ describe.each(NAMES)('a request to %s', (name) => {
     await expect(requestsTo(endpoint)[name]?.()).rejects.toThrow();
 
     expect(requests).toHaveLength(1);
+  });
+});
+
+describe.each(['SQS', 'DynamoDB'])('a request to %s', (name) => {
+  it('is given up when its answer takes too long in all, though bytes flow', async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {}).write('HTTP/1.1 200 OK\r\n');
+      const drip = setInterval(() => socket.write('x-drip: 1\r\n'), IMPATIENT.answerMs / 10);
+      socket.on('close', () => clearInterval(drip));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    cleanups.push(() => server.close());
+    const { port } = server.address() as AddressInfo;
+
+    await expect(requestsTo(`http://127.0.0.1:${port}`)[name]?.()).rejects.toMatchObject({ name: 'TimeoutError' });
   });
 });
 
