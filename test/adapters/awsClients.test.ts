@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { ListTablesCommand } from '@aws-sdk/client-dynamodb';
@@ -130,6 +131,29 @@ describe('an S3 object', () => {
     });
 
     expect(await requestsTo(endpoint, patience)['S3, getting']?.()).toBe('x'.repeat(6));
+  });
+});
+
+describe('an upload to S3', () => {
+  it('may take longer than the patience in all, as long as bytes flow', async () => {
+    const patience = { connectMs: 1_000, answerMs: 1_000 };
+    const server = createHttpServer((request, response) => {
+      request.on('data', () => {
+        request.pause();
+        setTimeout(() => request.resume(), 5);
+      });
+      request.on('end', () => response.end());
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    cleanups.push(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const s3 = createS3Client(patience, { ...LOCAL, endpoint: `http://127.0.0.1:${port}`, forcePathStyle: true });
+    const start = performance.now();
+
+    await destroyed(s3).send(new PutObjectCommand({ ...OBJECT, Body: Buffer.alloc(20_000_000) }));
+
+    expect(performance.now() - start).toBeGreaterThan(patience.answerMs);
   });
 });
 
