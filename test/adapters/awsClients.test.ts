@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
@@ -101,6 +102,22 @@ describe.each(NAMES)('a request to %s', (name) => {
   });
 });
 
+describe.each(['SQS', 'DynamoDB'])('a request to %s', (name) => {
+  it('is given up when its answer takes too long in all, though bytes flow', async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {}).write('HTTP/1.1 200 OK\r\n');
+      const drip = setInterval(() => socket.write('x-drip: 1\r\n'), IMPATIENT.answerMs / 10);
+      socket.on('close', () => clearInterval(drip));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    cleanups.push(() => server.close());
+    const { port } = server.address() as AddressInfo;
+
+    await expect(requestsTo(`http://127.0.0.1:${port}`)[name]?.()).rejects.toMatchObject({ name: 'TimeoutError' });
+  });
+});
+
 describe('an S3 object', () => {
   it('may take longer than the patience in all, as long as bytes flow', async () => {
     const patience = { connectMs: 1_000, answerMs: 1_000 };
@@ -114,6 +131,29 @@ describe('an S3 object', () => {
     });
 
     expect(await requestsTo(endpoint, patience)['S3, getting']?.()).toBe('x'.repeat(6));
+  });
+});
+
+describe('an upload to S3', () => {
+  it('may take longer than the patience in all, as long as bytes flow', async () => {
+    const patience = { connectMs: 1_000, answerMs: 1_000 };
+    const server = createHttpServer((request, response) => {
+      request.on('data', () => {
+        request.pause();
+        setTimeout(() => request.resume(), 5);
+      });
+      request.on('end', () => response.end());
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    cleanups.push(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const s3 = createS3Client(patience, { ...LOCAL, endpoint: `http://127.0.0.1:${port}`, forcePathStyle: true });
+    const start = performance.now();
+
+    await destroyed(s3).send(new PutObjectCommand({ ...OBJECT, Body: Buffer.alloc(20_000_000) }));
+
+    expect(performance.now() - start).toBeGreaterThan(patience.answerMs);
   });
 });
 

@@ -53,3 +53,28 @@ describe('very many results at once', () => {
     expect(countWritten(await writeToEvery([memoryWriter(), memoryWriter()]).write(results, NEVER))).toBe(VERY_MANY);
   });
 });
+
+describe('a delivery whose time is up', () => {
+  it('says what the store said before, not that the last attempt was aborted', async () => {
+    const aborting = new AbortController();
+    const refusal = (reason: string) => [{ entry: 'a', reason, again: true }];
+    const answers = [
+      async () => refusal('busy'),
+      () =>
+        new Promise<ReturnType<typeof refusal>>((resolve) => {
+          aborting.signal.addEventListener('abort', () => resolve(refusal('aborted')));
+          aborting.abort();
+        }),
+    ];
+    const attempt = async () => (await answers.shift()?.()) ?? [];
+
+    const verdicts = await deliver(['a'], {
+      store: 'any',
+      attempt,
+      signal: aborting.signal,
+      retry: { random: () => 0 },
+    });
+
+    expect(verdicts).toMatchObject([{ code: 'WRITE_FAILED', message: 'any: busy' }]);
+  });
+});

@@ -17,7 +17,7 @@ export interface AcknowledgerOptions {
   /** Most batch requests in flight. @default 16 */
   readonly concurrency?: number;
   /** @default three attempts */
-  readonly retry?: RetryOptions;
+  readonly retry?: RetryOptions | undefined;
 }
 
 /** Deletes messages from a queue, ten in a batch request, several of these at once. Never throws. */

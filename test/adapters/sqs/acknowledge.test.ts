@@ -105,6 +105,14 @@ describe('what SQS does not delete', () => {
     expect(problems).toEqual([expect.objectContaining({ message: expect.stringMatching(/^acknowledgement: .*: 1$/) })]);
   });
 
+  it('is asked for three times unless told otherwise', async () => {
+    const { acknowledger, records, front, problems } = await received(1, ...Array(9).fill(hangsUp));
+
+    await acknowledger({ retry: undefined })(records, NEVER);
+
+    expect([front.requests.length, problems.length]).toEqual([3, 1]);
+  });
+
   it('is not asked for again when it is the sender’s fault', async () => {
     const { acknowledger, records, front, problems } = await received(2, failingTheFirst(true));
 

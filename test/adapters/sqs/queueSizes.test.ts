@@ -93,6 +93,20 @@ describe('a queue that takes 256 KiB', () => {
   });
 });
 
+describe('a queue that is not true to its word', () => {
+  it('gets a pointer in place of what it refuses as too large, whatever size it says that it takes', async () => {
+    const claims = 'Message must be shorter than 1048576 bytes.';
+    const Failed = [{ Id: '0', Code: 'InvalidParameterValue', Message: claims, SenderFault: true }];
+    const front = await server.front(answersJson(200, { Successful: [], Failed }));
+    const { bucket, payloads } = await payloadsOfItsOwn();
+    const writer = createQueueWriter({ sqs: server.client(front), queueUrl: server.queue(), payloads });
+
+    expect(await writer.write([result('a', 1_000)], NEVER)).toEqual([WRITTEN]);
+
+    expect(await s3Server.keys(bucket)).toHaveLength(1);
+  });
+});
+
 describe('an SQS server that takes less in a batch request', () => {
   const MAX_BATCH_BYTES = 100 * KIB;
 

@@ -169,6 +169,20 @@ describe('a batch request that failed', () => {
     expect(calls).toEqual([['a']]);
   });
 
+  it('because the clock of this machine is wrong is made again by the clock of SQS', async () => {
+    const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
+    const front = await server.front(({ response }) => {
+      const refusal = { __type: 'com.amazonaws.sqs#InvalidSignatureException', message: 'Signature expired' };
+      response.writeHead(403, { date: inAnHour, 'content-type': 'application/x-amz-json-1.0' });
+      response.end(JSON.stringify(refusal));
+    });
+    const writer = createQueueWriter({ sqs: server.client(front), queueUrl: server.queue(), retry: AT_ONCE });
+
+    expect(await writer.write(resultsOf('a'), NEVER)).toEqual([WRITTEN]);
+
+    expect(front.requests).toHaveLength(2);
+  });
+
   it('because the connection broke is made again, and is a failure in the end', async () => {
     const sqs = await clientOf((answer) => answer.destroy());
     const writer = createQueueWriter({ ...sqs, retry: { ...AT_ONCE, attempts: 4 } });

@@ -2,10 +2,12 @@ import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { backoffSeconds, createRetryDelay } from '../../../lambda/adapters/sqs/retryDelay.ts';
 import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
+import { hangsUp, neverAnswers } from '../../helpers/frontServer.ts';
 import { standardRecord } from '../../helpers/records.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
+const NEVER = new AbortController().signal;
 const LONG = { visibilitySeconds: 3_600 };
 
 /** The record of a received message, as if it was received for the `receiveCount`th time. */
@@ -25,7 +27,7 @@ function delayOn(queueUrl: string, random = () => 1): DelayOn {
   const problems: unknown[] = [];
   const onProblem = (error: unknown) => void problems.push(error);
   const delay = createRetryDelay({ sqs: server.client(), queueUrl, onProblem, random });
-  return { delay: (records) => delay(records, new AbortController().signal), problems };
+  return { delay: (records) => delay(records, NEVER), problems };
 }
 
 describe('the retry delay', () => {
@@ -94,6 +96,29 @@ describe('the retry delay', () => {
     expect(problems).toEqual([
       expect.objectContaining({ message: expect.stringMatching(/^retry delay: QueueDoesNotExist/) }),
     ]);
+  });
+
+  it.each([
+    ['is not answered', neverAnswers],
+    ['breaks the connection', hangsUp],
+  ])('is set at the next attempt where a request %s, and costs no other message its own', async (_, step) => {
+    const queueUrl = server.queue();
+    const bodies = Array.from({ length: 12 }, (_, index) => `m${index}`);
+    server.send(queueUrl, bodies);
+    const messages = [await server.receive(queueUrl, LONG), await server.receive(queueUrl, LONG)].flat();
+    const sqs = server.client(await server.front(step), { connectMs: 1_000, answerMs: 1_000 });
+    const problems: unknown[] = [];
+    const onProblem = (error: unknown) => void problems.push(error);
+    const delay = createRetryDelay({ sqs, queueUrl, onProblem, random: () => 1, retry: { random: () => 0 } });
+
+    await delay(
+      messages.map((message) => recordOf(message, 6)),
+      NEVER,
+    );
+
+    const seconds = Object.values(server.secondsInFlight(queueUrl));
+    expect([seconds.length, seconds.filter((left) => left > 32)]).toEqual([12, []]);
+    expect(problems).toEqual([]);
   });
 
   it('sends nothing when nothing is retried', async () => {
