@@ -9,8 +9,9 @@ import type { ScoreRequest, TensorRequest } from './request/request.ts';
 import { createReader } from './result/readResult.ts';
 import type { OutputTensors, ScoringResult } from './result/result.ts';
 import { type ScoreOptions, score } from './score.ts';
-import { type Entry, toEntry } from './send/entry.ts';
+import { type Entry, offloaded, toEntry } from './send/entry.ts';
 import { createOutbox, type Outbox } from './send/outbox.ts';
+import { createQueueLimit, type QueueLimit } from './send/queueLimit.ts';
 import { sendCall } from './send/sendCall.ts';
 import { type SubmitOptions, submit } from './send/submit.ts';
 
@@ -20,6 +21,7 @@ import { type SubmitOptions, submit } from './send/submit.ts';
  */
 export class Batchscore {
   readonly #settings: Settings;
+  readonly #limit = createQueueLimit();
   readonly #outbox: Outbox;
   readonly #inbox: Inbox = createInbox();
   readonly #collector: Collector | undefined;
@@ -30,7 +32,7 @@ export class Batchscore {
     this.#settings = readOptions(options);
     const { s3, payloadBucket } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket);
-    this.#outbox = outboxOf(this.#settings, payloads, this.#closing.signal);
+    this.#outbox = outboxOf(this.#settings, this.#limit, payloads, this.#closing.signal);
     this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
 
@@ -62,7 +64,15 @@ export class Batchscore {
    */
   collect(messageIds: Iterable<string>, options: CollectOptions): AsyncGenerator<ScoringResult, void, undefined> {
     this.#assertOpen();
-    return collect(messageIds, options, { inbox: this.#inbox, collector: this.#results() });
+    return this.#collect(messageIds, options, this.#results());
+  }
+
+  async *#collect(
+    messageIds: Iterable<string>,
+    options: CollectOptions,
+    collector: Collector,
+  ): AsyncGenerator<ScoringResult, void, undefined> {
+    yield* collect(messageIds, options, { inbox: this.#inbox, collector });
   }
 
   /**
@@ -72,18 +82,18 @@ export class Batchscore {
    * @param inputs by name, each `[rows, …]`
    * @returns the outputs by name, each `[rows, …]`, row-major
    * @throws ScoringError when it was not scored, or not in time
-   * @throws RequestError when an input cannot be encoded
+   * @throws RequestError when an input cannot be encoded, or its request is too large for the queue
    * @throws the signal's reason when it aborts
    */
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
-    this.#results();
-    return await score(inputs, options, { outbox: this.#outbox, inbox: this.#inbox, toEntry: this.#toEntry });
+    const [outbox, inbox, collector, toEntry] = [this.#outbox, this.#inbox, this.#results(), this.#toEntry];
+    return await score(inputs, options, { outbox, inbox, collector, toEntry });
   }
 
   /**
    * Ends every wait, lets running polls finish (at most 2 s), deletes from the result queue what callers received,
-   * and destroys the AWS clients that it created.
+   * gives back what is not theirs, and destroys the AWS clients that it created.
    */
   async close(): Promise<void> {
     const closed = new Error('the Batchscore client was closed');
@@ -97,7 +107,8 @@ export class Batchscore {
     await this.close();
   }
 
-  readonly #toEntry = (request: ScoreRequest): Entry => toEntry(request, this.#settings);
+  readonly #toEntry = (request: ScoreRequest): Entry =>
+    toEntry(request, { ...this.#settings, maxBytes: this.#limit.bytes() });
 
   #assertOpen(): void {
     this.#closing.signal.throwIfAborted();
@@ -109,13 +120,22 @@ export class Batchscore {
   }
 }
 
-function outboxOf(settings: Settings, payloads: Payloads | undefined, closing: AbortSignal): Outbox {
-  const { sqs, requestQueueUrl, maxInFlight } = settings;
+function outboxOf(
+  { sqs, requestQueueUrl, payloadBucket, maxInFlight }: Settings,
+  limit: QueueLimit,
+  payloads: Payloads | undefined,
+  closing: AbortSignal,
+): Outbox {
   return createOutbox({
     sendCall: (entries) => sendCall(sqs, requestQueueUrl, entries),
     offload: async ({ payload }) => {
       if (payload !== undefined) await payloads?.put(payload.pointer, payload.text);
     },
+    shrink: (entry, maxBytes) => {
+      limit.lower(maxBytes);
+      return offloaded(entry, payloadBucket, maxBytes);
+    },
+    maxBytes: () => limit.bytes(),
     maxInFlight,
     closing,
   });

@@ -8,13 +8,13 @@ export interface BatchscoreOptions {
   /** URL of the request queue; one that ends in `.fifo` is a FIFO queue. */
   readonly requestQueueUrl: string;
   /**
-   * URL of the result queue, for `collect` and `score`. Results of other clients on the same queue are released at
-   * once, but each receive counts towards its redrive policy: where several clients run at the same time, use a table.
+   * URL of the result queue, for `collect` and `score`. Clients of one queue take turns, which takes time, and each
+   * receive counts towards its redrive policy: where several run at the same time, give each its own, or use a table.
    */
   readonly resultQueueUrl?: string | undefined;
   /** Name of the result table, for `collect` and `score`. Where both are set, the table is read. */
   readonly resultTable?: string | undefined;
-  /** Name of the deployment's payload bucket, for bodies over 1 MiB and for results too large for their store. */
+  /** Name of the deployment's payload bucket, for bodies too large for the queue and for results too large for their store. */
   readonly payloadBucket?: string | undefined;
   /** AWS region of the clients that are created here. @default as the AWS SDK finds it */
   readonly region?: string | undefined;
@@ -92,7 +92,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
-    sqs: given.sqs ?? own(new SQSClient(config)),
+    sqs: given.sqs ?? own(new SQSClient({ ...config })),
     dynamodb: given.dynamodb ?? own(new DynamoDBClient(config)),
     s3: given.s3 ?? own(new S3Client(config)),
     ownClients,
