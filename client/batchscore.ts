@@ -1,4 +1,5 @@
 import { createPayloads, type Payloads } from './base/payloads.ts';
+import { assertRegion } from './base/region.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './options.ts';
 import { type CollectOptions, collect } from './receive/collect.ts';
 import { startQueueCollector } from './receive/collectFromQueue.ts';
@@ -43,6 +44,7 @@ export class Batchscore {
    *
    * @returns the message IDs, in the order of the requests
    * @throws SubmitError when a request could not be encoded, pulled or sent, with the message IDs of the others
+   * @throws Error when the AWS clients have no region
    * @throws the signal's reason when it aborts
    */
   async submit(
@@ -50,6 +52,7 @@ export class Batchscore {
     options: SubmitOptions = {},
   ): Promise<string[]> {
     this.#assertOpen();
+    await this.#assertRegion();
     return await submit(requests, options, { outbox: this.#outbox, toEntry: this.#toEntry });
   }
 
@@ -60,7 +63,7 @@ export class Batchscore {
    *
    * @throws CollectTimeoutError when not all came within `timeoutMs`, with the message IDs that are missing
    * @throws the signal's reason when it aborts
-   * @throws Error when the result store cannot be read, or none is configured
+   * @throws Error when the result store cannot be read, none is configured, or the AWS clients have no region
    */
   collect(messageIds: Iterable<string>, options: CollectOptions): AsyncGenerator<ScoringResult, void, undefined> {
     this.#assertOpen();
@@ -72,6 +75,7 @@ export class Batchscore {
     options: CollectOptions,
     collector: Collector,
   ): AsyncGenerator<ScoringResult, void, undefined> {
+    await this.#assertRegion();
     yield* collect(messageIds, options, { inbox: this.#inbox, collector });
   }
 
@@ -83,11 +87,13 @@ export class Batchscore {
    * @returns the outputs by name, each `[rows, …]`, row-major
    * @throws ScoringError when it was not scored, or not in time
    * @throws RequestError when an input cannot be encoded, or its request is too large for the queue
+   * @throws Error when the AWS clients have no region
    * @throws the signal's reason when it aborts
    */
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
     const [outbox, inbox, collector, toEntry] = [this.#outbox, this.#inbox, this.#results(), this.#toEntry];
+    await this.#assertRegion();
     return await score(inputs, options, { outbox, inbox, collector, toEntry });
   }
 
@@ -112,6 +118,11 @@ export class Batchscore {
 
   #assertOpen(): void {
     this.#closing.signal.throwIfAborted();
+  }
+
+  async #assertRegion(): Promise<void> {
+    const { sqs, dynamodb, resultTable } = this.#settings;
+    await assertRegion(resultTable === undefined ? [sqs] : [sqs, dynamodb]);
   }
 
   #results(): Collector {

@@ -66,10 +66,14 @@ const OPTIONS = z.strictObject({
 
 /** Checked by its shape: a client from another copy of the SDK is one as well. */
 function clientOption<C>(name: string) {
-  return z.custom<C>((value) => typeof value === 'object' && value !== null && 'send' in value, {
+  return z.custom<C>((value) => typeof value === 'object' && value !== null && 'send' in value && 'config' in value, {
     error: `expected a client of the AWS SDK, ${name}`,
   });
 }
+
+const ignore = (): void => {};
+/** Else the SDK warns on stderr, at every call, of a queue URL whose host it would not have guessed; it uses that host. */
+const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
 
 /** @throws TypeError listing everything that is wrong with the options */
 export function readOptions(options: BatchscoreOptions): Settings {
@@ -92,7 +96,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
-    sqs: given.sqs ?? own(new SQSClient({ ...config })),
+    sqs: given.sqs ?? own(new SQSClient({ ...config, logger: SILENT })),
     dynamodb: given.dynamodb ?? own(new DynamoDBClient(config)),
     s3: given.s3 ?? own(new S3Client(config)),
     ownClients,
