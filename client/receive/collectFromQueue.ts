@@ -16,13 +16,13 @@ const POLL_SECONDS = 2;
 const SWEEPERS = 4;
 /** Well before what was set aside first comes back by itself. */
 const LONGEST_ROUND_MS = 10_000;
-const LONGEST_LINGER_MS = 80;
-const LINGER_STEP_MS = 20;
+const LONGEST_LINGER_MS = 40;
+const LINGER_STEP_MS = 10;
 
 /**
  * Collects in rounds while someone waits: a long poll until results come, then a sweep of short polls until none are
  * left. Results of others are set aside until then, so that they do not come again, and then given back; a pause of
- * about the length of the sweep is the turn of their clients.
+ * about half the sweep's length is the turn of their clients.
  *
  * @see docs/adr/0011-clients-of-one-result-queue-take-turns.md
  */
@@ -64,7 +64,7 @@ async function collectWhileWanted(
     state.lastError = error;
     if (isCallersFault(error)) inbox.fail(unreadable(queueUrl, error));
     if (delivered > 0) backoff.reset();
-    if (givenBack > 0 || error !== undefined) await backoff.pause(joined, sweepMs);
+    if (givenBack > 0 || error !== undefined) await backoff.pause(joined, sweepMs / 2);
   }
 }
 
