@@ -1,4 +1,5 @@
 import { createPayloads, type Payloads } from './base/payloads.ts';
+import { assertRegion } from './base/region.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './options.ts';
 import { type CollectOptions, collect } from './receive/collect.ts';
 import { startQueueCollector } from './receive/collectFromQueue.ts';
@@ -9,8 +10,9 @@ import type { ScoreRequest, TensorRequest } from './request/request.ts';
 import { createReader } from './result/readResult.ts';
 import type { OutputTensors, ScoringResult } from './result/result.ts';
 import { type ScoreOptions, score } from './score.ts';
-import { type Entry, toEntry } from './send/entry.ts';
+import { type Entry, offloaded, toEntry } from './send/entry.ts';
 import { createOutbox, type Outbox } from './send/outbox.ts';
+import { createQueueLimit, type QueueLimit } from './send/queueLimit.ts';
 import { sendCall } from './send/sendCall.ts';
 import { type SubmitOptions, submit } from './send/submit.ts';
 
@@ -20,6 +22,7 @@ import { type SubmitOptions, submit } from './send/submit.ts';
  */
 export class Batchscore {
   readonly #settings: Settings;
+  readonly #limit = createQueueLimit();
   readonly #outbox: Outbox;
   readonly #inbox: Inbox = createInbox();
   readonly #collector: Collector | undefined;
@@ -30,7 +33,7 @@ export class Batchscore {
     this.#settings = readOptions(options);
     const { s3, payloadBucket } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket);
-    this.#outbox = outboxOf(this.#settings, payloads, this.#closing.signal);
+    this.#outbox = outboxOf(this.#settings, this.#limit, payloads, this.#closing.signal);
     this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
 
@@ -41,6 +44,7 @@ export class Batchscore {
    *
    * @returns the message IDs, in the order of the requests
    * @throws SubmitError when a request could not be encoded, pulled or sent, with the message IDs of the others
+   * @throws Error when the AWS clients have no region
    * @throws the signal's reason when it aborts
    */
   async submit(
@@ -48,6 +52,7 @@ export class Batchscore {
     options: SubmitOptions = {},
   ): Promise<string[]> {
     this.#assertOpen();
+    await this.#assertRegion();
     return await submit(requests, options, { outbox: this.#outbox, toEntry: this.#toEntry });
   }
 
@@ -58,11 +63,20 @@ export class Batchscore {
    *
    * @throws CollectTimeoutError when not all came within `timeoutMs`, with the message IDs that are missing
    * @throws the signal's reason when it aborts
-   * @throws Error when the result store cannot be read, or none is configured
+   * @throws Error when the result store cannot be read, none is configured, or the AWS clients have no region
    */
   collect(messageIds: Iterable<string>, options: CollectOptions): AsyncGenerator<ScoringResult, void, undefined> {
     this.#assertOpen();
-    return collect(messageIds, options, { inbox: this.#inbox, collector: this.#results() });
+    return this.#collect(messageIds, options, this.#results());
+  }
+
+  async *#collect(
+    messageIds: Iterable<string>,
+    options: CollectOptions,
+    collector: Collector,
+  ): AsyncGenerator<ScoringResult, void, undefined> {
+    await this.#assertRegion();
+    yield* collect(messageIds, options, { inbox: this.#inbox, collector });
   }
 
   /**
@@ -72,18 +86,20 @@ export class Batchscore {
    * @param inputs by name, each `[rows, …]`
    * @returns the outputs by name, each `[rows, …]`, row-major
    * @throws ScoringError when it was not scored, or not in time
-   * @throws RequestError when an input cannot be encoded
+   * @throws RequestError when an input cannot be encoded, or its request is too large for the queue
+   * @throws Error when the AWS clients have no region
    * @throws the signal's reason when it aborts
    */
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
-    this.#results();
-    return await score(inputs, options, { outbox: this.#outbox, inbox: this.#inbox, toEntry: this.#toEntry });
+    const [outbox, inbox, collector, toEntry] = [this.#outbox, this.#inbox, this.#results(), this.#toEntry];
+    await this.#assertRegion();
+    return await score(inputs, options, { outbox, inbox, collector, toEntry });
   }
 
   /**
    * Ends every wait, lets running polls finish (at most 2 s), deletes from the result queue what callers received,
-   * and destroys the AWS clients that it created.
+   * gives back what is not theirs, and destroys the AWS clients that it created.
    */
   async close(): Promise<void> {
     const closed = new Error('the Batchscore client was closed');
@@ -97,10 +113,16 @@ export class Batchscore {
     await this.close();
   }
 
-  readonly #toEntry = (request: ScoreRequest): Entry => toEntry(request, this.#settings);
+  readonly #toEntry = (request: ScoreRequest): Entry =>
+    toEntry(request, { ...this.#settings, maxBytes: this.#limit.bytes() });
 
   #assertOpen(): void {
     this.#closing.signal.throwIfAborted();
+  }
+
+  async #assertRegion(): Promise<void> {
+    const { sqs, dynamodb, resultTable } = this.#settings;
+    await assertRegion(resultTable === undefined ? [sqs] : [sqs, dynamodb]);
   }
 
   #results(): Collector {
@@ -109,13 +131,22 @@ export class Batchscore {
   }
 }
 
-function outboxOf(settings: Settings, payloads: Payloads | undefined, closing: AbortSignal): Outbox {
-  const { sqs, requestQueueUrl, maxInFlight } = settings;
+function outboxOf(
+  { sqs, requestQueueUrl, payloadBucket, maxInFlight }: Settings,
+  limit: QueueLimit,
+  payloads: Payloads | undefined,
+  closing: AbortSignal,
+): Outbox {
   return createOutbox({
     sendCall: (entries) => sendCall(sqs, requestQueueUrl, entries),
     offload: async ({ payload }) => {
       if (payload !== undefined) await payloads?.put(payload.pointer, payload.text);
     },
+    shrink: (entry, maxBytes) => {
+      limit.lower(maxBytes);
+      return offloaded(entry, payloadBucket, maxBytes);
+    },
+    maxBytes: () => limit.bytes(),
     maxInFlight,
     closing,
   });

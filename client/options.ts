@@ -14,13 +14,13 @@ export interface BatchscoreOptions {
   /** URL of the request queue; one that ends in `.fifo` is a FIFO queue. */
   readonly requestQueueUrl: string;
   /**
-   * URL of the result queue, for `collect` and `score`. Results of other clients on the same queue are released at
-   * once, but each receive counts towards its redrive policy: where several clients run at the same time, use a table.
+   * URL of the result queue, for `collect` and `score`. Clients of one queue take turns, which takes time, and each
+   * receive counts towards its redrive policy: where several run at the same time, give each its own, or use a table.
    */
   readonly resultQueueUrl?: string | undefined;
   /** Name of the result table, for `collect` and `score`. Where both are set, the table is read. */
   readonly resultTable?: string | undefined;
-  /** Name of the deployment's payload bucket, for bodies over 1 MiB and for results too large for their store. */
+  /** Name of the deployment's payload bucket, for bodies too large for the queue and for results too large for their store. */
   readonly payloadBucket?: string | undefined;
   /** AWS region of the clients that are created here. @default as the AWS SDK finds it */
   readonly region?: string | undefined;
@@ -75,10 +75,14 @@ const S3_ATTEMPTS = 3;
 
 /** Checked by its shape: a client from another copy of the SDK is one as well. */
 function clientOption<C>(name: string) {
-  return z.custom<C>((value) => typeof value === 'object' && value !== null && 'send' in value, {
+  return z.custom<C>((value) => typeof value === 'object' && value !== null && 'send' in value && 'config' in value, {
     error: `expected a client of the AWS SDK, ${name}`,
   });
 }
+
+const ignore = (): void => {};
+/** Else the SDK warns on stderr, at every call, of a queue URL whose host it would not have guessed; it uses that host. */
+const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
 
 /** @throws TypeError listing everything that is wrong with the options */
 export function readOptions(options: BatchscoreOptions): Settings {
@@ -101,7 +105,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
-    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, config)),
+    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT })),
     dynamodb: given.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
     s3: given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     ownClients,

@@ -1,6 +1,7 @@
 import { describeError } from '../lambda/adapters/awsError.ts';
 import { type Deadline, orAborted, startDeadline } from './base/abort.ts';
-import { ScoringError } from './base/errors.ts';
+import { othersInBetween, RequestError, ScoringError, SendError } from './base/errors.ts';
+import type { Collector } from './receive/collector.ts';
 import type { Inbox } from './receive/inbox.ts';
 import type { TensorRequest } from './request/request.ts';
 import type { OutputTensors, ScoringResult } from './result/result.ts';
@@ -17,6 +18,7 @@ export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
 export interface ScoreDependencies {
   readonly outbox: Outbox;
   readonly inbox: Inbox;
+  readonly collector: Pick<Collector, 'othersReceived'>;
   readonly toEntry: (request: TensorRequest) => Entry;
 }
 
@@ -26,25 +28,21 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export async function score(
   inputs: TensorRequest['inputs'],
   { timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: ScoreOptions,
-  { outbox, inbox, toEntry }: ScoreDependencies,
+  { outbox, inbox, collector, toEntry }: ScoreDependencies,
 ): Promise<OutputTensors> {
   signal?.throwIfAborted();
   const entry = toEntry({ ...request, inputs });
   const deadline = startDeadline(timeoutMs, signal);
+  const othersBefore = collector.othersReceived();
   let messageId: string | undefined;
   try {
     messageId = await sendFor(entry, deadline, outbox, inbox);
     return outputsOf(await receiveFor(messageId, deadline, inbox));
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    throw new ScoringError(
-      'TIMEOUT',
-      `expected scores within ${timeoutMs} ms, got none; raise timeoutMs or try again`,
-      {
-        messageId,
-        id: request.id,
-      },
-    );
+    const others = othersInBetween(collector.othersReceived() - othersBefore);
+    const message = `expected scores within ${timeoutMs} ms, got none${others}; raise timeoutMs or try again`;
+    throw new ScoringError('TIMEOUT', message, { messageId, id: request.id });
   } finally {
     deadline.clear();
   }
@@ -58,7 +56,9 @@ async function sendFor(entry: Entry, { signal }: Deadline, outbox: Outbox, inbox
   } catch (cause) {
     sending.then(inbox.dismiss, () => {});
     if (signal.aborted && cause === signal.reason) throw cause;
-    throw new ScoringError('SUBMIT_FAILED', describeError(cause), { cause });
+    if (cause instanceof RequestError) throw cause;
+    const retryable = cause instanceof SendError ? cause.retryable : undefined;
+    throw new ScoringError('SUBMIT_FAILED', describeError(cause), { retryable, cause });
   }
 }
 

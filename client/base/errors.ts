@@ -19,6 +19,8 @@ const RETRYABLE: ReadonlySet<string> = new Set<ClientCode>([
 ]);
 
 export interface ScoringErrorOptions {
+  /** @default as its code has it */
+  readonly retryable?: boolean | undefined;
   readonly messageId?: string | undefined;
   readonly id?: string | undefined;
   readonly cause?: unknown;
@@ -36,20 +38,39 @@ export class ScoringError extends Error {
   /** Whether the same request may succeed later. One that the service answered with an error never does. */
   readonly retryable: boolean;
 
-  constructor(code: string, message: string, { messageId, id, cause }: ScoringErrorOptions = {}) {
+  constructor(code: string, message: string, { messageId, id, retryable, cause }: ScoringErrorOptions = {}) {
     super(message, { cause });
     this.code = code;
     this.messageId = messageId;
     this.id = id;
-    this.retryable = RETRYABLE.has(code);
+    this.retryable = retryable ?? RETRYABLE.has(code);
   }
 }
 
-/** A request cannot be encoded. It was not sent. */
+/** A request cannot be encoded, or is too large for its queue. The queue did not take it. */
 export class RequestError extends Error {
   override readonly name = 'RequestError';
   readonly code = 'INVALID_REQUEST';
   readonly retryable = false;
+}
+
+/** The queue or the payload bucket did not take a request. */
+export class SendError extends Error {
+  override readonly name = 'SendError';
+  /** False where the sender is at fault: trying again changes nothing. */
+  readonly retryable: boolean;
+
+  constructor(message: string, retryable: boolean, cause: unknown) {
+    super(message, { cause });
+    this.retryable = retryable;
+  }
+}
+
+/** Why a request was not accepted. */
+export interface SubmitFailure {
+  /** Index of the request that failed for good. */
+  readonly index: number;
+  readonly cause: unknown;
 }
 
 /**
@@ -59,20 +80,29 @@ export class RequestError extends Error {
 export class SubmitError extends Error {
   override readonly name = 'SubmitError';
   readonly code = 'SUBMIT_FAILED';
+  /** False where the same requests would fail again: one is invalid, or the sender is at fault. */
   readonly retryable: boolean;
-  /** Index of the first request that failed, in the order of the requests. */
+  /** Index of the first request that was not accepted, in the order of the requests. */
   readonly index: number;
   /** Message IDs by request index; undefined where the request was not accepted. */
   readonly accepted: readonly (string | undefined)[];
 
-  constructor(index: number, accepted: readonly (string | undefined)[], cause: unknown) {
+  constructor({ index, cause }: SubmitFailure, accepted: readonly (string | undefined)[]) {
     const count = accepted.filter((messageId) => messageId !== undefined).length;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    super(`request ${index}: ${reason}; ${count} were accepted, submit the others again`, { cause });
-    this.index = index;
+    const first = firstMissing(accepted);
+    const firstOne = first === index ? '' : `; request ${first} is the first that was not accepted`;
+    super(`request ${index}: ${reason}${firstOne}; ${count} were accepted, submit the others again`, { cause });
+    this.index = first;
     this.accepted = accepted;
-    this.retryable = !(cause instanceof RequestError || cause instanceof TypeError);
+    this.retryable =
+      cause instanceof SendError ? cause.retryable : !(cause instanceof RequestError || cause instanceof TypeError);
   }
+}
+
+function firstMissing(accepted: readonly (string | undefined)[]): number {
+  const index = accepted.indexOf(undefined);
+  return index < 0 ? accepted.length : index;
 }
 
 /** Not all results came in time. What came was yielded; `missing` may be collected again. */
@@ -83,13 +113,36 @@ export class CollectTimeoutError extends Error {
   /** The message IDs without a result, in the order in which they were given. */
   readonly missing: readonly string[];
 
-  constructor(missing: readonly string[], expected: number, timeoutMs: number, cause?: unknown) {
-    const reason = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
+  constructor(
+    missing: readonly string[],
+    expected: number,
+    timeoutMs: number,
+    { cause, othersReceived = 0 }: StoreTrouble = {},
+  ) {
+    const unread = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
     super(
-      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing${reason}; collect the ` +
-        'missing ones again, or look for their messages in the dead-letter queue',
+      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing${unread}` +
+        `${othersInBetween(othersReceived)}; collect the missing ones again, or look for their messages in the ` +
+        'dead-letter queue',
       { cause },
     );
     this.missing = missing;
   }
+}
+
+/** What went on in the result store while a caller waited in vain. */
+export interface StoreTrouble {
+  /** Why it could not be read the last time. */
+  readonly cause?: unknown;
+  /** How often results that nobody here waited for were received from it. */
+  readonly othersReceived?: number;
+}
+
+/** What a timeout says of a result queue with results of others; it starts with `; `. */
+export function othersInBetween(othersReceived: number): string {
+  if (othersReceived === 0) return '';
+  return (
+    `; the result queue gave results of others ${othersReceived} times, which were given back; give each client a ` +
+    'result queue of its own, or use resultTable'
+  );
 }

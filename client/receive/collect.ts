@@ -25,11 +25,14 @@ export async function* collect(
   const missing = new Set(messageIds);
   const expected = missing.size;
   const deadline = startDeadline(timeoutMs, signal);
+  const { collector } = dependencies;
+  const othersBefore = collector.othersReceived();
   try {
     yield* collectUntil(deadline.signal, missing, dependencies);
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    throw new CollectTimeoutError([...missing], expected, timeoutMs, dependencies.collector.lastError());
+    const othersReceived = collector.othersReceived() - othersBefore;
+    throw new CollectTimeoutError([...missing], expected, timeoutMs, { cause: collector.lastError(), othersReceived });
   } finally {
     deadline.clear();
   }

@@ -1,149 +1,125 @@
-import { type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { setTimeout } from 'node:timers/promises';
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
-import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
-import type { ReadStored } from '../result/readResult.ts';
-import { type Acknowledger, createAcknowledger } from './acknowledge.ts';
+import { createAcknowledger } from './acknowledge.ts';
 import { type Collector, createBackoff } from './collector.ts';
 import type { Inbox } from './inbox.ts';
+import { createIntake, type Intake, type IntakeOptions, type Tally } from './intake.ts';
 
-export interface QueueCollectorOptions {
-  readonly sqs: SQSClient;
-  readonly queueUrl: string;
-  readonly inbox: Inbox;
-  readonly read: ReadStored;
+export interface QueueCollectorOptions extends IntakeOptions {
   /** Ends the retries of acknowledgements. */
   readonly closing: AbortSignal;
 }
 
-const POLLERS = 4;
 /** A poll is never cut short, because what it received would stay hidden; so it is a short one. */
 const POLL_SECONDS = 2;
-/** A result of others that was received this often is hidden, not released: nobody seems to wait for it. */
-const ORPHAN_RECEIVES = 3;
-/** How long a result stays hidden from others while it waits for its caller here. */
-const HIDDEN_SECONDS = 30;
+const SWEEPERS = 4;
+/** Well before what was set aside first comes back by itself. */
+const LONGEST_ROUND_MS = 10_000;
+const LONGEST_LINGER_MS = 40;
+const LINGER_STEP_MS = 10;
 
 /**
- * Polls the result queue while someone waits: one long poll for every ten results wanted, up to four. A result is
- * deleted once its caller has it. Results of others are released at once, and the poller pauses so that their own
- * client can receive them. Those that nobody takes are hidden for a while, to get at what is queued behind them.
+ * Collects in rounds while someone waits: a long poll until results come, then a sweep of short polls until none are
+ * left. Results of others are set aside until then, so that they do not come again, and then given back; a pause of
+ * about half the sweep's length is the turn of their clients.
+ *
+ * @see docs/adr/0014-clients-of-one-result-queue-take-turns.md
  */
 export function startQueueCollector(options: QueueCollectorOptions): Collector {
-  const acknowledger = createAcknowledger(options);
-  const polls = new Set<Promise<unknown>>();
-  const state: PollerState = { acknowledger, polls, lastError: undefined };
-  for (let poller = 0; poller < POLLERS; poller++) {
-    void pollWhileWanted(poller * MAX_BATCH_ENTRIES + 1, options, state);
-  }
+  const own = createAcknowledger(options);
+  const others = createAcknowledger(options);
+  const intake = createIntake(options, own, others);
+  const state: CollectorState = { round: undefined, lastError: undefined };
+  void collectWhileWanted(options, intake, state);
   return {
-    settled: () => acknowledger.idle(),
+    settled: () => own.idle(),
     lastError: () => state.lastError,
+    othersReceived: () => intake.othersReceived(),
     async close() {
-      await Promise.allSettled(polls);
-      await acknowledger.idle();
+      await state.round;
+      await Promise.all([own.idle(), others.idle()]);
     },
   };
 }
 
-interface PollerState {
-  readonly acknowledger: Acknowledger;
-  /** Those under way, until what they received is dealt with. */
-  readonly polls: Set<Promise<unknown>>;
-  /** Why the last poll failed; undefined after one that did not. */
+interface CollectorState {
+  /** The one under way, or the last one. */
+  round: Promise<Round> | undefined;
+  /** Why the last round failed; undefined after one that did not. */
   lastError: unknown;
 }
 
-async function pollWhileWanted(atLeast: number, options: QueueCollectorOptions, state: PollerState): Promise<void> {
-  const { inbox, closing } = options;
+async function collectWhileWanted(
+  { inbox, queueUrl, closing }: QueueCollectorOptions,
+  intake: Intake,
+  state: CollectorState,
+): Promise<void> {
   const backoff = createBackoff();
   while (!closing.aborted) {
-    if (await inbox.demand(atLeast)) backoff.reset();
+    if (await inbox.demand()) backoff.reset();
     const joined = inbox.joined();
-    const poll = pollOnce(options, state.acknowledger);
-    state.polls.add(poll);
-    try {
-      const { othersOnly } = await poll;
-      state.lastError = undefined;
-      backoff.reset();
-      if (othersOnly) await backoff.pause(joined);
-    } catch (error) {
-      state.lastError = error;
-      if (isCallersFault(error)) inbox.fail(unreadable(options.queueUrl, error));
-      else await backoff.pause(joined);
-    } finally {
-      state.polls.delete(poll);
-    }
+    state.round = collectOnce(inbox, intake);
+    const { error, delivered, givenBack, sweepMs } = await state.round;
+    state.lastError = error;
+    if (isCallersFault(error)) inbox.fail(unreadable(queueUrl, error));
+    if (delivered > 0) backoff.reset();
+    if (givenBack > 0 || error !== undefined) await backoff.pause(joined, sweepMs / 2);
   }
 }
 
-/** @returns whether all that came was released to others */
-async function pollOnce(
-  options: QueueCollectorOptions,
-  acknowledger: Acknowledger,
-): Promise<{ readonly othersOnly: boolean }> {
-  const messages = await receive(options);
-  const released = await Promise.all(messages.map((message) => route(message, options, acknowledger)));
-  return { othersOnly: released.length > 0 && !released.includes(false) };
+interface Round extends Tally {
+  /** Why a poll failed; undefined when none did. */
+  readonly error: unknown;
+  /** How long it took since the first results came. */
+  readonly sweepMs: number;
 }
 
-async function receive({ sqs, queueUrl }: QueueCollectorOptions): Promise<Message[]> {
-  const command = new ReceiveMessageCommand({
-    QueueUrl: queueUrl,
-    MaxNumberOfMessages: MAX_BATCH_ENTRIES,
-    WaitTimeSeconds: POLL_SECONDS,
-    VisibilityTimeout: HIDDEN_SECONDS,
-    MessageAttributeNames: [MESSAGE_ID_ATTRIBUTE],
-    MessageSystemAttributeNames: ['ApproximateReceiveCount'],
-  });
-  const { Messages = [] } = await sqs.send(command);
-  return Messages;
-}
-
-/** Delivers, deletes, releases or hides one message. @returns whether it was released to others */
-async function route(
-  { MessageAttributes, Attributes, Body = '', ReceiptHandle }: Message,
-  { inbox, read }: QueueCollectorOptions,
-  acknowledger: Acknowledger,
-): Promise<boolean> {
-  if (ReceiptHandle === undefined) return false;
-  const release = (): void => acknowledger.release(ReceiptHandle);
-  const messageId = MessageAttributes?.[MESSAGE_ID_ATTRIBUTE]?.StringValue;
-  switch (messageId === undefined ? 'unknown' : inbox.standing(messageId)) {
-    case 'held':
-      return false;
-    case 'full':
-      release();
-      return false;
-    case 'dismissed':
-      acknowledger.remove(ReceiptHandle);
-      return false;
-    case 'unknown': {
-      const isOrphan = Number(Attributes?.ApproximateReceiveCount) >= ORPHAN_RECEIVES;
-      if (isOrphan) acknowledger.hide(ReceiptHandle);
-      else release();
-      return !isOrphan;
+/** One round, without the pause. It never rejects. */
+async function collectOnce(inbox: Inbox, intake: Intake): Promise<Round> {
+  let error: unknown;
+  let startedAt = performance.now();
+  try {
+    let received = await intake.receive(POLL_SECONDS);
+    startedAt = performance.now();
+    const endsAt = startedAt + LONGEST_ROUND_MS;
+    while (received > 0 && performance.now() < endsAt) {
+      await sweep(received < MAX_BATCH_ENTRIES ? 1 : SWEEPERS, endsAt, inbox, intake);
+      received = await linger(inbox, intake);
     }
-    case 'wanted':
-      await deliver(String(messageId), Body, inbox, read, release, () => acknowledger.remove(ReceiptHandle));
-      return false;
+  } catch (cause) {
+    error = cause;
   }
+  return { error, sweepMs: performance.now() - startedAt, ...intake.endRound() };
 }
 
-async function deliver(
-  messageId: string,
-  body: string,
-  inbox: Inbox,
-  read: ReadStored,
-  release: () => void,
-  remove: () => void,
-): Promise<void> {
-  const { result, complete } = await read(messageId, body);
-  const drop = (): void => {
-    inbox.dismiss(messageId);
-    remove();
+/** Polls until nothing comes or nothing is wanted any more. @throws what a poll threw, once all sweepers are done */
+async function sweep(sweepers: number, endsAt: number, inbox: Inbox, intake: Intake): Promise<void> {
+  const sweepAlone = async (): Promise<void> => {
+    while (inbox.isWanting() && performance.now() < endsAt) {
+      if ((await intake.receive(0)) === 0) return;
+    }
   };
-  if (!inbox.deliver({ result, accept: complete ? drop : release, giveBack: release })) release();
+  const ends = await Promise.allSettled(Array.from({ length: sweepers }, sweepAlone));
+  for (const end of ends) {
+    if (end.status === 'rejected') throw end.reason;
+  }
+}
+
+/**
+ * Clients that sweep together come to the end together. Were all to give back what they hold at that moment, they
+ * would share it out by chance again; so each waits as long as chance has it for another to give back first.
+ *
+ * @returns how many messages came
+ */
+async function linger(inbox: Inbox, intake: Intake): Promise<number> {
+  const endsAt = performance.now() + LONGEST_LINGER_MS * Math.random();
+  let received = 0;
+  while (received === 0 && intake.holdsOthers() && inbox.isWanting() && performance.now() < endsAt) {
+    await setTimeout(LINGER_STEP_MS);
+    received = await intake.receive(0);
+  }
+  return received;
 }
 
 function unreadable(queueUrl: string, cause: unknown): Error {

@@ -32,7 +32,12 @@ const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), bod
 export function startTableCollector(options: TableCollectorOptions): Collector {
   const state: AskerState = { lastError: undefined };
   void askWhileWanted(options, state);
-  return { settled: async () => {}, lastError: () => state.lastError, close: async () => {} };
+  return {
+    settled: async () => {},
+    lastError: () => state.lastError,
+    othersReceived: () => 0,
+    close: async () => {},
+  };
 }
 
 interface AskerState {
@@ -44,7 +49,7 @@ async function askWhileWanted(options: TableCollectorOptions, state: AskerState)
   const { inbox, table, closing } = options;
   const backoff = createBackoff();
   while (!closing.aborted) {
-    if (await inbox.demand(1)) backoff.reset();
+    if (await inbox.demand()) backoff.reset();
     const joined = inbox.joined();
     try {
       if ((await askForAll(options)) > 0) backoff.reset();

@@ -28,8 +28,12 @@ export interface Inbox {
   deliver(arrival: Arrival): boolean;
   /** From now on results of this message ID are dropped. */
   dismiss(messageId: string): void;
-  /** Resolves when at least so many message IDs are wanted. @returns whether it had to wait */
-  demand(atLeast: number): Promise<boolean>;
+  /** Whether any message ID is wanted. */
+  isWanting(): boolean;
+  /** Resolves when a message ID is wanted. @returns whether it had to wait */
+  demand(): Promise<boolean>;
+  /** `listener` is told of the message IDs that a caller starts to wait for. */
+  onWanted(listener: (messageIds: Iterable<string>) => void): void;
   /** Resolves when the next caller starts to wait. */
   joined(): Promise<void>;
   /** No result can be fetched now: ends every wait with `reason`. */
@@ -57,29 +61,21 @@ interface Waiter {
   news: Deferred<void>;
 }
 
-interface Demand {
-  readonly atLeast: number;
-  readonly met: (waited: boolean) => void;
-}
-
 export function createInbox(): Inbox {
   const waiters = new Set<Waiter>();
   const byId = new Map<string, Waiter>();
   const dismissed = new Set<string>();
-  const demands = new Set<Demand>();
+  const demands = new Set<(waited: boolean) => void>();
+  const listeners: ((messageIds: Iterable<string>) => void)[] = [];
   let nextToJoin = deferred();
   let closed: { readonly reason: unknown } | undefined;
 
-  const waitersWithRoom = (): Waiter[] => [...waiters].filter(({ held }) => held.size < MAX_HELD);
-  const countWanted = (): number => waitersWithRoom().reduce((sum, { missing }) => sum + missing.size, 0);
+  const waitersWithRoom = (): Waiter[] => [...waiters].filter(hasRoom);
+  const isWanting = (): boolean => waiters.values().some((waiter) => hasRoom(waiter) && waiter.missing.size > 0);
   const meetDemands = (): void => {
-    if (demands.size === 0) return;
-    const wanted = countWanted();
-    for (const demand of demands) {
-      if (demand.atLeast > wanted) continue;
-      demands.delete(demand);
-      demand.met(true);
-    }
+    if (demands.size === 0 || !isWanting()) return;
+    for (const met of demands) met(true);
+    demands.clear();
   };
   const endAll = (reason: unknown): void => {
     for (const waiter of waiters) end(waiter, reason);
@@ -111,6 +107,7 @@ export function createInbox(): Inbox {
       nextToJoin.resolve();
       nextToJoin = deferred();
       meetDemands();
+      for (const listener of listeners) listener(missing);
       return {
         async next() {
           const arrival = await firstOf(waiter);
@@ -134,7 +131,7 @@ export function createInbox(): Inbox {
       const waiter = byId.get(messageId);
       if (waiter === undefined) return dismissed.has(messageId) ? 'dismissed' : 'unknown';
       if (waiter.held.has(messageId)) return 'held';
-      return waiter.held.size < MAX_HELD ? 'wanted' : 'full';
+      return hasRoom(waiter) ? 'wanted' : 'full';
     },
     deliver(arrival) {
       const waiter = byId.get(arrival.result.messageId);
@@ -148,11 +145,15 @@ export function createInbox(): Inbox {
       const [oldest] = dismissed;
       if (dismissed.size > REMEMBERED_IDS && oldest !== undefined) dismissed.delete(oldest);
     },
-    demand: (atLeast) =>
+    isWanting,
+    demand: () =>
       new Promise((met) => {
-        if (countWanted() >= atLeast) met(false);
-        else demands.add({ atLeast, met });
+        if (isWanting()) met(false);
+        else demands.add(met);
       }),
+    onWanted(listener) {
+      listeners.push(listener);
+    },
     joined: () => nextToJoin.promise,
     fail: endAll,
     close(reason) {
@@ -160,6 +161,10 @@ export function createInbox(): Inbox {
       endAll(reason);
     },
   };
+}
+
+function hasRoom({ held }: Waiter): boolean {
+  return held.size < MAX_HELD;
 }
 
 function tell(waiter: Waiter): void {

@@ -9,7 +9,7 @@ import { type Encoding, encodeRequest, type ScoreRequest } from '../request/requ
 /** One message, ready to be sent. */
 export interface Entry {
   readonly body: string;
-  /** Size of the request's body, be it in the message or in S3: bounds a call, and the memory of this process. */
+  /** Size of the request's body, be it in the message or in S3: bounds a batch request, and this process's memory. */
   readonly bytes: number;
   readonly attributes: Readonly<Record<string, MessageAttributeValue>> | undefined;
   readonly group: string | undefined;
@@ -22,6 +22,8 @@ export interface EntryOptions {
   readonly encoding: Encoding;
   readonly fifo: boolean;
   readonly payloadBucket: string | undefined;
+  /** The most that the request queue takes in a message, as far as is known. @default 1 MiB */
+  readonly maxBytes?: number;
 }
 
 /**
@@ -29,19 +31,32 @@ export interface EntryOptions {
  *
  * @throws RequestError when the request cannot be encoded, or cannot be sent to such a queue
  */
-export function toEntry(request: ScoreRequest, { encoding, fifo, payloadBucket }: EntryOptions): Entry {
+export function toEntry(request: ScoreRequest, options: EntryOptions): Entry {
+  const { encoding, fifo, payloadBucket, maxBytes = MAX_MESSAGE_BYTES } = options;
   assertRouting(request, fifo);
-  const text = encodeRequest(request, encoding);
-  const bytes = Buffer.byteLength(text);
-  const routing = {
+  const body = encodeRequest(request, encoding);
+  const entry: Entry = {
+    body,
+    bytes: Buffer.byteLength(body),
+    attributes: undefined,
     group: request.group,
     deduplicationId: fifo ? (request.deduplicationId ?? randomUUID()) : undefined,
+    payload: undefined,
   };
-  if (bytes <= MAX_MESSAGE_BYTES) return { body: text, bytes, attributes: undefined, payload: undefined, ...routing };
+  return entry.bytes <= maxBytes ? entry : offloaded(entry, payloadBucket, maxBytes);
+}
 
-  const pointer = { bucket: bucketFor(bytes, payloadBucket), key: `${PAYLOAD_PREFIX}${randomUUID()}` };
+/**
+ * The same request with its body in the payload bucket, and a message that points to it.
+ *
+ * @throws RequestError when there is no payload bucket
+ */
+export function offloaded(entry: Entry, payloadBucket: string | undefined, maxBytes: number): Entry {
+  const { body: text, bytes } = entry;
+  if (payloadBucket === undefined) throw tooLarge(bytes, maxBytes);
+  const pointer = { bucket: payloadBucket, key: `${PAYLOAD_PREFIX}${randomUUID()}` };
   const attributes = { [POINTER_ATTRIBUTES[0]]: { DataType: 'Number', StringValue: String(bytes) } };
-  return { body: pointerBody(pointer), bytes, attributes, payload: { pointer, text }, ...routing };
+  return { ...entry, body: pointerBody(pointer), attributes, payload: { pointer, text } };
 }
 
 function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean): void {
@@ -57,10 +72,10 @@ function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean):
   }
 }
 
-function bucketFor(bytes: number, payloadBucket: string | undefined): string {
-  if (payloadBucket !== undefined) return payloadBucket;
-  throw new RequestError(
-    `expected a body of at most ${MAX_MESSAGE_BYTES} bytes, the size of an SQS message, got ${bytes}; ` +
-      "set payloadBucket, the deployment's bucket for larger ones, or send fewer rows",
+function tooLarge(bytes: number, maxBytes: number): RequestError {
+  const raise = maxBytes < MAX_MESSAGE_BYTES ? " raise the queue's MaximumMessageSize," : '';
+  return new RequestError(
+    `expected a body of at most ${maxBytes} bytes, the most that the request queue takes in a message, got ${bytes}; ` +
+      `set payloadBucket, the deployment's bucket for larger ones,${raise} or send fewer rows`,
   );
 }

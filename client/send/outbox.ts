@@ -1,15 +1,20 @@
-import { describeError } from '../../lambda/adapters/awsError.ts';
+import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
 import { type RetryOptions, untilDone } from '../../lambda/adapters/retry.ts';
-import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../../lambda/adapters/sqs/limits.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
 import { deferred } from '../../lambda/core/base/deferred.ts';
+import { SendError } from '../base/errors.ts';
 import type { Entry } from './entry.ts';
-import type { SendVerdict } from './sendCall.ts';
+import type { Refusal, SendVerdict } from './sendCall.ts';
 
 export interface OutboxOptions {
   /** Sends one call; verdicts align with `entries`. */
   readonly sendCall: (entries: readonly Entry[]) => Promise<SendVerdict[]>;
   /** Puts an entry's payload where its pointer says. */
   readonly offload: (entry: Entry) => Promise<void>;
+  /** The same entry, with its body in a payload, for a queue that takes at most `maxBytes`. @throws RequestError */
+  readonly shrink: (entry: Entry, maxBytes: number) => Entry;
+  /** Most bytes of the bodies in a call, as far as is known now. */
+  readonly maxBytes: () => number;
   /** Most calls in flight. */
   readonly maxInFlight: number;
   /** Aborts when the client is closed: what is not sent by then is rejected. */
@@ -31,7 +36,7 @@ export interface Outbox {
 }
 
 interface Pending {
-  readonly entry: Entry;
+  entry: Entry;
   readonly signal: AbortSignal | undefined;
   readonly resolve: (messageId: string) => void;
   readonly reject: (reason: unknown) => void;
@@ -39,17 +44,19 @@ interface Pending {
 
 /** A call leaves when it is full or its first entry has lingered, and a place in flight is free. */
 export function createOutbox(options: OutboxOptions): Outbox {
-  const { maxInFlight, lingerMs = 5 } = options;
+  const { maxBytes, maxInFlight, lingerMs = 5 } = options;
   const pending: Pending[] = [];
   let inFlight = 0;
   let lingered = false;
   let timer: NodeJS.Timeout | undefined;
   let changed = deferred();
 
+  /** Whether there is a call's worth: no more entries fit, or no more bytes. */
+  const isFull = (): boolean => pending.length >= MAX_BATCH_ENTRIES || bytesOf(pending) >= maxBytes();
   const launchDue = (): void => {
-    while (pending.length > 0 && inFlight < maxInFlight && (lingered || isFull(pending))) {
+    while (pending.length > 0 && inFlight < maxInFlight && (lingered || isFull())) {
       inFlight++;
-      void deliver(takeCall(pending), options).finally(() => {
+      void deliver(takeCall(pending, maxBytes()), options).finally(() => {
         inFlight--;
         launchDue();
       });
@@ -71,17 +78,12 @@ export function createOutbox(options: OutboxOptions): Outbox {
           lingered = true;
           launchDue();
         }, lingerMs);
-        if (isFull(pending)) launchDue();
+        if (isFull()) launchDue();
       }),
     async room() {
-      while (isFull(pending)) await changed.promise;
+      while (isFull()) await changed.promise;
     },
   };
-}
-
-/** Whether there is a call's worth: no more entries fit, or no more bytes. */
-function isFull(pending: readonly Pending[]): boolean {
-  return pending.length >= MAX_BATCH_ENTRIES || bytesOf(pending) >= MAX_MESSAGE_BYTES;
 }
 
 function bytesOf(pending: readonly Pending[]): number {
@@ -89,11 +91,11 @@ function bytesOf(pending: readonly Pending[]): number {
 }
 
 /** Takes as many of the first entries as one call holds. One with an offloaded payload fills a call alone. */
-function takeCall(pending: Pending[]): Pending[] {
+function takeCall(pending: Pending[], maxBytes: number): Pending[] {
   let bytes = 0;
   const end = pending.slice(0, MAX_BATCH_ENTRIES).findIndex(({ entry }, index) => {
     bytes += entry.bytes;
-    return index > 0 && bytes > MAX_MESSAGE_BYTES;
+    return index > 0 && bytes > maxBytes;
   });
   return pending.splice(0, end < 0 ? MAX_BATCH_ENTRIES : end);
 }
@@ -101,7 +103,7 @@ function takeCall(pending: Pending[]): Pending[] {
 /** Settles every entry of a call, sending again what SQS did not take. */
 async function deliver(call: readonly Pending[], options: OutboxOptions): Promise<void> {
   const { sendCall, closing, retry } = options;
-  const refusals = new Map<Pending, unknown>();
+  const refusals = new Map<Pending, SendError>();
   try {
     const left = await untilDone(
       await offloadAll(call, options),
@@ -109,13 +111,8 @@ async function deliver(call: readonly Pending[], options: OutboxOptions): Promis
         const live = waiting.filter((one) => !refuseAborted(one));
         if (live.length === 0) return [];
         const verdicts = await sendCall(live.map(({ entry }) => entry));
-        return live.filter((one, index) => {
-          const verdict = verdicts[index] ?? { reason: 'no verdict', again: false };
-          if ('messageId' in verdict) one.resolve(verdict.messageId);
-          else if (verdict.again) refusals.set(one, toError(verdict));
-          else one.reject(toError(verdict));
-          return 'again' in verdict && verdict.again;
-        });
+        const again = await Promise.all(live.map((one, index) => settle(one, verdicts[index], refusals, options)));
+        return live.filter((_, index) => again[index]);
       },
       closing,
       retry,
@@ -126,22 +123,55 @@ async function deliver(call: readonly Pending[], options: OutboxOptions): Promis
   }
 }
 
+const NO_VERDICT: Refusal = { reason: 'no verdict', again: false };
+
+/** @returns whether the entry is to be sent again */
+async function settle(
+  one: Pending,
+  verdict: SendVerdict = NO_VERDICT,
+  refusals: Map<Pending, SendError>,
+  options: OutboxOptions,
+): Promise<boolean> {
+  if ('messageId' in verdict) {
+    one.resolve(verdict.messageId);
+    return false;
+  }
+  const error = toError(verdict);
+  refusals.set(one, error);
+  const { maxBytes } = verdict;
+  if (maxBytes !== undefined && one.entry.payload === undefined) return await shrinkOne(one, maxBytes, options);
+  if (!verdict.again) one.reject(error);
+  return verdict.again;
+}
+
+/** @returns false when that failed, and the entry is rejected */
+async function shrinkOne(one: Pending, maxBytes: number, options: OutboxOptions): Promise<boolean> {
+  try {
+    one.entry = options.shrink(one.entry, maxBytes);
+  } catch (error) {
+    one.reject(error);
+    return false;
+  }
+  return await offloadOne(one, options);
+}
+
 /** @returns those whose payload lies where their pointer says; the others are rejected */
-async function offloadAll(call: readonly Pending[], { offload }: OutboxOptions): Promise<Pending[]> {
-  const offloaded = await Promise.all(
-    call.map(async (one) => {
-      if (one.entry.payload === undefined) return true;
-      if (refuseAborted(one)) return false;
-      try {
-        await offload(one.entry);
-        return true;
-      } catch (cause) {
-        one.reject(new Error(`the payload bucket did not take its body: ${describeError(cause)}`, { cause }));
-        return false;
-      }
-    }),
-  );
+async function offloadAll(call: readonly Pending[], options: OutboxOptions): Promise<Pending[]> {
+  const offloaded = await Promise.all(call.map((one) => offloadOne(one, options)));
   return call.filter((_, index) => offloaded[index]);
+}
+
+async function offloadOne(one: Pending, { offload }: OutboxOptions): Promise<boolean> {
+  if (one.entry.payload === undefined) return true;
+  if (refuseAborted(one)) return false;
+  try {
+    await offload(one.entry);
+    return true;
+  } catch (cause) {
+    const retryable = !isCallersFault(cause);
+    one.reject(new SendError(`the payload bucket did not take its body: ${describeError(cause)}`, retryable, cause));
+    return false;
+  }
 }
 
 function refuseAborted({ signal, reject }: Pending): boolean {
@@ -150,6 +180,6 @@ function refuseAborted({ signal, reject }: Pending): boolean {
   return true;
 }
 
-function toError({ reason, cause }: Extract<SendVerdict, { reason: string }>): Error {
-  return new Error(`the request queue did not take it: ${reason}`, { cause });
+function toError({ reason, again, cause }: Refusal): SendError {
+  return new SendError(`the request queue did not take it: ${reason}`, again, cause);
 }

@@ -1,15 +1,29 @@
-import { SendMessageBatchCommand, type SendMessageBatchRequestEntry, type SQSClient } from '@aws-sdk/client-sqs';
+import {
+  type BatchResultErrorEntry,
+  SendMessageBatchCommand,
+  type SendMessageBatchRequestEntry,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
 import type { Entry } from './entry.ts';
 
-/** What became of one entry in one call. `again`: worth another try. */
-export type SendVerdict =
-  | { readonly messageId: string }
-  | { readonly reason: string; readonly again: boolean; readonly cause?: unknown };
+/** Why SQS did not take an entry. */
+export interface Refusal {
+  readonly reason: string;
+  /** Worth another try. */
+  readonly again: boolean;
+  /** The most that the queue takes, where the message was too long for it. */
+  readonly maxBytes?: number | undefined;
+  readonly cause?: unknown;
+}
+
+/** What became of one entry in one batch request. */
+export type SendVerdict = { readonly messageId: string } | Refusal;
 
 /**
- * Sends one batch call of at most 10 entries and 1 MiB. Verdicts align with `entries` by index. A 200 answer may name
+ * Sends one batch request of at most 10 entries and 1 MiB. Verdicts align with `entries` by index. A 200 answer may name
  * entries that failed, and an entry that it does not mention failed too. An error of SQS is a verdict, never thrown.
+ * Entries that are too long together are sent one by one.
  */
 export async function sendCall(sqs: SQSClient, queueUrl: string, entries: readonly Entry[]): Promise<SendVerdict[]> {
   try {
@@ -19,14 +33,34 @@ export async function sendCall(sqs: SQSClient, queueUrl: string, entries: readon
     const refused = new Map(Failed.map((failed) => [failed.Id, failed]));
     return entries.map((_, index): SendVerdict => {
       const messageId = taken.get(String(index));
-      if (messageId !== undefined) return { messageId };
-      const failed = refused.get(String(index));
-      const reason = `${failed?.Code ?? 'no answer for this entry'}${failed?.Message ? `: ${failed.Message}` : ''}`;
-      return { reason, again: failed?.SenderFault !== true };
+      return messageId === undefined ? refusalOf(refused.get(String(index))) : { messageId };
     });
   } catch (cause) {
-    return entries.map(() => ({ reason: describeError(cause), again: !isCallersFault(cause), cause }));
+    const reason = describeError(cause);
+    const maxBytes = limitIn(reason);
+    if (maxBytes !== undefined && entries.length > 1) return await sendEach(sqs, queueUrl, entries);
+    return entries.map(() => ({ reason, again: !isCallersFault(cause), maxBytes, cause }));
   }
+}
+
+function refusalOf(failed: BatchResultErrorEntry | undefined): Refusal {
+  const reason = `${failed?.Code ?? 'no answer for this entry'}${failed?.Message ? `: ${failed.Message}` : ''}`;
+  return { reason, again: failed?.SenderFault !== true, maxBytes: limitIn(reason) };
+}
+
+/** What SQS says of entries that are too long together, and of one message alone. */
+const TOO_LONG = /Batch requests cannot be longer than (\d+) bytes|Message must be shorter than (\d+) bytes/;
+
+function limitIn(reason: string): number | undefined {
+  const [, ofRequest, ofMessage] = TOO_LONG.exec(reason) ?? [];
+  return ofRequest === undefined && ofMessage === undefined ? undefined : Number(ofRequest ?? ofMessage);
+}
+
+/** One after the other, to keep the order of a FIFO queue. */
+async function sendEach(sqs: SQSClient, queueUrl: string, entries: readonly Entry[]): Promise<SendVerdict[]> {
+  const verdicts: SendVerdict[] = [];
+  for (const entry of entries) verdicts.push(...(await sendCall(sqs, queueUrl, [entry])));
+  return verdicts;
 }
 
 function toRequestEntry(

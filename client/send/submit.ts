@@ -1,5 +1,5 @@
 import { orAborted } from '../base/abort.ts';
-import { SubmitError } from '../base/errors.ts';
+import { SubmitError, type SubmitFailure } from '../base/errors.ts';
 import { pull } from '../base/pull.ts';
 import type { ScoreRequest } from '../request/request.ts';
 import type { Entry } from './entry.ts';
@@ -36,7 +36,7 @@ export async function submit(
   const accepted: (string | undefined)[] = [];
   const sending = new Set<Promise<void>>();
   let submitted = 0;
-  let failed: { readonly index: number; readonly cause: unknown } | undefined;
+  let failed: SubmitFailure | undefined;
 
   const fail = (index: number, cause: unknown): void => {
     if (stopped.aborted && cause === stopped.reason) return;
@@ -76,7 +76,7 @@ export async function submit(
   }
   await orAborted(Promise.all(sending), signal);
   signal?.throwIfAborted();
-  if (failed !== undefined) throw new SubmitError(failed.index, accepted, failed.cause);
+  if (failed !== undefined) throw new SubmitError(failed, accepted);
   return accepted.map((messageId, index) => messageId ?? unanswered(index));
 }
 

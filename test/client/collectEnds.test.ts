@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError } from '../../client/index.ts';
 import { useDeployments } from './deployment.ts';
@@ -51,6 +52,7 @@ describe('a collection that does not end by itself', () => {
     const producer = client();
     const abort = new AbortController();
     const first = allOf(producer.collect(['a'], { ...IN_TIME, signal: abort.signal }));
+    await nextTurn();
     const timers = activeTimers();
     await expect(allOf(producer.collect(['a'], IN_TIME))).rejects.toThrow('message ID a is being collected already');
     expect(activeTimers()).toBe(timers);

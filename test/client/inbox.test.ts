@@ -25,8 +25,9 @@ describe('an inbox', () => {
     const waiting = inbox.waitFor(ids(1000), ALIVE);
     for (const messageId of ids(200)) expect(inbox.deliver(arrivalOf(messageId))).toBe(true);
     expect(inbox.wanted()).toEqual([]);
+    expect(inbox.isWanting()).toBe(false);
     expect(inbox.standing('m-200')).toBe('full');
-    const demanded = inbox.demand(1);
+    const demanded = inbox.demand();
 
     await waiting.next();
     await expect(demanded).resolves.toBe(true);

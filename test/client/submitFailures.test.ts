@@ -56,7 +56,7 @@ describe('a call that is answered with failures', () => {
     });
     const requests = lines(25);
     const error = await submitErrorOf(client({ sqs: refusing }).submit(requests));
-    expect(error).toMatchObject({ code: 'SUBMIT_FAILED', index: 10, retryable: true });
+    expect(error).toMatchObject({ code: 'SUBMIT_FAILED', index: 10, retryable: false });
     expect(error.message).toMatch('request 10: the request queue did not take it: Refused');
 
     await client().submit(requests.filter((_, index) => error.accepted[index] === undefined));
@@ -74,7 +74,7 @@ describe('a call that is answered with failures', () => {
     expect(error.index).toBe(0);
   });
 
-  it('does not hide the request that was refused behind one that was to be sent again', async () => {
+  it('names the request that was refused, and the first of those that were not accepted', async () => {
     const { client } = await deployments.create('queue');
     const refusing = sqs.client();
     interceptSends(refusing, async (entries) => {
@@ -83,7 +83,18 @@ describe('a call that is answered with failures', () => {
       return { Failed: entries.map((_, index) => ({ Id: String(index), ...failure })) };
     });
     const error = await submitErrorOf(client({ sqs: refusing }).submit(lines(20)));
-    expect(error).toMatchObject({ index: 10, message: expect.stringContaining('Refused') });
+    expect(error).toMatchObject({ index: 0, retryable: false });
+    expect(error.message).toMatch(
+      /^request 10: .*: Refused; request 0 is the first that was not accepted; 0 were accepted, submit the others again$/,
+    );
+  });
+
+  it('may be submitted again when the queue had no time for it', async () => {
+    const { client } = await deployments.create('queue');
+    const busy = sqs.client();
+    interceptSends(busy, () => Promise.reject(sqsError('ServiceUnavailable', 'server')));
+    const error = await submitErrorOf(client({ sqs: busy }).submit(lines(1)));
+    expect(error).toMatchObject({ index: 0, retryable: true });
   });
 
   it('is not sent again when the queue does not exist', async () => {
@@ -129,7 +140,8 @@ describe('a request that cannot be sent', () => {
   it('is one over 1 MiB where there is no payload bucket', async () => {
     const { client } = await deployments.create('queue');
     await expect(client({ payloadBucket: undefined }).submit([bodyOf(1_048_577)])).rejects.toThrow(
-      'request 0: expected a body of at most 1048576 bytes, the size of an SQS message, got 1048577; set payloadBucket',
+      'request 0: expected a body of at most 1048576 bytes, the most that the request queue takes in a message, got ' +
+        '1048577; set payloadBucket',
     );
   });
 

@@ -25,7 +25,7 @@ function arrivalOf(messageId: string): Arrival {
 
 /** A collector that brings nothing. */
 function idleCollector(lastError?: unknown): Collector {
-  return { settled: async () => {}, lastError: () => lastError, close: async () => {} };
+  return { settled: async () => {}, lastError: () => lastError, othersReceived: () => 0, close: async () => {} };
 }
 
 describe('a collection', () => {
@@ -79,6 +79,7 @@ describe('a caller of score', () => {
     const dependencies = {
       inbox,
       outbox,
+      collector: idleCollector(),
       toEntry: (request: ReturnType<typeof lineOf>) => toEntry(request, STANDARD_QUEUE),
     };
     return rejectionOf(score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }, dependencies));

@@ -14,9 +14,8 @@ import {
 import { decodeRequest } from './decodeRequest.ts';
 import { WHOLE_BODY } from './fieldPath.ts';
 import { type DecodeLimits, tooManyRequests } from './limits.ts';
-import { MOST_KEYS, MOST_LEVELS, outlineOf } from './outline.ts';
+import { MOST_CONTAINERS, MOST_KEYS, MOST_LEVELS, outlineOf } from './outline.ts';
 import type { Templates } from './template.ts';
-import { SEE_FORMAT } from './unknownKeys.ts';
 
 export interface DecodeDependencies {
   readonly models: ModelRepository;
@@ -126,10 +125,10 @@ function parsePayload(text: string, { key }: PayloadPointer, limits: DecodeLimit
 }
 
 function parseJson(text: string, path: string, limits: DecodeLimits): Parsed | Failure {
-  const { levels, keys, elements } = outlineOf(text);
-  if (levels > MOST_LEVELS || keys > MOST_KEYS) {
-    const expected = `expected at most ${MOST_LEVELS} levels of arrays and objects, and ${MOST_KEYS} keys in an object`;
-    return failure('INVALID_REQUEST', `${path}: ${expected}, got more; ${SEE_FORMAT}`);
+  const { levels, containers, keys, elements } = outlineOf(text);
+  if (levels > MOST_LEVELS || containers > MOST_CONTAINERS || keys > MOST_KEYS) {
+    const allowed = `${MOST_CONTAINERS} arrays and objects, on ${MOST_LEVELS} levels, and ${MOST_KEYS} keys in an object`;
+    return failure('INVALID_REQUEST', `${path}: expected at most ${allowed}, got more; send elements flat`);
   }
   if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);
   try {

@@ -2,6 +2,8 @@
 export interface Outline {
   /** Levels of arrays and objects; counting stops beyond `MOST_LEVELS`. */
   readonly levels: number;
+  /** Arrays and objects; counting stops beyond `MOST_CONTAINERS`. */
+  readonly containers: number;
   /** Keys of the object that has most; counting stops beyond `MOST_KEYS`. */
   readonly keys: number;
   /** Elements of the array that the text is, if it is one. */
@@ -11,12 +13,14 @@ export interface Outline {
 /** Levels of arrays and objects that a body may have: more than any tensor has axes. */
 export const MOST_LEVELS = 100;
 
+/** Arrays and objects that a body may hold: more than nested rows of a tensor need; so many take 50 ms to parse. */
+export const MOST_CONTAINERS = 200_000;
 /** Keys that one object of a body may have: more than any model has inputs. */
 export const MOST_KEYS = 10_000;
 
 /** Shorter texts are parsed in no time, whatever they are like. */
 const SHORT_CHARACTERS = 65_536;
-const SHORT: Outline = { levels: 0, keys: 0, elements: 0 };
+const SHORT: Outline = { levels: 0, containers: 0, keys: 0, elements: 0 };
 
 const QUOTE = 34;
 const COMMA = 44;
@@ -35,25 +39,30 @@ export function outlineOf(text: string): Outline {
   if (text.length <= SHORT_CHARACTERS) return SHORT;
   let level = 0;
   let levels = 0;
+  let containers = 0;
   let keys = 0;
   let elements = 1;
   const keysAtLevel = new Int32Array(MOST_LEVELS + 2);
-  for (let index = 0; index < text.length && levels <= MOST_LEVELS && keys <= MOST_KEYS; index++) {
+  for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code === QUOTE) {
       index = endOfString(text, index + 1);
       if (index < 0) break;
     } else if (code === OPEN_ARRAY || code === OPEN_OBJECT) {
       level += 1;
+      containers += 1;
+      if (containers > MOST_CONTAINERS) break;
       if (level > levels) levels = level;
+      if (levels > MOST_LEVELS) break;
       keysAtLevel[level] = 0;
     } else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) level -= 1;
     else if (code === COLON) {
       keysAtLevel[level] = (keysAtLevel[level] ?? 0) + 1;
       keys = Math.max(keys, keysAtLevel[level] ?? 0);
+      if (keys > MOST_KEYS) break;
     } else if (code === COMMA && level === 1) elements += 1;
   }
-  return { levels, keys, elements: text.trimStart().startsWith('[') ? elements : 0 };
+  return { levels, containers, keys, elements: text.trimStart().startsWith('[') ? elements : 0 };
 }
 
 /** Where the string ends that starts at `from`: at a quote behind an even number of backslashes; -1 if it does not. */

@@ -29,7 +29,7 @@ describe('a body that is no JSON', () => {
     expect(await refusal('['.repeat(1_000_000), LINE)).toMatchObject({
       code: 'INVALID_REQUEST',
       message:
-        'body: expected at most 100 levels of arrays and objects, and 10000 keys in an object, got more; see docs/message-format.md',
+        'body: expected at most 200000 arrays and objects, on 100 levels, and 10000 keys in an object, got more; send elements flat',
     });
   });
 

@@ -40,6 +40,12 @@ describe('a text that is nested too deep', () => {
   });
 });
 
+describe('the arrays and objects of a long text', () => {
+  it('are counted, not those in strings', () => {
+    expect(outlineOf(`${LONG}[[],{"a":{}},"[{"]`).containers).toBe(4);
+  });
+});
+
 describe('the keys of a long text', () => {
   it('are those of the object that has most', () => {
     const objects = '[{"a":1,"b":{"c":1}},{"a":{"d":1,"e":1,"f":":"},"b":2},{"a":1}]';

@@ -1,0 +1,41 @@
+import type { Acknowledger } from './acknowledge.ts';
+
+/** Messages that were received and that nobody here can take now: kept from everyone until they are given back. */
+export interface SetAside {
+  /** @param messageId that of its request; undefined where it carries none */
+  add(receiptHandle: string, messageId: string | undefined): void;
+  size(): number;
+  /** Gives back those of these message IDs: somebody here waits for them now. */
+  giveBackOf(messageIds: Iterable<string>): void;
+  /** @returns how many there were */
+  giveBackAll(): number;
+}
+
+export function createSetAside(acknowledger: Acknowledger): SetAside {
+  const handles = new Set<string>();
+  const handlesById = new Map<string, string[]>();
+  return {
+    add(receiptHandle, messageId) {
+      handles.add(receiptHandle);
+      if (messageId !== undefined) handlesById.set(messageId, [...(handlesById.get(messageId) ?? []), receiptHandle]);
+    },
+    size: () => handles.size,
+    giveBackOf(messageIds) {
+      if (handles.size === 0) return;
+      for (const messageId of messageIds) {
+        for (const receiptHandle of handlesById.get(messageId) ?? []) {
+          handles.delete(receiptHandle);
+          acknowledger.giveBack(receiptHandle);
+        }
+        handlesById.delete(messageId);
+      }
+    },
+    giveBackAll() {
+      const count = handles.size;
+      for (const receiptHandle of handles) acknowledger.giveBack(receiptHandle);
+      handles.clear();
+      handlesById.clear();
+      return count;
+    },
+  };
+}
