@@ -43,13 +43,13 @@ export interface Composition extends HandlerDependencies {
 /** Loads the models and connects everything that a host needs to score records. */
 export async function compose(config: Config, { clients, telemetry, warn }: Surroundings): Promise<Composition> {
   const { observer } = telemetry;
-  const payloads = openPayloads(config, clients);
+  const payloads = payloadsOf(config, clients);
   const repository = await openRepository({ ...config, directory: config.modelsDirectory, warn });
   return {
     scoring: {
       models: repository,
       payloads,
-      writer: writeToEvery(config.results.map((store) => openStore(store, config, clients, payloads))),
+      writer: writeToEvery(config.results.map((store) => storeOf(store, config, clients, payloads))),
       plan,
       limits: config,
       latency: createLatencyEstimator(),
@@ -74,12 +74,12 @@ export async function compose(config: Config, { clients, telemetry, warn }: Surr
   };
 }
 
-function openPayloads({ payloadBucket, maxPayloadBytes }: Config, clients: Clients): Payloads | undefined {
+function payloadsOf({ payloadBucket, maxPayloadBytes }: Config, clients: Clients): Payloads | undefined {
   if (payloadBucket === undefined) return undefined;
   return createPayloads({ s3: clients.s3(), bucket: payloadBucket, maxBytes: maxPayloadBytes });
 }
 
-function openStore(store: Store, config: Config, clients: Clients, payloads: Payloads | undefined): ResultWriter {
+function storeOf(store: Store, config: Config, clients: Clients, payloads: Payloads | undefined): ResultWriter {
   const { resultQueueUrl, resultTable, resultBucket, resultTtlSeconds } = config;
   if (store === 'queue' && resultQueueUrl !== undefined) {
     return createQueueWriter({ sqs: clients.sqs, queueUrl: resultQueueUrl, payloads });

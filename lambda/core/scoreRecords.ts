@@ -41,7 +41,7 @@ async function scoreInStages(
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<void> {
-  const results = openResults(records, ledger, deps, time);
+  const results = createResults(records, ledger, deps, time);
   const schedule = createSchedule(deps.now);
   const partialOutputs = createPartialOutputs();
   const invocation = { ledger, partialOutputs, schedule, deps, time, write: results.write };
@@ -57,7 +57,7 @@ async function scoreInStages(
   await results.finish();
 }
 
-function openResults(
+function createResults(
   records: readonly MessageRecord[],
   ledger: Ledger,
   deps: ScoringDependencies,

@@ -13,7 +13,7 @@ export interface Room {
   release(owner: number): void;
   /** Whether more is held or asked for than there is. */
   isCrowded(): boolean;
-  /** Resolves when someone next has to wait. */
+  /** Resolves when someone has to wait who did not when this was last asked. */
   nextWaiter(): Promise<void>;
   /** Resolves when it is no longer crowded, or `signal` is aborted. */
   spare(signal: AbortSignal): Promise<void>;
@@ -30,7 +30,7 @@ export function createRoom(total: number): Room {
   const held: (number | undefined)[] = [];
   let used = 0;
   let waiting: Waiter[] = [];
-  let waiter = deferred();
+  let newWaiter: Deferred<void> = deferred();
   let relief: Deferred<void> | undefined;
 
   const occupy = (owner: number, bytes: number): void => {
@@ -61,8 +61,7 @@ export function createRoom(total: number): Room {
         admitNext();
       };
       waiting.push(asking);
-      waiter.resolve();
-      waiter = deferred();
+      newWaiter.resolve();
       signal.addEventListener('abort', leave, { once: true });
       await asking.admitted.promise;
       signal.removeEventListener('abort', leave);
@@ -74,7 +73,10 @@ export function createRoom(total: number): Room {
       admitNext();
     },
     isCrowded,
-    nextWaiter: () => waiter.promise,
+    async nextWaiter() {
+      await newWaiter.promise;
+      newWaiter = deferred();
+    },
     async spare(signal) {
       if (!isCrowded() || signal.aborted) return;
       relief = deferred();

@@ -49,6 +49,21 @@ describe('room', () => {
     expect(told).toEqual(['one waits']);
   });
 
+  it('tells also of who began to wait before it was asked, once', async () => {
+    const { room, ask } = asking(10);
+    const told: string[] = [];
+    ask(1, 10);
+    ask(2, 1);
+    await whatCanHappen();
+    await room.nextWaiter();
+    void room.nextWaiter().then(() => told.push('another waits'));
+    await whatCanHappen();
+    expect(told).toEqual([]);
+    ask(3, 1);
+    await whatCanHappen();
+    expect(told).toEqual(['another waits']);
+  });
+
   it('lets go who waits when time is up, and then admits those behind', async () => {
     const { room, admitted, ask } = asking(10);
     const deadline = new AbortController();
