@@ -7,6 +7,9 @@ export default {
   testPathIgnorePatterns: ['/node_modules/', '/dist/', '/cdk.out/'],
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
   reporters: ['default', './test/helpers/summaryReporter.ts'],
+  // Half of the tests wait for processes and servers; a worker lets go of the modules of its test files when it is renewed.
+  maxWorkers: 2,
+  workerIdleMemoryLimit: '1200MB',
   testTimeout: 60_000,
   coverageProvider: 'v8',
 };

@@ -14,7 +14,7 @@ import {
 import { decodeRequest } from './decodeRequest.ts';
 import { WHOLE_BODY } from './fieldPath.ts';
 import { type DecodeLimits, tooManyRequests } from './limits.ts';
-import { MOST_CONTAINERS, MOST_KEYS, MOST_LEVELS, outlineOf } from './outline.ts';
+import { MOST_KEYS, MOST_LEVELS, mostContainers, outlineOf } from './outline.ts';
 import type { Templates } from './template.ts';
 
 export interface DecodeDependencies {
@@ -126,8 +126,9 @@ function parsePayload(text: string, { key }: PayloadPointer, limits: DecodeLimit
 
 function parseJson(text: string, path: string, limits: DecodeLimits): Parsed | Failure {
   const { levels, containers, keys, elements } = outlineOf(text);
-  if (levels > MOST_LEVELS || containers > MOST_CONTAINERS || keys > MOST_KEYS) {
-    const allowed = `${MOST_CONTAINERS} arrays and objects, on ${MOST_LEVELS} levels, and ${MOST_KEYS} keys in an object`;
+  const most = mostContainers(text);
+  if (levels > MOST_LEVELS || containers > most || keys > MOST_KEYS) {
+    const allowed = `${most} arrays and objects, on ${MOST_LEVELS} levels, and ${MOST_KEYS} keys in an object`;
     return failure('INVALID_REQUEST', `${path}: expected at most ${allowed}, got more; send elements flat`);
   }
   if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);

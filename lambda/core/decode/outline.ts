@@ -2,7 +2,7 @@
 export interface Outline {
   /** Levels of arrays and objects; counting stops beyond `MOST_LEVELS`. */
   readonly levels: number;
-  /** Arrays and objects; counting stops beyond `MOST_CONTAINERS`. */
+  /** Arrays and objects; counting stops beyond {@link mostContainers}. */
   readonly containers: number;
   /** Keys of the object that has most; counting stops beyond `MOST_KEYS`. */
   readonly keys: number;
@@ -13,10 +13,17 @@ export interface Outline {
 /** Levels of arrays and objects that a body may have: more than any tensor has axes. */
 export const MOST_LEVELS = 100;
 
-/** Arrays and objects that a body may hold: more than nested rows of a tensor need; so many take 50 ms to parse. */
-export const MOST_CONTAINERS = 200_000;
 /** Keys that one object of a body may have: more than any model has inputs. */
 export const MOST_KEYS = 10_000;
+
+/** So many take 50 ms to parse. */
+const FEW_CONTAINERS = 200_000;
+const FEWEST_CHARACTERS_EACH = 10;
+
+/** Arrays and objects that a body may hold: nested rows of a tensor, and packed requests, have more characters each. */
+export function mostContainers(text: string): number {
+  return Math.max(FEW_CONTAINERS, Math.floor(text.length / FEWEST_CHARACTERS_EACH));
+}
 
 /** Shorter texts are parsed in no time, whatever they are like. */
 const SHORT_CHARACTERS = 65_536;
@@ -38,6 +45,7 @@ const CLOSE_OBJECT = 125;
 export function outlineOf(text: string): Outline {
   if (text.length <= SHORT_CHARACTERS) return SHORT;
   let level = 0;
+  const most = mostContainers(text);
   let levels = 0;
   let containers = 0;
   let keys = 0;
@@ -51,7 +59,7 @@ export function outlineOf(text: string): Outline {
     } else if (code === OPEN_ARRAY || code === OPEN_OBJECT) {
       level += 1;
       containers += 1;
-      if (containers > MOST_CONTAINERS) break;
+      if (containers > most) break;
       if (level > levels) levels = level;
       if (levels > MOST_LEVELS) break;
       keysAtLevel[level] = 0;
