@@ -1,7 +1,7 @@
 import { createRoom, type Room } from './base/room.ts';
 import { failure } from './contract/failure.ts';
 import type { MessageRecord } from './contract/record.ts';
-import { type DecodedBody, isPacked, isRefused } from './contract/request.ts';
+import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from './contract/request.ts';
 import { type DecodedRecord, decodeInOrder } from './decode/decodeInOrder.ts';
 import type { ScoringDependencies } from './dependencies.ts';
 import type { MicroBatch } from './plan/microBatch.ts';
@@ -64,6 +64,7 @@ export async function scoreStage(
       run(plan.finish());
       plan = newPlan();
     }
+    await schedule.catchUp();
     await backlog.spare(time.signal);
     stopwatch.lap();
   }
@@ -82,13 +83,15 @@ function enterBodies(
 ): { readonly refused: readonly PendingWrite[]; readonly closed: readonly MicroBatch[] } {
   const refused: PendingWrite[] = [];
   const closed: MicroBatch[] = [];
+  const add = (request: DecodedRequest): void => {
+    if (isRefused(request)) return;
+    for (const batch of plan.add(request)) closed.push(batch);
+  };
   const enter = (record: number, body: DecodedBody): void => {
     const error = ledger.register(record, body);
     if (error !== undefined) refused.push(error);
-    for (const request of isPacked(body) ? body : [body]) {
-      if (isRefused(request)) continue;
-      for (const batch of plan.add(request)) closed.push(batch);
-    }
+    if (isPacked(body)) body.forEach(add);
+    else add(body);
   };
   for (const { record, body } of decoded) {
     try {

@@ -68,7 +68,9 @@ export function createRoom(total: number): Room {
     },
     occupy,
     release(owner) {
-      used -= held[owner] ?? 0;
+      const bytes = held[owner];
+      if (bytes === undefined) return;
+      used -= bytes;
       held[owner] = undefined;
       admitNext();
     },

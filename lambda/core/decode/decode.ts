@@ -2,7 +2,7 @@ import { allThere, type MaybePromise, whenThere } from '../base/maybePromise.ts'
 import { nextTurn } from '../base/nextTurn.ts';
 import { type Failure, failure, isFailure, preview } from '../contract/failure.ts';
 import type { ModelRepository } from '../contract/model.ts';
-import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../contract/payload.ts';
+import type { PayloadPointer, PayloadReader } from '../contract/payload.ts';
 import { parsePointer } from '../contract/pointer.ts';
 import {
   type DecodedBody,
@@ -24,13 +24,19 @@ export interface DecodeDependencies {
   readonly limits: DecodeLimits;
 }
 
+export interface DecodeOptions {
+  /** Waits for memory for so many bytes of a record's payload. */
+  readonly admit: (record: number, bytes: number) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
 /** {@link decodeBody}, the short way where a body is the same text as one before but for its id and elements. */
 export function decodeFromTemplate(
   templates: Templates,
   body: string,
   record: number,
   deps: DecodeDependencies,
-  options: PayloadReadOptions,
+  options: DecodeOptions,
 ): MaybePromise<DecodedBody> {
   const read = templates.read(body, record);
   if (read !== undefined) return read;
@@ -51,9 +57,9 @@ export function decodeBody(
   body: string,
   record: number,
   deps: DecodeDependencies,
-  options: PayloadReadOptions,
+  options: DecodeOptions,
 ): MaybePromise<DecodedBody> {
-  return whenThere(parseBody(body, deps, options), (parsed) => {
+  return whenThere(parseBody(body, record, deps, options), (parsed) => {
     if (isFailure(parsed)) return refusedBody(parsed);
     return Array.isArray(parsed.value)
       ? decodePacked(parsed.value, record, deps)
@@ -101,8 +107,9 @@ interface Parsed {
 /** The JSON of the body, or of the object it points to. */
 function parseBody(
   body: string,
+  record: number,
   { payloads, limits }: DecodeDependencies,
-  options: PayloadReadOptions,
+  { admit, signal }: DecodeOptions,
 ): MaybePromise<Parsed | Failure> {
   const parsed = parseJson(body, WHOLE_BODY, limits);
   if (isFailure(parsed)) return parsed;
@@ -114,6 +121,7 @@ function parseBody(
       'body: expected a request, got a pointer to S3; this deployment has no payload bucket',
     );
   }
+  const options = { admit: (bytes: number) => admit(record, bytes), signal };
   return payloads.read(pointer, options).then((text) => (isFailure(text) ? text : parsePayload(text, pointer, limits)));
 }
 

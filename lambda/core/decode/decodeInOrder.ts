@@ -50,13 +50,29 @@ export async function* decodeInOrder(
     characters = 0;
     return taken;
   };
-  const progress = (): Promise<void> => Promise.race([...underWay, room.nextWaiter()]);
+  const options = { admit: (record: number, bytes: number) => room.take(record, bytes, signal), signal };
+  // A decoder that throws is a bug: the record is handed back.
+  const notDecoded = (error: unknown): DecodedBody => {
+    deps.observer.problem(error);
+    return NOT_DECODED;
+  };
+  const decodeOne = (body: string, record: number): MaybePromise<DecodedBody> => {
+    try {
+      const one = decodeFromTemplate(templates, body, record, deps, options);
+      return one instanceof Promise ? one.catch(notDecoded) : one;
+    } catch (error) {
+      return notDecoded(error);
+    }
+  };
+  // What was under way may have arrived while the caller was busy.
+  const progress = async (): Promise<void> => {
+    if (decoded.length === 0 && underWay.size > 0) await Promise.race([...underWay, room.nextWaiter()]);
+  };
 
   for (const record of order) {
     if (signal.aborted) break;
     const { body } = records[record] as MessageRecord;
-    const admit = (bytes: number) => room.take(record, bytes, signal);
-    const one = orNotDecoded(() => decodeFromTemplate(templates, body, record, deps, { admit, signal }), deps);
+    const one = decodeOne(body, record);
     if (one instanceof Promise) {
       const arrival = one.then((late) => {
         decoded.push({ record, body: late });
@@ -81,20 +97,7 @@ export async function* decodeInOrder(
   yield take();
 }
 
-/** A decoder that throws is a bug: the record is handed back. */
-function orNotDecoded(
-  decode: () => MaybePromise<DecodedBody>,
-  { observer }: DecodeInOrderDependencies,
-): MaybePromise<DecodedBody> {
-  const notDecoded = (error: unknown): DecodedBody => {
-    observer.problem(error);
-    const failed = failure('INTERNAL', 'expected the decoder to answer; it threw; the record is handed back');
-    return { id: undefined, failure: failed };
-  };
-  try {
-    const decoded = decode();
-    return decoded instanceof Promise ? decoded.catch(notDecoded) : decoded;
-  } catch (error) {
-    return notDecoded(error);
-  }
-}
+const NOT_DECODED: DecodedBody = {
+  id: undefined,
+  failure: failure('INTERNAL', 'expected the decoder to answer; it threw; the record is handed back'),
+};

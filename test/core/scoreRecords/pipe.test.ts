@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
@@ -9,6 +9,8 @@ import { answerTo, statuses } from './answers.ts';
 
 /** One micro-batch of one record each. */
 const SIX_RECORDS = standardRecords(Array.from({ length: 6 }, (_, index) => lineRequest([index])));
+
+afterEach(() => void jest.useRealTimers());
 
 describe('between stack and write', () => {
   it('there are two micro-batches while their writes are open, and no third', async () => {
@@ -139,6 +141,7 @@ describe('while later bodies are decoded', () => {
   });
 
   it('and 16 MiB of them wait to be scored, no more are decoded', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const [running, found] = [closedGate(), { bodies: 0 }];
     const model = lineModel({ maxBatchRows: 1, before: () => running.opened });
     const models = {
@@ -151,8 +154,13 @@ describe('while later bodies are decoded', () => {
     const bodies = Array.from({ length: 40 }, (_, index) => JSON.stringify(lineRequest([index])).padEnd(1024 * 1024));
 
     const scoring = scoreRecords(standardRecords(bodies), deps, enoughTime());
-    for (let turn = 0; turn < 100; turn++) await whatCanHappen();
+    for (let step = 0; step < 100; step++) {
+      // Decoding waits for a slow model in steps of 20 ms.
+      await jest.advanceTimersByTimeAsync(20);
+      await whatCanHappen();
+    }
     const decodedBefore = found.bodies;
+    jest.useRealTimers();
     running.open();
 
     expect(statuses(await scoring)).toEqual(new Array(40).fill('answered'));
