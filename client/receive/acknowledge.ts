@@ -6,8 +6,8 @@ import {
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
 import { isCallersFault } from '../../lambda/adapters/awsError.ts';
-import { type RetryOptions, untilDone } from '../../lambda/adapters/retry.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
+import { type RetryOptions, untilDone } from '../../lambda/adapters/untilDone.ts';
 
 /** Deletes received messages and gives them back, ten a batch request, in the background. */
 export interface Acknowledger {

@@ -2,7 +2,7 @@ import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@
 import pLimit from 'p-limit';
 import { z } from 'zod';
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
-import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { invalidResult } from '../result/result.ts';
 import { type Collector, createBackoff } from './collector.ts';
@@ -86,7 +86,11 @@ async function ask(messageIds: readonly string[], options: TableCollectorOptions
       [table]: {
         Keys,
         ProjectionExpression: '#messageId, #body, #pointer',
-        ExpressionAttributeNames: { '#messageId': MESSAGE_ID_ATTRIBUTE, '#body': 'body', '#pointer': 'pointer' },
+        ExpressionAttributeNames: {
+          '#messageId': MESSAGE_ID_ATTRIBUTE,
+          '#body': BODY_ATTRIBUTE,
+          '#pointer': POINTER_ATTRIBUTE,
+        },
       },
     },
   });

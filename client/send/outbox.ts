@@ -1,6 +1,6 @@
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
-import { type RetryOptions, untilDone } from '../../lambda/adapters/retry.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
+import { type RetryOptions, untilDone } from '../../lambda/adapters/untilDone.ts';
 import { deferred } from '../../lambda/core/base/deferred.ts';
 import { SendError } from '../base/errors.ts';
 import type { Entry } from './entry.ts';

@@ -1,7 +1,7 @@
 import { type Failure, failure, isFailure } from '../core/contract/failure.ts';
 import type { WriteVerdict } from '../core/contract/result.ts';
-import { type RetryOptions, untilDone } from './retry.ts';
 import { untilAborted } from './untilAborted.ts';
+import { type RetryOptions, untilDone } from './untilDone.ts';
 
 /** Why a store did not take an entry. */
 export interface Refusal<E> {

@@ -1,18 +1,22 @@
 import { deferred } from './base/deferred.ts';
+import { within } from './base/within.ts';
 import { failure } from './contract/failure.ts';
 import { type MessageRecord, orderingGroup } from './contract/record.ts';
 import type { Outcome } from './contract/result.ts';
 import type { TimeLimit } from './contract/timeLimit.ts';
 import type { ScoringDependencies } from './dependencies.ts';
-import { stagesOf } from './plan/stages.ts';
+import { wavesOf } from './plan/waves.ts';
+import type { Invocation } from './run/invocation.ts';
 import { createSchedule } from './run/schedule.ts';
-import { type Bounds, createBounds, scoreStage } from './scoreStage.ts';
+import { type Bounds, createBounds, scoreWave } from './scoreWave.ts';
 import { createLedger, type Ledger } from './settle/ledger.ts';
 import { createPartialOutputs } from './settle/partialOutputs.ts';
 import { type ResultsOut, writeAtOnce, writeInGroupOrder } from './settle/writeResults.ts';
 
 export type { ScoringDependencies, ScoringLimits } from './dependencies.ts';
 
+/** A wave does not wait longer than this for the acknowledgement of the one before; it goes on meanwhile. */
+const ACKNOWLEDGING_MS = 1_000;
 /** When the deadline is over, what was written by then has so long to be reported. */
 const SETTLING_MS = 100;
 
@@ -29,12 +33,12 @@ export async function scoreRecords(
 ): Promise<Outcome[]> {
   const bounds = createBounds();
   const ledger = createLedger(records, { ...deps.limits, onComplete: bounds.release });
-  if (!time.signal.aborted) await untilAborted(scoreInStages(records, ledger, bounds, deps, time), time.signal);
+  if (!time.signal.aborted) await untilAborted(scoreInWaves(records, ledger, bounds, deps, time), time.signal);
   return records.map((_, record) => ledger.outcomeOf(record) ?? (time.signal.aborted ? OUT_OF_TIME : UNSETTLED));
 }
 
-/** Stage by stage. What was answered is acknowledged before suspects are scored: one may take the process with it. */
-async function scoreInStages(
+/** Wave by wave. What was answered is acknowledged before suspects are scored: one may take the process with it. */
+async function scoreInWaves(
   records: readonly MessageRecord[],
   ledger: Ledger,
   bounds: Bounds,
@@ -44,16 +48,27 @@ async function scoreInStages(
   const results = createResults(records, ledger, deps, time);
   const schedule = createSchedule(deps.now);
   const partialOutputs = createPartialOutputs();
-  const invocation = { ledger, partialOutputs, schedule, deps, time, write: results.write };
-  const stages = stagesOf(records);
+  const invocation: Invocation = {
+    ledger,
+    partialOutputs,
+    schedule,
+    deps,
+    time,
+    hasMoreToDo: true,
+    write: results.write,
+  };
+  const waves = wavesOf(records);
   const isAnswered = (record: number): boolean => ledger.outcomeOf(record)?.status === 'answered';
-  for (const [index, stage] of stages.entries()) {
+  let decodeMs = 0;
+  for (const [index, wave] of waves.entries()) {
     if (time.signal.aborted) return;
-    await scoreStage(stage, records, invocation, bounds, deps);
-    if (index === stages.length - 1) break;
-    const answered = stage.filter(isAnswered).map((record) => records[record] as MessageRecord);
-    if (answered.length > 0) await deps.acknowledge(answered, time.signal);
+    invocation.hasMoreToDo = index < waves.length - 1 || results.writesLater;
+    decodeMs += await scoreWave(wave, records, invocation, bounds, deps);
+    if (index === waves.length - 1) break;
+    const answered = wave.filter(isAnswered).map((record) => records[record] as MessageRecord);
+    if (answered.length > 0) await within(ACKNOWLEDGING_MS, deps.acknowledge(answered, time.signal));
   }
+  deps.observer.decoded(decodeMs);
   await results.finish();
 }
 

@@ -2,11 +2,17 @@ import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from 
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
 import { pointerBody } from '../../core/contract/pointer.ts';
-import { MESSAGE_ID_ATTRIBUTE, type Result, type ResultWriter } from '../../core/contract/result.ts';
+import {
+  BODY_ATTRIBUTE,
+  MESSAGE_ID_ATTRIBUTE,
+  POINTER_ATTRIBUTE,
+  type Result,
+  type ResultWriter,
+} from '../../core/contract/result.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
-import type { RetryOptions } from '../retry.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
+import type { RetryOptions } from '../untilDone.ts';
 import { MAX_ITEM_BYTES, packBatchRequests } from './limits.ts';
 
 export interface TableWriterOptions {
@@ -25,10 +31,6 @@ export interface TableWriterOptions {
 
 /** The attribute that the table's time to live goes by: epoch seconds. */
 export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
-/** The result's JSON text, unless it lies in the payload bucket. */
-export const BODY_ATTRIBUTE = 'body';
-/** In place of the body: the text of a pointer to it. */
-export const POINTER_ATTRIBUTE = 'pointer';
 
 interface Entry {
   readonly result: Result;

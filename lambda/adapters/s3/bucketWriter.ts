@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { ResultWriter } from '../../core/contract/result.ts';
-import type { RetryOptions } from '../retry.ts';
+import type { RetryOptions } from '../untilDone.ts';
 import { putObject } from './putObject.ts';
 
 export interface BucketWriterOptions {

@@ -11,8 +11,8 @@ import {
   type PayloadReadOptions,
 } from '../../core/contract/payload.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
-import { type RetryOptions, untilDone } from '../retry.ts';
 import { untilAborted } from '../untilAborted.ts';
+import { type RetryOptions, untilDone } from '../untilDone.ts';
 import { putObject } from './putObject.ts';
 
 export interface PayloadsOptions {
@@ -23,7 +23,7 @@ export interface PayloadsOptions {
   readonly prefix?: string;
   /** Most bytes of a body that is read, at least 1. */
   readonly maxBytes: number;
-  /** Most bodies in flight, those read and those put counted together: each is in memory whole. @default 16 */
+  /** Most bodies read, and most put, at a time: each is in memory whole. @default 16 */
   readonly concurrency?: number;
   readonly retry?: RetryOptions;
 }
@@ -70,6 +70,9 @@ function once(admit: PayloadReadOptions['admit']): PayloadReadOptions['admit'] {
   };
 }
 
+/** A body that trickles would keep its place in the queue of those that are read. */
+const BODY_MS = 10_000;
+
 /** What one attempt gave. */
 interface Attempt {
   readonly answer: string | Failure;
@@ -107,7 +110,12 @@ async function tryToRead(
     // It may break while it waits for memory, and an error that nobody listens to ends the process.
     Body.on('error', () => {});
     if ((ContentLength ?? 0) <= maxBytes) await admit(ContentLength ?? maxBytes);
-    return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
+    const timer = setTimeout(() => Body.destroy(new Error(`no end within ${BODY_MS} ms`)), BODY_MS);
+    try {
+      return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
+    } finally {
+      clearTimeout(timer);
+    }
   } catch (error) {
     if (isMissing(error)) return { answer: notFound(pointer), again: false };
     const hint = isDenied(error) ? `; ${DENIED_HINT}` : '';

@@ -1,6 +1,6 @@
 import { DeleteMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { MessageRecord } from '../../core/contract/record.ts';
-import type { RetryOptions } from '../retry.ts';
+import type { RetryOptions } from '../untilDone.ts';
 import { type ActOnMessages, createMessageAction } from './messageAction.ts';
 
 /** What it takes to delete a message. */

@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import { isFailure } from '../../core/contract/failure.ts';
 import type { WriteVerdict } from '../../core/contract/result.ts';
 import { deliver } from '../deliver.ts';
-import type { RetryOptions } from '../retry.ts';
+import type { RetryOptions } from '../untilDone.ts';
 import { allRefused, type BatchAnswer, refusalsIn } from './batchAnswer.ts';
 import { MAX_BATCH_ENTRIES } from './limits.ts';
 

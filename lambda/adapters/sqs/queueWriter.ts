@@ -11,8 +11,8 @@ import { POINTER_ATTRIBUTES, pointerBody } from '../../core/contract/pointer.ts'
 import { MESSAGE_ID_ATTRIBUTE, type Result, type ResultWriter } from '../../core/contract/result.ts';
 import { describeError } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
-import type { RetryOptions } from '../retry.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
+import type { RetryOptions } from '../untilDone.ts';
 import { allRefused, refusalsIn } from './batchAnswer.ts';
 import { packBatchRequests } from './limits.ts';
 import { createSizeLimits, type SizeLimits } from './sizeLimits.ts';

@@ -1,6 +1,6 @@
 import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { MessageRecord } from '../../core/contract/record.ts';
-import type { RetryOptions } from '../retry.ts';
+import type { RetryOptions } from '../untilDone.ts';
 import { type ActOnMessages, createMessageAction } from './messageAction.ts';
 
 /** Sets when records that must be retried become visible again. @param signal ends requests that get no answer */

@@ -56,7 +56,7 @@ export interface Model {
   readonly version: string;
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
-  /** Most rows in one run. @default 512 */
+  /** Most rows in one run. */
   readonly maxBatchRows: number;
   /** The model's own code before and after it, if it has any. */
   readonly transform?: Transform | undefined;

@@ -2,6 +2,10 @@ import type { Failure, TransientCode } from './failure.ts';
 
 /** The attribute that carries the message ID beside a result: of an SQS message, and the partition key of a table. */
 export const MESSAGE_ID_ATTRIBUTE = 'messageId';
+/** In a table: the result's JSON text, unless it lies in the payload bucket. */
+export const BODY_ATTRIBUTE = 'body';
+/** In place of the body: the text of a pointer to it. */
+export const POINTER_ATTRIBUTE = 'pointer';
 
 /** What is written under a message ID: one JSON document. */
 export interface Result {

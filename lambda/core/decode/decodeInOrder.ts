@@ -1,6 +1,7 @@
 import type { MaybePromise } from '../base/maybePromise.ts';
 import { nextTurn } from '../base/nextTurn.ts';
 import type { Room } from '../base/room.ts';
+import { within } from '../base/within.ts';
 import { failure } from '../contract/failure.ts';
 import type { Observer } from '../contract/observer.ts';
 import type { MessageRecord } from '../contract/record.ts';
@@ -23,12 +24,16 @@ export interface DecodedRecord {
 const BODIES_A_TURN = 256;
 /** Characters of bodies decoded before the event loop has its turn: some milliseconds of work. */
 const CHARACTERS_A_TURN = 256 * 1024;
-/** Bodies that wait for S3 or a transform at the same time. */
+/** Nothing came for so long: what was decoded is not to wait for a slow object. */
+const STALLED_MS = 250;
+/** Bodies that wait for S3 or a transform at the same time, unless none of them comes. */
 const BODIES_UNDER_WAY = 256;
 
 /**
  * Decodes the bodies of `records` at the positions `order`, some at a time; those that wait for something are given
  * when they are there. In between the event loop sees to runs and writes.
+ *
+ * Gives an empty list when it waits: what was decoded before had better be scored meanwhile.
  *
  * @param room for payloads, by record. When they wait for it, what was decoded is given at once, so that it can be
  *   scored and its room released
@@ -44,6 +49,7 @@ export async function* decodeInOrder(
   const underWay = new Set<Promise<void>>();
   let decoded: DecodedRecord[] = [];
   let characters = 0;
+  let stalled = false;
   const take = (): readonly DecodedRecord[] => {
     const taken = decoded;
     decoded = [];
@@ -66,7 +72,8 @@ export async function* decodeInOrder(
   };
   // What was under way may have arrived while the caller was busy.
   const progress = async (): Promise<void> => {
-    if (decoded.length === 0 && underWay.size > 0) await Promise.race([...underWay, room.nextWaiter()]);
+    if (decoded.length > 0 || underWay.size === 0) return;
+    await within(STALLED_MS, Promise.race([...underWay, room.nextWaiter()]));
   };
 
   for (const record of order) {
@@ -85,16 +92,17 @@ export async function* decodeInOrder(
       yield take();
       await nextTurn();
     }
-    while (underWay.size >= BODIES_UNDER_WAY) {
+    while (underWay.size >= BODIES_UNDER_WAY && !stalled) {
       await progress();
+      stalled = decoded.length === 0;
       yield take();
     }
   }
   while (underWay.size > 0) {
-    yield take();
     await progress();
+    yield take();
   }
-  yield take();
+  if (decoded.length > 0) yield take();
 }
 
 const NOT_DECODED: DecodedBody = {

@@ -43,7 +43,15 @@ const CLOSE_OBJECT = 125;
  * hundred times its memory, one of keys thirty times. Reading the outline takes two milliseconds a megabyte.
  */
 export function outlineOf(text: string): Outline {
-  if (text.length <= SHORT_CHARACTERS) return SHORT;
+  return text.length <= SHORT_CHARACTERS ? SHORT : readOutline(text);
+}
+
+/** Levels of arrays and objects in a text of any length. */
+export function levelsOf(text: string): number {
+  return readOutline(text).levels;
+}
+
+function readOutline(text: string): Outline {
   let level = 0;
   const most = mostContainers(text);
   let levels = 0;

@@ -4,6 +4,7 @@ import type { RequestInput, ScoringRequest } from '../contract/request.ts';
 import { allocateFromSlab } from '../tensor/datatype.ts';
 import { decodeData } from './decodeData.ts';
 import { decodeRaw } from './decodeRaw.ts';
+import { levelsOf, MOST_LEVELS } from './outline.ts';
 
 /**
  * The bodies of one producer are often the same text except for the id and the elements. A template is such a body,
@@ -31,6 +32,7 @@ export function createTemplates(): Templates {
   let misses = 0;
   return {
     read(body, record) {
+      if (body.length > MOST_CHARACTERS) return undefined;
       for (const template of templates) {
         const request = readWith(template, body, record);
         if (request === undefined) continue;
@@ -42,7 +44,7 @@ export function createTemplates(): Templates {
     learn(body, request) {
       if (body.length > MOST_CHARACTERS) return;
       misses += 1;
-      if (misses > MOST_MISSES) return;
+      if (misses > MOST_MISSES || levelsOf(body) > MOST_LEVELS) return;
       const template = templateOf(body, request);
       if (template === undefined) return;
       templates.unshift(template);

@@ -6,7 +6,7 @@ import type { Plan, Planner } from './planner.ts';
 
 /**
  * Groups requests by model and signature. Where every row costs the same, micro-batches are filled as requests come;
- * where rows differ in cost (a ragged axis, a ladder, a profile), nothing is cut before all requests are known.
+ * where rows differ in cost (a ragged axis, a ladder, a profile), nothing is cut before all requests are known, or no more may wait.
  */
 export const plan: Planner = (maxElementsOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();

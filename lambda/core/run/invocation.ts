@@ -30,6 +30,8 @@ export interface Invocation {
   readonly schedule: Schedule;
   readonly deps: RunDependencies;
   readonly time: TimeLimit;
+  /** Whether something is left to be done after the runs of now: none of them may then take all the time. */
+  hasMoreToDo: boolean;
   /** Writes results and settles their records. Never throws. */
   write(pending: readonly PendingWrite[]): Promise<void>;
 }

@@ -22,7 +22,7 @@ export async function runMicroBatch(
   const inputs = stack(batch);
   const stackMs = stopwatch.lap();
   const end = invocation.schedule.begin(model, expectedMs);
-  const ran = await run(batch, inputs, invocation);
+  const ran = await run(batch, inputs, expectedMs, invocation);
   end();
   if (isFailure(ran)) return ran;
   latency.observed(model, paddedRows, paddedLength, ran.runMs);
@@ -38,12 +38,13 @@ export async function runMicroBatch(
 async function run(
   batch: MicroBatch,
   inputs: readonly Tensor[],
-  { deps, time }: Invocation,
+  expectedMs: number,
+  invocation: Invocation,
 ): Promise<RunResult | Failure> {
-  const { observer, memory, latency } = deps;
+  const { observer, memory, latency } = invocation.deps;
   const { model, parts, paddedRows, paddedLength } = batch;
   try {
-    return await model.run(inputs, time.signal);
+    return await model.run(inputs, signalOf(expectedMs, invocation));
   } catch (error) {
     if (error instanceof RunAbandonedError) {
       if (error.ranMs !== undefined) {
@@ -65,6 +66,19 @@ async function run(
     return runFailed(batch, error);
   }
 }
+
+/** A run far over its time is taken to hang, so that it leaves some time for what comes after it. */
+const HANG_FACTOR = 4;
+
+/** When the run is given up: at the deadline, or sooner where there is more to do after it. */
+function signalOf(expectedMs: number, { time, hasMoreToDo }: Invocation): AbortSignal {
+  if (!hasMoreToDo) return time.signal;
+  const limitMs = Math.max(time.remainingMs() / 2, HANG_FACTOR * expectedMs);
+  return AbortSignal.any([time.signal, AbortSignal.timeout(Math.min(Math.ceil(limitMs), LONGEST_TIMER_MS))]);
+}
+
+/** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 function runFailed({ model }: MicroBatch, error: unknown): Failure {
   return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);

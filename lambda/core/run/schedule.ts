@@ -3,13 +3,13 @@ import { within } from '../base/within.ts';
 import type { Model } from '../contract/model.ts';
 
 /** How many micro-batches of a model stand between stack and write at most. */
-const MICRO_BATCHES_IN_THE_PIPE = 2;
+const MICRO_BATCHES_IN_A_LANE = 2;
 
 const CATCHING_UP_MS = 20;
 
 /** The runs of one invocation. Each model has a thread of its own: a slow one does not hold up the others. */
 export interface Schedule {
-  /** Takes work on a micro-batch as soon as there is room for it in its model's pipe. Does not wait for it. */
+  /** Takes work on a micro-batch as soon as there is room for it in its model's lane. Does not wait for it. */
   add(model: Model, work: () => Promise<void>): void;
   /**
    * Waits until all work is started, for some milliseconds at most: requests that are decoded long before they are run
@@ -35,7 +35,7 @@ interface ModelRuns {
 export function createSchedule(now: () => number): Schedule {
   const models = new Map<Model, ModelRuns>();
   const runsOf = (model: Model): ModelRuns => {
-    const known = models.get(model) ?? { lane: createLane(MICRO_BATCHES_IN_THE_PIPE), running: 0, freeAt: 0 };
+    const known = models.get(model) ?? { lane: createLane(MICRO_BATCHES_IN_A_LANE), running: 0, freeAt: 0 };
     models.set(model, known);
     return known;
   };

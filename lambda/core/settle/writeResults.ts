@@ -18,6 +18,8 @@ export interface ResultsOut {
   write(pending: readonly PendingWrite[]): Promise<void>;
   /** There are no more results: writes what was kept back. */
   finish(): Promise<void>;
+  /** Whether results are kept back until then. */
+  readonly writesLater: boolean;
 }
 
 /** Writes at once, and settles the records of what was written. */
@@ -25,6 +27,7 @@ export function writeAtOnce(ledger: Ledger, deps: WriteDependencies, time: TimeL
   return {
     write: (pending) => writeAndSettle(pending, ledger, deps, time),
     finish: async () => {},
+    writesLater: false,
   };
 }
 
@@ -41,6 +44,7 @@ export function writeInGroupOrder(
   const deferredWrites = new Map<number, PendingWrite>();
   const groupOf = (record: number) => orderingGroup(records[record] as MessageRecord);
   return {
+    writesLater: true,
     async write(pending) {
       for (const one of pending) deferredWrites.set(one.record, one);
     },

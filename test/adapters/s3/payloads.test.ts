@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { RetryOptions } from '../../../lambda/adapters/retry.ts';
 import { createPayloads, type PayloadsOptions } from '../../../lambda/adapters/s3/payloads.ts';
+import type { RetryOptions } from '../../../lambda/adapters/untilDone.ts';
 import { isFailure } from '../../../lambda/core/contract/failure.ts';
 import { hangsUp, meter, refusesXml, type Step } from '../../helpers/frontServer.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';

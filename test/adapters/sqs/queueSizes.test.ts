@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { RetryOptions } from '../../../lambda/adapters/retry.ts';
 import { createPayloads } from '../../../lambda/adapters/s3/payloads.ts';
 import { createQueueWriter } from '../../../lambda/adapters/sqs/queueWriter.ts';
+import type { RetryOptions } from '../../../lambda/adapters/untilDone.ts';
 import { parsePointer } from '../../../lambda/core/contract/pointer.ts';
 import type { Result } from '../../../lambda/core/contract/result.ts';
 import { answersJson, type Exchange, type Step } from '../../helpers/frontServer.ts';

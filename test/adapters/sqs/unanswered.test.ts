@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../lambda/adapters/awsClients.ts';
-import type { RetryOptions } from '../../../lambda/adapters/retry.ts';
 import { createQueueWriter } from '../../../lambda/adapters/sqs/queueWriter.ts';
+import type { RetryOptions } from '../../../lambda/adapters/untilDone.ts';
 import type { Result, WriteVerdict } from '../../../lambda/core/contract/result.ts';
 import { neverAnswers, type Step } from '../../helpers/frontServer.ts';
 import { interceptSends, useSqsServer } from '../../helpers/sqsServer.ts';

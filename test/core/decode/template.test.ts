@@ -5,7 +5,7 @@ import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../.
 import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
 import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
 import { isBase64Data } from '../../../lambda/core/tensor/base64.ts';
-import { modelOf, repositoryOf, spec, UNHINDERED } from '../../helpers/models.ts';
+import { lineModel, modelOf, repositoryOf, spec, UNHINDERED } from '../../helpers/models.ts';
 import { bitsOf } from '../arbitraries.ts';
 import { anyBodies, BODY_INPUTS } from './bodies.ts';
 
@@ -166,5 +166,30 @@ describe('a template', () => {
     const templates = createTemplates();
     decodeFromTemplate(templates, `[${template}]`, 0, DEPS, UNHINDERED);
     expect([templates.read(template, 1), templates.read(`[${template}]`, 1)]).toEqual([undefined, undefined]);
+  });
+});
+
+describe('a template', () => {
+  const request = (fields: object): string =>
+    JSON.stringify({
+      id: 'a',
+      inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: [1] }],
+      ...fields,
+    });
+  const deps = { models: repositoryOf(lineModel()), limits: DEPS.limits };
+
+  it('is never learnt from a body that is nested deeply: learning it would overflow the stack', () => {
+    let deep: object = {};
+    for (let level = 0; level < 4000; level++) deep = { a: deep };
+    const body = request({ parameters: deep });
+    expect(isRefused(decodeFromTemplate(createTemplates(), body, 0, deps, UNHINDERED) as DecodedRequest)).toBe(false);
+  });
+
+  it('does not read long bodies, which are outlined before they are parsed', () => {
+    const templates = createTemplates();
+    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
+    const long = request({}).replace('[1]}', `[1${' '.repeat(70_000)}]}`);
+    expect(templates.read(request({}), 0)).toBeDefined();
+    expect(templates.read(long, 0)).toBeUndefined();
   });
 });

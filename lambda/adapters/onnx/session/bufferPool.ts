@@ -7,7 +7,7 @@ export interface BufferPool {
   giveBack(buffers: readonly ArrayBuffer[]): void;
 }
 
-/** Enough for the inputs of the micro-batches in the pipe; sizes that do not come again are let go. */
+/** Enough for the inputs of the micro-batches under way; sizes that do not come again are let go. */
 const MOST_BUFFERS = 8;
 
 export function createBufferPool(): BufferPool {

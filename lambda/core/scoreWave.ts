@@ -37,14 +37,18 @@ export function createBounds(): Bounds {
   };
 }
 
-/** Decodes and plans records while micro-batches that are complete run, and those that have run are written. */
-export async function scoreStage(
-  stage: readonly number[],
+/**
+ * Decodes and plans records while micro-batches that are complete run, and those that have run are written.
+ *
+ * @returns milliseconds that decoding took, reading payloads included
+ */
+export async function scoreWave(
+  wave: readonly number[],
   records: readonly MessageRecord[],
   invocation: Invocation,
   { payloads, backlog }: Bounds,
   deps: ScoringDependencies,
-): Promise<void> {
+): Promise<number> {
   const { schedule, time, write } = invocation;
   const run = (batches: readonly MicroBatch[]): void => {
     for (const batch of batches) schedule.add(batch.model, () => scoreMicroBatch(batch, invocation));
@@ -54,13 +58,13 @@ export async function scoreStage(
   let decodeMs = 0;
   const refusals: Promise<void>[] = [];
   const stopwatch = startStopwatch(deps.now);
-  for await (const decoded of decodeInOrder(records, stage, deps, payloads, time.signal)) {
+  for await (const decoded of decodeInOrder(records, wave, deps, payloads, time.signal)) {
     decodeMs += stopwatch.lap();
     for (const { record } of decoded) backlog.occupy(record, (records[record] as MessageRecord).body.length);
     const { refused, closed } = enterBodies(decoded, plan, invocation, deps);
     if (refused.length > 0) refusals.push(write(refused));
     run(closed);
-    if (payloads.isCrowded() || backlog.isCrowded()) {
+    if (decoded.length === 0 || payloads.isCrowded() || backlog.isCrowded()) {
       run(plan.finish());
       plan = newPlan();
     }
@@ -68,10 +72,11 @@ export async function scoreStage(
     await backlog.spare(time.signal);
     stopwatch.lap();
   }
-  deps.observer.decoded(decodeMs + stopwatch.lap());
+  decodeMs += stopwatch.lap();
   run(plan.finish());
   await schedule.drained();
   await Promise.all(refusals);
+  return decodeMs;
 }
 
 /** Enters bodies into the ledger and the plan. Gives the errors that answer whole records, and what the plan closed. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type RetryOptions, untilDone } from '../../lambda/adapters/retry.ts';
+import { type RetryOptions, untilDone } from '../../lambda/adapters/untilDone.ts';
 
 const NEVER = new AbortController().signal;
 const AT_ONCE: RetryOptions = { random: () => 0 };
