@@ -55,7 +55,10 @@ async function run(args: readonly string[]): Promise<number> {
       bar.update(results.messageIds.size);
     }
   } catch (error) {
-    if (error !== signal.reason && !(error instanceof CollectTimeoutError)) throw error;
+    if (error instanceof CollectTimeoutError) {
+      bar.stop();
+      process.stderr.write(`${error.message}\n`);
+    } else if (error !== signal.reason) throw error;
   } finally {
     bar.stop();
     await close();
@@ -64,7 +67,9 @@ async function run(args: readonly string[]): Promise<number> {
   const missing = messageIds.filter((messageId) => !results.messageIds.has(messageId)).length;
   const collected = messageIds.length - missing;
   const summary = { collected, missing, failed: results.failed(), out: options.out };
-  const sentence = `${collected} of ${messageIds.length} results are in ${options.out}, ${summary.failed} with an error`;
+  const others = missing > 0 ? `, ${missing} missing` : '';
+  const there = `${collected} of ${messageIds.length} results are in ${options.out}`;
+  const sentence = `${there}, ${summary.failed} with an error${others}`;
   process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
   if (signal.aborted) process.stderr.write('stopped; run the same command again to get the others\n');
   if (missing > 0) return exitCode() ?? SOME_MISSING;
