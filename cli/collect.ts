@@ -2,7 +2,7 @@ import { CollectTimeoutError } from '../client/index.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { listenForInterruption } from './interruption.ts';
-import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
+import { connectToCollect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { readIds } from './network/idsFile.ts';
 import { openResultsFile } from './network/resultsFile.ts';
 import { resultText } from './network/resultText.ts';
@@ -41,10 +41,10 @@ async function run(args: readonly string[]): Promise<number> {
   const messageIds = (await readIds(idsPath)).map(({ messageId }) => messageId);
   if (messageIds.length === 0) throw new Error(`${idsPath}: expected message IDs, as batchscore submit writes them`);
 
+  const { client, close } = await connectToCollect(options);
   const results = await openResultsFile(options.out);
-  const { client, close } = await connect(options);
   const bar = progressBar('collecting', messageIds.length);
-  const { signal, exitCode } = listenForInterruption('what was received', bar.stop);
+  const { signal, exitCode, finished } = listenForInterruption('what was received', bar.stop);
   try {
     const wanted = messageIds.filter((messageId) => !results.messageIds.has(messageId));
     for await (const result of client.collect(wanted, { timeoutMs, signal })) {
@@ -55,16 +55,22 @@ async function run(args: readonly string[]): Promise<number> {
       bar.update(results.messageIds.size);
     }
   } catch (error) {
-    if (error !== signal.reason && !(error instanceof CollectTimeoutError)) throw error;
+    if (error instanceof CollectTimeoutError) {
+      bar.stop();
+      process.stderr.write(`${error.message}\n`);
+    } else if (error !== signal.reason) throw error;
   } finally {
     bar.stop();
     await close();
     await results.close();
+    finished();
   }
   const missing = messageIds.filter((messageId) => !results.messageIds.has(messageId)).length;
   const collected = messageIds.length - missing;
   const summary = { collected, missing, failed: results.failed(), out: options.out };
-  const sentence = `${collected} of ${messageIds.length} results are in ${options.out}, ${summary.failed} with an error`;
+  const others = missing > 0 ? `, ${missing} missing` : '';
+  const there = `${collected} of ${messageIds.length} results are in ${options.out}`;
+  const sentence = `${there}, ${summary.failed} with an error${others}`;
   process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
   if (signal.aborted) process.stderr.write('stopped; run the same command again to get the others\n');
   if (missing > 0) return exitCode() ?? SOME_MISSING;

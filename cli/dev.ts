@@ -104,11 +104,15 @@ async function serve(stack: LocalStack, batching: Batching, stores: readonly str
       ),
   });
   const stopped = Promise.withResolvers<void>();
-  listenForInterruption('what was received, runs of models included', stopped.resolve);
+  const { finished } = listenForInterruption('what was received, runs of models included', stopped.resolve);
   announce(stack, stores);
   await stopped.promise;
-  await mapping.stop();
-  await stack.stop();
+  try {
+    await mapping.stop();
+    await stack.stop();
+  } finally {
+    finished();
+  }
 }
 
 function announce({ queues, buckets, table, models }: LocalStack, stores: readonly string[]): void {

@@ -14,6 +14,8 @@ export interface Interruption {
   readonly signal: AbortSignal;
   /** Of the process once it was told; undefined before. */
   exitCode(): number | undefined;
+  /** Tells that there is nothing left to finish. */
+  finished(): void;
 }
 
 /**
@@ -25,10 +27,11 @@ export interface Interruption {
 export function listenForInterruption(finishing: string, onInterrupt: () => void): Interruption {
   const interrupted = new AbortController();
   let exitCode: number | undefined;
+  let samePress: NodeJS.Timeout | undefined;
   const listener = (name: SignalName): void => {
     if (exitCode !== undefined) return;
     exitCode = EXIT_CODES[name];
-    setTimeout(letNextOneEnd, SAME_PRESS_MS).unref();
+    samePress = setTimeout(letNextOneEnd, SAME_PRESS_MS).unref();
     onInterrupt();
     interrupted.abort();
   };
@@ -37,5 +40,5 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     process.stderr.write(`finishing ${finishing}; Ctrl-C again leaves at once\n`);
   };
   for (const name of SIGNALS) process.on(name, listener);
-  return { signal: interrupted.signal, exitCode: () => exitCode };
+  return { signal: interrupted.signal, exitCode: () => exitCode, finished: () => clearTimeout(samePress) };
 }

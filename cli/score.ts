@@ -89,7 +89,7 @@ async function scoreAll(
   out: string | undefined,
 ): Promise<number | undefined> {
   const bar = progressBar('scoring', input.bytes);
-  const { signal, exitCode } = listenForInterruption('the lines that are being scored', bar.stop);
+  const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', bar.stop);
   const results = async function* (): AsyncGenerator<string> {
     for await (const batch of batchesOfLines(input.stream, { lines, characters: CHARACTERS_A_BATCH }, signal)) {
       yield `${(await scoring.score(batch)).join('\n')}\n`;
@@ -101,6 +101,7 @@ async function scoreAll(
     await pipeline(results, output, { end: output !== process.stdout });
   } finally {
     bar.stop();
+    finished();
   }
   return exitCode();
 }

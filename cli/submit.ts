@@ -4,7 +4,7 @@ import { progressBar } from './bar.ts';
 import { inputFile } from './inputFile.ts';
 import { listenForInterruption } from './interruption.ts';
 import { batchesOfLines, type Line } from './lineBatches.ts';
-import { connect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
+import { connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { idsLine, openIdsFile } from './network/idsFile.ts';
 import type { LineFile } from './network/lineFile.ts';
 
@@ -37,11 +37,11 @@ async function run(args: readonly string[]): Promise<number> {
   const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
   const { stream, bytes } = await inputFile(file);
+  const { client, close } = await connectToSubmit(options);
   const { before, file: ids } = await openIdsFile(idsPath);
   const already = new Set(before.map(({ line }) => line));
-  const { client, close } = await connect(options);
   const bar = progressBar('submitting', bytes);
-  const { signal, exitCode } = listenForInterruption('the requests that are being sent', bar.stop);
+  const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
   let submitted = 0;
   let bytesSubmitted = 0;
   try {
@@ -56,6 +56,7 @@ async function run(args: readonly string[]): Promise<number> {
     bar.stop();
     await ids.close();
     await close();
+    finished();
   }
   const summary = { submitted, before: already.size, ids: idsPath };
   const sentence = `${submitted} requests submitted (${already.size} before), their message IDs are in ${idsPath}`;

@@ -46,21 +46,47 @@ const OUTPUTS = z.record(z.string(), STACK);
 type Stack = z.infer<typeof STACK>;
 type DeploymentValues = { readonly [K in keyof typeof DEPLOYMENT_OPTIONS]?: string | undefined };
 
+interface Connection {
+  readonly client: Batchscore;
+  close(): Promise<void>;
+}
+
+/** The client wants a request queue also where nothing is sent; no host has this name. */
+const NO_REQUEST_QUEUE = 'https://request-queue.invalid/';
+
 /** @throws UsageError when it is not said where the request queue is, or FILE cannot be read */
-export async function connect(values: DeploymentValues): Promise<{ client: Batchscore; close(): Promise<void> }> {
-  const stack = values.stack === undefined ? {} : await readStack(values.stack);
-  const requestQueueUrl = values['request-queue'] ?? stack.requestQueueUrl;
+export async function connectToSubmit(values: DeploymentValues): Promise<Connection> {
+  const stack = await deploymentOf(values);
+  const { requestQueueUrl } = stack;
   if (requestQueueUrl === undefined) throw new UsageError('expected --stack FILE or --request-queue URL, got neither');
-  const region = values.region ?? stack.region;
-  const clients = stack.endpoint === undefined ? undefined : localClients(stack, stack.endpoint);
-  const client = new Batchscore({
-    requestQueueUrl,
+  return connect(stack, requestQueueUrl);
+}
+
+/** @throws UsageError when it is not said where results are, or FILE cannot be read */
+export async function connectToCollect(values: DeploymentValues): Promise<Connection> {
+  const stack = await deploymentOf(values);
+  if (stack.resultTable === undefined && stack.resultQueueUrl === undefined) {
+    throw new UsageError('expected --stack FILE, --result-table NAME or --result-queue URL, got none');
+  }
+  return connect(stack, stack.requestQueueUrl ?? NO_REQUEST_QUEUE);
+}
+
+async function deploymentOf(values: DeploymentValues): Promise<Stack> {
+  const stack = values.stack === undefined ? {} : await readStack(values.stack);
+  return {
+    ...stack,
+    requestQueueUrl: values['request-queue'] ?? stack.requestQueueUrl,
     resultQueueUrl: values['result-queue'] ?? stack.resultQueueUrl,
     resultTable: values['result-table'] ?? stack.resultTable,
     payloadBucket: values['payload-bucket'] ?? stack.payloadBucket,
-    region,
-    ...clients,
-  });
+    region: values.region ?? stack.region,
+  };
+}
+
+function connect(stack: Stack, requestQueueUrl: string): Connection {
+  const { resultQueueUrl, resultTable, payloadBucket, region, endpoint } = stack;
+  const clients = endpoint === undefined ? undefined : localClients(stack, endpoint);
+  const client = new Batchscore({ requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, region, ...clients });
   const close = async (): Promise<void> => {
     await client.close();
     for (const own of Object.values(clients ?? {})) own.destroy();

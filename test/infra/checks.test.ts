@@ -199,6 +199,10 @@ describe('what would fail in production', () => {
     );
   });
 
+  it('payloads may go before results do where no table points to them', () => {
+    expect(refusalOf({ results: ['queue'], payloadExpiryDays: 3 })).toBe('not refused');
+  });
+
   it('batches of large messages that just fill are not warned of', () => {
     const stack = Stack.of(createScoring({ batchSize: 100, largestMessageBytes: 62_914 }));
     Annotations.fromStack(stack).hasNoWarning('*', Match.anyValue());

@@ -17,7 +17,7 @@ export function resultProblems({ results, resultTtlSeconds, payloadExpiryDays }:
     notSomeStores(results),
     outside('payloadExpiryDays', payloadExpiryDays, { least: 1, most: 3650 }),
     outside('resultTtlSeconds', resultTtlSeconds, RANGES.resultTtlSeconds),
-    goneTooSoon(resultTtlSeconds, payloadExpiryDays),
+    results.includes('table') ? goneTooSoon(resultTtlSeconds, payloadExpiryDays) : undefined,
   ];
 }
 

@@ -1,0 +1,67 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { runScript } from '../helpers/command.ts';
+import { answersJson, startFront } from '../helpers/frontServer.ts';
+
+/** Commands that reach no deployment. */
+describe('batchscore submit and collect, without a deployment', () => {
+  let folder: string;
+  let ids: string;
+  let out: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
+    ids = join(folder, 'ids');
+    out = join(folder, 'results.jsonl');
+    writeFileSync(ids, '{"line":1,"message_id":"a"}\n{"line":2,"message_id":"b"}\n');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', args);
+
+  /** Names an endpoint where nothing listens any more. */
+  async function deadStack(keys: Readonly<Record<string, string>>): Promise<string> {
+    const { endpoint, stop } = await startFront(undefined, []);
+    await stop();
+    const file = join(folder, 'stack.json');
+    writeFileSync(file, JSON.stringify({ endpoint, region: 'us-east-1', ...keys }));
+    return file;
+  }
+
+  it('say of a store that cannot be read why, and how many results are missing', async () => {
+    const queueUrl = 'http://127.0.0.1/queue';
+    const stack = await deadStack({ requestQueueUrl: queueUrl, resultQueueUrl: queueUrl });
+    const { code, stdout, stderr } = await batchscore('collect', ids, '--out', out, '--stack', stack, '--timeout', '2');
+    expect({ code, stdout }).toEqual({
+      code: 1,
+      stdout: `0 of 2 results are in ${out}, 0 with an error, 2 missing\n`,
+    });
+    expect(stderr).toMatch(/2 are missing; the result store could not be read: .*ECONNREFUSED/);
+  });
+
+  it.each([
+    ['submit', 'expected --stack FILE or --request-queue URL, got neither'],
+    ['collect', 'expected --stack FILE, --result-table NAME or --result-queue URL, got none'],
+  ])('%s wants to know the deployment before it makes a file', async (command, message) => {
+    const { code, stderr } = await batchscore(command, ids, ...(command === 'collect' ? ['--out', out] : []));
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) });
+    expect([out, `${ids}.ids`].filter((file) => existsSync(file))).toEqual([]);
+  });
+
+  it('collect reads a table without knowing the request queue', async () => {
+    const lines = ['a', 'b'].map((id) => `{"message_id":"${id}","code":"INVALID_JSON","error":"no JSON"}`);
+    const items = ['a', 'b'].map((id, index) => ({ messageId: { S: id }, body: { S: lines[index] } }));
+    const front = await startFront(undefined, [answersJson(200, { Responses: { results: items } })]);
+    const env = {
+      AWS_ENDPOINT_URL_DYNAMODB: front.endpoint,
+      AWS_ACCESS_KEY_ID: 'any',
+      AWS_SECRET_ACCESS_KEY: 'any',
+    };
+    const table = ['--result-table', 'results', '--region', 'us-east-1', '--timeout', '10'];
+    const finished = await runScript('cli/batchscore.ts', ['collect', ids, '--out', out, ...table], { env });
+    await front.stop();
+    expect(finished).toEqual({ code: 3, stderr: '', stdout: `2 of 2 results are in ${out}, 2 with an error\n` });
+    expect(readFileSync(out, 'utf8')).toBe(`${lines.join('\n')}\n`);
+  });
+});
