@@ -189,7 +189,7 @@ describe('npm run dev, stopping and failing', () => {
     ],
   ])('refuses %j', async (args, message) => {
     const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', ...args]);
-    expect(code).not.toBe(0);
+    expect(code).toBe(2);
     expect(stderr).toMatch(message);
   });
 });
