@@ -39,7 +39,6 @@ async function run(args: readonly string[]): Promise<number> {
   if (options.out === undefined) throw new UsageError('expected --out FILE, got none');
   const timeoutMs = 1000 * wholeNumber('--timeout', options.timeout, 1, 86_400);
   const messageIds = (await readIds(idsPath)).map(({ messageId }) => messageId);
-  if (messageIds.length === 0) throw new Error(`${idsPath}: expected message IDs, as batchscore submit writes them`);
 
   const { client, close } = await connectToCollect(options);
   const results = await openResultsFile(options.out);

@@ -8,6 +8,7 @@ import { STORES } from '../lambda/limits/configuration.ts';
 import { BATCH_SIZE, mappingProblems, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
 import type { Range } from '../lambda/limits/range.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
+import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from './closedBecause.ts';
 import { listenForInterruption } from './interruption.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
 
@@ -43,7 +44,7 @@ async function main(args: readonly string[]): Promise<number> {
     models: { type: 'string', default: env[CONFIG_KEYS.modelsDirectory] ?? REPOSITORY_MODELS },
     'batch-size': { type: 'string' },
     window: { type: 'string' },
-    results: { type: 'string', default: env[CONFIG_KEYS.results] ?? DEFAULTS.results },
+    results: { type: 'string' },
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
@@ -51,7 +52,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const port = wholeNumber('--port', options.port, 0, 65_535);
-  const stores = options.results.split(',').map((store) => store.trim());
+  const stores = storesFrom(options.results, env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
 
   const stack = await startLocalStack({
@@ -69,6 +70,19 @@ async function main(args: readonly string[]): Promise<number> {
   });
   await serve(stack, batching, stores);
   return 0;
+}
+
+/** What the environment says is checked with the rest of it. @throws UsageError for an option that names no stores */
+function storesFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string[] {
+  const list = option ?? environment[CONFIG_KEYS.results] ?? DEFAULTS.results;
+  const stores = list.split(',').map((store) => store.trim());
+  const known: readonly string[] = STORES;
+  if (option !== undefined && !stores.every((store) => known.includes(store))) {
+    throw new UsageError(
+      `--results: expected queue, table or bucket, or several of them, comma-separated, got ${option}`,
+    );
+  }
+  return stores;
 }
 
 /** @throws UsageError for what AWS would refuse */
@@ -100,7 +114,7 @@ async function serve(stack: LocalStack, batching: Batching, stores: readonly str
     ...batching,
     onInvocation: ({ records, closedBecause, failed, durationMs }) =>
       say(
-        `invocation: ${records} messages (closed by ${closedBecause}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
+        `invocation: ${records} messages (closed: ${BATCH_CLOSED[closedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
       ),
   });
   const stopped = Promise.withResolvers<void>();
@@ -151,7 +165,7 @@ function createDevTelemetry(): Telemetry {
       microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
       decoded: () => {},
       runAbandoned: ({ name, version }, ranMs) =>
-        say(`  a run of ${name}/${version} was left behind after ${ranMs} ms`),
+        say(`  a run of ${name}/${version} was left behind after ${Math.round(ranMs)} ms`),
       problem: (error) => say(`  problem: ${messageOf(error)}`),
     },
   };
@@ -163,7 +177,7 @@ function describe(report: MicroBatchReport): string {
   const run = paddedLength > 1 ? `${paddedRows} × ${paddedLength}` : String(paddedRows);
   const padding = paddingShare > 0 ? `, ${(100 * paddingShare).toFixed(1)} % padding` : '';
   const stages = [stackMs, runMs, encodeMs, writeMs].map((ms) => ms.toFixed(1)).join(' + ');
-  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${closedBecause}), stack + run + encode + write ${stages} ms`;
+  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode + write ${stages} ms`;
 }
 
 function say(message: string): void {

@@ -1,4 +1,3 @@
-import { createWriteStream } from 'node:fs';
 import { resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { openModelAlone } from '../lambda/adapters/onnx/repository/openModelAlone.ts';
@@ -6,6 +5,7 @@ import type { ScoringLimits } from '../lambda/core/scoreRecords.ts';
 import { RANGES, RANGES_BY_MEMORY } from '../lambda/limits/configuration.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
+import { openOutput } from './fileErrors.ts';
 import { type InputFile, inputFile } from './inputFile.ts';
 import { listenForInterruption } from './interruption.ts';
 import { batchesOfLines } from './lineBatches.ts';
@@ -97,7 +97,7 @@ async function scoreAll(
     }
   };
   try {
-    const output = out === undefined ? process.stdout : createWriteStream(out);
+    const output = out === undefined ? process.stdout : (await openOutput(out, 'w')).createWriteStream();
     await pipeline(results, output, { end: output !== process.stdout });
   } finally {
     bar.stop();
@@ -113,6 +113,6 @@ function describe({ lines, scored, errors, microBatches, rows }: OfflineSummary,
   const mean = microBatches === 0 ? 0 : rows / microBatches;
   return (
     `${lines} lines in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
-    `${microBatches} micro-batches of ${mean.toFixed(1)} rows on average`
+    `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average`
   );
 }

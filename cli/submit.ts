@@ -1,4 +1,5 @@
 import { type Batchscore, SubmitError } from '../client/index.ts';
+import { messageOf } from '../lambda/core/contract/failure.ts';
 import { parseCommand, UsageError } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { inputFile } from './inputFile.ts';
@@ -79,7 +80,11 @@ async function submitBatch(client: Batchscore, batch: readonly Line[], ids: Line
     if (!(error instanceof SubmitError)) throw error;
     await note(error.accepted);
     const line = batch[error.index]?.number ?? batch[0]?.number;
-    throw new Error(`line ${line}: ${error.message}; run the same command again to go on`, { cause: error });
+    const reason = messageOf(error.cause).replace(/\.$/, '');
+    const cure = error.retryable
+      ? 'run the same command again to go on'
+      : 'correct that, then run the same command again';
+    throw new Error(`line ${line}: ${reason}; ${cure}`, { cause: error });
   }
 }
 

@@ -1,3 +1,4 @@
+import { MICRO_BATCH_CLOSED } from '../closedBecause.ts';
 import type { Assessment } from './assess.ts';
 import type { StageTimes, Tally } from './tally.ts';
 
@@ -59,12 +60,8 @@ function stages(stagesMs: StageTimes): string {
     .join(', ');
 }
 
-const CLOSED: Readonly<Record<string, string>> = {
-  full: 'full',
-  budget: 'element budget reached',
-  padding: 'another run costs less than the padding',
-  end: 'end of the batch that SQS handed over',
-};
+/** By the reasons as they are counted. */
+const CLOSED: Readonly<Record<string, string>> = MICRO_BATCH_CLOSED;
 
 /** Two scores and an error, where there are both. */
 function pickThree(results: readonly string[]): string[] {

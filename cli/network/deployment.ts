@@ -8,6 +8,7 @@ import {
   createSqsClient,
 } from '../../lambda/adapters/awsClients.ts';
 import { UsageError } from '../arguments.ts';
+import { systemReason } from '../fileErrors.ts';
 
 /** The options that say which deployment a command talks to. */
 export const DEPLOYMENT_OPTIONS = {
@@ -21,7 +22,8 @@ export const DEPLOYMENT_OPTIONS = {
 
 export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
                           or the file that cdk deploy --outputs-file writes
-  --request-queue URL     and the like, instead of what FILE says or in place of it
+  --request-queue URL     this and the following replace what the stack FILE says, or stand
+                          without one
   --result-queue URL
   --result-table NAME
   --payload-bucket NAME
@@ -98,6 +100,10 @@ async function readStack(file: string): Promise<Stack> {
   try {
     return deploymentIn(parseFile(await readFile(file, 'utf8')));
   } catch (cause) {
+    const reason = systemReason(cause);
+    if (reason !== undefined) {
+      throw new UsageError(`--stack: ${file}: expected a file, got: ${reason}; check the path`, { cause });
+    }
     throw new UsageError(
       `--stack: expected ${file} to hold one deployment, as the JSON line that npm run dev prints ` +
         'or the file that cdk deploy --outputs-file writes',

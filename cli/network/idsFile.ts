@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { z } from 'zod';
+import { systemReason } from '../fileErrors.ts';
 import { linesOf } from '../lines.ts';
 import { type LineFile, openLineFile } from './lineFile.ts';
 
@@ -25,6 +26,10 @@ export async function readIds(path: string): Promise<SubmittedLine[]> {
     for await (const text of linesOf(createReadStream(path))) submitted.push(parseLine(text));
     return submitted;
   } catch (cause) {
+    const reason = systemReason(cause);
+    if (reason !== undefined) {
+      throw new Error(`${path}: expected an ids file, got: ${reason}; check the path`, { cause });
+    }
     throw new Error(`${path}: expected an ids file, line ${submitted.length + 1} cannot be read; check the path`, {
       cause,
     });

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { openOutput } from '../fileErrors.ts';
 import { linesOf } from '../lines.ts';
 
 /** A file of lines that is added to. */
@@ -24,7 +25,7 @@ export async function openLineFile(
 ): Promise<LineFile> {
   const size = await sizeOf(path);
   const unfinished = await readWholeLines(path, size, beginnings, read);
-  const file = await open(path, 'a');
+  const file = await openOutput(path, 'a');
   if (unfinished !== '') await file.truncate(size - Buffer.byteLength(unfinished));
   return { append: (text) => file.appendFile(text), close: () => file.close() };
 }

@@ -133,7 +133,7 @@ describe('npm run dev, stopping and failing', () => {
     expect(dev.stack).toHaveProperty('resultTable');
     const sqs = anyClient(dev.stack);
     await sendAll(sqs, dev.stack.requestQueueUrl, ['one', 'two', 'three']);
-    await dev.says(/invocation: 3 messages \(closed by full\)/);
+    await dev.says(/invocation: 3 messages \(closed: the batch was full\)/);
     sqs.destroy();
     await dev.interrupt();
   });
@@ -183,10 +183,13 @@ describe('npm run dev, stopping and failing', () => {
   it.each([
     [['--batch-size', '0'], /--batch-size: expected a whole number from 1 to 10000, got '0'/],
     [['--batch-size', '11', '--window', '0'], /--window: windowSeconds: expected at least 1/],
-    [['--results', 'queue,shelf'], /BATCHSCORE_RESULTS/],
+    [
+      ['--results', 'queue,shelf'],
+      /--results: expected queue, table or bucket, or several of them, comma-separated, got queue,shelf/,
+    ],
   ])('refuses %j', async (args, message) => {
     const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', ...args]);
-    expect(code).not.toBe(0);
+    expect(code).toBe(2);
     expect(stderr).toMatch(message);
   });
 });

@@ -141,6 +141,25 @@ describe('batchscore submit and collect', () => {
     });
   });
 
+  it('submit to a queue that is not there says so in one sentence, with one cure', async () => {
+    const { code, stderr } = await batchscore('submit', file, '--request-queue', `${dev.stack.requestQueueUrl}-gone`);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^batchscore: line 1: the request queue did not take it: QueueDoesNotExist: [^;]*[^;.]; correct that, then run the same command again\n$/,
+    );
+  });
+
+  it('take a file without a line: there is nothing to get', async () => {
+    writeFileSync(file, '');
+    const out = join(folder, 'results.jsonl');
+    expect(await batchscore('submit', file)).toMatchObject({ code: 0, stderr: '' });
+    const { code, stdout } = await batchscore('collect', `${file}.ids`, '--out', out);
+    expect({ code, stdout: JSON.parse(stdout) }).toEqual({
+      code: 0,
+      stdout: { collected: 0, missing: 0, failed: 0, out },
+    });
+  });
+
   it.each([
     [['submit', '/no/such/file'], 1, /\/no\/such\/file: expected a file of requests/],
     [['submit'], 2, /expected FILE/],

@@ -41,6 +41,35 @@ describe('batchscore submit and collect, without a deployment', () => {
   });
 
   it.each([
+    [
+      'the ids file',
+      ['none', '--out', 'out'],
+      1,
+      'none: expected an ids file, got: no such file or directory; check the path',
+    ],
+    ['a line of it', ['bad', '--out', 'out'], 1, 'bad: expected an ids file, line 1 cannot be read; check the path'],
+    [
+      'the stack file',
+      ['ids', '--out', 'out', '--stack', 'none'],
+      2,
+      '--stack: none: expected a file, got: no such file or directory; check the path',
+    ],
+    [
+      'the folder of results',
+      ['ids', '--out', '/no/x', '--result-table', 'any'],
+      1,
+      '/no/x: expected a file that can be written, got: no such file or directory; check the path',
+    ],
+  ])('collect says that %s is missing or bad', async (_, args, code, sentence) => {
+    writeFileSync(join(folder, 'bad'), 'nonsense\n');
+    const finished = await runScript('cli/batchscore.ts', ['collect', ...args], { cwd: folder });
+    expect({ code: finished.code, said: finished.stderr.split('\n')[0] }).toEqual({
+      code,
+      said: `batchscore: ${sentence}`,
+    });
+  });
+
+  it.each([
     ['submit', 'expected --stack FILE or --request-queue URL, got neither'],
     ['collect', 'expected --stack FILE, --result-table NAME or --result-queue URL, got none'],
   ])('%s wants to know the deployment before it makes a file', async (command, message) => {

@@ -71,12 +71,13 @@ describe('batchscore score', () => {
 
   it('ends lines at \\n alone: JSON may hold U+2028, files of other systems \\r\\n and a byte order mark', async () => {
     const stdin = '\uFEFF{"text":"a\u2028b"}\r\n{"text":"c"}\r\n';
-    const { code, stdout } = await runScript('cli/batchscore.ts', ['score', 'models/tickets', '-'], { stdin });
+    const { code, stdout, stderr } = await runScript('cli/batchscore.ts', ['score', 'models/tickets', '-'], { stdin });
     const ids = stdout
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line).message_id);
     expect({ code, ids }).toEqual({ code: 0, ids: ['1', '2'] });
+    expect(stderr).toMatch(/; 1 micro-batch of 2\.0 rows/);
   });
 
   it('answers a line that the memory does not suffice for with its code, and goes on', async () => {
@@ -118,7 +119,11 @@ describe('batchscore score', () => {
     [['models/digits', '/no/file'], 1, /\/no\/file: expected a file of requests/],
     [['models/digits'], 2, /expected MODEL FILE/],
     [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
-    [['models/digits', '-', '--out', '/no/folder/out'], 1, /\/no\/folder\/out/],
+    [
+      ['models/digits', '-', '--out', '/no/folder/out'],
+      1,
+      /^batchscore: \/no\/folder\/out: expected a file that can be written, got: no such file or directory; check the path\n$/,
+    ],
   ])('refuses %j with exit code %i', async (args, code, message) => {
     const finished = await runScript('cli/batchscore.ts', ['score', ...args], { stdin: '{}' });
     expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });

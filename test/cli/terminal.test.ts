@@ -104,7 +104,9 @@ describe('in a terminal', () => {
       await deploymentThatAnswers(CALLS_A_BATCH, REFUSAL);
       const { ended, output } = start(args());
       expect(await ended()).toBe(1);
-      expect(output()).toMatch(/batchscore: line 201: .*; run the same command again to go on/);
+      expect(output()).toMatch(
+        /batchscore: line 201: the request queue did not take it: [^;]*; correct that, then run the same command again\r?\n/,
+      );
       expect(isRestored(output())).toBe(true);
     });
 

@@ -1,0 +1,19 @@
+import type { CloseReason } from '../lambda/core/contract/observer.ts';
+import type { ClosedBecause } from './local/gather.ts';
+
+/** Why a batch was handed over, as a person reads it. */
+export const BATCH_CLOSED: Readonly<Record<ClosedBecause, string>> = {
+  full: 'the batch was full',
+  window: 'its window ended',
+  bytes: 'the next message did not fit',
+  poll: 'there is no window',
+  stop: 'stopping',
+};
+
+/** Why a micro-batch was run, as a person reads it. */
+export const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
+  full: 'full',
+  budget: 'element budget reached',
+  padding: 'another run costs less than the padding',
+  end: 'end of the batch that SQS handed over',
+};
