@@ -23,7 +23,7 @@ import { type SubmitOptions, submit } from './send/submit.ts';
 export class Batchscore {
   readonly #settings: Settings;
   readonly #limit = createQueueLimit();
-  readonly #outbox: Outbox;
+  readonly #outbox: Outbox | undefined;
   readonly #inbox: Inbox = createInbox();
   readonly #collector: Collector | undefined;
   readonly #closing = new AbortController();
@@ -44,7 +44,7 @@ export class Batchscore {
    *
    * @returns the message IDs, in the order of the requests
    * @throws SubmitError when a request could not be encoded, pulled or sent, with the message IDs of the others
-   * @throws Error when the AWS clients have no region
+   * @throws Error when there is no request queue, or the AWS clients have no region
    * @throws the signal's reason when it aborts
    */
   async submit(
@@ -53,7 +53,7 @@ export class Batchscore {
   ): Promise<string[]> {
     this.#assertOpen();
     await this.#assertRegion();
-    return await submit(requests, options, { outbox: this.#outbox, toEntry: this.#toEntry });
+    return await submit(requests, options, { outbox: this.#requests(), toEntry: this.#toEntry });
   }
 
   /**
@@ -87,12 +87,12 @@ export class Batchscore {
    * @returns the outputs by name, each `[rows, …]`, row-major
    * @throws ScoringError when it was not scored, or not in time
    * @throws RequestError when an input cannot be encoded, or its request is too large for the queue
-   * @throws Error when the AWS clients have no region
+   * @throws Error when there is no request queue or no store of results, or the AWS clients have no region
    * @throws the signal's reason when it aborts
    */
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
-    const [outbox, inbox, collector, toEntry] = [this.#outbox, this.#inbox, this.#results(), this.#toEntry];
+    const [outbox, inbox, collector, toEntry] = [this.#requests(), this.#inbox, this.#results(), this.#toEntry];
     await this.#assertRegion();
     return await score(inputs, options, { outbox, inbox, collector, toEntry });
   }
@@ -125,6 +125,11 @@ export class Batchscore {
     await assertRegion(resultTable === undefined ? [sqs] : [sqs, dynamodb]);
   }
 
+  #requests(): Outbox {
+    if (this.#outbox !== undefined) return this.#outbox;
+    throw new Error('expected requestQueueUrl, to send requests to, got none; set it');
+  }
+
   #results(): Collector {
     if (this.#collector !== undefined) return this.#collector;
     throw new Error('expected resultQueueUrl or resultTable, to read results from, got neither; set one of them');
@@ -136,7 +141,8 @@ function outboxOf(
   limit: QueueLimit,
   payloads: Payloads | undefined,
   closing: AbortSignal,
-): Outbox {
+): Outbox | undefined {
+  if (requestQueueUrl === undefined) return undefined;
   return createOutbox({
     sendCall: (entries) => sendCall(sqs, requestQueueUrl, entries),
     offload: async ({ payload }) => {

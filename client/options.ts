@@ -11,8 +11,8 @@ import {
 import type { Encoding } from './request/request.ts';
 
 export interface BatchscoreOptions {
-  /** URL of the request queue; one that ends in `.fifo` is a FIFO queue. */
-  readonly requestQueueUrl: string;
+  /** URL of the request queue, for `submit` and `score`; one that ends in `.fifo` is a FIFO queue. */
+  readonly requestQueueUrl?: string | undefined;
   /**
    * URL of the result queue, for `collect` and `score`. Clients of one queue take turns, which takes time, and each
    * receive counts towards its redrive policy: where several run at the same time, give each its own, or use a table.
@@ -38,7 +38,7 @@ export interface BatchscoreOptions {
 
 /** The options, valid and complete. */
 export interface Settings {
-  readonly requestQueueUrl: string;
+  readonly requestQueueUrl: string | undefined;
   readonly resultQueueUrl: string | undefined;
   readonly resultTable: string | undefined;
   readonly payloadBucket: string | undefined;
@@ -58,7 +58,7 @@ const QUEUE_URL = z.string().refine((text) => /^https?:\/\//.test(text) && URL.c
 const NAME = z.string().min(1);
 
 const OPTIONS = z.strictObject({
-  requestQueueUrl: QUEUE_URL,
+  requestQueueUrl: QUEUE_URL.optional(),
   resultQueueUrl: QUEUE_URL.optional(),
   resultTable: NAME.optional(),
   payloadBucket: NAME.optional(),
@@ -96,7 +96,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     return client;
   };
   const config = region === undefined ? {} : { region };
-  const fifo = requestQueueUrl.endsWith('.fifo');
+  const fifo = requestQueueUrl?.endsWith('.fifo') ?? false;
   return {
     requestQueueUrl,
     resultQueueUrl,

@@ -53,15 +53,13 @@ interface Connection {
   close(): Promise<void>;
 }
 
-/** The client wants a request queue also where nothing is sent; no host has this name. */
-const NO_REQUEST_QUEUE = 'https://request-queue.invalid/';
-
 /** @throws UsageError when it is not said where the request queue is, or FILE cannot be read */
 export async function connectToSubmit(values: DeploymentValues): Promise<Connection> {
   const stack = await deploymentOf(values);
-  const { requestQueueUrl } = stack;
-  if (requestQueueUrl === undefined) throw new UsageError('expected --stack FILE or --request-queue URL, got neither');
-  return connect(stack, requestQueueUrl);
+  if (stack.requestQueueUrl === undefined) {
+    throw new UsageError('expected --stack FILE or --request-queue URL, got neither');
+  }
+  return connect(stack);
 }
 
 /** @throws UsageError when it is not said where results are, or FILE cannot be read */
@@ -70,7 +68,7 @@ export async function connectToCollect(values: DeploymentValues): Promise<Connec
   if (stack.resultTable === undefined && stack.resultQueueUrl === undefined) {
     throw new UsageError('expected --stack FILE, --result-table NAME or --result-queue URL, got none');
   }
-  return connect(stack, stack.requestQueueUrl ?? NO_REQUEST_QUEUE);
+  return connect(stack);
 }
 
 async function deploymentOf(values: DeploymentValues): Promise<Stack> {
@@ -85,8 +83,8 @@ async function deploymentOf(values: DeploymentValues): Promise<Stack> {
   };
 }
 
-function connect(stack: Stack, requestQueueUrl: string): Connection {
-  const { resultQueueUrl, resultTable, payloadBucket, region, endpoint } = stack;
+function connect(stack: Stack): Connection {
+  const { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, region, endpoint } = stack;
   const clients = endpoint === undefined ? undefined : localClients(stack, endpoint);
   const client = new Batchscore({ requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, region, ...clients });
   const close = async (): Promise<void> => {

@@ -8,7 +8,6 @@ const deployments = useDeployments();
 
 describe('options', () => {
   it.each([
-    ['no request queue', {}, 'requestQueueUrl'],
     [
       'a queue by its name',
       { requestQueueUrl: 'requests' },
@@ -24,6 +23,13 @@ describe('options', () => {
     const make = () => new Batchscore(options as BatchscoreOptions);
     expect(make).toThrow(TypeError);
     expect(make).toThrow(message);
+  });
+
+  it('need no request queue to collect; to send without one is refused', async () => {
+    await using client = new Batchscore({ resultQueueUrl: QUEUE, region: 'us-east-1' });
+    const refused = 'expected requestQueueUrl, to send requests to, got none; set it';
+    await expect(client.submit([])).rejects.toThrow(refused);
+    await expect(client.score({})).rejects.toThrow(refused);
   });
 
   it('are refused with all that is wrong at once', () => {
