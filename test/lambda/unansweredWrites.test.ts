@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../lambda/adapters/awsClients.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
-import { neverAnswers, type Step } from '../helpers/frontServer.ts';
+import { silentTo } from '../helpers/frontServer.ts';
 import { sqsRecord } from '../helpers/sqsEvents.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
 import { composed, digitRequest, digitSamples, invoke, recordingTelemetry } from './setup.ts';
@@ -10,17 +10,6 @@ const server = useSqsServer();
 const RECORDS = 500;
 /** Enough for what is answered, on a busy machine too; six attempts and their pauses end long before the deadline. */
 const IMPATIENT: Patience = { connectMs: 800, answerMs: 800 };
-
-/** Lets the batch request that holds this result, and each that is made in its place, wait for ever: so many times. */
-function silentTo(messageId: string, times: number): Step[] {
-  let left = times;
-  const step: Step = async (exchange) => {
-    if (exchange.body.includes(messageId) && left-- > 0) return neverAnswers(exchange);
-    const { status, headers, body } = await exchange.reach();
-    exchange.response.writeHead(status, headers).end(body);
-  };
-  return Array(150).fill(step);
-}
 
 async function handlerBehindSilence(times: number) {
   const samples = await digitSamples(RECORDS);

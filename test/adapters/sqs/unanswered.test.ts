@@ -3,7 +3,7 @@ import type { Patience } from '../../../lambda/adapters/awsClients.ts';
 import { createQueueWriter } from '../../../lambda/adapters/sqs/queueWriter.ts';
 import type { RetryOptions } from '../../../lambda/adapters/untilDone.ts';
 import type { Result, WriteVerdict } from '../../../lambda/core/contract/result.ts';
-import { neverAnswers, type Step } from '../../helpers/frontServer.ts';
+import { silentTo } from '../../helpers/frontServer.ts';
 import { interceptSends, useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
@@ -20,17 +20,6 @@ const TEN_OF_IT = Array.from({ length: 10 }, (_, index) => 120 + index);
 
 function unwrittenIn(verdicts: readonly WriteVerdict[]): number[] {
   return [...verdicts.keys()].filter((index) => !('written' in (verdicts[index] ?? {})));
-}
-
-/** Never answers a request that holds the result, as often as it is told; all others go through. */
-function silentTo(messageId: string, times: number): Step[] {
-  let left = times;
-  const step: Step = async (exchange) => {
-    if (exchange.body.includes(messageId) && left-- > 0) return neverAnswers(exchange);
-    const { status, headers, body } = await exchange.reach();
-    exchange.response.writeHead(status, headers).end(body);
-  };
-  return Array(100).fill(step);
 }
 
 describe('one of fifty batch requests that is not answered', () => {
