@@ -50,6 +50,13 @@ export interface RunResult {
   readonly runMs: number;
 }
 
+/**
+ * Whether a row's answer is the same whatever rows it shares a run with: `proved` by probes when the model was loaded,
+ * `trusted` because its config.json says so, or `unproven`: rows run alone until real requests have proved it. A model
+ * that was found to mix rows has a `maxBatchRows` of 1.
+ */
+export type Independence = 'proved' | 'trusted' | 'unproven';
+
 /** A loaded model: its contract, its limits and one way to run it. */
 export interface Model {
   readonly name: string;
@@ -64,6 +71,8 @@ export interface Model {
   readonly ladder: readonly number[];
   /** The axis along which requests may differ in size; undefined where all of a micro-batch must agree. */
   readonly ragged?: RaggedAxis | undefined;
+  /** Whether its rows are independent of each other, and how that is known. @default trusted */
+  readonly independence?: Independence | undefined;
   /** What a run costs, where it was measured. @default an overhead and the padded elements */
   readonly cost?: Cost | undefined;
   /** What its warm-up runs took. */

@@ -1,0 +1,77 @@
+import { DATATYPES, type Datatype, type TensorData } from './datatype.ts';
+import { elementsPerRow, type Tensor } from './tensor.ts';
+
+/** The largest difference between two rows of an output. */
+export interface Difference {
+  /** The output's name. */
+  readonly output: string;
+  /**
+   * As a share of the larger value; of values below 1 as a share of 1, or of the row's largest value where that is less.
+   * Infinite where shapes, strings or booleans differ, or one value is no number.
+   */
+  readonly share: number;
+  /** The two values or shapes, in words. */
+  readonly detail: string;
+}
+
+/** Shares up to which floats differ by rounding alone. */
+export interface Tolerance {
+  readonly FP16: number;
+  /** FP32 and FP64: models cast between the two inside. */
+  readonly OTHER: number;
+}
+
+/** Between runs of one shape, a row at another place: the same arithmetic, in vector lanes or not. */
+export const SAME_SHAPE: Tolerance = { FP16: 1e-2, OTHER: 1e-4 };
+
+/** Between runs of different shapes: other kernels add up in another order, which some sound models make 1e-3 of. */
+export const OTHER_SHAPE: Tolerance = { FP16: 5e-2, OTHER: 1e-2 };
+
+/** Whether a difference is more than rounding. Of integers, strings, booleans and shapes any difference is. */
+export function isMoreThanRounding({ share }: Difference, datatype: Datatype, tolerance: Tolerance): boolean {
+  if (DATATYPES[datatype].kind !== 'float') return share > 0;
+  return share > (datatype === 'FP16' ? tolerance.FP16 : tolerance.OTHER);
+}
+
+/** How row `rowOfA` of one run's output differs from row `rowOfB` of another's. */
+export function differenceOf(a: Tensor, rowOfA: number, b: Tensor, rowOfB: number): Difference {
+  const [shapeOfA, shapeOfB] = [a.shape.slice(1), b.shape.slice(1)];
+  if (shapeOfA.join() !== shapeOfB.join()) {
+    const detail = `rows of shape [${shapeOfA.join(', ')}] and [${shapeOfB.join(', ')}]`;
+    return { output: a.name, share: Number.POSITIVE_INFINITY, detail };
+  }
+  const elements = elementsPerRow(a.shape);
+  const [fromA, fromB] = [rowOfA * elements, rowOfB * elements];
+  const unit = Math.min(1, largestOf(a.data, fromA, elements));
+  let share = 0;
+  let worst = 0;
+  for (let index = 0; index < elements; index++) {
+    const ofElement = shareOf(a.data[fromA + index], b.data[fromB + index], unit);
+    if (ofElement <= share) continue;
+    share = ofElement;
+    worst = index;
+  }
+  const detail = share === 0 ? '' : `${a.data[fromA + worst]} and ${b.data[fromB + worst]} at element ${worst}`;
+  return { output: a.name, share, detail };
+}
+
+/** The largest finite value of some elements without its sign; 1 where they are strings. */
+function largestOf(data: TensorData, from: number, elements: number): number {
+  if (Array.isArray(data)) return 1;
+  let largest = 0;
+  for (let index = from; index < from + elements; index++) {
+    const value = Math.abs(Number(data[index]));
+    if (value > largest && Number.isFinite(value)) largest = value;
+  }
+  return largest;
+}
+
+function shareOf(a: string | number | bigint | undefined, b: string | number | bigint | undefined, unit: number): number {
+  if (a === b || Object.is(a, b)) return 0;
+  if (typeof a === 'string') return Number.POSITIVE_INFINITY;
+  const [x, y] = [Number(a), Number(b)];
+  const share = Math.abs(x - y) / Math.max(Math.abs(x), Math.abs(y), unit);
+  // Of values that no number holds, and of two NaN with other bits.
+  if (Number.isNaN(share)) return Number.isNaN(x) && Number.isNaN(y) ? 0 : Number.POSITIVE_INFINITY;
+  return share;
+}
