@@ -66,11 +66,17 @@ function largestOf(data: TensorData, from: number, elements: number): number {
   return largest;
 }
 
-function shareOf(a: string | number | bigint | undefined, b: string | number | bigint | undefined, unit: number): number {
+function shareOf(
+  a: string | number | bigint | undefined,
+  b: string | number | bigint | undefined,
+  unit: number,
+): number {
   if (a === b || Object.is(a, b)) return 0;
   if (typeof a === 'string') return Number.POSITIVE_INFINITY;
   const [x, y] = [Number(a), Number(b)];
-  const share = Math.abs(x - y) / Math.max(Math.abs(x), Math.abs(y), unit);
+  // Large integers of 64 bits may differ where no number does.
+  const difference = Math.max(Math.abs(x - y), Number.MIN_VALUE);
+  const share = difference / Math.max(Math.abs(x), Math.abs(y), unit);
   // Of values that no number holds, and of two NaN with other bits.
   if (Number.isNaN(share)) return Number.isNaN(x) && Number.isNaN(y) ? 0 : Number.POSITIVE_INFINITY;
   return share;
