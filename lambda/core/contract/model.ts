@@ -9,6 +9,7 @@ export interface TensorSpec {
   readonly name: string;
   readonly datatype: Datatype;
   readonly shape: readonly (number | string)[];
+  readonly batchAxis?: number | undefined;
 }
 
 /** `'image', 'mask'`, for messages. */

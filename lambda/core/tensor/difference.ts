@@ -12,6 +12,8 @@ export interface Difference {
   readonly share: number;
   /** The two values or shapes, in words. */
   readonly detail: string;
+  /** Set where the shapes of the rows differ: the first axis along which they do, and its two sizes. */
+  readonly axis?: { readonly index: number; readonly sizes: readonly [number, number] } | undefined;
 }
 
 /** Shares up to which floats differ by rounding alone. */
@@ -20,6 +22,9 @@ export interface Tolerance {
   /** FP32 and FP64: models cast between the two inside. */
   readonly OTHER: number;
 }
+
+/** Between runs of one shape, a row at the same place: the same arithmetic on the same numbers. */
+export const SAME_PLACE: Tolerance = { FP16: 1e-3, OTHER: 1e-5 };
 
 /** Between runs of one shape, a row at another place: the same arithmetic, in vector lanes or not. */
 export const SAME_SHAPE: Tolerance = { FP16: 1e-2, OTHER: 1e-4 };
@@ -38,7 +43,7 @@ export function differenceOf(a: Tensor, rowOfA: number, b: Tensor, rowOfB: numbe
   const [shapeOfA, shapeOfB] = [a.shape.slice(1), b.shape.slice(1)];
   if (shapeOfA.join() !== shapeOfB.join()) {
     const detail = `rows of shape [${shapeOfA.join(', ')}] and [${shapeOfB.join(', ')}]`;
-    return { output: a.name, share: Number.POSITIVE_INFINITY, detail };
+    return { output: a.name, share: Number.POSITIVE_INFINITY, detail, axis: firstOddAxis(a.shape, b.shape) };
   }
   const elements = elementsPerRow(a.shape);
   const [fromA, fromB] = [rowOfA * elements, rowOfB * elements];
@@ -53,6 +58,13 @@ export function differenceOf(a: Tensor, rowOfA: number, b: Tensor, rowOfB: numbe
   }
   const detail = share === 0 ? '' : `${a.data[fromA + worst]} and ${b.data[fromB + worst]} at element ${worst}`;
   return { output: a.name, share, detail };
+}
+
+/** Undefined where the two have another number of axes. */
+function firstOddAxis(a: readonly number[], b: readonly number[]): Difference['axis'] {
+  const index = a.findIndex((size, axis) => axis > 0 && size !== b[axis]);
+  if (a.length !== b.length || index < 0) return undefined;
+  return { index, sizes: [a[index] as number, b[index] as number] };
 }
 
 /** The largest finite value of some elements without its sign; 1 where they are strings. */

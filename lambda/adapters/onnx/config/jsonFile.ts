@@ -22,7 +22,7 @@ async function readIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-function isNotThere(error: unknown): boolean {
+export function isNotThere(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT';
 }
 

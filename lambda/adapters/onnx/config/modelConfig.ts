@@ -39,6 +39,8 @@ const schema = z.strictObject({
   sessionOptions: sessionOptions.optional(),
   /** Whether to run every rung once at start, or the sizes of symbolic axes in these runs. @default true, sizes 1 */
   warmup: z.union([z.boolean(), z.record(z.string(), z.int().min(1))]).optional(),
+  /** Whether rows share runs: always, unchecked, or never. @default what the checks at start find */
+  batching: z.enum(['trust', 'alone']).optional(),
   /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */
   transform: z
     .string()

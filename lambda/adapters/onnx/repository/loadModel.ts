@@ -4,10 +4,12 @@ import type { Model } from '../../../core/contract/model.ts';
 import type { Transform } from '../../../core/contract/transform.ts';
 import { loadTransform } from '../config/loadTransform.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
+import { readGraph } from '../config/modelGraph.ts';
 import { readCost } from '../config/profile.ts';
+import { readSamples } from '../config/samples.ts';
 import { readContract } from '../session/contract.ts';
 import { openWithProviders } from '../session/openWithProviders.ts';
-import { warmUp } from '../startup/warmUp.ts';
+import { prepare } from '../startup/prepare.ts';
 import type { ModelLocation } from './findModels.ts';
 import { toModel } from './toModel.ts';
 
@@ -25,9 +27,14 @@ export interface ModelDefaults {
 export interface ModelReports {
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
+  /** Told what was found of the model, for the start log. */
+  readonly inform: (message: string) => void;
   /** Holds something for every run that was left behind, until it ends. */
   readonly stuckRuns: Set<object>;
 }
+
+/** A run at start that takes longer than this is taken for one that never ends. */
+const RUN_LIMIT_MS = 60_000;
 
 export interface LoadedModel {
   readonly model: Model;
@@ -43,8 +50,9 @@ export async function loadModel(
   location: ModelLocation,
   config: ModelConfig,
   defaults: ModelDefaults,
-  { warn, stuckRuns }: ModelReports,
+  { warn, inform, stuckRuns }: ModelReports,
 ): Promise<LoadedModel> {
+  const startedAt = performance.now();
   const transform = await transformOf(location, config, warn);
   const session = await openWithProviders(
     {
@@ -58,13 +66,22 @@ export async function loadModel(
   try {
     const contract = readContract(session.metadata);
     const cost = await readCost(dirname(location.path));
-    const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost };
+    const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows));
-    const warm = await warmUp(model, config.warmup ?? true);
-    if (warm.bakedRows !== undefined) warn(bakedAxisWarning(location, warm.bakedRows));
-    if (warm.problem !== undefined) warn(`${location.path}: ${warm.problem}`);
+    const prepared = await prepare(model, {
+      sizes: config.warmup ?? true,
+      batching: config.batching,
+      graph: await readGraph(location.path),
+      samples: await readSamples(location.folder, model),
+      loadMs: performance.now() - startedAt,
+      now: () => performance.now(),
+      runLimitMs: RUN_LIMIT_MS,
+    });
+    if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
+    for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
+    inform(`${location.path}: ${prepared.found}`);
     await session.warmedUp();
-    return { model: { ...warm.model, measured: warm.measured, transform }, close: () => session.close() };
+    return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
   } catch (cause) {
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });

@@ -21,7 +21,7 @@ export async function openModelAlone(
   const location = await locate(path);
   await checkModelFile(location.path);
   const stuckRuns = new Set<object>();
-  const reports = { warn: options.warn, stuckRuns };
+  const reports = { warn: options.warn, inform: () => {}, stuckRuns };
   const { model, close } = await loadModel(location, await readModelConfig(location.folder), options, reports);
   return {
     models: [location],

@@ -14,6 +14,8 @@ export interface RepositoryOptions extends ModelDefaults {
   readonly preload?: boolean;
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
+  /** Told what was found of each model when it was loaded. @default nobody is told */
+  readonly inform?: ((message: string) => void) | undefined;
 }
 
 export interface OnnxModelRepository extends ModelRepository {
@@ -39,7 +41,8 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   for (const { path } of locations) await checkModelFile(path);
   for (const { folder } of locations) await readModelConfig(folder);
 
-  const reports = { warn: options.warn, stuckRuns: new Set<object>() };
+  const { warn, inform = () => {} } = options;
+  const reports = { warn, inform, stuckRuns: new Set<object>() };
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
   const load = (location: ModelLocation): Promise<LoadedModel> => {
     const started = loading.get(location) ?? loadWithConfig(location, options, reports);

@@ -1,115 +1,113 @@
-import { isFailure, messageOf } from '../../../core/contract/failure.ts';
-import { type Model, type RaggedAxis, RunAbandonedError } from '../../../core/contract/model.ts';
-import type { RequestInput, ScoringRequest } from '../../../core/contract/request.ts';
-import { decodeData } from '../../../core/decode/decodeData.ts';
-import type { MicroBatch, Part } from '../../../core/plan/microBatch.ts';
-import { assertBatched, stack, unstack } from '../../../core/stack/stack.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../../../core/tensor/datatype.ts';
-import { elementCount, type Tensor } from '../../../core/tensor/tensor.ts';
+import { messageOf } from '../../../core/contract/failure.ts';
+import { type Model, ModelUnavailableError, type RaggedAxis, RunAbandonedError } from '../../../core/contract/model.ts';
+import type { Part } from '../../../core/plan/microBatch.ts';
+import type { Difference, Tolerance } from '../../../core/tensor/difference.ts';
+import { explainPadding } from './explainMixing.ts';
+import type { ModelGraph } from './modelGraph.ts';
+import { runTogether } from './runTogether.ts';
+import { type Answer, moreThanRounding } from './sightings.ts';
 
-/** Differences beyond this share of the value, or of 1 for values below 1, are more than rounding. */
-const TOLERANCE = { FP16: 1e-2, OTHER: 1e-3 } as const;
+/** Runs of other lengths add up in another order. */
+const TOLERANCE: Tolerance = { FP16: 1e-2, OTHER: 1e-3 };
 
-const SHORT_LENGTH = 4;
+/** Makes requests of one row whose ragged axis has so many elements; their values lie on both sides of the padding. */
+export type ProbesOfLength = (length: number) => readonly Part[];
 
 /**
- * Runs one request unpadded and padded to twice its length, and compares: a model that does not mask its padding would
- * give other answers whenever its requests differ in length.
+ * Runs rows unpadded and padded, and compares: a model that does not mask its padding would give other answers whenever
+ * requests differ in length.
  *
- * @param sizes of symbolic axes, by name
- * @returns why it could not be checked; undefined where it was, or need not be
- * @throws Error naming the largest difference, RunAbandonedError when a run did not end in its time
+ * @param samples real rows, of any lengths
+ * @returns why it could not be checked; undefined where it was
+ * @throws Error naming the output and what padding does to it; RunAbandonedError when a run did not end in its time
  */
 export async function checkPadding(
   model: Model,
   ragged: RaggedAxis,
-  sizes: Readonly<Record<string, number>>,
+  probesOf: ProbesOfLength,
+  samples: readonly Part[],
+  graph: ModelGraph,
 ): Promise<string | undefined> {
-  const [short = sizes[ragged.name] ?? SHORT_LENGTH, long = 2 * short] = ragged.ladder;
-  if (ragged.ladder.length === 1) return undefined;
-  const request = probeOf(model, ragged, { ...sizes, [ragged.name]: short });
-  let alone: Tensor[];
-  let padded: Tensor[];
-  try {
-    alone = await runAt(model, request, short);
-    padded = await runAt(model, request, long);
-  } catch (error) {
-    if (error instanceof RunAbandonedError) throw error;
-    return (
-      `whether padding '${ragged.name}' changes answers could not be checked: ${messageOf(error)}; ` +
-      'give the sizes that it runs at as "warmup" in config.json'
+  let reason = 'there was nothing to run it with';
+  let checked = 0;
+  const longest = Math.max(...samples.map(({ request }) => request.length));
+  const cases = [
+    ...lengthsOf(ragged).flatMap(([length, padded]) => probesOf(length).map((probe) => ({ probe, padded }))),
+    ...samples.map((probe) => ({ probe, padded: paddedLengthOf(ragged, probe.request.length, longest) })),
+  ];
+  for (const { probe, padded } of cases) {
+    try {
+      const difference = await differenceByPadding(model, probe, padded);
+      checked += 1;
+      if (difference === undefined) continue;
+      throw new PaddingChangesAnswers(difference, ragged, probe.request.length, padded, graph);
+    } catch (error) {
+      if (error instanceof PaddingChangesAnswers || isNotTheRuns(error)) throw error;
+      reason = messageOf(error);
+    }
+  }
+  if (checked > 0) return undefined;
+  return (
+    `whether padding '${ragged.name}' changes answers could not be checked: ${reason}; ` +
+    'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl'
+  );
+}
+
+function isNotTheRuns(error: unknown): boolean {
+  return error instanceof RunAbandonedError || error instanceof ModelUnavailableError;
+}
+
+const LENGTHS = [
+  [4, 8],
+  [3, 32],
+  [1, 4],
+] as const;
+
+/** Lengths, and those that they are padded to: from below a rung up to it, and from one rung to the next. */
+function lengthsOf({ ladder }: RaggedAxis): [length: number, padded: number][] {
+  const [lowest, second] = ladder;
+  if (lowest === undefined) return LENGTHS.map(([length, padded]) => [length, padded]);
+  const below = new Set([Math.ceil(lowest / 2), lowest - 1]);
+  const upToIt = [...below]
+    .filter((length) => length > 0 && length < lowest)
+    .map((length) => [length, lowest] as const);
+  return (second === undefined ? upToIt : [[lowest, second] as const, ...upToIt]).map(([from, to]) => [from, to]);
+}
+
+/** Real rows are padded to the longest of them, and beyond. */
+function paddedLengthOf({ ladder }: RaggedAxis, length: number, longest: number): number {
+  if (ladder.length > 0) return ladder.find((rung) => rung > length) ?? length;
+  return Math.max(longest, length + 1);
+}
+
+/** What padding does to a row's answer; undefined where it does nothing, or the model is random anyway. */
+async function differenceByPadding(model: Model, probe: Part, padded: number): Promise<Difference | undefined> {
+  const unpadded = await answerAt(model, probe, probe.request.length);
+  const difference = moreThanRounding(unpadded, await answerAt(model, probe, padded), TOLERANCE);
+  if (difference === undefined) return undefined;
+  const again = await answerAt(model, probe, probe.request.length);
+  return moreThanRounding(unpadded, again, TOLERANCE) === undefined ? difference : undefined;
+}
+
+async function answerAt(model: Model, probe: Part, length: number): Promise<Answer> {
+  const { answers } = await runTogether(model, [probe], length);
+  return answers[0] as Answer;
+}
+
+class PaddingChangesAnswers extends Error {
+  constructor(difference: Difference, { name }: RaggedAxis, length: number, padded: number, graph: ModelGraph) {
+    const { output, detail } = difference;
+    super(
+      `output '${output}': expected the same answer with '${name}' padded from ${length} to ${padded}, got ${detail}; ` +
+        cureOf(difference, length, padded, graph),
     );
   }
-  for (const [index, output] of alone.entries()) refuseDifference(output, padded[index] as Tensor, ragged, short, long);
-  return undefined;
 }
 
-async function runAt(model: Model, request: ScoringRequest, paddedLength: number): Promise<Tensor[]> {
-  const part: Part = { request, fromRow: 0, toRow: request.rows };
-  const { rows } = request;
-  const batch: MicroBatch = { model, parts: [part], rows, paddedRows: rows, paddedLength, closedBecause: 'end' };
-  const { outputs } = await model.run(stack(batch));
-  assertBatched(batch, outputs);
-  return unstack(batch, part, 0, outputs);
-}
-
-/** One request with small elements, none of which equals the padding. */
-function probeOf(model: Model, ragged: RaggedAxis, sizes: Readonly<Record<string, number>>): ScoringRequest {
-  const rows = model.ladder[0] ?? 1;
-  const inputs = model.inputs.map(({ name, datatype, shape }, index): RequestInput => {
-    const dims = [rows, ...shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : (sizes[dim] ?? 1)))];
-    const elements = Array.from({ length: elementCount(dims) }, (_, i) =>
-      probe(datatype, i, ragged.inputs[index]?.pad),
-    );
-    const data = decodeData(elements, datatype, dims, name);
-    if (isFailure(data)) throw new Error(data.message);
-    return { datatype, shape: dims, data };
-  });
-  const outputs = model.outputs.map((_, index) => index);
-  const length = sizes[ragged.name] ?? 1;
-  return { record: 0, position: 0, id: undefined, model, rows, length, inputs, outputs, reply: 'json' };
-}
-
-/** Integers are often indexes into tables and masks: 1 is in nearly all of them. */
-function probe(datatype: Datatype, index: number, pad: number | bigint | string | undefined): unknown {
-  switch (DATATYPES[datatype].kind) {
-    case 'float':
-      return 0.25 + (index % 7) / 8;
-    case 'integer':
-    case 'bigint':
-      return Number(pad) === 1 ? 2 : 1;
-    case 'boolean':
-      return pad !== 1;
-    case 'string':
-      return 'a';
+function cureOf({ output, axis }: Difference, length: number, padded: number, graph: ModelGraph): string {
+  if (axis === undefined) return explainPadding(graph);
+  if (axis.sizes[0] === length && axis.sizes[1] === padded) {
+    return `it keeps the padded length: say where, as "cut": {"${output}": ${axis.index}} within "ragged" in config.json`;
   }
-}
-
-function refuseDifference(alone: Tensor, padded: Tensor, ragged: RaggedAxis, short: number, long: number): void {
-  const differs = (detail: string): Error =>
-    new Error(
-      `output '${alone.name}': expected the same answer with '${ragged.name}' padded from ${short} to ${long}, got ` +
-        `${detail}; mask the padding in the model, choose other pad values, or remove "ragged" from config.json`,
-    );
-  if (alone.shape.join() !== padded.shape.join()) {
-    throw differs(`shape [${padded.shape.join(', ')}] in place of [${alone.shape.join(', ')}]`);
-  }
-  const tolerance = alone.datatype === 'FP16' ? TOLERANCE.FP16 : TOLERANCE.OTHER;
-  const worst = largestDifference(alone.data, padded.data);
-  if (worst.difference <= tolerance) return;
-  const [element, was, is] = [worst.index, alone.data[worst.index], padded.data[worst.index]];
-  throw differs(`${is} in place of ${was} at element ${element}`);
-}
-
-/** As a share of the value; infinite for elements that differ and are not numbers. */
-function largestDifference(alone: TensorData, padded: TensorData): { index: number; difference: number } {
-  let worst = { index: 0, difference: 0 };
-  for (let index = 0; index < alone.length; index++) {
-    const [was, is] = [alone[index], padded[index]];
-    if (Object.is(was, is)) continue;
-    const share = Math.abs(Number(is) - Number(was)) / Math.max(1, Math.abs(Number(was)));
-    const difference = typeof was === 'string' || Number.isNaN(share) ? Number.POSITIVE_INFINITY : share;
-    if (difference > worst.difference) worst = { index, difference };
-  }
-  return worst;
+  return 'the shape of its rows must not depend on the padding: export it so, or remove "ragged" from config.json';
 }

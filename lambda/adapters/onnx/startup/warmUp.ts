@@ -2,7 +2,6 @@ import { messageOf } from '../../../core/contract/failure.ts';
 import { type MeasuredRun, type Model, RunAbandonedError, type RunResult } from '../../../core/contract/model.ts';
 import { allocate } from '../../../core/tensor/datatype.ts';
 import { elementCount, type Tensor } from '../../../core/tensor/tensor.ts';
-import { checkPadding } from './checkPadding.ts';
 
 /** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */
 export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
@@ -12,84 +11,115 @@ export interface WarmUpResult {
   readonly model: Model;
   /** What its runs took: the faster of two where they are short, as the first run of a shape is slow. */
   readonly measured: readonly MeasuredRun[];
+  /** The sizes of symbolic axes, by name, that it ran at; undefined where it did not run, or was not asked to. */
+  readonly sizes?: AxisSizes | undefined;
   /** Set when the model declares its batch axis dynamic and yet runs at this size only. */
   readonly bakedRows?: number;
   /** What kept the warm-up from being complete, and what to do. */
   readonly problem?: string;
 }
 
-/** A run that takes longer than this in a warm-up is taken for one that never ends. */
-const RUN_LIMIT_MS = 60_000;
+export type AxisSizes = Readonly<Record<string, number>>;
 
 /** A run that takes less is measured again. */
 const SHORT_RUN_MS = 50;
 
+/** What axes without a size are tried at, one after the other, until the model runs. */
+const SIZES = [1, 4, 32];
+
+/** What is tried where a model does not run at 1 row: it may be baked to one of these. */
+const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
+
 /**
  * Runs the model on zeros at every rung, or at 1 and 2 rows where it has no ladder: the first run of a shape is
- * slow, and an axis that is dynamic in name only fails at 2 rows. Checks that padding changes no answer.
+ * slow, and an axis that is dynamic in name only fails at 2 rows.
  *
- * @throws Error when an output has no batch axis, a size names no axis of the model, padding changes an answer, or a run
- *   does not end
+ * @throws Error when an output has no batch axis, a size names no axis of the model, or a run does not end
  */
-export async function warmUp(model: Model, sizes: WarmUpSizes, runLimitMs = RUN_LIMIT_MS): Promise<WarmUpResult> {
+export async function warmUp(model: Model, sizes: WarmUpSizes): Promise<WarmUpResult> {
   const measured: MeasuredRun[] = [];
   if (sizes === false) return { model, measured };
   refuseUnknownAxes(model, sizes);
-  const limited: Model = { ...model, run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs)) };
-  try {
-    const found = await runEveryRung(limited, sizes, measured);
-    return { ...found, model: { ...found.model, run: model.run }, measured };
-  } catch (error) {
-    if (!(error instanceof RunAbandonedError)) throw error;
-    throw new Error(
-      `expected a warm-up run on zeros to end within ${runLimitMs / 1000} s, it did not; give other sizes of its ` +
-        'symbolic axes as "warmup" in config.json, or "warmup": false',
-      { cause: error },
-    );
-  }
+  return { ...(await runEveryRung(model, sizes === true ? {} : sizes, measured)), measured };
 }
 
 async function runEveryRung(
   model: Model,
-  sizes: WarmUpSizes,
+  given: AxisSizes,
   measured: MeasuredRun[],
 ): Promise<Omit<WarmUpResult, 'measured'>> {
   const [smallest = 1, ...others] =
     model.ladder.length > 0 ? model.ladder : [1, ...(model.maxBatchRows > 1 ? [2] : [])];
-
-  const failedAtSmallest = await tryRun(model, smallest, sizes, measured);
-  if (failedAtSmallest !== undefined) {
+  const found = await findSizes(model, smallest, given, measured);
+  if ('reason' in found) {
+    const baked = smallest === 1 && model.ladder.length === 0 ? await findBakedRows(model, given, measured) : undefined;
+    if (baked !== undefined) return baked;
     const hint = 'give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false';
-    return { model, problem: `warm-up with ${smallest} rows of zeros failed: ${failedAtSmallest}; ${hint}` };
+    return { model, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
   }
+  const { sizes } = found;
   for (const rows of others) {
-    const failedReason = await tryRun(model, rows, sizes, measured);
-    if (failedReason === undefined) continue;
+    const reason = await tryRun(model, rows, sizes, measured);
+    if (reason === undefined) continue;
     if (smallest === 1 && model.ladder.length === 0) {
-      const alone = { ...model, maxBatchRows: 1, ladder: [1] };
-      const unchecked = await tryPadding(alone, sizes);
-      const problem = `with 2 rows: ${failedReason}${unchecked === undefined ? '' : `; ${unchecked}`}`;
-      return { model: alone, bakedRows: 1, problem };
+      return {
+        model: { ...model, maxBatchRows: 1, ladder: [1] },
+        sizes,
+        bakedRows: 1,
+        problem: `with 2 rows: ${reason}`,
+      };
     }
-    throw new Error(`expected the model to run at ${rows} rows, a rung of its ladder, got: ${failedReason}`);
+    throw new Error(`expected the model to run at ${rows} rows, a rung of its ladder, got: ${reason}`);
   }
-  const problem = await tryPadding(model, sizes);
-  return problem === undefined ? { model } : { model, problem };
+  return { model, sizes };
 }
 
-/** Why padding could not be checked, or undefined. */
-async function tryPadding(model: Model, sizes: WarmUpSizes): Promise<string | undefined> {
-  if (model.ragged === undefined) return undefined;
-  return checkPadding(model, model.ragged, typeof sizes === 'boolean' ? {} : sizes);
+/** The sizes at which it runs, or why it did not at the first of them. */
+async function findSizes(
+  model: Model,
+  rows: number,
+  given: AxisSizes,
+  measured: MeasuredRun[],
+): Promise<{ readonly sizes: AxisSizes } | { readonly reason: string }> {
+  const open = symbolicAxes(model).filter((name) => given[name] === undefined);
+  let first: string | undefined;
+  for (const size of open.length === 0 ? [1] : SIZES) {
+    const sizes = { ...Object.fromEntries(open.map((name) => [name, size])), ...given };
+    const reason = await tryRun(model, rows, sizes, measured);
+    if (reason === undefined) return { sizes };
+    first ??= reason;
+  }
+  return { reason: first ?? '' };
+}
+
+/** A model whose axis 0 is dynamic in name only: it runs at one row count, and not at twice that. */
+async function findBakedRows(
+  model: Model,
+  given: AxisSizes,
+  measured: MeasuredRun[],
+): Promise<Omit<WarmUpResult, 'measured'> | undefined> {
+  for (const rows of BAKED_ROWS.filter((count) => count <= model.maxBatchRows)) {
+    const found = await findSizes(model, rows, given, measured);
+    if ('reason' in found) continue;
+    const { sizes } = found;
+    if ((await tryRun(model, 2 * rows, sizes, [])) === undefined) return undefined;
+    return { model: { ...model, maxBatchRows: rows, ladder: [rows] }, sizes, bakedRows: rows };
+  }
+  return undefined;
+}
+
+function symbolicAxes({ inputs }: Model): string[] {
+  const names = inputs.flatMap(({ shape }) => shape.slice(1)).filter((dim) => typeof dim === 'string');
+  return [...new Set(names)];
 }
 
 function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
   if (typeof sizes === 'boolean') return;
-  const axes = new Set(model.inputs.flatMap(({ shape }) => shape.slice(1)).filter((dim) => typeof dim === 'string'));
-  const unknown = Object.keys(sizes).filter((name) => !axes.has(name));
+  const axes = symbolicAxes(model);
+  const unknown = Object.keys(sizes).filter((name) => !axes.includes(name));
   if (unknown.length > 0) {
     throw new Error(
-      `config.json, warmup: expected symbolic axes of the model (${[...axes].join(', ') || 'it has none'}), got ${unknown.join(', ')}`,
+      `config.json, warmup: expected symbolic axes of the model (${axes.join(', ') || 'it has none'}), got ${unknown.join(', ')}`,
     );
   }
 }
@@ -98,7 +128,7 @@ function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
 async function tryRun(
   model: Model,
   rows: number,
-  sizes: WarmUpSizes,
+  sizes: AxisSizes,
   measured: MeasuredRun[],
 ): Promise<string | undefined> {
   for (const sizesOfRung of sizesOfRungs(model, sizes)) {
@@ -107,17 +137,16 @@ async function tryRun(
     refuseUnbatched(first.outputs, rows);
     const second = first.runMs < SHORT_RUN_MS ? await runOnZeros(model, rows, sizesOfRung) : first;
     if (typeof second === 'string') return second;
-    const length = model.ragged === undefined ? 1 : sizeOf(model.ragged.name, sizesOfRung);
+    const length = model.ragged === undefined ? 1 : (sizesOfRung[model.ragged.name] ?? 1);
     measured.push({ rows, length, ms: Math.min(first.runMs, second.runMs) });
   }
   return undefined;
 }
 
 /** The sizes, once for every rung of the ragged axis. */
-function sizesOfRungs({ ragged }: Model, sizes: WarmUpSizes): WarmUpSizes[] {
+function sizesOfRungs({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
   if (ragged === undefined || ragged.ladder.length === 0) return [sizes];
-  const others = typeof sizes === 'boolean' ? {} : sizes;
-  return ragged.ladder.map((length) => ({ ...others, [ragged.name]: length }));
+  return ragged.ladder.map((length) => ({ ...sizes, [ragged.name]: length }));
 }
 
 function refuseUnbatched(outputs: readonly Tensor[], rows: number): void {
@@ -130,10 +159,9 @@ function refuseUnbatched(outputs: readonly Tensor[], rows: number): void {
 }
 
 /** What the run gave, or why it failed. */
-async function runOnZeros(model: Model, rows: number, sizes: WarmUpSizes): Promise<RunResult | string> {
+async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
   const inputs = model.inputs.map((spec): Tensor => {
-    const trailing = spec.shape.slice(1).map((dim) => sizeOf(dim, sizes));
-    const shape = [rows, ...trailing];
+    const shape = [rows, ...spec.shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : (sizes[dim] ?? 1)))];
     return { name: spec.name, datatype: spec.datatype, shape, data: allocate(spec.datatype, elementCount(shape)) };
   });
   try {
@@ -142,9 +170,4 @@ async function runOnZeros(model: Model, rows: number, sizes: WarmUpSizes): Promi
     if (error instanceof RunAbandonedError) throw error;
     return messageOf(error);
   }
-}
-
-function sizeOf(dim: number | string, sizes: WarmUpSizes): number {
-  if (typeof dim === 'number') return dim;
-  return typeof sizes === 'boolean' ? 1 : (sizes[dim] ?? 1);
 }

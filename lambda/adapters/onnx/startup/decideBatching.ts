@@ -1,0 +1,96 @@
+import type { Model } from '../../../core/contract/model.ts';
+import type { RowCheck } from './checkRows.ts';
+import { explainMixing, isDynamicallyQuantised, isRecurrent } from './explainMixing.ts';
+import type { ModelGraph } from './modelGraph.ts';
+
+/** What config.json may say instead of the checks: rows share runs whatever they would find, or never. */
+export type Batching = 'trust' | 'alone';
+
+export interface Decided {
+  readonly model: Model;
+  /** What was decided and why, for the start log. */
+  readonly found: string;
+  readonly warnings: readonly string[];
+}
+
+/** The model as its config.json wants it batched. */
+export function overriddenBatching(model: Model, batching: Batching): Decided {
+  if (batching === 'trust') {
+    const found = 'rows share runs unchecked, as "batching": "trust" in config.json says';
+    return { model: { ...model, independence: 'trusted' }, found, warnings: [] };
+  }
+  return {
+    model: alone(model),
+    found: 'rows run one at a time, as "batching": "alone" in config.json says',
+    warnings: [],
+  };
+}
+
+/** The model of which nothing was checked: real requests have to prove that its rows are independent. */
+export function notChecked(model: Model): Decided {
+  const unchecked = '"warmup": false in config.json switches the checks at start off';
+  const padding = `whether padding '${model.ragged?.name}' changes answers is not checked, because ${unchecked}`;
+  return {
+    model: { ...model, independence: 'unproven' },
+    found: `rows run one at a time until real requests have proved that they are independent: ${unchecked}`,
+    warnings: model.ragged === undefined ? [] : [padding],
+  };
+}
+
+/**
+ * The model as the check of its rows allows it to be run.
+ *
+ * @throws Error where even one row at a time would be answered wrongly
+ */
+export function decideBatching(model: Model, { verdict, finding }: RowCheck, graph: ModelGraph): Decided {
+  switch (verdict) {
+    case 'independent':
+      return { model: { ...model, independence: 'proved' }, found: `rows are independent: ${finding}`, warnings: [] };
+    case 'unknown': {
+      const found = 'rows run one at a time until real requests have proved that they are independent';
+      const cure = 'put real requests into samples.jsonl beside config.json, or set "batching": "trust" there';
+      const warning = `whether rows are independent could not be checked: ${finding}; ${found}; ${cure}`;
+      return { model: { ...model, independence: 'unproven' }, found: `${found}: ${finding}`, warnings: [warning] };
+    }
+    case 'dependent':
+      return dependent(model, finding, graph);
+  }
+}
+
+function dependent(model: Model, finding: string, graph: ModelGraph): Decided {
+  if (
+    isRecurrent(graph) &&
+    !isDynamicallyQuantised(graph) &&
+    model.inputs.every(({ batchAxis = 0 }) => batchAxis === 0)
+  ) {
+    throw new Error(
+      `${finding}; probable cause: a recurrent layer whose time axis is axis 0: declare the batch axis as ` +
+        `"batchAxis": {"${model.inputs[0]?.name}": 1} in config.json, or export the model with batch_first`,
+    );
+  }
+  const cause = explainMixing(graph);
+  const bakedTo = model.ladder[0] ?? 1;
+  if (bakedTo > 1) {
+    throw new Error(
+      `${finding}; ${cause}; the model runs with ${bakedTo} rows or more, so that not even a row alone is answered ` +
+        'rightly: export it with a dynamic batch axis, or correct the ladder in config.json',
+    );
+  }
+  const found = `rows run one at a time: ${finding}`;
+  return {
+    model: alone(model),
+    found,
+    warnings: [`${found}; ${cause}; or, to have rows share runs all the same, set "batching": "trust" in config.json`],
+  };
+}
+
+function alone(model: Model): Model {
+  const [smallest = 1] = model.ladder;
+  if (smallest > 1) {
+    throw new Error(
+      `"batching": expected a model that runs one row, to run rows alone, got one that runs with ${smallest} or more; ` +
+        'export it with a dynamic batch axis, or correct the ladder in config.json',
+    );
+  }
+  return { ...model, maxBatchRows: 1, ladder: model.ladder.slice(0, 1) };
+}

@@ -1,0 +1,90 @@
+import { type Model, RunAbandonedError } from '../../../core/contract/model.ts';
+import type { ScoringRequest } from '../../../core/contract/request.ts';
+import { checkPadding } from './checkPadding.ts';
+import { checkRows } from './checkRows.ts';
+import { type Batching, decideBatching, notChecked, overriddenBatching } from './decideBatching.ts';
+import type { ModelGraph } from './modelGraph.ts';
+import { probeSets, realProbes } from './probeSets.ts';
+import { makeUp, rowShapes } from './probes.ts';
+import { type WarmUpResult, type WarmUpSizes, warmUp } from './warmUp.ts';
+
+export interface PrepareOptions {
+  /** What config.json says of the warm-up. */
+  readonly sizes: WarmUpSizes;
+  /** What config.json says of batching; undefined where the checks decide. */
+  readonly batching: Batching | undefined;
+  readonly graph: ModelGraph;
+  /** Real requests of the model. */
+  readonly samples: readonly ScoringRequest[];
+  /** Milliseconds that loading has taken until now: the checks may take a share of it. */
+  readonly loadMs: number;
+  readonly now: () => number;
+  /** A run that takes longer is taken for one that never ends. */
+  readonly runLimitMs: number;
+}
+
+export interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bakedRows'> {
+  /** What the checks found, for the start log. */
+  readonly found: string;
+  /** What works but not as well as it should, and what to do. */
+  readonly warnings: readonly string[];
+}
+
+/** The first comparisons of a slow model may take as long as its loading took; those beyond them a tenth of it. */
+const SHARE = { first: 1, thorough: 0.1 } as const;
+const LEAST_MS = { first: 100, thorough: 5 } as const;
+
+/**
+ * Runs the model as real requests will: warms it up, and checks that neither neighbours nor padding change answers.
+ *
+ * @returns the model as it can really be run
+ * @throws Error when rows have no answers of their own, padding changes answers, or a run does not end
+ */
+export async function prepare(model: Model, options: PrepareOptions): Promise<Prepared> {
+  const { runLimitMs } = options;
+  const limited: Model = { ...model, run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs)) };
+  try {
+    const prepared = await warmUpAndCheck(limited, options);
+    return { ...prepared, model: { ...prepared.model, run: model.run } };
+  } catch (error) {
+    if (!(error instanceof RunAbandonedError)) throw error;
+    throw new Error(
+      `expected a run of the warm-up to end within ${runLimitMs / 1000} s, it did not; give other sizes of its ` +
+        'symbolic axes as "warmup" in config.json, or "warmup": false',
+      { cause: error },
+    );
+  }
+}
+
+async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Prepared> {
+  const { sizes, batching, graph, samples, now } = options;
+  const startedAt = now();
+  const warm = await warmUp(model, sizes);
+  const warnings = warm.problem === undefined ? [] : [warm.problem];
+  const { measured, bakedRows } = warm;
+  if (batching !== undefined) {
+    const decided = overriddenBatching(warm.model, batching);
+    return { ...decided, measured, bakedRows, warnings };
+  }
+  if (sizes === false) return { ...notChecked(warm.model), measured, bakedRows };
+
+  const given = typeof sizes === 'boolean' ? {} : sizes;
+  const loadMs = options.loadMs + now() - startedAt;
+  const check = await checkRows(warm.model, probeSets(warm.model, samples, warm.sizes, given, graph), {
+    limitMs: Math.max(LEAST_MS.first, SHARE.first * loadMs),
+    thoroughMs: Math.max(LEAST_MS.thorough, SHARE.thorough * loadMs),
+    now,
+  });
+  const decided = decideBatching(warm.model, check, graph);
+  warnings.push(...decided.warnings);
+  const { ragged } = decided.model;
+  if (ragged !== undefined) {
+    const probesOf = (length: number) => {
+      const shapes = rowShapes(decided.model, { ...warm.sizes, ...given, [ragged.name]: length }, 4);
+      return graph.operators.has('Loop') ? [] : makeUp(decided.model, shapes, ['unit', 'large', 'ones'], graph);
+    };
+    const unchecked = await checkPadding(decided.model, ragged, probesOf, realProbes(samples), graph);
+    if (unchecked !== undefined) warnings.push(unchecked);
+  }
+  return { model: decided.model, found: decided.found, measured, bakedRows, warnings };
+}
