@@ -17,6 +17,7 @@ export type ProbesOfLength = (length: number) => readonly Part[];
  * Runs rows unpadded and padded, and compares: a model that does not mask its padding would give other answers whenever
  * requests differ in length.
  *
+ * @param size of the ragged axis at which the model runs
  * @param samples real rows, of any lengths
  * @returns why it could not be checked; undefined where it was
  * @throws Error naming the output and what padding does to it; RunAbandonedError when a run did not end in its time
@@ -25,6 +26,7 @@ export async function checkPadding(
   model: Model,
   ragged: RaggedAxis,
   probesOf: ProbesOfLength,
+  size: number,
   samples: readonly Part[],
   graph: ModelGraph,
 ): Promise<string | undefined> {
@@ -32,7 +34,7 @@ export async function checkPadding(
   let checked = 0;
   const longest = Math.max(...samples.map(({ request }) => request.length));
   const cases = [
-    ...lengthsOf(ragged).flatMap(([length, padded]) => probesOf(length).map((probe) => ({ probe, padded }))),
+    ...lengthsOf(ragged, size).flatMap(([length, padded]) => probesOf(length).map((probe) => ({ probe, padded }))),
     ...samples.map((probe) => ({ probe, padded: paddedLengthOf(ragged, probe.request.length, longest) })),
   ];
   for (const { probe, padded } of cases) {
@@ -57,16 +59,19 @@ function isNotTheRuns(error: unknown): boolean {
   return error instanceof RunAbandonedError || error instanceof ModelUnavailableError;
 }
 
-const LENGTHS = [
-  [4, 8],
-  [3, 32],
-  [1, 4],
-] as const;
+const SHORT_LENGTH = 4;
 
 /** Lengths, and those that they are padded to: from below a rung up to it, and from one rung to the next. */
-function lengthsOf({ ladder }: RaggedAxis): [length: number, padded: number][] {
+function lengthsOf({ ladder }: RaggedAxis, size: number): [length: number, padded: number][] {
   const [lowest, second] = ladder;
-  if (lowest === undefined) return LENGTHS.map(([length, padded]) => [length, padded]);
+  if (lowest === undefined) {
+    const length = Math.max(size, SHORT_LENGTH);
+    return [
+      [length, 2 * length],
+      [length - 1, 8 * length],
+      [1, length],
+    ];
+  }
   const below = new Set([Math.ceil(lowest / 2), lowest - 1]);
   const upToIt = [...below]
     .filter((length) => length > 0 && length < lowest)

@@ -83,7 +83,14 @@ async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Pr
       const shapes = rowShapes(decided.model, { ...warm.sizes, ...given, [ragged.name]: length }, 4);
       return graph.operators.has('Loop') ? [] : makeUp(decided.model, shapes, ['unit', 'large', 'ones'], graph);
     };
-    const unchecked = await checkPadding(decided.model, ragged, probesOf, realProbes(samples), graph);
+    const unchecked = await checkPadding(
+      decided.model,
+      ragged,
+      probesOf,
+      warm.sizes?.[ragged.name] ?? 1,
+      realProbes(samples),
+      graph,
+    );
     if (unchecked !== undefined) warnings.push(unchecked);
   }
   return { model: decided.model, found: decided.found, measured, bakedRows, warnings };

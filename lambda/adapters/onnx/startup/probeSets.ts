@@ -3,7 +3,7 @@ import type { ScoringRequest } from '../../../core/contract/request.ts';
 import type { Part } from '../../../core/plan/microBatch.ts';
 import type { ProbeSet } from './checkRows.ts';
 import type { ModelGraph } from './modelGraph.ts';
-import { KNOWN, type Manner, makeUp, ORDINARY, rowShapes, WIDE } from './probes.ts';
+import { KNOWN, type Manner, makeUp, ORDINARY, PLAIN, rowShapes, WIDE } from './probes.ts';
 import type { AxisSizes } from './warmUp.ts';
 
 /** More tell no more: one probe among others, at several places. */
@@ -41,6 +41,7 @@ export function probeSets(
   return [
     ...fromSamples,
     [...made(ORDINARY, 'ordinary probes'), ...made(CAUTIOUS, 'probes of 0 and 1')],
+    made(PLAIN, 'probes of one sign'),
     made(WIDE, 'probes of many scales'),
     ...(graph.words.length + graph.numbers.length === 0 ? [] : [made(KNOWN, "probes of the model's own values")]),
   ];

@@ -12,14 +12,17 @@ export interface KnownValues {
 
 /**
  * How the elements of a probe are made up: `unit` near 1, `large` and `small` a hundred times more and less, `wide` from
- * 0.01 to 10,000 in one row, `known` from the values that the model's operators know, `ones` integers of 1 alone.
+ * 0.001 to 10 million in one row, `positive` and `negative` of one sign, `known` from the values that the model's operators
+ * know, `ones` integers of 1 alone.
  */
-export type Manner = 'unit' | 'large' | 'small' | 'wide' | 'known' | 'ones';
+export type Manner = 'unit' | 'large' | 'small' | 'wide' | 'positive' | 'negative' | 'zeros' | 'known' | 'ones';
 
 /** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
 export const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];
 /** Rows whose elements differ in scale among each other, and larger integers. */
 export const WIDE: readonly Manner[] = ['wide', 'unit', 'wide', 'wide'];
+/** Rows without what another one has: a value below 0, or any but 0. */
+export const PLAIN: readonly Manner[] = ['positive', 'zeros', 'negative', 'positive'];
 /** Rows near the values at which the model's own operators decide. */
 export const KNOWN: readonly Manner[] = ['known', 'known', 'known', 'known'];
 
@@ -99,7 +102,7 @@ function wordOf(manner: Manner, words: readonly string[], random: () => number):
   return manner === 'wide' ? `${pick(words, random)} ${pick(words, random)}` : pick(words, random);
 }
 
-const SCALES = { unit: 1, large: 100, small: 0.01, ones: 1 } as const;
+const SCALES = { unit: 1, large: 100, small: 0.01, ones: 1, zeros: 0 } as const;
 /** Beyond it a product of two is no FP16 any more. */
 const MOST_OF_FP16 = 100;
 
@@ -111,7 +114,9 @@ function floatOf(datatype: Datatype, manner: Manner, numbers: readonly number[],
 function anyFloat(manner: Manner, numbers: readonly number[], random: () => number): number {
   // Between two thresholds, as well as beyond them.
   if (manner === 'known' && numbers.length > 0) return (pick(numbers, random) + pick(numbers, random)) / 2;
-  if (manner === 'wide' || manner === 'known') return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 6 - 2);
+  if (manner === 'wide' || manner === 'known') return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 10 - 3);
+  if (manner === 'positive') return random();
+  if (manner === 'negative') return -random();
   // About as a normal distribution has it.
   return SCALES[manner] * (random() + random() + random() - 1.5) * 2;
 }
@@ -120,6 +125,8 @@ function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues,
   switch (manner) {
     case 'ones':
       return 1;
+    case 'zeros':
+      return 0;
     case 'wide':
       return Math.floor(random() * (datatype === 'INT8' ? 100 : 256));
     case 'known':
