@@ -67,6 +67,7 @@ async function main(args: readonly string[]): Promise<number> {
     },
     telemetry: createDevTelemetry(),
     warn: say,
+    inform: say,
   });
   await serve(stack, batching, stores);
   return 0;

@@ -31,6 +31,8 @@ export interface Surroundings {
   readonly telemetry: Telemetry;
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
+  /** Told what was found of each model when it was loaded. @default nobody is told */
+  readonly inform?: ((message: string) => void) | undefined;
 }
 
 export interface Composition extends HandlerDependencies {
@@ -41,10 +43,10 @@ export interface Composition extends HandlerDependencies {
 }
 
 /** Loads the models and connects everything that a host needs to score records. */
-export async function compose(config: Config, { clients, telemetry, warn }: Surroundings): Promise<Composition> {
+export async function compose(config: Config, { clients, telemetry, warn, inform }: Surroundings): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = payloadsOf(config, clients);
-  const repository = await openRepository({ ...config, directory: config.modelsDirectory, warn });
+  const repository = await openRepository({ ...config, directory: config.modelsDirectory, warn, inform });
   return {
     scoring: {
       models: repository,

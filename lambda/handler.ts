@@ -16,6 +16,7 @@ const composition = await compose(config, {
   },
   telemetry,
   warn: (message) => telemetry.logger.warn(message),
+  inform: (message) => telemetry.logger.info(message),
 });
 
 /** The Lambda entry. A wrong configuration or a broken model fails here, at cold start. */

@@ -22,6 +22,8 @@ export interface LocalStackOptions {
   readonly telemetry: Telemetry;
   /** Told what works but not as well as it should, and what went wrong outside the handler. */
   readonly warn: (message: string) => void;
+  /** Told what was found of each model when it was loaded. @default nobody is told */
+  readonly inform?: ((message: string) => void) | undefined;
 }
 
 export interface Batching {
@@ -70,7 +72,7 @@ async function start(
   options: LocalStackOptions,
   onStop: (cleanup: () => Promise<void> | void) => void,
 ): Promise<Omit<LocalStack, 'stop'>> {
-  const { telemetry, warn, stores = ['queue'] } = options;
+  const { telemetry, warn, inform, stores = ['queue'] } = options;
   const queues = await startLocalQueues({
     port: options.port,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
@@ -90,7 +92,7 @@ async function start(
 
   const config = loadConfig(configure({ ...options, stores }, queues, buckets, table));
   const clients = { sqs, dynamodb: () => dynamodb, s3: () => s3 };
-  const composition = await compose(config, { clients, telemetry, warn });
+  const composition = await compose(config, { clients, telemetry, warn, inform });
   onStop(composition.close);
   const handler = createHandler(composition);
   return {

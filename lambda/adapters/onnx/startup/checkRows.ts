@@ -180,10 +180,11 @@ async function judge(
   if (changed !== 'row count') return dependent;
   let changedByCount = 0;
   for (const probe of probes) {
-    const copies = await runTogether(model, new Array<Part>(company.length).fill(probe));
+    const { answers } = await runTogether(model, new Array<Part>(company.length).fill(probe));
+    if (answers.some((answer) => differs(answer, answers[0], SAME_AGAIN))) return dependent;
     const place = company.indexOf(probe);
-    if (place >= 0 && differs(copies.answers[place], run.answers[place], SAME_AGAIN)) return dependent;
-    if (differs(copies.answers[0], sightings.firstOf(probe), ROW_COUNT_ALONE)) changedByCount += 1;
+    if (place >= 0 && differs(answers[place], run.answers[place], SAME_AGAIN)) return dependent;
+    if (differs(answers[0], sightings.firstOf(probe), ROW_COUNT_ALONE)) changedByCount += 1;
   }
   return 2 * changedByCount > probes.length ? dependent : undefined;
 }

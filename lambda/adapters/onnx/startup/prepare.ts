@@ -32,7 +32,7 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bak
 
 /** The first comparisons of a slow model may take as long as its loading took; those beyond them a tenth of it. */
 const SHARE = { first: 1, thorough: 0.1 } as const;
-const LEAST_MS = { first: 100, thorough: 5 } as const;
+const LEAST_MS = { first: 100, thorough: 20 } as const;
 
 /**
  * Runs the model as real requests will: warms it up, and checks that neither neighbours nor padding change answers.

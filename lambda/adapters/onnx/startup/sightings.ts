@@ -34,7 +34,7 @@ export interface Mismatch {
 
 /** The answers that probes got, each compared with those that the same probe got before. */
 export interface Sightings {
-  /** Enters the answers of a run. Gives the first that differs by more than rounding. */
+  /** Enters the answers of a run. Gives one that differs by more than rounding, by more than the row count where there is one. */
   see(parts: readonly Part[], run: TogetherRun): Mismatch | undefined;
   /** What a probe was answered in its first run of all. */
   firstOf(probe: Part): Answer | undefined;
@@ -57,6 +57,7 @@ export function createSightings({ outputs }: Model): Sightings {
   };
   return {
     see(parts, { answers, paddedRows }) {
+      const mismatches: Mismatch[] = [];
       for (const [place, probe] of parts.entries()) {
         const now: Sighting = { answer: answers[place] as Answer, paddedRows, place };
         const known = sightings.get(probe) ?? [];
@@ -64,9 +65,9 @@ export function createSightings({ outputs }: Model): Sightings {
         const alike = known.filter((sighting) => sighting.paddedRows === paddedRows);
         const before = alike.find((sighting) => sighting.place === place) ?? alike[0] ?? known[0];
         const mismatch = before === undefined ? undefined : compare(probe, before, now);
-        if (mismatch !== undefined) return mismatch;
+        if (mismatch !== undefined) mismatches.push(mismatch);
       }
-      return undefined;
+      return mismatches.find(({ changed }) => changed !== 'row count') ?? mismatches[0];
     },
     firstOf: (probe) => sightings.get(probe)?.[0]?.answer,
     largest: () => largest,
