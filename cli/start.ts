@@ -34,7 +34,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const count = wholeNumber('--messages', options.messages, 1, 1_000_000);
-  const messages = await demoMessages(new URL('digits/samples.jsonl', MODELS), count);
+  const messages = await demoMessages(new URL('digits/held-out.jsonl', MODELS), count);
   const report = await measure(messages);
   process.stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report));
   const { missing, duplicates, wrongId } = report.figures;

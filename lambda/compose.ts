@@ -43,7 +43,10 @@ export interface Composition extends HandlerDependencies {
 }
 
 /** Loads the models and connects everything that a host needs to score records. */
-export async function compose(config: Config, { clients, telemetry, warn, inform }: Surroundings): Promise<Composition> {
+export async function compose(
+  config: Config,
+  { clients, telemetry, warn, inform }: Surroundings,
+): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = payloadsOf(config, clients);
   const repository = await openRepository({ ...config, directory: config.modelsDirectory, warn, inform });

@@ -31,7 +31,7 @@ function isFile(path: string): boolean {
 }
 
 /** Python, prose, held-out samples and hidden files: none of them can be imported by a transform. */
-const OF_TRAINING = /^\.|^__pycache__$|\.py$|\.md$|^requirements.*\.txt$|^samples\.jsonl$/;
+const OF_TRAINING = /^\.|^__pycache__$|\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
 
 /** Only next to models and next to versions: a version's own files, such as external weights, may have any name. */
 const DEEPEST_LEVEL = 2;

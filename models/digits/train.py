@@ -1,6 +1,6 @@
 """Train the digits model and write it with its held-out samples.
 
-Writes `1/model.onnx` and `samples.jsonl` beside this file. The model is measured through ONNX Runtime
+Writes `1/model.onnx`, `held-out.jsonl` and `samples.jsonl` beside this file. The model is measured through ONNX Runtime
 before anything is written, and nothing is written when it falls short.
 """
 
@@ -18,7 +18,9 @@ from sklearn.neural_network import MLPClassifier
 
 MODEL_FOLDER = Path(__file__).resolve().parent
 MODEL_PATH = MODEL_FOLDER / "1" / "model.onnx"
+HELD_OUT_PATH = MODEL_FOLDER / "held-out.jsonl"
 SAMPLES_PATH = MODEL_FOLDER / "samples.jsonl"
+SAMPLES = 8
 
 SEED = 20
 HELD_OUT_SAMPLES = 500
@@ -52,7 +54,8 @@ def main():
     print_accuracy_by_digit(labels, held_out_labels)
 
     write_model(model)
-    write_samples(held_out_pixels, held_out_labels)
+    write_held_out(held_out_pixels, held_out_labels)
+    write_samples(held_out_pixels[:SAMPLES])
 
 
 def split_digits():
@@ -167,12 +170,22 @@ def write_model(model):
     print(f"wrote {MODEL_PATH.relative_to(MODEL_FOLDER)}: {len(model)} bytes")
 
 
-def write_samples(pixels, labels):
-    with SAMPLES_PATH.open("w", encoding="utf-8", newline="\n") as samples_file:
-        for row, label in zip(pixels.astype(int).tolist(), labels.tolist(), strict=True):
-            sample = {"pixels": row, "label": label}
-            samples_file.write(json.dumps(sample, separators=(",", ":")) + "\n")
-    print(f"wrote {SAMPLES_PATH.relative_to(MODEL_FOLDER)}: {len(labels)} samples")
+def write_held_out(pixels, labels):
+    rows = zip(pixels.astype(int).tolist(), labels.tolist(), strict=True)
+    write_lines(HELD_OUT_PATH, [{"pixels": row, "label": label} for row, label in rows])
+
+
+def write_samples(pixels):
+    """Write requests as producers send them, which the checks at start run."""
+    image = {"name": "image", "datatype": "FP32", "shape": [1, 64]}
+    write_lines(SAMPLES_PATH, [{"inputs": [{**image, "data": row}]} for row in pixels.astype(int).tolist()])
+
+
+def write_lines(path, values):
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for value in values:
+            file.write(json.dumps(value, separators=(",", ":")) + "\n")
+    print(f"wrote {path.relative_to(MODEL_FOLDER)}: {len(values)} lines")
 
 
 if __name__ == "__main__":

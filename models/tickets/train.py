@@ -1,6 +1,6 @@
 """Train the tickets model and write it with its held-out samples and the cases that pin its tokenizer.
 
-Writes `1/model.onnx`, `samples.jsonl` and `tokenizer-cases.jsonl` beside this file. The model is measured through
+Writes `1/model.onnx`, `held-out.jsonl`, `samples.jsonl` and `tokenizer-cases.jsonl` beside this file. The model is measured through
 ONNX Runtime before anything is written, and nothing is written when it falls short.
 """
 
@@ -22,7 +22,9 @@ from tokenizer import PADDING_ID, TOKENS_PER_TEXT, VOCABULARY_SIZE, tokenize
 
 MODEL_FOLDER = Path(__file__).resolve().parent
 MODEL_PATH = MODEL_FOLDER / "1" / "model.onnx"
+HELD_OUT_PATH = MODEL_FOLDER / "held-out.jsonl"
 SAMPLES_PATH = MODEL_FOLDER / "samples.jsonl"
+SAMPLES = 8
 TOKENIZER_CASES_PATH = MODEL_FOLDER / "tokenizer-cases.jsonl"
 LABELS = json.loads((MODEL_FOLDER / "labels.json").read_text(encoding="utf-8"))
 
@@ -84,7 +86,8 @@ def main():
     print_accuracy("training part", run_model(model, training_ids)[0], training_labels)
 
     write_model(model)
-    write_lines(SAMPLES_PATH, [{"text": ticket.text, "label": ticket.label} for ticket in held_out])
+    write_lines(HELD_OUT_PATH, [{"text": ticket.text, "label": ticket.label} for ticket in held_out])
+    write_lines(SAMPLES_PATH, [{"text": ticket.text} for ticket in held_out[:SAMPLES]])
     write_lines(TOKENIZER_CASES_PATH, [{"text": text, "tokenIds": tokenize(text)} for text in TOKENIZER_CASES])
 
 

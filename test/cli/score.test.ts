@@ -10,7 +10,7 @@ interface Sample {
   readonly label: number;
 }
 
-const SAMPLES: Sample[] = readFileSync(new URL('../../models/digits/samples.jsonl', import.meta.url), 'utf8')
+const SAMPLES: Sample[] = readFileSync(new URL('../../models/digits/held-out.jsonl', import.meta.url), 'utf8')
   .trimEnd()
   .split('\n')
   .map((line) => JSON.parse(line));

@@ -21,7 +21,7 @@ const digits = samples<Digit>('digits').slice(2, 20);
 const tickets = samples<Ticket>('tickets').slice(0, 10);
 
 function samples<Sample>(model: string): Sample[] {
-  const text = readFileSync(new URL(`../../models/${model}/samples.jsonl`, import.meta.url), 'utf8');
+  const text = readFileSync(new URL(`../../models/${model}/held-out.jsonl`, import.meta.url), 'utf8');
   return text
     .trimEnd()
     .split('\n')

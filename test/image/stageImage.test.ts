@@ -152,6 +152,7 @@ describe('the models in it', () => {
       'a/config.json',
       'a/node_modules/tool/README.md',
       'a/node_modules/tool/index.js',
+      'a/samples.jsonl',
       'a/tables/words.jsonl',
       'a/transform.mjs',
       'a/vocabulary.txt',
@@ -165,7 +166,7 @@ describe('the models in it', () => {
       'a/__pycache__/train.pyc',
       'a/requirements-dev.txt',
       'a/requirements.txt',
-      'a/samples.jsonl',
+      'a/held-out.jsonl',
       'a/train.py',
     ];
 

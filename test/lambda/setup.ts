@@ -20,7 +20,7 @@ export interface Sample {
 
 /** The first `count` samples that the digits model was not trained on. */
 export async function digitSamples(count: number): Promise<Sample[]> {
-  const lines = (await readFile(new URL('samples.jsonl', DIGITS), 'utf8')).trimEnd().split('\n');
+  const lines = (await readFile(new URL('held-out.jsonl', DIGITS), 'utf8')).trimEnd().split('\n');
   return lines.slice(0, count).map((line): Sample => JSON.parse(line));
 }
 

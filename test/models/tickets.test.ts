@@ -120,7 +120,7 @@ describe('the model', () => {
   afterAll(() => repository.close());
 
   it('routes the held-out tickets as accurately as its card says', async () => {
-    const samples = await readLines<{ text: string; label: string }>('samples.jsonl');
+    const samples = await readLines<{ text: string; label: string }>('held-out.jsonl');
 
     const { tickets } = await route({ texts: samples.map(({ text }) => text) });
 

@@ -13,7 +13,7 @@ interface Sample {
 }
 
 async function samples(): Promise<Sample[]> {
-  const lines = (await readFile(new URL('samples.jsonl', DIGITS), 'utf8')).trimEnd().split('\n');
+  const lines = (await readFile(new URL('held-out.jsonl', DIGITS), 'utf8')).trimEnd().split('\n');
   return lines.slice(0, ROWS).map((line): Sample => JSON.parse(line));
 }
 
