@@ -39,11 +39,16 @@ export function sumAndDifferenceModel(rowsOfA: Axis = 'batch', rowsOfB: Axis = '
 
 /** Calls its batch axis dynamic, and reshapes to one row inside. float32 `[batch, 3]` in and out. */
 export function oneRowOnlyModel(): Uint8Array {
+  return rowsOnlyModel(1);
+}
+
+/** Calls its batch axis dynamic, and reshapes to so many rows inside. float32 `[batch, 3]` in and out. */
+export function rowsOnlyModel(rows: number): Uint8Array {
   return encodeModel({
     inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
     outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 3] }],
-    nodes: [{ op: 'Reshape', inputs: ['x', 'one_row'], outputs: ['y'] }],
-    constants: [{ name: 'one_row', dataType: DataType.INT64, dims: [2], int64Data: [1, 3] }],
+    nodes: [{ op: 'Reshape', inputs: ['x', 'shape'], outputs: ['y'] }],
+    constants: [{ name: 'shape', dataType: DataType.INT64, dims: [2], int64Data: [rows, 3] }],
   });
 }
 

@@ -53,7 +53,7 @@ export async function checkRows(
   const sightings = createSightings(model);
   const usable: ProbeSet[] = [];
   const skipped: number[] = [];
-  let reason = 'there was nothing to run it with';
+  let reason = 'made-up values might keep its loop from ending, and there are no samples';
   for (const alternatives of sets) {
     if (now() - startedAt > limitMs) break;
     const found = await firstThatRuns(model, alternatives, sightings);

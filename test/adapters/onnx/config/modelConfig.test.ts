@@ -178,11 +178,19 @@ describe('sessionOptions in config.json', () => {
 });
 
 describe('warmup in config.json', () => {
-  it('is on when it is not said: what fails at length 1 is told', async () => {
-    const { warnings } = await openOnly(multipleOfFourModel());
+  it('is on when it is not said, and finds a size at which the model runs', async () => {
+    const { warnings, model } = await openOnly(multipleOfFourModel());
 
-    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: warm-up with 1 rows of zeros failed: /)]);
+    expect(warnings).toEqual([]);
+    expect(model).toMatchObject({ independence: 'proved', measured: [{ rows: 1 }, { rows: 2 }] });
+  });
+
+  it('is told of where no size does, with what to do', async () => {
+    const { warnings, model } = await openOnly(multipleOfFourModel(), { warmup: { length: 6 } });
+
+    expect(warnings[0]).toMatch(/model\.onnx: warm-up with 1 rows of zeros failed: /);
     expect(warnings[0]).toContain('give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false');
+    expect(model.measured).toEqual([]);
   });
 
   it('runs the model at the sizes it gives', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { warmUp } from '../../../../lambda/adapters/onnx/startup/warmUp.ts';
-import { type Model, RunAbandonedError, type TensorSpec } from '../../../../lambda/core/contract/model.ts';
-import { meanOverBatchModel, oneRowOnlyModel } from '../../../helpers/onnxModels.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
+import { meanOverBatchModel, oneRowOnlyModel, rowsOnlyModel } from '../../../helpers/onnxModels.ts';
 import { counting, openOnly } from '../setup.ts';
 
 interface RecordedModel extends Model {
@@ -61,7 +61,7 @@ describe('warmUp', () => {
     const model = recordedModel([X]);
 
     const measured = [1, 2].map((rows) => ({ rows, length: 1, ms: 100 }));
-    expect(await warmUp(model, true)).toEqual({ model, measured });
+    expect(await warmUp(model, true)).toEqual({ model, measured, sizes: {} });
     expect(model.runs).toEqual([[[1, 3]], [[2, 3]]]);
   });
 
@@ -101,55 +101,26 @@ describe('warmUp', () => {
     ladder,
   });
 
-  it('runs every rung of rows at every rung of the ragged axis, and pads one request from the lowest to the next', async () => {
+  it('runs every rung of rows at every rung of the ragged axis', async () => {
     const model = recordedModel([SENTENCE], { ladder: [2, 8], ragged: ragged([4, 16, 64]) });
 
     const { measured } = await warmUp(model, { width: 3 });
 
     const rungs = [2, 8].flatMap((rows) => [4, 16, 64].map((length) => ({ rows, length })));
-    const runs = rungs.map(({ rows, length }) => [[rows, length, 3]]);
-    expect(model.runs).toEqual([...runs, [[2, 4, 3]], [[2, 16, 3]]]);
+    expect(model.runs).toEqual(rungs.map(({ rows, length }) => [[rows, length, 3]]));
     expect(measured).toEqual(rungs.map((rung) => ({ ...rung, ms: 100 })));
   });
 
-  it('pads one request to twice its length where the ragged axis has no ladder', async () => {
-    const model = recordedModel([SENTENCE], { ragged: ragged([]) });
+  it('tries axes without a size at 1, 4 and 32', async () => {
+    const model = recordedModel([SENTENCE]);
 
-    await warmUp(model, { length: 5 });
-
-    expect(model.runs).toEqual([[[1, 5, 1]], [[2, 5, 1]], [[1, 5, 1]], [[1, 10, 1]]]);
-  });
-
-  it('says that padding was not looked at where the model does not run at such lengths', async () => {
-    const { problem } = await warmUp(
-      failing(recordedModel([SENTENCE], { ragged: ragged([]) }), ([, length]) => length === 8),
-      true,
+    const { sizes, problem } = await warmUp(
+      failing(model, ([, length = 0]) => length < 32),
+      { width: 3 },
     );
 
-    expect(problem).toBe(
-      "whether padding 'length' changes answers could not be checked: cannot run [1, 8, 1]; " +
-        'give the sizes that it runs at as "warmup" in config.json',
-    );
-  });
-
-  it('looks at padding also where the batch axis is dynamic in name only', async () => {
-    const model = failing(recordedModel([SENTENCE], { ragged: ragged([4, 16]) }), ([rows]) => rows === 2);
-    expect(await warmUp(model, true)).toMatchObject({ bakedRows: 1, model: { ladder: [1] } });
-
-    const countsPadding: Model = {
-      ...model,
-      async run(inputs) {
-        const { outputs, runMs } = await model.run(inputs);
-        return {
-          outputs: outputs.map((output) => ({
-            ...output,
-            data: new BigInt64Array(output.data.length).fill(BigInt(output.data.length)),
-          })),
-          runMs,
-        };
-      },
-    };
-    await expect(warmUp(countsPadding, true)).rejects.toThrow('padded from 4 to 16, got 16 in place of 4 at element 0');
+    expect(sizes).toEqual({ length: 32, width: 3 });
+    expect(problem).toBeUndefined();
   });
 
   it('runs nothing when it is switched off', async () => {
@@ -214,7 +185,14 @@ describe('a batch axis that is dynamic in name only', () => {
   it('is warned of when it shows at the lowest rung', async () => {
     const { warnings } = await openOnly(oneRowOnlyModel(), { ladder: [2] });
 
-    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: warm-up with 2 rows of zeros failed: /)]);
+    expect(warnings[0]).toMatch(/model\.onnx: warm-up with 2 rows of zeros failed: /);
+  });
+
+  it('shows too where it is of several rows: the model is run at that many from then on', async () => {
+    const { model, warnings } = await openOnly(rowsOnlyModel(4));
+
+    expect(model).toMatchObject({ maxBatchRows: 4, ladder: [4], independence: 'proved' });
+    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: the batch axis is baked to 4: /)]);
   });
 });
 
@@ -223,38 +201,6 @@ describe('a loaded model', () => {
     const { model } = await openOnly(oneRowOnlyModel());
 
     expect(model.measured).toEqual([{ rows: 1, length: 1, ms: expect.any(Number) }]);
-  });
-});
-
-describe('a warm-up run that does not end', () => {
-  /** Never answers a run, however long one waits; gives it up. */
-  function hanging(model: Model, hangs: (shape: readonly number[]) => boolean): Model {
-    return {
-      ...model,
-      run: (inputs, signal) => {
-        if (!hangs(inputs[0]?.shape ?? [])) return model.run(inputs);
-        return new Promise((_, reject) => {
-          signal?.addEventListener('abort', () => reject(new RunAbandonedError('left behind')));
-        });
-      },
-    };
-  }
-
-  it.each([
-    ['at the first rung', recordedModel([X]), () => true],
-    ['at a later one', recordedModel([X]), ([rows]: readonly number[]) => rows === 2],
-    [
-      'with padding',
-      recordedModel([SENTENCE], {
-        ragged: { name: 'length', inputs: [{ axis: 1, pad: 0n }], outputs: [1], ladder: [] },
-      }),
-      ([, length]: readonly number[]) => length === 8,
-    ],
-  ])('stops the start in time, saying what to do: %s', async (_, model, hangs) => {
-    await expect(warmUp(hanging(model, hangs), true, 20)).rejects.toThrow(
-      'expected a warm-up run on zeros to end within 0.02 s, it did not; give other sizes of its symbolic axes as ' +
-        '"warmup" in config.json, or "warmup": false',
-    );
   });
 });
 
