@@ -18,10 +18,14 @@ export interface GraphNode {
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly attributes?: Attributes;
+  /** Set for operators of classical machine learning, such as `ai.onnx.ml`. */
+  readonly domain?: string;
 }
 
 /** A graph is the body of a loop or a branch. */
-export type Attributes = Readonly<Record<string, number | readonly number[] | Graph>>;
+export type Attributes = Readonly<
+  Record<string, number | readonly number[] | readonly string[] | Graph | { readonly floats: readonly number[] }>
+>;
 
 /** A constant of the graph. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 export type Constant = onnx.ITensorProto;
@@ -57,7 +61,10 @@ export function encodeModel(graph: Graph): Uint8Array {
   return ModelProto.encode({
     irVersion: 10,
     producerName: 'batchscore',
-    opsetImport: [{ domain: '', version: 21 }],
+    opsetImport: [
+      { domain: '', version: 21 },
+      { domain: 'ai.onnx.ml', version: 3 },
+    ],
     graph: toGraph(graph),
   }).finish();
 }
@@ -73,8 +80,9 @@ function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraph
           ? { sequenceType: { elemType: tensorType({ datatype: value.sequenceOf, shape: [] }) } }
           : tensorType(value),
     })),
-    node: nodes.map(({ op, inputs, outputs, attributes = {} }) => ({
+    node: nodes.map(({ op, inputs, outputs, attributes = {}, domain = '' }) => ({
       opType: op,
+      domain,
       input: [...inputs],
       output: [...outputs],
       attribute: Object.entries(attributes).map(([name, value]) => toAttribute(name, value)),
@@ -94,7 +102,14 @@ function toDimension(axis: Axis): onnx.TensorShapeProto.IDimension {
 }
 
 function toAttribute(name: string, value: Attributes[string]): onnx.IAttributeProto {
-  const { INT, INTS, GRAPH } = AttributeProto.AttributeType;
+  const { INT, INTS, FLOATS, STRINGS, GRAPH } = AttributeProto.AttributeType;
   if (typeof value === 'number') return { name, type: INT, i: value };
-  return 'nodes' in value ? { name, type: GRAPH, g: toGraph(value) } : { name, type: INTS, ints: [...value] };
+  if ('nodes' in value) return { name, type: GRAPH, g: toGraph(value) };
+  if ('floats' in value) return { name, type: FLOATS, floats: [...value.floats] };
+  if (isStrings(value)) return { name, type: STRINGS, strings: value.map((text) => Buffer.from(text)) };
+  return { name, type: INTS, ints: [...value] };
+}
+
+function isStrings(value: readonly number[] | readonly string[]): value is readonly string[] {
+  return typeof value[0] === 'string';
 }

@@ -112,8 +112,11 @@ function floatOf(datatype: Datatype, manner: Manner, numbers: readonly number[],
 }
 
 function anyFloat(manner: Manner, numbers: readonly number[], random: () => number): number {
-  // Between two thresholds, as well as beyond them.
-  if (manner === 'known' && numbers.length > 0) return (pick(numbers, random) + pick(numbers, random)) / 2;
+  // Between two thresholds, or well below or above one.
+  if (manner === 'known' && numbers.length > 0) {
+    const one = pick(numbers, random);
+    return random() < 0.5 ? (one + pick(numbers, random)) / 2 : one * (0.5 + random());
+  }
   if (manner === 'wide' || manner === 'known') return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 10 - 3);
   if (manner === 'positive') return random();
   if (manner === 'negative') return -random();
