@@ -126,9 +126,14 @@ function readBody(bytes: Buffer, { start, end }: Field, found: Found): void {
 function addNumbers(bytes: Buffer, { number, start, end, value }: Field, numbers: Set<number>): void {
   const last = Math.min(end, bytes.length);
   if (number === ATTRIBUTE.integers) {
-    if (end - start <= 10) numbers.add(value);
+    if (end - start <= 10) addNumber(value, numbers);
     return;
   }
   if (number !== ATTRIBUTE.floats) return;
-  for (let at = start; at + 4 <= last && numbers.size < MOST_VALUES; at += 4) numbers.add(bytes.readFloatLE(at));
+  for (let at = start; at + 4 <= last; at += 4) addNumber(bytes.readFloatLE(at), numbers);
+}
+
+/** Leaves of trees have 0 for a threshold. */
+function addNumber(value: number, numbers: Set<number>): void {
+  if (value !== 0 && Number.isFinite(value) && numbers.size < MOST_VALUES) numbers.add(value);
 }

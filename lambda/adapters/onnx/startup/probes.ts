@@ -115,7 +115,7 @@ function anyFloat(manner: Manner, numbers: readonly number[], random: () => numb
   // Between two thresholds, or well below or above one.
   if (manner === 'known' && numbers.length > 0) {
     const one = pick(numbers, random);
-    return random() < 0.5 ? (one + pick(numbers, random)) / 2 : one * (0.5 + random());
+    return random() < 0.25 ? (one + pick(numbers, random)) / 2 : one * (0.5 + random());
   }
   if (manner === 'wide' || manner === 'known') return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 10 - 3);
   if (manner === 'positive') return random();
