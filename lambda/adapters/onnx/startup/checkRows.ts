@@ -29,7 +29,7 @@ export interface RowCheck {
 export interface RowCheckOptions {
   /** Most milliseconds until the verdict; what is not looked at until then is said. */
   readonly limitMs: number;
-  /** Most milliseconds for what goes beyond the first comparison of each set of probes. */
+  /** After so many milliseconds later row counts are compared with the first set of probes alone. */
   readonly thoroughMs: number;
   readonly now: () => number;
 }
@@ -66,11 +66,12 @@ export async function checkRows(
     usable.push(found);
   }
   for (const count of laterCounts) {
-    if (now() - startedAt > thoroughMs) {
+    const elapsedMs = now() - startedAt;
+    if (elapsedMs > limitMs) {
       skipped.push(count);
       continue;
     }
-    for (const { probes } of usable) {
+    for (const { probes } of elapsedMs > thoroughMs ? usable.slice(0, 1) : usable) {
       const dependent = await compareAt(count, model, probes, sightings);
       if (dependent !== undefined) return dependent;
     }
@@ -94,7 +95,7 @@ function describeLargest(sightings: Sightings): string {
 }
 
 /** Odd and even counts, fewer and more rows than a vector has lanes; the rungs where there is a ladder. */
-const ROW_COUNTS = [3, 2, 8, 32];
+const ROW_COUNTS = [3, 8, 2, 32];
 
 /** The row counts at which a row has neighbours, the first of them the one that tells most for its time. */
 function rowCountsOf({ ladder, maxBatchRows }: Model): number[] {

@@ -81,7 +81,7 @@ async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Pr
   if (ragged !== undefined) {
     const probesOf = (length: number) => {
       const shapes = rowShapes(decided.model, { ...warm.sizes, ...given, [ragged.name]: length }, 4);
-      return graph.operators.has('Loop') ? [] : makeUp(decided.model, shapes, ['unit', 'large', 'ones'], graph);
+      return graph.operators.has('Loop') ? [] : makeUp(decided.model, shapes, ['unit', 'large', 'ones'], graph, true);
     };
     const unchecked = await checkPadding(
       decided.model,

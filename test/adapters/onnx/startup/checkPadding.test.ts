@@ -136,6 +136,6 @@ describe('a model whose answers padding changes', () => {
 function check(model: Model, ragged: RaggedAxis): Promise<string | undefined> {
   const nothing = { operators: new Map(), words: [], numbers: [] };
   const probesOf = (length: number) =>
-    makeUp(model, rowShapes(model, { [ragged.name]: length }, 1), ['unit', 'ones'], nothing);
+    makeUp(model, rowShapes(model, { [ragged.name]: length }, 1), ['unit', 'ones'], nothing, true);
   return checkPadding(model, ragged, probesOf, 1, [], nothing);
 }
