@@ -14,6 +14,7 @@ import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { docPage } from '../helpers/docExamples.ts';
 
 const PAGE = docPage('configuration.md');
+const MODELS_PAGE = docPage('models.md');
 
 interface Row {
   readonly names: readonly string[];
@@ -21,8 +22,8 @@ interface Row {
 }
 
 /** The rows of the page's table that has a row for `name`. */
-function tableWith(name: string): Row[] {
-  const table = PAGE.split('\n\n').find((text) => text.includes(`\n| \`${name}\` |`)) ?? '';
+function tableWith(name: string, page = PAGE): Row[] {
+  const table = page.split('\n\n').find((text) => text.includes(`\n| \`${name}\` |`)) ?? '';
   const rows = table.split('\n').filter((line) => line.startsWith('| `'));
   return rows.map((row) => {
     const cells = row.slice(2, -2).split(' | ');
@@ -113,6 +114,9 @@ describe("the table of a model's config.json", () => {
     maxBatchRows: true,
     ladder: true,
     ragged: true,
+    batchAxis: true,
+    constants: true,
+    batching: true,
     providers: true,
     sessionOptions: true,
     warmup: true,
@@ -120,16 +124,19 @@ describe("the table of a model's config.json", () => {
   };
 
   it('has every key, and none that there is not', () => {
-    const documented = tableWith('ragged').flatMap(({ names }) => names);
+    const documented = tableWith('ragged', MODELS_PAGE).flatMap(({ names }) => names);
     expect(documented.toSorted()).toEqual(Object.keys(keys).toSorted());
   });
 
-  it('is followed by an example that is accepted', async () => {
-    const example = /^```json config\n([\s\S]*?)^```$/m.exec(PAGE)?.[1] ?? '';
+  it('is followed by examples that are accepted', async () => {
+    const examples = [...MODELS_PAGE.matchAll(/^```json config\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text);
+    expect(examples.length).toBeGreaterThanOrEqual(3);
     const folder = await mkdtemp(join(tmpdir(), 'batchscore-config-'));
     try {
-      await writeFile(join(folder, 'config.json'), example);
-      expect(await readModelConfig(folder)).toEqual(JSON.parse(example));
+      for (const example of examples) {
+        await writeFile(join(folder, 'config.json'), example);
+        expect(await readModelConfig(folder)).toEqual(JSON.parse(example));
+      }
     } finally {
       await rm(folder, { recursive: true });
     }
