@@ -44,7 +44,10 @@ interface Block {
 }
 
 function exchange(target: TensorData, source: TensorData, block: Block): void {
-  if (Array.isArray(target) || Array.isArray(source)) return exchangeIn(target as string[], source as string[], block);
+  if (Array.isArray(target) || Array.isArray(source)) {
+    exchangeIn(target as string[], source as string[], block);
+    return;
+  }
   // As bits: a BigInt64Array makes a BigInt of every element that is read, and a NaN may lose its payload.
   const Bits = BITS[Math.min(source.BYTES_PER_ELEMENT, 4) as keyof typeof BITS];
   const bitsOf = (data: typeof target): BitArray =>
@@ -57,11 +60,7 @@ const BITS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array };
 
 type BitArray = Uint8Array | Uint16Array | Uint32Array;
 
-function exchangeIn(
-  target: BitArray | string[],
-  source: BitArray | string[],
-  { first, second, inner }: Block,
-): void {
+function exchangeIn(target: BitArray | string[], source: BitArray | string[], { first, second, inner }: Block): void {
   const inBlock = first * second * inner;
   let at = 0;
   for (let block = 0; block < source.length; block += inBlock) {

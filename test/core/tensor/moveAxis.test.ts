@@ -9,7 +9,10 @@ import { dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 const anyMove = fc
   .record({
     datatype: fc.constantFrom(...EVERY_DATATYPE),
-    shape: fc.array(fc.oneof(fc.integer({ min: 1, max: 4 }), fc.constantFrom(0, 1, 20)), { minLength: 1, maxLength: 5 }),
+    shape: fc.array(fc.oneof(fc.integer({ min: 1, max: 4 }), fc.constantFrom(0, 1, 20)), {
+      minLength: 1,
+      maxLength: 5,
+    }),
   })
   .filter(({ shape }) => elementCount(shape) <= 400)
   .chain(({ datatype, shape }) => {
