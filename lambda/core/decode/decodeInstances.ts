@@ -5,6 +5,7 @@ import type { RequestInput } from '../contract/request.ts';
 import { allocateFromSlab } from '../tensor/datatype.ts';
 import { decodeData } from './decodeData.ts';
 import { decodeShape, noSharedSizes, type SharedSizes } from './decodeShape.ts';
+import { nestingOf } from './nestingOf.ts';
 import { unknownInput } from './unknownInput.ts';
 
 /**
@@ -82,11 +83,4 @@ function decodeColumn(
   if (isFailure(shape)) return shape;
   const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);
   return isFailure(data) ? data : { datatype: spec.datatype, shape, data };
-}
-
-/** The lengths of the first arrays, outermost first, at most `depth` deep. */
-function nestingOf(value: unknown, depth: number): number[] {
-  const lengths: number[] = [];
-  for (let inner = value; Array.isArray(inner) && lengths.length < depth; inner = inner[0]) lengths.push(inner.length);
-  return lengths;
 }
