@@ -29,6 +29,12 @@ export function axisInModel({ batchAxis = 0 }: TensorSpec, axis: number): number
   return axis <= batchAxis ? axis - 1 : axis;
 }
 
+/** Where axis `axis` of the model itself stands in `[rows, …]`. */
+export function axisRowsFirst({ batchAxis = 0 }: TensorSpec, axis: number): number {
+  if (axis === batchAxis) return 0;
+  return axis < batchAxis ? axis + 1 : axis;
+}
+
 /** `'image', 'mask'`, for messages. */
 export function listNames(specs: readonly TensorSpec[]): string {
   return specs.map((spec) => `'${spec.name}'`).join(', ');

@@ -39,9 +39,9 @@ function shapeOf(value: unknown, { shape }: TensorSpec, path: string): number[] 
     }
     throw refuse(`one of the sizes [${nesting.join(', ')}]`);
   }
-  const sizes = shape.map((dim) => (typeof dim === 'number' ? dim : undefined));
-  if (sizes.filter((size) => size === undefined).length > 1) throw refuse('a flat one, which may have several shapes');
-  const rest = value.length / elementCount(sizes.map((size = 1) => size));
-  if (!Number.isInteger(rest)) throw refuse(`${value.length} elements`);
-  return sizes.map((size = rest) => size);
+  const open = shape.filter((dim) => typeof dim === 'string').length;
+  if (open > 1) throw refuse('a flat one, which may have several shapes');
+  const rest = value.length / elementCount(shape.map((dim) => (typeof dim === 'number' ? dim : 1)));
+  if (open === 1 && !Number.isInteger(rest)) throw refuse(`${value.length} elements`);
+  return shape.map((dim) => (typeof dim === 'number' ? dim : rest));
 }

@@ -1,5 +1,5 @@
 import { isFailure } from '../../../core/contract/failure.ts';
-import { axisInModel, type RaggedAxis, shapeInModel, type TensorSpec } from '../../../core/contract/model.ts';
+import { axisRowsFirst, type RaggedAxis, shapeInModel, type TensorSpec } from '../../../core/contract/model.ts';
 import { decodeData } from '../../../core/decode/decodeData.ts';
 import type { ModelContract } from '../session/contract.ts';
 import type { RaggedConfig } from './modelConfig.ts';
@@ -61,8 +61,9 @@ function readOutput(spec: TensorSpec, axisName: string, declared: number | undef
   const { name, shape, batchAxis = 0 } = spec;
   const [axis, second] = axesNamed(axisName, shape);
   if (declared !== undefined) {
-    const cutAxis = shape.findIndex((_, ofCore) => axisInModel(spec, ofCore) === declared);
-    if (cutAxis > 0 && typeof shape[cutAxis] === 'string') return cutAxis;
+    const cutAxis = axisRowsFirst(spec, declared);
+    // The shape of an output may be unknown until it is run.
+    if (cutAxis > 0 && (shape.length === 0 || typeof shape[cutAxis] === 'string')) return cutAxis;
     throw new Error(
       `ragged.cut.${name}: expected a symbolic axis of ${show(spec)} other than the batch axis ${batchAxis}, got ${declared}`,
     );
