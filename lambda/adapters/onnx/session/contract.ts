@@ -112,7 +112,8 @@ function refuseMisplacedBatch(inputs: readonly TensorSpec[], declared: Readonly<
     throw new Error(
       `inputs '${one.name}' and '${other.name}': expected the same batch axis in both, got '${name}' on axis ${batchAxis} of ` +
         `'${one.name}' and on axis ${axis} of '${other.name}', so that axis ${axisInModel(other, 0)} of '${other.name}' ` +
-        `is not the batch; say in config.json where the batch axis of each is, such as "batchAxis": ${cure}`,
+        `is not the batch; say in config.json where the batch axis of each is, such as "batchAxis": ${cure}, ` +
+        'or give an input that has none as "constants"',
     );
   }
 }

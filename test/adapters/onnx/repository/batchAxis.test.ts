@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
 import { openSession, type Session } from '../../../../lambda/adapters/onnx/session/session.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../../lambda/core/tensor/datatype.ts';
@@ -8,7 +9,7 @@ import { columnsModel, sequenceFirstModel, voiceModel } from '../../../helpers/b
 import { enoughTime, scoringDependencies } from '../../../helpers/models.ts';
 import { type Nested, nest, sliceAt } from '../../../helpers/nested.ts';
 import { messageIdOf, standardRecords } from '../../../helpers/records.ts';
-import { afterThisTest, type OpenedModels, openModels, openOnly, type RepositoryFiles } from '../setup.ts';
+import { afterThisTest, counting, type OpenedModels, openModels, openOnly, type RepositoryFiles } from '../setup.ts';
 
 /** One input of a request, laid out as the model has it. */
 interface Given {
@@ -343,5 +344,18 @@ describe('batchAxis in config.json', () => {
   it('may say what is so anyway', async () => {
     const { model } = await openOnly(voiceModel(), { ...VOICE, batchAxis: { ...VOICE.batchAxis, input: 0 } });
     expect(model.inputs.map(({ batchAxis }) => batchAxis)).toEqual([undefined, 1]);
+  });
+
+  it('is refused by a run whose output does not have that axis, naming it', async () => {
+    const squeezed = encodeModel({
+      inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
+      outputs: [{ name: 'y', datatype: 'FP32', shape: ['length', 'batch'] }],
+      nodes: [{ op: 'Squeeze', inputs: ['x'], outputs: ['y'] }],
+    });
+    const { model } = await openOnly(squeezed, { batchAxis: { y: 1 }, warmup: false });
+    const running = model.run([counting('x', 2, 1)]);
+    await expect(running).rejects.toThrow(
+      'output \'y\': expected a batch axis 1, got shape [2]; fix "batchAxis" in config.json',
+    );
   });
 });

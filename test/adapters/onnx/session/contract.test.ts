@@ -143,7 +143,7 @@ describe('the names of axes', () => {
     await expect(opening).rejects.toThrow(
       "inputs 'a' and 'b': expected the same batch axis in both, got 'n' on axis 0 of 'a' and on axis 1 of 'b', so that " +
         'axis 0 of \'b\' is not the batch; say in config.json where the batch axis of each is, such as "batchAxis": ' +
-        '{"a":0,"b":1}',
+        '{"a":0,"b":1}, or give an input that has none as "constants"',
     );
   });
 
