@@ -22,9 +22,13 @@ function dyingModel(deaths: number): Model {
   return lineModel({ before });
 }
 
+function failOnWarning(message: string): never {
+  throw new Error(message);
+}
+
 describe('scoring lines without a queue', () => {
   it('tries a line again, alone, that a queue would deliver again', async () => {
-    const scoring = createOfflineScoring(repositoryOf(dyingModel(1)), LIMITS);
+    const scoring = createOfflineScoring(repositoryOf(dyingModel(1)), LIMITS, failOnWarning);
     const results = (await scoring.score(LINES)).map((text) => JSON.parse(text));
     expect(results.map(({ id, predictions }) => [id, predictions])).toEqual([
       ['1', [[3]]],
@@ -35,7 +39,7 @@ describe('scoring lines without a queue', () => {
   });
 
   it('answers a line that fails alone too with its code, and scores the next', async () => {
-    const scoring = createOfflineScoring(repositoryOf(dyingModel(2)), LIMITS);
+    const scoring = createOfflineScoring(repositoryOf(dyingModel(2)), LIMITS, failOnWarning);
     const [first, ...others] = (await scoring.score(LINES)).map((text) => JSON.parse(text));
     expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
     expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
@@ -48,7 +52,7 @@ describe('scoring lines without a queue', () => {
         throw new Error('the repository is broken');
       },
     };
-    const scoring = createOfflineScoring(models, LIMITS);
+    const scoring = createOfflineScoring(models, LIMITS, failOnWarning);
     const results = await scoring.score([{ number: 4, text: '{"instances":[[1]]}' }]);
     expect(results.map((text) => JSON.parse(text))).toEqual([
       {
