@@ -10,7 +10,7 @@ export type Batching = 'together' | 'proving' | 'alone';
 export interface BatchingWatch {
   batchingOf(model: Model): Batching;
   /**
-   * A micro-batch of some rows ran together.
+   * A micro-batch of two rows or more ran.
    *
    * @returns which of its rows may be checked, and for how long; undefined where none
    */
@@ -70,7 +70,7 @@ export function createBatchingWatch(share: number): BatchingWatch {
     },
     ran(model, rows, runMs) {
       const state = watchedOf(model);
-      if (state?.batching !== 'together' || rows < 2) return undefined;
+      if (state?.batching !== 'together') return undefined;
       if (!state.isChecked) return { isFirst: true, checkMs: Math.max(runMs, FIRST_CHECK_MS), row: rows - 1 };
       state.runMs += runMs;
       const row = Math.floor(((state.checks * GOLDEN_RATIO) % 1) * rows);
