@@ -73,8 +73,9 @@ export function createBatchingWatch(share: number): BatchingWatch {
       if (state?.batching !== 'together') return undefined;
       if (!state.isChecked) return { isFirst: true, checkMs: Math.max(runMs, FIRST_CHECK_MS), row: rows - 1 };
       state.runMs += runMs;
+      const checkMs = share * state.runMs - state.checkMs;
       const row = Math.floor(((state.checks * GOLDEN_RATIO) % 1) * rows);
-      return { isFirst: false, checkMs: share * state.runMs - state.checkMs, row };
+      return checkMs > 0 ? { isFirst: false, checkMs, row } : undefined;
     },
     checked(model, { isFirst }, checkMs) {
       const state = watchedOf(model);

@@ -48,18 +48,18 @@ async function check(
   checks: CheckRuns,
   invocation: Invocation,
 ): Promise<Verdict> {
-  const rows = spreadFrom(allowance.row, batch);
   const bothWays: RowBothWays[] = [];
+  let next = nthRow(0, allowance.row, batch);
   const runNext = async (): Promise<boolean> => {
-    const next = rows[bothWays.length];
     if (next === undefined) return false;
-    const ran = await checks.run(next.alone);
+    const { row, part, alone } = next;
+    const ran = await checks.run(alone);
     if (ran === undefined) return false;
-    bothWays.push({ ...next, outputs: unstack(next.alone, next.part, 0, ran.outputs) });
+    bothWays.push({ row, part, outputs: unstack(alone, part, 0, ran.outputs) });
+    next = nthRow(bothWays.length, allowance.row, batch);
     return true;
   };
   const isDue = (): boolean => {
-    const next = rows[bothWays.length];
     if (next === undefined) return false;
     if (allowance.isFirst && bothWays.length === 0) return true;
     return checks.spentMs + expectedCheckMs(next.alone, invocation) <= allowance.checkMs;
@@ -78,14 +78,12 @@ interface Row {
   readonly alone: MicroBatch;
 }
 
-/** Some rows of a micro-batch at about equal distances, round from the one at `first`. */
-function spreadFrom(first: number, batch: MicroBatch): Row[] {
+/** The rows to check are at about equal distances, round from the one at `first`; undefined where there are no more. */
+function nthRow(index: number, first: number, batch: MicroBatch): Row | undefined {
   const { model, rows, closedBecause } = batch;
   const count = Math.min(MOST_ROWS, rows);
-  const distance = Math.floor(rows / count);
-  return Array.from({ length: count }, (_, index) => {
-    const row = (first + index * distance) % rows;
-    const part = rowAt(batch, row);
-    return { row, part, alone: microBatchOf(model, [part], closedBecause) };
-  });
+  if (index === count) return undefined;
+  const row = (first + index * Math.floor(rows / count)) % rows;
+  const part = rowAt(batch, row);
+  return { row, part, alone: microBatchOf(model, [part], closedBecause) };
 }
