@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { createOfflineScoring } from '../../../cli/offline/scoreLines.ts';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/contract/model.ts';
+import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';
 
 const LIMITS = {
@@ -44,6 +45,17 @@ describe('scoring lines without a queue', () => {
     expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
     expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 2, errors: { MODEL_UNAVAILABLE: 1 } });
+  });
+
+  it('warns of a model whose rows depend on each other, and scores them one by one', async () => {
+    const warnings: string[] = [];
+    const { model } = rowModel(SHARE_OF_LARGEST, { independence: 'proved' });
+    const scoring = createOfflineScoring(repositoryOf(model), LIMITS, (message) => void warnings.push(message));
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
+    expect(results).toEqual([[[1]], [[1]], [[1]]]);
+    expect(warnings).toEqual([
+      expect.stringMatching(/^model 'line\/1': 'y' of line \d .*score again with --max-rows 1$/),
+    ]);
   });
 
   it('says in the result why a bug kept a line from being scored', async () => {
