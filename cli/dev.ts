@@ -165,6 +165,9 @@ function createDevTelemetry(): Telemetry {
     observer: {
       microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
       decoded: () => {},
+      checked: () => {},
+      batchMismatch: ({ model, version, messageId, difference }) =>
+        say(`  ${model}/${version} is not batched from now on: '${difference.output}' of ${messageId} differs alone`),
       runAbandoned: ({ name, version }, ranMs) =>
         say(`  a run of ${name}/${version} was left behind after ${Math.round(ranMs)} ms`),
       problem: (error) => say(`  problem: ${messageOf(error)}`),

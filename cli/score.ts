@@ -53,15 +53,16 @@ async function run(args: readonly string[]): Promise<number> {
   }
 
   const input = await inputFile(file);
+  const warn = (message: string): void => void process.stderr.write(`${message}\n`);
   const models = await openModelAlone(modelPath, {
     maxBatchRows,
     providers: options.providers.split(','),
     allowProviderFallback: false,
-    warn: (message) => void process.stderr.write(`${message}\n`),
+    warn,
   });
   try {
     const startedAt = performance.now();
-    const scoring = createOfflineScoring(models, LIMITS);
+    const scoring = createOfflineScoring(models, LIMITS, warn);
     const exitCode = await scoreAll(input, lines, scoring, options.out);
     const seconds = (performance.now() - startedAt) / 1000;
     const summary = options.json ? JSON.stringify({ ...scoring.summary, seconds }) : describe(scoring.summary, seconds);

@@ -13,6 +13,7 @@ import type { Telemetry } from './adapters/telemetry/telemetry.ts';
 import type { Config } from './config.ts';
 import type { ResultWriter } from './core/contract/result.ts';
 import { plan } from './core/plan/plan.ts';
+import { createBatchingWatch } from './core/run/batchingWatch.ts';
 import { createLatencyEstimator } from './core/run/latencyEstimator.ts';
 import { createMemoryCeiling } from './core/run/memoryCeiling.ts';
 import type { HandlerDependencies } from './createHandler.ts';
@@ -59,6 +60,7 @@ export async function compose(
       limits: config,
       latency: createLatencyEstimator(),
       memory: createMemoryCeiling(),
+      batching: createBatchingWatch(config.checkPercent / 100),
       acknowledge: createAcknowledger({
         sqs: clients.sqs,
         queueUrl: config.requestQueueUrl,

@@ -7,7 +7,9 @@ import type { Range } from './limits/range.ts';
 
 const MIB = 1024 * 1024;
 
-const count = ({ least, most }: Range) => z.coerce.number().int().min(least).max(most);
+/** Empty text is no number, though JavaScript takes it for 0. */
+const count = ({ least, most }: Range) =>
+  z.string().trim().min(1).transform(Number).pipe(z.number().int().min(least).max(most));
 
 const countOrDefault = (range: RangeWithDefault) => count(range).default(range.default);
 
@@ -46,6 +48,8 @@ const schema = z.strictObject({
   maxAnswerCharacters: count(RANGES_BY_MEMORY.maxAnswerCharacters),
   /** Milliseconds before the deadline after which nothing is started. */
   deadlineMarginMs: countOrDefault(RANGES.deadlineMarginMs),
+  /** Percent of a model's run time that goes into running rows alone as well, to compare. 0: nothing is compared. */
+  checkPercent: countOrDefault(RANGES.checkPercent),
   /** The name that metrics and logs carry, such as the stack's. */
   serviceName: z.string().min(1).default('batchscore'),
   /** Most records that SQS hands over at once, as the event source mapping says; what batches are measured against. */

@@ -11,6 +11,7 @@ export const CONFIG_KEYS = {
   maxRequestsPerMessage: 'BATCHSCORE_MAX_REQUESTS_PER_MESSAGE',
   maxAnswerCharacters: 'BATCHSCORE_MAX_ANSWER_CHARACTERS',
   deadlineMarginMs: 'BATCHSCORE_DEADLINE_MARGIN_MS',
+  checkPercent: 'BATCHSCORE_CHECK_PERCENT',
   serviceName: 'BATCHSCORE_SERVICE_NAME',
   batchSize: 'BATCHSCORE_BATCH_SIZE',
   windowSeconds: 'BATCHSCORE_WINDOW_SECONDS',

@@ -46,6 +46,8 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
       decoded: (decodeMs) => {
         counts.stagesMs.decode += decodeMs;
       },
+      checked: () => {},
+      batchMismatch: () => {},
       runAbandoned: () => {},
       problem,
     },

@@ -1,13 +1,16 @@
 import { z } from 'zod';
 import { type Failure, failure, reasonOf } from '../../lambda/core/contract/failure.ts';
 import type { ModelRepository } from '../../lambda/core/contract/model.ts';
+import type { BatchMismatch } from '../../lambda/core/contract/observer.ts';
 import type { MessageRecord } from '../../lambda/core/contract/record.ts';
 import type { Outcome } from '../../lambda/core/contract/result.ts';
 import { encodeError } from '../../lambda/core/encode/encode.ts';
 import { plan } from '../../lambda/core/plan/plan.ts';
+import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
 import { createLatencyEstimator } from '../../lambda/core/run/latencyEstimator.ts';
 import { createMemoryCeiling } from '../../lambda/core/run/memoryCeiling.ts';
 import { type ScoringLimits, scoreRecords } from '../../lambda/core/scoreRecords.ts';
+import { RANGES } from '../../lambda/limits/configuration.ts';
 import type { Line } from '../lineBatches.ts';
 
 export interface OfflineSummary {
@@ -31,8 +34,14 @@ const NO_DEADLINE = { remainingMs: () => Number.POSITIVE_INFINITY, signal: new A
 /**
  * The core over lines of a file instead of records of a queue: a line's number is its message ID. There is nothing to
  * hand a line back to: where a record would come again, a line has one more try, alone, and then an error result.
+ *
+ * @param warn told once of a model whose rows were found to depend on each other
  */
-export function createOfflineScoring(models: ModelRepository, limits: ScoringLimits): OfflineScoring {
+export function createOfflineScoring(
+  models: ModelRepository,
+  limits: ScoringLimits,
+  warn: (message: string) => void,
+): OfflineScoring {
   const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, microBatches: 0, rows: 0 };
   const results = new Map<string, string>();
   let lastProblem: unknown;
@@ -42,6 +51,7 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
     plan,
     latency: createLatencyEstimator(),
     memory: createMemoryCeiling(),
+    batching: createBatchingWatch(RANGES.checkPercent.default / 100),
     acknowledge: async () => {},
     observer: {
       microBatch: ({ rows }: { readonly rows: number }) => {
@@ -49,6 +59,8 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
         summary.rows += rows;
       },
       decoded: () => {},
+      checked: () => {},
+      batchMismatch: (mismatch: BatchMismatch) => warn(describe(mismatch)),
       runAbandoned: () => {},
       problem: (error: unknown) => {
         lastProblem = error;
@@ -80,6 +92,12 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
       return inOrder;
     },
   };
+}
+
+function describe({ model, version, messageId, difference: { output }, wasBatched }: BatchMismatch): string {
+  const found = `model '${model}/${version}': '${output}' of line ${messageId} is another when the row is run alone`;
+  if (!wasBatched) return `${found}; all rows are run alone`;
+  return `${found}; from here on all rows are. To be sure of the lines before, score again with --max-rows 1`;
 }
 
 function toRecord({ number, text }: Line): MessageRecord {

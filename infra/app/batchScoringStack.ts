@@ -13,7 +13,7 @@ import { readPrices } from './readPrices.ts';
 
 /** The stack that the settings describe. A key that is also a prop of the construct means the same there. */
 export function createStack(app: App, settings: Settings): Stack {
-  const { stackName, prices, logRetentionDays, maxBatchRows, encryption, alarmTopicArn } = settings;
+  const { stackName, prices, logRetentionDays, maxBatchRows, checkPercent, encryption, alarmTopicArn } = settings;
   const stack = new Stack(app, stackName, { description: 'batchscore: batch scoring of ONNX models' });
   const scoring = new BatchScoring(stack, 'Scoring', {
     ...settings,
@@ -22,7 +22,7 @@ export function createStack(app: App, settings: Settings): Stack {
     encryptionKey: encryption === 'kms' ? createKey(stack) : undefined,
     alarmActions: alarmTopicArn === undefined ? [] : [notify(stack, alarmTopicArn)],
     prices: prices === undefined ? {} : readPrices(prices),
-    tuning: { maxBatchRows },
+    tuning: { maxBatchRows, checkPercent },
   });
   scoring.addClientOutputs();
   return stack;

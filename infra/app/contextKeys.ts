@@ -45,6 +45,7 @@ export const CONTEXT = z.strictObject({
   alarmTopicArn: text.optional(),
   prices: text.optional(),
   maxBatchRows: number.optional(),
+  checkPercent: number.optional(),
   architecture: oneOf(ARCHITECTURES).optional(),
   memoryMb: number.optional(),
   timeoutSeconds: number.optional(),

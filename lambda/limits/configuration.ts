@@ -12,6 +12,7 @@ export const RANGES = {
   maxRequestRows: { least: 1, most: 1_000_000, default: 10_000 },
   maxRequestsPerMessage: { least: 1, most: 1_000_000, default: 10_000 },
   deadlineMarginMs: { least: 1, most: 60_000, default: 1_000 },
+  checkPercent: { least: 0, most: 100, default: 1 },
   resultTtlSeconds: { least: 1, most: 315_360_000, default: 604_800 },
 } satisfies Readonly<Record<string, RangeWithDefault>>;
 

@@ -95,8 +95,8 @@ describe('the table of context keys', () => {
     ['a FIFO queue', 'FIFO', { fifo: 'true' }],
     ['a GPU', 'GPU', { compute: 'lambda-gpu' }],
   ])('states the defaults for %s: to give them all changes nothing', (_, variant, context: Context) => {
-    // Of the most rows in a run the stack says nothing: the function has the default.
-    const { maxBatchRows, ...ofStack } = statedDefaults(rows, variant);
+    // Of the most rows in a run and of checks the stack says nothing: the function has the default.
+    const { maxBatchRows, checkPercent, ...ofStack } = statedDefaults(rows, variant);
     const stated: Context = { ...ofStack, ...context };
     const { compute = 'lambda' } = stated;
     const ofOtherKinds = COMPUTE_KINDS.filter((kind) => kind !== compute).flatMap((kind) => KEYS_OF_KIND[kind]);
@@ -104,7 +104,8 @@ describe('the table of context keys', () => {
 
     expect(Object.keys(stated).length).toBeGreaterThan(10);
     expect(templateOf(stated)).toEqual(templateOf(context));
-    expect(maxBatchRows).toBe(String(loadConfig(REQUIRED).maxBatchRows));
+    const config = loadConfig(REQUIRED);
+    expect([maxBatchRows, checkPercent]).toEqual([String(config.maxBatchRows), String(config.checkPercent)]);
   });
 });
 

@@ -1,17 +1,19 @@
 import { type Failure, failure } from '../../lambda/core/contract/failure.ts';
 import type {
   Cost,
+  Independence,
   MeasuredRun,
   Model,
   ModelRepository,
   RaggedAxis,
   TensorSpec,
 } from '../../lambda/core/contract/model.ts';
-import type { MicroBatchReport } from '../../lambda/core/contract/observer.ts';
+import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/contract/observer.ts';
 import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/contract/result.ts';
 import type { TimeLimit } from '../../lambda/core/contract/timeLimit.ts';
 import type { Transform } from '../../lambda/core/contract/transform.ts';
 import { plan } from '../../lambda/core/plan/plan.ts';
+import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
 import { createLatencyEstimator } from '../../lambda/core/run/latencyEstimator.ts';
 import { createMemoryCeiling } from '../../lambda/core/run/memoryCeiling.ts';
 import type { ScoringDependencies, ScoringLimits } from '../../lambda/core/scoreRecords.ts';
@@ -25,6 +27,7 @@ export interface InMemoryModelOptions {
   readonly ladder?: readonly number[];
   readonly ragged?: RaggedAxis;
   readonly cost?: Cost;
+  readonly independence?: Independence;
   /** What its warm-up took. @default next to nothing for a row */
   readonly measured?: readonly MeasuredRun[];
   /** What a run says that it took. */
@@ -40,7 +43,7 @@ type Compute = (inputs: readonly Tensor[]) => readonly Tensor[];
 /** A model in memory that insists on the contract of `Model.run`, and takes its inputs' buffers away for good. */
 export function inMemoryModel(contract: Contract, compute: Compute, options: InMemoryModelOptions = {}): Model {
   const { name = 'line', version = '1', maxBatchRows = 512, ladder = [], runMs = 1 } = options;
-  const { ragged, cost, transform, before, measured = [{ rows: 1, length: 1, ms: 0.001 }] } = options;
+  const { ragged, cost, independence, transform, before, measured = [{ rows: 1, length: 1, ms: 0.001 }] } = options;
   const model: Model = {
     name,
     version,
@@ -50,6 +53,7 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
     ladder,
     ragged,
     cost,
+    independence,
     measured,
     async run(inputs) {
       assertContract(model, inputs);
@@ -263,6 +267,9 @@ export interface ObservedDependencies<W extends ResultWriter> extends ScoringDep
   readonly writer: W;
   readonly reports: readonly MicroBatchReport[];
   readonly problems: readonly unknown[];
+  readonly mismatches: readonly BatchMismatch[];
+  /** What checks took, one number for each time that something was checked. */
+  readonly checksMs: readonly number[];
 }
 
 /** Real planner, estimator and ceiling, the line model, a memory writer, and limits that no test meets by accident. */
@@ -275,6 +282,8 @@ export function scoringDependencies(
 ): ObservedDependencies<ResultWriter> {
   const reports: MicroBatchReport[] = [];
   const problems: unknown[] = [];
+  const mismatches: BatchMismatch[] = [];
+  const checksMs: number[] = [];
   return {
     models: repositoryOf(lineModel()),
     writer: memoryWriter(),
@@ -282,15 +291,20 @@ export function scoringDependencies(
     latency: createLatencyEstimator(),
     acknowledge: async () => {},
     memory: createMemoryCeiling(),
+    batching: createBatchingWatch(0.01),
     observer: {
       microBatch: (report) => void reports.push(report),
       decoded: () => {},
+      checked: (checkMs) => void checksMs.push(checkMs),
+      batchMismatch: (mismatch) => void mismatches.push(mismatch),
       runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },
     now: () => performance.now(),
     reports,
     problems,
+    mismatches,
+    checksMs,
     ...options,
     limits: {
       maxRequestRows: 10_000,

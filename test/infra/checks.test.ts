@@ -234,6 +234,7 @@ describe('numbers that the host itself would refuse', () => {
     'deadlineMarginMs',
     'maxAnswerCharacters',
     'maxPayloadBytes',
+    'checkPercent',
   ] as const)('are the same at synth and at start: %s', (name) => {
     const { least, most } = { ...RANGES, ...RANGES_BY_MEMORY }[name];
     for (const value of [least - 1, least, most, most + 1]) {

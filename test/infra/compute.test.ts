@@ -156,6 +156,7 @@ describe('the environment', () => {
         maxBatchElements: 1000,
         maxRequestRows: 10,
         deadlineMarginMs: 500,
+        checkPercent: 0,
         maxPayloadBytes: 5,
         preload: false,
       },
@@ -174,6 +175,7 @@ describe('the environment', () => {
       maxBatchElements: 1000,
       maxRequestRows: 10,
       deadlineMarginMs: 500,
+      checkPercent: 0,
       maxPayloadBytes: 5,
       preload: false,
     });

@@ -12,13 +12,14 @@ const NOT_SHOWN = ['MicroBatches'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
-  it('watch dead letters, age, retries, runs left behind, errors and throttles', () => {
+  it('watch dead letters, age, retries, runs left behind, batched answers, errors and throttles', () => {
     const template = synthesize({ latencyTargetSeconds: 90 });
     expect(alarmsIn(template)).toEqual({
       DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: 1 },
       OldestMessage: { metric: 'ApproximateAgeOfOldestMessage', above: 90, periods: 1 },
       Retries: { metric: '100 * retries / (answered + retries)', above: 5, periods: 1 },
       AbandonedRuns: { metric: 'AbandonedRuns', above: 0, periods: 1 },
+      BatchMismatch: { metric: 'BatchMismatch', above: 0, periods: 1 },
       FunctionErrors: { metric: 'Errors', above: 0, periods: 1 },
       FunctionThrottles: { metric: 'Throttles', above: 0, periods: 3 },
     });
@@ -53,7 +54,7 @@ describe('the alarms', () => {
     const stack = createStack();
     const topic = new Topic(stack, 'OnCall');
     const scoring = createScoring({ alarmActions: [new SnsAction(topic)] }, stack);
-    expect(scoring.alarms).toHaveLength(6);
+    expect(scoring.alarms).toHaveLength(7);
     templateOf(scoring).allResourcesProperties(ALARM, { AlarmActions: [stack.resolve(topic.topicArn)] });
   });
 });

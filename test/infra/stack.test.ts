@@ -35,6 +35,7 @@ describe('the stack of the app', () => {
         alarmTopicArn: topic,
         prices: priceList('own.json', '{"date": "2030-01", "lambdaX86GbSecond": 1}'),
         maxBatchRows: 32,
+        checkPercent: 5,
         architecture: 'x86_64',
         memoryMb: 512,
         timeoutSeconds: 10,
@@ -56,6 +57,7 @@ describe('the stack of the app', () => {
       BATCHSCORE_RESULTS: 'table',
       BATCHSCORE_RESULT_TTL_SECONDS: '86400',
       BATCHSCORE_MAX_BATCH_ROWS: '32',
+      BATCHSCORE_CHECK_PERCENT: '5',
     });
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { ScalingConfig: { MaximumConcurrency: 3 } });
     template.hasResourceProperties('AWS::SQS::Queue', { RedrivePolicy: { maxReceiveCount: 7 }, VisibilityTimeout: 62 });

@@ -30,6 +30,7 @@ describe('the configuration', () => {
       maxRequestsPerMessage: 10_000,
       maxAnswerCharacters: 28_983_296,
       deadlineMarginMs: 1_000,
+      checkPercent: 1,
       results: ['queue'],
       resultTtlSeconds: 604_800,
       maxPayloadBytes: 28_983_296,
@@ -55,6 +56,7 @@ describe('the configuration', () => {
       BATCHSCORE_MAX_REQUESTS_PER_MESSAGE: '30',
       BATCHSCORE_MAX_ANSWER_CHARACTERS: '4000',
       BATCHSCORE_DEADLINE_MARGIN_MS: '500',
+      BATCHSCORE_CHECK_PERCENT: '20',
       BATCHSCORE_RESULTS: 'queue, table,bucket',
       BATCHSCORE_RESULT_TABLE: 'results-table',
       BATCHSCORE_RESULT_TTL_SECONDS: '60',
@@ -78,6 +80,7 @@ describe('the configuration', () => {
       maxRequestsPerMessage: 30,
       maxAnswerCharacters: 4000,
       deadlineMarginMs: 500,
+      checkPercent: 20,
       results: ['queue', 'table', 'bucket'],
       resultTable: 'results-table',
       resultTtlSeconds: 60,
@@ -122,6 +125,9 @@ describe('the configuration', () => {
     ['BATCHSCORE_MAX_REQUEST_ROWS', '1000001'],
     ['BATCHSCORE_DEADLINE_MARGIN_MS', '0'],
     ['BATCHSCORE_DEADLINE_MARGIN_MS', '60001'],
+    ['BATCHSCORE_CHECK_PERCENT', ''],
+    ['BATCHSCORE_CHECK_PERCENT', '101'],
+    ['BATCHSCORE_CHECK_PERCENT', '0.5'],
     ['BATCHSCORE_RESULTS', ''],
     ['BATCHSCORE_RESULTS', 'queue,topic'],
     ['BATCHSCORE_RESULT_TABLE', ''],
@@ -142,6 +148,7 @@ describe('the configuration', () => {
     ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1', 1_073_741_824],
     ['BATCHSCORE_MAX_REQUEST_ROWS', '1', 1_000_000],
     ['BATCHSCORE_DEADLINE_MARGIN_MS', '1', 60_000],
+    ['BATCHSCORE_CHECK_PERCENT', '0', 100],
   ])('takes %s from %s to %i', (key, least, most) => {
     expect(refusalOf({ ...QUEUES, [key]: least })).toBe('the configuration was accepted');
     expect(refusalOf({ ...QUEUES, [key]: String(most) })).toBe('the configuration was accepted');

@@ -49,6 +49,8 @@ export function recordingTelemetry(): RecordingTelemetry {
     observer: {
       microBatch: () => {},
       decoded: () => {},
+      checked: () => {},
+      batchMismatch: () => {},
       runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },

@@ -15,6 +15,13 @@ const COSTLY_WHEN_LONG = [
   { rows: 2, length: 1, ms: 2 },
   { rows: 2, length: 20, ms: 40 },
 ];
+const MISMATCH = {
+  model: 'few',
+  version: '1',
+  messageId: 'a message',
+  difference: { output: 'y', share: 0.5, detail: '1 and 0.5 at element 0' },
+  wasBatched: true,
+};
 const SECRET = 'only-the-producer-knows-this';
 
 afterEach(() => {
@@ -109,6 +116,8 @@ describe('the telemetry of a deployment', () => {
 
     await invoke(createHandler(composition), records);
     telemetry.observer.runAbandoned({ name: 'few', version: '1' }, 1);
+    telemetry.observer.checked(1);
+    telemetry.observer.batchMismatch(MISMATCH);
     telemetry.hostEnds('a test');
 
     const emitted = emfOf(printed).flatMap(({ _aws }) => _aws.CloudWatchMetrics.flatMap(({ Metrics }) => Metrics));
@@ -161,6 +170,34 @@ describe('the telemetry of a deployment', () => {
     const [line] = linesOf(printed, 'left behind');
     expect(line).toMatchObject({ level: 'ERROR', model: 'digits', version: '2', ranMs: 20_000 });
     expect(line?.message).toMatch(/go back to SQS.*opened anew/);
+  });
+
+  it('names the row that a micro-batch changed by its message, without what was in it', () => {
+    const printed = captureOutput();
+    const { observer, hostEnds } = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    const ofText = { output: 'text', share: Number.POSITIVE_INFINITY, detail: `${SECRET} and other at element 0` };
+
+    observer.batchMismatch(MISMATCH);
+    observer.batchMismatch({ ...MISMATCH, model: 'other', difference: ofText });
+    hostEnds('a test');
+
+    expect(linesOf(printed, 'not batched any more')).toMatchObject([
+      { level: 'ERROR', model: 'few', version: '1', output: 'y', difference: 0.5, messageId: 'a message' },
+      { level: 'ERROR', model: 'other', output: 'text', difference: expect.stringContaining('another shape') },
+    ]);
+    expect(emfOf(printed)).toMatchObject([{ BatchMismatch: [1, 1] }]);
+    expect(printed.join('')).not.toContain(SECRET);
+  });
+
+  it('warns of a model that is never batched, which is no alarm: nothing wrong was written', () => {
+    const printed = captureOutput();
+    const { observer, hostEnds } = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+
+    observer.batchMismatch({ ...MISMATCH, wasBatched: false });
+    hostEnds('a test');
+
+    expect(linesOf(printed, 'stays unbatched')).toMatchObject([{ level: 'WARN', messageId: 'a message' }]);
+    expect(emfOf(printed)[0]).not.toHaveProperty('BatchMismatch');
   });
 
   it('has its metrics out when the host ends, with those of runs left behind', () => {

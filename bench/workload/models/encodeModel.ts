@@ -61,12 +61,15 @@ export function encodeModel(graph: Graph): Uint8Array {
   return ModelProto.encode({
     irVersion: 10,
     producerName: 'batchscore',
-    opsetImport: [
-      { domain: '', version: 21 },
-      { domain: 'ai.onnx.ml', version: 3 },
-    ],
+    opsetImport: opsetsOf(graph),
     graph: toGraph(graph),
   }).finish();
+}
+
+/** The versions of the operators; those of classical machine learning only where they are used. */
+function opsetsOf({ nodes }: Graph): onnx.IOperatorSetIdProto[] {
+  const domains = new Set(nodes.flatMap(({ domain }) => (domain === undefined ? [] : [domain])));
+  return [{ domain: '', version: 21 }, ...[...domains].map((domain) => ({ domain, version: 3 }))];
 }
 
 function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraphProto {

@@ -12,6 +12,7 @@ export function tuningProblems(tuning: Tuning, timeoutSeconds: number): Problem[
     outside('maxRequestsPerMessage', tuning.maxRequestsPerMessage, RANGES.maxRequestsPerMessage),
     outside('maxAnswerCharacters', tuning.maxAnswerCharacters, RANGES_BY_MEMORY.maxAnswerCharacters),
     outside('deadlineMarginMs', tuning.deadlineMarginMs, RANGES.deadlineMarginMs),
+    outside('checkPercent', tuning.checkPercent, RANGES.checkPercent),
     outside('maxPayloadBytes', tuning.maxPayloadBytes, RANGES_BY_MEMORY.maxPayloadBytes),
     withinMargin(timeoutSeconds, tuning.deadlineMarginMs),
   ];

@@ -29,6 +29,7 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.maxRequestsPerMessage]: tuning.maxRequestsPerMessage,
     [CONFIG_KEYS.maxAnswerCharacters]: tuning.maxAnswerCharacters,
     [CONFIG_KEYS.deadlineMarginMs]: tuning.deadlineMarginMs,
+    [CONFIG_KEYS.checkPercent]: tuning.checkPercent,
     [CONFIG_KEYS.serviceName]: settings.serviceName,
     [CONFIG_KEYS.batchSize]: batching.batchSize,
     [CONFIG_KEYS.windowSeconds]: batching.windowSeconds,

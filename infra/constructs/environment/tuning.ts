@@ -12,6 +12,11 @@ export interface Tuning {
   readonly maxAnswerCharacters?: number;
   /** Milliseconds before the deadline after which nothing is started. @default 1000 */
   readonly deadlineMarginMs?: number;
+  /**
+   * Percent of a model's run time that goes into running rows alone as well, to compare their answers. 0: nothing is
+   * compared. @default 1
+   */
+  readonly checkPercent?: number;
   /** Most bytes of an object that is read from the payload bucket. @default a 64th of the memory */
   readonly maxPayloadBytes?: number;
   /** Whether to load all models at start, rather than when a request names them. @default true */

@@ -21,6 +21,7 @@ export function createAlarms(scope: Construct, subject: Subject, actions: readon
     oldestMessage(subject),
     retries(subject),
     abandonedRuns(subject),
+    batchMismatch(subject),
     ...subject.compute.alarms,
   ];
   return conditions
@@ -98,6 +99,18 @@ function abandonedRuns({ serviceName }: Subject): AlarmCondition {
       'A run of a model did not end in its time and was left behind. The log names the model; the message that makes ' +
       'it hang ends among the dead letters. docs/operations.md says what to do.',
     metric: scoringMetric(serviceName, 'AbandonedRuns'),
+    threshold: 0,
+    periods: 1,
+  };
+}
+
+function batchMismatch({ serviceName }: Subject): AlarmCondition {
+  return {
+    id: 'BatchMismatch',
+    description:
+      'A row of a model got another answer in a micro-batch than alone: results written before may be wrong. The log ' +
+      'names model, output and message ID. docs/operations.md says what to do.',
+    metric: scoringMetric(serviceName, 'BatchMismatch'),
     threshold: 0,
     periods: 1,
   };

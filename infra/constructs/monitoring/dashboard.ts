@@ -23,7 +23,7 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
       [closedWhy(subject), padding(subject)],
       [stages(subject), slowStages(subject)],
       [outcomes(subject), cost(subject)],
-      [abandonedRuns(subject)],
+      [abandonedRuns(subject), batchMismatch(subject)],
       subject.compute.graphs.map(toWidget),
     ],
   });
@@ -175,13 +175,25 @@ function cost(subject: Subject): IWidget {
 function abandonedRuns({ serviceName }: Subject): IWidget {
   return new GraphWidget({
     title: 'Runs left behind, and hosts that ended themselves',
-    width: FULL,
+    width: HALF,
     height: HEIGHT,
     leftYAxis: FROM_ZERO,
     left: [
       scoringMetric(serviceName, 'AbandonedRuns', { label: 'runs left behind' }),
       scoringMetric(serviceName, 'HostsEnded', { label: 'hosts ended' }),
     ],
+  });
+}
+
+function batchMismatch({ serviceName }: Subject): IWidget {
+  return new GraphWidget({
+    title: 'Models whose rows depend on each other, and time of checks: ms',
+    width: HALF,
+    height: HEIGHT,
+    leftYAxis: FROM_ZERO,
+    rightYAxis: FROM_ZERO,
+    left: [scoringMetric(serviceName, 'BatchMismatch', { label: 'models found out' })],
+    right: [scoringMetric(serviceName, 'CheckTime', { statistic: Stats.SUM, label: 'checks' })],
   });
 }
 

@@ -27,6 +27,13 @@ export interface TelemetryOptions {
 const ABANDONED =
   'a run did not end in its time and was left behind; its records go back to SQS, and the model is opened anew';
 
+const MISMATCH =
+  'a row got another answer in a micro-batch than alone: the model is not batched any more in this process; ' +
+  'docs/operations.md says what to do';
+const NEVER_BATCHED =
+  'a row got another answer in a micro-batch than alone, which was not written: the model stays unbatched in this ' +
+  'process; docs/operations.md says what to do';
+
 /** Structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
 export function createPowertoolsTelemetry({ serviceName, batchSize, windowSeconds }: TelemetryOptions): Telemetry & {
   readonly logger: Logger;
@@ -54,6 +61,17 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
       },
       decoded(decodeMs) {
         add('DecodeTime', decodeMs);
+      },
+      checked(checkMs) {
+        add('CheckTime', checkMs);
+      },
+      batchMismatch({ model, version, messageId, difference: { output, share }, wasBatched }) {
+        const difference = Number.isFinite(share) ? share : 'another shape, text or truth value, or no number';
+        const details = { model, version, output, difference, messageId };
+        if (wasBatched) {
+          add('BatchMismatch', 1);
+          logger.error(MISMATCH, details);
+        } else logger.warn(NEVER_BATCHED, details);
       },
       runAbandoned({ name, version }, ranMs) {
         add('AbandonedRuns', 1);

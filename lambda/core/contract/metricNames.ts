@@ -12,6 +12,7 @@ export const METRIC_UNITS = {
   Fill: 'Percent',
   StackTime: 'Milliseconds',
   RunTime: 'Milliseconds',
+  CheckTime: 'Milliseconds',
   EncodeTime: 'Milliseconds',
   WriteTime: 'Milliseconds',
   ClosedFull: 'Count',
@@ -24,6 +25,7 @@ export const METRIC_UNITS = {
   Answered: 'Count',
   Errors: 'Count',
   Retries: 'Count',
+  BatchMismatch: 'Count',
   AbandonedRuns: 'Count',
   HostsEnded: 'Count',
 } as const satisfies Record<string, 'Count' | 'Percent' | 'Milliseconds'>;

@@ -1,3 +1,5 @@
+import type { Difference } from '../tensor/difference.ts';
+
 /**
  * Why a micro-batch took no more: `full` no more rows, `budget` no more elements, `padding` another run costs less than
  * the padding that the next request would bring, `end` nothing left to add.
@@ -23,11 +25,26 @@ export interface MicroBatchReport {
   readonly writeMs: number;
 }
 
+/** A row that got another answer among others than alone. */
+export interface BatchMismatch {
+  readonly model: string;
+  readonly version: string;
+  /** The message that the row came in. */
+  readonly messageId: string;
+  readonly difference: Difference;
+  /** Whether the model's answers came from micro-batches until now; else its rows were run alone, and still are. */
+  readonly wasBatched: boolean;
+}
+
 /** What is told of the work while it goes on. Never a message's content. */
 export interface Observer {
   microBatch(report: MicroBatchReport): void;
   /** The records of an invocation were decoded in so many milliseconds, reading their payloads included. */
   decoded(decodeMs: number): void;
+  /** Runs took so many milliseconds whose answers were compared, and not written. */
+  checked(checkMs: number): void;
+  /** The rows of a model depend on each other: they are run alone from now on. Told once of each model. */
+  batchMismatch(mismatch: BatchMismatch): void;
   /** A run did not end in its time and was left behind. */
   runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
   /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */

@@ -1,10 +1,12 @@
-import { isObject, type JsonObject } from '../base/json.ts';
+import { isObject, type JsonObject, parseIfJson } from '../base/json.ts';
 import { isFailure } from '../contract/failure.ts';
 import type { RequestInput, ScoringRequest } from '../contract/request.ts';
 import { allocateFromSlab } from '../tensor/datatype.ts';
 import { decodeData } from './decodeData.ts';
 import { decodeRaw } from './decodeRaw.ts';
+import { type ElementSlot, findSlots, type Slot } from './findSlots.ts';
 import { levelsOf, MOST_LEVELS } from './outline.ts';
+import { rowsFirst } from './rowsFirst.ts';
 
 /**
  * The bodies of one producer are often the same text except for the id and the elements. A template is such a body,
@@ -53,12 +55,6 @@ export function createTemplates(): Templates {
   };
 }
 
-/** What stands between the fixed texts of a body. */
-type Slot =
-  | { readonly kind: 'id' }
-  | { readonly kind: 'base64'; readonly input: number }
-  | { readonly kind: 'numbers'; readonly input: number };
-
 interface Template {
   readonly sample: ScoringRequest;
   /** The constant text: before, between and after the slots. */
@@ -85,7 +81,7 @@ function readWith({ sample, fixedTexts, slots }: Template, body: string, record:
       if (!PLAIN_ID.test(text)) return undefined;
       id = text;
     } else {
-      const input = readInput(slot, text, sample.inputs[slot.input] as RequestInput);
+      const input = readInput(slot, text);
       if (input === undefined) return undefined;
       inputs[slot.input] = input;
     }
@@ -110,28 +106,20 @@ function endOf({ kind }: Slot, body: string, from: number): number {
 const PLAIN_ID = /^[\x20\x21\x23-\x5b\x5d-\x7e]{0,1024}$/;
 
 /** An input with the elements in `text`, in every other way like the sample's; undefined where they are wrong. */
-function readInput(slot: Slot, text: string, { datatype, shape }: RequestInput): RequestInput | undefined {
+function readInput({ kind, datatype, shape, batchAxis }: ElementSlot, text: string): RequestInput | undefined {
   const data =
-    slot.kind === 'base64'
+    kind === 'base64'
       ? decodeRaw(text, datatype, shape, NOWHERE)
-      : decodeData(parse(text), datatype, shape, NOWHERE, allocateFromSlab);
-  return isFailure(data) ? undefined : { datatype, shape, data };
+      : decodeData(parseIfJson(text), datatype, shape, NOWHERE, allocateFromSlab);
+  return isFailure(data) ? undefined : rowsFirst({ datatype, shape, data }, batchAxis);
 }
 
 /** Only a full decode says where something is wrong. */
 const NOWHERE = (): string => '';
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** The template of a body; undefined where it is not certain what is constant in it. */
 function templateOf(body: string, sample: ScoringRequest): Template | undefined {
-  const value = parse(body);
+  const value = parseIfJson(body);
   if (!isObject(value) || !Array.isArray(value.inputs) || sample.model.transform !== undefined) return undefined;
   const found = findSlots(body, value, sample);
   if (found === undefined) return undefined;
@@ -146,47 +134,10 @@ function templateOf(body: string, sample: ScoringRequest): Template | undefined 
   return isSound(template, value) ? template : undefined;
 }
 
-interface FoundSlot {
-  readonly slot: Slot;
-  readonly from: number;
-  readonly to: number;
-}
-
-/** Where the id and the elements of each input stand, in order; undefined unless each stands in one place only. */
-function findSlots(body: string, value: JsonObject, sample: ScoringRequest): FoundSlot[] | undefined {
-  const slots: (FoundSlot | undefined)[] = [];
-  if (typeof value.id === 'string') slots.push(findString(body, value.id, { kind: 'id' }));
-  for (const [entry, { name, data }] of (value.inputs as JsonObject[]).entries()) {
-    const input = sample.model.inputs.findIndex((spec) => spec.name === name);
-    slots.push(
-      Array.isArray(value.raw_input_contents)
-        ? findString(body, String(value.raw_input_contents[entry]), { kind: 'base64', input })
-        : findNumbers(body, data, { kind: 'numbers', input }),
-    );
-  }
-  const certain = slots.filter((slot) => slot !== undefined);
-  return certain.length === slots.length ? certain.toSorted((a, b) => a.from - b.from) : undefined;
-}
-
-function findString(body: string, text: string, slot: Slot): FoundSlot | undefined {
-  const from = body.indexOf(`"${text}"`) + 1;
-  if (from === 0 || body.indexOf(`"${text}"`, from) >= 0) return undefined;
-  return { slot, from, to: from + text.length };
-}
-
-/** A flat array, brackets included. */
-function findNumbers(body: string, data: unknown, slot: Slot): FoundSlot | undefined {
-  const wanted = JSON.stringify(data);
-  const places = [...body.matchAll(/\[[^[\]"]*\]/g)].filter(([text]) => JSON.stringify(parse(text)) === wanted);
-  const [place] = places;
-  if (place === undefined || places.length > 1) return undefined;
-  return { slot, from: place.index, to: place.index + place[0].length };
-}
-
 /** Whether other text in the slots changes exactly the values that the slots stand for. */
 function isSound({ fixedTexts, slots, sample }: Template, value: JsonObject): boolean {
   const probes = slots.map(({ kind }, index) => (kind === 'numbers' ? `[0.5,${index}]` : `probe${index}`));
-  const probed = parse(fixedTexts.map((fixedText, index) => fixedText + (probes[index] ?? '')).join(''));
+  const probed = parseIfJson(fixedTexts.map((fixedText, index) => fixedText + (probes[index] ?? '')).join(''));
   const expected: Record<string, unknown> = structuredClone(value);
   for (const [index, slot] of slots.entries()) {
     const probe = probes[index] as string;
@@ -194,7 +145,7 @@ function isSound({ fixedTexts, slots, sample }: Template, value: JsonObject): bo
     else {
       const entries = expected.inputs as Record<string, unknown>[];
       const entry = entries.findIndex(({ name }) => name === sample.model.inputs[slot.input]?.name);
-      if (slot.kind === 'numbers') (entries[entry] as Record<string, unknown>).data = parse(probe);
+      if (slot.kind === 'numbers') (entries[entry] as Record<string, unknown>).data = parseIfJson(probe);
       else (expected.raw_input_contents as unknown[])[entry] = probe;
     }
   }

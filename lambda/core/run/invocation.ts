@@ -3,6 +3,7 @@ import type { Observer } from '../contract/observer.ts';
 import type { TimeLimit } from '../contract/timeLimit.ts';
 import type { Ledger, PendingWrite } from '../settle/ledger.ts';
 import type { PartialOutputs } from '../settle/partialOutputs.ts';
+import type { BatchingWatch } from './batchingWatch.ts';
 import type { LatencyEstimator } from './latencyEstimator.ts';
 import type { MemoryCeiling } from './memoryCeiling.ts';
 import type { Schedule } from './schedule.ts';
@@ -18,6 +19,7 @@ export interface RunDependencies {
   };
   readonly latency: LatencyEstimator;
   readonly memory: MemoryCeiling;
+  readonly batching: BatchingWatch;
   readonly observer: Observer;
   /** A clock that never goes back, in milliseconds. */
   readonly now: () => number;

@@ -2,9 +2,11 @@ import { type Failure, failure, isFailure, isTransient } from '../contract/failu
 import { elementsIn, halve, type MicroBatch, microBatchOf, type Part } from '../plan/microBatch.ts';
 import type { PendingWrite } from '../settle/ledger.ts';
 import { answerParts } from './answerParts.ts';
+import { mayBeAnswered } from './checkMicroBatch.ts';
 import { type Invocation, mostElements } from './invocation.ts';
 import { reportOf } from './report.ts';
 import { type Ran, runMicroBatch } from './runMicroBatch.ts';
+import { scoreRowByRow } from './scoreRowByRow.ts';
 import { startStopwatch } from './stopwatch.ts';
 import { fitTime } from './timeLeft.ts';
 
@@ -13,10 +15,13 @@ type Halves = readonly [MicroBatch, MicroBatch];
 /**
  * Runs a micro-batch, and writes the results that are complete with it. One that does not fit the time left is halved
  * until it does; so is one that is too large for the memory. A failing run is halved until the culprit stands alone.
- * Never throws.
+ * The rows of a model that may not be batched are run one by one. Never throws.
  */
 export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation): Promise<void> {
   try {
+    if (batch.rows > 1 && invocation.deps.batching.batchingOf(batch.model) !== 'together') {
+      return await scoreRowByRow(batch, invocation);
+    }
     if (elementsIn(batch) > mostElements(invocation.deps, batch.model)) {
       const halves = halveForMemory(batch);
       if (halves !== undefined) return await scoreBoth(halves, invocation);
@@ -24,7 +29,10 @@ export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation)
     const fit = fitTime(batch, invocation);
     if (!fit.fits) return await scoreWhatFits(batch, fit.failure, invocation);
     const ran = await runMicroBatch(batch, fit.expectedMs, invocation);
-    if (!isFailure(ran)) return await answer(batch, ran, invocation);
+    if (!isFailure(ran)) {
+      const isSound = await mayBeAnswered(batch, ran, invocation);
+      return isSound ? await answer(batch, ran, invocation) : await scoreRowByRow(batch, invocation);
+    }
     const halves = halvesAfter(ran, batch);
     if (halves !== undefined) return await scoreBoth(halves, invocation);
     await failAll(batch, ran, invocation);

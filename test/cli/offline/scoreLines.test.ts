@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { createOfflineScoring } from '../../../cli/offline/scoreLines.ts';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/contract/model.ts';
+import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';
 
 const LIMITS = {
@@ -22,9 +23,13 @@ function dyingModel(deaths: number): Model {
   return lineModel({ before });
 }
 
+function failOnWarning(message: string): never {
+  throw new Error(message);
+}
+
 describe('scoring lines without a queue', () => {
   it('tries a line again, alone, that a queue would deliver again', async () => {
-    const scoring = createOfflineScoring(repositoryOf(dyingModel(1)), LIMITS);
+    const scoring = createOfflineScoring(repositoryOf(dyingModel(1)), LIMITS, failOnWarning);
     const results = (await scoring.score(LINES)).map((text) => JSON.parse(text));
     expect(results.map(({ id, predictions }) => [id, predictions])).toEqual([
       ['1', [[3]]],
@@ -35,11 +40,22 @@ describe('scoring lines without a queue', () => {
   });
 
   it('answers a line that fails alone too with its code, and scores the next', async () => {
-    const scoring = createOfflineScoring(repositoryOf(dyingModel(2)), LIMITS);
+    const scoring = createOfflineScoring(repositoryOf(dyingModel(2)), LIMITS, failOnWarning);
     const [first, ...others] = (await scoring.score(LINES)).map((text) => JSON.parse(text));
     expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
     expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 2, errors: { MODEL_UNAVAILABLE: 1 } });
+  });
+
+  it('warns of a model whose rows depend on each other, and scores them one by one', async () => {
+    const warnings: string[] = [];
+    const { model } = rowModel(SHARE_OF_LARGEST, { independence: 'proved' });
+    const scoring = createOfflineScoring(repositoryOf(model), LIMITS, (message) => void warnings.push(message));
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
+    expect(results).toEqual([[[1]], [[1]], [[1]]]);
+    expect(warnings).toEqual([
+      expect.stringMatching(/^model 'line\/1': 'y' of line \d .*score again with --max-rows 1$/),
+    ]);
   });
 
   it('says in the result why a bug kept a line from being scored', async () => {
@@ -48,7 +64,7 @@ describe('scoring lines without a queue', () => {
         throw new Error('the repository is broken');
       },
     };
-    const scoring = createOfflineScoring(models, LIMITS);
+    const scoring = createOfflineScoring(models, LIMITS, failOnWarning);
     const results = await scoring.score([{ number: 4, text: '{"instances":[[1]]}' }]);
     expect(results.map((text) => JSON.parse(text))).toEqual([
       {

@@ -208,6 +208,8 @@ describe('what is no fault of a record', () => {
       observer: {
         microBatch,
         decoded: () => {},
+        checked: () => {},
+        batchMismatch: () => {},
         runAbandoned: () => {},
         problem: (error) => void problems.push(error),
       },

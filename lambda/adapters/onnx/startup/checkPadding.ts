@@ -1,5 +1,11 @@
 import { messageOf } from '../../../core/contract/failure.ts';
-import { type Model, ModelUnavailableError, type RaggedAxis, RunAbandonedError } from '../../../core/contract/model.ts';
+import {
+  axisInModel,
+  type Model,
+  ModelUnavailableError,
+  type RaggedAxis,
+  RunAbandonedError,
+} from '../../../core/contract/model.ts';
 import type { Part } from '../../../core/plan/microBatch.ts';
 import type { Difference, Tolerance } from '../../../core/tensor/difference.ts';
 import { explainPadding } from './explainMixing.ts';
@@ -44,7 +50,7 @@ export async function checkPadding(
       const difference = await differenceByPadding(model, probe, padded);
       checked += 1;
       if (difference === undefined) continue;
-      throw new PaddingChangesAnswers(difference, ragged, probe.request.length, padded, graph);
+      throw new PaddingChangesAnswers(inModel(difference, model), ragged, probe.request.length, padded, graph);
     } catch (error) {
       if (error instanceof PaddingChangesAnswers || isNotTheRuns(error)) throw error;
       reason = messageOf(error);
@@ -99,6 +105,14 @@ async function differenceByPadding(model: Model, probe: Part, padded: number): P
 async function answerAt(model: Model, probe: Part, length: number): Promise<Answer> {
   const { answers } = await runTogether(model, [probe], length);
   return answers[0] as Answer;
+}
+
+/** The difference, its axis as config.json counts it. */
+function inModel(difference: Difference, { outputs }: Model): Difference {
+  const spec = outputs.find(({ name }) => name === difference.output);
+  if (spec === undefined || difference.axis === undefined) return difference;
+  const { index, sizes } = difference.axis;
+  return { ...difference, axis: { index: axisInModel(spec, index), sizes } };
 }
 
 class PaddingChangesAnswers extends Error {

@@ -1,5 +1,13 @@
 import { messageOf } from '../../../core/contract/failure.ts';
-import { type MeasuredRun, type Model, RunAbandonedError, type RunResult } from '../../../core/contract/model.ts';
+import {
+  axisInModel,
+  type MeasuredRun,
+  type Model,
+  RunAbandonedError,
+  type RunResult,
+  shapeInModel,
+  type TensorSpec,
+} from '../../../core/contract/model.ts';
 import { allocate } from '../../../core/tensor/datatype.ts';
 import { elementCount, type Tensor } from '../../../core/tensor/tensor.ts';
 
@@ -134,7 +142,7 @@ async function tryRun(
   for (const sizesOfRung of sizesOfRungs(model, sizes)) {
     const first = await runOnZeros(model, rows, sizesOfRung);
     if (typeof first === 'string') return first;
-    refuseUnbatched(first.outputs, rows);
+    refuseUnbatched(model, first.outputs, rows);
     const second = first.runMs < SHORT_RUN_MS ? await runOnZeros(model, rows, sizesOfRung) : first;
     if (typeof second === 'string') return second;
     const length = model.ragged === undefined ? 1 : (sizesOfRung[model.ragged.name] ?? 1);
@@ -149,13 +157,16 @@ function sizesOfRungs({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
   return ragged.ladder.map((length) => ({ ...sizes, [ragged.name]: length }));
 }
 
-function refuseUnbatched(outputs: readonly Tensor[], rows: number): void {
-  const unbatched = outputs.find(({ shape }) => shape[0] !== rows);
-  if (unbatched === undefined) return;
-  throw new Error(
-    `output '${unbatched.name}': expected axis 0 to be the batch axis, ${rows} rows, got shape ` +
-      `[${unbatched.shape.join(', ')}]; export the model so that every output keeps the batch axis`,
-  );
+function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], rows: number): void {
+  for (const [index, { name, shape }] of outputs.entries()) {
+    if (shape[0] === rows) continue;
+    const spec = specs[index] as TensorSpec;
+    throw new Error(
+      `output '${name}': expected axis ${axisInModel(spec, 0)} to be the batch axis, ${rows} rows, got shape ` +
+        `[${shapeInModel(spec, shape).join(', ')}]; export the model so that every output keeps the batch axis, or name ` +
+        `the axis that it is as "batchAxis": {"${name}": …} in config.json`,
+    );
+  }
 }
 
 /** What the run gave, or why it failed. */
