@@ -5,26 +5,11 @@ import {
   OutOfMemoryError,
   RunAbandonedError,
 } from '../../../core/contract/model.ts';
-import type { Part } from '../../../core/plan/microBatch.ts';
-import type { Difference, Tolerance } from '../../../core/tensor/difference.ts';
+import { elementsPerRowAt, type Part } from '../../../core/plan/microBatch.ts';
+import { judge } from './judgeMismatch.ts';
+import type { ProbeSet, RowCheck } from './rowCheck.ts';
 import { runTogether, type TogetherRun } from './runTogether.ts';
-import { type Answer, createSightings, type Mismatch, moreThanRounding, type Sightings } from './sightings.ts';
-
-/** Rows of one trailing shape, four at most, that the model is tried with. */
-export interface ProbeSet {
-  /** As the start log calls them. */
-  readonly name: string;
-  readonly probes: readonly Part[];
-}
-
-export interface RowCheck {
-  /** `unknown`: no probe could be run, all were answered alike, answers are random, or time ran out before the first comparison. */
-  readonly verdict: 'independent' | 'dependent' | 'unknown';
-  /** What was found, or why nothing was. */
-  readonly finding: string;
-  /** The difference that neighbours made; undefined unless dependent. */
-  readonly mismatch?: Difference | undefined;
-}
+import { createSightings, type Sightings } from './sightings.ts';
 
 export interface RowCheckOptions {
   /** Most milliseconds until the verdict; what is not looked at until then is said. */
@@ -65,16 +50,23 @@ export async function checkRows(
     if (dependent !== undefined) return dependent;
     usable.push(found);
   }
+  let msPerRow = 0;
+  const isTooMuch = (rows: number): boolean =>
+    now() - startedAt + msPerRow * rows > limitMs ||
+    usable.some(({ probes: [probe] }) => elementsOf(probe) * rows > MANY_ELEMENTS);
   for (const count of laterCounts) {
-    const elapsedMs = now() - startedAt;
-    if (elapsedMs > limitMs) {
+    const countStartedAt = now();
+    const elapsedMs = countStartedAt - startedAt;
+    if (elapsedMs > limitMs || (count > MANY_ROWS && isTooMuch(count))) {
       skipped.push(count);
       continue;
     }
-    for (const { probes } of elapsedMs > thoroughMs ? usable.slice(0, 1) : usable) {
+    const some = elapsedMs > thoroughMs || count > MANY_ROWS ? usable.slice(0, 1) : usable;
+    for (const { probes } of some) {
       const dependent = await compareAt(count, model, probes, sightings);
       if (dependent !== undefined) return dependent;
     }
+    msPerRow = (now() - countStartedAt) / (count * Math.max(1, some.length));
   }
   const unknown = (finding: string): RowCheck => ({ verdict: 'unknown', finding });
   if (usable.length === 0) return unknown(reason);
@@ -94,12 +86,20 @@ function describeLargest(sightings: Sightings): string {
   return largest === undefined ? 'nothing' : `${largest.share.toExponential(0)} at most (output '${largest.output}')`;
 }
 
-/** Odd and even counts, fewer and more rows than a vector has lanes; the rungs where there is a ladder. */
+/** Odd and even counts, fewer and more rows than a vector has lanes, and the most there are; else the ladder's rungs. */
 const ROW_COUNTS = [3, 8, 2, 32];
+const MANY_ROWS = 32;
+/** Of the inputs of one run: as many float32 take 4 MiB. */
+const MANY_ELEMENTS = 1_048_576;
+
+function elementsOf(probe: Part | undefined): number {
+  if (probe === undefined) return 0;
+  return elementsPerRowAt(probe.request, probe.request.length);
+}
 
 /** The row counts at which a row has neighbours, the first of them the one that tells most for its time. */
 function rowCountsOf({ ladder, maxBatchRows }: Model): number[] {
-  const counts = ladder.length > 0 ? ladder : ROW_COUNTS;
+  const counts = ladder.length > 0 ? ladder : [...ROW_COUNTS, ...(maxBatchRows > MANY_ROWS ? [maxBatchRows] : [])];
   return counts.filter((count) => count > 1 && count <= maxBatchRows);
 }
 
@@ -159,48 +159,4 @@ function companiesOf(probes: readonly Part[], count: number): Part[][] {
   const fill = (first: Part, others: readonly Part[]): Part[] =>
     Array.from({ length: count }, (_, index) => (index === 0 ? first : (others[(index - 1) % others.length] as Part)));
   return [fill(p, [q]), fill(p, [r, s, q]), fill(p, [q, s]).reverse()];
-}
-
-/** Beyond this share not even a chaotic model's rounding goes, for most rows. */
-const ROW_COUNT_ALONE: Tolerance = { FP16: 0.1, OTHER: 0.1 };
-
-/** Whether a mismatch is random, rounding by another row count alone, or what other rows do. */
-async function judge(
-  mismatch: Mismatch,
-  company: readonly Part[],
-  run: TogetherRun,
-  model: Model,
-  probes: readonly Part[],
-  sightings: Sightings,
-): Promise<RowCheck | undefined> {
-  const again = await runTogether(model, company);
-  const isRandom = company.some((_, row) => differs(run.answers[row], again.answers[row], SAME_AGAIN));
-  if (isRandom) return { verdict: 'unknown', finding: 'it answers the same run differently each time' };
-  const { difference, changed } = mismatch;
-  const dependent: RowCheck = { verdict: 'dependent', finding: describeMismatch(mismatch), mismatch: difference };
-  if (changed !== 'row count') return dependent;
-  let changedByCount = 0;
-  for (const probe of probes) {
-    const { answers } = await runTogether(model, new Array<Part>(company.length).fill(probe));
-    if (answers.some((answer) => differs(answer, answers[0], SAME_AGAIN))) return dependent;
-    const place = company.indexOf(probe);
-    if (place >= 0 && differs(answers[place], run.answers[place], SAME_AGAIN)) return dependent;
-    if (differs(answers[0], sightings.firstOf(probe), ROW_COUNT_ALONE)) changedByCount += 1;
-  }
-  return 2 * changedByCount > probes.length ? dependent : undefined;
-}
-
-const SAME_AGAIN: Tolerance = { FP16: 1e-2, OTHER: 1e-4 };
-
-function differs(a: Answer | undefined, b: Answer | undefined, tolerance: Tolerance): boolean {
-  return a !== undefined && b !== undefined && moreThanRounding(a, b, tolerance) !== undefined;
-}
-
-function describeMismatch({ difference, changed, rowCounts: [before, now] }: Mismatch): string {
-  const where = {
-    neighbours: `with other neighbours in a run of ${now} rows`,
-    place: `at another place in a run of ${now} rows`,
-    'row count': `in runs of ${before} and ${now} rows`,
-  }[changed];
-  return `output '${difference.output}': expected one answer to a row, got ${difference.detail} ${where}`;
 }

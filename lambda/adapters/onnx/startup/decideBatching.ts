@@ -1,7 +1,7 @@
 import type { Model } from '../../../core/contract/model.ts';
-import type { RowCheck } from './checkRows.ts';
 import { explainMixing, isDynamicallyQuantised, isRecurrent } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
+import type { RowCheck } from './rowCheck.ts';
 
 /** What config.json may say instead of the checks: rows share runs whatever they would find, or never. */
 export type Batching = 'trust' | 'alone';

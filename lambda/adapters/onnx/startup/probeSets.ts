@@ -1,9 +1,9 @@
 import type { Model } from '../../../core/contract/model.ts';
 import type { ScoringRequest } from '../../../core/contract/request.ts';
 import type { Part } from '../../../core/plan/microBatch.ts';
-import type { ProbeSet } from './checkRows.ts';
 import type { ModelGraph } from './modelGraph.ts';
-import { KNOWN, type Manner, makeUp, ORDINARY, PLAIN, rowShapes, WIDE } from './probes.ts';
+import { KNOWN, type Manner, makeUp, ORDINARY, PLAIN, rowShapes, WIDE, WITH_GAPS } from './probes.ts';
+import type { ProbeSet } from './rowCheck.ts';
 import type { AxisSizes } from './warmUp.ts';
 
 /** More tell no more: one probe among others, at several places. */
@@ -13,7 +13,7 @@ const MOST_PROBES = 4;
 const CAUTIOUS: readonly Manner[] = ['ones', 'small', 'ones', 'small'];
 
 /** What axes without a given size are tried at: more than the 1 at which most operators mix nothing along them. */
-const SIZES = [4, 32];
+const SIZES = [4, 32, 128];
 
 /**
  * What a model is tried with: its real rows, and made-up ones of ordinary values, of many scales, and of those that its
@@ -41,7 +41,7 @@ export function probeSets(
   return [
     ...fromSamples,
     [...made(ORDINARY, 'ordinary probes'), ...made(CAUTIOUS, 'probes of 0 and 1')],
-    made(PLAIN, 'probes of one sign'),
+    [...made(WITH_GAPS, 'probes of one sign and NaN'), ...made(PLAIN, 'probes of one sign')],
     made(WIDE, 'probes of many scales'),
     ...(graph.words.length + graph.numbers.length === 0 ? [] : [made(KNOWN, "probes of the model's own values")]),
   ];

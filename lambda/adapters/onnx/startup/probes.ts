@@ -12,17 +12,28 @@ export interface KnownValues {
 
 /**
  * How the elements of a probe are made up: `unit` near 1, `large` and `small` a hundred times more and less, `wide` from
- * 0.001 to 10 million in one row, `positive` and `negative` of one sign, `known` from the values that the model's operators
+ * 0.001 to a billion in one row, `positive` and `negative` of one sign, `gaps` with NaN in places, `known` from the values that the model's operators
  * know, `ones` integers of 1 alone.
  */
-export type Manner = 'unit' | 'large' | 'small' | 'wide' | 'positive' | 'negative' | 'zeros' | 'known' | 'ones';
+export type Manner =
+  | 'unit'
+  | 'large'
+  | 'small'
+  | 'wide'
+  | 'positive'
+  | 'negative'
+  | 'zeros'
+  | 'gaps'
+  | 'known'
+  | 'ones';
 
 /** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
 export const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];
 /** Rows whose elements differ in scale among each other, and larger integers. */
 export const WIDE: readonly Manner[] = ['wide', 'unit', 'wide', 'wide'];
-/** Rows without what another one has: a value below 0, or any but 0. */
+/** Rows without what another one has: a value below 0, or any but 0, or a value at all. */
 export const PLAIN: readonly Manner[] = ['positive', 'zeros', 'negative', 'positive'];
+export const WITH_GAPS: readonly Manner[] = ['positive', 'zeros', 'negative', 'gaps'];
 /** Rows near the values at which the model's own operators decide. */
 export const KNOWN: readonly Manner[] = ['known', 'known', 'known', 'known'];
 
@@ -129,9 +140,10 @@ function anyFloat(manner: Manner, numbers: readonly number[], random: () => numb
     const one = pick(numbers, random);
     return random() < 0.25 ? (one + pick(numbers, random)) / 2 : one * (0.5 + random());
   }
-  if (manner === 'wide' || manner === 'known') return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 10 - 3);
+  if (manner === 'wide' || manner === 'known') return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 12 - 3);
   if (manner === 'positive') return random();
   if (manner === 'negative') return -random();
+  if (manner === 'gaps') return random() < 0.5 ? Number.NaN : random();
   // About as a normal distribution has it.
   return SCALES[manner] * (random() + random() + random() - 1.5) * 2;
 }

@@ -33,7 +33,7 @@ export type AxisSizes = Readonly<Record<string, number>>;
 const SHORT_RUN_MS = 50;
 
 /** What axes without a size are tried at, one after the other, until the model runs. */
-const SIZES = [1, 4, 32];
+const SIZES = [1, 4, 32, 128];
 
 /** What is tried where a model does not run at 1 row: it may be baked to one of these. */
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];

@@ -111,7 +111,7 @@ describe('warmUp', () => {
     expect(measured).toEqual(rungs.map((rung) => ({ ...rung, ms: 100 })));
   });
 
-  it('tries axes without a size at 1, 4 and 32', async () => {
+  it('tries axes without a size at 1, 4, 32 and 128', async () => {
     const model = recordedModel([SENTENCE]);
 
     const { sizes, problem } = await warmUp(

@@ -1,0 +1,15 @@
+import type { Part } from '../../../core/plan/microBatch.ts';
+
+/** Rows of one trailing shape, four at most, that the model is tried with. */
+export interface ProbeSet {
+  /** As the start log calls them. */
+  readonly name: string;
+  readonly probes: readonly Part[];
+}
+
+export interface RowCheck {
+  /** `unknown`: no probe could be run, all were answered alike, answers are random, or time ran out before the first comparison. */
+  readonly verdict: 'independent' | 'dependent' | 'unknown';
+  /** What was found, or why nothing was. */
+  readonly finding: string;
+}
