@@ -164,6 +164,7 @@ function createDevTelemetry(): Telemetry {
     observer: {
       microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
       decoded: () => {},
+      written: (writeMs) => say(`  written in ${writeMs.toFixed(1)} ms`),
       runAbandoned: ({ name, version }, ranMs) =>
         say(`  a run of ${name}/${version} was left behind after ${Math.round(ranMs)} ms`),
       problem: (error) => say(`  problem: ${messageOf(error)}`),
@@ -173,11 +174,11 @@ function createDevTelemetry(): Telemetry {
 
 function describe(report: MicroBatchReport): string {
   const { model, version, rows, paddedRows, paddedLength, paddingShare, closedBecause } = report;
-  const { stackMs, runMs, encodeMs, writeMs } = report;
+  const { stackMs, runMs, encodeMs } = report;
   const run = paddedLength > 1 ? `${paddedRows} × ${paddedLength}` : String(paddedRows);
   const padding = paddingShare > 0 ? `, ${(100 * paddingShare).toFixed(1)} % padding` : '';
-  const stages = [stackMs, runMs, encodeMs, writeMs].map((ms) => ms.toFixed(1)).join(' + ');
-  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode + write ${stages} ms`;
+  const stages = [stackMs, runMs, encodeMs].map((ms) => ms.toFixed(1)).join(' + ');
+  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 
 function say(message: string): void {

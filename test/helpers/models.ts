@@ -285,6 +285,7 @@ export function scoringDependencies(
     observer: {
       microBatch: (report) => void reports.push(report),
       decoded: () => {},
+      written: () => {},
       runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },
