@@ -53,6 +53,26 @@ describe('the packed package', () => {
     expect(stdout).toBe('function object ScoringError\n');
   });
 
+  it('gives a function behind the result queue its handler with its types', async () => {
+    await writeFile(
+      join(folder, 'behind.ts'),
+      `import { S3 } from '@aws-sdk/client-s3';
+       import type { SQSHandler } from 'aws-lambda';
+       import { consumeResults, type SingleResult } from 'batchscore/consumer';
+       const seen: SingleResult[] = [];
+       const s3 = new S3({ region: 'eu-central-1' });
+       export const handler = consumeResults((result) => seen.push(result), { s3, payloadBucket: 'payloads' });
+       const typed: (...given: Parameters<SQSHandler>) => unknown = handler;
+       const attributes = { ApproximateReceiveCount: '1', SentTimestamp: '1' };
+       const messageAttributes = { messageId: { stringValue: 'm-1' } };
+       const record = { messageId: 'r-1', receiptHandle: 'h', body: '{"predictions":[1]}', attributes, messageAttributes, eventSourceARN: 'arn' };
+       console.log(typeof typed, JSON.stringify(await handler({ Records: [record] })), JSON.stringify(seen));`,
+    );
+    await typecheck(folder, 'behind.ts');
+    const { stdout } = await run(process.execPath, ['behind.ts'], { cwd: folder });
+    expect(stdout).toBe('function {"batchItemFailures":[]} [{"messageId":"m-1","predictions":[1]}]\n');
+  });
+
   it('gives a CDK app the construct with its types, and an image of its own files', async () => {
     await writeFile(
       join(folder, 'app.ts'),

@@ -61,6 +61,7 @@ export function createOfflineScoring(
       decoded: () => {},
       checked: () => {},
       batchMismatch: (mismatch: BatchMismatch) => warn(describe(mismatch)),
+      written: () => {},
       runAbandoned: () => {},
       problem: (error: unknown) => {
         lastProblem = error;

@@ -224,6 +224,8 @@ export function repositoryOf(...models: readonly Model[]): ModelRepository {
 }
 
 export interface MemoryWriterOptions {
+  /** How many results of a message group are written as one. @default the writer does not say */
+  readonly asOne?: number;
   /** Why a result is not taken; undefined takes it. */
   readonly refuse?: (result: Result) => Failure | undefined;
   /** Sees each write before anything is taken: throws to make the writer throw, waits to hold it open. */
@@ -237,9 +239,10 @@ export interface MemoryWriter extends ResultWriter {
   documentsOf(messageId: string): unknown[];
 }
 
-export function memoryWriter({ refuse, before }: MemoryWriterOptions = {}): MemoryWriter {
+export function memoryWriter({ asOne, refuse, before }: MemoryWriterOptions = {}): MemoryWriter {
   const written: Result[] = [];
   return {
+    ...(asOne === undefined ? {} : { writtenAsOne: () => asOne }),
     written,
     documentsOf: (messageId) =>
       written.filter((result) => result.messageId === messageId).map(({ body }): unknown => JSON.parse(body)),
@@ -297,6 +300,7 @@ export function scoringDependencies(
       decoded: () => {},
       checked: (checkMs) => void checksMs.push(checkMs),
       batchMismatch: (mismatch) => void mismatches.push(mismatch),
+      written: () => {},
       runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },

@@ -114,6 +114,12 @@ describe('cost per thousand rows', () => {
     );
   });
 
+  it('counts each 64 KiB of a message that results fill as a request, and the requests of others by ten', () => {
+    const cost = costOf({ resultsPerMessage: 'fill', resultMessageBytes: 131_072 });
+    const moved = { ...NO_INVOCATIONS, sent0: 1000, sent1: 1000, rows: 1000 };
+    expect(cost(moved)).toBeCloseTo(((100 + 2000) * 0.4) / 1e6, 12);
+  });
+
   it('has dearer SQS requests on FIFO queues', () => {
     const moved = { ...NO_INVOCATIONS, sent0: 10e6, rows: 1000 };
     expect(costOf({ fifo: true })(moved) / costOf({})(moved)).toBeCloseTo(0.5 / 0.4, 12);

@@ -51,6 +51,7 @@ export function recordingTelemetry(): RecordingTelemetry {
       decoded: () => {},
       checked: () => {},
       batchMismatch: () => {},
+      written: () => {},
       runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },

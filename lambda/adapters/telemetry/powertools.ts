@@ -55,7 +55,6 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
         add('StackTime', report.stackMs);
         add('RunTime', report.runMs);
         add('EncodeTime', report.encodeMs);
-        add('WriteTime', report.writeMs);
         add(CLOSED_METRICS[report.closedBecause], 1);
         logger.debug('micro-batch', { ...report });
       },
@@ -72,6 +71,9 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
           add('BatchMismatch', 1);
           logger.error(MISMATCH, details);
         } else logger.warn(NEVER_BATCHED, details);
+      },
+      written(writeMs) {
+        add('WriteTime', writeMs);
       },
       runAbandoned({ name, version }, ranMs) {
         add('AbandonedRuns', 1);

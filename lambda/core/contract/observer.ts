@@ -22,7 +22,6 @@ export interface MicroBatchReport {
   readonly stackMs: number;
   readonly runMs: number;
   readonly encodeMs: number;
-  readonly writeMs: number;
 }
 
 /** A row that got another answer among others than alone. */
@@ -45,6 +44,8 @@ export interface Observer {
   checked(checkMs: number): void;
   /** The rows of a model depend on each other: they are run alone from now on. Told once of each model. */
   batchMismatch(mismatch: BatchMismatch): void;
+  /** Results of one or more micro-batches were written together in so many milliseconds. */
+  written(writeMs: number): void;
   /** A run did not end in its time and was left behind. */
   runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
   /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */

@@ -1,19 +1,17 @@
 import { type Failure, failure, isFailure, isTransient } from '../contract/failure.ts';
 import { elementsIn, halve, type MicroBatch, microBatchOf, type Part } from '../plan/microBatch.ts';
 import type { PendingWrite } from '../settle/ledger.ts';
-import { answerParts } from './answerParts.ts';
+import { answerMicroBatch } from './answerMicroBatch.ts';
 import { mayBeAnswered } from './checkMicroBatch.ts';
 import { type Invocation, mostElements } from './invocation.ts';
-import { reportOf } from './report.ts';
-import { type Ran, runMicroBatch } from './runMicroBatch.ts';
+import { runMicroBatch } from './runMicroBatch.ts';
 import { scoreRowByRow } from './scoreRowByRow.ts';
-import { startStopwatch } from './stopwatch.ts';
 import { fitTime } from './timeLeft.ts';
 
 type Halves = readonly [MicroBatch, MicroBatch];
 
 /**
- * Runs a micro-batch, and writes the results that are complete with it. One that does not fit the time left is halved
+ * Runs a micro-batch, and has the results written that are complete with it. One that does not fit the time left is halved
  * until it does; so is one that is too large for the memory. A failing run is halved until the culprit stands alone.
  * The rows of a model that may not be batched are run one by one. Never throws.
  */
@@ -31,7 +29,7 @@ export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation)
     const ran = await runMicroBatch(batch, fit.expectedMs, invocation);
     if (!isFailure(ran)) {
       const isSound = await mayBeAnswered(batch, ran, invocation);
-      return isSound ? await answer(batch, ran, invocation) : await scoreRowByRow(batch, invocation);
+      return isSound ? await answerMicroBatch(batch, ran, invocation) : await scoreRowByRow(batch, invocation);
     }
     const halves = halvesAfter(ran, batch);
     if (halves !== undefined) return await scoreBoth(halves, invocation);
@@ -65,20 +63,6 @@ function halveForMemory(batch: MicroBatch): Halves | undefined {
   const elements = elementsIn(batch);
   const firstRowOf = (part: Part) => microBatchOf(model, [{ ...part, toRow: part.fromRow + 1 }], closedBecause);
   return parts.some((part) => elementsIn(firstRowOf(part)) < elements) ? halve(batch) : undefined;
-}
-
-async function answer(batch: MicroBatch, { outputs, runMs, stackMs }: Ran, invocation: Invocation): Promise<void> {
-  const { observer, now } = invocation.deps;
-  const stopwatch = startStopwatch(now);
-  let writeMs = 0;
-  let encodeMs = 0;
-  for await (const pending of answerParts(batch, outputs, invocation)) {
-    encodeMs += stopwatch.lap();
-    await invocation.write(pending);
-    writeMs += stopwatch.lap();
-  }
-  encodeMs += stopwatch.lap();
-  observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs, writeMs }));
 }
 
 function failAll({ parts }: MicroBatch, failed: Failure, { ledger, write }: Invocation): Promise<void> {

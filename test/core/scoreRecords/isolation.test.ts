@@ -210,6 +210,7 @@ describe('what is no fault of a record', () => {
         decoded: () => {},
         checked: () => {},
         batchMismatch: () => {},
+        written: () => {},
         runAbandoned: () => {},
         problem: (error) => void problems.push(error),
       },
