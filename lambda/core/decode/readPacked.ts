@@ -3,7 +3,7 @@ import type { MaybePromise } from '../base/maybePromise.ts';
 import { nextTurn } from '../base/nextTurn.ts';
 import { type DecodedRequest, isRefused } from '../contract/request.ts';
 import { decodeRequest, type RequestDependencies } from './decodeRequest.ts';
-import { isShort, MOST_KEYS, MOST_LEVELS, mostContainers, outlineAt } from './outline.ts';
+import { isShort, MOST_LEVELS, mostContainers, outlineAt } from './outline.ts';
 import { type Cursor, parseOrNothing } from './readTemplate.ts';
 import type { Templates } from './template.ts';
 
@@ -93,9 +93,9 @@ function decodeNext(
 ): DecodedRequest | undefined {
   const { record, position, at } = cursor;
   if (body.charCodeAt(at) !== OPEN_OBJECT || !templates.isLearning()) return undefined;
-  const { end, levels, keys, containers } = outlineAt(body, at);
+  const { end, levels, containers } = outlineAt(body, at);
   // As one of a packed body it has one level more.
-  if (end > body.length || (!isShort(body) && (levels >= MOST_LEVELS || keys > MOST_KEYS))) return undefined;
+  if (end > body.length || levels >= MOST_LEVELS) return undefined;
   const text = body.slice(at, end);
   const value = parseOrNothing(text);
   if (!isObject(value) || !Array.isArray(value.inputs)) return undefined;

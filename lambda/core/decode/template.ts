@@ -1,6 +1,6 @@
 import type { ScoringRequest } from '../contract/request.ts';
 import { templateOf } from './learnTemplate.ts';
-import { MOST_KEYS, MOST_LEVELS, outlineAt } from './outline.ts';
+import { MOST_LEVELS, outlineAt } from './outline.ts';
 import { type Cursor, readNext, readWhole, type Template } from './readTemplate.ts';
 
 /**
@@ -51,9 +51,9 @@ export function createTemplates(): Templates {
       if (text.length > MOST_CHARACTERS) return;
       misses += 1;
       if (misses > MOST_MISSES) return;
-      const { levels, keys, containers } = outlineAt(text, 0);
+      const { end, levels, containers } = outlineAt(text, 0);
       // One level less than may be: as one of a packed body it has one more.
-      if (levels >= MOST_LEVELS || keys > MOST_KEYS) return;
+      if (end > text.length || levels >= MOST_LEVELS) return;
       const template = templateOf(text, request, containers);
       if (template === undefined) return;
       templates.unshift(template);

@@ -6,7 +6,7 @@ import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../.
 import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
 import { lineModel, repositoryOf, UNHINDERED } from '../../helpers/models.ts';
 import { anyPackedBodies } from './bodies.ts';
-import { binaryBody, contentsOf, DATA, DEPS, jsonBody } from './contents.ts';
+import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
 
 /** Templates that count the requests of packed bodies that they read. */
 function countedTemplates(): Templates & { readonly hits: () => number } {
@@ -78,6 +78,7 @@ describe('the requests of a packed body', () => {
     ['in the short form', packed([...ORDERS, '{"instances":[]}'])],
     ['that is cut short', packed(ORDERS).slice(0, -30)],
     ['that nothing separates from the next', packed(ORDERS, ' ')],
+    ['that something else separates from the next', packed(ORDERS, ';')],
     ['that is missing after a comma', packed([...ORDERS, ''])],
     ['that is missing before the first', packed(['', ...ORDERS])],
     ['with something behind the list', `${packed(ORDERS)}[]`],
@@ -102,6 +103,17 @@ describe('the requests of a packed body', () => {
     const decoded = await decodeFromTemplate(templates, pointer, 3, deps, UNHINDERED);
     expect(contentsOf(decoded)).toStrictEqual(contentsOf(await decodeBody(packed(ORDERS), 3, DEPS, UNHINDERED)));
     expect(templates.hits()).toBe(9);
+  });
+
+  it('are decoded in full where their elements are too long to be parsed unseen', async () => {
+    const long = (spaces: number): string => ORDERS[0]?.replace('[4]', `[4${' '.repeat(spaces)}]`) ?? '';
+    expect(await hitsIn([packed([...ORDERS, long(65_533)])])).toBe(10);
+    expect(await hitsIn([packed([...ORDERS, long(65_534)])])).toBe(9);
+  });
+
+  it('are decoded in full where their model has to be loaded first', async () => {
+    const deps = { ...DEPS, models: { ...DEPS.models, find: async () => wide } };
+    expect(await hitsIn([packed(ORDERS), packed(ORDERS)], deps)).toBe(0);
   });
 
   it('are decoded in turns, so that the event loop is not kept', async () => {
