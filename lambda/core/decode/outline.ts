@@ -16,8 +16,8 @@ export const MOST_LEVELS = 100;
 /** Keys that one object of a body may have: more than any model has inputs. */
 export const MOST_KEYS = 10_000;
 
-/** So many take 50 ms to parse. */
-const FEW_CONTAINERS = 200_000;
+/** So many arrays and objects take 50 ms to parse: every body may have them. */
+export const FEW_CONTAINERS = 200_000;
 const FEWEST_CHARACTERS_EACH = 10;
 
 /** Arrays and objects that a body may hold: nested rows of a tensor, and packed requests, have more characters each. */

@@ -179,6 +179,8 @@ describe('what is allowed in a body', () => {
     const request = (id: string): string => jsonBody({ id }).replace(/}$/, `,"parameters":{${members.join(',')}}}`);
     expect(await codeOf(packed([request('a'), request('b')]))).toBe(expected);
     expect(await codeOf(packed([request('a')]))).toBeUndefined();
+    const bodies = [request('a'), request('b'), packed([request('a'), request('b')])];
+    expect(await hitsIn(bodies)).toBe(expected === undefined ? 2 : 0);
   });
 
   it('are so many arrays and objects, those of requests that templates read among them', async () => {
