@@ -111,9 +111,13 @@ export function createWaitingMessages(): WaitingMessages {
   };
 }
 
-/** Requests of one group share messages; one that needs its own goes by its group all the same, to keep the order. */
+/**
+ * Requests of one group share messages. One that needs its own leaves those of the others open, but not on a FIFO queue,
+ * where requests have deduplication IDs: there it would be overtaken.
+ */
 function keyOf({ entry, packing }: Waiting): string {
-  return `${packing.requests} ${packing.bytes()} ${entry.group ?? ''}`;
+  const shared = mayShare(entry) || entry.deduplicationId !== undefined;
+  return `${shared ? packing.requests : 'own'} ${packing.bytes()} ${entry.group ?? ''}`;
 }
 
 function mayShare({ containers, payload }: Entry): boolean {

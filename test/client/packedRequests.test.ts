@@ -58,6 +58,7 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
       lineOf(2),
     ];
     const ids = await producer.submit(requests, { requestsPerMessage: 'fill' });
+    expect(ids.map((id) => id.split('/')[1])).toEqual(['0', '1', undefined, undefined, undefined, '2']);
     await answer(4);
     const results = byId(await allOf(producer.collect(ids, IN_TIME)));
     expect(ids.map((id) => results.get(id))).toMatchObject([
