@@ -316,3 +316,23 @@ describe('message groups', () => {
     expect(messages[1]?.Attributes?.MessageDeduplicationId).toBe('d');
   });
 });
+
+describe('a body as it is', () => {
+  it.each([
+    ['nested so deep that a long body with it would be refused', `{"inputs":${'['.repeat(99)}${']'.repeat(99)}}`],
+    ['with more keys than a long body may have', `{${'"":1,'.repeat(10_000)}"a":1}`],
+  ])('that is %s has a message of its own', async (_, odd) => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    await client().submit([lineOf(1), { body: odd }, lineOf(2)], { requestsPerMessage: 100 });
+    const requests = await requestsOnQueue(requestQueueUrl);
+    expect(requests.toSorted()).toEqual([1, 2]);
+  });
+
+  it('that holds characters which SQS refuses does not have the others refused', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const odd = '{"id":"\uffff\u{1f600}"}';
+    await client().submit([lineOf(1), { body: odd }], { requestsPerMessage: 100 });
+    const [message] = await sqs.drain(requestQueueUrl);
+    expect(JSON.parse(message?.Body ?? '')).toMatchObject([{ id: '1' }, JSON.parse(odd)]);
+  });
+});
