@@ -158,7 +158,7 @@ export class Batchscore {
 }
 
 function outboxOf(
-  { sqs, requestQueueUrl, payloadBucket, maxInFlight, fifo }: Settings,
+  { sqs, requestQueueUrl, payloadBucket, maxInFlight }: Settings,
   limit: QueueLimit,
   payloads: Payloads | undefined,
   closing: AbortSignal,
@@ -166,7 +166,7 @@ function outboxOf(
   if (requestQueueUrl === undefined) return undefined;
   return createOutbox({
     pack: (requests) => {
-      const entry = packedEntry(requests, fifo);
+      const entry = packedEntry(requests);
       const fits = requests.length === 1 || entry.bytes <= limit.bytes();
       return fits ? entry : offloaded(entry, payloadBucket, limit.bytes());
     },

@@ -56,13 +56,13 @@ export function toEntry(request: ScoreRequest, options: EntryOptions): Entry {
   return entry.bytes <= maxBytes ? entry : offloaded(entry, payloadBucket, maxBytes);
 }
 
-/** One message of several requests of one group: the array of their bodies. */
-export function packedEntry(requests: readonly Entry[], fifo: boolean): Entry {
+/** One message of several requests of one group: the array of their bodies. None is deduplicated by itself. */
+export function packedEntry(requests: readonly Entry[]): Entry {
   const [first] = requests;
   if (first === undefined) throw new Error('expected at least one request in a message');
   if (requests.length === 1) return first;
   const body = `[${requests.map((request) => request.body).join(',')}]`;
-  return { ...first, body, bytes: Buffer.byteLength(body), deduplicationId: fifo ? randomUUID() : undefined };
+  return { ...first, body, bytes: Buffer.byteLength(body) };
 }
 
 /**

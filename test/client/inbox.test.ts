@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { ScoringError } from '../../client/index.ts';
 import { type Arrival, createInbox } from '../../client/receive/inbox.ts';
 
 const ALIVE = new AbortController().signal;
@@ -143,6 +144,20 @@ describe('an inbox, of a packed message,', () => {
     expect((await waiting.next()).result).toMatchObject({ error: { code: 'INVALID_RESULT' } });
     waiting.close();
     expect([arrival.fate, inbox.standing('m')]).toEqual([[], 'unknown']);
+  });
+
+  it('has the store drop the error of the whole message when all who wait for some of it have it', async () => {
+    const inbox = createInbox();
+    const waiting = inbox.waitFor(['m/0', 'm/1'], ALIVE);
+    const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
+    const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
+    inbox.deliver(arrival);
+    for (const messageId of ['m/0', 'm/1']) {
+      const share = await waiting.next();
+      expect(share.result).toMatchObject({ messageId, error: { code: 'TOO_MANY_REQUESTS', messageId } });
+      share.accept();
+    }
+    expect(arrival.fate).toEqual(['accepted']);
   });
 
   it('takes for wanted what one caller has room for, though another has none', () => {

@@ -96,6 +96,51 @@ describe('callers of score that share messages', () => {
     ]);
   });
 
+  /** A client of SQS that tells what it sends: in each call, of each message, the first element of each request. */
+  function seenBy(spoil: (call: number) => void) {
+    const sent: number[][][] = [];
+    const seen = sqs.client();
+    interceptSends(seen, async (entries, reach) => {
+      if (entries.some(({ MessageBody }) => MessageBody === undefined)) return await reach();
+      sent.push(entries.map(({ MessageBody = '' }) => [JSON.parse(MessageBody)].flat().map(valueIn)));
+      spoil(sent.length);
+      return await reach();
+    });
+    return { seen, sent };
+  }
+  const valueIn = ({ inputs }: { inputs: { data: number[] }[] }): number => inputs[0]?.data[0] ?? Number.NaN;
+
+  it('are left out of it when they leave before it is sent', async () => {
+    const { client, answer } = await deployments.create('table');
+    const { seen, sent } = seenBy(() => {});
+    const producer = client({ sqs: seen, encoding: 'json', requestsPerMessage: 10 });
+    const abort = new AbortController();
+    const left = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
+    const patient = [2, 3].map((value) => producer.score(lineOf(value).inputs));
+    abort.abort();
+    await left;
+    await answer(1);
+    await expect(Promise.all(patient)).resolves.toEqual([2, 3].map(lineAnswer));
+    expect(sent).toEqual([[[2, 3]]]);
+  });
+
+  it('have it sent again for those who stay when one leaves meanwhile', async () => {
+    const { client, answer } = await deployments.create('table');
+    const abort = new AbortController();
+    const { seen, sent } = seenBy((call) => {
+      if (call > 1) return;
+      abort.abort();
+      throw sqsError('ServiceUnavailable', 'server');
+    });
+    const producer = client({ sqs: seen, encoding: 'json', requestsPerMessage: 10 });
+    const left = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
+    const patient = producer.score(lineOf(2).inputs);
+    expect(await left).toBe(abort.signal.reason);
+    await answer(1);
+    await expect(patient).resolves.toEqual(lineAnswer(2));
+    expect(sent).toEqual([[[1, 2]], [[1, 2]]]);
+  });
+
   it('send one request as it is where there is only one', async () => {
     const { client, requestQueueUrl } = await deployments.create('queue');
     const scored = rejectionOf(client({ requestsPerMessage: 10 }).score(lineOf(1).inputs, { timeoutMs: 200 }));

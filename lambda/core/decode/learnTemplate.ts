@@ -20,7 +20,7 @@ export function templateOf(body: string, sample: ScoringRequest, containers: num
     position = to;
   }
   fixedTexts.push(body.slice(position));
-  const template = { sample, fixedTexts, slots: found.map(({ slot }) => slot), containers };
+  const template = { sample, fixedTexts, slots: found.map(({ slot }) => slot), containers, plainFloats: true };
   return isSound(template, value) ? template : undefined;
 }
 

@@ -1,8 +1,10 @@
 import { isFailure } from '../contract/failure.ts';
 import type { RequestInput, ScoringRequest } from '../contract/request.ts';
 import { allocateFromSlab } from '../tensor/datatype.ts';
+import { elementCount } from '../tensor/tensor.ts';
 import { decodeData } from './decodeData.ts';
 import { decodeRaw } from './decodeRaw.ts';
+import { readFloats } from './readFloats.ts';
 
 /** What stands between the fixed texts of a request. */
 export type Slot =
@@ -18,6 +20,8 @@ export interface Template {
   readonly slots: readonly Slot[];
   /** Arrays and objects in every request that it reads. */
   readonly containers: number;
+  /** Whether its floats were plain decimals so far. */
+  plainFloats: boolean;
 }
 
 /** How far the requests of a text are read. */
@@ -47,11 +51,12 @@ export function readNext(template: Template, text: string, cursor: Cursor): Scor
 
 /** @param lastAt where the last of the fixed texts is; undefined where it is not known */
 function readSlots(
-  { sample, fixedTexts, slots, containers }: Template,
+  template: Template,
   body: string,
   cursor: Cursor,
   lastAt: number | undefined,
 ): ScoringRequest | undefined {
+  const { sample, fixedTexts, slots, containers } = template;
   const first = fixedTexts[0] as string;
   if (!hasAt(body, cursor.at, first)) return undefined;
   let id: string | undefined;
@@ -60,27 +65,43 @@ function readSlots(
   for (let index = 0; index < slots.length; index++) {
     const slot = slots[index] as Slot;
     const after = fixedTexts[index + 1] as string;
-    const known = index === slots.length - 1 ? lastAt : undefined;
-    const end = known ?? endOf(slot, body, at);
-    if (end < at || end - at > MOST_SLOT_CHARACTERS || (known === undefined && !hasAt(body, end, after)))
-      return undefined;
-    const text = body.slice(at, end);
-    at = end + after.length;
+    const floats = slot.kind === 'numbers' ? readPlainFloats(template, slot.input, body, at) : undefined;
+    const end = floats?.end ?? (index === slots.length - 1 ? lastAt : undefined) ?? endOf(slot, body, at);
+    if (end < at || end - at > MOST_SLOT_CHARACTERS || !hasAt(body, end, after)) return undefined;
     if (slot.kind === 'id') {
+      const text = body.slice(at, end);
       if (!PLAIN_ID.test(text)) return undefined;
       id = text;
     } else {
-      const input = readInput(slot, text, sample.inputs[slot.input] as RequestInput);
+      const input = floats?.input ?? readInput(slot, body.slice(at, end), sample.inputs[slot.input] as RequestInput);
       if (input === undefined) return undefined;
       inputs[slot.input] = input;
     }
+    at = end + after.length;
   }
+  if (lastAt !== undefined && at !== body.length) return undefined;
   const { model, rows, length, outputs, reply } = sample;
   const { record, position } = cursor;
   cursor.position = position + 1;
   cursor.at = at;
   cursor.containers += containers;
   return { record, position, id, model, rows, length, inputs, outputs, reply };
+}
+
+/** An input whose elements are plain decimals; undefined where they are not, and for the template from then on. */
+function readPlainFloats(
+  template: Template,
+  input: number,
+  body: string,
+  at: number,
+): { readonly input: RequestInput; readonly end: number } | undefined {
+  const { datatype, shape } = template.sample.inputs[input] as RequestInput;
+  if (!template.plainFloats || (datatype !== 'FP32' && datatype !== 'FP64')) return undefined;
+  const data = allocateFromSlab(datatype, elementCount(shape)) as Float32Array | Float64Array;
+  const end = readFloats(body, at, data);
+  if (end >= 0) return { input: { datatype, shape, data }, end };
+  template.plainFloats = false;
+  return undefined;
 }
 
 /** As `startsWith`, which compares one character at a time; slices are compared all at once. */
