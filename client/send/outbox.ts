@@ -43,7 +43,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
   const launchDue = (): void => {
     while (!waiting.isEmpty() && inFlight < maxInFlight && (lingered || isFull())) {
       inFlight++;
-      void deliver(waiting.takeCall(maxBytes()), { ...options, putBack }).finally(() => {
+      void deliver(waiting.takeCall(maxBytes(), lingered), { ...options, putBack }).finally(() => {
         inFlight--;
         launchDue();
       });

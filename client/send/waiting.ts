@@ -26,8 +26,12 @@ export interface WaitingMessages {
   add(request: Waiting): void;
   /** Puts requests back in front of the others. All are shared out anew: a message may hold less by now. */
   putBack(requests: readonly Waiting[]): void;
-  /** Takes the requests of as many of the first messages as one call holds. */
-  takeCall(maxBytes: number): readonly (readonly Waiting[])[];
+  /**
+   * Takes the requests of as many of the first messages as one call holds.
+   *
+   * @param all whether messages leave that could take more
+   */
+  takeCall(maxBytes: number, all: boolean): readonly (readonly Waiting[])[];
   /** Whether there is a call's worth of messages that take no more, or too much waits for others. */
   isFull(maxBytes: number): boolean;
   isEmpty(): boolean;
@@ -55,6 +59,7 @@ export function createWaitingMessages(): WaitingMessages {
   let closedBytes = 0;
   let openBytes = 0;
 
+  const isCrowded = (): boolean => openBytes >= MOST_OPEN_BYTES;
   const close = (message: SharedMessage): void => {
     message.closed = true;
     open.delete(message.key);
@@ -82,7 +87,7 @@ export function createWaitingMessages(): WaitingMessages {
     openBytes += bytes;
     if (!mayShare(entry) || message.requests.length === packing.requests) close(message);
   };
-  const forget = (taken: readonly SharedMessage[]): void => {
+  const forget = (taken: Iterable<SharedMessage>): void => {
     for (const message of taken) {
       if (message.closed) {
         closed -= 1;
@@ -101,12 +106,14 @@ export function createWaitingMessages(): WaitingMessages {
       messages = [];
       for (const request of all) add(request);
     },
-    takeCall(maxBytes) {
-      const taken = messages.splice(0, messagesInCall(messages, maxBytes));
+    takeCall(maxBytes, all) {
+      const due = all || isCrowded() ? messages : messages.filter((message) => message.closed);
+      const taken = new Set(due.slice(0, messagesInCall(due, maxBytes)));
+      messages = messages.filter((message) => !taken.has(message));
       forget(taken);
-      return taken.map(({ requests }) => requests);
+      return Array.from(taken, ({ requests }) => requests);
     },
-    isFull: (maxBytes) => closed >= MAX_BATCH_ENTRIES || closedBytes >= maxBytes || openBytes >= MOST_OPEN_BYTES,
+    isFull: (maxBytes) => closed >= MAX_BATCH_ENTRIES || closedBytes >= maxBytes || isCrowded(),
     isEmpty: () => messages.length === 0,
   };
 }

@@ -2,6 +2,7 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
+import { ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Finished, type RunningDev, runScript, startDev } from '../helpers/command.ts';
 
@@ -12,6 +13,26 @@ const LINES = [
   'not JSON',
   JSON.stringify({ id: 'b', inputs: [{ name: 'image', datatype: 'FP32', shape: [1, 64], data: PIXELS }] }),
 ];
+
+/** The message IDs of the results on the result queue. */
+async function resultsLeft({ endpoint, region, resultQueueUrl: QueueUrl }: Record<string, string>): Promise<unknown[]> {
+  const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
+  const sqs = new SQSClient({ endpoint, region, credentials, useQueueUrlAsEndpoint: false });
+  const left: unknown[] = [];
+  for (;;) {
+    const command = new ReceiveMessageCommand({
+      QueueUrl,
+      MaxNumberOfMessages: 10,
+      VisibilityTimeout: 5,
+      MessageAttributeNames: ['messageId'],
+    });
+    const { Messages = [] } = await sqs.send(command);
+    if (Messages.length === 0) break;
+    left.push(...Messages.map(({ MessageAttributes }) => MessageAttributes?.messageId?.StringValue));
+  }
+  sqs.destroy();
+  return left;
+}
 
 describe('batchscore submit and collect', () => {
   let dev: RunningDev;
@@ -90,6 +111,21 @@ describe('batchscore submit and collect', () => {
     writeFileSync(out, before.slice(0, before.trimEnd().lastIndexOf('\n') + 20));
     expect(JSON.parse((await collect()).stdout)).toEqual({ collected: 3, missing: 0, failed: 1, out });
     expect(linesOf('results.jsonl')).toHaveLength(3);
+  });
+
+  it('leave nothing of a packed message on the result queue, though it was collected in part before', async () => {
+    const { resultTable: _, ...queueOnly } = JSON.parse(dev.firstLine);
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
+    await batchscore('submit', file, '--pack', 'fill');
+    const ids = readFileSync(`${file}.ids`, 'utf8');
+    writeFileSync(join(folder, 'first.ids'), ids.slice(0, ids.indexOf('\n') + 1));
+    const out = join(folder, 'results.jsonl');
+    await batchscore('collect', join(folder, 'first.ids'), '--out', out, '--timeout', '30');
+    expect(linesOf('results.jsonl')).toHaveLength(1);
+    const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    expect(JSON.parse(collected.stdout)).toEqual({ collected: 3, missing: 0, failed: 1, out });
+    const [{ message_id: id }] = linesOf('requests.jsonl.ids') as [{ message_id: string }];
+    expect(await resultsLeft(queueOnly)).not.toContain(id.split('/')[0]);
   });
 
   it('take the file of cdk deploy --outputs-file for the stack', async () => {

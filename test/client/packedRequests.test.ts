@@ -340,6 +340,28 @@ describe('message groups', () => {
   });
 });
 
+describe('a request too large for any message', () => {
+  it('goes to the payload bucket, and the others share a message', async () => {
+    const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
+    const ids = await client().submit([lineOf(1), ...wide(1, 300_000), lineOf(2)], { requestsPerMessage: 3 });
+    expect(ids.map((id) => id.split('/')[1])).toEqual(['0', undefined, '1']);
+    await expect(s3.keys(payloadBucket)).resolves.toHaveLength(1);
+    await expect(sqs.drain(requestQueueUrl)).resolves.toHaveLength(2);
+  });
+
+  it('is named where there is no payload bucket, and those before it are sent', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const requests = [lineOf(1), lineOf(2), ...wide(1, 300_000), lineOf(3)];
+    const submitting = client({ payloadBucket: undefined }).submit(requests, { requestsPerMessage: 10 });
+    expect(await rejectionOf(submitting)).toMatchObject({
+      index: 2,
+      retryable: false,
+      accepted: [expect.stringMatching('/0$'), expect.stringMatching('/1$'), undefined],
+    });
+    expect(await requestsOnQueue(requestQueueUrl)).toEqual([2]);
+  });
+});
+
 describe('a body as it is', () => {
   it.each([
     ['nested so deep that a long body with it would be refused', `{"inputs":${'['.repeat(99)}${']'.repeat(99)}}`],

@@ -107,14 +107,17 @@ describe('a caller of score', () => {
     expect(inbox.standing('m-1')).toBe('dismissed');
   });
 
-  it('gives up while its request is being sent, and the result of that is dropped too', async () => {
-    const inbox = createInbox();
-    const sent = Promise.withResolvers<string>();
-    const error = scoreOne(inbox, sent.promise);
-    jest.advanceTimersByTime(200);
-    expect(await error).toMatchObject({ code: 'TIMEOUT', messageId: undefined });
-    sent.resolve('m-1');
-    await nextTurn();
-    expect(inbox.standing('m-1')).toBe('dismissed');
-  });
+  it.each(['m-1', 'm-1/0'])(
+    'gives up while its request is being sent, and its result under %s is dropped',
+    async (id) => {
+      const inbox = createInbox();
+      const sent = Promise.withResolvers<string>();
+      const error = scoreOne(inbox, sent.promise);
+      jest.advanceTimersByTime(200);
+      expect(await error).toMatchObject({ code: 'TIMEOUT', messageId: undefined });
+      sent.resolve(id);
+      await nextTurn();
+      expect(inbox.standing('m-1')).toBe('dismissed');
+    },
+  );
 });

@@ -43,7 +43,7 @@ describe('requests that wait', () => {
     expect(waiting.isFull(MIB)).toBe(false);
     waiting.add(requestOf({ name: 'b' }));
     expect(waiting.isFull(MIB)).toBe(true);
-    expect(namesIn(waiting.takeCall(MIB))).toHaveLength(10);
+    expect(namesIn(waiting.takeCall(MIB, true))).toHaveLength(10);
     expect([waiting.isEmpty(), waiting.isFull(MIB)]).toEqual([true, false]);
   });
 
@@ -55,45 +55,53 @@ describe('requests that wait', () => {
     expect(waiting.isFull(MIB)).toBe(false);
     add('d');
     expect(waiting.isFull(MIB)).toBe(true);
-    expect(namesIn(waiting.takeCall(MIB))).toEqual(['a']);
+    expect(namesIn(waiting.takeCall(MIB, false))).toEqual(['a']);
   });
 
   it('leave in calls of so many bytes', () => {
     const waiting = waitingWith('abc', { bytes: 600, packing: { requests: 10, bytes: () => 600 } });
     expect([waiting.isFull(1_201), waiting.isFull(1_200)]).toEqual([false, true]);
-    expect(namesIn(waiting.takeCall(1_200))).toEqual(['a', 'b']);
-    expect(namesIn(waiting.takeCall(1_200))).toEqual(['c']);
+    expect(namesIn(waiting.takeCall(1_200, true))).toEqual(['a', 'b']);
+    expect(namesIn(waiting.takeCall(1_200, true))).toEqual(['c']);
   });
 
   it('may join a message until its brackets and commas are all that fits', () => {
     const exactly = { requests: 10, bytes: () => 3 * 10 + 2 + 2 };
-    expect(namesIn(waitingWith('abcd', { packing: exactly }).takeCall(MIB))).toEqual(['abc', 'd']);
+    expect(namesIn(waitingWith('abcd', { packing: exactly }).takeCall(MIB, true))).toEqual(['abc', 'd']);
     const oneLess = { requests: 10, bytes: () => 3 * 10 + 2 + 1 };
-    expect(namesIn(waitingWith('abcd', { packing: oneLess }).takeCall(MIB))).toEqual(['ab', 'cd']);
+    expect(namesIn(waitingWith('abcd', { packing: oneLess }).takeCall(MIB, true))).toEqual(['ab', 'cd']);
+  });
+
+  it('stay in a message that could take more, unless all are to leave', () => {
+    const waiting = waitingWith('a');
+    for (const name of 'bcdefghijkl') waiting.add(requestOf({ name, group: 'other' }));
+    expect(namesIn(waiting.takeCall(MIB, false))).toEqual(['bcdefghijk']);
+    expect(namesIn(waiting.takeCall(MIB, false))).toEqual([]);
+    expect(namesIn(waiting.takeCall(MIB, true))).toEqual(['a', 'l']);
   });
 
   it('do not join a message that has left', () => {
     const waiting = waitingWith('ab');
-    expect(namesIn(waiting.takeCall(MIB))).toEqual(['ab']);
+    expect(namesIn(waiting.takeCall(MIB, true))).toEqual(['ab']);
     waiting.add(requestOf({ name: 'c' }));
-    expect(namesIn(waiting.takeCall(MIB))).toEqual(['c']);
+    expect(namesIn(waiting.takeCall(MIB, true))).toEqual(['c']);
   });
 
   it('do not share a message with those that want other ones', () => {
     const waiting = waitingWith('ab');
     waiting.add(requestOf({ name: 'c', packing: { requests: 5, bytes: () => 1_000 } }));
     waiting.add(requestOf({ name: 'd' }));
-    expect(namesIn(waiting.takeCall(MIB))).toEqual(['abd', 'c']);
+    expect(namesIn(waiting.takeCall(MIB, true))).toEqual(['abd', 'c']);
   });
 
   it('are put back in front of the others, in messages that hold what a message holds by now', () => {
     let bytes = 1_000;
     const waiting = waitingWith('abcdef', { packing: { requests: 3, bytes: () => bytes } });
-    const [first = []] = waiting.takeCall(33);
+    const [first = []] = waiting.takeCall(33, true);
     expect(namesIn([first])).toEqual(['abc']);
     bytes = 23;
     waiting.putBack(first);
-    expect(namesIn(waiting.takeCall(MIB))).toEqual(['ab', 'cd', 'ef']);
+    expect(namesIn(waiting.takeCall(MIB, true))).toEqual(['ab', 'cd', 'ef']);
     expect(waiting.isEmpty()).toBe(true);
   });
 });

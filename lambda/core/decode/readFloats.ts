@@ -11,9 +11,9 @@ const OPEN_ARRAY = 91;
 const CLOSE_ARRAY = 93;
 
 /**
- * Fills `target` with the JSON array of plain decimals that begins at `from`: 64 of them take about half as long as with
- * `JSON.parse`, and a quarter where they are small integers. Both give the same doubles: digits and power of ten are
- * exact, so that their quotient is rounded once.
+ * Fills `target` with the JSON array of plain decimals that begins at `from`. It takes two thirds as long as `JSON.parse`
+ * with eight digits each, half as long with four, a quarter with two (two cores, Node 24). Both give the same doubles:
+ * digits and power of ten are exact, so that their quotient is rounded once.
  *
  * @returns where what follows the array begins; -1 where it is not of that length, or has an element with an exponent,
  *   with too many digits to be exact (16 or more), or that is no number
