@@ -10,6 +10,11 @@ export function idInPacked(messageId: string, position: number): string {
   return `${messageId}/${position}`;
 }
 
+/** The messages of these IDs, each once. @throws TypeError as {@link placeOf} does */
+export function messageIdsOf(ids: Iterable<string>): Set<string> {
+  return new Set(Array.from(ids, (id) => placeOf(id).messageId));
+}
+
 const ID = /^([^/]+)(?:\/(0|[1-9]\d{0,8}))?$/;
 
 /** @throws TypeError when an ID is none that `submit` gives */

@@ -1,5 +1,5 @@
 import { type Deferred, deferred } from '../../lambda/core/base/deferred.ts';
-import { placeOf } from '../base/requestIds.ts';
+import { messageIdsOf } from '../base/requestIds.ts';
 import type { ScoringResult } from '../result/result.ts';
 import { createClaims } from './claims.ts';
 import { createFinished } from './finished.ts';
@@ -38,11 +38,7 @@ export interface Inbox {
   standing(messageId: string): Standing;
   /** @returns false when it is no longer wanted */
   deliver(arrival: Arrival): boolean;
-  /**
-   * From now on the result of this ID is dropped.
-   *
-   * @param requests how many its message holds. @default not known
-   */
+  /** From now on the result of this ID is dropped. @param requests how many its message holds. @default not known */
   dismiss(id: string, requests?: number): void;
   /** Whether any message ID is wanted. */
   isWanting(): boolean;
@@ -151,11 +147,8 @@ export function createInbox(): Inbox {
     },
     deliver(arrival) {
       const missing = [...claims.ofMessage(arrival.result.messageId)].filter(([id, waiter]) => waiter.missing.has(id));
-      const shares = sharesOf(
-        arrival,
-        missing.map(([id]) => id),
-        finished,
-      );
+      const ids = missing.map(([id]) => id);
+      const shares = sharesOf(arrival, ids, finished);
       for (const [index, [id, waiter]] of missing.entries()) {
         waiter.missing.delete(id);
         waiter.held.set(id, shares[index] as Arrival);
@@ -180,10 +173,6 @@ export function createInbox(): Inbox {
       endAll(reason);
     },
   };
-}
-
-function messageIdsOf(ids: Iterable<string>): Set<string> {
-  return new Set(Array.from(ids, (id) => placeOf(id).messageId));
 }
 
 function hasRoom({ held }: Waiter): boolean {

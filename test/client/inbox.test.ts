@@ -141,9 +141,11 @@ describe('an inbox, of a packed message,', () => {
     const arrival = packedOf('m', 2);
     inbox.deliver(arrival);
     (await waiting.next()).accept();
-    expect((await waiting.next()).result).toMatchObject({ error: { code: 'INVALID_RESULT' } });
+    const beyond = await waiting.next();
+    expect(beyond.result).toMatchObject({ error: { code: 'INVALID_RESULT' } });
+    beyond.accept();
     waiting.close();
-    expect([arrival.fate, inbox.standing('m')]).toEqual([[], 'unknown']);
+    expect([arrival.fate, inbox.standing('m')]).toEqual([['given back'], 'unknown']);
   });
 
   it('has the store drop the error of the whole message when all who wait for some of it have it', async () => {
@@ -158,6 +160,17 @@ describe('an inbox, of a packed message,', () => {
       share.accept();
     }
     expect(arrival.fate).toEqual(['accepted']);
+  });
+
+  it('has the store keep such an error for one who left it', async () => {
+    const inbox = createInbox();
+    const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
+    const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
+    const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
+    inbox.deliver(arrival);
+    leaving.close();
+    (await staying.next()).accept();
+    expect(arrival.fate).toEqual(['given back']);
   });
 
   it('takes for wanted what one caller has room for, though another has none', () => {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { interceptSends, sqsError } from '../helpers/sqsServer.ts';
 import { useDeployments } from './deployment.ts';
@@ -97,13 +98,13 @@ describe('callers of score that share messages', () => {
   });
 
   /** A client of SQS that tells what it sends: in each call, of each message, the first element of each request. */
-  function seenBy(spoil: (call: number) => void) {
+  function seenBy(before: (call: number) => Promise<void> | void) {
     const sent: number[][][] = [];
     const seen = sqs.client();
     interceptSends(seen, async (entries, reach) => {
       if (entries.some(({ MessageBody }) => MessageBody === undefined)) return await reach();
       sent.push(entries.map(({ MessageBody = '' }) => [JSON.parse(MessageBody)].flat().map(valueIn)));
-      spoil(sent.length);
+      await before(sent.length);
       return await reach();
     });
     return { seen, sent };
@@ -112,16 +113,24 @@ describe('callers of score that share messages', () => {
 
   it('are left out of it when they leave before it is sent', async () => {
     const { client, answer } = await deployments.create('table');
-    const { seen, sent } = seenBy(() => {});
-    const producer = client({ sqs: seen, encoding: 'json', requestsPerMessage: 10 });
+    const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { seen, sent } = seenBy(async () => {
+      reached.resolve();
+      await gate.promise;
+    });
+    const producer = client({ sqs: seen, encoding: 'json', requestsPerMessage: 10, maxInFlight: 1 });
+    const first = producer.score(lineOf(1).inputs);
+    await reached.promise;
     const abort = new AbortController();
-    const left = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
-    const patient = [2, 3].map((value) => producer.score(lineOf(value).inputs));
+    const left = rejectionOf(producer.score(lineOf(2).inputs, { signal: abort.signal }));
+    const others = [3, 4].map((value) => producer.score(lineOf(value).inputs));
+    await nextTurn();
     abort.abort();
     await left;
-    await answer(1);
-    await expect(Promise.all(patient)).resolves.toEqual([2, 3].map(lineAnswer));
-    expect(sent).toEqual([[[2, 3]]]);
+    gate.resolve();
+    await answer(2);
+    await expect(Promise.all([first, ...others])).resolves.toEqual([1, 3, 4].map(lineAnswer));
+    expect(sent).toEqual([[[1]], [[3, 4]]]);
   });
 
   it('have it sent again for those who stay when one leaves meanwhile', async () => {

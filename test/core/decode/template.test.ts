@@ -140,6 +140,15 @@ describe('a template', () => {
     expect(isRefused(decodeFromTemplate(createTemplates(), body, 0, deps, UNHINDERED) as DecodedRequest)).toBe(false);
   });
 
+  it('does not read a body that ends as it should, but later', () => {
+    const templates = createTemplates();
+    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
+    expect([templates.read(request({}), 0), templates.read(`${request({})}}]}`, 0)]).toMatchObject([
+      { id: 'a' },
+      undefined,
+    ]);
+  });
+
   it('does not read long bodies, which are outlined before they are parsed', () => {
     const templates = createTemplates();
     decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
