@@ -1,14 +1,38 @@
 import type { MaybePromise } from '../base/maybePromise.ts';
 import type { Datatype, TensorData } from '../tensor/datatype.ts';
+import { moveDim } from '../tensor/moveAxis.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import type { Failure } from './failure.ts';
 import type { Transform } from './transform.ts';
 
-/** One input or output of a model. A dim is a size, or the name of a symbolic axis. Axis 0 is the batch axis. */
+/** One input or output of a model. A dim is a size, or the name of a symbolic axis. */
 export interface TensorSpec {
   readonly name: string;
   readonly datatype: Datatype;
+  /** `[rows, …]`: the batch axis comes first, wherever the model has it. */
   readonly shape: readonly (number | string)[];
+  /**
+   * Where the model itself has its batch axis, and requests and answers with it. Within the core rows come first: the
+   * axis is moved when a request is decoded, when the model is run and when an answer is spelled. @default 0
+   */
+  readonly batchAxis?: number | undefined;
+}
+
+/** A shape `[rows, …]` of an input or output, or its spec's own, as the model has it. */
+export function shapeInModel<T>({ batchAxis = 0 }: TensorSpec, shape: readonly T[]): readonly T[] {
+  return moveDim(shape, 0, batchAxis);
+}
+
+/** Which axis of the model itself stands at `axis` of `[rows, …]`. */
+export function axisInModel({ batchAxis = 0 }: TensorSpec, axis: number): number {
+  if (axis === 0) return batchAxis;
+  return axis <= batchAxis ? axis - 1 : axis;
+}
+
+/** Where axis `axis` of the model itself stands in `[rows, …]`. */
+export function axisRowsFirst({ batchAxis = 0 }: TensorSpec, axis: number): number {
+  if (axis === batchAxis) return 0;
+  return axis < batchAxis ? axis + 1 : axis;
 }
 
 /** `'image', 'mask'`, for messages. */
@@ -63,6 +87,8 @@ export interface Model {
   readonly version: string;
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
+  /** The names of further inputs, which have the same values in every run: no request gives them. @default none */
+  readonly constants?: readonly string[] | undefined;
   /** Most rows in one run. */
   readonly maxBatchRows: number;
   /** The model's own code before and after it, if it has any. */

@@ -6,7 +6,7 @@ import type { Model } from './model.ts';
 /** One input of one request, proved to be of the model's datatype and to hold as many elements as `shape` says. */
 export interface RequestInput {
   readonly datatype: Datatype;
-  /** `[rows, …]` */
+  /** `[rows, …]`, wherever the request had its batch axis. */
   readonly shape: readonly number[];
   readonly data: TensorData | Base64Data;
 }

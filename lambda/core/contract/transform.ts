@@ -7,13 +7,13 @@ export type TransformBody = Readonly<Record<string, unknown>>;
 export interface TransformInput {
   readonly name: string;
   readonly datatype: Datatype;
-  /** `[rows, …]` */
+  /** `[rows, …]`, or with the rows on the batch axis that config.json gives the input */
   readonly shape: readonly number[];
   /** Row-major, flat or nested as in a request; or the typed array of the datatype. */
   readonly data: TensorData | readonly unknown[];
 }
 
-/** The outputs of one request by name, each `[rows, …]`, row-major. */
+/** The outputs of one request by name, each `[rows, …]`, or with the rows on its own batch axis, row-major. */
 export type TransformOutputs = Readonly<
   Record<string, { readonly datatype: Datatype; readonly shape: readonly number[]; readonly data: TensorData }>
 >;

@@ -5,9 +5,11 @@ import type { RequestInput } from '../contract/request.ts';
 import { allocateFromSlab, DATATYPE_NAMES, isDatatype } from '../tensor/datatype.ts';
 import { decodeData } from './decodeData.ts';
 import { decodeRaw } from './decodeRaw.ts';
-import { type AxisSizes, decodeShape, noAxisSizes } from './decodeShape.ts';
+import { decodeShape, noSharedSizes, type SharedSizes } from './decodeShape.ts';
 import { fieldOf, pathWithin } from './fieldPath.ts';
 import { type DecodeLimits, tooManyRows } from './limits.ts';
+import { rowsFirst } from './rowsFirst.ts';
+import { unknownInput } from './unknownInput.ts';
 import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
 
 const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
@@ -33,7 +35,7 @@ export function decodeInputs(
   }
   const indexes = matchInputs(value, path, model, raw);
   if (isFailure(indexes)) return indexes;
-  const sizes = noAxisSizes();
+  const sizes = noSharedSizes(model);
   const inputs: RequestInput[] = [];
   for (const [position, spec] of model.inputs.entries()) {
     const index = indexes[position] as number;
@@ -116,10 +118,7 @@ function refuseInputName(
     );
   }
   if (position >= 0) return undefined;
-  return failure(
-    'UNKNOWN_INPUT',
-    `${inputPath(path, index)}.name: expected ${listNames(model.inputs)} of model '${model.name}', got ${preview(name)}; use the model's names`,
-  );
+  return unknownInput(`${inputPath(path, index)}.name`, name, model);
 }
 
 function missingInputs(missing: readonly TensorSpec[], path: string, model: Model): Failure {
@@ -141,10 +140,10 @@ function decodeInput(
   input: JsonObject,
   { path, index, raw }: InputPlace,
   spec: TensorSpec,
-  sizes: AxisSizes,
+  sizes: SharedSizes,
   limits: DecodeLimits,
 ): RequestInput | Failure {
-  const { datatype } = spec;
+  const { datatype, batchAxis = 0 } = spec;
   if (input.datatype !== datatype) {
     const known = isDatatype(input.datatype) ? '' : `, which is none of ${DATATYPE_NAMES.join(', ')}`;
     return failure(
@@ -152,9 +151,9 @@ function decodeInput(
       `${inputPath(path, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
     );
   }
-  const shape = decodeShape(input.shape, () => `${inputPath(path, index)}.shape`, spec, sizes);
+  const shape = decodeShape(input.shape, () => `${inputPath(path, index)}.shape`, spec, sizes, batchAxis);
   if (isFailure(shape)) return shape;
-  const [rows = 0] = shape;
+  const rows = shape[batchAxis] as number;
   if (rows > limits.maxRequestRows) return tooManyRows(rows, path, limits);
   const data = Array.isArray(raw)
     ? decodeRaw(raw[index], datatype, shape, () => `${fieldOf(path, 'raw_input_contents')}[${index}]`)
@@ -165,5 +164,5 @@ function decodeInput(
         (position) => pathWithin(`${inputPath(path, index)}.data`)(position),
         allocateFromSlab,
       );
-  return isFailure(data) ? data : { datatype, shape, data };
+  return isFailure(data) ? data : rowsFirst({ datatype, shape, data }, batchAxis);
 }

@@ -4,11 +4,13 @@ import { listNames, type Model, type TensorSpec } from '../contract/model.ts';
 import type { RequestInput } from '../contract/request.ts';
 import { allocateFromSlab } from '../tensor/datatype.ts';
 import { decodeData } from './decodeData.ts';
-import { type AxisSizes, decodeShape, noAxisSizes } from './decodeShape.ts';
+import { decodeShape, noSharedSizes, type SharedSizes } from './decodeShape.ts';
+import { nestingOf } from './nestingOf.ts';
+import { unknownInput } from './unknownInput.ts';
 
 /**
  * The short form: an array of instances, one per row. An instance is a nested array (or a scalar) for a model with one
- * input, or an object by input name.
+ * input, or an object by input name; it has the input's axes without the batch axis.
  *
  * @see https://www.tensorflow.org/tfx/serving/api_rest#request_format_2 the row format
  */
@@ -28,7 +30,7 @@ export function decodeInstances(value: unknown, path: string, model: Model): Req
     const refused = refuseOddInstances(value, path, model);
     if (refused !== undefined) return refused;
   }
-  const sizes = noAxisSizes();
+  const sizes = noSharedSizes(model);
   const inputs: RequestInput[] = [];
   for (const spec of model.inputs) {
     const rows = byName ? value.map((instance: JsonObject) => instance[spec.name]) : value;
@@ -50,8 +52,7 @@ function refuseOddInstances(instances: readonly unknown[], path: string, model: 
     }
     for (const name in instance) {
       if (model.inputs.some((spec) => spec.name === name)) continue;
-      const expected = `${listNames(model.inputs)} of model '${model.name}'`;
-      return failure('UNKNOWN_INPUT', `${at}: expected ${expected}, got ${preview(name)}; use the model's names`);
+      return unknownInput(at, name, model);
     }
     const missing = model.inputs.filter((spec) => !Object.hasOwn(instance, spec.name));
     if (missing.length > 0) {
@@ -74,19 +75,12 @@ function pathWithin(path: string, name: string | undefined): (position: readonly
 function decodeColumn(
   rows: readonly unknown[],
   spec: TensorSpec,
-  sizes: AxisSizes,
+  sizes: SharedSizes,
   pathOf: (position: readonly number[]) => string,
 ): RequestInput | Failure {
   const nesting = [rows.length, ...nestingOf(rows[0], spec.shape.length - 1)];
-  const shape = decodeShape(nesting, () => pathOf([0]), spec, sizes);
+  const shape = decodeShape(nesting, () => pathOf([0]), spec, sizes, 0);
   if (isFailure(shape)) return shape;
   const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);
   return isFailure(data) ? data : { datatype: spec.datatype, shape, data };
-}
-
-/** The lengths of the first arrays, outermost first, at most `depth` deep. */
-function nestingOf(value: unknown, depth: number): number[] {
-  const lengths: number[] = [];
-  for (let inner = value; Array.isArray(inner) && lengths.length < depth; inner = inner[0]) lengths.push(inner.length);
-  return lengths;
 }

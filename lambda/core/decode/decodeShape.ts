@@ -1,39 +1,51 @@
 import { type Failure, failure, preview } from '../contract/failure.ts';
-import type { TensorSpec } from '../contract/model.ts';
+import type { Model, TensorSpec } from '../contract/model.ts';
+import { moveDim } from '../tensor/moveAxis.ts';
 
-/** Sizes that the symbolic axes of a model have taken in one request: they must agree between its inputs. */
-export interface AxisSizes {
-  readonly names: string[];
-  readonly sizes: number[];
+/**
+ * Sizes that must agree between the inputs of one request: its rows, and the length of the ragged axis. Other symbolic
+ * axes of one name need not: exporters give one name to axes that differ, and ONNX Runtime takes them as they come.
+ */
+export interface SharedSizes {
+  rows: number | undefined;
+  length: number | undefined;
+  /** The name of the ragged axis. */
+  readonly ragged: string | undefined;
 }
 
-export function noAxisSizes(): AxisSizes {
-  return { names: [], sizes: [] };
+export function noSharedSizes({ ragged }: Model): SharedSizes {
+  return { rows: undefined, length: undefined, ragged: ragged?.name };
 }
 
-/** Stands for axis 0 among the symbolic axes, whatever the model calls it. */
-const BATCH_AXIS = '';
-
-/** A `shape` that agrees with the model's, every dim at least 1. @param known gets the sizes that are new */
+/**
+ * A `shape` that agrees with the model's, every dim at least 1.
+ *
+ * @param known gets the sizes that are new
+ * @param batchAxis where the rows are counted in `value`
+ */
 export function decodeShape(
   value: unknown,
   pathOf: () => string,
   spec: TensorSpec,
-  known: AxisSizes,
+  known: SharedSizes,
+  batchAxis: number,
 ): number[] | Failure {
-  if (!Array.isArray(value) || value.length !== spec.shape.length) return refuse(value, pathOf, spec);
+  const refuse = (detail = ''): Failure => refuseShape(value, pathOf, spec, batchAxis, detail);
+  if (!Array.isArray(value) || value.length !== spec.shape.length) return refuse();
   const shape: number[] = [];
   for (let axis = 0; axis < value.length; axis++) {
     const dim: unknown = value[axis];
-    if (!isPositiveInteger(dim)) return refuse(value, pathOf, spec, ', every dim a whole number of at least 1');
-    const wanted = axis === 0 ? BATCH_AXIS : spec.shape[axis];
-    if (typeof wanted === 'number') {
-      if (dim !== wanted) return refuse(value, pathOf, spec);
-    } else if (wanted !== undefined) {
-      const size = sizeOf(wanted, dim, known);
-      if (dim !== size) {
-        const where = `, where '${wanted || 'rows'}' is ${size} in this request's other inputs`;
-        return refuse(value, pathOf, spec, where);
+    if (!isPositiveInteger(dim)) return refuse(', every dim a whole number of at least 1');
+    if (axis === batchAxis) {
+      known.rows ??= dim;
+      if (dim !== known.rows) return refuse(elsewhere('rows', known.rows));
+    } else {
+      const wanted = spec.shape[axis < batchAxis ? axis + 1 : axis];
+      if (typeof wanted === 'number') {
+        if (dim !== wanted) return refuse();
+      } else if (wanted === known.ragged) {
+        known.length ??= dim;
+        if (dim !== known.length) return refuse(elsewhere(wanted as string, known.length));
       }
     }
     shape.push(dim);
@@ -41,20 +53,21 @@ export function decodeShape(
   return shape;
 }
 
-/** The size that an axis took first: `dim` when this is the first. */
-function sizeOf(name: string, dim: number, { names, sizes }: AxisSizes): number {
-  const index = names.indexOf(name);
-  if (index >= 0) return sizes[index] as number;
-  names.push(name);
-  sizes.push(dim);
-  return dim;
+function elsewhere(name: string, size: number): string {
+  return `, where '${name}' is ${size} in this request's other inputs`;
 }
 
-function refuse(value: unknown, pathOf: () => string, spec: TensorSpec, detail = ''): Failure {
-  const expected = ['rows', ...spec.shape.slice(1)].join(', ');
+function refuseShape(
+  value: unknown,
+  pathOf: () => string,
+  { name, shape }: TensorSpec,
+  batchAxis: number,
+  detail: string,
+): Failure {
+  const expected = moveDim(['rows', ...shape.slice(1)], 0, batchAxis).join(', ');
   return failure(
     'INVALID_SHAPE',
-    `${pathOf()} ('${spec.name}'): expected [${expected}]${detail}, got ${previewShape(value)}; send that shape`,
+    `${pathOf()} ('${name}'): expected [${expected}]${detail}, got ${previewShape(value)}; send that shape`,
   );
 }
 

@@ -1,10 +1,10 @@
-import { isObject } from '../base/json.ts';
+import { isObject, parseIfJson } from '../base/json.ts';
 import type { MaybePromise } from '../base/maybePromise.ts';
 import { nextTurn } from '../base/nextTurn.ts';
 import { type DecodedRequest, isRefused } from '../contract/request.ts';
 import { decodeRequest, type RequestDependencies } from './decodeRequest.ts';
 import { isShort, MOST_LEVELS, mostContainers, outlineAt } from './outline.ts';
-import { type Cursor, parseOrNothing } from './readTemplate.ts';
+import type { Cursor } from './readTemplate.ts';
 import type { Templates } from './template.ts';
 
 /** Requests and characters of a packed body that are read before the event loop has its turn. */
@@ -97,7 +97,7 @@ function decodeNext(
   // As one of a packed body it has one level more.
   if (end > body.length || levels >= MOST_LEVELS) return undefined;
   const text = body.slice(at, end);
-  const value = parseOrNothing(text);
+  const value = parseIfJson(text);
   if (!isObject(value) || !Array.isArray(value.inputs)) return undefined;
   const request = decodeRequest(value, { path: `[${position}]`, record, position }, deps);
   // What has to wait for its model or a transform, all of its neighbours are likely to wait for.

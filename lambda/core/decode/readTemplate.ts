@@ -1,16 +1,13 @@
+import { parseIfJson } from '../base/json.ts';
 import { isFailure } from '../contract/failure.ts';
 import type { RequestInput, ScoringRequest } from '../contract/request.ts';
 import { allocateFromSlab } from '../tensor/datatype.ts';
 import { elementCount } from '../tensor/tensor.ts';
 import { decodeData } from './decodeData.ts';
 import { decodeRaw } from './decodeRaw.ts';
+import type { ElementSlot, Slot } from './findSlots.ts';
 import { readFloats } from './readFloats.ts';
-
-/** What stands between the fixed texts of a request. */
-export type Slot =
-  | { readonly kind: 'id' }
-  | { readonly kind: 'base64'; readonly input: number }
-  | { readonly kind: 'numbers'; readonly input: number };
+import { rowsFirst } from './rowsFirst.ts';
 
 /** The text of a request, decoded in full once, in which the id and the elements may be others. */
 export interface Template {
@@ -65,7 +62,7 @@ function readSlots(
   for (let index = 0; index < slots.length; index++) {
     const slot = slots[index] as Slot;
     const after = fixedTexts[index + 1] as string;
-    const floats = slot.kind === 'numbers' ? readPlainFloats(template, slot.input, body, at) : undefined;
+    const floats = slot.kind === 'numbers' ? readPlainFloats(template, slot, body, at) : undefined;
     const end = floats?.end ?? (index === slots.length - 1 ? lastAt : undefined) ?? endOf(slot, body, at);
     if (end < at || end - at > MOST_SLOT_CHARACTERS || !hasAt(body, end, after)) return undefined;
     if (slot.kind === 'id') {
@@ -73,7 +70,7 @@ function readSlots(
       if (!PLAIN_ID.test(text)) return undefined;
       id = text;
     } else {
-      const input = floats?.input ?? readInput(slot, body.slice(at, end), sample.inputs[slot.input] as RequestInput);
+      const input = floats?.input ?? readInput(slot, body.slice(at, end));
       if (input === undefined) return undefined;
       inputs[slot.input] = input;
     }
@@ -91,15 +88,14 @@ function readSlots(
 /** An input whose elements are plain decimals; undefined where they are not, and for the template from then on. */
 function readPlainFloats(
   template: Template,
-  input: number,
+  { datatype, shape, batchAxis }: ElementSlot,
   body: string,
   at: number,
 ): { readonly input: RequestInput; readonly end: number } | undefined {
-  const { datatype, shape } = template.sample.inputs[input] as RequestInput;
   if (!template.plainFloats || (datatype !== 'FP32' && datatype !== 'FP64')) return undefined;
   const data = allocateFromSlab(datatype, elementCount(shape)) as Float32Array | Float64Array;
   const end = readFloats(body, at, data);
-  if (end >= 0) return { input: { datatype, shape, data }, end };
+  if (end >= 0) return { input: rowsFirst({ datatype, shape, data }, batchAxis), end };
   template.plainFloats = false;
   return undefined;
 }
@@ -123,22 +119,13 @@ function endOf({ kind }: Slot, body: string, from: number): number {
 const PLAIN_ID = /^[\x20\x21\x23-\x5b\x5d-\x7e]{0,1024}$/;
 
 /** An input with the elements in `text`, in every other way like the sample's; undefined where they are wrong. */
-function readInput(slot: Slot, text: string, { datatype, shape }: RequestInput): RequestInput | undefined {
+function readInput({ kind, datatype, shape, batchAxis }: ElementSlot, text: string): RequestInput | undefined {
   const data =
-    slot.kind === 'base64'
+    kind === 'base64'
       ? decodeRaw(text, datatype, shape, NOWHERE)
-      : decodeData(parseOrNothing(text), datatype, shape, NOWHERE, allocateFromSlab);
-  return isFailure(data) ? undefined : { datatype, shape, data };
+      : decodeData(parseIfJson(text), datatype, shape, NOWHERE, allocateFromSlab);
+  return isFailure(data) ? undefined : rowsFirst({ datatype, shape, data }, batchAxis);
 }
 
 /** Only a full decode says where something is wrong. */
 const NOWHERE = (): string => '';
-
-/** The value of a JSON text; undefined where it is none. */
-export function parseOrNothing(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

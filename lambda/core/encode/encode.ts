@@ -4,8 +4,10 @@ import type { Model } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import type { Transform, TransformOutputs } from '../contract/transform.ts';
 import { encodeRaw } from '../tensor/base64.ts';
+import { keepsOrder, moveAxis, moveDim } from '../tensor/moveAxis.ts';
 import { elementsPerRow, type Tensor, viewOf, withRows } from '../tensor/tensor.ts';
 import { encodeData } from './encodeData.ts';
+import { encodePredictions } from './encodePredictions.ts';
 
 /**
  * Spells the answers to the requests of one run. Requests that ask for the same outputs in the same form share a frame,
@@ -63,25 +65,42 @@ function isSameList(a: readonly number[], b: readonly number[]): boolean {
 
 function frameOf(request: ScoringRequest, outputs: readonly Tensor[]): Frame {
   const { model, reply, rows } = request;
-  const chosen = request.outputs.map((index) => outputs[index] as Tensor);
   const head = encodeModel(model);
   if (reply === 'predictions') {
+    const chosen = request.outputs.map((index) => outputs[index] as Tensor);
     const spell = (fromRow: number) => encodePredictions(chosen, fromRow, rows);
     return { fields: [{ before: `${head},"predictions":[`, spell }], tail: ']}' };
   }
-  const described = chosen.map((tensor) => describe(tensor, rows));
-  if (reply === 'binary') {
-    const fields = chosen.map((tensor, index) => ({
-      before: index === 0 ? `${head},"outputs":[{${described.join('},{')}}],"raw_output_contents":["` : '","',
-      spell: rawRowsOf(tensor, rows),
+  const binary = reply === 'binary';
+  const chosen = request.outputs.map((index) => {
+    const tensor = outputs[index] as Tensor;
+    const batchAxis = model.outputs[index]?.batchAxis ?? 0;
+    return { described: describe(tensor, rows, batchAxis), spell: spellerOf(tensor, rows, batchAxis, binary) };
+  });
+  if (binary) {
+    const described = chosen.map((output) => output.described).join('},{');
+    const fields = chosen.map(({ spell }, index) => ({
+      before: index === 0 ? `${head},"outputs":[{${described}}],"raw_output_contents":["` : '","',
+      spell,
     }));
     return { fields, tail: '"]}' };
   }
-  const fields = chosen.map((tensor, index) => ({
-    before: `${index === 0 ? `${head},"outputs":[` : ']},'}{${described[index]},"data":[`,
-    spell: rowsOf(tensor, rows),
+  const fields = chosen.map(({ described, spell }, index) => ({
+    before: `${index === 0 ? `${head},"outputs":[` : ']},'}{${described},"data":[`,
+    spell,
   }));
   return { fields, tail: ']}]}' };
+}
+
+/** Spells the elements of `rows` rows, as they lie in the run's output where moving the batch axis keeps their order. */
+function spellerOf(tensor: Tensor, rows: number, batchAxis: number, binary: boolean): (fromRow: number) => string {
+  if (keepsOrder(withRows(tensor.shape, rows), 0, batchAxis)) {
+    return binary ? rawRowsOf(tensor, rows) : rowsOf(tensor, rows);
+  }
+  return (fromRow) => {
+    const { datatype, data } = answerOf(tensor, fromRow, rows, batchAxis);
+    return binary ? encodeRaw(data) : encodeData(datatype, data);
+  };
 }
 
 function rowsOf({ datatype, shape, data }: Tensor, rows: number): (fromRow: number) => string {
@@ -120,14 +139,19 @@ function encodeModel({ name, version }: Model): string {
   return `,"model_name":${JSON.stringify(name)},"model_version":${JSON.stringify(version)}`;
 }
 
-/** The outputs asked for, of the request's own rows. */
-function chosenOf(request: ScoringRequest, outputs: readonly Tensor[], fromRow: number): Tensor[] {
-  return request.outputs.map((index) => {
-    const { name, datatype, shape, data } = outputs[index] as Tensor;
-    const rowElements = elementsPerRow(shape);
-    const mine = viewOf(data, fromRow * rowElements, (fromRow + request.rows) * rowElements);
-    return { name, datatype, shape: withRows(shape, request.rows), data: mine };
-  });
+/** The outputs asked for, of the request's own rows, laid out as the model has them. */
+function chosenOf(
+  { model, outputs: wanted, rows }: ScoringRequest,
+  outputs: readonly Tensor[],
+  fromRow: number,
+): Tensor[] {
+  return wanted.map((index) => answerOf(outputs[index] as Tensor, fromRow, rows, model.outputs[index]?.batchAxis));
+}
+
+function answerOf({ name, datatype, shape, data }: Tensor, fromRow: number, rows: number, batchAxis = 0): Tensor {
+  const rowElements = elementsPerRow(shape);
+  const mine = viewOf(data, fromRow * rowElements, (fromRow + rows) * rowElements);
+  return moveAxis({ name, datatype, shape: withRows(shape, rows), data: mine }, 0, batchAxis);
 }
 
 async function encodeOwnForm(
@@ -160,32 +184,7 @@ function spellExactly(_key: string, value: unknown): unknown {
   return ArrayBuffer.isView(value) && !(value instanceof DataView) ? Array.from(value as Uint8Array) : value;
 }
 
-function describe({ name, datatype, shape }: Tensor, rows: number): string {
-  return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${withRows(shape, rows).join(',')}]`;
-}
-
-/** One prediction per row: the output's values, or an object by output name where there are several. */
-function encodePredictions(outputs: readonly Tensor[], fromRow: number, rows: number): string {
-  const predictions = Array.from({ length: rows }, (_, row) => {
-    const values = outputs.map((output) => encodeRow(output, fromRow + row));
-    if (values.length === 1) return values[0];
-    return `{${values.map((value, index) => `${JSON.stringify(outputs[index]?.name)}:${value}`).join(',')}}`;
-  });
-  return predictions.join(',');
-}
-
-function encodeRow({ shape, datatype, data }: Tensor, row: number): string {
-  const rowElements = elementsPerRow(shape);
-  const elements = viewOf(data, row * rowElements, (row + 1) * rowElements);
-  return nest(datatype, elements, shape.slice(1));
-}
-
-/** Elements nested as `shape` says; a scalar for `[]`. */
-function nest(datatype: Tensor['datatype'], elements: Tensor['data'], shape: readonly number[]): string {
-  if (shape.length <= 1)
-    return shape.length === 0 ? encodeData(datatype, elements) : `[${encodeData(datatype, elements)}]`;
-  const [outer = 0, ...inner] = shape;
-  const size = outer === 0 ? 0 : elements.length / outer;
-  const slices = Array.from({ length: outer }, (_, index) => viewOf(elements, index * size, (index + 1) * size));
-  return `[${slices.map((slice) => nest(datatype, slice, inner)).join(',')}]`;
+function describe({ name, datatype, shape }: Tensor, rows: number, batchAxis: number): string {
+  const sizes = moveDim(withRows(shape, rows), 0, batchAxis);
+  return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${sizes.join(',')}]`;
 }

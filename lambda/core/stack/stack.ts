@@ -1,4 +1,5 @@
 import { type Failure, failure, isFailure } from '../contract/failure.ts';
+import { axisInModel, shapeInModel, type TensorSpec } from '../contract/model.ts';
 import type { RequestInput } from '../contract/request.ts';
 import type { MicroBatch, Part } from '../plan/microBatch.ts';
 import { type Base64Data, decodeInto, isBase64Data } from '../tensor/base64.ts';
@@ -83,17 +84,19 @@ export function assertBatched(batch: MicroBatch, outputs: readonly Tensor[]): vo
     throw new Error(`expected ${batch.model.outputs.length} outputs from the run, got ${outputs.length}`);
   }
   for (const [index, { name, shape }] of outputs.entries()) {
+    const spec = batch.model.outputs[index] as TensorSpec;
+    const got = () => `got shape [${shapeInModel(spec, shape).join(', ')}]`;
     if (shape[0] !== batch.paddedRows) {
       throw new Error(
-        `output '${name}': expected ${batch.paddedRows} rows on axis 0, got shape [${shape.join(', ')}]; ` +
-          'export the model so that axis 0 of every output is the batch axis',
+        `output '${name}': expected ${batch.paddedRows} rows on axis ${spec.batchAxis ?? 0}, ${got()}; ` +
+          'export the model so that axis 0 of every output is the batch axis, or say which is with "batchAxis" in config.json',
       );
     }
     const cutAxis = batch.model.ragged?.outputs[index];
     if (cutAxis !== undefined && shape[cutAxis] !== batch.paddedLength) {
       throw new Error(
-        `output '${name}': expected the size ${batch.paddedLength} of the ragged axis on axis ${cutAxis}, got shape ` +
-          `[${shape.join(', ')}]; fix "ragged" in config.json`,
+        `output '${name}': expected the size ${batch.paddedLength} of the ragged axis on axis ` +
+          `${axisInModel(spec, cutAxis)}, ${got()}; fix "ragged" in config.json`,
       );
     }
   }

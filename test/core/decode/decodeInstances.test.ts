@@ -93,7 +93,6 @@ describe('instances', () => {
       'instances[1].bias',
       '0.5',
     ],
-    ['of widths that disagree', SUM, [{ ...SUM_OF_ONE, right: [1] }], 'INVALID_SHAPE', 'instances[0].right', '[1, 1]'],
     [
       'objects with a __proto__',
       LINE,

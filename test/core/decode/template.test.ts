@@ -4,7 +4,7 @@ import type { Model } from '../../../lambda/core/contract/model.ts';
 import { type DecodedRequest, isRefused } from '../../../lambda/core/contract/request.ts';
 import { decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
 import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
-import { lineModel, repositoryOf, UNHINDERED } from '../../helpers/models.ts';
+import { lineModel, modelOf, repositoryOf, spec, UNHINDERED } from '../../helpers/models.ts';
 import { anyBodies } from './bodies.ts';
 import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
 
@@ -24,12 +24,12 @@ function countedTemplates(): Templates & { readonly hits: () => number } {
 }
 
 /** Decodes bodies one after the other. @returns how many of them a template read */
-function hitsIn(bodies: readonly string[]): number {
+function hitsIn(bodies: readonly string[], deps = DEPS): number {
   const templates = countedTemplates();
   for (const [record, body] of bodies.entries()) {
     const [short, careful] = [
-      decodeFromTemplate(templates, body, record, DEPS, UNHINDERED),
-      decodeBody(body, record, DEPS, UNHINDERED),
+      decodeFromTemplate(templates, body, record, deps, UNHINDERED),
+      decodeBody(body, record, deps, UNHINDERED),
     ];
     expect({ body, ...(contentsOf(short) as object) }).toStrictEqual({ body, ...(contentsOf(careful) as object) });
   }
@@ -155,5 +155,43 @@ describe('a template', () => {
     const long = request({}).replace('[1]}', `[1${' '.repeat(70_000)}]}`);
     expect(templates.read(request({}), 0)).toBeDefined();
     expect(templates.read(long, 0)).toBeUndefined();
+  });
+});
+
+describe('bodies whose rows are on axis 1', () => {
+  const states = modelOf({
+    inputs: [{ ...spec('state', 'FP32', 'batch', 2), batchAxis: 1 }, spec('index', 'UINT8', 'batch')],
+    outputs: [],
+  });
+  const deps = { ...DEPS, models: repositoryOf(states) };
+  const state = { name: 'state', datatype: 'FP32', shape: [2, 3] };
+  const index = { name: 'index', datatype: 'UINT8', shape: [3] };
+  const bodyWith = (data: unknown): string =>
+    JSON.stringify({
+      inputs: [
+        { ...index, data: [7, 8, 9] },
+        { ...state, data },
+      ],
+    });
+  const rawBody = (first: number): string => {
+    const raw = [Buffer.from([first, 8, 9]), Buffer.from(Float32Array.of(first, 2, 3, 4, 5, 6).buffer)];
+    return JSON.stringify({ inputs: [index, state], raw_input_contents: raw.map((bytes) => bytes.toString('base64')) });
+  };
+
+  it('are read as they are decoded in full, flat and nested', () => {
+    const nested = [
+      [6, 5, 4],
+      [3, 2, 1],
+    ];
+    const rowsFirst = [
+      [6, 5],
+      [4, 3],
+      [2, 1],
+    ];
+    expect(hitsIn([[1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], nested, rowsFirst].map(bodyWith), deps)).toBe(2);
+  });
+
+  it('are read as they are decoded in full, in base64', () => {
+    expect(hitsIn([1, 2, 3].map(rawBody), deps)).toBe(2);
   });
 });

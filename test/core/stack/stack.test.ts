@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { isFailure } from '../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { Model, RaggedAxis } from '../../../lambda/core/contract/model.ts';
 import type { MicroBatch, Part } from '../../../lambda/core/plan/microBatch.ts';
 import { assertBatched, join, stack, unstack } from '../../../lambda/core/stack/stack.ts';
 import type { Datatype } from '../../../lambda/core/tensor/datatype.ts';
 import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { echoModel, lineModel } from '../../helpers/models.ts';
+import { echoModel, lineModel, spec } from '../../helpers/models.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { requestOf } from '../requests.ts';
 
@@ -101,6 +101,19 @@ describe('unstack', () => {
   ])('refuses an output with %s, by its name', (_, output, shape) => {
     expect(() => unstackAll(batch, [output])).toThrow(
       `output 'y': expected 4 rows on axis 0, got shape ${shape}; export the model so that axis 0 of every output is`,
+    );
+  });
+
+  it('names the axes as the model has them', () => {
+    const outputs = [{ ...spec('y', 'FP32', 'batch', 2, 'length'), batchAxis: 1 }];
+    const ragged: RaggedAxis = { name: 'length', inputs: [undefined], outputs: [1], ladder: [] };
+    const model = { ...lineModel(), outputs, ragged };
+    const output = { ...floats('y', 3, 1, 2, 3, 4, 5, 6), shape: [3, 2, 1] };
+    expect(() => assertBatched({ ...batch, model }, [output])).toThrow(
+      "output 'y': expected 4 rows on axis 1, got shape [2, 3, 1]; ",
+    );
+    expect(() => assertBatched({ ...batch, model, paddedRows: 3, paddedLength: 5 }, [output])).toThrow(
+      "output 'y': expected the size 5 of the ragged axis on axis 0, got shape [2, 3, 1]; ",
     );
   });
 

@@ -18,7 +18,7 @@ const ragged = z.strictObject({
   /** By the name of each input that has it: the element to pad with. */
   pad: z.record(z.string(), z.union([z.number(), z.boolean(), z.string()])),
   /** By output name: the axis that is cut back, where the model calls it something else. @default those of that name */
-  cut: z.record(z.string(), z.int().min(1)).optional(),
+  cut: z.record(z.string(), z.int().min(0)).optional(),
   /** The sizes it may be run at; a micro-batch is padded up to one, a longer request is refused. @default any */
   ladder: rungs.optional(),
 });
@@ -33,6 +33,18 @@ const schema = z.strictObject({
   ladder: rungs.optional(),
   /** The axis along which requests may differ in size. @default none: only requests of one shape share a run */
   ragged: ragged.optional(),
+  /**
+   * By name of an input or output: which of its axes is the batch axis, such as 1 for the state `[layers, batch, hidden]`
+   * of an RNN. Requests and answers have it there too. @default 0 for each
+   */
+  batchAxis: z.record(z.string(), z.int().min(0)).optional(),
+  /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
+  constants: z.record(z.string(), z.unknown()).optional(),
+  /**
+   * Overrides what was found of whether rows are independent: `trust` has them share runs in any case, `alone` never.
+   * @default as found
+   */
+  batching: z.enum(['trust', 'alone']).optional(),
   /** ONNX Runtime execution providers, first choice first. @default the deployment's BATCHSCORE_PROVIDERS */
   providers: z.array(z.string()).min(1).optional(),
   /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */

@@ -1,5 +1,5 @@
 import { isFailure } from '../../../core/contract/failure.ts';
-import type { RaggedAxis, TensorSpec } from '../../../core/contract/model.ts';
+import { axisRowsFirst, type RaggedAxis, shapeInModel, type TensorSpec } from '../../../core/contract/model.ts';
 import { decodeData } from '../../../core/decode/decodeData.ts';
 import type { ModelContract } from '../session/contract.ts';
 import type { RaggedConfig } from './modelConfig.ts';
@@ -9,7 +9,10 @@ import type { RaggedConfig } from './modelConfig.ts';
  *
  * @throws Error naming what does not agree with the model
  */
-export function readRagged(config: RaggedConfig, { inputs, outputs }: ModelContract): RaggedAxis {
+export function readRagged(
+  config: RaggedConfig,
+  { inputs, outputs }: Pick<ModelContract, 'inputs' | 'outputs'>,
+): RaggedAxis {
   const { axis, pad, cut = {}, ladder = [] } = config;
   const raggedInputs = inputs.filter(({ shape }) => axesNamed(axis, shape).length > 0);
   if (raggedInputs.length === 0) {
@@ -41,30 +44,36 @@ function refuseOtherNames(key: string, got: readonly string[], specs: readonly T
   throw new Error(`${key}: expected ${some} ${known.join(', ')}, got ${got.join(', ') || 'none'}`);
 }
 
-function readInput(
-  { name, datatype, shape }: TensorSpec,
-  axisName: string,
-  pad: unknown,
-): RaggedAxis['inputs'][number] {
+function readInput(spec: TensorSpec, axisName: string, pad: unknown): RaggedAxis['inputs'][number] {
+  const { name, datatype, shape } = spec;
   const [axis, second] = axesNamed(axisName, shape);
   if (axis === undefined) return undefined;
   if (second !== undefined) {
-    throw new Error(`ragged.axis: expected '${axisName}' once in input '${name}', got [${shape.join(', ')}]`);
+    throw new Error(`ragged.axis: expected '${axisName}' once in input '${name}', got ${show(spec)}`);
   }
   const decoded = decodeData([pad], datatype, [1], () => `ragged.pad.${name}`);
   if (isFailure(decoded)) throw new Error(decoded.message);
   return { axis, pad: decoded[0] as number | bigint | string };
 }
 
-function readOutput({ name, shape }: TensorSpec, axisName: string, declared: number | undefined): number | undefined {
+/** @param declared the axis that is cut back, as the model counts its axes */
+function readOutput(spec: TensorSpec, axisName: string, declared: number | undefined): number | undefined {
+  const { name, shape, batchAxis = 0 } = spec;
   const [axis, second] = axesNamed(axisName, shape);
-  if (declared !== undefined && typeof shape[declared] !== 'string') {
+  if (declared !== undefined) {
+    const cutAxis = axisRowsFirst(spec, declared);
+    // The shape of an output may be unknown until it is run.
+    if (cutAxis > 0 && (shape.length === 0 || typeof shape[cutAxis] === 'string')) return cutAxis;
     throw new Error(
-      `ragged.cut.${name}: expected a symbolic axis of [${shape.join(', ')}] after the first, got ${declared}`,
+      `ragged.cut.${name}: expected a symbolic axis of ${show(spec)} other than the batch axis ${batchAxis}, got ${declared}`,
     );
   }
   if (second !== undefined) {
-    throw new Error(`ragged.axis: expected '${axisName}' once in output '${name}', got [${shape.join(', ')}]`);
+    throw new Error(`ragged.axis: expected '${axisName}' once in output '${name}', got ${show(spec)}`);
   }
-  return declared ?? axis;
+  return axis;
+}
+
+function show(spec: TensorSpec): string {
+  return `[${shapeInModel(spec, spec.shape).join(', ')}]`;
 }

@@ -1,10 +1,11 @@
 import { dirname, resolve } from 'node:path';
 import { messageOf } from '../../../core/contract/failure.ts';
-import type { Model } from '../../../core/contract/model.ts';
+import { listNames, type Model, type TensorSpec } from '../../../core/contract/model.ts';
 import type { Transform } from '../../../core/contract/transform.ts';
 import { loadTransform } from '../config/loadTransform.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
 import { readCost } from '../config/profile.ts';
+import { CURES } from '../session/bakedRows.ts';
 import { readContract } from '../session/contract.ts';
 import { openWithProviders } from '../session/openWithProviders.ts';
 import { warmUp } from '../startup/warmUp.ts';
@@ -56,10 +57,10 @@ export async function loadModel(
     stuckRuns,
   );
   try {
-    const contract = readContract(session.metadata);
+    const contract = readContract(session.metadata, config);
     const cost = await readCost(dirname(location.path));
     const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost };
-    if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows));
+    if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
     const warm = await warmUp(model, config.warmup ?? true);
     if (warm.bakedRows !== undefined) warn(bakedAxisWarning(location, warm.bakedRows));
     if (warm.problem !== undefined) warn(`${location.path}: ${warm.problem}`);
@@ -79,9 +80,11 @@ async function transformOf(
   return transform === undefined ? undefined : loadTransform(resolve(folder, transform), warn);
 }
 
-function bakedAxisWarning({ path }: ModelLocation, rows: number): string {
+function bakedAxisWarning({ path }: ModelLocation, rows: number, by: readonly TensorSpec[] = []): string {
+  const cure = by.length === 0 ? '' : `; only ${listNames(by)} says so: ${CURES}`;
   return (
     `${path}: the batch axis is baked to ${rows}: every run takes exactly ${rows} rows, padded where they are fewer; ` +
-    'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)'
+    'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)' +
+    cure
   );
 }

@@ -1,4 +1,5 @@
 import type { Model } from '../../../core/contract/model.ts';
+import { readConstants } from '../config/constants.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
 import { readRagged } from '../config/ragged.ts';
 import { createBufferPool } from '../session/bufferPool.ts';
@@ -21,6 +22,7 @@ export function toModel(
   defaultMaxBatchRows: number,
 ): Model {
   const { inputs, outputs, bakedRows } = contract;
+  const constants = readConstants(config.constants ?? {}, contract.constants);
   const pool = createBufferPool();
   const maxBatchRows = bakedRows ?? config.maxBatchRows ?? defaultMaxBatchRows;
   const ladder = (bakedRows === undefined ? (config.ladder ?? []) : [bakedRows]).toSorted((a, b) => a - b);
@@ -34,10 +36,11 @@ export function toModel(
     version,
     inputs,
     outputs,
+    constants: constants.map((constant) => constant.name),
     maxBatchRows,
     ladder,
     ragged: config.ragged === undefined ? undefined : readRagged(config.ragged, contract),
     allocate: pool.allocate,
-    run: (tensors, signal) => runInSession(session, outputs, tensors, pool, signal),
+    run: (tensors, signal) => runInSession(session, { inputs, outputs, constants }, tensors, pool, signal),
   };
 }

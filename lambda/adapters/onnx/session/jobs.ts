@@ -32,12 +32,16 @@ export interface SessionMetadata {
 }
 
 export interface RunTask {
-  readonly inputs: readonly {
-    readonly name: string;
-    readonly onnxType: string;
-    readonly shape: readonly number[];
-    readonly data: TensorData;
-  }[];
+  readonly inputs: readonly TaskInput[];
+  /** Further inputs, whose memory is copied and not given away. */
+  readonly constants?: readonly TaskInput[];
+}
+
+export interface TaskInput {
+  readonly name: string;
+  readonly onnxType: string;
+  readonly shape: readonly number[];
+  readonly data: TensorData;
 }
 
 /** Outputs in the session's order; float16 as its bits, in a Uint16Array. */

@@ -13,6 +13,7 @@ import {
   type RunTask,
   type SessionMetadata,
   type SessionSpec,
+  type TaskInput,
   type ThreadData,
 } from './jobs.ts';
 
@@ -75,9 +76,9 @@ function describeValue(value: InferenceSession.ValueMetadata): SessionMetadata['
   return value.isTensor ? { name: value.name, onnxType: value.type, shape: [...value.shape] } : { name: value.name };
 }
 
-async function run({ inputs }: RunTask): Promise<RunReply> {
+async function run({ inputs, constants = [] }: RunTask): Promise<RunReply> {
   if (session === undefined) throw new Error('expected a session to be opened before it is run, got none');
-  const feeds = Object.fromEntries(inputs.map((input) => [input.name, toTensor(input)]));
+  const feeds = Object.fromEntries([...inputs, ...constants].map((input) => [input.name, toTensor(input)]));
   const startedAt = performance.now();
   const results = await session.run(feeds);
   const runMs = performance.now() - startedAt;
@@ -88,7 +89,7 @@ async function run({ inputs }: RunTask): Promise<RunReply> {
   return { outputs, runMs, inputs: memoryOf(inputs) };
 }
 
-function toTensor({ onnxType, shape, data }: RunTask['inputs'][number]): Tensor {
+function toTensor({ onnxType, shape, data }: TaskInput): Tensor {
   const isFloat16 = FLOAT16_ARRAY !== undefined && data instanceof FLOAT16_ARRAY;
   const bits = isFloat16 ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data;
   return new Tensor(onnxType as 'float32', bits as Float32Array, shape);

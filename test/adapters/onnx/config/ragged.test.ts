@@ -59,16 +59,20 @@ describe('ragged in config.json', () => {
     [
       'an axis of an output that has one size',
       { ...MASKED, cut: { mean: 1 } },
-      'ragged.cut.mean: expected a symbolic axis of [batch, 1] after the first, got 1',
+      'ragged.cut.mean: expected a symbolic axis of [batch, 1] other than the batch axis 0, got 1',
     ],
     [
       'an axis that an output does not have',
       { ...MASKED, cut: { doubled: 2 } },
-      'ragged.cut.doubled: expected a symbolic axis of [batch, length] after the first, got 2',
+      'ragged.cut.doubled: expected a symbolic axis of [batch, length] other than the batch axis 0, got 2',
     ],
     ['a rung twice', { ...MASKED, ladder: [4, 4] }, 'expected each rung once'],
     ['an empty ladder', { ...MASKED, ladder: [] }, 'ladder'],
-    ['the batch axis of an output', { ...MASKED, cut: { doubled: 0 } }, 'cut'],
+    [
+      'the batch axis of an output',
+      { ...MASKED, cut: { doubled: 0 } },
+      'ragged.cut.doubled: expected a symbolic axis of [batch, length] other than the batch axis 0, got 0',
+    ],
     ['a key that is none', { ...MASKED, pads: {} }, '"pads"'],
     ['no axis', { pad: MASKED.pad }, 'axis'],
   ])('is refused for %s, naming it', async (_, ragged, message) => {
@@ -130,5 +134,29 @@ describe('readRagged', () => {
       { ...contract(spec('x', 'FP32', 'batch', 'length')), outputs },
     );
     expect(cut).toEqual([1]);
+  });
+
+  it('counts axes as the model does, and not with the rows first', () => {
+    const outputs = [
+      { ...spec('y', 'FP32', 'batch', 'steps', 'length'), batchAxis: 2 },
+      { ...spec('z', 'FP32', 'batch', 'steps', 2), batchAxis: 1 },
+    ];
+    const read = (cut: Record<string, number>) =>
+      readRagged(
+        { axis: 'length', pad: { x: 0 }, cut },
+        { inputs: [{ ...spec('x', 'FP32', 'batch', 'length'), batchAxis: 1 }], outputs },
+      );
+    expect(read({ y: 0, z: 0 })).toMatchObject({ inputs: [{ axis: 1, pad: 0 }], outputs: [1, 1] });
+    expect(read({ y: 1 }).outputs).toEqual([2, undefined]);
+    expect(() => read({ z: 1 })).toThrow(
+      'ragged.cut.z: expected a symbolic axis of [steps, batch, 2] other than the batch axis 1, got 1',
+    );
+    expect(() => read({ z: 2 })).toThrow('ragged.cut.z: ');
+  });
+
+  it('cuts an axis of an output whose shape the model does not say', () => {
+    const config = { axis: 'length', pad: { x: 0 }, cut: { y: 1 } };
+    const inputs = [spec('x', 'FP32', 'batch', 'length')];
+    expect(readRagged(config, { inputs, outputs: [spec('y', 'FP32')] }).outputs).toEqual([1]);
   });
 });

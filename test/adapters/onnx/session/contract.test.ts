@@ -1,5 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { encodeModel, type GraphValue } from '../../../../bench/workload/models/encodeModel.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { elementCount } from '../../../../lambda/core/tensor/tensor.ts';
+import { enoughTime, scoringDependencies } from '../../../helpers/models.ts';
 import {
   ELEMENT_TYPE,
   identityModel,
@@ -7,6 +10,7 @@ import {
   sequenceModel,
   sumAndDifferenceModel,
 } from '../../../helpers/onnxModels.ts';
+import { messageIdOf, standardRecords } from '../../../helpers/records.ts';
 import { counting, openOnly } from '../setup.ts';
 
 /** Two inputs, each given back on its own, so that they may have any axes. */
@@ -63,13 +67,13 @@ describe('the contract of a model', () => {
 
   it('is refused with a scalar input, naming it', async () => {
     await expect(openOnly(scalarInputModel())).rejects.toThrow(
-      /model\.onnx: input 'factor': expected axis 0 to be the batch axis, got a scalar/,
+      /model\.onnx: input 'factor': expected a batch axis, got a scalar; .*"constants": \{"factor": …\}/,
     );
   });
 
   it('is refused with a sequence, naming the output and what it is', async () => {
     await expect(openOnly(sequenceModel())).rejects.toThrow(
-      /model\.onnx: output 'pieces': expected a tensor .*, got a sequence or a map/,
+      /model\.onnx: output 'pieces': expected a tensor .*, got a sequence or a map; .*zipmap: False/,
     );
   });
 
@@ -109,7 +113,75 @@ describe('a baked batch axis', () => {
     const opening = openOnly(pairModel({ shape: [4, 2] }, { shape: [3, 2] }));
 
     await expect(opening).rejects.toThrow(
-      /model\.onnx: inputs 'a' and 'b': expected the same size on axis 0, the batch axis, got 4 and 3/,
+      /model\.onnx: inputs 'a' and 'b': expected the same size on the batch axis, got 4 on axis 0 and 3 on axis 0; .*"constants" .*"batchAxis"/,
     );
+  });
+
+  it('of one input only may be that of a weight or a state: the warning names it, and what to do', async () => {
+    const { warnings } = await openOnly(pairModel({ shape: ['batch', 2] }, { shape: [4, 2] }));
+
+    expect(warnings).toEqual([expect.stringMatching(/baked to 4: .*; only 'b' says so: .*"constants" .*"batchAxis"/)]);
+  });
+});
+
+describe('the names of axes', () => {
+  it.each(['?', '-1', 'None', ''])(
+    'are none where an exporter wrote %j: no two of these axes are one',
+    async (name) => {
+      const { model } = await openOnly(identityModel('FP32', [name, 3, name, name]));
+
+      expect(model.inputs[0]?.shape).toEqual(['x axis 0', 3, 'x axis 2', 'x axis 3']);
+      const data = Float32Array.from({ length: 2 * 3 * 2 * 5 }, (_, index) => index);
+      const { outputs } = await model.run([{ name: 'x', datatype: 'FP32', shape: [2, 3, 2, 5], data }]);
+      expect(outputs[0]?.shape).toEqual([2, 3, 2, 5]);
+    },
+  );
+
+  it('deny that axis 0 is the batch where that of one input is another axis of another', async () => {
+    const opening = openOnly(pairModel({ shape: ['n', 2] }, { shape: [2, 'n'] }));
+
+    await expect(opening).rejects.toThrow(
+      "inputs 'a' and 'b': expected the same batch axis in both, got 'n' on axis 0 of 'a' and on axis 1 of 'b', so that " +
+        'axis 0 of \'b\' is not the batch; say in config.json where the batch axis of each is, such as "batchAxis": ' +
+        '{"a":0,"b":1}, or give an input that has none as "constants"',
+    );
+  });
+
+  it('deny it whichever input comes first, and where one has the name on both axes', async () => {
+    const first = openOnly(pairModel({ shape: [2, 'n'] }, { shape: ['n', 2] }));
+    await expect(first).rejects.toThrow("got 'n' on axis 0 of 'b' and on axis 1 of 'a'");
+    const square = openOnly(pairModel({ shape: ['n', 2] }, { shape: ['n', 'n'] }));
+    await expect(square).rejects.toThrow("got 'n' on axis 0 of 'a' and on axis 1 of 'b'");
+  });
+
+  it('deny it of an input that was forgotten beside one that was declared', async () => {
+    const model = pairModel({ shape: ['seq', 'n', 2] }, { shape: ['seq', 'n', 2] });
+    const opening = openOnly(model, { batchAxis: { a: 1, same_a: 1 } });
+    await expect(opening).rejects.toThrow(
+      "got 'n' on axis 1 of 'a' and on axis 1 of 'b', so that axis 0 of 'b' is not the batch",
+    );
+  });
+
+  it.each([
+    ['the batch axis is declared elsewhere', { a: 0, b: 1, same_b: 1 }],
+    ['both are declared to be the batch all the same', { a: 0, b: 0 }],
+  ])('deny nothing where %s', async (_, batchAxis) => {
+    const { model } = await openOnly(pairModel({ shape: ['n', 2] }, { shape: [2, 'n'] }), { batchAxis, warmup: false });
+    expect(model.inputs.map(({ name }) => name)).toEqual(['a', 'b']);
+  });
+
+  it('may be one on axes that differ behind the batch, as ONNX Runtime has it', async () => {
+    const { repository } = await openOnly(pairModel({ shape: ['batch', 'n', 'n'] }, { shape: ['batch', 'n'] }));
+    const input = (name: string, shape: readonly number[]) => {
+      return { name, datatype: 'FP32', shape, data: new Array(elementCount(shape)).fill(1) };
+    };
+    const deps = scoringDependencies({ models: repository });
+    const body = { inputs: [input('a', [2, 1, 3]), input('b', [2, 4])] };
+    await scoreRecords(standardRecords([body]), deps, enoughTime());
+    const [answer] = deps.writer.documentsOf(messageIdOf(0)) as { outputs: { shape: number[] }[] }[];
+    expect(answer?.outputs.map(({ shape }) => shape)).toEqual([
+      [2, 1, 3],
+      [2, 4],
+    ]);
   });
 });
