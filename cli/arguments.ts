@@ -24,11 +24,15 @@ export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
   return { options: values, positionals };
 }
 
-/** @throws UsageError when `text` is not a whole number from `least` to `most` */
-export function wholeNumber(option: string, text: string, least: number, most: number): number {
+/**
+ * @param word what else the option may be
+ * @throws UsageError when `text` is not a whole number from `least` to `most`
+ */
+export function wholeNumber(option: string, text: string, least: number, most: number, word?: string): number {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;
-  throw new UsageError(`${option}: expected a whole number from ${least} to ${most}, got '${text}'`);
+  const orWord = word === undefined ? '' : `, or ${word}`;
+  throw new UsageError(`${option}: expected a whole number from ${least} to ${most}${orWord}, got '${text}'`);
 }
 
 function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {

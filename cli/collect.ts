@@ -45,8 +45,9 @@ async function run(args: readonly string[]): Promise<number> {
   const bar = progressBar('collecting', messageIds.length);
   const { signal, exitCode, finished } = listenForInterruption('what was received', bar.stop);
   try {
-    const wanted = messageIds.filter((messageId) => !results.messageIds.has(messageId));
+    const wanted = wantedOf(messageIds, results.messageIds);
     for await (const result of client.collect(wanted, { timeoutMs, signal })) {
+      if (results.messageIds.has(result.messageId)) continue;
       // Could not be fetched now: it is still there for the next time.
       if ('error' in result && result.error.retryable) continue;
       // A result leaves the queue when the next one is asked for: by then it is in the file.
@@ -74,6 +75,13 @@ async function run(args: readonly string[]): Promise<number> {
   if (signal.aborted) process.stderr.write('stopped; run the same command again to get the others\n');
   if (missing > 0) return exitCode() ?? SOME_MISSING;
   return summary.failed > 0 ? SOME_FAILED : 0;
+}
+
+/** The result of a packed message leaves the queue once all of its requests were collected: also those that are there. */
+function wantedOf(ids: readonly string[], collected: ReadonlySet<string>): string[] {
+  const messageOf = (id: string): string | undefined => id.split('/')[0];
+  const unfinished = new Set(ids.filter((id) => !collected.has(id)).map(messageOf));
+  return ids.filter((id) => unfinished.has(messageOf(id)));
 }
 
 export const collect = { help: HELP, run };

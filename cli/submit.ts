@@ -1,6 +1,6 @@
-import { type Batchscore, SubmitError } from '../client/index.ts';
+import { type Batchscore, MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage, SubmitError } from '../client/index.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
-import { parseCommand, UsageError } from './arguments.ts';
+import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { inputFile } from './inputFile.ts';
 import { listenForInterruption } from './interruption.ts';
@@ -13,11 +13,15 @@ const HELP = `Usage: batchscore submit FILE [options]
 
 Puts requests on the request queue, one JSON request a line, and writes the message ID of each
 to an ids file as it is taken. Run again after it was stopped, it goes on where the ids file
-ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice.
+ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice, or 10,000 with
+--pack.
 
   FILE                    the requests, or - for stdin
 
   --ids FILE              the ids file (default: FILE.ids; required with stdin)
+  --pack N                put N requests into one message, up to 10,000, or with fill as many as
+                          fit into 64 KiB, which SQS bills as one request (default: 1); their
+                          message IDs are then followed by / and their position
 ${DEPLOYMENT_HELP}
   --json                  print the summary as one JSON object
   --help                  show this
@@ -27,16 +31,20 @@ Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C, 14
 
 /** What is sent between two notes in the ids file. */
 const BATCH = { lines: 200, characters: 8 * 1024 * 1024 };
+const PACKED_BATCH = { ...BATCH, lines: MOST_REQUESTS_PER_MESSAGE };
 
 async function run(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FILE'], {
     ...DEPLOYMENT_OPTIONS,
     ids: { type: 'string' },
+    pack: { type: 'string', default: '1' },
     json: { type: 'boolean', default: false },
   });
   const [file = ''] = positionals;
   const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
+  const requestsPerMessage =
+    options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MOST_REQUESTS_PER_MESSAGE, 'fill');
   const { stream, bytes } = await inputFile(file);
   const { client, close } = await connectToSubmit(options);
   const { before, file: ids } = await openIdsFile(idsPath);
@@ -46,9 +54,9 @@ async function run(args: readonly string[]): Promise<number> {
   let submitted = 0;
   let bytesSubmitted = 0;
   try {
-    for await (const batch of batchesOfLines(stream, BATCH, signal)) {
+    for await (const batch of batchesOfLines(stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
       const left = batch.filter(({ number }) => !already.has(number));
-      await submitBatch(client, left, ids);
+      await submitBatch(client, left, requestsPerMessage, ids);
       submitted += left.length;
       for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
@@ -67,7 +75,12 @@ async function run(args: readonly string[]): Promise<number> {
 }
 
 /** @throws Error naming the first line that was not taken; those that were are noted */
-async function submitBatch(client: Batchscore, batch: readonly Line[], ids: LineFile): Promise<void> {
+async function submitBatch(
+  client: Batchscore,
+  batch: readonly Line[],
+  requestsPerMessage: RequestsPerMessage,
+  ids: LineFile,
+): Promise<void> {
   const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
     const lines = messageIds.map((messageId, index) =>
       messageId === undefined ? '' : idsLine({ line: batch[index]?.number ?? 0, messageId }),
@@ -75,7 +88,8 @@ async function submitBatch(client: Batchscore, batch: readonly Line[], ids: Line
     await ids.append(lines.join(''));
   };
   try {
-    await note(await client.submit(batch.map(({ text }) => ({ body: text }))));
+    const requests = batch.map(({ text }) => ({ body: text }));
+    await note(await client.submit(requests, { requestsPerMessage }));
   } catch (error) {
     if (!(error instanceof SubmitError)) throw error;
     await note(error.accepted);

@@ -1,5 +1,7 @@
+import { preview } from '../lambda/core/contract/failure.ts';
 import { createPayloads, type Payloads } from './base/payloads.ts';
 import { assertRegion } from './base/region.ts';
+import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './options.ts';
 import { type CollectOptions, collect } from './receive/collect.ts';
 import { startQueueCollector } from './receive/collectFromQueue.ts';
@@ -10,11 +12,12 @@ import type { ScoreRequest, TensorRequest } from './request/request.ts';
 import { createReader } from './result/readResult.ts';
 import type { OutputTensors, ScoringResult } from './result/result.ts';
 import { type ScoreOptions, score } from './score.ts';
-import { type Entry, offloaded, toEntry } from './send/entry.ts';
+import { offloaded, packedEntry, toEntry } from './send/entry.ts';
 import { createOutbox, type Outbox } from './send/outbox.ts';
+import { packingOf } from './send/packing.ts';
 import { createQueueLimit, type QueueLimit } from './send/queueLimit.ts';
 import { sendCall } from './send/sendCall.ts';
-import { type SubmitOptions, submit } from './send/submit.ts';
+import { type SubmitDependencies, type SubmitOptions, submit } from './send/submit.ts';
 
 /**
  * A producer's connection to a batchscore deployment. Create one and share it: requests sent at the same time share
@@ -42,25 +45,31 @@ export class Batchscore {
    * as the queue takes them. On a FIFO queue they are sent in order, but a message that SQS did not take at first may
    * end up behind its neighbours.
    *
-   * @returns the message IDs, in the order of the requests
+   * @returns the message IDs, in the order of the requests; `<message ID>/<position>` for those that share a message
    * @throws SubmitError when a request could not be encoded, pulled or sent, with the message IDs of the others
+   * @throws RangeError when `requestsPerMessage` is no number of requests that a message may hold
    * @throws Error when there is no request queue, or the AWS clients have no region
    * @throws the signal's reason when it aborts
    */
   async submit(
     requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
-    options: SubmitOptions = {},
+    { requestsPerMessage = this.#settings.requestsPerMessage, ...options }: SubmitOptions = {},
   ): Promise<string[]> {
     this.#assertOpen();
+    if (!isRequestsPerMessage(requestsPerMessage)) {
+      throw new RangeError(`requestsPerMessage: ${EXPECTED_PER_MESSAGE}, got ${preview(requestsPerMessage)}`);
+    }
     await this.#assertRegion();
-    return await submit(requests, options, { outbox: this.#requests(), toEntry: this.#toEntry });
+    return await submit(requests, options, { outbox: this.#requests(), ...this.#packedBy(requestsPerMessage) });
   }
 
   /**
    * Yields the results of these message IDs as they come, each once, and ends when all have come. A request that was
-   * not scored is a result with `error`. A result is deleted from the result queue once the next one is asked for;
+   * not scored is a result with `error`. An ID with a position yields the result of that request, one without a position
+   * all that its message holds. A result is deleted from the result queue once the next one is asked for;
    * leaving the loop early leaves the rest on the queue.
    *
+   * @throws TypeError when an ID is none that `submit` gives
    * @throws CollectTimeoutError when not all came within `timeoutMs`, with the message IDs that are missing
    * @throws the signal's reason when it aborts
    * @throws Error when the result store cannot be read, none is configured, or the AWS clients have no region
@@ -92,9 +101,14 @@ export class Batchscore {
    */
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
-    const [outbox, inbox, collector, toEntry] = [this.#requests(), this.#inbox, this.#results(), this.#toEntry];
+    const [outbox, inbox, collector] = [this.#requests(), this.#inbox, this.#results()];
     await this.#assertRegion();
-    return await score(inputs, options, { outbox, inbox, collector, toEntry });
+    return await score(inputs, options, {
+      outbox,
+      inbox,
+      collector,
+      ...this.#packedBy(this.#settings.requestsPerMessage),
+    });
   }
 
   /**
@@ -113,8 +127,15 @@ export class Batchscore {
     await this.close();
   }
 
-  readonly #toEntry = (request: ScoreRequest): Entry =>
-    toEntry(request, { ...this.#settings, maxBytes: this.#limit.bytes() });
+  #packedBy(requestsPerMessage: RequestsPerMessage): Pick<SubmitDependencies, 'packing' | 'toEntry'> {
+    const { payloadBucket } = this.#settings;
+    const packing = packingOf(requestsPerMessage, { payloadBucket, maxBytes: this.#limit.bytes });
+    const packs = requestsPerMessage !== 1;
+    return {
+      packing,
+      toEntry: (request) => toEntry(request, { ...this.#settings, maxBytes: this.#limit.bytes(), packs }),
+    };
+  }
 
   #assertOpen(): void {
     this.#closing.signal.throwIfAborted();
@@ -144,6 +165,11 @@ function outboxOf(
 ): Outbox | undefined {
   if (requestQueueUrl === undefined) return undefined;
   return createOutbox({
+    pack: (requests) => {
+      const entry = packedEntry(requests);
+      const fits = requests.length === 1 || entry.bytes <= limit.bytes();
+      return fits ? entry : offloaded(entry, payloadBucket, limit.bytes());
+    },
     sendCall: (entries) => sendCall(sqs, requestQueueUrl, entries),
     offload: async ({ payload }) => {
       if (payload !== undefined) await payloads?.put(payload.pointer, payload.text);

@@ -1,5 +1,6 @@
 export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor/datatype.ts';
 export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './base/errors.ts';
+export { MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './base/requestsPerMessage.ts';
 export { Batchscore } from './batchscore.ts';
 export type { BatchscoreOptions } from './options.ts';
 export type { CollectOptions } from './receive/collect.ts';

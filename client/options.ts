@@ -8,6 +8,7 @@ import {
   createS3Client,
   createSqsClient,
 } from '../lambda/adapters/awsClients.ts';
+import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
 import type { Encoding } from './request/request.ts';
 
 export interface BatchscoreOptions {
@@ -28,6 +29,11 @@ export interface BatchscoreOptions {
   readonly encoding?: Encoding | undefined;
   /** Most SendMessageBatch calls in flight, 1 to 100; always 1 on a FIFO queue, to keep the order. @default 8 */
   readonly maxInFlight?: number | undefined;
+  /**
+   * How many requests share a message, in `submit` and, of callers at the same time, in `score`; `fill` is as many as fit
+   * into 64 KiB. @default 1
+   */
+  readonly requestsPerMessage?: RequestsPerMessage | undefined;
   /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
   readonly sqs?: SQSClient | undefined;
   /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
@@ -45,6 +51,7 @@ export interface Settings {
   readonly encoding: Encoding;
   readonly fifo: boolean;
   readonly maxInFlight: number;
+  readonly requestsPerMessage: RequestsPerMessage;
   readonly sqs: SQSClient;
   readonly dynamodb: DynamoDBClient;
   readonly s3: S3Client;
@@ -65,6 +72,7 @@ const OPTIONS = z.strictObject({
   region: NAME.optional(),
   encoding: z.enum(['binary', 'json']).default('binary'),
   maxInFlight: z.int().min(1).max(100).default(8),
+  requestsPerMessage: z.custom<RequestsPerMessage>(isRequestsPerMessage, { error: EXPECTED_PER_MESSAGE }).default(1),
   sqs: clientOption<SQSClient>('SQSClient').optional(),
   dynamodb: clientOption<DynamoDBClient>('DynamoDBClient').optional(),
   s3: clientOption<S3Client>('S3Client').optional(),
@@ -88,8 +96,8 @@ const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error
 export function readOptions(options: BatchscoreOptions): Settings {
   const parsed = OPTIONS.safeParse(options);
   if (!parsed.success) throw new TypeError(`Batchscore options:\n${z.prettifyError(parsed.error)}`);
-  const { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, encoding, region, maxInFlight, ...given } =
-    parsed.data;
+  const { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, encoding, region, ...rest } = parsed.data;
+  const { maxInFlight, requestsPerMessage, ...given } = rest;
   const ownClients: { destroy(): void }[] = [];
   const own = <C extends { destroy(): void }>(client: C): C => {
     ownClients.push(client);
@@ -105,6 +113,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
+    requestsPerMessage,
     sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT })),
     dynamodb: given.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
     s3: given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),

@@ -7,6 +7,8 @@ import type { TensorRequest } from './request/request.ts';
 import type { OutputTensors, ScoringResult } from './result/result.ts';
 import type { Entry } from './send/entry.ts';
 import type { Outbox } from './send/outbox.ts';
+import type { Packing } from './send/packing.ts';
+import type { Sent } from './send/waiting.ts';
 
 export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
   /** Longest wait for the scores in milliseconds, at least 1. @default 30000 */
@@ -19,6 +21,8 @@ export interface ScoreDependencies {
   readonly outbox: Outbox;
   readonly inbox: Inbox;
   readonly collector: Pick<Collector, 'othersReceived'>;
+  /** Which requests share a message. */
+  readonly packing: Packing;
   readonly toEntry: (request: TensorRequest) => Entry;
 }
 
@@ -28,7 +32,7 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export async function score(
   inputs: TensorRequest['inputs'],
   { timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: ScoreOptions,
-  { outbox, inbox, collector, toEntry }: ScoreDependencies,
+  { outbox, inbox, collector, packing, toEntry }: ScoreDependencies,
 ): Promise<OutputTensors> {
   signal?.throwIfAborted();
   const entry = toEntry({ ...request, inputs });
@@ -36,8 +40,9 @@ export async function score(
   const othersBefore = collector.othersReceived();
   let messageId: string | undefined;
   try {
-    messageId = await sendFor(entry, deadline, outbox, inbox);
-    return outputsOf(await receiveFor(messageId, deadline, inbox));
+    const sent = await sendFor(outbox.send(entry, packing, deadline.signal), deadline, inbox);
+    messageId = sent.id;
+    return outputsOf(await receiveFor(sent, deadline, inbox));
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
     const others = othersInBetween(collector.othersReceived() - othersBefore);
@@ -48,13 +53,15 @@ export async function score(
   }
 }
 
-/** @returns the message ID. If the caller leaves before it is known, the result is dropped when it comes. */
-async function sendFor(entry: Entry, { signal }: Deadline, outbox: Outbox, inbox: Inbox): Promise<string> {
-  const sending = outbox.send(entry, signal);
+/** If the caller leaves before its request is sent, the result is dropped when it comes. */
+async function sendFor(sending: Promise<Sent>, { signal }: Deadline, inbox: Inbox): Promise<Sent> {
   try {
     return await orAborted(sending, signal);
   } catch (cause) {
-    sending.then(inbox.dismiss, () => {});
+    sending.then(
+      ({ id, requests }) => inbox.dismiss(id, requests),
+      () => {},
+    );
     if (signal.aborted && cause === signal.reason) throw cause;
     if (cause instanceof RequestError) throw cause;
     const retryable = cause instanceof SendError ? cause.retryable : undefined;
@@ -62,16 +69,16 @@ async function sendFor(entry: Entry, { signal }: Deadline, outbox: Outbox, inbox
   }
 }
 
-async function receiveFor(messageId: string, { signal }: Deadline, inbox: Inbox): Promise<ScoringResult> {
-  const waiting = inbox.waitFor([messageId], signal);
+async function receiveFor({ id, requests }: Sent, { signal }: Deadline, inbox: Inbox): Promise<ScoringResult> {
+  const waiting = inbox.waitFor([id], signal);
   try {
     const arrival = await waiting.next();
     arrival.accept();
     return arrival.result;
   } catch (cause) {
-    inbox.dismiss(messageId);
+    inbox.dismiss(id, requests);
     if (signal.aborted && cause === signal.reason) throw cause;
-    throw new ScoringError('COLLECT_FAILED', describeError(cause), { messageId, cause });
+    throw new ScoringError('COLLECT_FAILED', describeError(cause), { messageId: id, cause });
   } finally {
     waiting.close();
   }

@@ -1,5 +1,9 @@
 import { type Deferred, deferred } from '../../lambda/core/base/deferred.ts';
+import { messageIdsOf } from '../base/requestIds.ts';
 import type { ScoringResult } from '../result/result.ts';
+import { createClaims } from './claims.ts';
+import { createFinished } from './finished.ts';
+import { sharesOf } from './shares.ts';
 
 /** A result, and what to tell its store. */
 export interface Arrival {
@@ -17,17 +21,25 @@ export interface Arrival {
  */
 export type Standing = 'wanted' | 'full' | 'held' | 'dismissed' | 'unknown';
 
-/** Who waits for which message ID in this process; collectors fetch for them. */
+/**
+ * Who waits for which result in this process; collectors fetch for them, message by message. Callers wait for messages or
+ * for requests of packed ones: several may wait for requests of the same message.
+ */
 export interface Inbox {
-  /** Waits for results; `ended` ends the wait with its reason. @throws Error when an ID is waited for already */
-  waitFor(messageIds: Iterable<string>, ended: AbortSignal): Waiting;
+  /**
+   * Waits for the results of IDs that `submit` gave; `ended` ends the wait with its reason.
+   *
+   * @throws TypeError when an ID is none
+   * @throws Error when an ID is waited for already
+   */
+  waitFor(ids: Iterable<string>, ended: AbortSignal): Waiting;
   /** The message IDs that callers with room wait for, in the order in which they were asked for. */
   wanted(): string[];
   standing(messageId: string): Standing;
   /** @returns false when it is no longer wanted */
   deliver(arrival: Arrival): boolean;
-  /** From now on results of this message ID are dropped. */
-  dismiss(messageId: string): void;
+  /** From now on the result of this ID is dropped. @param requests how many its message holds. @default not known */
+  dismiss(id: string, requests?: number): void;
   /** Whether any message ID is wanted. */
   isWanting(): boolean;
   /** Resolves when a message ID is wanted. @returns whether it had to wait */
@@ -52,7 +64,6 @@ export interface Waiting {
 
 /** Most results held for one caller; others are left in their store until it takes some. */
 const MAX_HELD = 200;
-const REMEMBERED_IDS = 10_000;
 
 interface Waiter {
   readonly missing: Set<string>;
@@ -63,8 +74,8 @@ interface Waiter {
 
 export function createInbox(): Inbox {
   const waiters = new Set<Waiter>();
-  const byId = new Map<string, Waiter>();
-  const dismissed = new Set<string>();
+  const claims = createClaims<Waiter>();
+  const finished = createFinished();
   const demands = new Set<(waited: boolean) => void>();
   const listeners: ((messageIds: Iterable<string>) => void)[] = [];
   let nextToJoin = deferred();
@@ -81,7 +92,7 @@ export function createInbox(): Inbox {
     for (const waiter of waiters) end(waiter, reason);
   };
   const end = (waiter: Waiter, reason: unknown): void => {
-    for (const messageId of waiter.missing) byId.delete(messageId);
+    for (const id of waiter.missing) claims.delete(id);
     waiter.missing.clear();
     waiters.delete(waiter);
     waiter.ended ??= { reason };
@@ -89,15 +100,15 @@ export function createInbox(): Inbox {
   };
 
   return {
-    waitFor(messageIds, ended) {
-      const missing = new Set(messageIds);
-      for (const messageId of missing) {
-        if (byId.has(messageId)) throw new Error(`message ID ${messageId} is being collected already; collect it once`);
+    waitFor(ids, ended) {
+      const missing = new Set(ids);
+      for (const id of missing) {
+        if (claims.has(id)) throw new Error(`message ID ${id} is being collected already; collect it once`);
       }
       const waiter: Waiter = { missing, held: new Map(), ended: undefined, news: deferred() };
-      for (const messageId of missing) {
-        byId.set(messageId, waiter);
-        dismissed.delete(messageId);
+      for (const id of missing) {
+        claims.set(id, waiter);
+        finished.delete(id);
       }
       waiters.add(waiter);
       const onEnd = (): void => end(waiter, ended.reason);
@@ -107,44 +118,45 @@ export function createInbox(): Inbox {
       nextToJoin.resolve();
       nextToJoin = deferred();
       meetDemands();
-      for (const listener of listeners) listener(missing);
+      for (const listener of listeners) listener(messageIdsOf(missing));
       return {
         async next() {
           const arrival = await firstOf(waiter);
-          byId.delete(arrival.result.messageId);
+          claims.delete(arrival.result.messageId);
           meetDemands();
           return arrival;
         },
         close() {
           ended.removeEventListener('abort', onEnd);
           end(waiter, new Error('the wait was closed'));
-          for (const [messageId, arrival] of waiter.held) {
-            byId.delete(messageId);
+          for (const [id, arrival] of waiter.held) {
+            claims.delete(id);
             arrival.giveBack();
           }
           waiter.held.clear();
         },
       };
     },
-    wanted: () => waitersWithRoom().flatMap(({ missing }) => [...missing]),
+    wanted: () => [...messageIdsOf(waitersWithRoom().flatMap(({ missing }) => [...missing]))],
     standing(messageId) {
-      const waiter = byId.get(messageId);
-      if (waiter === undefined) return dismissed.has(messageId) ? 'dismissed' : 'unknown';
-      if (waiter.held.has(messageId)) return 'held';
-      return hasRoom(waiter) ? 'wanted' : 'full';
+      const claimed = claims.ofMessage(messageId);
+      if (claimed.size === 0) return finished.has(messageId) ? 'dismissed' : 'unknown';
+      const missing = [...claimed].filter(([id, waiter]) => !waiter.held.has(id));
+      if (missing.length === 0) return 'held';
+      return missing.some(([, waiter]) => hasRoom(waiter)) ? 'wanted' : 'full';
     },
     deliver(arrival) {
-      const waiter = byId.get(arrival.result.messageId);
-      if (waiter?.missing.delete(arrival.result.messageId) !== true) return false;
-      waiter.held.set(arrival.result.messageId, arrival);
-      tell(waiter);
-      return true;
+      const missing = [...claims.ofMessage(arrival.result.messageId)].filter(([id, waiter]) => waiter.missing.has(id));
+      const ids = missing.map(([id]) => id);
+      const shares = sharesOf(arrival, ids, finished);
+      for (const [index, [id, waiter]] of missing.entries()) {
+        waiter.missing.delete(id);
+        waiter.held.set(id, shares[index] as Arrival);
+        tell(waiter);
+      }
+      return missing.length > 0;
     },
-    dismiss(messageId) {
-      dismissed.add(messageId);
-      const [oldest] = dismissed;
-      if (dismissed.size > REMEMBERED_IDS && oldest !== undefined) dismissed.delete(oldest);
-    },
+    dismiss: finished.add,
     isWanting,
     demand: () =>
       new Promise((met) => {

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import { MAX_MESSAGE_BYTES } from '../../lambda/adapters/sqs/limits.ts';
+import { escapeForSqs } from '../../lambda/core/base/sqsText.ts';
 import { PAYLOAD_PREFIX, type PayloadPointer } from '../../lambda/core/contract/payload.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../../lambda/core/contract/pointer.ts';
+import { MOST_LEVELS, outlineAt } from '../../lambda/core/decode/outline.ts';
 import { RequestError } from '../base/errors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from '../request/request.ts';
 
-/** One message, ready to be sent. */
+/** One message, ready to be sent; or one request that may share a message with others. */
 export interface Entry {
   readonly body: string;
   /** Size of the request's body, be it in the message or in S3: bounds a batch request, and this process's memory. */
@@ -14,6 +16,8 @@ export interface Entry {
   readonly attributes: Readonly<Record<string, MessageAttributeValue>> | undefined;
   readonly group: string | undefined;
   readonly deduplicationId: string | undefined;
+  /** Arrays and objects in the body, where it can be part of a packed message; undefined where it needs its own. */
+  readonly containers: number | undefined;
   /** What must be in S3 before the message is sent; undefined where the message holds the whole body. */
   readonly payload: { readonly pointer: PayloadPointer; readonly text: string } | undefined;
 }
@@ -24,6 +28,8 @@ export interface EntryOptions {
   readonly payloadBucket: string | undefined;
   /** The most that the request queue takes in a message, as far as is known. @default 1 MiB */
   readonly maxBytes?: number;
+  /** Whether requests share messages. @default false */
+  readonly packs?: boolean;
 }
 
 /**
@@ -32,18 +38,31 @@ export interface EntryOptions {
  * @throws RequestError when the request cannot be encoded, or cannot be sent to such a queue
  */
 export function toEntry(request: ScoreRequest, options: EntryOptions): Entry {
-  const { encoding, fifo, payloadBucket, maxBytes = MAX_MESSAGE_BYTES } = options;
+  const { encoding, fifo, payloadBucket, maxBytes = MAX_MESSAGE_BYTES, packs = false } = options;
   assertRouting(request, fifo);
-  const body = encodeRequest(request, encoding);
+  const encoded = encodeRequest(request, encoding);
+  const containers = packs ? containersIn(request, encoded) : undefined;
+  // One that SQS would refuse must not take the requests beside it along.
+  const body = containers === undefined ? encoded : escapeForSqs(encoded);
   const entry: Entry = {
     body,
     bytes: Buffer.byteLength(body),
     attributes: undefined,
     group: request.group,
     deduplicationId: fifo ? (request.deduplicationId ?? randomUUID()) : undefined,
+    containers,
     payload: undefined,
   };
   return entry.bytes <= maxBytes ? entry : offloaded(entry, payloadBucket, maxBytes);
+}
+
+/** One message of several requests of one group: the array of their bodies. None is deduplicated by itself. */
+export function packedEntry(requests: readonly Entry[]): Entry {
+  const [first] = requests;
+  if (first === undefined) throw new Error('expected at least one request in a message');
+  if (requests.length === 1) return first;
+  const body = `[${requests.map((request) => request.body).join(',')}]`;
+  return { ...first, body, bytes: Buffer.byteLength(body) };
 }
 
 /**
@@ -57,6 +76,35 @@ export function offloaded(entry: Entry, payloadBucket: string | undefined, maxBy
   const pointer = { bucket: payloadBucket, key: `${PAYLOAD_PREFIX}${randomUUID()}` };
   const attributes = { [POINTER_ATTRIBUTES[0]]: { DataType: 'Number', StringValue: String(bytes) } };
   return { ...entry, body: pointerBody(pointer), attributes, payload: { pointer, text } };
+}
+
+/**
+ * A request that is deduplicated by itself is sent by itself. So is a body as it is that is no plain request: beside
+ * others it might spoil theirs.
+ */
+function containersIn(request: ScoreRequest, body: string): number | undefined {
+  if (request.deduplicationId !== undefined) return undefined;
+  if ('body' in request) return containersInObject(body);
+  const { inputs, outputs = [] } = request;
+  return CONTAINERS_A_REQUEST + CONTAINERS_AN_INPUT * Object.keys(inputs).length + outputs.length;
+}
+
+/** The request, and its lists of inputs, outputs and contents. */
+const CONTAINERS_A_REQUEST = 4;
+/** The input, its shape and its data. */
+const CONTAINERS_AN_INPUT = 3;
+
+/** Undefined where a text is not one JSON object, or has more of something than a long body may have. */
+function containersInObject(text: string): number | undefined {
+  if (!/^[ \t\r\n]*{/.test(text)) return undefined;
+  const { end, levels, containers } = outlineAt(text, 0);
+  if (end > text.length || levels >= MOST_LEVELS) return undefined;
+  try {
+    JSON.parse(text);
+    return containers;
+  } catch {
+    return undefined;
+  }
 }
 
 function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean): void {

@@ -1,14 +1,16 @@
 import { orAborted } from '../base/abort.ts';
 import { SubmitError, type SubmitFailure } from '../base/errors.ts';
 import { pull } from '../base/pull.ts';
+import type { RequestsPerMessage } from '../base/requestsPerMessage.ts';
 import type { ScoreRequest } from '../request/request.ts';
 import type { Entry } from './entry.ts';
 import type { Outbox } from './outbox.ts';
+import type { Packing } from './packing.ts';
 
 export interface SubmitProgress {
   /** Requests that the queue has taken so far. */
   readonly submitted: number;
-  /** The one it took last: its place among the requests, and its message ID. Note them to survive an abort. */
+  /** The one it took last: its place among the requests, and its ID. Note them to survive an abort. */
   readonly index: number;
   readonly messageId: string;
 }
@@ -16,20 +18,28 @@ export interface SubmitProgress {
 export interface SubmitOptions {
   /** Stops pulling and sending; calls under way are finished. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * How many requests share a message, up to 10,000, or `fill`: as many as fit into 64 KiB, which SQS bills as one request.
+   * Requests of other groups, or with a `deduplicationId`, have other messages. The ID of a request that shares its message
+   * is `<message ID>/<position>`. @default that of the client
+   */
+  readonly requestsPerMessage?: RequestsPerMessage | undefined;
   /** Called after each request that the queue takes. */
   readonly onProgress?: ((progress: SubmitProgress) => void) | undefined;
 }
 
 export interface SubmitDependencies {
   readonly outbox: Outbox;
+  /** Which requests share a message. */
+  readonly packing: Packing;
   readonly toEntry: (request: ScoreRequest) => Entry;
 }
 
-/** Sends requests as fast as the queue takes them. @returns the message IDs, in the order of the requests */
+/** Sends requests as fast as the queue takes them. @returns their IDs, in the order of the requests */
 export async function submit(
   requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
-  { signal, onProgress }: SubmitOptions,
-  { outbox, toEntry }: SubmitDependencies,
+  { signal, onProgress }: Omit<SubmitOptions, 'requestsPerMessage'>,
+  { outbox, packing, toEntry }: SubmitDependencies,
 ): Promise<string[]> {
   const stop = new AbortController();
   const stopped = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
@@ -52,7 +62,7 @@ export async function submit(
   };
   const send = async (entry: Entry, index: number): Promise<void> => {
     try {
-      const messageId = await outbox.send(entry, stopped);
+      const { id: messageId } = await outbox.send(entry, packing, stopped);
       accepted[index] = messageId;
       onProgress?.({ submitted: ++submitted, index, messageId });
     } catch (cause) {

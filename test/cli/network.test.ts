@@ -2,6 +2,7 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
+import { ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Finished, type RunningDev, runScript, startDev } from '../helpers/command.ts';
 
@@ -12,6 +13,26 @@ const LINES = [
   'not JSON',
   JSON.stringify({ id: 'b', inputs: [{ name: 'image', datatype: 'FP32', shape: [1, 64], data: PIXELS }] }),
 ];
+
+/** The message IDs of the results on the result queue. */
+async function resultsLeft({ endpoint, region, resultQueueUrl: QueueUrl }: Record<string, string>): Promise<unknown[]> {
+  const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
+  const sqs = new SQSClient({ endpoint, region, credentials, useQueueUrlAsEndpoint: false });
+  const left: unknown[] = [];
+  for (;;) {
+    const command = new ReceiveMessageCommand({
+      QueueUrl,
+      MaxNumberOfMessages: 10,
+      VisibilityTimeout: 5,
+      MessageAttributeNames: ['messageId'],
+    });
+    const { Messages = [] } = await sqs.send(command);
+    if (Messages.length === 0) break;
+    left.push(...Messages.map(({ MessageAttributes }) => MessageAttributes?.messageId?.StringValue));
+  }
+  sqs.destroy();
+  return left;
+}
 
 describe('batchscore submit and collect', () => {
   let dev: RunningDev;
@@ -60,6 +81,51 @@ describe('batchscore submit and collect', () => {
     expect(byLine.get(1)).toMatchObject({ id: 'a', predictions: [expect.any(Object)] });
     expect(byLine.get(3)).toMatchObject({ code: 'INVALID_JSON' });
     expect(byLine.get(4)).toMatchObject({ id: 'b', outputs: [{ name: 'label' }, { name: 'probabilities' }] });
+  });
+
+  it('pack the lines into messages, and get the result of each under the ID of its line', async () => {
+    const { resultTable: _, ...queueOnly } = JSON.parse(dev.firstLine);
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
+    const lines = Array.from({ length: 250 }, (_, index) => JSON.stringify({ id: `r-${index}`, instances: [PIXELS] }));
+    writeFileSync(file, `${[...lines, LINES[2], LINES[3]].join('\n')}\n`);
+    expect(JSON.parse((await batchscore('submit', file, '--pack', '100')).stdout)).toMatchObject({ submitted: 252 });
+    const ids = linesOf('requests.jsonl.ids') as { line: number; message_id: string }[];
+    expect(new Set(ids.map(({ message_id: id }) => id.split('/')[0])).size).toBe(4);
+
+    const out = join(folder, 'results.jsonl');
+    const collect = () => batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    expect(JSON.parse((await collect()).stdout)).toEqual({ collected: 252, missing: 0, failed: 1, out });
+    const results = linesOf('results.jsonl') as { message_id: string; id?: string; code?: string }[];
+    expect(results).toHaveLength(252);
+    const byId = new Map(results.map((result) => [result.message_id, result]));
+    const nameOf = (line: number) => (line <= 250 ? `r-${line - 1}` : line === 252 ? 'b' : undefined);
+    expect(ids.map(({ message_id: id }) => byId.get(id)?.id)).toEqual(ids.map(({ line }) => nameOf(line)));
+  });
+
+  it('get the rest of a packed message that was collected in part', async () => {
+    await batchscore('submit', file, '--pack', 'fill');
+    const out = join(folder, 'results.jsonl');
+    const collect = () => batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    await collect();
+    const before = readFileSync(out, 'utf8');
+    writeFileSync(out, before.slice(0, before.trimEnd().lastIndexOf('\n') + 20));
+    expect(JSON.parse((await collect()).stdout)).toEqual({ collected: 3, missing: 0, failed: 1, out });
+    expect(linesOf('results.jsonl')).toHaveLength(3);
+  });
+
+  it('leave nothing of a packed message on the result queue, though it was collected in part before', async () => {
+    const { resultTable: _, ...queueOnly } = JSON.parse(dev.firstLine);
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
+    await batchscore('submit', file, '--pack', 'fill');
+    const ids = readFileSync(`${file}.ids`, 'utf8');
+    writeFileSync(join(folder, 'first.ids'), ids.slice(0, ids.indexOf('\n') + 1));
+    const out = join(folder, 'results.jsonl');
+    await batchscore('collect', join(folder, 'first.ids'), '--out', out, '--timeout', '30');
+    expect(linesOf('results.jsonl')).toHaveLength(1);
+    const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    expect(JSON.parse(collected.stdout)).toEqual({ collected: 3, missing: 0, failed: 1, out });
+    const [{ message_id: id }] = linesOf('requests.jsonl.ids') as [{ message_id: string }];
+    expect(await resultsLeft(queueOnly)).not.toContain(id.split('/')[0]);
   });
 
   it('take the file of cdk deploy --outputs-file for the stack', async () => {
@@ -166,6 +232,8 @@ describe('batchscore submit and collect', () => {
     [['submit', '-'], 2, /--ids/],
     [['collect', '/no/such/ids', '--out', '/dev/null'], 1, /expected an ids file/],
     [['collect', 'ids'], 2, /--out/],
+    [['submit', 'any', '--pack', '0'], 2, /--pack: expected a whole number from 1 to 10000, or fill, got '0'/],
+    [['submit', 'any', '--pack', '10001'], 2, /--pack: expected a whole number from 1 to 10000, or fill/],
     [['nonsense'], 2, /expected a command/],
   ])('refuse %j with exit code %i', async (args, code, message) => {
     const finished = await batchscore(...args);

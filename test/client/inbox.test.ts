@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { ScoringError } from '../../client/index.ts';
 import { type Arrival, createInbox } from '../../client/receive/inbox.ts';
 
 const ALIVE = new AbortController().signal;
@@ -94,5 +95,119 @@ describe('an inbox', () => {
     inbox.close(new Error('closed'));
     await expect(before.next()).rejects.toThrow('closed');
     await expect(inbox.waitFor(['b'], ALIVE).next()).rejects.toThrow('closed');
+  });
+});
+
+describe('an inbox, of a packed message,', () => {
+  /** An arrival that answers so many requests. */
+  function packedOf(messageId: string, requests: number) {
+    const results = Array.from({ length: requests }, () => ({ messageId, predictions: [] }));
+    return { ...arrivalOf(messageId), result: { messageId, results } };
+  }
+
+  it('gives each caller the result that it waits for, and tells the store once, when all have it', async () => {
+    const inbox = createInbox();
+    const waits = ['m/0', 'm/1', 'm/2'].map((id) => inbox.waitFor([id], ALIVE));
+    expect([inbox.wanted(), inbox.standing('m')]).toEqual([['m'], 'wanted']);
+    const arrival = packedOf('m', 3);
+    expect(inbox.deliver(arrival)).toBe(true);
+    expect([inbox.wanted(), inbox.standing('m')]).toEqual([[], 'held']);
+    for (const [position, waiting] of waits.entries()) {
+      expect(arrival.fate).toEqual([]);
+      const share = await waiting.next();
+      expect(share.result).toMatchObject({ messageId: `m/${position}`, predictions: [] });
+      share.accept();
+    }
+    expect(arrival.fate).toEqual(['accepted']);
+  });
+
+  it('has the store keep what one of them left, and drop it when the last has its own', async () => {
+    const inbox = createInbox();
+    const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
+    const [first, again] = [packedOf('m', 2), packedOf('m', 2)];
+    inbox.deliver(first);
+    leaving.close();
+    (await staying.next()).accept();
+    expect([first.fate, inbox.standing('m')]).toEqual([['given back'], 'unknown']);
+    const late = inbox.waitFor(['m/0'], ALIVE);
+    inbox.deliver(again);
+    (await late.next()).accept();
+    expect(again.fate).toEqual(['accepted']);
+  });
+
+  it('has the store keep it while somebody may want the rest', async () => {
+    const inbox = createInbox();
+    const waiting = inbox.waitFor(['m/0', 'm/5'], ALIVE);
+    const arrival = packedOf('m', 2);
+    inbox.deliver(arrival);
+    (await waiting.next()).accept();
+    const beyond = await waiting.next();
+    expect(beyond.result).toMatchObject({ error: { code: 'INVALID_RESULT' } });
+    beyond.accept();
+    waiting.close();
+    expect([arrival.fate, inbox.standing('m')]).toEqual([['given back'], 'unknown']);
+  });
+
+  it('has the store drop the error of the whole message when all who wait for some of it have it', async () => {
+    const inbox = createInbox();
+    const waiting = inbox.waitFor(['m/0', 'm/1'], ALIVE);
+    const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
+    const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
+    inbox.deliver(arrival);
+    for (const messageId of ['m/0', 'm/1']) {
+      const share = await waiting.next();
+      expect(share.result).toMatchObject({ messageId, error: { code: 'TOO_MANY_REQUESTS', messageId } });
+      share.accept();
+    }
+    expect(arrival.fate).toEqual(['accepted']);
+  });
+
+  it('has the store keep such an error for one who left it', async () => {
+    const inbox = createInbox();
+    const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
+    const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
+    const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
+    inbox.deliver(arrival);
+    leaving.close();
+    (await staying.next()).accept();
+    expect(arrival.fate).toEqual(['given back']);
+  });
+
+  it('takes for wanted what one caller has room for, though another has none', () => {
+    const inbox = createInbox();
+    inbox.waitFor([...ids(200), 'm/0'], ALIVE);
+    for (const messageId of ids(200)) inbox.deliver(arrivalOf(messageId));
+    expect(inbox.standing('m')).toBe('full');
+    inbox.waitFor(['m/1'], ALIVE);
+    expect(inbox.standing('m')).toBe('wanted');
+  });
+
+  it('drops it once every request is dismissed, as far as it knows how many there are', () => {
+    const inbox = createInbox();
+    inbox.dismiss('m/0');
+    inbox.dismiss('m/1');
+    expect(inbox.standing('m')).toBe('unknown');
+    inbox.dismiss('n/1', 2);
+    expect(inbox.standing('n')).toBe('unknown');
+    inbox.dismiss('n/0', 2);
+    expect(inbox.standing('n')).toBe('dismissed');
+    inbox.waitFor(['n/1'], ALIVE).close();
+    expect(inbox.standing('n')).toBe('unknown');
+  });
+
+  it('tells listeners of the message', () => {
+    const inbox = createInbox();
+    const told: string[][] = [];
+    inbox.onWanted((messageIds) => told.push([...messageIds]));
+    inbox.waitFor(['m/0', 'm/1', 'n'], ALIVE);
+    expect(told).toEqual([['m', 'n']]);
+  });
+
+  it('lets a request be waited for once', () => {
+    const inbox = createInbox();
+    inbox.waitFor(['m/0'], ALIVE);
+    inbox.waitFor(['m', 'm/1'], ALIVE);
+    expect(() => inbox.waitFor(['m/2', 'm/0'], ALIVE)).toThrow('m/0 is being collected already');
+    inbox.waitFor(['m/2'], ALIVE);
   });
 });

@@ -7,6 +7,7 @@ import { type Arrival, createInbox, type Inbox } from '../../client/receive/inbo
 import { score } from '../../client/score.ts';
 import { toEntry } from '../../client/send/entry.ts';
 import type { Outbox } from '../../client/send/outbox.ts';
+import { ALONE } from '../../client/send/packing.ts';
 import { lineOf } from './requests.ts';
 import { rejectionOf } from './sends.ts';
 
@@ -75,11 +76,12 @@ describe('a collection', () => {
 describe('a caller of score', () => {
   /** Scores one request for 200 ms. */
   function scoreOne(inbox: Inbox, sent: Promise<string>) {
-    const outbox: Outbox = { send: () => sent, room: async () => {} };
+    const outbox: Outbox = { send: async () => ({ id: await sent, requests: 1 }), room: async () => {} };
     const dependencies = {
       inbox,
       outbox,
       collector: idleCollector(),
+      packing: ALONE,
       toEntry: (request: ReturnType<typeof lineOf>) => toEntry(request, STANDARD_QUEUE),
     };
     return rejectionOf(score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }, dependencies));
@@ -105,14 +107,17 @@ describe('a caller of score', () => {
     expect(inbox.standing('m-1')).toBe('dismissed');
   });
 
-  it('gives up while its request is being sent, and the result of that is dropped too', async () => {
-    const inbox = createInbox();
-    const sent = Promise.withResolvers<string>();
-    const error = scoreOne(inbox, sent.promise);
-    jest.advanceTimersByTime(200);
-    expect(await error).toMatchObject({ code: 'TIMEOUT', messageId: undefined });
-    sent.resolve('m-1');
-    await nextTurn();
-    expect(inbox.standing('m-1')).toBe('dismissed');
-  });
+  it.each(['m-1', 'm-1/0'])(
+    'gives up while its request is being sent, and its result under %s is dropped',
+    async (id) => {
+      const inbox = createInbox();
+      const sent = Promise.withResolvers<string>();
+      const error = scoreOne(inbox, sent.promise);
+      jest.advanceTimersByTime(200);
+      expect(await error).toMatchObject({ code: 'TIMEOUT', messageId: undefined });
+      sent.resolve(id);
+      await nextTurn();
+      expect(inbox.standing('m-1')).toBe('dismissed');
+    },
+  );
 });

@@ -189,6 +189,8 @@ describe('the environment', () => {
         CONFIG_KEYS.requestQueueUrl,
         CONFIG_KEYS.resultQueueUrl,
         CONFIG_KEYS.results,
+        CONFIG_KEYS.resultsPerMessage,
+        CONFIG_KEYS.resultMessageBytes,
         CONFIG_KEYS.serviceName,
         CONFIG_KEYS.windowSeconds,
       ].toSorted(),

@@ -15,6 +15,7 @@ import { decodeRequest } from './decodeRequest.ts';
 import { WHOLE_BODY } from './fieldPath.ts';
 import { type DecodeLimits, tooManyRequests } from './limits.ts';
 import { MOST_KEYS, MOST_LEVELS, mostContainers, outlineOf } from './outline.ts';
+import { readPacked } from './readPacked.ts';
 import type { Templates } from './template.ts';
 
 export interface DecodeDependencies {
@@ -30,7 +31,7 @@ export interface DecodeOptions {
   readonly signal: AbortSignal;
 }
 
-/** {@link decodeBody}, the short way where a body is the same text as one before but for its id and elements. */
+/** {@link decodeBody}, the short way where a request is the same text as one before but for its id and elements. */
 export function decodeFromTemplate(
   templates: Templates,
   body: string,
@@ -40,7 +41,7 @@ export function decodeFromTemplate(
 ): MaybePromise<DecodedBody> {
   const read = templates.read(body, record);
   if (read !== undefined) return read;
-  const decoded = decodeBody(body, record, deps, options);
+  const decoded = decodeBody(body, record, deps, options, templates);
   // What was there at once was in the body itself, not in an object that it points to.
   if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates.learn(body, decoded);
   return decoded;
@@ -51,6 +52,7 @@ export function decodeFromTemplate(
  * a request is in the answer, never thrown.
  *
  * @param record which record of the invocation it is
+ * @param templates for the requests of a packed body. @default each is decoded in full
  * @see docs/message-format.md
  */
 export function decodeBody(
@@ -58,13 +60,54 @@ export function decodeBody(
   record: number,
   deps: DecodeDependencies,
   options: DecodeOptions,
+  templates?: Templates,
 ): MaybePromise<DecodedBody> {
-  return whenThere(parseBody(body, record, deps, options), (parsed) => {
+  return whenThere(packedIn(body, record, deps, templates), (packed) => {
+    if (packed !== undefined) return packed;
+    const parsed = parseJson(body, WHOLE_BODY, deps.limits);
     if (isFailure(parsed)) return refusedBody(parsed);
-    return Array.isArray(parsed.value)
-      ? decodePacked(parsed.value, record, deps)
-      : decodeRequest(parsed.value, { path: WHOLE_BODY, record, position: 0 }, deps);
+    const pointer = parsePointer(parsed.value);
+    if (pointer === undefined) return decodeValue(parsed.value, record, deps);
+    return isFailure(pointer) ? refusedBody(pointer) : decodePayload(pointer, record, deps, options, templates);
   });
+}
+
+function packedIn(
+  text: string,
+  record: number,
+  deps: DecodeDependencies,
+  templates: Templates | undefined,
+): MaybePromise<readonly DecodedRequest[] | undefined> {
+  return templates === undefined ? undefined : readPacked(templates, text, record, deps);
+}
+
+/** The object that a body points to. */
+function decodePayload(
+  pointer: PayloadPointer,
+  record: number,
+  deps: DecodeDependencies,
+  { admit, signal }: DecodeOptions,
+  templates: Templates | undefined,
+): MaybePromise<DecodedBody> {
+  const { payloads, limits } = deps;
+  if (payloads === undefined) {
+    const wrong = 'expected a request, got a pointer to S3; this deployment has no payload bucket';
+    return refusedBody(failure('INVALID_POINTER', `body: ${wrong}`));
+  }
+  const options = { admit: (bytes: number) => admit(record, bytes), signal };
+  return payloads.read(pointer, options).then(async (text): Promise<DecodedBody> => {
+    if (isFailure(text)) return refusedBody(text);
+    const packed = await packedIn(text, record, deps, templates);
+    if (packed !== undefined) return packed;
+    const parsed = parsePayload(text, pointer, limits);
+    return isFailure(parsed) ? refusedBody(parsed) : decodeValue(parsed.value, record, deps);
+  });
+}
+
+function decodeValue(value: unknown, record: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
+  return Array.isArray(value)
+    ? decodePacked(value, record, deps)
+    : decodeRequest(value, { path: WHOLE_BODY, record, position: 0 }, deps);
 }
 
 function refusedBody(failed: Failure): RefusedRequest {
@@ -102,27 +145,6 @@ async function decodeByTurns(
 
 interface Parsed {
   readonly value: unknown;
-}
-
-/** The JSON of the body, or of the object it points to. */
-function parseBody(
-  body: string,
-  record: number,
-  { payloads, limits }: DecodeDependencies,
-  { admit, signal }: DecodeOptions,
-): MaybePromise<Parsed | Failure> {
-  const parsed = parseJson(body, WHOLE_BODY, limits);
-  if (isFailure(parsed)) return parsed;
-  const pointer = parsePointer(parsed.value);
-  if (pointer === undefined || isFailure(pointer)) return pointer ?? parsed;
-  if (payloads === undefined) {
-    return failure(
-      'INVALID_POINTER',
-      'body: expected a request, got a pointer to S3; this deployment has no payload bucket',
-    );
-  }
-  const options = { admit: (bytes: number) => admit(record, bytes), signal };
-  return payloads.read(pointer, options).then((text) => (isFailure(text) ? text : parsePayload(text, pointer, limits)));
 }
 
 function parsePayload(text: string, { key }: PayloadPointer, limits: DecodeLimits): Parsed | Failure {

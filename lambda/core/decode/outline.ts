@@ -16,8 +16,8 @@ export const MOST_LEVELS = 100;
 /** Keys that one object of a body may have: more than any model has inputs. */
 export const MOST_KEYS = 10_000;
 
-/** So many take 50 ms to parse. */
-const FEW_CONTAINERS = 200_000;
+/** So many arrays and objects take 50 ms to parse: every body may have them. */
+export const FEW_CONTAINERS = 200_000;
 const FEWEST_CHARACTERS_EACH = 10;
 
 /** Arrays and objects that a body may hold: nested rows of a tensor, and packed requests, have more characters each. */
@@ -43,23 +43,38 @@ const CLOSE_OBJECT = 125;
  * hundred times its memory, one of keys thirty times. Reading the outline takes two milliseconds a megabyte.
  */
 export function outlineOf(text: string): Outline {
-  return text.length <= SHORT_CHARACTERS ? SHORT : readOutline(text);
+  if (isShort(text)) return SHORT;
+  const outline = readOutline(text, 0, false);
+  return text.trimStart().startsWith('[') ? outline : { ...outline, elements: 0 };
 }
 
-/** Levels of arrays and objects in a text of any length. */
-export function levelsOf(text: string): number {
-  return readOutline(text).levels;
+/** Whether a text is short enough to be parsed without a look at its outline. */
+export function isShort(text: string): boolean {
+  return text.length <= SHORT_CHARACTERS;
 }
 
-function readOutline(text: string): Outline {
+/** The outline of one array or object inside a text. */
+export interface PartOutline extends Outline {
+  /** Where what follows it begins; beyond the text where it has no end, or counting stopped before. */
+  readonly end: number;
+}
+
+/** The outline of the array or object that begins at `from`, however long the text is. */
+export function outlineAt(text: string, from: number): PartOutline {
+  return readOutline(text, from, true);
+}
+
+/** @param alone whether to stop where what begins at `from` ends */
+function readOutline(text: string, from: number, alone: boolean): PartOutline {
   let level = 0;
   const most = mostContainers(text);
+  let end = text.length + 1;
   let levels = 0;
   let containers = 0;
   let keys = 0;
   let elements = 1;
   const keysAtLevel = new Int32Array(MOST_LEVELS + 2);
-  for (let index = 0; index < text.length; index++) {
+  for (let index = from; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code === QUOTE) {
       index = endOfString(text, index + 1);
@@ -71,14 +86,18 @@ function readOutline(text: string): Outline {
       if (level > levels) levels = level;
       if (levels > MOST_LEVELS) break;
       keysAtLevel[level] = 0;
-    } else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) level -= 1;
-    else if (code === COLON) {
+    } else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) {
+      level -= 1;
+      if (level > 0 || !alone) continue;
+      end = index + 1;
+      break;
+    } else if (code === COLON) {
       keysAtLevel[level] = (keysAtLevel[level] ?? 0) + 1;
       keys = Math.max(keys, keysAtLevel[level] ?? 0);
       if (keys > MOST_KEYS) break;
     } else if (code === COMMA && level === 1) elements += 1;
   }
-  return { levels, containers, keys, elements: text.trimStart().startsWith('[') ? elements : 0 };
+  return { levels, containers, keys, elements, end };
 }
 
 /** Where the string ends that starts at `from`: at a quote behind an even number of backslashes; -1 if it does not. */

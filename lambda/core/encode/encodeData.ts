@@ -1,18 +1,18 @@
-import { DATATYPES, type Datatype, type TensorData } from '../tensor/datatype.ts';
+import { type BigIntArray, DATATYPES, type Datatype, type TensorData } from '../tensor/datatype.ts';
 import { viewOf } from '../tensor/tensor.ts';
 import { spellFloat32 } from './spellFloat32.ts';
 
 /** Elements `from` to `to` as JSON, comma-separated, each read back as the very same value. */
 export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
   if (data instanceof Float32Array) return spellFloat32(data, from, to);
+  const { kind } = DATATYPES[datatype];
+  if (kind === 'bigint') return spellBigInts(data as BigIntArray, from, to);
   const elements = viewOf(data, from, to);
-  switch (DATATYPES[datatype].kind) {
+  switch (kind) {
     case 'float':
       return needsFloatSpelling(elements)
         ? Array.from(elements as ArrayLike<number>, spellFloat).join(',')
         : spellNumbers(elements);
-    case 'bigint':
-      return Array.from(elements as ArrayLike<bigint>, spellBigInt).join(',');
     case 'boolean':
       return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
     case 'string':
@@ -40,6 +40,16 @@ function needsFloatSpelling(data: TensorData): boolean {
 function spellFloat(value: number): string {
   if (Object.is(value, -0)) return '-0';
   return Number.isFinite(value) ? String(value) : `"${value}"`;
+}
+
+/** Without a view: an answer often has one, its label, which takes 0.1 µs in place of 0.6 (two cores, Node 24). */
+function spellBigInts(data: BigIntArray, from: number, to: number): string {
+  let text = '';
+  for (let index = from; index < to; index++) {
+    const spelled = spellBigInt(data[index] as bigint);
+    text = index === from ? spelled : `${text},${spelled}`;
+  }
+  return text;
 }
 
 /** A number where a double holds it exactly, else a decimal string. */

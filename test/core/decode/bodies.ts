@@ -181,3 +181,19 @@ export const anyBodies: fc.Arbitrary<string[]> = fc.array(anyFrame, { minLength:
   const either = fc.oneof({ weight: 4, arbitrary: whole }, { weight: 1, arbitrary: broken });
   return fc.array(either, { minLength: 2, maxLength: 8 });
 });
+
+/** Packed bodies of what a few producers send; each may be broken, or so long that it is outlined. */
+export const anyPackedBodies: fc.Arbitrary<string[]> = fc.array(
+  fc
+    .tuple(
+      fc.tuple(fc.constantFrom('', '', '', ' ', '\n', '\u00a0'), fc.constantFrom('', '', '', ' ', '\r\n')),
+      fc.constantFrom(0, 0, 0, 65_536),
+      fc.option(anyMutation, { freq: 4 }),
+      anyBodies,
+    )
+    .map(([[before, after], padding, mutation, bodies]) => {
+      const list = `[${before}${bodies.join(`${after},${before}`)}${' '.repeat(padding)}${after}]${before}`;
+      return mutation === null ? list : mutate(list, mutation);
+    }),
+  { minLength: 1, maxLength: 3 },
+);

@@ -1,46 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../lambda/core/contract/model.ts';
-import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../../../lambda/core/contract/request.ts';
-import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
+import { type DecodedRequest, isRefused } from '../../../lambda/core/contract/request.ts';
+import { decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
 import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
-import { isBase64Data } from '../../../lambda/core/tensor/base64.ts';
 import { lineModel, modelOf, repositoryOf, spec, UNHINDERED } from '../../helpers/models.ts';
-import { bitsOf } from '../arbitraries.ts';
-import { anyBodies, BODY_INPUTS } from './bodies.ts';
-
-const wide = modelOf(
-  {
-    inputs: [spec('matrix', 'FP32', 'batch', 2), spec('index', 'INT64', 'batch', 1), spec('flags', 'UINT8', 'batch')],
-    outputs: [spec('out', 'FP32', 'batch')],
-  },
-  { name: 'wide' },
-);
-const DEPS: DecodeDependencies = {
-  models: repositoryOf(wide),
-  limits: { maxRequestRows: 100, maxRequestsPerMessage: 10_000 },
-};
-
-/** Everything that a decoded body holds, elements by their bits. */
-function contentsOf(decoded: DecodedBody | Promise<DecodedBody>): unknown {
-  if (decoded instanceof Promise) throw new Error('expected a body that is decoded at once');
-  return isPacked(decoded) ? decoded.map(contentsOfRequest) : contentsOfRequest(decoded);
-}
-
-function contentsOfRequest(request: DecodedRequest): unknown {
-  if (isRefused(request)) return request;
-  const inputs = request.inputs.map(({ datatype, shape, data }) => {
-    return { datatype, shape, data: isBase64Data(data) ? data : bitsOf(data) };
-  });
-  return { ...request, model: request.model.name, inputs };
-}
+import { anyBodies } from './bodies.ts';
+import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
 
 /** Templates that count the bodies they read. */
 function countedTemplates(): Templates & { readonly hits: () => number } {
   const templates = createTemplates();
   let hits = 0;
   return {
-    learn: templates.learn,
+    ...templates,
     hits: () => hits,
     read(body, record) {
       const request = templates.read(body, record);
@@ -61,25 +34,6 @@ function hitsIn(bodies: readonly string[], deps = DEPS): number {
     expect({ body, ...(contentsOf(short) as object) }).toStrictEqual({ body, ...(contentsOf(careful) as object) });
   }
   return templates.hits();
-}
-
-const DATA = { matrix: [1.5, 2], index: [3], flags: [4] };
-
-function jsonBody(fields: Readonly<Record<string, unknown>>, data: typeof DATA = DATA): string {
-  const inputs = BODY_INPUTS.map(({ name, datatype, columns }) => {
-    return { name, datatype, shape: name === 'flags' ? [1] : [1, columns], data: data[name] };
-  });
-  return JSON.stringify({ ...fields, inputs });
-}
-
-function binaryBody(id: string, first: number): string {
-  const inputs = BODY_INPUTS.map(({ name, datatype, columns }) => {
-    return { name, datatype, shape: name === 'flags' ? [1] : [1, columns] };
-  });
-  const raw = BODY_INPUTS.map(({ columns, bytes }, index) =>
-    Buffer.alloc(columns * bytes, first + index).toString('base64'),
-  );
-  return JSON.stringify({ id, inputs, raw_input_contents: raw });
 }
 
 const ID_LAST = `${jsonBody({}).slice(0, -1)},"id":"a"}`;
@@ -162,10 +116,11 @@ describe('a template', () => {
     expect(learnt({ ...wide, transform: { encode } }).read(template, 1)).toBeUndefined();
   });
 
-  it('is not made of a packed message', () => {
+  it('is made of a request of a packed message too, and reads others', () => {
     const templates = createTemplates();
     decodeFromTemplate(templates, `[${template}]`, 0, DEPS, UNHINDERED);
-    expect([templates.read(template, 1), templates.read(`[${template}]`, 1)]).toEqual([undefined, undefined]);
+    expect(templates.read(jsonBody({ id: 'b' }), 7)).toMatchObject({ record: 7, position: 0, id: 'b' });
+    expect(templates.read(`[${template}]`, 1)).toBeUndefined();
   });
 });
 
@@ -183,6 +138,15 @@ describe('a template', () => {
     for (let level = 0; level < 4000; level++) deep = { a: deep };
     const body = request({ parameters: deep });
     expect(isRefused(decodeFromTemplate(createTemplates(), body, 0, deps, UNHINDERED) as DecodedRequest)).toBe(false);
+  });
+
+  it('does not read a body that ends as it should, but later', () => {
+    const templates = createTemplates();
+    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
+    expect([templates.read(request({}), 0), templates.read(`${request({})}}]}`, 0)]).toMatchObject([
+      { id: 'a' },
+      undefined,
+    ]);
   });
 
   it('does not read long bodies, which are outlined before they are parsed', () => {
