@@ -97,6 +97,9 @@ export function readOptions(options: BatchscoreOptions): Settings {
   };
   const config = region === undefined ? {} : { region };
   const fifo = requestQueueUrl?.endsWith('.fifo') ?? false;
+  // The SDK sends to the host of a queue's URL. Without TLS, it compares checksums.
+  const isPlain = [requestQueueUrl, resultQueueUrl].some((url) => url?.startsWith('http:'));
+  const checks = isPlain ? { md5: undefined } : {};
   return {
     requestQueueUrl,
     resultQueueUrl,
@@ -105,7 +108,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
-    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT })),
+    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, ...checks, logger: SILENT })),
     dynamodb: given.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
     s3: given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     ownClients,

@@ -23,16 +23,35 @@ const ATTEMPTS = { maxAttempts: 1 };
 /** More than there are requests in flight: the wait for a free socket would count as time to connect. */
 const AGENT = { keepAlive: true, maxSockets: 128 };
 
+/** Over TLS, which proves that texts arrive as they were sent, the checksums in SQS's answers are not compared. */
 export function createSqsClient(patience: Patience, config: SQSClientConfig = {}): SQSClient {
-  return new SQSClient({ ...ATTEMPTS, ...config, requestHandler: answeredWithin(patience) });
+  const checks = isTls(config.endpoint, 'SQS') ? { md5: false as const } : {};
+  const requestHandler = answeredWithin(patience);
+  return new SQSClient({ ...ATTEMPTS, ...checks, ...config, requestHandler });
 }
 
 export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
-  return new DynamoDBClient({ ...ATTEMPTS, ...config, requestHandler: answeredWithin(patience) });
+  const requestHandler = answeredWithin(patience);
+  return new DynamoDBClient({ ...ATTEMPTS, ...config, requestHandler });
 }
 
+/** Over TLS, S3 alone computes the checksum that it keeps with an object. */
 export function createS3Client(patience: Patience, config: S3ClientConfig = {}): S3Client {
-  return new S3Client({ ...ATTEMPTS, ...config, requestHandler: progressingWithin(patience) });
+  const checks = isTls(config.endpoint, 'S3') ? NO_CHECKSUMS : {};
+  const requestHandler = progressingWithin(patience);
+  return new S3Client({ ...ATTEMPTS, ...checks, ...config, requestHandler });
+}
+
+const NO_CHECKSUMS = {
+  requestChecksumCalculation: 'WHEN_REQUIRED',
+  responseChecksumValidation: 'WHEN_REQUIRED',
+} as const;
+
+/** Whether it is certain: AWS's own endpoints are, others when they say so. */
+function isTls(endpoint: unknown, service: 'SQS' | 'S3'): boolean {
+  const { [`AWS_ENDPOINT_URL_${service}`]: forService, AWS_ENDPOINT_URL: forAll } = process.env;
+  const url = endpoint ?? forService ?? forAll ?? 'https:';
+  return typeof url === 'string' && url.startsWith('https:');
 }
 
 /** The SDK only warns of an exceeded `requestTimeout`, and it ends with the headers; `socketTimeout` sees to the rest. */
