@@ -1,6 +1,7 @@
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs';
+import { Sha256 } from './sha256.ts';
 
 /** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */
 export interface Patience {
@@ -22,24 +23,25 @@ export const CLIENT_PATIENCE: Patience = { connectMs: 10_000, answerMs: 30_000 }
 const ATTEMPTS = { maxAttempts: 1 };
 /** More than there are requests in flight: the wait for a free socket would count as time to connect. */
 const AGENT = { keepAlive: true, maxSockets: 128 };
+const SIGNING = { sha256: Sha256 };
 
 /** Over TLS, which proves that texts arrive as they were sent, the checksums in SQS's answers are not compared. */
 export function createSqsClient(patience: Patience, config: SQSClientConfig = {}): SQSClient {
   const checks = isTls(config.endpoint, 'SQS') ? { md5: false as const } : {};
   const requestHandler = answeredWithin(patience);
-  return new SQSClient({ ...ATTEMPTS, ...checks, ...config, requestHandler });
+  return new SQSClient({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
 }
 
 export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
   const requestHandler = answeredWithin(patience);
-  return new DynamoDBClient({ ...ATTEMPTS, ...config, requestHandler });
+  return new DynamoDBClient({ ...ATTEMPTS, ...SIGNING, ...config, requestHandler });
 }
 
 /** Over TLS, S3 alone computes the checksum that it keeps with an object. */
 export function createS3Client(patience: Patience, config: S3ClientConfig = {}): S3Client {
   const checks = isTls(config.endpoint, 'S3') ? NO_CHECKSUMS : {};
   const requestHandler = progressingWithin(patience);
-  return new S3Client({ ...ATTEMPTS, ...checks, ...config, requestHandler });
+  return new S3Client({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
 }
 
 const NO_CHECKSUMS = {
