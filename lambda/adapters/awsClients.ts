@@ -1,6 +1,7 @@
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs';
+import { leaveOutIdleWork } from './leanCalls.ts';
 import { Sha256 } from './sha256.ts';
 
 /** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */
@@ -29,19 +30,25 @@ const SIGNING = { sha256: Sha256 };
 export function createSqsClient(patience: Patience, config: SQSClientConfig = {}): SQSClient {
   const checks = isTls(config.endpoint, 'SQS') ? { md5: false as const } : {};
   const requestHandler = answeredWithin(patience);
-  return new SQSClient({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
+  const client = new SQSClient({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
+  leaveOutIdleWork(client, { retries: hasRetries(config) });
+  return client;
 }
 
 export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
   const requestHandler = answeredWithin(patience);
-  return new DynamoDBClient({ ...ATTEMPTS, ...SIGNING, ...config, requestHandler });
+  const client = new DynamoDBClient({ ...ATTEMPTS, ...SIGNING, ...config, requestHandler });
+  leaveOutIdleWork(client, { retries: hasRetries(config) });
+  return client;
 }
 
 /** Over TLS, S3 alone computes the checksum that it keeps with an object. */
 export function createS3Client(patience: Patience, config: S3ClientConfig = {}): S3Client {
   const checks = isTls(config.endpoint, 'S3') ? NO_CHECKSUMS : {};
   const requestHandler = progressingWithin(patience);
-  return new S3Client({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
+  const client = new S3Client({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
+  leaveOutIdleWork(client, { retries: hasRetries(config) });
+  return client;
 }
 
 const NO_CHECKSUMS = {
@@ -54,6 +61,10 @@ function isTls(endpoint: unknown, service: 'SQS' | 'S3'): boolean {
   const { [`AWS_ENDPOINT_URL_${service}`]: forService, AWS_ENDPOINT_URL: forAll } = process.env;
   const url = endpoint ?? forService ?? forAll ?? 'https:';
   return typeof url === 'string' && url.startsWith('https:');
+}
+
+function hasRetries({ maxAttempts = ATTEMPTS.maxAttempts }: { readonly maxAttempts?: unknown }): boolean {
+  return maxAttempts !== 1;
 }
 
 /** The SDK only warns of an exceeded `requestTimeout`, and it ends with the headers; `socketTimeout` sees to the rest. */
