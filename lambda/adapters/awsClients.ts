@@ -1,6 +1,7 @@
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs';
+import { keepHandlers } from './keptHandlers.ts';
 import { leaveOutIdleWork } from './leanCalls.ts';
 import { Sha256 } from './sha256.ts';
 
@@ -32,6 +33,7 @@ export function createSqsClient(patience: Patience, config: SQSClientConfig = {}
   const requestHandler = answeredWithin(patience);
   const client = new SQSClient({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
   leaveOutIdleWork(client, { retries: hasRetries(config) });
+  keepHandlers(client);
   return client;
 }
 
@@ -39,6 +41,7 @@ export function createDynamoDbClient(patience: Patience, config: DynamoDBClientC
   const requestHandler = answeredWithin(patience);
   const client = new DynamoDBClient({ ...ATTEMPTS, ...SIGNING, ...config, requestHandler });
   leaveOutIdleWork(client, { retries: hasRetries(config) });
+  keepHandlers(client);
   return client;
 }
 
