@@ -4,7 +4,7 @@ import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
 import type { MicroBatchReport } from '../lambda/core/contract/observer.ts';
-import { STORES } from '../lambda/limits/configuration.ts';
+import { FILL, RANGES, STORES } from '../lambda/limits/configuration.ts';
 import { BATCH_SIZE, mappingProblems, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
 import type { Range } from '../lambda/limits/range.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
@@ -27,12 +27,14 @@ and the result bucket.
   --batch-size N   most messages in one invocation, ${BATCH_SIZE.least} to ${BATCH_SIZE.most} (default ${DEFAULTS.batchSize})
   --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.least} to ${WINDOW_SECONDS.most} seconds (default ${DEFAULTS.windowSeconds})
   --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
+  --results-per-message N
+                   most results in a message of the result queue, or ${FILL}: as many as fit (default 1)
   --help           show this
 
 BATCHSCORE_… environment variables tune the scoring, as they do on AWS. Without the option,
-${CONFIG_KEYS.modelsDirectory}, ${CONFIG_KEYS.batchSize}, ${CONFIG_KEYS.windowSeconds} and
-${CONFIG_KEYS.results} stand in for it. The queues, tables and buckets are always the
-local ones, whatever the variables name.
+${CONFIG_KEYS.modelsDirectory}, ${CONFIG_KEYS.batchSize}, ${CONFIG_KEYS.windowSeconds},
+${CONFIG_KEYS.results} and ${CONFIG_KEYS.resultsPerMessage} stand in for it. The queues,
+tables and buckets are always the local ones, whatever the variables name.
 `;
 
 const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
@@ -45,6 +47,7 @@ async function main(args: readonly string[]): Promise<number> {
     'batch-size': { type: 'string' },
     window: { type: 'string' },
     results: { type: 'string' },
+    'results-per-message': { type: 'string' },
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
@@ -53,6 +56,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const port = wholeNumber('--port', options.port, 0, 65_535);
   const stores = storesFrom(options.results, env);
+  const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
 
   const stack = await startLocalStack({
@@ -64,6 +68,7 @@ async function main(args: readonly string[]): Promise<number> {
       ...env,
       [CONFIG_KEYS.batchSize]: String(batching.batchSize),
       [CONFIG_KEYS.windowSeconds]: String(batching.windowSeconds),
+      [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage,
     },
     telemetry: createDevTelemetry(),
     warn: say,
@@ -83,6 +88,13 @@ function storesFrom(option: string | undefined, environment: NodeJS.ProcessEnv):
     );
   }
   return stores;
+}
+
+/** What the environment says is checked with the rest of it. @throws UsageError for an option that is no such number */
+function resultsPerMessageFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
+  const { least, most } = RANGES.resultsPerMessage;
+  if (option !== undefined && option !== FILL) wholeNumber('--results-per-message', option, least, most);
+  return option ?? environment[CONFIG_KEYS.resultsPerMessage];
 }
 
 /** @throws UsageError for what AWS would refuse */
@@ -164,6 +176,7 @@ function createDevTelemetry(): Telemetry {
     observer: {
       microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
       decoded: () => {},
+      written: (writeMs) => say(`  written in ${writeMs.toFixed(1)} ms`),
       runAbandoned: ({ name, version }, ranMs) =>
         say(`  a run of ${name}/${version} was left behind after ${Math.round(ranMs)} ms`),
       problem: (error) => say(`  problem: ${messageOf(error)}`),
@@ -173,11 +186,11 @@ function createDevTelemetry(): Telemetry {
 
 function describe(report: MicroBatchReport): string {
   const { model, version, rows, paddedRows, paddedLength, paddingShare, closedBecause } = report;
-  const { stackMs, runMs, encodeMs, writeMs } = report;
+  const { stackMs, runMs, encodeMs } = report;
   const run = paddedLength > 1 ? `${paddedRows} × ${paddedLength}` : String(paddedRows);
   const padding = paddingShare > 0 ? `, ${(100 * paddingShare).toFixed(1)} % padding` : '';
-  const stages = [stackMs, runMs, encodeMs, writeMs].map((ms) => ms.toFixed(1)).join(' + ');
-  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode + write ${stages} ms`;
+  const stages = [stackMs, runMs, encodeMs].map((ms) => ms.toFixed(1)).join(' + ');
+  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 
 function say(message: string): void {

@@ -166,6 +166,12 @@ function startCollector(
 ): Collector | undefined {
   const read = createReader(payloads);
   if (resultTable !== undefined) return startTableCollector({ dynamodb, table: resultTable, inbox, read, closing });
-  if (resultQueueUrl !== undefined) return startQueueCollector({ sqs, queueUrl: resultQueueUrl, inbox, read, closing });
+  if (resultQueueUrl !== undefined) {
+    return startQueueCollector({ sqs, queueUrl: resultQueueUrl, inbox, read, warn, closing });
+  }
   return undefined;
+}
+
+function warn(message: string): void {
+  process.emitWarning(message, 'BatchscoreWarning');
 }

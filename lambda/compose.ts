@@ -16,7 +16,7 @@ import { plan } from './core/plan/plan.ts';
 import { createLatencyEstimator } from './core/run/latencyEstimator.ts';
 import { createMemoryCeiling } from './core/run/memoryCeiling.ts';
 import type { HandlerDependencies } from './createHandler.ts';
-import type { Store } from './limits/configuration.ts';
+import { FILL, type Store } from './limits/configuration.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */
 export interface Clients {
@@ -80,9 +80,11 @@ function payloadsOf({ payloadBucket, maxPayloadBytes }: Config, clients: Clients
 }
 
 function storeOf(store: Store, config: Config, clients: Clients, payloads: Payloads | undefined): ResultWriter {
-  const { resultQueueUrl, resultTable, resultBucket, resultTtlSeconds } = config;
+  const { resultQueueUrl, resultTable, resultBucket, resultTtlSeconds, resultsPerMessage } = config;
   if (store === 'queue' && resultQueueUrl !== undefined) {
-    return createQueueWriter({ sqs: clients.sqs, queueUrl: resultQueueUrl, payloads });
+    const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
+    const packing = { results, bytes: config.resultMessageBytes };
+    return createQueueWriter({ sqs: clients.sqs, queueUrl: resultQueueUrl, packing, payloads });
   }
   if (store === 'table' && resultTable !== undefined) {
     const ttlSeconds = resultTtlSeconds;

@@ -1,7 +1,14 @@
 import { totalmem } from 'node:os';
 import { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
-import { RANGES, RANGES_BY_MEMORY, type RangeWithDefault, STORES, shareOfMemory } from './limits/configuration.ts';
+import {
+  FILL,
+  RANGES,
+  RANGES_BY_MEMORY,
+  type RangeWithDefault,
+  STORES,
+  shareOfMemory,
+} from './limits/configuration.ts';
 import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
 import type { Range } from './limits/range.ts';
 
@@ -10,6 +17,13 @@ const MIB = 1024 * 1024;
 const count = ({ least, most }: Range) => z.coerce.number().int().min(least).max(most);
 
 const countOrDefault = (range: RangeWithDefault) => count(range).default(range.default);
+
+const countOrFill = (range: RangeWithDefault) =>
+  z
+    .union([z.literal(FILL), count(range)], {
+      error: `expected a whole number from ${range.least} to ${range.most}, or '${FILL}'`,
+    })
+    .default(range.default);
 
 const flag = (fallback: boolean) =>
   z
@@ -67,6 +81,10 @@ const schema = z.strictObject({
     ),
   /** The queue of the store `queue`. */
   resultQueueUrl: z.url().optional(),
+  /** Most results in a message of the result queue, or `fill`: as many as fit. */
+  resultsPerMessage: countOrFill(RANGES.resultsPerMessage),
+  /** Most bytes of a message of several results. */
+  resultMessageBytes: countOrDefault(RANGES.resultMessageBytes),
   /** The DynamoDB table of the store `table`. */
   resultTable: z.string().min(1).optional(),
   /** Seconds until the table forgets a result. */
@@ -99,7 +117,8 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
   }
   const parsed = schema.safeParse(raw);
   problems.push(...problemsOfStores(raw));
-  if (!parsed.success) problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw)));
+  if (parsed.success) problems.push(...problemsOfPacking(parsed.data));
+  else problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw)));
   if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   return Object.freeze(parsed.data);
 }
@@ -122,6 +141,22 @@ function problemsOfStores(raw: Readonly<Record<string, string>>): string[] {
     if (raw[needed] !== undefined) return [];
     return [`${CONFIG_KEYS[needed]}: expected a value, because results go to the ${store}, got nothing; set it`];
   });
+}
+
+/** Results that cannot share messages, whatever the setting. */
+function problemsOfPacking({ results, resultsPerMessage, requestQueueUrl, resultQueueUrl }: Config): string[] {
+  if (resultsPerMessage === 1) return [];
+  const expectedOne = (because: string, cure: string) => [
+    `${CONFIG_KEYS.resultsPerMessage}: expected 1, because ${because}, got ${JSON.stringify(String(resultsPerMessage))}; ${cure}`,
+  ];
+  if (!results.includes('queue')) return expectedOne('no results go to a queue', 'unset it');
+  if (resultQueueUrl?.endsWith('.fifo') && !requestQueueUrl.endsWith('.fifo')) {
+    return expectedOne(
+      'results of a standard request queue have no message group to share on a FIFO result queue',
+      'unset it, or use queues of one kind',
+    );
+  }
+  return [];
 }
 
 function describeIssue(issue: z.core.$ZodIssue, raw: Readonly<Record<string, string>>): string {

@@ -17,6 +17,8 @@ export const CONFIG_KEYS = {
   requestQueueUrl: 'BATCHSCORE_REQUEST_QUEUE_URL',
   results: 'BATCHSCORE_RESULTS',
   resultQueueUrl: 'BATCHSCORE_RESULT_QUEUE_URL',
+  resultsPerMessage: 'BATCHSCORE_RESULTS_PER_MESSAGE',
+  resultMessageBytes: 'BATCHSCORE_RESULT_MESSAGE_BYTES',
   resultTable: 'BATCHSCORE_RESULT_TABLE',
   resultTtlSeconds: 'BATCHSCORE_RESULT_TTL_SECONDS',
   resultBucket: 'BATCHSCORE_RESULT_BUCKET',

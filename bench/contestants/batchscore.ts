@@ -65,7 +65,7 @@ function refuseUnscored(outcomes: readonly Outcome[]): void {
 }
 
 /** Says nothing; a bug ends the bench. */
-const SILENT = { microBatch() {}, decoded() {}, runAbandoned() {}, problem: raise };
+const SILENT = { microBatch() {}, decoded() {}, written() {}, runAbandoned() {}, problem: raise };
 
 function refuse(): never {
   throw new Error('expected results to go to memory only');

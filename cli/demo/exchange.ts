@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   DeleteMessageBatchCommand,
-  GetQueueAttributesCommand,
   type Message,
   ReceiveMessageCommand,
   SendMessageBatchCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
-import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 
 export interface Sent {
   readonly messageId: string;
@@ -16,6 +15,7 @@ export interface Sent {
   readonly sentAtMs: number;
 }
 
+/** A result, in a message of its own or among others. */
 export interface Received {
   readonly messageId: string | undefined;
   readonly body: string;
@@ -28,44 +28,35 @@ const RECEIVERS = 4;
 const PATIENCE_MS = 20_000;
 const LOOK_EVERY_MS = 20;
 
-/**
- * Sends every body to the request queue and waits until the result queue holds as many results, or no more come.
- *
- * @param onProgress told from time to time how many results there are
- */
-export async function exchange(
-  sqs: SQSClient,
-  { requestQueueUrl, resultQueueUrl }: { readonly requestQueueUrl: string; readonly resultQueueUrl: string },
-  bodies: readonly string[],
-  onProgress: (results: number) => void,
-): Promise<Sent[]> {
+export interface Exchange {
+  readonly requestQueueUrl: string;
+  readonly bodies: readonly string[];
+  /** How many results were written so far. */
+  readonly resultsSoFar: () => number;
+  /** Told from time to time how many results there are. */
+  readonly onProgress: (results: number) => void;
+}
+
+/** Sends every body to the request queue and waits until as many results are written, or no more come. */
+export async function exchange(sqs: SQSClient, { requestQueueUrl, bodies, ...watch }: Exchange): Promise<Sent[]> {
   const sending = sendAll(sqs, requestQueueUrl, bodies);
-  await resultsOn(sqs, resultQueueUrl, bodies.length, onProgress);
+  await allWritten(bodies.length, watch);
   return await sending;
 }
 
-async function resultsOn(
-  sqs: SQSClient,
-  queueUrl: string,
+async function allWritten(
   expected: number,
-  onProgress: (results: number) => void,
+  { resultsSoFar, onProgress }: Pick<Exchange, 'resultsSoFar' | 'onProgress'>,
 ): Promise<void> {
   let results = 0;
   let lastResultAt = performance.now();
   while (results < expected && performance.now() - lastResultAt < PATIENCE_MS) {
-    const depth = await depthOf(sqs, queueUrl);
-    if (depth > results) lastResultAt = performance.now();
-    results = depth;
+    const soFar = resultsSoFar();
+    if (soFar > results) lastResultAt = performance.now();
+    results = soFar;
     onProgress(results);
     await sleep(LOOK_EVERY_MS);
   }
-}
-
-async function depthOf(sqs: SQSClient, queueUrl: string): Promise<number> {
-  const { Attributes } = await sqs.send(
-    new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['ApproximateNumberOfMessages'] }),
-  );
-  return Number(Attributes?.ApproximateNumberOfMessages);
 }
 
 /** Takes every result off the result queue: more than were asked for, where some came twice. */
@@ -110,20 +101,20 @@ async function receive(sqs: SQSClient, queueUrl: string): Promise<Received[]> {
     new ReceiveMessageCommand({
       QueueUrl: queueUrl,
       MaxNumberOfMessages: MAX_BATCH_ENTRIES,
-      MessageAttributeNames: [MESSAGE_ID_ATTRIBUTE],
+      MessageAttributeNames: [MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE],
       MessageSystemAttributeNames: ['SentTimestamp'],
     }),
   );
   if (Messages.length === 0) return [];
   const Entries = Messages.map(({ ReceiptHandle }, id) => ({ Id: String(id), ReceiptHandle }));
   await sqs.send(new DeleteMessageBatchCommand({ QueueUrl: queueUrl, Entries }));
-  return Messages.map(toReceived);
+  return Messages.flatMap(toReceived);
 }
 
-function toReceived({ Body, Attributes, MessageAttributes }: Message): Received {
-  return {
-    messageId: MessageAttributes?.[MESSAGE_ID_ATTRIBUTE]?.StringValue,
-    body: Body ?? '',
-    writtenAtMs: Number(Attributes?.SentTimestamp),
-  };
+function toReceived({ Body = '', Attributes, MessageAttributes = {} }: Message): Received[] {
+  const writtenAtMs = Number(Attributes?.SentTimestamp);
+  const { [MESSAGE_ID_ATTRIBUTE]: messageId, [RESULTS_ATTRIBUTE]: count } = MessageAttributes;
+  if (count === undefined) return [{ messageId: messageId?.StringValue, body: Body, writtenAtMs }];
+  const results: { readonly message_id: string }[] = JSON.parse(Body);
+  return results.map((one) => ({ messageId: one.message_id, body: JSON.stringify(one), writtenAtMs }));
 }

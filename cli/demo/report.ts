@@ -1,11 +1,19 @@
 import { MICRO_BATCH_CLOSED } from '../closedBecause.ts';
 import type { Assessment } from './assess.ts';
 import type { StageTimes, Tally } from './tally.ts';
+import type { Written } from './watchResults.ts';
 
 export interface DemoFigures extends Assessment, Tally {
   readonly messages: number;
   /** From the first request sent to the last result written, in batches. */
   readonly seconds: number;
+  /** To the result queue, in batches, each result in a message of its own. */
+  readonly written: Written;
+  /** The same in batches, with results that share messages. */
+  readonly packed: Pick<Assessment, 'missing' | 'duplicates' | 'wrongId'> & {
+    readonly seconds: number;
+    readonly written: Written;
+  };
   /** The same messages through the same handler at batch size 1. */
   readonly oneByOneSeconds: number;
   readonly speedup: number;
@@ -23,7 +31,7 @@ export function renderReport({ figures, batchSize, results }: DemoReport): strin
   const errors = Object.values(figures.errors).reduce((sum, count) => sum + count, 0);
   const rows: [label: string, text: string][] = [
     ['messages', `${number(figures.messages)} sent, ${number(figures.answered)} answered under their message IDs`],
-    ['', `${figures.missing} missing, ${figures.duplicates} duplicated, ${figures.wrongId} under a wrong ID`],
+    ['', ids(figures)],
     ['scores', `${number(figures.answered - errors)}, ${(figures.accuracy * 100).toFixed(1)} % of the labels right`],
     ['errors', `${errors}, each answered with its code`],
     ...Object.entries(figures.errors).map(([code, count]): [string, string] => ['', `${code} ${count}`]),
@@ -41,6 +49,13 @@ export function renderReport({ figures, batchSize, results }: DemoReport): strin
       'in batches',
       `${number(figures.messages / figures.seconds)} messages/s at batch size ${batchSize}, ${figures.seconds.toFixed(2)} s`,
     ],
+    ['', inMessages(figures.written)],
+    [
+      'results packed',
+      `${number(figures.messages / figures.packed.seconds)} messages/s at batch size ${batchSize}, ${figures.packed.seconds.toFixed(2)} s`,
+    ],
+    ['', inMessages(figures.packed.written)],
+    ['', ids(figures.packed)],
     [
       'one by one',
       `${number(figures.messages / figures.oneByOneSeconds)} messages/s at batch size 1, ${figures.oneByOneSeconds.toFixed(2)} s`,
@@ -52,6 +67,14 @@ export function renderReport({ figures, batchSize, results }: DemoReport): strin
     .map((body) => `  ${body}\n`)
     .join('');
   return `\nHandwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine\n\n${table}\nThree results\n${shown}`;
+}
+
+function ids({ missing, duplicates, wrongId }: Pick<Assessment, 'missing' | 'duplicates' | 'wrongId'>): string {
+  return `${missing} missing, ${duplicates} duplicated, ${wrongId} under a wrong ID`;
+}
+
+function inMessages({ results, messages, calls }: Written): string {
+  return `${number(results)} results written in ${number(messages)} messages, ${number(calls)} calls`;
 }
 
 function stages(stagesMs: StageTimes): string {

@@ -34,17 +34,19 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
     outcomes: () => {},
     hostEnds: () => {},
     observer: {
-      microBatch({ rows, paddedRows, closedBecause, stackMs, runMs, encodeMs, writeMs }) {
+      microBatch({ rows, paddedRows, closedBecause, stackMs, runMs, encodeMs }) {
         counts.rows += rows;
         counts.paddedRows += paddedRows;
         counts.closed[closedBecause] = (counts.closed[closedBecause] ?? 0) + 1;
         counts.stagesMs.stack += stackMs;
         counts.stagesMs.run += runMs;
         counts.stagesMs.encode += encodeMs;
-        counts.stagesMs.write += writeMs;
       },
       decoded: (decodeMs) => {
         counts.stagesMs.decode += decodeMs;
+      },
+      written: (writeMs) => {
+        counts.stagesMs.write += writeMs;
       },
       runAbandoned: () => {},
       problem,

@@ -49,6 +49,7 @@ export function createOfflineScoring(models: ModelRepository, limits: ScoringLim
         summary.rows += rows;
       },
       decoded: () => {},
+      written: () => {},
       runAbandoned: () => {},
       problem: (error: unknown) => {
         lastProblem = error;

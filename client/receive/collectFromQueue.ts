@@ -60,8 +60,8 @@ async function collectWhileWanted(
     if (await inbox.demand()) backoff.reset();
     const joined = inbox.joined();
     state.round = collectOnce(inbox, intake);
-    const { error, delivered, givenBack, sweepMs } = await state.round;
-    state.lastError = error;
+    const { error, delivered, givenBack, broken, sweepMs } = await state.round;
+    state.lastError = error ?? broken;
     if (isCallersFault(error)) inbox.fail(unreadable(queueUrl, error));
     if (delivered > 0) backoff.reset();
     if (givenBack > 0 || error !== undefined) await backoff.pause(joined, sweepMs / 2);

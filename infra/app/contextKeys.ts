@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { STORES } from '../../lambda/limits/configuration.ts';
+import { FILL, STORES } from '../../lambda/limits/configuration.ts';
 import { ARCHITECTURES } from '../constructs/image/image.ts';
 
 /** `-c key=value` gives text, `cdk.json` gives values: both are accepted. The construct checks the limits. */
@@ -7,6 +7,7 @@ const number = z.preprocess(
   (value) => (typeof value === 'string' && value.trim() !== '' ? Number(value) : value),
   z.number({ error: 'expected a number' }),
 );
+const numberOrFill = z.union([z.literal(FILL), number], { error: `expected a number or ${FILL}` });
 const flag = z.preprocess(
   (value) => (value === 'true' ? true : value === 'false' ? false : value),
   z.boolean({ error: 'expected true or false' }),
@@ -37,6 +38,8 @@ export const CONTEXT = z.strictObject({
   fifo: flag.optional(),
   maxReceiveCount: number.optional(),
   results: list.optional(),
+  resultsPerMessage: numberOrFill.optional(),
+  resultMessageBytes: number.optional(),
   resultTtlSeconds: number.optional(),
   payloadExpiryDays: number.optional(),
   encryption: oneOf(['service', 'kms']).default('service'),

@@ -1,5 +1,5 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { RANGES, type ResultsPerMessage } from '../../lambda/limits/configuration.ts';
 import { mappingProblems } from '../../lambda/limits/eventSourceMapping.ts';
 import { type Batching, withDefaults } from './base/batching.ts';
 import { PRICES, type Prices } from './base/prices.ts';
@@ -22,6 +22,8 @@ export interface Plan {
   readonly latencyTargetSeconds: number;
   readonly maxReceiveCount: number;
   readonly results: readonly ResultStore[];
+  readonly resultsPerMessage: ResultsPerMessage;
+  readonly resultMessageBytes: number;
   readonly resultTtlSeconds: number;
   readonly payloadExpiryDays: number;
   readonly logRetention: RetentionDays;
@@ -43,6 +45,8 @@ export function makePlan(props: BatchScoringProps): Plan {
     latencyTargetSeconds: props.latencyTargetSeconds ?? batching.windowSeconds + compute.timeoutSeconds,
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
     results: props.results ?? ['queue'],
+    resultsPerMessage: props.resultsPerMessage ?? RANGES.resultsPerMessage.default,
+    resultMessageBytes: props.resultMessageBytes ?? RANGES.resultMessageBytes.default,
     resultTtlSeconds: props.resultTtlSeconds ?? DEFAULTS.resultTtlSeconds,
     payloadExpiryDays: props.payloadExpiryDays ?? DEFAULTS.payloadExpiryDays,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,

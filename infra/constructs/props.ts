@@ -2,6 +2,7 @@ import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { ResultsPerMessage } from '../../lambda/limits/configuration.ts';
 import type { Prices } from './base/prices.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import type { Tuning } from './environment/tuning.ts';
@@ -43,6 +44,10 @@ export interface BatchScoringProps {
   readonly results?: readonly ResultStore[];
   /** Existing stores; the table's partition key must be the string `messageId`. @default new ones */
   readonly stores?: ResultStores;
+  /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageBytes`. @default 1 */
+  readonly resultsPerMessage?: ResultsPerMessage;
+  /** Most bytes of a message of several results, 1,024 to 1,048,576; SQS bills each 64 KiB as one request. @default 65536 */
+  readonly resultMessageBytes?: number;
   /** Seconds until a result in the table expires, from 1. @default 604800, a week */
   readonly resultTtlSeconds?: number;
   /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */

@@ -18,6 +18,7 @@ export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
       const byStore = await Promise.all(writers.map((writer, store) => verdictsOf(writer, store, results, signal)));
       return results.map((_, index) => inAgreement(byStore.map((verdicts) => verdicts[index])));
     },
+    writtenAsOne: (results) => Math.min(...writers.map(({ writtenAsOne }) => writtenAsOne?.(results) ?? 1)),
   };
 }
 

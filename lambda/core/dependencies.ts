@@ -3,7 +3,7 @@ import type { DecodeInOrderDependencies } from './decode/decodeInOrder.ts';
 import type { DecodeLimits } from './decode/limits.ts';
 import type { Planner } from './plan/planner.ts';
 import type { RunDependencies } from './run/invocation.ts';
-import type { WriteDependencies } from './settle/writeResults.ts';
+import type { WriteDependencies } from './settle/writeAndSettle.ts';
 
 export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
 

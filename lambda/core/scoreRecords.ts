@@ -11,7 +11,7 @@ import { createSchedule } from './run/schedule.ts';
 import { type Bounds, createBounds, scoreWave } from './scoreWave.ts';
 import { createLedger, type Ledger } from './settle/ledger.ts';
 import { createPartialOutputs } from './settle/partialOutputs.ts';
-import { type ResultsOut, writeAtOnce, writeInGroupOrder } from './settle/writeResults.ts';
+import { type ResultsOut, writeInGroupOrder, writeTogether } from './settle/writeResults.ts';
 
 export type { ScoringDependencies, ScoringLimits } from './dependencies.ts';
 
@@ -56,6 +56,7 @@ async function scoreInWaves(
     time,
     hasMoreToDo: true,
     write: results.write,
+    settled: results.settled,
   };
   const waves = wavesOf(records);
   const isAnswered = (record: number): boolean => ledger.outcomeOf(record)?.status === 'answered';
@@ -79,7 +80,7 @@ function createResults(
   time: TimeLimit,
 ): ResultsOut {
   const ordered = records.some((record) => orderingGroup(record) !== undefined);
-  return ordered ? writeInGroupOrder(records, ledger, deps, time) : writeAtOnce(ledger, deps, time);
+  return ordered ? writeInGroupOrder(records, ledger, deps, time) : writeTogether(ledger, deps, time);
 }
 
 /** Waits for the work, or for the signal: a run that outlasts the deadline must not take the answered down with it. */

@@ -49,20 +49,19 @@ export async function scoreWave(
   { payloads, backlog }: Bounds,
   deps: ScoringDependencies,
 ): Promise<number> {
-  const { schedule, time, write } = invocation;
+  const { schedule, time, write, settled } = invocation;
   const run = (batches: readonly MicroBatch[]): void => {
     for (const batch of batches) schedule.add(batch.model, () => scoreMicroBatch(batch, invocation));
   };
   const newPlan = (): Plan => deps.plan((model) => mostElements(deps, model));
   let plan = newPlan();
   let decodeMs = 0;
-  const refusals: Promise<void>[] = [];
   const stopwatch = startStopwatch(deps.now);
   for await (const decoded of decodeInOrder(records, wave, deps, payloads, time.signal)) {
     decodeMs += stopwatch.lap();
     for (const { record } of decoded) backlog.occupy(record, (records[record] as MessageRecord).body.length);
     const { refused, closed } = enterBodies(decoded, plan, invocation, deps);
-    if (refused.length > 0) refusals.push(write(refused));
+    if (refused.length > 0) void write(refused);
     run(closed);
     if (decoded.length === 0 || payloads.isCrowded() || backlog.isCrowded()) {
       run(plan.finish());
@@ -75,7 +74,7 @@ export async function scoreWave(
   decodeMs += stopwatch.lap();
   run(plan.finish());
   await schedule.drained();
-  await Promise.all(refusals);
+  await settled();
   return decodeMs;
 }
 

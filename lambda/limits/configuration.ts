@@ -12,6 +12,9 @@ export const RANGES = {
   maxRequestRows: { least: 1, most: 1_000_000, default: 10_000 },
   maxRequestsPerMessage: { least: 1, most: 1_000_000, default: 10_000 },
   deadlineMarginMs: { least: 1, most: 60_000, default: 1_000 },
+  resultsPerMessage: { least: 1, most: 10_000, default: 1 },
+  /** SQS bills each 64 KiB as one request, and takes 1 MiB. */
+  resultMessageBytes: { least: 1024, most: 1_048_576, default: 65_536 },
   resultTtlSeconds: { least: 1, most: 315_360_000, default: 604_800 },
 } satisfies Readonly<Record<string, RangeWithDefault>>;
 
@@ -20,6 +23,10 @@ export const RANGES_BY_MEMORY = {
   maxAnswerCharacters: { least: 1, most: 268_435_456 },
   maxPayloadBytes: { least: 1, most: 1_073_741_824 },
 } satisfies Readonly<Record<string, Range>>;
+
+/** In place of a number of results in a message: as many as fit. */
+export const FILL = 'fill';
+export type ResultsPerMessage = number | typeof FILL;
 
 const MIB = 1024 * 1024;
 

@@ -83,6 +83,12 @@ describe('writing to every store', () => {
     expect(stores[2]).toMatchObject({ written: [A, B] });
   });
 
+  it('writes as one what each of them writes as one', () => {
+    const [three, five, one] = [memoryWriter({ asOne: 3 }), memoryWriter({ asOne: 5 }), memoryWriter()];
+    expect(writeToEvery([three, five]).writtenAsOne?.([])).toBe(3);
+    expect(writeToEvery([three, one]).writtenAsOne?.([])).toBe(1);
+  });
+
   it('needs a store', () => {
     expect(() => writeToEvery([])).toThrow('expected at least one store for results, got none');
   });

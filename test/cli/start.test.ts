@@ -36,11 +36,22 @@ describe('npm start', () => {
         write: expect.any(Number),
       },
       seconds: expect.any(Number),
+      written: { results: 132, messages: 132, calls: expect.any(Number) },
+      packed: {
+        missing: 0,
+        duplicates: 0,
+        wrongId: 0,
+        seconds: expect.any(Number),
+        written: { results: 132, messages: expect.any(Number), calls: expect.any(Number) },
+      },
       oneByOneSeconds: expect.any(Number),
       speedup: figures.oneByOneSeconds / figures.seconds,
       p50Ms: expect.any(Number),
       p99Ms: expect.any(Number),
     });
+    // Four invocations, each of one micro-batch and of errors.
+    expect(figures.packed.written.messages).toBeLessThanOrEqual(12);
+    expect(figures.packed.written.calls).toBeLessThan(figures.written.calls);
     expect(figures.accuracy).toBeGreaterThanOrEqual(0.95);
     expect(figures.microBatches * figures.meanRows).toBeCloseTo(120);
   });

@@ -4,6 +4,7 @@ import { Batchscore, type BatchscoreOptions } from '../../client/index.ts';
 import { createTableWriter } from '../../lambda/adapters/dynamodb/tableWriter.ts';
 import { createPayloads } from '../../lambda/adapters/s3/payloads.ts';
 import { createQueueWriter } from '../../lambda/adapters/sqs/queueWriter.ts';
+import type { ResultPacking } from '../../lambda/adapters/sqs/resultMessages.ts';
 import type { Model } from '../../lambda/core/contract/model.ts';
 import type { MessageRecord } from '../../lambda/core/contract/record.ts';
 import type { ResultWriter } from '../../lambda/core/contract/result.ts';
@@ -32,7 +33,7 @@ export interface Deployments {
   readonly dynamodb: DynamoDbServer;
   readonly s3: S3Server;
   /** A deployment of its own for the test that asks, whose results go to `store`. */
-  create(store: 'queue' | 'table', queues?: 'standard' | 'fifo'): Promise<Deployment>;
+  create(store: 'queue' | 'table', queues?: 'standard' | 'fifo', packing?: ResultPacking): Promise<Deployment>;
 }
 
 export function useDeployments(): Deployments {
@@ -49,14 +50,14 @@ export function useDeployments(): Deployments {
     sqs,
     dynamodb,
     s3,
-    async create(store, queues = 'standard') {
+    async create(store, queues = 'standard', packing) {
       const queue = queues === 'fifo' ? sqs.fifoQueue : sqs.queue;
       const [requestQueueUrl, resultQueueUrl] = [queue(), queue()];
       const [resultTable, payloadBucket] = await Promise.all([dynamodb.table(), s3.bucket()]);
       const payloads = createPayloads({ s3: s3.client(), bucket: payloadBucket, maxBytes: 100_000_000 });
       const writer =
         store === 'queue'
-          ? createQueueWriter({ sqs: sqs.client(), queueUrl: resultQueueUrl, payloads })
+          ? createQueueWriter({ sqs: sqs.client(), queueUrl: resultQueueUrl, payloads, packing })
           : createTableWriter({ dynamodb: dynamodb.client(), tableName: resultTable, ttlSeconds: 60, payloads });
       return {
         requestQueueUrl,

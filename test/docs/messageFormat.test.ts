@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { unpackResults } from '../../client/result/unpackResults.ts';
+import { createQueueWriter } from '../../lambda/adapters/sqs/queueWriter.ts';
 import { ERROR_CODES } from '../../lambda/core/contract/failure.ts';
 import type { PayloadReader } from '../../lambda/core/contract/payload.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
@@ -13,6 +15,7 @@ import {
   sumModel,
 } from '../helpers/models.ts';
 import { standardRecord } from '../helpers/records.ts';
+import { useSqsServer } from '../helpers/sqsServer.ts';
 
 const PAGE = docPage('message-format.md');
 
@@ -22,6 +25,13 @@ function documentedCodes(page: string, kind: 'Permanent' | 'Transient'): string[
   const table = section.slice(section.indexOf('\n| `'), section.indexOf('\n\n', section.indexOf('\n| `')));
   return [...table.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code = '']) => code);
 }
+
+/** The text of the page's fence of this kind. */
+function fence(kind: string): string {
+  return new RegExp(`^\`\`\`json ${kind}\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(PAGE)?.[1] ?? '';
+}
+
+const server = useSqsServer();
 
 describe('docs/message-format.md', () => {
   const examples = docExamples(PAGE);
@@ -46,6 +56,29 @@ describe('docs/message-format.md', () => {
     const deps = { ...scoringDependencies({ models, writer }), payloads };
     await scoreRecords([standardRecord(request, { messageId: 'm-1' })], deps, enoughTime());
     expect(writer.documentsOf('m-1')).toEqual([result]);
+  });
+
+  it('has packed results as the result queue gets them, and as the client reads them', async () => {
+    const [requests, results] = ['requests', 'packed'].map((kind) => JSON.parse(fence(kind))) as [unknown[], unknown[]];
+    const queueUrl = server.queue();
+    const packing = { results: Number.POSITIVE_INFINITY, bytes: 65_536 };
+    const writer = createQueueWriter({ sqs: server.client(), queueUrl, packing });
+    const records = requests.map((body, index) => standardRecord(body, { messageId: `m-${index + 1}` }));
+    // All at once, as one micro-batch has them.
+    const gathered = memoryWriter();
+    await scoreRecords(records, scoringDependencies({ models, writer: gathered }), enoughTime());
+    const inOrder = gathered.written.toSorted((a, b) => a.messageId.localeCompare(b.messageId));
+    await writer.write(inOrder, new AbortController().signal);
+
+    const [{ Body = '', MessageAttributes } = {}, ...more] = await server.drain(queueUrl);
+    expect([JSON.parse(Body), MessageAttributes, more]).toEqual([
+      results,
+      { results: { DataType: 'Number', StringValue: '3' } },
+      [],
+    ]);
+    expect(unpackResults(Body, '3')).toEqual(
+      results.map((document, index) => ({ messageId: `m-${index + 1}`, document })),
+    );
   });
 
   it.each(['Permanent', 'Transient'] as const)('lists every %s code, and no other', (kind) => {

@@ -220,6 +220,8 @@ export function repositoryOf(...models: readonly Model[]): ModelRepository {
 }
 
 export interface MemoryWriterOptions {
+  /** How many results of a message group are written as one. @default the writer does not say */
+  readonly asOne?: number;
   /** Why a result is not taken; undefined takes it. */
   readonly refuse?: (result: Result) => Failure | undefined;
   /** Sees each write before anything is taken: throws to make the writer throw, waits to hold it open. */
@@ -233,9 +235,10 @@ export interface MemoryWriter extends ResultWriter {
   documentsOf(messageId: string): unknown[];
 }
 
-export function memoryWriter({ refuse, before }: MemoryWriterOptions = {}): MemoryWriter {
+export function memoryWriter({ asOne, refuse, before }: MemoryWriterOptions = {}): MemoryWriter {
   const written: Result[] = [];
   return {
+    ...(asOne === undefined ? {} : { writtenAsOne: () => asOne }),
     written,
     documentsOf: (messageId) =>
       written.filter((result) => result.messageId === messageId).map(({ body }): unknown => JSON.parse(body)),
@@ -285,6 +288,7 @@ export function scoringDependencies(
     observer: {
       microBatch: (report) => void reports.push(report),
       decoded: () => {},
+      written: () => {},
       runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },

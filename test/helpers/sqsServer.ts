@@ -20,7 +20,7 @@ export interface SqsServer {
   front(...steps: readonly (Step | undefined)[]): Promise<FrontServer>;
   /** An empty queue of its own for the test that asks. @returns its URL */
   queue(attributes?: Record<string, string>): string;
-  fifoQueue(): string;
+  fifoQueue(attributes?: Readonly<Record<string, string>>): string;
   /** Puts messages on a queue, in order. */
   send(queueUrl: string, bodies: readonly string[]): void;
   /** Receives once, at most ten messages, waits for the first as long as it is told, and leaves them in flight. */
@@ -87,7 +87,7 @@ export function useSqsServer(): SqsServer {
       return front;
     },
     queue: (attributes = {}) => create('', attributes),
-    fifoQueue: () => create('.fifo', { FifoQueue: 'true' }),
+    fifoQueue: (attributes = {}) => create('.fifo', { FifoQueue: 'true', ...attributes }),
     send: (queueUrl, bodies) => {
       for (const body of bodies) server().sendMessage(nameOf(queueUrl), body);
     },

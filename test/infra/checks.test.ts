@@ -125,6 +125,32 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
       'resultTtlSeconds is 2592001, got 30; raise it',
   ],
   [
+    'no results in a message',
+    { resultsPerMessage: 0 },
+    'resultsPerMessage: expected a whole number from 1 to 10000, or fill, got 0; choose one of these',
+  ],
+  [
+    'more results in a message than there can be',
+    { resultsPerMessage: 10_001 },
+    'resultsPerMessage: expected a whole number from 1 to 10000, or fill, got 10001; choose one of these',
+  ],
+  [
+    'messages of results that SQS would not take',
+    { resultsPerMessage: 'fill', resultMessageBytes: 1_048_577 },
+    'resultMessageBytes: expected a whole number from 1024 to 1048576, got 1048577; choose one in that range',
+  ],
+  [
+    'results that share messages of no queue',
+    { resultsPerMessage: 'fill', results: ['table', 'bucket'] },
+    'resultsPerMessage: expected queue among the results, whose messages they share, got table,bucket; add queue or leave it out',
+  ],
+  [
+    'a size of messages that no results share',
+    { resultMessageBytes: 131_072 },
+    'resultMessageBytes: expected it with resultsPerMessage above 1, as it is the size of a message of several results, ' +
+      'got 131072 with 1; set resultsPerMessage to fill or leave it out',
+  ],
+  [
     'a result store named twice',
     { results: ['queue', 'queue'] },
     'results: expected one or more of queue, table, bucket, each once, got queue,queue; name where results should go',

@@ -31,6 +31,8 @@ describe('the configuration', () => {
       maxAnswerCharacters: 28_983_296,
       deadlineMarginMs: 1_000,
       results: ['queue'],
+      resultsPerMessage: 1,
+      resultMessageBytes: 65_536,
       resultTtlSeconds: 604_800,
       maxPayloadBytes: 28_983_296,
       requestQueueUrl: QUEUES.BATCHSCORE_REQUEST_QUEUE_URL,
@@ -56,6 +58,8 @@ describe('the configuration', () => {
       BATCHSCORE_MAX_ANSWER_CHARACTERS: '4000',
       BATCHSCORE_DEADLINE_MARGIN_MS: '500',
       BATCHSCORE_RESULTS: 'queue, table,bucket',
+      BATCHSCORE_RESULTS_PER_MESSAGE: '100',
+      BATCHSCORE_RESULT_MESSAGE_BYTES: '262144',
       BATCHSCORE_RESULT_TABLE: 'results-table',
       BATCHSCORE_RESULT_TTL_SECONDS: '60',
       BATCHSCORE_RESULT_BUCKET: 'results-bucket',
@@ -79,6 +83,8 @@ describe('the configuration', () => {
       maxAnswerCharacters: 4000,
       deadlineMarginMs: 500,
       results: ['queue', 'table', 'bucket'],
+      resultsPerMessage: 100,
+      resultMessageBytes: 262_144,
       resultTable: 'results-table',
       resultTtlSeconds: 60,
       resultBucket: 'results-bucket',
@@ -124,6 +130,12 @@ describe('the configuration', () => {
     ['BATCHSCORE_DEADLINE_MARGIN_MS', '60001'],
     ['BATCHSCORE_RESULTS', ''],
     ['BATCHSCORE_RESULTS', 'queue,topic'],
+    ['BATCHSCORE_RESULTS_PER_MESSAGE', '0'],
+    ['BATCHSCORE_RESULTS_PER_MESSAGE', '10001'],
+    ['BATCHSCORE_RESULTS_PER_MESSAGE', 'full'],
+    ['BATCHSCORE_RESULTS_PER_MESSAGE', ''],
+    ['BATCHSCORE_RESULT_MESSAGE_BYTES', '1023'],
+    ['BATCHSCORE_RESULT_MESSAGE_BYTES', '1048577'],
     ['BATCHSCORE_RESULT_TABLE', ''],
     ['BATCHSCORE_RESULT_TTL_SECONDS', '0'],
     ['BATCHSCORE_RESULT_BUCKET', ''],
@@ -160,6 +172,26 @@ describe('the configuration', () => {
     expect(refusalOf({ ...QUEUES, BATCHSCORE_RESULTS: `queue,${store}` })).toMatch(
       new RegExp(`^configuration: ${key}: .*${store}.*, got nothing; set it$`),
     );
+  });
+
+  it.each(['fill', '2'])('is refused when results share messages by %s and none go to a queue', (value) => {
+    const { BATCHSCORE_REQUEST_QUEUE_URL } = QUEUES;
+    const table = { BATCHSCORE_RESULTS: 'table', BATCHSCORE_RESULT_TABLE: 't', BATCHSCORE_RESULTS_PER_MESSAGE: value };
+    expect(refusalOf({ BATCHSCORE_REQUEST_QUEUE_URL, ...table })).toBe(
+      'configuration: BATCHSCORE_RESULTS_PER_MESSAGE: expected 1, because no results go to a queue, ' +
+        `got "${value}"; unset it`,
+    );
+  });
+
+  it('is refused when results of a standard queue are to share messages of a FIFO queue', () => {
+    const fifo = (key: keyof typeof QUEUES) => ({ [key]: `${QUEUES[key]}.fifo` });
+    const packed = { ...QUEUES, BATCHSCORE_RESULTS_PER_MESSAGE: 'fill' };
+    expect(refusalOf({ ...packed, ...fifo('BATCHSCORE_RESULT_QUEUE_URL') })).toBe(
+      'configuration: BATCHSCORE_RESULTS_PER_MESSAGE: expected 1, because results of a standard request queue have no ' +
+        'message group to share on a FIFO result queue, got "fill"; unset it, or use queues of one kind',
+    );
+    const both = { ...fifo('BATCHSCORE_RESULT_QUEUE_URL'), ...fifo('BATCHSCORE_REQUEST_QUEUE_URL') };
+    expect(loadConfig({ ...packed, ...both }).resultsPerMessage).toBe('fill');
   });
 
   it('needs no result queue when no results go there', () => {

@@ -49,6 +49,7 @@ export function recordingTelemetry(): RecordingTelemetry {
     observer: {
       microBatch: () => {},
       decoded: () => {},
+      written: () => {},
       runAbandoned: () => {},
       problem: (error) => void problems.push(error),
     },

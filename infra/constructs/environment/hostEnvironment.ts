@@ -9,6 +9,8 @@ export interface HostSettings extends Channels {
   readonly serviceName: string;
   readonly batching: Batching;
   readonly results: readonly ResultStore[];
+  readonly resultsPerMessage: number | 'fill';
+  readonly resultMessageBytes: number;
   readonly resultTtlSeconds: number;
   readonly defaultModel: string | undefined;
   readonly providers: string | undefined;
@@ -35,6 +37,8 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.requestQueueUrl]: settings.requestQueue.queueUrl,
     [CONFIG_KEYS.results]: settings.results.join(','),
     [CONFIG_KEYS.resultQueueUrl]: stores.resultQueue?.queueUrl,
+    [CONFIG_KEYS.resultsPerMessage]: stores.resultQueue && settings.resultsPerMessage,
+    [CONFIG_KEYS.resultMessageBytes]: stores.resultQueue && settings.resultMessageBytes,
     [CONFIG_KEYS.resultTable]: stores.resultTable?.tableName,
     [CONFIG_KEYS.resultTtlSeconds]: stores.resultTable && settings.resultTtlSeconds,
     [CONFIG_KEYS.resultBucket]: stores.resultBucket?.bucketName,

@@ -1,25 +1,30 @@
-import {
-  type MessageAttributeValue,
-  SendMessageBatchCommand,
-  type SendMessageBatchRequestEntry,
-  type SQSClient,
-} from '@aws-sdk/client-sqs';
+import { SendMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { escapeForSqs } from '../../core/base/sqsText.ts';
 import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
-import { POINTER_ATTRIBUTES, pointerBody } from '../../core/contract/pointer.ts';
-import { MESSAGE_ID_ATTRIBUTE, type Result, type ResultWriter } from '../../core/contract/result.ts';
+import type { ResultWriter } from '../../core/contract/result.ts';
 import { describeError } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import { allRefused, refusalsIn } from './batchAnswer.ts';
 import { packBatchRequests } from './limits.ts';
+import {
+  type Entry,
+  packResults,
+  type ResultMessage,
+  type ResultPacking,
+  SINGLE_RESULTS,
+  toEntry,
+  toPointingEntry,
+  toRequestEntry,
+} from './resultMessages.ts';
 import { createSizeLimits, type SizeLimits } from './sizeLimits.ts';
 
 export interface QueueWriterOptions {
   readonly sqs: SQSClient;
   readonly queueUrl: string;
+  /** How results share messages. @default each has a message of its own */
+  readonly packing?: ResultPacking | undefined;
   /** Where results go that the queue is too small for, the message then being a pointer. @default none: such a result is refused */
   readonly payloads?: PayloadUploader | undefined;
   /** Most batch requests in flight. @default 16 */
@@ -27,32 +32,29 @@ export interface QueueWriterOptions {
   readonly retry?: RetryOptions;
 }
 
-const [PAYLOAD_SIZE_ATTRIBUTE] = POINTER_ATTRIBUTES;
-
-type Attributes = Readonly<Record<string, MessageAttributeValue>>;
-
-interface Entry {
-  readonly bytes: number;
-  readonly body: string;
-  readonly attributes: Attributes;
-  readonly result: Result;
-}
-
 /**
- * Writes results to an SQS queue, up to ten in a batch request, several of these at once. On a FIFO queue a result is in
- * the message group of its request. What the queue refuses for its size is offloaded like what SQS itself would refuse.
+ * Writes results to an SQS queue, up to ten messages in a batch request, several of these at once. On a FIFO queue a
+ * result is in the message group of its request. What the queue refuses for its size is offloaded like what SQS itself
+ * would refuse. The results of one message are written all or not at all.
  */
 export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
-  const { sqs, queueUrl, payloads, concurrency = 16, retry } = options;
+  const { sqs, queueUrl, packing = SINGLE_RESULTS, payloads, concurrency = 16, retry } = options;
+  const fifo = queueUrl.endsWith('.fifo');
   const limits = createSizeLimits();
   const inFlight = pLimit(concurrency);
-  const pack = (entries: readonly Entry[]) => packBatchRequests(entries, limits.batchBytes());
+  const toMessages = (entries: readonly Entry[]): ResultMessage[] =>
+    packResults(entries, { ...packing, bytes: Math.min(packing.bytes, limits.messageBytes()) }, fifo);
+  const pack = (entries: readonly Entry[]): Entry[][] =>
+    packBatchRequests(toMessages(entries), limits.batchBytes()).map((batch) => batch.flatMap(({ entries }) => entries));
 
   return {
     write(results, signal) {
-      const sendAll = async (entries: readonly Entry[]) => {
-        const sends = pack(entries).map((batch) => inFlight(() => send(sqs, queueUrl, batch, limits, signal)));
-        return (await Promise.all(sends)).flat();
+      const sendAll = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
+        const { now, behind } = inTurn(toMessages(entries), fifo && packing.results > 1);
+        const sends = packBatchRequests(now, limits.batchBytes()).map((batch) =>
+          inFlight(() => send(sqs, queueUrl, batch, limits, signal)),
+        );
+        return [...behind.map(notItsTurn), ...(await Promise.all(sends)).flat()].flatMap(ofEachEntry);
       };
       return deliverOrOffload(results.map(toEntry), {
         fits: ({ bytes }) => bytes <= limits.messageBytes(),
@@ -60,34 +62,43 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
         deliver: (entries) => deliver(entries, { store: 'result queue', pack, attempt: sendAll, signal, retry }),
       });
     },
+    writtenAsOne: (results) => toMessages(results.map(toEntry))[0]?.entries.length ?? 1,
   };
 }
 
-function toEntry(result: Result): Entry {
-  return entryOf(result, escapeForSqs(result.body), {
-    [MESSAGE_ID_ATTRIBUTE]: { DataType: 'String', StringValue: result.messageId },
-  });
+/**
+ * Results of a message group that were to share a message may need several once the queue has refused that one for its
+ * size. In one batch request the second may be taken and the first not, so only the first is sent.
+ */
+function inTurn(messages: readonly ResultMessage[], ordered: boolean) {
+  if (!ordered) return { now: messages, behind: [] };
+  const groups = new Set<string | undefined>();
+  const [now, behind]: [ResultMessage[], ResultMessage[]] = [[], []];
+  for (const message of messages) {
+    const group = message.entries[0]?.result.messageGroupId;
+    (group !== undefined && groups.has(group) ? behind : now).push(message);
+    groups.add(group);
+  }
+  return { now, behind };
 }
 
-function entryOf(result: Result, body: string, attributes: Attributes): Entry {
-  let bytes = Buffer.byteLength(body);
-  for (const [name, { DataType = '', StringValue = '' }] of Object.entries(attributes)) {
-    bytes += Buffer.byteLength(name + DataType + StringValue);
-  }
-  return { bytes, body, attributes, result };
+function notItsTurn(entry: ResultMessage): Refusal<ResultMessage> {
+  return { entry, reason: 'results of its message group before it go first', again: false };
+}
+
+function ofEachEntry({ entry: { entries }, ...refusal }: Refusal<ResultMessage>): Refusal<Entry>[] {
+  return entries.map((entry) => ({ entry, ...refusal }));
 }
 
 async function offload(
-  { result, bytes, attributes }: Entry,
+  entry: Entry,
   limits: SizeLimits,
   payloads: PayloadUploader | undefined,
   signal: AbortSignal,
 ): Promise<Entry | Failure> {
-  if (payloads === undefined) return tooLarge(bytes, limits.messageBytes());
-  const pointer = await payloads.put(result.body, signal);
-  if (isFailure(pointer)) return pointer;
-  const size = { DataType: 'Number', StringValue: String(Buffer.byteLength(result.body)) };
-  return entryOf(result, pointerBody(pointer), { ...attributes, [PAYLOAD_SIZE_ATTRIBUTE]: size });
+  if (payloads === undefined) return tooLarge(entry.bytes, limits.messageBytes());
+  const pointer = await payloads.put(entry.result.body, signal);
+  return isFailure(pointer) ? pointer : toPointingEntry(entry, pointer);
 }
 
 function tooLarge(bytes: number, messageBytes: number): Failure {
@@ -98,36 +109,38 @@ function tooLarge(bytes: number, messageBytes: number): Failure {
   );
 }
 
-/** Sends one batch request. One that is too large as a whole is packed smaller when it is sent again. */
+/** Sends one batch request. What is too large, the request as a whole or a packed message, is packed smaller next time. */
 async function send(
   sqs: SQSClient,
   queueUrl: string,
-  batch: readonly Entry[],
+  batch: readonly ResultMessage[],
   limits: SizeLimits,
   signal: AbortSignal,
-): Promise<Refusal<Entry>[]> {
+): Promise<Refusal<ResultMessage>[]> {
   const fifo = queueUrl.endsWith('.fifo');
   try {
-    const Entries = batch.map((entry, id) => toRequestEntry(entry, id, fifo));
+    const Entries = batch.map((message, id) => toRequestEntry(message, id, fifo));
     const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries });
     const refusals = refusalsIn(batch, await sqs.send(command, { abortSignal: signal }));
-    for (const { entry, reason } of refusals) limits.learnFromMessage(entry.bytes, reason);
-    return refusals;
+    return refusals.map((refusal) => refusedMessage(refusal, limits));
   } catch (error) {
-    const bytes = batch.reduce((sum, entry) => sum + entry.bytes, 0);
+    const bytes = batch.reduce((sum, message) => sum + message.bytes, 0);
     const tooLong = limits.learnFromBatch(bytes, describeError(error));
     const refusals = allRefused(batch, error);
-    return tooLong && batch.length > 1 ? refusals.map((refusal) => ({ ...refusal, again: true })) : refusals;
+    const divisible = batch.length > 1 || isPacked(batch[0]);
+    return tooLong && divisible ? refusals.map((refusal) => ({ ...refusal, again: true })) : refusals;
   }
 }
 
-function toRequestEntry({ body, attributes, result }: Entry, id: number, fifo: boolean): SendMessageBatchRequestEntry {
-  return {
-    Id: String(id),
-    MessageBody: body,
-    MessageAttributes: attributes,
-    ...(fifo
-      ? { MessageGroupId: result.messageGroupId ?? result.messageId, MessageDeduplicationId: result.messageId }
-      : {}),
-  };
+/** A packed message that SQS refuses for good may hold one result at fault: each goes alone, so that it fails alone. */
+function refusedMessage(refusal: Refusal<ResultMessage>, limits: SizeLimits): Refusal<ResultMessage> {
+  const { entry, reason, again } = refusal;
+  const tooLong = limits.learnFromMessage(entry.bytes, reason);
+  if (again || !isPacked(entry)) return refusal;
+  if (!tooLong) for (const one of entry.entries) one.alone = true;
+  return { ...refusal, again: true };
+}
+
+function isPacked(message: ResultMessage | undefined): boolean {
+  return message !== undefined && message.entries.length > 1;
 }

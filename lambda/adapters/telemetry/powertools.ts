@@ -48,12 +48,14 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
         add('StackTime', report.stackMs);
         add('RunTime', report.runMs);
         add('EncodeTime', report.encodeMs);
-        add('WriteTime', report.writeMs);
         add(CLOSED_METRICS[report.closedBecause], 1);
         logger.debug('micro-batch', { ...report });
       },
       decoded(decodeMs) {
         add('DecodeTime', decodeMs);
+      },
+      written(writeMs) {
+        add('WriteTime', writeMs);
       },
       runAbandoned({ name, version }, ranMs) {
         add('AbandonedRuns', 1);

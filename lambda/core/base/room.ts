@@ -45,7 +45,9 @@ export function createRoom(total: number): Room {
       occupy(next.owner, next.bytes);
       next.admitted.resolve();
     }
-    if (!isCrowded()) relief?.resolve();
+    if (isCrowded()) return;
+    relief?.resolve();
+    relief = undefined;
   };
   return {
     async take(owner, bytes, signal) {
@@ -81,7 +83,7 @@ export function createRoom(total: number): Room {
     },
     async spare(signal) {
       if (!isCrowded() || signal.aborted) return;
-      relief = deferred();
+      relief ??= deferred();
       const { promise, resolve } = relief;
       const stop = (): void => resolve();
       signal.addEventListener('abort', stop, { once: true });

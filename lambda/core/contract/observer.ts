@@ -20,7 +20,6 @@ export interface MicroBatchReport {
   readonly stackMs: number;
   readonly runMs: number;
   readonly encodeMs: number;
-  readonly writeMs: number;
 }
 
 /** What is told of the work while it goes on. Never a message's content. */
@@ -28,6 +27,8 @@ export interface Observer {
   microBatch(report: MicroBatchReport): void;
   /** The records of an invocation were decoded in so many milliseconds, reading their payloads included. */
   decoded(decodeMs: number): void;
+  /** Results of one or more micro-batches were written together in so many milliseconds. */
+  written(writeMs: number): void;
   /** A run did not end in its time and was left behind. */
   runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
   /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */

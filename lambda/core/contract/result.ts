@@ -2,6 +2,8 @@ import type { Failure, TransientCode } from './failure.ts';
 
 /** The attribute that carries the message ID beside a result: of an SQS message, and the partition key of a table. */
 export const MESSAGE_ID_ATTRIBUTE = 'messageId';
+/** The attribute of an SQS message that holds several results: how many. It then has no message ID of its own. */
+export const RESULTS_ATTRIBUTE = 'results';
 /** In a table: the result's JSON text, unless it lies in the payload bucket. */
 export const BODY_ATTRIBUTE = 'body';
 /** In place of the body: the text of a pointer to it. */
@@ -23,6 +25,11 @@ export type WriteVerdict = { readonly written: true } | Failure;
 export interface ResultWriter {
   /** @param signal aborted when there is no time left to retry; what is not written by then is a failure */
   write(results: readonly Result[], signal: AbortSignal): Promise<readonly WriteVerdict[]>;
+  /**
+   * Of results of one message group, in order: how many of the first are written all or not at all, as they share a
+   * message. The order of a group holds within it. @default 1
+   */
+  writtenAsOne?(results: readonly Result[]): number;
 }
 
 /** What became of a record. `answered`: a result was written, be it a score or an error. `retry`: back to SQS. */

@@ -32,8 +32,10 @@ export interface Invocation {
   readonly time: TimeLimit;
   /** Whether something is left to be done after the runs of now: none of them may then take all the time. */
   hasMoreToDo: boolean;
-  /** Writes results and settles their records. Never throws. */
+  /** Has results written and their records settled. Resolves once there is memory for more of them. Never throws. */
   write(pending: readonly PendingWrite[]): Promise<void>;
+  /** Resolves when all that may be written now is written, and its records are settled. */
+  settled(): Promise<void>;
 }
 
 /** Most elements that a micro-batch of a model may hold by what is configured and by what was learnt. */

@@ -1,7 +1,7 @@
 import type { MicroBatchReport } from '../contract/observer.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from '../plan/microBatch.ts';
 
-export type StageTimes = Pick<MicroBatchReport, 'stackMs' | 'runMs' | 'encodeMs' | 'writeMs'>;
+export type StageTimes = Pick<MicroBatchReport, 'stackMs' | 'runMs' | 'encodeMs'>;
 
 /** What a run was, for metrics. */
 export function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport {

@@ -11,7 +11,7 @@ import { fitTime } from './timeLeft.ts';
 type Halves = readonly [MicroBatch, MicroBatch];
 
 /**
- * Runs a micro-batch, and writes the results that are complete with it. One that does not fit the time left is halved
+ * Runs a micro-batch, and has the results written that are complete with it. One that does not fit the time left is halved
  * until it does; so is one that is too large for the memory. A failing run is halved until the culprit stands alone.
  * Never throws.
  */
@@ -62,15 +62,14 @@ function halveForMemory(batch: MicroBatch): Halves | undefined {
 async function answer(batch: MicroBatch, { outputs, runMs, stackMs }: Ran, invocation: Invocation): Promise<void> {
   const { observer, now } = invocation.deps;
   const stopwatch = startStopwatch(now);
-  let writeMs = 0;
   let encodeMs = 0;
   for await (const pending of answerParts(batch, outputs, invocation)) {
     encodeMs += stopwatch.lap();
     await invocation.write(pending);
-    writeMs += stopwatch.lap();
+    stopwatch.lap();
   }
   encodeMs += stopwatch.lap();
-  observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs, writeMs }));
+  observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs }));
 }
 
 function failAll({ parts }: MicroBatch, failed: Failure, { ledger, write }: Invocation): Promise<void> {

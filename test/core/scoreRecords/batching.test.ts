@@ -79,7 +79,6 @@ describe('a batched answer', () => {
         stackMs: expect.any(Number),
         runMs: 7,
         encodeMs: expect.any(Number),
-        writeMs: expect.any(Number),
       },
     ]);
     expect(answerTo(deps.writer, 99)).toEqual([199]);

@@ -208,6 +208,7 @@ describe('what is no fault of a record', () => {
       observer: {
         microBatch,
         decoded: () => {},
+        written: () => {},
         runAbandoned: () => {},
         problem: (error) => void problems.push(error),
       },

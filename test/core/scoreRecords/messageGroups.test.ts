@@ -97,6 +97,24 @@ describe('of a message group', () => {
     expect((await scoring).written).toEqual([0, 1, 2, 3]);
   });
 
+  it('results that their store takes all or not at all are offered together, group beside group', async () => {
+    const offered: string[][] = [];
+    const before = (results: readonly { messageId: string }[]) =>
+      void offered.push(results.map(({ messageId }) => messageId));
+    const { written } = await score(['a', 'b', 'a', 'a', 'a?', 'a', 'b'], { asOne: 2, before });
+    expect(offered).toEqual([[0, 2, 1, 6].map(messageIdOf), [3].map(messageIdOf)]);
+    expect(written).toEqual([0, 2, 1, 6, 3]);
+  });
+
+  it('nothing is offered after such results are refused', async () => {
+    const { written, ...told } = await score(['a', 'a', 'a', 'b'], {
+      asOne: 2,
+      refuse: ({ messageId }) => ([0, 1].map(messageIdOf).includes(messageId) ? REFUSED : undefined),
+    });
+    expect(told.statuses).toEqual(['WRITE_FAILED', 'WRITE_FAILED', 'BEHIND_RETRY', 'answered']);
+    expect(written).toEqual([3]);
+  });
+
   it('results are written in order even when the later ones are ready first', async () => {
     const gate = closedGate();
     const models = repositoryOf(

@@ -2,10 +2,17 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { enoughTime, lineModel, memoryWriter, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
+import {
+  echoModel,
+  enoughTime,
+  lineModel,
+  memoryWriter,
+  repositoryOf,
+  scoringDependencies,
+} from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
 import { closedGate, whatCanHappen } from '../gate.ts';
-import { answerTo, statuses } from './answers.ts';
+import { answerTo, statuses, writtenRecords } from './answers.ts';
 
 /** One micro-batch of one record each. */
 const SIX_RECORDS = standardRecords(Array.from({ length: 6 }, (_, index) => lineRequest([index])));
@@ -13,22 +20,22 @@ const SIX_RECORDS = standardRecords(Array.from({ length: 6 }, (_, index) => line
 afterEach(() => void jest.useRealTimers());
 
 describe('between stack and write', () => {
-  it('there are two micro-batches while their writes are open, and no third', async () => {
+  it('there are two micro-batches while their runs are open, and no third', async () => {
     const gate = closedGate();
     let runs = 0;
-    const before = () => void runs++;
-    const deps = scoringDependencies({
-      models: repositoryOf(lineModel({ maxBatchRows: 1, before })),
-      writer: memoryWriter({ before: () => gate.opened }),
-    });
+    const before = () => {
+      runs += 1;
+      return gate.opened;
+    };
+    const deps = scoringDependencies({ models: repositoryOf(lineModel({ maxBatchRows: 1, before })) });
 
     const scoring = scoreRecords(SIX_RECORDS, deps, enoughTime());
     await whatCanHappen();
-    const startedWhileNothingWasWritten = runs;
+    const startedWhileNothingHasRun = runs;
     gate.open();
     await scoring;
 
-    expect([startedWhileNothingWasWritten, runs]).toEqual([2, 6]);
+    expect([startedWhileNothingHasRun, runs]).toEqual([2, 6]);
   });
 
   it('a second micro-batch runs while the first is written', async () => {
@@ -60,17 +67,15 @@ describe('between stack and write', () => {
   it('there are never more than two, in whatever order runs and writes end', async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), async (scheduler) => {
-        let inThePipe = 0;
+        let running = 0;
         let most = 0;
         const before = async () => {
-          inThePipe += 1;
-          most = Math.max(most, inThePipe);
+          running += 1;
+          most = Math.max(most, running);
           await scheduler.schedule(Promise.resolve(), 'run');
+          running -= 1;
         };
-        const writing = async (results: readonly unknown[]) => {
-          await scheduler.schedule(Promise.resolve(), 'write');
-          inThePipe -= results.length;
-        };
+        const writing = () => scheduler.schedule(Promise.resolve(), 'write');
         const deps = scoringDependencies({
           models: repositoryOf(lineModel({ maxBatchRows: 1, before })),
           writer: memoryWriter({ before: writing }),
@@ -79,6 +84,7 @@ describe('between stack and write', () => {
         const outcomes = await scheduler.waitFor(scoreRecords(SIX_RECORDS, deps, enoughTime()));
 
         expect(statuses(outcomes)).toEqual(new Array(6).fill('answered'));
+        expect(writtenRecords(deps.writer).toSorted()).toEqual([0, 1, 2, 3, 4, 5]);
         expect(SIX_RECORDS.map((_, index) => answerTo(deps.writer, index))).toEqual([[1], [3], [5], [7], [9], [11]]);
         expect(most).toBeLessThanOrEqual(2);
       }),
@@ -95,6 +101,78 @@ describe('between stack and write', () => {
     expect(answerTo(deps.writer, 0)).toBe('INVALID_JSON');
     running.open();
     await scoring;
+  });
+});
+
+describe('results', () => {
+  /** Scores one row at a time, the sixth run and all writes held open; `offered` are the values of each write. */
+  function scoringWithOpenWrites() {
+    const [writes, lastRun] = [closedGate(), closedGate()];
+    const offered: number[][] = [];
+    const deps = scoringDependencies({
+      models: repositoryOf(
+        lineModel({ maxBatchRows: 1, before: ([x]) => (x?.data[0] === 5 ? lastRun.opened : undefined) }),
+      ),
+      writer: memoryWriter({
+        before(results) {
+          offered.push(results.map(({ body }) => (JSON.parse(body).outputs[0].data[0] - 1) / 2));
+          return writes.opened;
+        },
+      }),
+    });
+    return { writes, lastRun, offered, scoring: scoreRecords(SIX_RECORDS, deps, enoughTime()) };
+  }
+
+  it('that become ready while others are written share the next write', async () => {
+    const { writes, lastRun, offered, scoring } = scoringWithOpenWrites();
+    await whatCanHappen();
+    writes.open();
+    await whatCanHappen();
+    lastRun.open();
+    expect(statuses(await scoring)).toEqual(new Array(6).fill('answered'));
+    expect(offered).toEqual([[0], [1, 2, 3, 4], [5]]);
+  });
+
+  it('do not wait for the write before once nothing more can join them', async () => {
+    const { writes, lastRun, offered, scoring } = scoringWithOpenWrites();
+    lastRun.open();
+    await whatCanHappen();
+    expect(offered).toEqual([[0], [1, 2, 3, 4, 5]]);
+    writes.open();
+    await scoring;
+  });
+
+  it('wait 20 ms for a write that gets no answer, and no longer', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate'] });
+    const { writes, lastRun, offered, scoring } = scoringWithOpenWrites();
+    await whatCanHappen();
+    await jest.advanceTimersByTimeAsync(19);
+    const after19 = [...offered];
+    await jest.advanceTimersByTimeAsync(1);
+    expect([after19, offered]).toEqual([[[0]], [[0], [1, 2, 3, 4]]]);
+    writes.open();
+    lastRun.open();
+    await scoring;
+  });
+
+  it('of 4 MiB that are not written hold up the runs, and no more of them are made', async () => {
+    const writes = closedGate();
+    let runs = 0;
+    const deps = scoringDependencies({
+      models: repositoryOf(echoModel('BYTES', [], { maxBatchRows: 1, before: () => void runs++ })),
+      writer: memoryWriter({ before: () => writes.opened }),
+    });
+    const data = ['x'.repeat(200_000)];
+    const request = { inputs: [{ name: 'in', datatype: 'BYTES', shape: [1], data }] };
+
+    const scoring = scoreRecords(standardRecords(new Array(40).fill(request)), deps, enoughTime());
+    for (let turn = 0; turn < 100; turn++) await whatCanHappen();
+    const runsBefore = runs;
+    writes.open();
+
+    expect(statuses(await scoring)).toEqual(new Array(40).fill('answered'));
+    // 200 KB each: with the 21st it is more than 4 MiB, and there is another micro-batch beside it.
+    expect([runsBefore, runs]).toEqual([22, 40]);
   });
 });
 
