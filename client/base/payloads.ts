@@ -1,11 +1,15 @@
 import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
 
-/** The deployment's bucket for bodies too large for SQS and results too large for their store. */
-export interface Payloads {
+/** The deployment's bucket as far as results are read from it that were too large for their store. */
+export interface PayloadSource {
   readonly bucket: string;
-  put(pointer: PayloadPointer, text: string): Promise<void>;
   get(pointer: PayloadPointer): Promise<string>;
+}
+
+/** The deployment's bucket for bodies too large for SQS and results too large for their store. */
+export interface Payloads extends PayloadSource {
+  put(pointer: PayloadPointer, text: string): Promise<void>;
 }
 
 /** @param s3 a client that retries by itself */

@@ -3,7 +3,7 @@ import { isFailure } from '../../lambda/core/contract/failure.ts';
 import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
 import { parsePointer } from '../../lambda/core/contract/pointer.ts';
 import { ScoringError } from '../base/errors.ts';
-import type { Payloads } from '../base/payloads.ts';
+import type { PayloadSource } from '../base/payloads.ts';
 import { decodeResult, invalidResult, type ScoringResult } from './result.ts';
 
 /** A stored result, read. */
@@ -17,7 +17,7 @@ export interface ReadResult {
 export type ReadStored = (messageId: string, stored: string) => Promise<ReadResult>;
 
 /** @param payloads undefined in a deployment without a payload bucket */
-export function createReader(payloads: Payloads | undefined): ReadStored {
+export function createReader(payloads: PayloadSource | undefined): ReadStored {
   return async (messageId, stored) => {
     const parsed = parse(messageId, stored);
     if ('invalid' in parsed) return complete(parsed.invalid);
@@ -43,7 +43,7 @@ function parse(messageId: string, text: string): { document: unknown } | { inval
 async function readPayload(
   messageId: string,
   pointer: PayloadPointer,
-  payloads: Payloads | undefined,
+  payloads: PayloadSource | undefined,
 ): Promise<ReadResult> {
   if (payloads?.bucket !== pointer.bucket) {
     const own = payloads === undefined ? 'none is configured' : `payloadBucket is '${payloads.bucket}'`;

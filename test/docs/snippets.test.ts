@@ -33,7 +33,10 @@ describe('the TypeScript in the documentation', () => {
       compilerOptions: {
         noEmit: true,
         rootDir: REPOSITORY,
-        paths: { batchscore: [join(REPOSITORY, 'client', 'index.ts')] },
+        paths: {
+          batchscore: [join(REPOSITORY, 'client', 'index.ts')],
+          'batchscore/consumer': [join(REPOSITORY, 'client', 'consumer.ts')],
+        },
       },
       include: ['*.ts'],
     };

@@ -13,6 +13,8 @@ import { type FrontServer, type Step, startFront } from './frontServer.ts';
 export interface S3Server {
   /** A client of the server, or of what is in front of it; it is closed after the test. */
   client(other?: { readonly endpoint: string }, patience?: Patience): S3Client;
+  /** Where it listens. */
+  endpoint(): string;
   /** What answers requests in the server's place, one step after the other; stopped after the test. */
   front(...steps: readonly (Step | undefined)[]): Promise<FrontServer>;
   /** An empty bucket of its own for the test that asks. @returns its name */
@@ -52,6 +54,7 @@ export function useS3Server(): S3Server {
   };
   return {
     client,
+    endpoint: () => endpoint,
     async front(...steps) {
       const front = await startFront(endpoint, steps);
       cleanups.push(front.stop);

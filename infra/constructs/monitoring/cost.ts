@@ -6,6 +6,8 @@ import { queuesOf, type Subject } from './subject.ts';
 
 /** Messages in one SQS request: all here use batch requests, which are full when there is much to move. */
 const MESSAGES_PER_SQS_REQUEST = 10;
+/** SQS bills each of them as one request. */
+const BILLED_BYTES = 65_536;
 
 /** US dollars per thousand rows: the compute, SQS requests and result writes of a period, divided by its rows. */
 export function costPerThousandRows(subject: Subject): MathExpression {
@@ -24,7 +26,11 @@ export function costPerThousandRows(subject: Subject): MathExpression {
   });
 }
 
-function queueCost(queue: IQueue, index: number, { prices }: Subject): MathExpression {
+/** Messages that are full of results count by their bytes, as if each were as large as it may be. */
+function queueCost(queue: IQueue, index: number, subject: Subject): MathExpression {
+  const { prices, stores, resultsPerMessage, resultMessageBytes } = subject;
+  const packed = queue === stores.resultQueue && resultsPerMessage !== 1;
+  const perRequest = packed ? BILLED_BYTES / resultMessageBytes : MESSAGES_PER_SQS_REQUEST;
   const options = { statistic: Stats.SUM, period: PERIOD };
   const perMillion = queue.fifo ? prices.sqsFifoMillionRequests : prices.sqsStandardMillionRequests;
   const id = (name: string): string => `${name}${index}`;
@@ -32,7 +38,7 @@ function queueCost(queue: IQueue, index: number, { prices }: Subject): MathExpre
   return new MathExpression({
     label: `queue ${index}`,
     period: PERIOD,
-    expression: `((${moved}) / ${MESSAGES_PER_SQS_REQUEST} + FILL(${id('empty')}, 0)) * ${perMillion} / 1000000`,
+    expression: `((${moved}) / ${perRequest} + FILL(${id('empty')}, 0)) * ${perMillion} / 1000000`,
     usingMetrics: {
       [id('sent')]: queue.metricNumberOfMessagesSent(options),
       [id('received')]: queue.metricNumberOfMessagesReceived(options),
@@ -42,7 +48,7 @@ function queueCost(queue: IQueue, index: number, { prices }: Subject): MathExpre
   });
 }
 
-/** One write unit for each result in the table, and one object for each micro-batch in the bucket. */
+/** One write unit for each result in the table, and at most one object for each micro-batch in the bucket. */
 function storeCosts({ serviceName, stores, prices }: Subject): Record<string, IMetric> {
   const costs: Record<string, IMetric> = {};
   if (stores.resultTable !== undefined) {

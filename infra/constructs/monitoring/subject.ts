@@ -12,6 +12,8 @@ export interface Subject {
   readonly latencyTargetSeconds: number;
   readonly requests: RequestQueue;
   readonly stores: ResultStores;
+  readonly resultsPerMessage: number | 'fill';
+  readonly resultMessageBytes: number;
   readonly compute: Compute;
   readonly prices: Prices;
 }

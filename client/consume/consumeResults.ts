@@ -1,0 +1,133 @@
+import pLimit from 'p-limit';
+import { type MessageRecord, orderingGroup } from '../../lambda/core/contract/record.ts';
+import type { PayloadSource } from '../base/payloads.ts';
+import { createReader } from '../result/readResult.ts';
+import type { SingleResult } from '../result/result.ts';
+import { readRecord } from './readRecord.ts';
+
+/** How a result came. Together with its `messageId`, `position` names a request for good: a result may come again. */
+export interface Delivery {
+  /** The place of the request in its message: 0, unless the message was packed. */
+  readonly position: number;
+  /** How often the message that holds the result was received; from 2 on some of its results may have been consumed. */
+  readonly receiveCount: number;
+  /** The message group on a FIFO queue. */
+  readonly messageGroupId: string | undefined;
+  /** The message ID of the message that holds the result, alone or with others. */
+  readonly recordId: string;
+}
+
+/** Consumes the answer to one request. What it throws, or rejects with, hands back the message that holds it. */
+export type ConsumeResult = (result: SingleResult, delivery: Delivery) => unknown;
+
+/** A client of S3: `new S3()` of `@aws-sdk/client-s3`. */
+export interface S3Reader {
+  getObject(input: { readonly Bucket: string; readonly Key: string }): Promise<{
+    readonly Body?: { transformToString(encoding?: string): Promise<string> } | undefined;
+  }>;
+}
+
+export interface ConsumeOptions {
+  /** The deployment's payload bucket, where results lie that are too large for the queue. @default none */
+  readonly payloadBucket?: string | undefined;
+  /** Reads the payload bucket. @default none: a message that points there is handed back */
+  readonly s3?: S3Reader | undefined;
+  /** Most messages, or message groups of a FIFO queue, that are consumed at the same time, from 1. @default 10 */
+  readonly concurrency?: number | undefined;
+  /** Told of each message that is handed back, and why. @default console.error */
+  readonly onFailure?: ((error: unknown, recordId: string) => void) | undefined;
+}
+
+/** What Lambda gives a function behind an SQS queue, as far as it is read here. */
+export interface ResultEvent {
+  readonly Records: readonly MessageRecord[];
+}
+
+/** What Lambda is answered; the event source mapping must have `ReportBatchItemFailures`. */
+export interface ResultResponse {
+  readonly batchItemFailures: { readonly itemIdentifier: string }[];
+}
+
+/**
+ * A Lambda handler behind the result queue: `export const handler = consumeResults(async (result) => { … })`.
+ *
+ * The callback is given each answer, one after the other within a message and within a message group of a FIFO queue.
+ * When it throws, the message goes back to the queue as a whole, and all its results come again: those of a packed
+ * message that were consumed before as well. After it nothing of its message group is consumed.
+ *
+ * @throws TypeError for options that are wrong
+ */
+export function consumeResults(
+  consume: ConsumeResult,
+  options: ConsumeOptions = {},
+): (event: ResultEvent) => Promise<ResultResponse> {
+  const { concurrency = 10, onFailure = logFailure } = options;
+  if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
+    throw new TypeError(`concurrency: expected a whole number from 1, got ${concurrency}`);
+  }
+  const read = createReader(payloadsOf(options));
+  const atATime = pLimit(concurrency);
+
+  const consumeRecord = async (record: MessageRecord): Promise<void> => {
+    const delivery = {
+      receiveCount: Number(record.attributes.ApproximateReceiveCount),
+      messageGroupId: orderingGroup(record),
+      recordId: record.messageId,
+    };
+    for (const { result, position } of await readRecord(record, read)) await consume(result, { position, ...delivery });
+  };
+  /** @returns the message IDs of those that are handed back: the first that failed, and all behind it */
+  const consumeInOrder = async (records: readonly MessageRecord[]): Promise<string[]> => {
+    for (const [index, record] of records.entries()) {
+      try {
+        await consumeRecord(record);
+      } catch (error) {
+        onFailure(error, record.messageId);
+        return records.slice(index).map(({ messageId }) => messageId);
+      }
+    }
+    return [];
+  };
+  return async ({ Records }) => {
+    const failed = await Promise.all(inSequences(Records).map((records) => atATime(() => consumeInOrder(records))));
+    return { batchItemFailures: failed.flat().map((itemIdentifier) => ({ itemIdentifier })) };
+  };
+}
+
+function logFailure(error: unknown, recordId: string): void {
+  console.error(`result message ${recordId} goes back to its queue:`, error);
+}
+
+function payloadsOf({ payloadBucket, s3 }: ConsumeOptions): PayloadSource | undefined {
+  if ((payloadBucket === undefined) !== (s3 === undefined)) {
+    const [has, lacks] = s3 === undefined ? ['payloadBucket', 's3'] : ['s3', 'payloadBucket'];
+    throw new TypeError(`expected payloadBucket and s3, or neither, got ${has} alone; set ${lacks} too`);
+  }
+  if (payloadBucket === undefined || s3 === undefined) return undefined;
+  return {
+    bucket: payloadBucket,
+    async get({ bucket: Bucket, key: Key }) {
+      const { Body } = await s3.getObject({ Bucket, Key });
+      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
+      return await Body.transformToString('utf-8');
+    },
+  };
+}
+
+/** Records that must be consumed one after the other: those of a message group; any other stands alone. */
+function inSequences(records: readonly MessageRecord[]): MessageRecord[][] {
+  const sequences: MessageRecord[][] = [];
+  const groups = new Map<string, MessageRecord[]>();
+  for (const record of records) {
+    const name = orderingGroup(record);
+    const group = name === undefined ? undefined : groups.get(name);
+    if (group !== undefined) {
+      group.push(record);
+      continue;
+    }
+    const sequence = [record];
+    sequences.push(sequence);
+    if (name !== undefined) groups.set(name, sequence);
+  }
+  return sequences;
+}
