@@ -3,6 +3,7 @@ import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs';
 import { keepHandlers } from './keptHandlers.ts';
 import { leaveOutIdleWork } from './leanCalls.ts';
+import { spellPlainJson } from './plainJson.ts';
 import { Sha256 } from './sha256.ts';
 
 /** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */
@@ -34,6 +35,7 @@ export function createSqsClient(patience: Patience, config: SQSClientConfig = {}
   const client = new SQSClient({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
   leaveOutIdleWork(client, { retries: hasRetries(config) });
   keepHandlers(client);
+  spellPlainJson(client);
   return client;
 }
 
@@ -42,6 +44,7 @@ export function createDynamoDbClient(patience: Patience, config: DynamoDBClientC
   const client = new DynamoDBClient({ ...ATTEMPTS, ...SIGNING, ...config, requestHandler });
   leaveOutIdleWork(client, { retries: hasRetries(config) });
   keepHandlers(client);
+  spellPlainJson(client);
   return client;
 }
 
