@@ -97,9 +97,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
   };
   const config = region === undefined ? {} : { region };
   const fifo = requestQueueUrl?.endsWith('.fifo') ?? false;
-  // The SDK sends to the host of a queue's URL. Without TLS, it compares checksums.
-  const isPlain = [requestQueueUrl, resultQueueUrl].some((url) => url?.startsWith('http:'));
-  const checks = isPlain ? { md5: undefined } : {};
+  const queueUrls = [requestQueueUrl, resultQueueUrl].filter((url) => url !== undefined);
   return {
     requestQueueUrl,
     resultQueueUrl,
@@ -108,7 +106,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
-    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, ...checks, logger: SILENT })),
+    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT }, queueUrls)),
     dynamodb: given.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
     s3: given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     ownClients,

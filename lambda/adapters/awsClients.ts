@@ -28,9 +28,18 @@ const ATTEMPTS = { maxAttempts: 1 };
 const AGENT = { keepAlive: true, maxSockets: 128 };
 const SIGNING = { sha256: Sha256 };
 
-/** Over TLS, which proves that texts arrive as they were sent, the checksums in SQS's answers are not compared. */
-export function createSqsClient(patience: Patience, config: SQSClientConfig = {}): SQSClient {
-  const checks = isTls(config.endpoint, 'SQS') ? { md5: false as const } : {};
+/**
+ * Over TLS, which proves that texts arrive as they were sent, the checksums in SQS's answers are not compared.
+ *
+ * @param queueUrls whose hosts the SDK may send to in place of the endpoint
+ */
+export function createSqsClient(
+  patience: Patience,
+  config: SQSClientConfig = {},
+  queueUrls: readonly string[] = [],
+): SQSClient {
+  const allTls = isTls(config.endpoint, 'SQS') && queueUrls.every((url) => url.startsWith('https:'));
+  const checks = allTls ? { md5: false as const } : {};
   const requestHandler = answeredWithin(patience);
   const client = new SQSClient({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
   leaveOutIdleWork(client, { retries: hasRetries(config) });

@@ -238,6 +238,16 @@ describe('checksums', () => {
     await expect(sqs.send(new SendMessageBatchCommand(SEND))).rejects.toThrow(/MD5/);
   });
 
+  it('of messages are compared where a queue whose host is sent to has no TLS', async () => {
+    const ignore = () => {};
+    const logger = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
+    const config = { region: REGION, credentials: CREDENTIALS, logger };
+    const sqs = destroyed(createSqsClient(HOST_PATIENCE, config, [QUEUE, `${endpoint}/123456789012/results`]));
+
+    const command = new ReceiveMessageCommand({ QueueUrl: `${endpoint}/123456789012/results` });
+    await expect(sqs.send(command)).rejects.toThrow(/MD5/);
+  });
+
   it('of objects are computed where no TLS protects them', async () => {
     await requests()['S3 with a signal']?.();
 
