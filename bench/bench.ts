@@ -6,14 +6,16 @@ import { measureAll } from './measure/measure.ts';
 import { renderMarkdown } from './report/markdown.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
-const NAMES = SCENARIOS.map(({ name }) => name).join(', ');
+const HOPS = 'hops';
+const NAMES = [...SCENARIOS.map(({ name }) => name), HOPS].join(', ');
 const MOST_MESSAGES = 100_000;
 const MOST_ROUNDS = 1_000;
 
 const HELP = `Usage: npm run bench -- [options]
 
 Scores generated messages with generated models and compares, in turns: the limit of the machine, the handler one
-message at a time, first come, first served, and batchscore. It takes a few minutes.
+message at a time, first come, first served, and batchscore. The scenario hops measures what a request costs with its
+calls of SQS, DynamoDB and S3, single and packed. It takes a few minutes.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES}
   --messages N      send at most N messages in one event (default: as in the scenario)
@@ -40,8 +42,8 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const mostMessages = wholeNumber('--messages', options.messages, 1, MOST_MESSAGES);
   const rounds = options.rounds === undefined ? undefined : wholeNumber('--rounds', options.rounds, 1, MOST_ROUNDS);
-  const scenarios = chooseScenarios(options.scenario).map((one) => ({ ...one, rounds: rounds ?? one.rounds }));
-  const results = await measureAll(scenarios, mostMessages, (progress) => {
+  const chosen = chooseScenarios(options.scenario);
+  const results = await measureAll({ ...chosen, mostMessages, rounds }, (progress) => {
     process.stderr.write(`${progress}\n`);
   });
   const json = `${JSON.stringify(results)}\n`;
@@ -52,11 +54,15 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 /** @throws UsageError for an unknown name */
-function chooseScenarios(lists: readonly string[]): readonly Scenario[] {
+function chooseScenarios(lists: readonly string[]): {
+  readonly scenarios: readonly Scenario[];
+  readonly hops: boolean;
+} {
   const names = lists.flatMap((list) => list.split(','));
-  const unknown = names.find((name) => !SCENARIOS.some((scenario) => scenario.name === name));
+  const unknown = names.find((name) => name !== HOPS && !SCENARIOS.some((scenario) => scenario.name === name));
   if (unknown !== undefined) throw new UsageError(`--scenario: expected one of ${NAMES}, got '${unknown}'`);
-  return names.length === 0 ? SCENARIOS : SCENARIOS.filter(({ name }) => names.includes(name));
+  if (names.length === 0) return { scenarios: SCENARIOS, hops: true };
+  return { scenarios: SCENARIOS.filter(({ name }) => names.includes(name)), hops: names.includes(HOPS) };
 }
 
 await runCommand(main);

@@ -105,6 +105,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
   };
   const config = region === undefined ? {} : { region };
   const fifo = requestQueueUrl?.endsWith('.fifo') ?? false;
+  const queueUrls = [requestQueueUrl, resultQueueUrl].filter((url) => url !== undefined);
   return {
     requestQueueUrl,
     resultQueueUrl,
@@ -114,7 +115,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
     requestsPerMessage,
-    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT })),
+    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT }, queueUrls)),
     dynamodb: given.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
     s3: given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     ownClients,

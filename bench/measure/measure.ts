@@ -6,6 +6,7 @@ import { createTemporaryRepository, type TemporaryRepository } from '../workload
 import type { Scenario } from '../workload/scenarios.ts';
 import { measureInFreshProcess } from './freshProcess.ts';
 import { measureGrowth } from './growth.ts';
+import { HOP_REQUESTS, HOP_ROUNDS, measureHops } from './hops.ts';
 import { type LoneMessageFigures, measureLoneMessage } from './loneMessage.ts';
 import { describeMachine } from './machine.ts';
 import type { BenchResults, GrowthResult, ScenarioResult } from './results.ts';
@@ -14,21 +15,35 @@ import { measureScenario } from './scenario.ts';
 /** Takes a line of progress. */
 export type Say = (progress: string) => void;
 
-/** @param mostMessages in any one event; a scenario may have fewer */
+/** What to measure. */
+export interface Selection {
+  readonly scenarios: readonly Scenario[];
+  /** Whether to measure the hops between the services too. */
+  readonly hops: boolean;
+  /** Most messages in any one event; a scenario may have fewer. */
+  readonly mostMessages: number;
+  /** Turns of every contestant. @default as in the scenario */
+  readonly rounds: number | undefined;
+}
+
 export async function measureAll(
-  scenarios: readonly Scenario[],
-  mostMessages: number,
+  { scenarios, hops, mostMessages, rounds }: Selection,
   say: Say,
 ): Promise<BenchResults> {
   const repository = await createTemporaryRepository();
   try {
     const measured: ScenarioMeasurements[] = [];
-    for (const scenario of scenarios) measured.push(await measureOne(scenario, mostMessages, repository, say));
+    for (const scenario of scenarios) {
+      const chosen = { ...scenario, rounds: rounds ?? scenario.rounds };
+      measured.push(await measureOne(chosen, mostMessages, repository, say));
+    }
+    const requests = Math.min(HOP_REQUESTS, mostMessages);
     return {
       machine: describeMachine(),
       scenarios: measured.flatMap(({ figures }) => figures),
       growth: measured.flatMap(({ growth }) => growth),
       loneMessage: measured.flatMap(({ loneMessage }) => loneMessage),
+      hops: hops ? await measureHops(requests, rounds ?? HOP_ROUNDS, say) : [],
     };
   } finally {
     await repository.remove();

@@ -1,5 +1,6 @@
 import type { Encoding } from '../workload/messages.ts';
 import type { FreshFigures } from './freshProcess.ts';
+import type { HopFigures } from './hops.ts';
 import type { LoneMessageFigures } from './loneMessage.ts';
 import type { Machine } from './machine.ts';
 import type { ScenarioFigures } from './scenario.ts';
@@ -10,6 +11,7 @@ export interface BenchResults {
   readonly scenarios: readonly ScenarioResult[];
   readonly growth: readonly GrowthResult[];
   readonly loneMessage: readonly LoneMessageFigures[];
+  readonly hops: readonly HopFigures[];
 }
 
 type MemoryFigures = Pick<FreshFigures, 'peakRssBytes' | 'processRssBytes' | 'eventRssBytes'>;

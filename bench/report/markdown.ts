@@ -1,9 +1,11 @@
 import { type BenchResults, batchingPays, type ScenarioResult } from '../measure/results.ts';
+import { hopTable } from './hops.ts';
+import { microseconds, table } from './table.ts';
 import { assessTargets } from './targets.ts';
 
 /** The figures as Markdown tables. */
 export function renderMarkdown(results: BenchResults): string {
-  const { machine, scenarios, growth, loneMessage } = results;
+  const { machine, scenarios, growth, loneMessage, hops } = results;
   const sections = [
     `${machine.cpu}, ${machine.cores} cores, ${mebibytes(machine.memoryBytes)}, ${machine.platform}, ` +
       `Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}. Medians of interleaved rounds.`,
@@ -30,6 +32,7 @@ export function renderMarkdown(results: BenchResults): string {
         mebibytes(row.eventRssBytes),
       ]),
     )}`,
+    `## Hops\n\n${hopTable(hops)}`,
     `## Must reach\n\n${table(
       ['target', 'figure', 'reached'],
       assessTargets(results).map(({ target, figure, reached }) => [target, figure, reached ? 'yes' : '**no**']),
@@ -78,20 +81,12 @@ function verdictOn(row: ScenarioResult): string {
   return batchingPays(row) ? gain : `batching does not pay: ${gain}`;
 }
 
-function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
-}
-
 function count(value: number): string {
   return value.toLocaleString('en-US');
 }
 
 function milliseconds(value: number): string {
   return `${value.toFixed(value < 100 ? 1 : 0)} ms`;
-}
-
-function microseconds(value: number): string {
-  return `${value.toFixed(value < 100 ? 1 : 0)} µs`;
 }
 
 function mebibytes(bytes: number): string {

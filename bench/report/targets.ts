@@ -1,11 +1,6 @@
 import { type BenchResults, batchingPays, type GrowthResult } from '../measure/results.ts';
-
-/** A figure that must be reached, and whether it was. */
-export interface Target {
-  readonly target: string;
-  readonly figure: string;
-  readonly reached: boolean;
-}
+import { assessHops } from './hops.ts';
+import type { Target } from './target.ts';
 
 const LEAST_EFFICIENCY = 0.9;
 const MOST_PADDING_TIMES = 1.05;
@@ -24,6 +19,7 @@ export function assessTargets(results: BenchResults): Target[] {
     ...growths(results),
     ...verdicts(results),
     ...loneMessages(results),
+    ...assessHops(results.hops),
   ];
 }
 

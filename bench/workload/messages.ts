@@ -40,7 +40,7 @@ export function toRecords(messages: Iterable<Message>, encoding: Encoding): SQSR
 }
 
 /** An Open Inference Protocol v2 request. */
-function encodeBody({ id, inputs }: Message, encoding: Encoding): string {
+export function encodeBody({ id, inputs }: Message, encoding: Encoding): string {
   const described = inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape }));
   if (encoding === 'binary') {
     return JSON.stringify({ id, inputs: described, raw_input_contents: inputs.map(({ data }) => toBase64(data)) });
@@ -60,7 +60,7 @@ export function toBase64(data: Float32Array | BigInt64Array): string {
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
 }
 
-function toRecord(body: string, random: Random): SQSRecord {
+export function toRecord(body: string, random: Random): SQSRecord {
   return {
     messageId: random.uuid(),
     receiptHandle: Buffer.from(random.uuid() + random.uuid()).toString('base64'),

@@ -1,6 +1,10 @@
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs';
+import { keepHandlers } from './keptHandlers.ts';
+import { leaveOutIdleWork } from './leanCalls.ts';
+import { spellPlainJson } from './plainJson.ts';
+import { Sha256 } from './sha256.ts';
 
 /** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */
 export interface Patience {
@@ -22,17 +26,60 @@ export const CLIENT_PATIENCE: Patience = { connectMs: 10_000, answerMs: 30_000 }
 const ATTEMPTS = { maxAttempts: 1 };
 /** More than there are requests in flight: the wait for a free socket would count as time to connect. */
 const AGENT = { keepAlive: true, maxSockets: 128 };
+const SIGNING = { sha256: Sha256 };
 
-export function createSqsClient(patience: Patience, config: SQSClientConfig = {}): SQSClient {
-  return new SQSClient({ ...ATTEMPTS, ...config, requestHandler: answeredWithin(patience) });
+/**
+ * Over TLS, which proves that texts arrive as they were sent, the checksums in SQS's answers are not compared.
+ *
+ * @param queueUrls whose hosts the SDK may send to in place of the endpoint
+ */
+export function createSqsClient(
+  patience: Patience,
+  config: SQSClientConfig = {},
+  queueUrls: readonly string[] = [],
+): SQSClient {
+  const allTls = isTls(config.endpoint, 'SQS') && queueUrls.every((url) => url.startsWith('https:'));
+  const checks = allTls ? { md5: false as const } : {};
+  const requestHandler = answeredWithin(patience);
+  const client = new SQSClient({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
+  leaveOutIdleWork(client, { retries: hasRetries(config) });
+  keepHandlers(client);
+  spellPlainJson(client);
+  return client;
 }
 
 export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
-  return new DynamoDBClient({ ...ATTEMPTS, ...config, requestHandler: answeredWithin(patience) });
+  const requestHandler = answeredWithin(patience);
+  const client = new DynamoDBClient({ ...ATTEMPTS, ...SIGNING, ...config, requestHandler });
+  leaveOutIdleWork(client, { retries: hasRetries(config) });
+  keepHandlers(client);
+  spellPlainJson(client);
+  return client;
 }
 
+/** Over TLS, S3 alone computes the checksum that it keeps with an object. */
 export function createS3Client(patience: Patience, config: S3ClientConfig = {}): S3Client {
-  return new S3Client({ ...ATTEMPTS, ...config, requestHandler: progressingWithin(patience) });
+  const checks = isTls(config.endpoint, 'S3') ? NO_CHECKSUMS : {};
+  const requestHandler = progressingWithin(patience);
+  const client = new S3Client({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
+  leaveOutIdleWork(client, { retries: hasRetries(config) });
+  return client;
+}
+
+const NO_CHECKSUMS = {
+  requestChecksumCalculation: 'WHEN_REQUIRED',
+  responseChecksumValidation: 'WHEN_REQUIRED',
+} as const;
+
+/** Whether it is certain: AWS's own endpoints are, others when they say so. */
+function isTls(endpoint: unknown, service: 'SQS' | 'S3'): boolean {
+  const { [`AWS_ENDPOINT_URL_${service}`]: forService, AWS_ENDPOINT_URL: forAll } = process.env;
+  const url = endpoint ?? forService ?? forAll ?? 'https:';
+  return typeof url === 'string' && url.startsWith('https:');
+}
+
+function hasRetries({ maxAttempts = ATTEMPTS.maxAttempts }: { readonly maxAttempts?: unknown }): boolean {
+  return maxAttempts !== 1;
 }
 
 /** The SDK only warns of an exceeded `requestTimeout`, and it ends with the headers; `socketTimeout` sees to the rest. */

@@ -74,7 +74,35 @@ describe('npm run bench', () => {
         scenarios: [scenario('json'), scenario('binary')],
         growth: [growth('json'), growth('binary')],
         loneMessage: [loneMessage('json'), loneMessage('binary')],
+        hops: [],
       });
+    },
+    LONG_TIMEOUT_MS,
+  );
+
+  it(
+    'measures the hops to each store, single and packed, with every request answered',
+    async () => {
+      const args = ['--scenario', 'hops', '--messages', '200', '--rounds', '1', '--json'];
+      const { code, stdout } = await runScript(SCRIPT, [...args, '--results', join(directory, 'hops.json')]);
+      expect(code).toBe(0);
+      const { scenarios, hops } = JSON.parse(stdout);
+      expect(scenarios).toEqual([]);
+      expect(hops).toHaveLength(16);
+      const [single, , filled] = hops;
+      expect(single).toEqual({
+        store: 'queue',
+        encoding: 'json',
+        requestsPerMessage: 1,
+        resultsPerMessage: 1,
+        cpuMicroseconds: ANY_NUMBER,
+        wallMicroseconds: ANY_NUMBER,
+        callsPerThousand: 100,
+        dollars: expect.closeTo(0.265, 4),
+        sqsDollars: expect.closeTo(0.24, 6),
+        loneMs: ANY_NUMBER,
+      });
+      expect(filled).toMatchObject({ resultsPerMessage: 'fill', callsPerThousand: 5 });
     },
     LONG_TIMEOUT_MS,
   );
@@ -82,7 +110,7 @@ describe('npm run bench', () => {
   it('shows its options with --help', async () => {
     const { code, stdout } = await runScript(SCRIPT, ['--help']);
     expect(code).toBe(0);
-    expect(stdout).toContain('mlp-small, mlp-wide, transformer, convnet');
+    expect(stdout).toContain('mlp-small, mlp-wide, transformer, convnet, hops');
   });
 
   it.each([

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { HopFigures } from '../../bench/measure/hops.ts';
 import type { BenchResults, GrowthResult, ScenarioResult } from '../../bench/measure/results.ts';
 import { renderMarkdown } from '../../bench/report/markdown.ts';
 import { assessTargets } from '../../bench/report/targets.ts';
@@ -32,6 +33,22 @@ function growthResult(messages: number, microsecondsPerMessage: number, peakMiB:
   return { scenario: 'mlp-small', encoding: 'json', messages, microsecondsPerMessage, ...MEMORY, peakRssBytes };
 }
 
+function hop(overrides: Partial<HopFigures>): HopFigures {
+  return {
+    store: 'queue',
+    encoding: 'json',
+    requestsPerMessage: 1,
+    resultsPerMessage: 1,
+    cpuMicroseconds: 75,
+    wallMicroseconds: 75,
+    callsPerThousand: 100,
+    dollars: 0.265,
+    sqsDollars: 0.24,
+    loneMs: 1,
+    ...overrides,
+  };
+}
+
 function results(parts: Partial<BenchResults>): BenchResults {
   const machine = {
     cpu: 'Some CPU',
@@ -41,7 +58,7 @@ function results(parts: Partial<BenchResults>): BenchResults {
     node: 'v24.21.0',
     onnxruntime: '1.30.0',
   };
-  return { machine, scenarios: [], growth: [], loneMessage: [], ...parts };
+  return { machine, scenarios: [], growth: [], loneMessage: [], hops: [], ...parts };
 }
 
 function reached(parts: Partial<BenchResults>): boolean[] {
@@ -87,12 +104,39 @@ describe('assessTargets', () => {
   });
 });
 
+describe('assessTargets of hops', () => {
+  it.each([
+    ['single messages', { requestsPerMessage: 1, resultsPerMessage: 1 }, 75],
+    ['packed results', { requestsPerMessage: 1, resultsPerMessage: 'fill' }, 20],
+    ['packed both ways, JSON', { requestsPerMessage: 100, resultsPerMessage: 'fill' }, 8],
+    ['packed both ways, binary', { requestsPerMessage: 100, resultsPerMessage: 'fill', encoding: 'binary' }, 5],
+  ] as const)('holds the CPU of %s against its most', (_, way, most) => {
+    const rows = [most, most + 0.1].map((cpuMicroseconds) => hop({ ...way, cpuMicroseconds }));
+    expect(reached({ hops: rows })).toEqual([true, false]);
+  });
+
+  it('holds the dollars of filled messages against a tenth of single ones', () => {
+    const filled = (dollars: number) =>
+      hop({ requestsPerMessage: 'fill', resultsPerMessage: 'fill', dollars, cpuMicroseconds: 100 });
+    expect(reached({ hops: [hop({}), filled(0.0265), filled(0.0266)] })).toEqual([true, true, false]);
+  });
+
+  it('holds nothing against tables and buckets', () => {
+    expect(reached({ hops: [hop({ store: 'table', cpuMicroseconds: 1_000 })] })).toEqual([]);
+  });
+});
+
 describe('renderMarkdown', () => {
   it('says that batching does not pay where it gains less than a fifth', () => {
     const row = scenarioResult({ scenario: 'convnet', batchingGain: 1.12 });
     const markdown = renderMarkdown(results({ scenarios: [row] }));
     expect(markdown).toContain('batching does not pay: the model does 1.12 × the rows per second of single rows');
     expect(reached({ scenarios: [row] })).toEqual([true]);
+  });
+
+  it('shows what a request costs with its hops', () => {
+    const markdown = renderMarkdown(results({ hops: [hop({ resultsPerMessage: 'fill', dollars: 0.1492 })] }));
+    expect(markdown).toContain('| queue | json | 1 | fill | 75.0 µs | 75.0 µs | 100.0 | 0.1492 | 0.2400 | 1.00 ms |');
   });
 
   it('claims no more of the convnet than was measured', () => {

@@ -1,0 +1,24 @@
+/** Operations whose inputs, as they are made here, hold texts and numbers alone: their JSON is the request's body. */
+const PLAIN = new Set(['SendMessageBatch', 'DeleteMessageBatch', 'ChangeMessageVisibilityBatch', 'BatchWriteItem']);
+
+interface Protocol {
+  serializeRequest(operation: { readonly name: string }, input: object, context: object): Promise<object>;
+}
+
+/**
+ * Makes a client of SQS or DynamoDB spell large inputs with `JSON.stringify`. The SDK writes them character by character
+ * along a schema, which for a packed message takes longer than to score what is in it. ADR 16 has the figures.
+ */
+export function spellPlainJson({ config: { protocol } }: { readonly config: { readonly protocol?: unknown } }): void {
+  if (!isProtocol(protocol)) throw new Error('expected a client with a protocol, got one without');
+  const serialize = protocol.serializeRequest.bind(protocol);
+  protocol.serializeRequest = async (operation, input, context) => {
+    if (!PLAIN.has(operation.name)) return serialize(operation, input, context);
+    const request = await serialize(operation, {}, context);
+    return Object.assign(request, { body: Buffer.from(JSON.stringify(input)) });
+  };
+}
+
+function isProtocol(protocol: unknown): protocol is Protocol {
+  return typeof protocol === 'object' && protocol !== null && 'serializeRequest' in protocol;
+}
