@@ -1,5 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
+import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
 import type { Batchscore } from '../contestants/batchscore.ts';
 import { planFirstCome } from '../contestants/firstCome.ts';
 import { leastPadding } from '../contestants/leastPadding.ts';
@@ -98,7 +99,8 @@ async function measurePadding(
   maxElements: number,
 ): Promise<Pick<ScenarioFigures, 'paddingShare' | 'optimalPaddingShare' | 'microBatches'>> {
   const { models, seen } = watchRuns(batchscore.scoring.models);
-  await batchscore.with({ models }).invoke(records);
+  // Rows that are run once more to be compared are no padding.
+  await batchscore.with({ models, batching: createBatchingWatch(0) }).invoke(records);
   const realElements = messages.reduce(
     (sum, { inputs }) => sum + inputs.reduce((n, { data }) => n + data.length, 0),
     0,
