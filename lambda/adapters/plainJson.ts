@@ -1,4 +1,4 @@
-/** Operations whose inputs, as they are made here, hold texts and numbers alone: their JSON is the request's body. */
+/** Operations whose inputs hold texts and numbers alone, unless an attribute is binary: their JSON is the request's body. */
 const PLAIN = new Set(['SendMessageBatch', 'DeleteMessageBatch', 'ChangeMessageVisibilityBatch', 'BatchWriteItem']);
 
 interface Protocol {
@@ -13,10 +13,18 @@ export function spellPlainJson({ config: { protocol } }: { readonly config: { re
   if (!isProtocol(protocol)) throw new Error('expected a client with a protocol, got one without');
   const serialize = protocol.serializeRequest.bind(protocol);
   protocol.serializeRequest = async (operation, input, context) => {
-    if (!PLAIN.has(operation.name)) return serialize(operation, input, context);
+    if (!PLAIN.has(operation.name) || holdsBytes(input)) return serialize(operation, input, context);
     const request = await serialize(operation, {}, context);
     return Object.assign(request, { body: Buffer.from(JSON.stringify(input)) });
   };
+}
+
+/** Bytes go as base64, which `JSON.stringify` knows nothing of. */
+function holdsBytes(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (ArrayBuffer.isView(value)) return true;
+  for (const key in value) if (holdsBytes((value as Record<string, unknown>)[key])) return true;
+  return false;
 }
 
 function isProtocol(protocol: unknown): protocol is Protocol {

@@ -33,6 +33,14 @@ describe('the body of a request', () => {
     expect(contents(3)).toEqual(contents(0, 3));
   });
 
+  it('is what the SDK would send: an attribute of bytes', async () => {
+    const MessageAttributes = { picture: { DataType: 'Binary', BinaryValue: Uint8Array.of(0, 127, 255) } };
+    const Entries = [{ Id: '0', MessageBody: 'x', MessageAttributes }];
+    await localSqs().send(new SendMessageBatchCommand({ QueueUrl: QUEUE, Entries }));
+
+    expect(contents(0)).toMatchObject([{ Entries: [{ MessageAttributes: { picture: { BinaryValue: 'AH//' } } }] }]);
+  });
+
   it.each(texts)('is what the SDK would send: items of %j', async (text) => {
     const command = new BatchWriteItemCommand({
       RequestItems: { results: [{ PutRequest: { Item: { messageId: { S: text }, expiresAt: { N: '1' } } } }] },
