@@ -29,7 +29,7 @@ export interface RowCheckOptions {
  */
 export async function checkRows(
   model: Model,
-  sets: readonly (readonly ProbeSet[])[],
+  sets: readonly Iterable<ProbeSet>[],
   { limitMs, thoroughMs, now }: RowCheckOptions,
 ): Promise<RowCheck> {
   const [firstCount, ...laterCounts] = rowCountsOf(model);
@@ -106,7 +106,7 @@ function rowCountsOf({ ladder, maxBatchRows }: Model): number[] {
 /** The first set whose probes run one by one, their answers entered; else why the last did not. */
 async function firstThatRuns(
   model: Model,
-  alternatives: readonly ProbeSet[],
+  alternatives: Iterable<ProbeSet>,
   sightings: Sightings,
 ): Promise<ProbeSet | string> {
   let reason = 'there was nothing to run it with';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
 import { bakedMixingModel, MIXING, noisyModel, SOUND, timeFirstModel } from '../../../helpers/mixingModels.ts';
-import { maskedMeanModel, rowsOnlyModel, turningModel } from '../../../helpers/onnxModels.ts';
+import { identityModel, maskedMeanModel, rowsOnlyModel, turningModel } from '../../../helpers/onnxModels.ts';
 import { openModels, openOnly } from '../setup.ts';
 
 describe('a model that mixes rows', () => {
@@ -18,6 +18,12 @@ describe('a model whose rows are independent', () => {
     const { model, warnings } = await openOnly(bytes());
 
     expect(warnings).toEqual([]);
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
+  });
+
+  it('runs them together where many of its axes are open', async () => {
+    const { model } = await openOnly(identityModel('FP32', ['batch', undefined, undefined, undefined, undefined]));
+
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
   });
 
