@@ -178,6 +178,17 @@ describe('samples.jsonl', () => {
     expect(warnings).toEqual([expect.stringContaining('warm-up with 1 rows of zeros failed')]);
   });
 
+  it.each([
+    ['with a byte order mark', (text: string) => `\uFEFF${text}`],
+    ['with blank lines', (text: string) => `\n${text.replaceAll('\n', '\n\n')}\n\n`],
+    ['with lines that end as on Windows', (text: string) => text.replaceAll('\n', '\r\n')],
+    ['with line separators within texts', (text: string) => text.replaceAll('{"inputs"', '{"id":"\u2028","inputs"')],
+  ])('is read %s', async (_, written) => {
+    const { repository } = await openModels({ 'm/1/model.onnx': offset(false), 'm/samples.jsonl': written(samples) });
+
+    expect(await repository.find('m', '1')).toMatchObject({ independence: 'proved' });
+  });
+
   it('finds what made-up rows cannot', async () => {
     const { repository } = await openModels({ 'm/1/model.onnx': offset(true), 'm/samples.jsonl': samples });
 
