@@ -1,4 +1,4 @@
-import type { Model } from '../../../core/contract/model.ts';
+import type { Model, RaggedAxis } from '../../../core/contract/model.ts';
 import { explainMixing, isDynamicallyQuantised, isRecurrent } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import type { RowCheck } from './rowCheck.ts';
@@ -26,15 +26,20 @@ export function overriddenBatching(model: Model, batching: Batching): Decided {
   };
 }
 
+const UNCHECKED = '"warmup": false in config.json switches the checks at start off';
+
 /** The model of which nothing was checked: real requests have to prove that its rows are independent. */
 export function notChecked(model: Model): Decided {
-  const unchecked = '"warmup": false in config.json switches the checks at start off';
-  const padding = `whether padding '${model.ragged?.name}' changes answers is not checked, because ${unchecked}`;
   return {
     model: { ...model, independence: 'unproven' },
-    found: `rows run one at a time until real requests have proved that they are independent: ${unchecked}`,
-    warnings: model.ragged === undefined ? [] : [padding],
+    found: `rows run one at a time until real requests have proved that they are independent: ${UNCHECKED}`,
+    warnings: [],
   };
+}
+
+/** The warning where requests of different lengths may share a run, and nothing was run. */
+export function paddingNotChecked({ name }: RaggedAxis): string {
+  return `whether padding '${name}' changes answers is not checked, because ${UNCHECKED}`;
 }
 
 /**
