@@ -174,8 +174,8 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
     const spec = specs[index] as TensorSpec;
     throw new Error(
       `output '${name}': expected axis ${axisInModel(spec, 0)} to be the batch axis, ${rows} rows, got shape ` +
-        `[${shapeInModel(spec, shape).join(', ')}]; export the model so that every output keeps the batch axis, or name ` +
-        `the axis that it is as "batchAxis": {"${name}": …} in config.json`,
+        `[${shapeInModel(spec, shape).join(', ')}]; export the model so that every output keeps the batch axis, leave ` +
+        `out those that have none, or name the axis that it is as "batchAxis": {"${name}": …} in config.json`,
     );
   }
 }

@@ -1,6 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
-import { bakedMixingModel, MIXING, noisyModel, SOUND, timeFirstModel } from '../../../helpers/mixingModels.ts';
+import {
+  bakedMixingModel,
+  hundredRowsModel,
+  MIXING,
+  noisyModel,
+  SOUND,
+  timeFirstModel,
+} from '../../../helpers/mixingModels.ts';
 import { identityModel, maskedMeanModel, rowsOnlyModel, turningModel } from '../../../helpers/onnxModels.ts';
 import { openModels, openOnly } from '../setup.ts';
 
@@ -62,6 +69,9 @@ describe('a model of which not even a row alone would be answered rightly', () =
     await expect(openOnly(timeFirstModel())).rejects.toThrow(
       /a recurrent layer whose time axis is axis 0: declare the batch axis as "batchAxis": \{"x": 1\} in config\.json/,
     );
+    await expect(openOnly(timeFirstModel())).rejects.toThrow(
+      /where axis 0 is the batch, .* set "batching": "alone" in config\.json/,
+    );
   });
 });
 
@@ -80,6 +90,18 @@ describe('a model with a loop', () => {
 
     expect(model.independence).toBe('unproven');
     expect(warnings).toEqual([expect.stringContaining('made-up values might keep its loop from ending')]);
+  });
+});
+
+describe('a model that fails with as many rows as a run may have', () => {
+  it('is run with fewer, which a warning says, with what to set', async () => {
+    const { model, warnings } = await openOnly(hundredRowsModel());
+
+    expect(model).toMatchObject({ maxBatchRows: 32, independence: 'proved' });
+    expect(warnings).toEqual([
+      expect.stringMatching(/a run has 32 rows at most, because one of 512 failed: .*; set .* as "maxBatchRows"/),
+    ]);
+    expect((await openOnly(hundredRowsModel(), { maxBatchRows: 100 })).warnings).toEqual([]);
   });
 });
 
