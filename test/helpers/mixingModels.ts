@@ -284,6 +284,23 @@ export function bakedMixingModel(): Uint8Array {
   });
 }
 
+/** `y` is `x` plus 1, up to 100 rows: it looks the 1 up by the number of rows. */
+export function hundredRowsModel(): Uint8Array {
+  return model(
+    [
+      node('Shape', 'x', 'shape', { start: 0, end: 1 }),
+      node('Squeeze', 'shape', 'rows'),
+      node('Sub', 'rows one', 'last'),
+      node('Gather', 'table last', 'added'),
+      node('Add', 'x added', 'y'),
+    ],
+    [
+      int('one', 1),
+      { name: 'table', dataType: DataType.FLOAT, dims: [100], floatData: new Array<number>(100).fill(1) },
+    ],
+  );
+}
+
 /** Adds noise to each element. */
 export function noisyModel(): Uint8Array {
   return model([node('RandomNormalLike', 'x', 'noise'), node('Add', 'x noise', 'y')]);

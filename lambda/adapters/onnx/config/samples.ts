@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../../../core/contract/failure.ts';
 import type { Model } from '../../../core/contract/model.ts';
@@ -15,7 +15,8 @@ const MOST_SAMPLES = 16;
 const LIMITS = { maxRequestRows: 10_000, maxRequestsPerMessage: 1 };
 
 /**
- * The first requests in `samples.jsonl`, decoded as those of producers are; none where there is no such file.
+ * The first requests in `samples.jsonl`, decoded as those of producers are; none where there is no such file. Blank lines
+ * are left out, and so is a byte order mark.
  *
  * @throws Error naming the line that is no valid request of the model, and what is wrong with it
  */
@@ -24,8 +25,8 @@ export async function readSamples(folder: string, model: Model): Promise<Scoring
   const models = { find: () => model };
   const place = { path: 'body', record: 0, position: 0 };
   const samples: ScoringRequest[] = [];
-  for (const [index, line] of (await firstLinesOf(path)).entries()) {
-    const where = `${path}:${index + 1}`;
+  for (const { line, number } of await firstLinesOf(path)) {
+    const where = `${path}:${number}`;
     const decoded = await decodeRequest(parse(line, where), place, { models, limits: LIMITS });
     if (isRefused(decoded)) throw new Error(`${where}: expected a request of the model: ${decoded.failure.message}`);
     samples.push(decoded);
@@ -33,12 +34,21 @@ export async function readSamples(folder: string, model: Model): Promise<Scoring
   return samples;
 }
 
-async function firstLinesOf(path: string): Promise<string[]> {
-  const lines: string[] = [];
+/** A line that is not blank, and its number, from 1. */
+interface Line {
+  readonly line: string;
+  readonly number: number;
+}
+
+async function firstLinesOf(path: string): Promise<Line[]> {
+  const lines: Line[] = [];
+  let number = 0;
   try {
-    const file = await open(path);
-    for await (const line of file.readLines()) {
-      lines.push(line);
+    for await (const text of linesOf(path)) {
+      number += 1;
+      // A byte order mark and \r are white space too.
+      const line = text.trim();
+      if (line !== '') lines.push({ line, number });
       if (lines.length === MOST_SAMPLES) break;
     }
   } catch (error) {
@@ -48,6 +58,17 @@ async function firstLinesOf(path: string): Promise<string[]> {
     });
   }
   return lines;
+}
+
+/** Only \n ends a line: Node's own reader also takes the separators U+2028 and U+2029, which JSON may hold. */
+async function* linesOf(path: string): AsyncGenerator<string> {
+  let rest = '';
+  for await (const chunk of createReadStream(path, 'utf8')) {
+    const lines = `${rest}${chunk}`.split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  yield rest;
 }
 
 function parse(line: string, where: string): unknown {

@@ -6,7 +6,7 @@ import {
   type RaggedAxis,
   RunAbandonedError,
 } from '../../../core/contract/model.ts';
-import type { Part } from '../../../core/plan/microBatch.ts';
+import { elementsPerRowAt, type Part } from '../../../core/plan/microBatch.ts';
 import type { Difference, Tolerance } from '../../../core/tensor/difference.ts';
 import { explainPadding } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
@@ -19,33 +19,45 @@ const TOLERANCE: Tolerance = { FP16: 1e-2, OTHER: 1e-3 };
 /** Makes requests of one row whose ragged axis has so many elements; their values lie on both sides of the padding. */
 export type ProbesOfLength = (length: number) => readonly Part[];
 
+export interface PaddingCheckOptions {
+  readonly probesOf: ProbesOfLength;
+  /** Of the ragged axis, at which the model runs. */
+  readonly size: number;
+  /** Real rows, of any lengths. */
+  readonly samples: readonly Part[];
+  readonly graph: ModelGraph;
+  /** After so many milliseconds no further row is looked at, once one was. */
+  readonly limitMs: number;
+  readonly now: () => number;
+}
+
+export interface PaddingCheck {
+  /** Why nothing could be checked, and what to do. */
+  readonly problem?: string;
+  /** What was looked at, for the start log. */
+  readonly finding: string;
+}
+
 /**
  * Runs rows unpadded and padded, and compares: a model that does not mask its padding would give other answers whenever
  * requests differ in length.
  *
- * @param size of the ragged axis at which the model runs
- * @param samples real rows, of any lengths
- * @returns why it could not be checked; undefined where it was
  * @throws Error naming the output and what padding does to it; RunAbandonedError when a run did not end in its time
  */
 export async function checkPadding(
   model: Model,
   ragged: RaggedAxis,
-  probesOf: ProbesOfLength,
-  size: number,
-  samples: readonly Part[],
-  graph: ModelGraph,
-): Promise<string | undefined> {
+  { probesOf, size, samples, graph, limitMs, now }: PaddingCheckOptions,
+): Promise<PaddingCheck> {
+  const startedAt = now();
   let reason = 'there was nothing to run it with';
   let checked = 0;
-  const longest = Math.max(...samples.map(({ request }) => request.length));
-  // Where real rows differ in length they tell it all; made-up ones may be what no producer sends.
-  const made = new Set(samples.map(({ request }) => request.length)).size > 1 ? [] : lengthsOf(ragged, size);
-  const cases = [
-    ...made.flatMap(([length, padded]) => probesOf(length).map((probe) => ({ probe, padded }))),
-    ...samples.map((probe) => ({ probe, padded: paddedLengthOf(ragged, probe.request.length, longest) })),
-  ];
-  for (const { probe, padded } of cases) {
+  let skipped = 0;
+  for (const { probe, padded } of casesOf(ragged, probesOf, size, samples)) {
+    if (checked > 0 && (now() - startedAt > limitMs || elementsPerRowAt(probe.request, padded) > MANY_ELEMENTS)) {
+      skipped += 1;
+      continue;
+    }
     try {
       const difference = await differenceByPadding(model, probe, padded);
       checked += 1;
@@ -56,11 +68,38 @@ export async function checkPadding(
       reason = messageOf(error);
     }
   }
-  if (checked > 0) return undefined;
-  return (
-    `whether padding '${ragged.name}' changes answers could not be checked: ${reason}; ` +
-    'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl'
-  );
+  if (checked > 0) {
+    const cut = skipped === 0 ? '' : `; cut short before ${skipped} more`;
+    return {
+      finding: `padding '${ragged.name}' changed none of ${checked} rows, ${Math.ceil(now() - startedAt)} ms${cut}`,
+    };
+  }
+  const problem = `whether padding '${ragged.name}' changes answers could not be checked: ${reason}`;
+  const cure = 'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl';
+  return { problem: `${problem}; ${cure}`, finding: problem };
+}
+
+/** Of the inputs of one run: as many float32 take 4 MiB. */
+const MANY_ELEMENTS = 1_048_576;
+
+interface PaddingCase {
+  readonly probe: Part;
+  readonly padded: number;
+}
+
+/** Real rows first, then one made-up row of each length, then another of each. */
+function casesOf(ragged: RaggedAxis, probesOf: ProbesOfLength, size: number, samples: readonly Part[]): PaddingCase[] {
+  const lengths = samples.map(({ request }) => request.length);
+  const longest = Math.max(...lengths);
+  const real = samples.map((probe) => ({ probe, padded: paddedLengthOf(ragged, probe.request.length, longest) }));
+  // Where real rows differ in length they tell it all; made-up ones may be what no producer sends.
+  if (new Set(lengths).size > 1) return real;
+  const made = lengthsOf(ragged, size).map(([length, padded]) => probesOf(length).map((probe) => ({ probe, padded })));
+  const most = Math.max(...made.map((ofLength) => ofLength.length));
+  return [
+    ...real,
+    ...Array.from({ length: most }, (_, index) => made.flatMap((ofLength) => ofLength[index] ?? [])).flat(),
+  ];
 }
 
 function isNotTheRuns(error: unknown): boolean {

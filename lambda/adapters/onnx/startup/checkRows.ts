@@ -29,7 +29,7 @@ export interface RowCheckOptions {
  */
 export async function checkRows(
   model: Model,
-  sets: readonly (readonly ProbeSet[])[],
+  sets: readonly Iterable<ProbeSet>[],
   { limitMs, thoroughMs, now }: RowCheckOptions,
 ): Promise<RowCheck> {
   const [firstCount, ...laterCounts] = rowCountsOf(model);
@@ -50,6 +50,7 @@ export async function checkRows(
     if (dependent !== undefined) return dependent;
     usable.push(found);
   }
+  let fewer: RowCheck['fewer'];
   let msPerRow = 0;
   const isTooMuch = (rows: number): boolean =>
     now() - startedAt + msPerRow * rows > limitMs ||
@@ -64,7 +65,10 @@ export async function checkRows(
     const some = elapsedMs > thoroughMs || count > MANY_ROWS ? usable.slice(0, 1) : usable;
     for (const { probes } of some) {
       const dependent = await compareAt(count, model, probes, sightings);
-      if (dependent !== undefined) return dependent;
+      if (dependent === undefined) continue;
+      if (dependent.fewer === undefined) return dependent;
+      ({ fewer } = dependent);
+      skipped.push(count);
     }
     msPerRow = (now() - countStartedAt) / (count * Math.max(1, some.length));
   }
@@ -78,6 +82,7 @@ export async function checkRows(
   return {
     verdict: 'independent',
     finding: `${names} in runs of ${counts} rows differed by ${describeLargest(sightings)}, ${ms} ms${cut}`,
+    fewer,
   };
 }
 
@@ -106,7 +111,7 @@ function rowCountsOf({ ladder, maxBatchRows }: Model): number[] {
 /** The first set whose probes run one by one, their answers entered; else why the last did not. */
 async function firstThatRuns(
   model: Model,
-  alternatives: readonly ProbeSet[],
+  alternatives: Iterable<ProbeSet>,
   sightings: Sightings,
 ): Promise<ProbeSet | string> {
   let reason = 'there was nothing to run it with';
@@ -140,9 +145,11 @@ async function compareAt(
     } catch (error) {
       if (error instanceof OutOfMemoryError) return undefined;
       if (isNotTheRuns(error)) throw error;
+      const reason = messageOf(error);
       return {
         verdict: 'dependent',
-        finding: `it runs with each row alone, and not with ${count}: ${messageOf(error)}`,
+        finding: `it runs with each row alone, and not with ${count}: ${reason}`,
+        fewer: count > MANY_ROWS && model.ladder.length === 0 ? { rows: MANY_ROWS, reason } : undefined,
       };
     }
     const mismatch = sightings.see(company, run);

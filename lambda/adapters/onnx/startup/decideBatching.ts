@@ -1,4 +1,4 @@
-import type { Model } from '../../../core/contract/model.ts';
+import type { Model, RaggedAxis } from '../../../core/contract/model.ts';
 import { explainMixing, isDynamicallyQuantised, isRecurrent } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import type { RowCheck } from './rowCheck.ts';
@@ -26,15 +26,20 @@ export function overriddenBatching(model: Model, batching: Batching): Decided {
   };
 }
 
+const UNCHECKED = '"warmup": false in config.json switches the checks at start off';
+
 /** The model of which nothing was checked: real requests have to prove that its rows are independent. */
 export function notChecked(model: Model): Decided {
-  const unchecked = '"warmup": false in config.json switches the checks at start off';
-  const padding = `whether padding '${model.ragged?.name}' changes answers is not checked, because ${unchecked}`;
   return {
     model: { ...model, independence: 'unproven' },
-    found: `rows run one at a time until real requests have proved that they are independent: ${unchecked}`,
-    warnings: model.ragged === undefined ? [] : [padding],
+    found: `rows run one at a time until real requests have proved that they are independent: ${UNCHECKED}`,
+    warnings: [],
   };
+}
+
+/** The warning where requests of different lengths may share a run, and nothing was run. */
+export function paddingNotChecked({ name }: RaggedAxis): string {
+  return `whether padding '${name}' changes answers is not checked, because ${UNCHECKED}`;
 }
 
 /**
@@ -42,10 +47,16 @@ export function notChecked(model: Model): Decided {
  *
  * @throws Error where even one row at a time would be answered wrongly
  */
-export function decideBatching(model: Model, { verdict, finding }: RowCheck, graph: ModelGraph): Decided {
+export function decideBatching(model: Model, { verdict, finding, fewer }: RowCheck, graph: ModelGraph): Decided {
   switch (verdict) {
-    case 'independent':
-      return { model: { ...model, independence: 'proved' }, found: `rows are independent: ${finding}`, warnings: [] };
+    case 'independent': {
+      const maxBatchRows = fewer?.rows ?? model.maxBatchRows;
+      return {
+        model: { ...model, independence: 'proved', maxBatchRows },
+        found: `rows are independent: ${finding}`,
+        warnings: fewer === undefined ? [] : [fewerRows(model, fewer)],
+      };
+    }
     case 'unknown': {
       const found = 'rows run one at a time until real requests have proved that they are independent';
       const cure = 'put real requests into samples.jsonl beside config.json, or set "batching": "trust" there';
@@ -57,6 +68,13 @@ export function decideBatching(model: Model, { verdict, finding }: RowCheck, gra
   }
 }
 
+function fewerRows({ maxBatchRows }: Model, { rows, reason }: NonNullable<RowCheck['fewer']>): string {
+  return (
+    `a run has ${rows} rows at most, because one of ${maxBatchRows} failed: ${reason}; set how many the model takes as ` +
+    '"maxBatchRows" in config.json'
+  );
+}
+
 function dependent(model: Model, finding: string, graph: ModelGraph): Decided {
   if (
     isRecurrent(graph) &&
@@ -65,7 +83,8 @@ function dependent(model: Model, finding: string, graph: ModelGraph): Decided {
   ) {
     throw new Error(
       `${finding}; probable cause: a recurrent layer whose time axis is axis 0: declare the batch axis as ` +
-        `"batchAxis": {"${model.inputs[0]?.name}": 1} in config.json, or export the model with batch_first`,
+        `"batchAxis": {"${model.inputs[0]?.name}": 1} in config.json, or export the model with batch_first; where axis 0 ` +
+        `is the batch, ${explainMixing(graph)}, and until then set "batching": "alone" in config.json`,
     );
   }
   const cause = explainMixing(graph);

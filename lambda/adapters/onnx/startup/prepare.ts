@@ -2,7 +2,14 @@ import { type Model, RunAbandonedError } from '../../../core/contract/model.ts';
 import type { ScoringRequest } from '../../../core/contract/request.ts';
 import { checkPadding } from './checkPadding.ts';
 import { checkRows } from './checkRows.ts';
-import { type Batching, decideBatching, notChecked, overriddenBatching } from './decideBatching.ts';
+import {
+  type Batching,
+  type Decided,
+  decideBatching,
+  notChecked,
+  overriddenBatching,
+  paddingNotChecked,
+} from './decideBatching.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { probeSets, realProbes } from './probeSets.ts';
 import { makeUp, rowShapes } from './probes.ts';
@@ -60,38 +67,42 @@ async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Pr
   const { sizes, batching, graph, samples, now } = options;
   const startedAt = now();
   const warm = await warmUp(model, sizes);
-  const warnings = warm.problem === undefined ? [] : [warm.problem];
   const { measured, bakedRows } = warm;
-  if (batching !== undefined) {
-    const decided = overriddenBatching(warm.model, batching);
-    return { ...decided, measured, bakedRows, warnings };
-  }
-  if (sizes === false) return { ...notChecked(warm.model), measured, bakedRows };
-
+  const problems = warm.problem === undefined ? [] : [warm.problem];
   const given = typeof sizes === 'boolean' ? {} : sizes;
   const loadMs = options.loadMs + now() - startedAt;
-  const check = await checkRows(warm.model, probeSets(warm.model, samples, warm.sizes, given, graph), {
-    limitMs: Math.max(LEAST_MS.first, SHARE.first * loadMs),
-    thoroughMs: Math.max(LEAST_MS.thorough, SHARE.thorough * loadMs),
-    now,
-  });
-  const decided = decideBatching(warm.model, check, graph);
-  warnings.push(...decided.warnings);
+  const limitMs = Math.max(LEAST_MS.first, SHARE.first * loadMs);
+  const decide = async (): Promise<Decided> => {
+    if (batching !== undefined) return overriddenBatching(warm.model, batching);
+    if (sizes === false) return notChecked(warm.model);
+    const check = await checkRows(warm.model, probeSets(warm.model, samples, warm.sizes, given, graph), {
+      limitMs,
+      thoroughMs: Math.max(LEAST_MS.thorough, SHARE.thorough * loadMs),
+      now,
+    });
+    return decideBatching(warm.model, check, graph);
+  };
+  const decided = await decide();
+  const prepared = { model: decided.model, measured, bakedRows };
   const { ragged } = decided.model;
-  if (ragged !== undefined) {
-    const probesOf = (length: number) => {
+  if (ragged === undefined || (batching === 'alone' && ragged.ladder.length === 0)) {
+    return { ...prepared, found: decided.found, warnings: [...problems, ...decided.warnings] };
+  }
+  if (sizes === false) {
+    return { ...prepared, found: decided.found, warnings: [...decided.warnings, paddingNotChecked(ragged)] };
+  }
+  const padding = await checkPadding(decided.model, ragged, {
+    probesOf(length) {
       const shapes = rowShapes(decided.model, { ...warm.sizes, ...given, [ragged.name]: length }, 4);
       return graph.operators.has('Loop') ? [] : makeUp(decided.model, shapes, ['unit', 'large', 'ones'], graph, true);
-    };
-    const unchecked = await checkPadding(
-      decided.model,
-      ragged,
-      probesOf,
-      warm.sizes?.[ragged.name] ?? 1,
-      realProbes(samples),
-      graph,
-    );
-    if (unchecked !== undefined) warnings.push(unchecked);
-  }
-  return { model: decided.model, found: decided.found, measured, bakedRows, warnings };
+    },
+    size: warm.sizes?.[ragged.name] ?? 1,
+    samples: realProbes(samples),
+    graph,
+    limitMs,
+    now,
+  });
+  const unchecked = padding.problem === undefined ? [] : [padding.problem];
+  const found = `${decided.found}; ${padding.finding}`;
+  return { ...prepared, found, warnings: [...problems, ...decided.warnings, ...unchecked] };
 }

@@ -1,6 +1,7 @@
 import type { Model } from '../../../core/contract/model.ts';
 import type { ScoringRequest } from '../../../core/contract/request.ts';
 import type { Part } from '../../../core/plan/microBatch.ts';
+import { elementCount } from '../../../core/tensor/tensor.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { KNOWN, type Manner, makeUp, ORDINARY, PLAIN, rowShapes, WIDE, WITH_GAPS } from './probes.ts';
 import type { ProbeSet } from './rowCheck.ts';
@@ -14,6 +15,8 @@ const CAUTIOUS: readonly Manner[] = ['ones', 'small', 'ones', 'small'];
 
 /** What axes without a given size are tried at: more than the 1 at which most operators mix nothing along them. */
 const SIZES = [4, 32, 128];
+/** Of one row's inputs: several open axes of the larger sizes together are more than fits into memory. */
+const MOST_ELEMENTS = 262_144;
 
 /**
  * What a model is tried with: its real rows, and made-up ones of ordinary values, of many scales, and of those that its
@@ -22,7 +25,7 @@ const SIZES = [4, 32, 128];
  * @param samples real requests
  * @param sizes of symbolic axes at which it is known to run; undefined where it ran at none
  * @param given those of them that its config.json gives
- * @returns lists of alternatives, of which the first that runs is to be taken
+ * @returns lists of alternatives, of which the first that runs is to be taken; each is made when it is asked for
  */
 export function probeSets(
   model: Model,
@@ -30,20 +33,23 @@ export function probeSets(
   sizes: AxisSizes | undefined,
   given: AxisSizes,
   graph: ModelGraph,
-): ProbeSet[][] {
+): Iterable<ProbeSet>[] {
   const real = realProbes(samples);
   const fromSamples: ProbeSet[][] = real.length === 0 ? [] : [[{ name: `${real.length} samples`, probes: real }]];
   // What it is given decides when a loop ends: made-up values may have it never end.
   if (graph.operators.has('Loop')) return fromSamples;
   const shapes = shapesToTry(model, real, sizes, given);
-  const made = (manners: readonly Manner[], name: string): ProbeSet[] =>
-    shapes.map((shape) => ({ name, probes: makeUp(model, shape, manners, graph) }));
+  function* made(...kinds: readonly (readonly [string, readonly Manner[]])[]): Generator<ProbeSet> {
+    for (const [name, manners] of kinds) {
+      for (const shape of shapes) yield { name, probes: makeUp(model, shape, manners, graph) };
+    }
+  }
   return [
     ...fromSamples,
-    [...made(ORDINARY, 'ordinary probes'), ...made(CAUTIOUS, 'probes of 0 and 1')],
-    [...made(WITH_GAPS, 'probes of one sign and NaN'), ...made(PLAIN, 'probes of one sign')],
-    made(WIDE, 'probes of many scales'),
-    ...(graph.words.length + graph.numbers.length === 0 ? [] : [made(KNOWN, "probes of the model's own values")]),
+    made(['ordinary probes', ORDINARY], ['probes of 0 and 1', CAUTIOUS]),
+    made(['probes of one sign and NaN', WITH_GAPS], ['probes of one sign', PLAIN]),
+    made(['probes of many scales', WIDE]),
+    ...(graph.words.length + graph.numbers.length === 0 ? [] : [made(["probes of the model's own values", KNOWN])]),
   ];
 }
 
@@ -77,6 +83,14 @@ function shapesToTry(
   const rungs = model.ragged?.ladder ?? [];
   const [rung] = rungs;
   const known = model.ragged === undefined || rung === undefined ? given : { ...given, [model.ragged.name]: rung };
-  const tried = SIZES.map((size) => rowShapes(model, known, size));
-  return sizes === undefined ? tried : [...tried.slice(0, 1), rowShapes(model, sizes, 1), ...tried.slice(1)];
+  const [few = 1, ...more] = SIZES;
+  const at = (size: number) => rowShapes(model, known, size);
+  const surest = sizes === undefined ? at(few) : rowShapes(model, sizes, 1);
+  const tried = [at(few), surest, ...more.map(at)].filter((shapes) => shapes === surest || isSmall(shapes));
+  // Where no axis is open they are one.
+  return [...new Map(tried.map((shapes) => [shapes.join(';'), shapes])).values()];
+}
+
+function isSmall(shapes: readonly (readonly number[])[]): boolean {
+  return shapes.reduce((sum, shape) => sum + elementCount(shape), 0) <= MOST_ELEMENTS;
 }

@@ -12,4 +12,6 @@ export interface RowCheck {
   readonly verdict: 'independent' | 'dependent' | 'unknown';
   /** What was found, or why nothing was. */
   readonly finding: string;
+  /** Set where it runs with many rows, and not with the most that a run may have: how many, and why no more. */
+  readonly fewer?: { readonly rows: number; readonly reason: string } | undefined;
 }

@@ -34,6 +34,8 @@ const SHORT_RUN_MS = 50;
 
 /** What axes without a size are tried at, one after the other, until the model runs. */
 const SIZES = [1, 4, 32, 128];
+/** Of the inputs of such a run: several open axes of the larger sizes together are more than fits into memory. */
+const MOST_ELEMENTS = 4_194_304;
 
 /** What is tried where a model does not run at 1 row: it may be baked to one of these. */
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
@@ -93,6 +95,7 @@ async function findSizes(
   let first: string | undefined;
   for (const size of open.length === 0 ? [1] : SIZES) {
     const sizes = { ...Object.fromEntries(open.map((name) => [name, size])), ...given };
+    if (size > 1 && elementsAt(model, rows, sizes) > MOST_ELEMENTS) break;
     const reason = await tryRun(model, rows, sizes, measured);
     if (reason === undefined) return { sizes };
     first ??= reason;
@@ -114,6 +117,14 @@ async function findBakedRows(
     return { model: { ...model, maxBatchRows: rows, ladder: [rows] }, sizes, bakedRows: rows };
   }
   return undefined;
+}
+
+function elementsAt(model: Model, rows: number, sizes: AxisSizes): number {
+  return model.inputs.reduce((sum, spec) => sum + elementCount(shapeAt(spec, rows, sizes)), 0);
+}
+
+function shapeAt({ shape }: TensorSpec, rows: number, sizes: AxisSizes): number[] {
+  return [rows, ...shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : (sizes[dim] ?? 1)))];
 }
 
 function symbolicAxes({ inputs }: Model): string[] {
@@ -163,8 +174,8 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
     const spec = specs[index] as TensorSpec;
     throw new Error(
       `output '${name}': expected axis ${axisInModel(spec, 0)} to be the batch axis, ${rows} rows, got shape ` +
-        `[${shapeInModel(spec, shape).join(', ')}]; export the model so that every output keeps the batch axis, or name ` +
-        `the axis that it is as "batchAxis": {"${name}": …} in config.json`,
+        `[${shapeInModel(spec, shape).join(', ')}]; export the model so that every output keeps the batch axis, leave ` +
+        `out those that have none, or name the axis that it is as "batchAxis": {"${name}": …} in config.json`,
     );
   }
 }
@@ -172,7 +183,7 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
 /** What the run gave, or why it failed. */
 async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
   const inputs = model.inputs.map((spec): Tensor => {
-    const shape = [rows, ...spec.shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : (sizes[dim] ?? 1)))];
+    const shape = shapeAt(spec, rows, sizes);
     return { name: spec.name, datatype: spec.datatype, shape, data: allocate(spec.datatype, elementCount(shape)) };
   });
   try {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { checkPadding } from '../../../../lambda/adapters/onnx/startup/checkPadding.ts';
+import { checkPadding, type PaddingCheck } from '../../../../lambda/adapters/onnx/startup/checkPadding.ts';
 import { makeUp, rowShapes } from '../../../../lambda/adapters/onnx/startup/probes.ts';
 import type { Model, RaggedAxis } from '../../../../lambda/core/contract/model.ts';
 import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
@@ -125,17 +125,63 @@ describe('a model whose answers padding changes', () => {
       { ragged },
     );
     const model: Model = { ...values, run: () => Promise.reject(new Error('cannot run that')) };
-    expect(await check(model, ragged)).toBe(
+    expect((await check(model, ragged)).problem).toBe(
       "whether padding 'length' changes answers could not be checked: cannot run that; " +
         'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl',
     );
   });
+
+  it.each(['trust', 'alone'])(
+    'stops the start also where config.json says how rows are batched: %s',
+    async (batching) => {
+      const ragged = { axis: 'length', pad: { values: 0 }, ladder: [8] };
+      await expect(openOnly(plainMeanModel(), { ragged, batching })).rejects.toThrow('padded from 4 to 8');
+    },
+  );
+
+  it('does not matter where rows run alone at the length that they have', async () => {
+    const ragged = { axis: 'length', pad: { values: 0 } };
+    expect((await openOnly(plainMeanModel(), { ragged, batching: 'alone' })).warnings).toEqual([]);
+  });
+
+  it('is warned of where nothing was looked at, also where rows share runs unchecked', async () => {
+    const ragged = { axis: 'length', pad: { values: 0 } };
+    const { warnings } = await openOnly(plainMeanModel(), { ragged, warmup: false, batching: 'trust' });
+    expect(warnings).toEqual([expect.stringContaining("whether padding 'length' changes answers is not checked")]);
+  });
 });
 
+describe('a model that is slow', () => {
+  const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [undefined], ladder: [] };
+  const values = modelOf(
+    { inputs: [spec('values', 'FP32', 'batch', 'length')], outputs: [spec('first', 'FP32', 'batch')] },
+    { ragged },
+  );
+
+  it('is not looked at for longer than it may take, which the start log says', async () => {
+    let ms = 0;
+    const model: Model = {
+      ...values,
+      async run([given]) {
+        ms += 1000;
+        const first = Float32Array.of(Number((given as Tensor).data[0]));
+        return { outputs: [{ name: 'first', datatype: 'FP32', shape: [1], data: first }], runMs: 1000 };
+      },
+    };
+
+    const { finding } = await check(model, ragged, { limitMs: 3000, now: () => ms });
+
+    expect(ms).toBe(4000);
+    expect(finding).toBe("padding 'length' changed none of 2 rows, 4000 ms; cut short before 4 more");
+  });
+});
+
+const NO_LIMIT = { limitMs: Number.POSITIVE_INFINITY, now: () => 0 };
+
 /** Checks the padding as at the start of a model of which nothing is known but its contract. */
-function check(model: Model, ragged: RaggedAxis): Promise<string | undefined> {
-  const nothing = { operators: new Map(), words: [], numbers: [] };
+function check(model: Model, ragged: RaggedAxis, limit = NO_LIMIT): Promise<PaddingCheck> {
+  const graph = { operators: new Map(), words: [], numbers: [] };
   const probesOf = (length: number) =>
-    makeUp(model, rowShapes(model, { [ragged.name]: length }, 1), ['unit', 'ones'], nothing, true);
-  return checkPadding(model, ragged, probesOf, 1, [], nothing);
+    makeUp(model, rowShapes(model, { [ragged.name]: length }, 1), ['unit', 'ones'], graph, true);
+  return checkPadding(model, ragged, { probesOf, size: 1, samples: [], graph, ...limit });
 }

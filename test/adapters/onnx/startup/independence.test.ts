@@ -1,7 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
-import { bakedMixingModel, MIXING, noisyModel, SOUND, timeFirstModel } from '../../../helpers/mixingModels.ts';
-import { maskedMeanModel, rowsOnlyModel, turningModel } from '../../../helpers/onnxModels.ts';
+import {
+  bakedMixingModel,
+  hundredRowsModel,
+  MIXING,
+  noisyModel,
+  SOUND,
+  timeFirstModel,
+} from '../../../helpers/mixingModels.ts';
+import { identityModel, maskedMeanModel, rowsOnlyModel, turningModel } from '../../../helpers/onnxModels.ts';
 import { openModels, openOnly } from '../setup.ts';
 
 describe('a model that mixes rows', () => {
@@ -18,6 +25,12 @@ describe('a model whose rows are independent', () => {
     const { model, warnings } = await openOnly(bytes());
 
     expect(warnings).toEqual([]);
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
+  });
+
+  it('runs them together where many of its axes are open', async () => {
+    const { model } = await openOnly(identityModel('FP32', ['batch', undefined, undefined, undefined, undefined]));
+
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
   });
 
@@ -56,6 +69,9 @@ describe('a model of which not even a row alone would be answered rightly', () =
     await expect(openOnly(timeFirstModel())).rejects.toThrow(
       /a recurrent layer whose time axis is axis 0: declare the batch axis as "batchAxis": \{"x": 1\} in config\.json/,
     );
+    await expect(openOnly(timeFirstModel())).rejects.toThrow(
+      /where axis 0 is the batch, .* set "batching": "alone" in config\.json/,
+    );
   });
 });
 
@@ -74,6 +90,18 @@ describe('a model with a loop', () => {
 
     expect(model.independence).toBe('unproven');
     expect(warnings).toEqual([expect.stringContaining('made-up values might keep its loop from ending')]);
+  });
+});
+
+describe('a model that fails with as many rows as a run may have', () => {
+  it('is run with fewer, which a warning says, with what to set', async () => {
+    const { model, warnings } = await openOnly(hundredRowsModel());
+
+    expect(model).toMatchObject({ maxBatchRows: 32, independence: 'proved' });
+    expect(warnings).toEqual([
+      expect.stringMatching(/a run has 32 rows at most, because one of 512 failed: .*; set .* as "maxBatchRows"/),
+    ]);
+    expect((await openOnly(hundredRowsModel(), { maxBatchRows: 100 })).warnings).toEqual([]);
   });
 });
 
@@ -170,6 +198,17 @@ describe('samples.jsonl', () => {
 
     expect(await repository.find('m', '1')).toMatchObject({ independence: 'proved', maxBatchRows: 512 });
     expect(warnings).toEqual([expect.stringContaining('warm-up with 1 rows of zeros failed')]);
+  });
+
+  it.each([
+    ['with a byte order mark', (text: string) => `\uFEFF${text}`],
+    ['with blank lines', (text: string) => `\n${text.replaceAll('\n', '\n\n')}\n\n`],
+    ['with lines that end as on Windows', (text: string) => text.replaceAll('\n', '\r\n')],
+    ['with line separators within texts', (text: string) => text.replaceAll('{"inputs"', '{"id":"\u2028","inputs"')],
+  ])('is read %s', async (_, written) => {
+    const { repository } = await openModels({ 'm/1/model.onnx': offset(false), 'm/samples.jsonl': written(samples) });
+
+    expect(await repository.find('m', '1')).toMatchObject({ independence: 'proved' });
   });
 
   it('finds what made-up rows cannot', async () => {

@@ -123,6 +123,18 @@ describe('warmUp', () => {
     expect(problem).toBeUndefined();
   });
 
+  it('tries no sizes that are too much together', async () => {
+    const shape = ['batch', 'frames', 'height', 'width', 'channels'];
+    const model = recordedModel([{ name: 'video', datatype: 'FP32', shape }]);
+
+    const { problem } = await warmUp(
+      failing(model, ([, frames]) => frames !== 7),
+      true,
+    );
+
+    expect(problem).toContain('warm-up with 1 rows of zeros failed: cannot run [1, 1, 1, 1, 1]');
+  });
+
   it('runs nothing when it is switched off', async () => {
     const model = recordedModel([X], { ladder: [2, 8] });
 
