@@ -34,8 +34,8 @@ export interface ConsumeOptions {
   readonly s3?: S3Reader | undefined;
   /** Most messages, or message groups of a FIFO queue, that are consumed at the same time, from 1. @default 10 */
   readonly concurrency?: number | undefined;
-  /** Told of each message that is handed back, and why. @default console.error */
-  readonly onFailure?: ((error: unknown, recordId: string) => void) | undefined;
+  /** Told of each message that is handed back, and why; it is waited for. @default console.error */
+  readonly onFailure?: ((error: unknown, recordId: string) => unknown) | undefined;
 }
 
 /** What Lambda gives a function behind an SQS queue, as far as it is read here. */
@@ -82,7 +82,7 @@ export function consumeResults(
       try {
         await consumeRecord(record);
       } catch (error) {
-        onFailure(error, record.messageId);
+        await report(onFailure, error, record.messageId);
         return records.slice(index).map(({ messageId }) => messageId);
       }
     }
@@ -92,6 +92,16 @@ export function consumeResults(
     const failed = await Promise.all(inSequences(Records).map((records) => atATime(() => consumeInOrder(records))));
     return { batchItemFailures: failed.flat().map((itemIdentifier) => ({ itemIdentifier })) };
   };
+}
+
+/** One that fails itself must not have the messages handed back that were consumed. */
+async function report(onFailure: NonNullable<ConsumeOptions['onFailure']>, error: unknown, recordId: string) {
+  try {
+    await onFailure(error, recordId);
+  } catch (unreported) {
+    logFailure(error, recordId);
+    console.error('onFailure:', unreported);
+  }
 }
 
 function logFailure(error: unknown, recordId: string): void {

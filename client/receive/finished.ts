@@ -1,7 +1,8 @@
 import { placeOf } from '../base/requestIds.ts';
+import { createRefused, type Refused } from './refused.ts';
 
 /** The requests whose results nobody here will want any more, and so the messages that may go. */
-export interface Finished {
+export interface Finished extends Refused {
   /** @param requests how many its message holds, where that is known */
   add(id: string, requests?: number): void;
   /** It is wanted again. */
@@ -18,6 +19,7 @@ const ALL = 'all';
 export function createFinished(): Finished {
   const messages = new Map<string, Set<number> | typeof ALL>();
   return {
+    ...createRefused(),
     add(id, requests) {
       const { messageId, position } = placeOf(id);
       const before = messages.get(messageId) ?? new Set();

@@ -108,7 +108,9 @@ export function createInbox(): Inbox {
       const waiter: Waiter = { missing, held: new Map(), ended: undefined, news: deferred() };
       for (const id of missing) {
         claims.set(id, waiter);
-        finished.delete(id);
+        const result = finished.resultOf(id);
+        if (result === undefined) finished.delete(id);
+        else if (missing.delete(id)) waiter.held.set(id, { result, accept() {}, giveBack() {} });
       }
       waiters.add(waiter);
       const onEnd = (): void => end(waiter, ended.reason);

@@ -11,6 +11,7 @@ export function sharesOf(arrival: Arrival, ids: readonly string[], finished: Fin
   const { result } = arrival;
   const { messageId } = result;
   if (ids.length === 1 && ids[0] === messageId) return [arrival];
+  finished.note(result);
   const requests = 'results' in result ? result.results.length : 0;
   let open = ids.length;
   let isWanted = false;

@@ -21,7 +21,8 @@ export interface Taken {
 
 /**
  * Delivers the results of a packed message that are wanted here. The message is deleted once each of its results was
- * accepted here or is wanted by nobody any more; while it holds results of others it is given back as it is.
+ * accepted here or is wanted by nobody any more; while it holds results of others, or of a caller without room, it is given
+ * back as it is.
  */
 export function takePacked(
   results: readonly StoredResult[],
@@ -32,14 +33,11 @@ export function takePacked(
   const standings = messageIds.map((messageId) => inbox.standing(messageId));
   const others = standings.filter((standing) => standing === 'unknown').length;
   const wanted = results.filter((_, index) => standings[index] === 'wanted');
-  if (standings.includes('full')) {
-    setAside.add(receiptHandle, messageIds);
-    return { delivered: 0, others };
-  }
-  if (others > 0) setAside.add(receiptHandle, messageIds);
+  const comesAgain = others > 0 || standings.includes('full');
+  if (comesAgain) setAside.add(receiptHandle, messageIds);
   const someAreHeld = standings.includes('held');
-  if (wanted.length === 0 && others === 0 && !someAreHeld) own.remove(receiptHandle);
-  const settled = others > 0 ? () => {} : whenAllSettled(wanted.length, someAreHeld, receiptHandle, own);
+  if (wanted.length === 0 && !comesAgain && !someAreHeld) own.remove(receiptHandle);
+  const settled = comesAgain ? () => {} : whenAllSettled(wanted.length, someAreHeld, receiptHandle, own);
   let delivered = 0;
   for (const { messageId, document } of wanted) {
     const giveBack = (): void => settled(false);

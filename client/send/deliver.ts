@@ -40,8 +40,8 @@ export async function deliver(messages: readonly (readonly Waiting[])[], options
         const live = unsent.filter((one) => !refuseAborted(one));
         if (live.length === 0) return [];
         const verdicts = await sendCall(live.map(({ entry }) => entry));
-        const again = await Promise.all(live.map((one, index) => settle(one, verdicts[index], refusals, options)));
-        return live.filter((_, index) => again[index]);
+        const fates = await Promise.all(live.map((one, index) => settle(one, verdicts[index], refusals, options)));
+        return inOrder(live, fates, options);
       },
       closing,
       retry,
@@ -71,25 +71,42 @@ function packAll(messages: readonly (readonly Waiting[])[], { pack, putBack }: D
   return packed;
 }
 
+/** `again`: it is to be sent again. `smaller`: its requests have to share other messages. */
+type Fate = 'settled' | 'again' | 'smaller';
+
+/**
+ * Puts back the requests of messages that have become too large, and of what is to be sent again behind them: on a FIFO
+ * queue they would be overtaken.
+ *
+ * @returns the messages that are to be sent again as they are
+ */
+function inOrder(sent: readonly Outgoing[], fates: readonly Fate[], { putBack }: DeliveryOptions): Outgoing[] {
+  const open = (from: number, to?: number) =>
+    sent.slice(from, to).filter((_, index) => fates[from + index] !== 'settled');
+  const first = fates.indexOf('smaller');
+  if (first < 0) return open(0);
+  putBack(open(first).flatMap(({ requests }) => requests));
+  return open(0, first);
+}
+
 const NO_VERDICT: Refusal = { reason: 'no verdict', again: false };
 
-/** @returns whether the message is to be sent again */
 async function settle(
   one: Outgoing,
   verdict: SendVerdict = NO_VERDICT,
   refusals: Map<Outgoing, SendError>,
   options: DeliveryOptions,
-): Promise<boolean> {
+): Promise<Fate> {
   if ('messageId' in verdict) {
     accept(one, verdict.messageId);
-    return false;
+    return 'settled';
   }
   const error = toError(verdict);
   refusals.set(one, error);
   const { maxBytes } = verdict;
   if (maxBytes !== undefined && one.entry.payload === undefined) return await shrinkOne(one, maxBytes, options);
   if (!verdict.again) reject(one, error);
-  return verdict.again;
+  return verdict.again ? 'again' : 'settled';
 }
 
 function accept({ requests }: Outgoing, messageId: string): void {
@@ -103,17 +120,16 @@ function reject({ requests }: Outgoing, reason: unknown): void {
   for (const request of requests) request.reject(reason);
 }
 
-/** @returns false when that failed, and its requests are rejected, or share other messages */
-async function shrinkOne(one: Outgoing, maxBytes: number, options: DeliveryOptions): Promise<boolean> {
+async function shrinkOne(one: Outgoing, maxBytes: number, options: DeliveryOptions): Promise<Fate> {
   const { requests, entry } = one;
   try {
     one.entry = options.shrink(entry, maxBytes);
   } catch (error) {
-    if (requests.length > 1 && entry.bytes > maxBytes) options.putBack(requests);
-    else reject(one, error);
-    return false;
+    if (requests.length > 1 && entry.bytes > maxBytes) return 'smaller';
+    reject(one, error);
+    return 'settled';
   }
-  return await offloadOne(one, options);
+  return (await offloadOne(one, options)) ? 'again' : 'settled';
 }
 
 /** @returns those whose payload lies where their pointer says; the others are rejected */

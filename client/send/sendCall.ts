@@ -56,11 +56,23 @@ function limitIn(reason: string): number | undefined {
   return ofRequest === undefined && ofMessage === undefined ? undefined : Number(ofRequest ?? ofMessage);
 }
 
-/** One after the other, to keep the order of a FIFO queue. */
+/** One after the other. On a FIFO queue none overtakes one that is refused: those behind it are to be sent again. */
 async function sendEach(sqs: SQSClient, queueUrl: string, entries: readonly Entry[]): Promise<SendVerdict[]> {
   const verdicts: SendVerdict[] = [];
-  for (const entry of entries) verdicts.push(...(await sendCall(sqs, queueUrl, [entry])));
+  for (const [index, entry] of entries.entries()) {
+    const [verdict] = await sendCall(sqs, queueUrl, [entry]);
+    if (verdict === undefined) throw new Error('expected one verdict on one message');
+    verdicts.push(verdict);
+    if (queueUrl.endsWith('.fifo') && 'reason' in verdict) {
+      return [...verdicts, ...entries.slice(index + 1).map((behind) => notItsTurn(behind, verdict))];
+    }
+  }
   return verdicts;
+}
+
+function notItsTurn({ bytes }: Entry, { maxBytes = bytes }: Refusal): Refusal {
+  const reason = 'a message before it goes first';
+  return { reason, again: true, maxBytes: bytes > maxBytes ? maxBytes : undefined };
 }
 
 function toRequestEntry(

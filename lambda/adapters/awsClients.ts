@@ -57,19 +57,19 @@ export function createDynamoDbClient(patience: Patience, config: DynamoDBClientC
   return client;
 }
 
-/** Over TLS, S3 alone computes the checksum that it keeps with an object. */
+/**
+ * Over TLS, the checksums of objects that are read are not compared. Those of objects that are put are always sent: a
+ * bucket with Object Lock and a default retention takes no others.
+ *
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html
+ */
 export function createS3Client(patience: Patience, config: S3ClientConfig = {}): S3Client {
-  const checks = isTls(config.endpoint, 'S3') ? NO_CHECKSUMS : {};
+  const checks = isTls(config.endpoint, 'S3') ? { responseChecksumValidation: 'WHEN_REQUIRED' as const } : {};
   const requestHandler = progressingWithin(patience);
   const client = new S3Client({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
   leaveOutIdleWork(client, { retries: hasRetries(config) });
   return client;
 }
-
-const NO_CHECKSUMS = {
-  requestChecksumCalculation: 'WHEN_REQUIRED',
-  responseChecksumValidation: 'WHEN_REQUIRED',
-} as const;
 
 /** Whether it is certain: AWS's own endpoints are, others when they say so. */
 function isTls(endpoint: unknown, service: 'SQS' | 'S3'): boolean {

@@ -34,8 +34,22 @@ describe('checksums', () => {
     const s3 = destroyed(createS3Client(HOST_PATIENCE, { region: REGION, endpoint: url }));
 
     expect(sqs.config.md5).toBe(false);
-    expect(await s3.config.requestChecksumCalculation()).toBe('WHEN_REQUIRED');
     expect(await s3.config.responseChecksumValidation()).toBe('WHEN_REQUIRED');
+  });
+
+  it('of objects that are put are sent over TLS too: a bucket with Object Lock takes no others', async () => {
+    const s3 = destroyed(createS3Client(HOST_PATIENCE, { ...local(), endpoint: 'https://localhost:4566' }));
+    const sent: unknown[] = [];
+    s3.middlewareStack.add(
+      () => async (args) => {
+        sent.push(args.request);
+        return { output: { $metadata: {} }, response: undefined };
+      },
+      { step: 'finalizeRequest', priority: 'low' },
+    );
+    await s3.send(new PutObjectCommand({ Bucket: 'b', Key: 'k', Body: 'x' }));
+
+    expect(sent).toMatchObject([{ headers: { 'x-amz-checksum-crc32': expect.any(String) } }]);
   });
 
   it('are computed when the environment names an endpoint without TLS', () => {

@@ -1,5 +1,6 @@
+import assert from 'node:assert/strict';
 import { S3 } from '@aws-sdk/client-s3';
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { SQSEvent } from 'aws-lambda';
 import { build } from 'esbuild';
 import { toSqsRecord } from '../../cli/local/sqsEvent.ts';
@@ -54,6 +55,10 @@ function noting(failing: readonly string[] = [], options: ConsumeOptions = {}) {
   const onFailure = (error: unknown, recordId: string) => void failures.push([String(error), recordId]);
   return { handler: consumeResults(consume, { onFailure, ...options }), seen, failures };
 }
+
+afterEach(() => {
+  jest.restoreAllMocks();
+});
 
 describe('a function behind the result queue', () => {
   it('is given every answer once, typed, of single, packed and nested results', async () => {
@@ -110,6 +115,21 @@ describe('a function behind the result queue', () => {
       ['Error: cannot take b', packed],
       ['Error: cannot take f', single],
     ]);
+  });
+
+  it.each([
+    ['throws', () => assert.fail('no log')],
+    ['rejects', () => Promise.reject(new Error('no log'))],
+  ])('hands back no other message where onFailure %s', async (_, onFailure) => {
+    const logged: unknown[] = [];
+    jest.spyOn(console, 'error').mockImplementation((...values) => void logged.push(values.join(' ')));
+    const event = await eventOf([[SINGLE, ['a', 'b', 'c'].map(resultOf)]]);
+    const { handler } = noting(['b'], { onFailure });
+
+    const { batchItemFailures } = await handler(event);
+
+    expect(batchItemFailures).toHaveLength(1);
+    expect(logged).toEqual([expect.stringContaining('cannot take b'), expect.stringContaining('no log')]);
   });
 
   it('reads what points to the payload bucket, and hands back what it cannot read there', async () => {

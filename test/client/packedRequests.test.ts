@@ -85,6 +85,20 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
     );
   });
 
+  it('all get it when they are collected one after the other', async () => {
+    const { client, writer } = await deployments.create(store);
+    const producer = client();
+    const ids = await producer.submit(lines(3), { requestsPerMessage: 3 });
+    const [messageId = ''] = ids[0]?.split('/') ?? [];
+    const body = JSON.stringify({ message_id: messageId, code: 'TOO_MANY_REQUESTS', error: 'expected 2' });
+    await writer.write([{ ...resultOf(messageId), body }], ALIVE);
+    for (const id of ids) {
+      await expect(allOf(producer.collect([id], { timeoutMs: 5_000 }))).resolves.toMatchObject([
+        { messageId: id, error: { code: 'TOO_MANY_REQUESTS', messageId: id } },
+      ]);
+    }
+  });
+
   it('are answered by one payload where their answers are too large for the store', async () => {
     const { client, answer, payloadBucket } = await deployments.create(store);
     const producer = client();
