@@ -14,18 +14,28 @@ const MOST_SAMPLES = 16;
 
 const LIMITS = { maxRequestRows: 10_000, maxRequestsPerMessage: 1 };
 
+/** The first lines of a model's samples, with where each stands. */
+export interface SampleLines {
+  readonly path: string;
+  readonly lines: readonly Line[];
+}
+
+/** The first lines of `samples.jsonl`; none where there is no such file. Blank ones are left out, and a byte order mark. */
+export async function readSampleLines(folder: string): Promise<SampleLines> {
+  const path = join(folder, SAMPLES_FILE);
+  return { path, lines: await firstLinesOf(path) };
+}
+
 /**
- * The first requests in `samples.jsonl`, decoded as those of producers are; none where there is no such file. Blank lines
- * are left out, and so is a byte order mark.
+ * Samples, decoded as the requests of producers are.
  *
  * @throws Error naming the line that is no valid request of the model, and what is wrong with it
  */
-export async function readSamples(folder: string, model: Model): Promise<ScoringRequest[]> {
-  const path = join(folder, SAMPLES_FILE);
+export async function decodeSamples({ path, lines }: SampleLines, model: Model): Promise<ScoringRequest[]> {
   const models = { find: () => model };
   const place = { path: 'body', record: 0, position: 0 };
   const samples: ScoringRequest[] = [];
-  for (const { line, number } of await firstLinesOf(path)) {
+  for (const { line, number } of lines) {
     const where = `${path}:${number}`;
     const decoded = await decodeRequest(parse(line, where), place, { models, limits: LIMITS });
     if (isRefused(decoded)) throw new Error(`${where}: expected a request of the model: ${decoded.failure.message}`);

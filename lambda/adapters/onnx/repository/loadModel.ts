@@ -6,7 +6,7 @@ import { loadTransform } from '../config/loadTransform.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
 import { readGraph } from '../config/modelGraph.ts';
 import { readCost } from '../config/profile.ts';
-import { readSamples } from '../config/samples.ts';
+import { decodeSamples, readSampleLines } from '../config/samples.ts';
 import { CURES } from '../session/bakedRows.ts';
 import { readContract } from '../session/contract.ts';
 import { openWithProviders } from '../session/openWithProviders.ts';
@@ -55,6 +55,9 @@ export async function loadModel(
 ): Promise<LoadedModel> {
   const startedAt = performance.now();
   const transform = await transformOf(location, config, warn);
+  // Read while the thread starts.
+  const beside = Promise.all([readGraph(location.path), readSampleLines(location.folder)]);
+  beside.catch(() => {});
   const session = await openWithProviders(
     {
       path: location.path,
@@ -69,11 +72,12 @@ export async function loadModel(
     const cost = await readCost(dirname(location.path));
     const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
+    const [graph, lines] = await beside;
     const prepared = await prepare(model, {
       sizes: config.warmup ?? true,
       batching: config.batching,
-      graph: await readGraph(location.path),
-      samples: await readSamples(location.folder, model),
+      graph,
+      samples: await decodeSamples(lines, model),
       loadMs: performance.now() - startedAt,
       now: () => performance.now(),
       runLimitMs: RUN_LIMIT_MS,

@@ -143,7 +143,7 @@ async function differenceByPadding(model: Model, probe: Part, padded: number): P
 
 async function answerAt(model: Model, probe: Part, length: number): Promise<Answer> {
   const { answers } = await runTogether(model, [probe], length);
-  return answers[0] as Answer;
+  return answers.get(0) as Answer;
 }
 
 /** The difference, its axis as config.json counts it. */

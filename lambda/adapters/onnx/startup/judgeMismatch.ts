@@ -3,32 +3,37 @@ import type { Part } from '../../../core/plan/microBatch.ts';
 import type { Tolerance } from '../../../core/tensor/difference.ts';
 import type { RowCheck } from './rowCheck.ts';
 import { runTogether, type TogetherRun } from './runTogether.ts';
-import { type Answer, type Mismatch, moreThanRounding, type Sightings } from './sightings.ts';
+import { type Answer, type Mismatch, moreThanRounding } from './sightings.ts';
 
 /** Beyond this share not even a chaotic model's rounding goes, for most rows. */
 const ROW_COUNT_ALONE: Tolerance = { FP16: 0.1, OTHER: 0.1 };
+const MOST_PROBES = 4;
 
-/** Whether a mismatch is random, rounding by another row count alone, or what other rows do. */
+/**
+ * Whether a mismatch is random, rounding by another row count alone, or what other rows do.
+ *
+ * @param run of the company in which it was found
+ */
 export async function judge(
   mismatch: Mismatch,
   company: readonly Part[],
   run: TogetherRun,
   model: Model,
-  probes: readonly Part[],
-  sightings: Sightings,
 ): Promise<RowCheck | undefined> {
   const again = await runTogether(model, company);
-  const isRandom = company.some((_, row) => differs(run.answers[row], again.answers[row], SAME_AGAIN));
+  const isRandom = [...run.answers].some(([place, answer]) => differs(answer, again.answers.get(place), SAME_AGAIN));
   if (isRandom) return { verdict: 'unknown', finding: 'it answers the same run differently each time' };
   const dependent: RowCheck = { verdict: 'dependent', finding: describeMismatch(mismatch) };
   if (mismatch.changed !== 'row count') return dependent;
   let changedByCount = 0;
+  const probes = [...new Set(company)].slice(0, MOST_PROBES);
   for (const probe of probes) {
     const { answers } = await runTogether(model, new Array<Part>(company.length).fill(probe));
-    if (answers.some((answer) => differs(answer, answers[0], SAME_AGAIN))) return dependent;
+    if ([...answers.values()].some((answer) => differs(answer, answers.get(0), SAME_AGAIN))) return dependent;
     const place = company.indexOf(probe);
-    if (place >= 0 && differs(answers[place], run.answers[place], SAME_AGAIN)) return dependent;
-    if (differs(answers[0], sightings.firstOf(probe), ROW_COUNT_ALONE)) changedByCount += 1;
+    if (differs(answers.get(place), run.answers.get(place), SAME_AGAIN)) return dependent;
+    const alone = await runTogether(model, [probe]);
+    if (differs(answers.get(0), alone.answers.get(0), ROW_COUNT_ALONE)) changedByCount += 1;
   }
   return 2 * changedByCount > probes.length ? dependent : undefined;
 }

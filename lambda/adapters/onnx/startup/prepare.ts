@@ -37,9 +37,8 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bak
   readonly warnings: readonly string[];
 }
 
-/** The first comparisons of a slow model may take as long as its loading took; those beyond them a tenth of it. */
-const SHARE = { first: 1, thorough: 0.1 } as const;
-const LEAST_MS = { first: 100, thorough: 20 } as const;
+/** The checks of a slow model may take as long as its loading took, and at least so long. */
+const LEAST_CHECK_MS = 100;
 
 /**
  * Runs the model as real requests will: warms it up, and checks that neither neighbours nor padding change answers.
@@ -71,13 +70,12 @@ async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Pr
   const problems = warm.problem === undefined ? [] : [warm.problem];
   const given = typeof sizes === 'boolean' ? {} : sizes;
   const loadMs = options.loadMs + now() - startedAt;
-  const limitMs = Math.max(LEAST_MS.first, SHARE.first * loadMs);
+  const limitMs = Math.max(LEAST_CHECK_MS, loadMs);
   const decide = async (): Promise<Decided> => {
     if (batching !== undefined) return overriddenBatching(warm.model, batching);
     if (sizes === false) return notChecked(warm.model);
     const check = await checkRows(warm.model, probeSets(warm.model, samples, warm.sizes, given, graph), {
       limitMs,
-      thoroughMs: Math.max(LEAST_MS.thorough, SHARE.thorough * loadMs),
       now,
     });
     return decideBatching(warm.model, check, graph);

@@ -12,6 +12,8 @@ export interface RowCheck {
   readonly verdict: 'independent' | 'dependent' | 'unknown';
   /** What was found, or why nothing was. */
   readonly finding: string;
+  /** Set where the runs of several rows failed. */
+  readonly failed?: boolean;
   /** Set where it runs with many rows, and not with the most that a run may have: how many, and why no more. */
   readonly fewer?: { readonly rows: number; readonly reason: string } | undefined;
 }

@@ -3,11 +3,14 @@ import { microBatchOf, type Part } from '../../../core/plan/microBatch.ts';
 import { assertBatched, stack, unstack } from '../../../core/stack/stack.ts';
 import type { Tensor } from '../../../core/tensor/tensor.ts';
 
-/** What each part was answered in a run, one tensor per output of the model, and how many rows were run. */
+/** What the parts were answered in a run, one tensor per output of the model, and how many rows were run. */
 export interface TogetherRun {
-  readonly answers: readonly (readonly Tensor[])[];
+  /** By place; of many parts only some are looked at. */
+  readonly answers: ReadonlyMap<number, readonly Tensor[]>;
   readonly paddedRows: number;
 }
+
+const MANY_PARTS = 32;
 
 /**
  * Runs parts of requests in one micro-batch, as real ones are: padded up to a rung, and cut back.
@@ -20,11 +23,12 @@ export async function runTogether(model: Model, parts: readonly Part[], lengthOf
   const batch = { ...planned, paddedLength: lengthOfRun ?? planned.paddedLength };
   const { outputs } = await model.run(stack(batch));
   assertBatched(batch, outputs);
+  const distance = parts.length > MANY_PARTS ? Math.ceil(parts.length / MANY_PARTS) : 1;
+  const answers = new Map<number, readonly Tensor[]>();
   let row = 0;
-  const answers = parts.map((part) => {
-    const answer = unstack(batch, part, row, outputs);
+  for (const [place, part] of parts.entries()) {
+    if (place % distance === 0 || place === parts.length - 1) answers.set(place, unstack(batch, part, row, outputs));
     row += part.toRow - part.fromRow;
-    return answer;
-  });
+  }
   return { answers, paddedRows: batch.paddedRows };
 }

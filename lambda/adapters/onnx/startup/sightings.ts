@@ -36,16 +36,20 @@ export interface Mismatch {
 export interface Sightings {
   /** Enters the answers of a run. Gives one that differs by more than rounding, by more than the row count where there is one. */
   see(parts: readonly Part[], run: TogetherRun): Mismatch | undefined;
-  /** What a probe was answered in its first run of all. */
-  firstOf(probe: Part): Answer | undefined;
   /** The largest difference that was taken for rounding, if there was any. */
   largest(): Difference | undefined;
   /** Whether two probes got different answers: a model that answers all probes alike could mix rows unseen. */
   hasVaried(): boolean;
 }
 
+/** What is known of a probe: its first answer of all, and by row count the first one and that of each place. */
+interface Known {
+  readonly first: Sighting;
+  readonly byCount: Map<number, { readonly first: Sighting; readonly byPlace: Map<number, Sighting> }>;
+}
+
 export function createSightings({ outputs }: Model): Sightings {
-  const sightings = new Map<Part, Sighting[]>();
+  const sightings = new Map<Part, Known>();
   let largest: Difference | undefined;
   const compare = (probe: Part, before: Sighting, now: Sighting): Mismatch | undefined => {
     const [changed, tolerance] = whatChanged(before, now);
@@ -58,26 +62,38 @@ export function createSightings({ outputs }: Model): Sightings {
   return {
     see(parts, { answers, paddedRows }) {
       const mismatches: Mismatch[] = [];
-      for (const [place, probe] of parts.entries()) {
-        const now: Sighting = { answer: answers[place] as Answer, paddedRows, place };
-        const known = sightings.get(probe) ?? [];
-        sightings.set(probe, [...known, now]);
-        const alike = known.filter((sighting) => sighting.paddedRows === paddedRows);
-        const before = alike.find((sighting) => sighting.place === place) ?? alike[0] ?? known[0];
+      for (const [place, answer] of answers) {
+        const probe = parts[place] as Part;
+        const now: Sighting = { answer, paddedRows, place };
+        const before = remember(sightings, probe, now);
         const mismatch = before === undefined ? undefined : compare(probe, before, now);
         if (mismatch !== undefined) mismatches.push(mismatch);
       }
       return mismatches.find(({ changed }) => changed !== 'row count') ?? mismatches[0];
     },
-    firstOf: (probe) => sightings.get(probe)?.[0]?.answer,
     largest: () => largest,
     hasVaried() {
-      const firsts = [...sightings.values()].flatMap(([first]) => (first === undefined ? [] : [first.answer]));
+      const firsts = [...sightings.values()].map(({ first }) => first.answer);
       return outputs.some((_, index) =>
         firsts.some((answer) => differenceOf(firsts[0]?.[index] as Tensor, 0, answer[index] as Tensor, 0).share > 0),
       );
     },
   };
+}
+
+/** Enters a sighting. Gives the one before that is most like it; undefined where there is none. */
+function remember(sightings: Map<Part, Known>, probe: Part, now: Sighting): Sighting | undefined {
+  const known = sightings.get(probe);
+  const ofCount = known?.byCount.get(now.paddedRows);
+  if (ofCount === undefined) {
+    const { byCount } = known ?? { byCount: new Map() };
+    byCount.set(now.paddedRows, { first: now, byPlace: new Map([[now.place, now]]) });
+    if (known === undefined) sightings.set(probe, { first: now, byCount });
+    return known?.first;
+  }
+  const before = ofCount.byPlace.get(now.place);
+  if (before === undefined) ofCount.byPlace.set(now.place, now);
+  return before ?? ofCount.first;
 }
 
 function whatChanged(before: Sighting, now: Sighting): [Mismatch['changed'], Tolerance] {
