@@ -45,8 +45,8 @@ async function run(args: readonly string[]): Promise<number> {
   const bar = progressBar('collecting', messageIds.length);
   const { signal, exitCode, finished } = listenForInterruption('what was received', bar.stop);
   try {
-    const wanted = wantedOf(messageIds, results.messageIds);
-    for await (const result of client.collect(wanted, { timeoutMs, signal })) {
+    const { wanted, collected } = sortOut(messageIds, results.messageIds);
+    for await (const result of client.collect(wanted, { timeoutMs, signal, collected })) {
       if (results.messageIds.has(result.messageId)) continue;
       // Could not be fetched now: it is still there for the next time.
       if ('error' in result && result.error.retryable) continue;
@@ -77,11 +77,17 @@ async function run(args: readonly string[]): Promise<number> {
   return summary.failed > 0 ? SOME_FAILED : 0;
 }
 
-/** The result of a packed message leaves the queue once all of its requests were collected: also those that are there. */
-function wantedOf(ids: readonly string[], collected: ReadonlySet<string>): string[] {
-  const messageOf = (id: string): string | undefined => id.split('/')[0];
-  const unfinished = new Set(ids.filter((id) => !collected.has(id)).map(messageOf));
-  return ids.filter((id) => unfinished.has(messageOf(id)));
+/**
+ * The result of a packed message leaves the queue once all of its requests were collected: also those that are there. What
+ * a crash left on the queue of messages that are all there is dropped.
+ */
+function sortOut(ids: readonly string[], there: ReadonlySet<string>) {
+  const messageOf = (id: string): string => id.split('/')[0] ?? id;
+  const unfinished = new Set(ids.filter((id) => !there.has(id)).map(messageOf));
+  return {
+    wanted: ids.filter((id) => unfinished.has(messageOf(id))),
+    collected: new Set(Array.from(there, messageOf).filter((messageId) => !unfinished.has(messageId))),
+  };
 }
 
 export const collect = { help: HELP, run };

@@ -9,6 +9,11 @@ export interface CollectOptions {
   readonly timeoutMs: number;
   /** Ends the collection with its reason. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Message IDs whose results were all collected before, by a run that crashed say: a result queue may still hold them,
+   * alone or beside others, and they are dropped. The last 10,000 are remembered.
+   */
+  readonly collected?: Iterable<string> | undefined;
 }
 
 export interface CollectDependencies {
@@ -19,13 +24,14 @@ export interface CollectDependencies {
 /** Yields results as they come, each message ID once, until all have come. */
 export async function* collect(
   messageIds: Iterable<string>,
-  { timeoutMs, signal }: CollectOptions,
+  { timeoutMs, signal, collected = [] }: CollectOptions,
   dependencies: CollectDependencies,
 ): AsyncGenerator<ScoringResult, void, undefined> {
   const missing = new Set(messageIds);
   const expected = missing.size;
   const deadline = startDeadline(timeoutMs, signal);
-  const { collector } = dependencies;
+  const { collector, inbox } = dependencies;
+  for (const id of collected) inbox.dismiss(id);
   const othersBefore = collector.othersReceived();
   try {
     yield* collectUntil(deadline.signal, missing, dependencies);
