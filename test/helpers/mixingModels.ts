@@ -177,6 +177,12 @@ export const MIXING: Readonly<Record<string, () => Uint8Array>> = {
       [ints('axis_0', 0)],
       { inputs: [WORDS], outputs: [COLUMN] },
     ),
+  'integers below 0': () =>
+    model(
+      [node('ReduceMin', 'x axis_0', 'smallest'), node('Min', 'smallest zero', 'added'), node('Add', 'x added', 'y')],
+      [ints('axis_0', 0), int('zero', 0)],
+      { inputs: [{ ...X, datatype: 'INT64' }], outputs: [{ ...Y, datatype: 'INT64' }] },
+    ),
   'one output that is sound and one that is not': () =>
     model([node('Relu', 'x', 'y'), node('Softmax', 'x', 'z', { axis: 0 })], [], {
       outputs: [Y, { ...Y, name: 'z' }],

@@ -97,14 +97,20 @@ function refuseOtherNames(key: 'batchAxis' | 'constants', got: readonly string[]
 
 /**
  * A symbolic name says that two sizes are one. Where that of an input's batch axis stands on another axis of another
- * input, one of the two axes is not the batch; unless config.json declares the batch axis of both.
+ * input, one of the two axes is not the batch; unless config.json declares the batch axis of both. A name that stands on
+ * the batch axis and on another one of both says nothing: some exporters give one name to all axes.
  */
 function refuseMisplacedBatch(inputs: readonly TensorSpec[], declared: Readonly<Record<string, number>>): void {
   const isDeclared = ({ name }: TensorSpec): boolean => Object.hasOwn(declared, name);
+  const isTwice = ({ shape }: TensorSpec): boolean => shape.includes(shape[0] as number | string, 1);
   for (const one of inputs) {
     const name = one.shape[0] as number | string;
     const other = inputs.find(
-      (another) => another !== one && another.shape.includes(name, 1) && !(isDeclared(one) && isDeclared(another)),
+      (another) =>
+        another !== one &&
+        another.shape.includes(name, 1) &&
+        !(another.shape[0] === name && isTwice(one)) &&
+        !(isDeclared(one) && isDeclared(another)),
     );
     if (typeof name === 'number' || other === undefined) continue;
     const [batchAxis, axis] = [axisInModel(one, 0), axisInModel(other, other.shape.indexOf(name, 1))];

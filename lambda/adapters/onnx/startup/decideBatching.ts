@@ -1,4 +1,4 @@
-import type { Model, RaggedAxis } from '../../../core/contract/model.ts';
+import { listNames, type Model, type RaggedAxis } from '../../../core/contract/model.ts';
 import { explainMixing, isDynamicallyQuantised, isRecurrent } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import type { RowCheck } from './rowCheck.ts';
@@ -92,7 +92,7 @@ function dependent(model: Model, finding: string, graph: ModelGraph): Decided {
   if (bakedTo > 1) {
     throw new Error(
       `${finding}; ${cause}; the model runs with ${bakedTo} rows or more, so that not even a row alone is answered ` +
-        'rightly: export it with a dynamic batch axis, or correct the ladder in config.json',
+        `rightly: export it with a dynamic batch axis, or correct the ladder in config.json${cureOfOddInputs(model)}`,
     );
   }
   const found = `rows run one at a time: ${finding}`;
@@ -101,6 +101,15 @@ function dependent(model: Model, finding: string, graph: ModelGraph): Decided {
     found,
     warnings: [`${found}; ${cause}; or, to have rows share runs all the same, set "batching": "trust" in config.json`],
   };
+}
+
+/** An input of a fixed size, where others take any number of rows, may have no rows at all. */
+function cureOfOddInputs({ inputs }: Model): string {
+  const fixed = inputs.filter(({ shape }) => typeof shape[0] === 'number');
+  return fixed.length === 0 || fixed.length === inputs.length
+    ? ''
+    : `; the size is that of ${listNames(fixed)} alone: where that is the same for all requests, give its value as ` +
+        '"constants" in config.json; where its batch is on another axis, name that as "batchAxis"';
 }
 
 function alone(model: Model): Model {

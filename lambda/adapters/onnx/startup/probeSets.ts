@@ -3,13 +3,24 @@ import type { ScoringRequest } from '../../../core/contract/request.ts';
 import type { Part } from '../../../core/plan/microBatch.ts';
 import { elementCount } from '../../../core/tensor/tensor.ts';
 import type { ModelGraph } from './modelGraph.ts';
-import { KNOWN, type Manner, makeUp, ORDINARY, PLAIN, rowShapes, WIDE, WITH_GAPS } from './probes.ts';
+import { type Manner, makeUp, rowShapes } from './probes.ts';
 import type { ProbeSet } from './rowCheck.ts';
 import type { AxisSizes } from './warmUp.ts';
 
 /** More tell no more: one probe among others, at several places. */
 const MOST_PROBES = 4;
 
+/** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
+const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];
+/** Rows whose elements differ in scale among each other, and larger integers. */
+const WIDE: readonly Manner[] = ['wide', 'unit', 'wide', 'wide'];
+/** The same, integers below 0 among them: no table has such a row. */
+const SIGNED: readonly Manner[] = ['signed', 'unit', 'signed', 'signed'];
+/** Rows without what another one has: a value below 0, or any but 0, or a value at all. */
+const PLAIN: readonly Manner[] = ['positive', 'zeros', 'negative', 'positive'];
+const WITH_GAPS: readonly Manner[] = ['positive', 'zeros', 'negative', 'gaps'];
+/** Rows near the values at which the model's own operators decide. */
+const KNOWN: readonly Manner[] = ['known', 'known', 'known', 'known'];
 /** Zeros and ones alone: integers may be masks, flags or indexes into tables of two. */
 const CAUTIOUS: readonly Manner[] = ['ones', 'small', 'ones', 'small'];
 
@@ -48,7 +59,7 @@ export function probeSets(
     ...fromSamples,
     made(['ordinary probes', ORDINARY], ['probes of 0 and 1', CAUTIOUS]),
     made(['probes of one sign and NaN', WITH_GAPS], ['probes of one sign', PLAIN]),
-    made(['probes of many scales', WIDE]),
+    made(['probes of many scales', SIGNED], ['probes of many scales', WIDE]),
     ...(graph.words.length + graph.numbers.length === 0 ? [] : [made(["probes of the model's own values", KNOWN])]),
   ];
 }

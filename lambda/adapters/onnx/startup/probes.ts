@@ -12,7 +12,7 @@ export interface KnownValues {
 
 /**
  * How the elements of a probe are made up: `unit` near 1, `large` and `small` a hundred times more and less, `wide` from
- * 0.001 to a billion in one row, `positive` and `negative` of one sign, `gaps` with NaN in places, `known` from the values that the model's operators
+ * 0.001 to a billion in one row, `signed` the same with integers below 0, `positive` and `negative` of one sign, `gaps` with NaN in places, `known` from the values that the model's operators
  * know, `ones` integers of 1 alone.
  */
 export type Manner =
@@ -20,22 +20,13 @@ export type Manner =
   | 'large'
   | 'small'
   | 'wide'
+  | 'signed'
   | 'positive'
   | 'negative'
   | 'zeros'
   | 'gaps'
   | 'known'
   | 'ones';
-
-/** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
-export const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];
-/** Rows whose elements differ in scale among each other, and larger integers. */
-export const WIDE: readonly Manner[] = ['wide', 'unit', 'wide', 'wide'];
-/** Rows without what another one has: a value below 0, or any but 0, or a value at all. */
-export const PLAIN: readonly Manner[] = ['positive', 'zeros', 'negative', 'positive'];
-export const WITH_GAPS: readonly Manner[] = ['positive', 'zeros', 'negative', 'gaps'];
-/** Rows near the values at which the model's own operators decide. */
-export const KNOWN: readonly Manner[] = ['known', 'known', 'known', 'known'];
 
 /**
  * Made-up requests of one row, the same at every start.
@@ -122,7 +113,9 @@ const WORDS = ['1', '2', '3.5', '0', '10', '-1'];
 
 function wordOf(manner: Manner, words: readonly string[], random: () => number): string {
   if (words.length === 0) return pick(WORDS, random);
-  return manner === 'wide' ? `${pick(words, random)} ${pick(words, random)}` : pick(words, random);
+  return manner === 'wide' || manner === 'signed'
+    ? `${pick(words, random)} ${pick(words, random)}`
+    : pick(words, random);
 }
 
 const SCALES = { unit: 1, large: 100, small: 0.01, ones: 1, zeros: 0 } as const;
@@ -140,7 +133,8 @@ function anyFloat(manner: Manner, numbers: readonly number[], random: () => numb
     const one = pick(numbers, random);
     return random() < 0.25 ? (one + pick(numbers, random)) / 2 : one * (0.5 + random());
   }
-  if (manner === 'wide' || manner === 'known') return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 12 - 3);
+  if (manner === 'wide' || manner === 'signed' || manner === 'known')
+    return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 12 - 3);
   if (manner === 'positive') return random();
   if (manner === 'negative') return -random();
   if (manner === 'gaps') return random() < 0.5 ? Number.NaN : random();
@@ -156,6 +150,8 @@ function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues,
       return 0;
     case 'wide':
       return Math.floor(random() * (datatype === 'INT8' ? 100 : 256));
+    case 'signed':
+      return integerOf(datatype, 'wide', NOTHING_KNOWN, random) * (isSigned(datatype) && random() < 0.5 ? -1 : 1);
     case 'known':
       return numbers.length === 0
         ? Math.floor(random() * 32)
@@ -165,6 +161,14 @@ function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues,
     default:
       return Math.floor(random() * 4);
   }
+}
+
+const NOTHING_KNOWN: KnownValues = { words: [], numbers: [] };
+
+/** Whether it holds integers below 0. */
+function isSigned(datatype: Datatype): boolean {
+  const info = DATATYPES[datatype];
+  return (info.kind === 'integer' || info.kind === 'bigint') && Number(info.min) < 0;
 }
 
 function withinDatatype(datatype: Datatype, value: number): number {

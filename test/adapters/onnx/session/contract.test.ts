@@ -154,6 +154,12 @@ describe('the names of axes', () => {
     await expect(square).rejects.toThrow("got 'n' on axis 0 of 'a' and on axis 1 of 'b'");
   });
 
+  it('say nothing where all axes have one name', async () => {
+    const { model } = await openOnly(pairModel({ shape: ['n', 'n'] }, { shape: ['n', 'n'] }));
+
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
+  });
+
   it('deny it of an input that was forgotten beside one that was declared', async () => {
     const model = pairModel({ shape: ['seq', 'n', 2] }, { shape: ['seq', 'n', 2] });
     const opening = openOnly(model, { batchAxis: { a: 1, same_a: 1 } });

@@ -65,6 +65,23 @@ describe('a model of which not even a row alone would be answered rightly', () =
     await expect(openOnly(bakedMixingModel())).rejects.toThrow(/not even a row alone is answered rightly: export it/);
   });
 
+  it('is refused where a weight is taken for rows, with what to do', async () => {
+    const bytes = encodeModel({
+      inputs: [
+        { name: 'x', datatype: 'FP32', shape: ['batch', 3] },
+        { name: 'weight', datatype: 'FP32', shape: [3, 2] },
+      ],
+      outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 2] }],
+      nodes: [{ op: 'MatMul', inputs: ['x', 'weight'], outputs: ['y'] }],
+    });
+
+    await expect(openOnly(bytes)).rejects.toThrow(
+      /the size is that of 'weight' alone: .* as "constants" .* "batchAxis"/,
+    );
+    const constants = { weight: [1, 2, 3, 4, 5, 6] };
+    expect((await openOnly(bytes, { constants })).model).toMatchObject({ independence: 'proved' });
+  });
+
   it('is refused where its first axis is time', async () => {
     await expect(openOnly(timeFirstModel())).rejects.toThrow(
       /a recurrent layer whose time axis is axis 0: declare the batch axis as "batchAxis": \{"x": 1\} in config\.json/,
