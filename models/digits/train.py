@@ -20,7 +20,7 @@ MODEL_FOLDER = Path(__file__).resolve().parent
 MODEL_PATH = MODEL_FOLDER / "1" / "model.onnx"
 HELD_OUT_PATH = MODEL_FOLDER / "held-out.jsonl"
 SAMPLES_PATH = MODEL_FOLDER / "samples.jsonl"
-SAMPLES = 8
+SAMPLES = 4
 
 SEED = 20
 HELD_OUT_SAMPLES = 500

@@ -24,7 +24,7 @@ MODEL_FOLDER = Path(__file__).resolve().parent
 MODEL_PATH = MODEL_FOLDER / "1" / "model.onnx"
 HELD_OUT_PATH = MODEL_FOLDER / "held-out.jsonl"
 SAMPLES_PATH = MODEL_FOLDER / "samples.jsonl"
-SAMPLES = 8
+SAMPLES = 4
 TOKENIZER_CASES_PATH = MODEL_FOLDER / "tokenizer-cases.jsonl"
 LABELS = json.loads((MODEL_FOLDER / "labels.json").read_text(encoding="utf-8"))
 

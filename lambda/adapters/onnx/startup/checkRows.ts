@@ -45,6 +45,7 @@ export async function checkRows(
     else usable.push(tried);
   }
   const pool = poolOf(usable);
+  const isRung = model.ladder.length > 0;
   let fewer: RowCheck['fewer'];
   let msPerRow = 0;
   for (const count of laterCounts) {
@@ -54,7 +55,8 @@ export async function checkRows(
       skipped.push(count);
       continue;
     }
-    const companies = count > MANY_ROWS ? [fill(pool, count)] : [fill(pool, count), fill(pool.toReversed(), count)];
+    const companies =
+      count < MANY_ROWS || isRung ? [fill(pool, count), fill(pool.toReversed(), count)] : [fill(pool, count)];
     const dependent = await compare(companies, model, sightings);
     if (dependent !== undefined && dependent.fewer === undefined) return dependent;
     if (dependent !== undefined) {
@@ -104,7 +106,7 @@ function rowCountsOf({ ladder, maxBatchRows }: Model): number[] {
  * The first set whose probes run alone and together with the same answers; a verdict where they run and answer
  * otherwise; else why the last did not run.
  *
- * @param isFirst the first set of all tells most, and has one run more
+ * @param isFirst the first set of all tells most, and has more runs
  */
 async function firstThatRuns(
   alternatives: Iterable<ProbeSet>,
@@ -118,7 +120,8 @@ async function firstThatRuns(
     const [p, q = p] = set.probes as readonly [Part, ...Part[]];
     const refused = await whyNotAlone(isFirst ? [p, q] : [p], model, sightings);
     if (refused === undefined) {
-      const companies = companiesOf(set.probes, count).slice(isFirst ? 0 : 1);
+      const [amongCopies, amongOthers, last] = companiesOf(set.probes, count);
+      const companies = isFirst ? [amongCopies, amongOthers, last] : [amongOthers];
       const dependent = await compare(companies, model, sightings);
       if (dependent === undefined) return set;
       const failed = dependent.failed === true ? await whyNotAlone(set.probes, model, sightings) : undefined;
@@ -177,7 +180,7 @@ function failedAt(count: number, reason: string, { ladder }: Model): RowCheck {
 }
 
 /** One probe among copies of another, among others, and at the end. */
-function companiesOf(probes: readonly Part[], count: number): Part[][] {
+function companiesOf(probes: readonly Part[], count: number): [copies: Part[], others: Part[], last: Part[]] {
   const [p, q = p, r = q, s = r] = probes as [Part, ...Part[]];
   const behind = (first: Part, others: readonly Part[]): Part[] => [first, ...fill(others, count - 1)];
   return [behind(p, [q]), behind(p, [r, s, q]), behind(p, [q, s]).reverse()];
