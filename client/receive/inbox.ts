@@ -1,18 +1,8 @@
 import { type Deferred, deferred } from '../../lambda/core/base/deferred.ts';
 import { messageIdsOf } from '../base/requestIds.ts';
-import type { ScoringResult } from '../result/result.ts';
 import { createClaims } from './claims.ts';
 import { createFinished } from './finished.ts';
-import { sharesOf } from './shares.ts';
-
-/** A result, and what to tell its store. */
-export interface Arrival {
-  readonly result: ScoringResult;
-  /** It reached its caller: the store may drop it. */
-  accept(): void;
-  /** Its caller no longer wants it: it stays in the store. */
-  giveBack(): void;
-}
+import { type Arrival, sharesOf } from './shares.ts';
 
 /**
  * What to do with a result of this message ID. `wanted`: deliver it. `held`: it came before and waits for its caller.

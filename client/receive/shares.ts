@@ -1,7 +1,16 @@
 import { placeOf } from '../base/requestIds.ts';
+import type { ScoringResult } from '../result/result.ts';
 import { resultOf } from '../result/resultOf.ts';
 import type { Finished } from './finished.ts';
-import type { Arrival } from './inbox.ts';
+
+/** A result, and what to tell its store. */
+export interface Arrival {
+  readonly result: ScoringResult;
+  /** It reached its caller: the store may drop it. */
+  accept(): void;
+  /** Its caller no longer wants it: it stays in the store. */
+  giveBack(): void;
+}
 
 /**
  * What each of those who wait for `ids` gets of an arrival, in their order. Its store may drop it once every request of

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ScoringError } from '../../client/index.ts';
-import { type Arrival, createInbox } from '../../client/receive/inbox.ts';
+import { createInbox } from '../../client/receive/inbox.ts';
+import type { Arrival } from '../../client/receive/shares.ts';
 
 const ALIVE = new AbortController().signal;
 

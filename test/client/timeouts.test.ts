@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { CollectTimeoutError, ScoringError } from '../../client/index.ts';
 import { collect } from '../../client/receive/collect.ts';
 import type { Collector } from '../../client/receive/collector.ts';
-import { type Arrival, createInbox, type Inbox } from '../../client/receive/inbox.ts';
+import { createInbox, type Inbox } from '../../client/receive/inbox.ts';
+import type { Arrival } from '../../client/receive/shares.ts';
 import { score } from '../../client/score.ts';
 import { toEntry } from '../../client/send/entry.ts';
 import type { Outbox } from '../../client/send/outbox.ts';
