@@ -6,7 +6,7 @@ export type { AlarmCondition, Compute, ComputeForm, Graph, Wiring } from './cons
 export { type LambdaOptions, lambdaCompute } from './constructs/compute/lambda.ts';
 export { type LambdaGpuOptions, lambdaGpuCompute } from './constructs/compute/lambdaGpu.ts';
 export type { Tuning } from './constructs/environment/tuning.ts';
-export type { Architecture, ContainerImage } from './constructs/image/image.ts';
+export type { ContainerImage, ImageTarget } from './constructs/image/image.ts';
 export type { BatchScoringProps } from './constructs/props.ts';
 export type { ExistingQueue } from './constructs/storage/requestQueue.ts';
 export type { ResultStore, ResultStores } from './constructs/storage/resultStores.ts';

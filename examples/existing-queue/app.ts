@@ -1,4 +1,4 @@
-import { App, CfnOutput, Duration, Stack } from 'aws-cdk-lib';
+import { App, CfnOutput, Duration, Size, Stack } from 'aws-cdk-lib';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Topic } from 'aws-cdk-lib/aws-sns';
@@ -21,11 +21,11 @@ const onCall = new Topic(stack, 'OnCall', { enforceSSL: true });
 const scoring = new BatchScoring(stack, 'FraudScores', {
   models: 'models',
   defaultModel: 'digits',
-  requestQueue: { queue: orders, visibilityTimeoutSeconds: 200 },
+  requestQueue: { queue: orders, visibilityTimeout: Duration.seconds(200) },
   // 6 × 30 s + 5 s = 185 s, which the queue's 200 s allow.
-  compute: lambdaCompute({ memoryMb: 3008, timeoutSeconds: 30, maximumConcurrency: 20 }),
+  compute: lambdaCompute({ memorySize: Size.mebibytes(3008), timeout: Duration.seconds(30), maximumConcurrency: 20 }),
   batchSize: 500,
-  windowSeconds: 5,
+  window: Duration.seconds(5),
   results: ['table'],
   alarmActions: [new SnsAction(onCall)],
 });

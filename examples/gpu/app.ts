@@ -1,4 +1,4 @@
-import { App, Stack } from 'aws-cdk-lib';
+import { App, Duration, Size, Stack } from 'aws-cdk-lib';
 import { BatchScoring, lambdaGpuCompute } from 'batchscore/infra';
 
 const app = new App();
@@ -9,17 +9,17 @@ const scoring = new BatchScoring(stack, 'Embeddings', {
   models: 'models',
   defaultModel: 'tickets',
   compute: lambdaGpuCompute({
-    gpuMemoryGiB: 24,
-    memoryMb: 8192,
-    timeoutSeconds: 300,
+    gpuMemory: Size.gibibytes(24),
+    memorySize: Size.gibibytes(8),
+    timeout: Duration.minutes(5),
     minimumEnvironments: 0,
     maximumEnvironments: 4,
   }),
   batchSize: 2000,
-  windowSeconds: 30,
-  largestMessageBytes: 3000,
+  window: Duration.seconds(30),
+  largestMessage: Size.bytes(3000),
   // Waking a GPU takes minutes.
-  latencyTargetSeconds: 900,
+  latencyTarget: Duration.minutes(15),
   results: ['bucket'],
   tuning: { maxBatchRows: 256 },
 });

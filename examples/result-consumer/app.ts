@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { App, Duration, Stack } from 'aws-cdk-lib';
+import { App, Duration, Size, Stack } from 'aws-cdk-lib';
 import { Architecture, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
@@ -23,9 +23,9 @@ const results = new Queue(stack, 'Results', {
 const scoring = new BatchScoring(stack, 'Digits', {
   models: 'models',
   defaultModel: 'digits',
-  compute: lambdaCompute({ memoryMb: 3008, timeoutSeconds: 30 }),
+  compute: lambdaCompute({ memorySize: Size.mebibytes(3008), timeout: Duration.seconds(30) }),
   batchSize: 500,
-  windowSeconds: 5,
+  window: Duration.seconds(5),
   stores: { resultQueue: results },
   resultsPerMessage: 'fill',
 });

@@ -1,6 +1,7 @@
-import { type App, Stack } from 'aws-cdk-lib';
+import { type App, Duration, RemovalPolicy, Size, Stack } from 'aws-cdk-lib';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Key } from 'aws-cdk-lib/aws-kms';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import type { Construct } from 'constructs';
@@ -11,6 +12,8 @@ import { lambdaGpuCompute } from '../constructs/compute/lambdaGpu.ts';
 import type { Settings } from './contextKeys.ts';
 import { readPrices } from './readPrices.ts';
 
+const ARCHITECTURES = { arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 };
+
 /** The stack that the settings describe. A key that is also a prop of the construct means the same there. */
 export function createStack(app: App, settings: Settings): Stack {
   const { stackName, prices, logRetentionDays, maxBatchRows, checkPercent, encryption, alarmTopicArn } = settings;
@@ -18,6 +21,13 @@ export function createStack(app: App, settings: Settings): Stack {
   const scoring = new BatchScoring(stack, 'Scoring', {
     ...settings,
     compute: computeOf(settings),
+    window: given(settings.windowSeconds, Duration.seconds),
+    latencyTarget: given(settings.latencyTargetSeconds, Duration.seconds),
+    largestMessage: given(settings.largestMessageBytes, Size.bytes),
+    resultMessageSize: given(settings.resultMessageBytes, Size.bytes),
+    resultTtl: given(settings.resultTtlSeconds, Duration.seconds),
+    payloadExpiry: given(settings.payloadExpiryDays, Duration.days),
+    removalPolicy: settings.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
     logRetention: retentionOf(logRetentionDays),
     encryptionKey: encryption === 'kms' ? createKey(stack) : undefined,
     alarmActions: alarmTopicArn === undefined ? [] : [notify(stack, alarmTopicArn)],
@@ -29,12 +39,25 @@ export function createStack(app: App, settings: Settings): Stack {
 }
 
 function computeOf(settings: Settings): ComputeForm {
+  const options = {
+    ...settings,
+    architecture: settings.architecture && ARCHITECTURES[settings.architecture],
+    memorySize: given(settings.memoryMb, Size.mebibytes),
+    timeout: given(settings.timeoutSeconds, Duration.seconds),
+    ephemeralStorageSize: given(settings.ephemeralStorageMb, Size.mebibytes),
+    gpuMemory: given(settings.gpuMemoryGiB, Size.gibibytes),
+  };
   switch (settings.compute) {
     case 'lambda':
-      return lambdaCompute(settings);
+      return lambdaCompute(options);
     case 'lambda-gpu':
-      return lambdaGpuCompute(settings);
+      return lambdaGpuCompute(options);
   }
+}
+
+/** What the CDK makes of an amount, if one was given. */
+function given<T>(amount: number | undefined, toType: (amount: number) => T): T | undefined {
+  return amount === undefined ? undefined : toType(amount);
 }
 
 function createKey(scope: Construct): Key {

@@ -3,9 +3,13 @@ import { FILL, STORES } from '../../lambda/limits/configuration.ts';
 import { ARCHITECTURES } from '../constructs/image/image.ts';
 
 /** `-c key=value` gives text, `cdk.json` gives values: both are accepted. The construct checks the limits. */
-const number = z.preprocess(
-  (value) => (typeof value === 'string' && value.trim() !== '' ? Number(value) : value),
-  z.number({ error: 'expected a number' }),
+const toNumber = (value: unknown): unknown =>
+  typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+const number = z.preprocess(toNumber, z.number({ error: 'expected a number' }));
+/** One that the CDK takes as a duration or a size, of which it has none below 0. */
+const amount = z.preprocess(
+  toNumber,
+  z.number({ error: 'expected a number' }).min(0, { error: 'expected a number from 0' }),
 );
 const numberOrFill = z.union([z.literal(FILL), number], { error: `expected a number or ${FILL}` });
 const flag = z.preprocess(
@@ -32,16 +36,16 @@ export const CONTEXT = z.strictObject({
   models: text.default('models'),
   defaultModel: text.optional(),
   batchSize: number.optional(),
-  windowSeconds: number.optional(),
-  largestMessageBytes: number.optional(),
-  latencyTargetSeconds: number.optional(),
+  windowSeconds: amount.optional(),
+  largestMessageBytes: amount.optional(),
+  latencyTargetSeconds: amount.optional(),
   fifo: flag.optional(),
   maxReceiveCount: number.optional(),
   results: list.optional(),
   resultsPerMessage: numberOrFill.optional(),
-  resultMessageBytes: number.optional(),
-  resultTtlSeconds: number.optional(),
-  payloadExpiryDays: number.optional(),
+  resultMessageBytes: amount.optional(),
+  resultTtlSeconds: amount.optional(),
+  payloadExpiryDays: amount.optional(),
   encryption: oneOf(['service', 'kms']).default('service'),
   retainData: flag.optional(),
   logRetentionDays: number.optional(),
@@ -50,13 +54,14 @@ export const CONTEXT = z.strictObject({
   maxBatchRows: number.optional(),
   checkPercent: number.optional(),
   architecture: oneOf(ARCHITECTURES).optional(),
-  memoryMb: number.optional(),
-  timeoutSeconds: number.optional(),
+  memoryMb: amount.optional(),
+  ephemeralStorageMb: amount.optional(),
+  timeoutSeconds: amount.optional(),
   maximumConcurrency: number.optional(),
   reservedConcurrency: number.optional(),
   minimumPollers: number.optional(),
   maximumPollers: number.optional(),
-  gpuMemoryGiB: number.optional(),
+  gpuMemoryGiB: amount.optional(),
   minimumEnvironments: number.optional(),
   maximumEnvironments: number.optional(),
 });
@@ -68,6 +73,6 @@ export const CONTEXT_KEYS = CONTEXT.keyof().options;
 
 /** Keys that only one kind of compute knows. */
 export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
-  lambda: ['reservedConcurrency', 'minimumPollers', 'maximumPollers'],
+  lambda: ['ephemeralStorageMb', 'reservedConcurrency', 'minimumPollers', 'maximumPollers'],
   'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments'],
 };

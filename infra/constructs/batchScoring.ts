@@ -1,4 +1,4 @@
-import { CfnOutput, Names, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { CfnOutput, Names, Stack } from 'aws-cdk-lib';
 import { type Alarm, type Dashboard, type Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
@@ -57,8 +57,7 @@ export class BatchScoring extends Construct implements IGrantable {
     super(scope, id);
     const plan = makePlan(props);
     const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
-    const removalPolicy = props.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN;
-    const storage = { fifo: plan.batching.fifo, encryptionKey: props.encryptionKey, removalPolicy };
+    const storage = { fifo: plan.batching.fifo, encryptionKey: props.encryptionKey, removalPolicy: plan.removalPolicy };
 
     const requests = props.requestQueue
       ? useRequestQueue(props.requestQueue)
@@ -73,7 +72,6 @@ export class BatchScoring extends Construct implements IGrantable {
       serviceName,
       defaultModel: props.defaultModel,
       providers: plan.compute.providers,
-      tuning: props.tuning ?? {},
     });
     const image = createImage(this, props, plan.compute.imageTarget);
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
@@ -90,7 +88,7 @@ export class BatchScoring extends Construct implements IGrantable {
     const subject = { ...plan, serviceName, requests, stores, compute };
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, props.alarmActions ?? []);
     this.dashboard = createDashboard(this, subject, alarms);
-    warnOfLargeMessages(this, plan.batching, props.largestMessageBytes);
+    warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
 
     this.requestQueue = requests.queue;
     this.deadLetterQueue = requests.deadLetterQueue;

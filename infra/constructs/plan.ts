@@ -1,15 +1,18 @@
+import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { RANGES, type ResultsPerMessage } from '../../lambda/limits/configuration.ts';
 import { mappingProblems } from '../../lambda/limits/eventSourceMapping.ts';
 import { type Batching, withDefaults } from './base/batching.ts';
 import { PRICES, type Prices } from './base/prices.ts';
-import { refuse } from './base/refuse.ts';
-import { latencyProblems } from './checks/batching.ts';
+import { oneOf, refuse } from './base/refuse.ts';
+import { bytesOf, daysOf, secondsOf } from './base/units.ts';
+import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
 import { queueKindProblems, receiveCountProblem, visibilityProblem } from './checks/queues.ts';
 import { resultProblems } from './checks/results.ts';
 import { tuningProblems } from './checks/tuning.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
+import { type TuningNumbers, tuningNumbers } from './environment/tuning.ts';
 import type { BatchScoringProps } from './props.ts';
 import { redriveOf } from './storage/requestQueue.ts';
 import type { ResultStore } from './storage/resultStores.ts';
@@ -19,6 +22,7 @@ export interface Plan {
   readonly compute: ComputeForm;
   readonly batching: Batching;
   readonly visibilityTimeoutSeconds: number;
+  readonly largestMessageBytes: number | undefined;
   readonly latencyTargetSeconds: number;
   readonly maxReceiveCount: number;
   readonly results: readonly ResultStore[];
@@ -26,35 +30,49 @@ export interface Plan {
   readonly resultMessageBytes: number;
   readonly resultTtlSeconds: number;
   readonly payloadExpiryDays: number;
+  readonly removalPolicy: RemovalPolicy;
   readonly logRetention: RetentionDays;
   readonly prices: Prices;
+  readonly tuning: TuningNumbers;
 }
 
 const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: RANGES.resultTtlSeconds.default, payloadExpiryDays: 30 };
+
+/** Not `SNAPSHOT`: tables, buckets and log groups have none. */
+const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
 
 /** @throws Error naming everything that would fail in production, with the numbers and the cure */
 export function makePlan(props: BatchScoringProps): Plan {
   const compute = props.compute ?? lambdaCompute();
   const existing = props.requestQueue;
-  const batching = withDefaults({ ...props, fifo: existing?.queue.fifo ?? props.fifo });
+  const batching = withDefaults({
+    batchSize: props.batchSize,
+    windowSeconds: secondsOf('windowSeconds', props.window),
+    fifo: existing?.queue.fifo ?? props.fifo,
+  });
   const least = compute.leastVisibility(batching);
   const plan: Plan = {
     compute,
     batching,
-    visibilityTimeoutSeconds: existing?.visibilityTimeoutSeconds ?? least.seconds,
-    latencyTargetSeconds: props.latencyTargetSeconds ?? batching.windowSeconds + compute.timeoutSeconds,
+    visibilityTimeoutSeconds: secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? least.seconds,
+    largestMessageBytes: bytesOf('largestMessageBytes', props.largestMessage),
+    latencyTargetSeconds:
+      secondsOf('latencyTargetSeconds', props.latencyTarget) ?? batching.windowSeconds + compute.timeoutSeconds,
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
     results: props.results ?? ['queue'],
     resultsPerMessage: props.resultsPerMessage ?? RANGES.resultsPerMessage.default,
-    resultMessageBytes: props.resultMessageBytes ?? RANGES.resultMessageBytes.default,
-    resultTtlSeconds: props.resultTtlSeconds ?? DEFAULTS.resultTtlSeconds,
-    payloadExpiryDays: props.payloadExpiryDays ?? DEFAULTS.payloadExpiryDays,
+    resultMessageBytes: bytesOf('resultMessageBytes', props.resultMessageSize) ?? RANGES.resultMessageBytes.default,
+    resultTtlSeconds: secondsOf('resultTtlSeconds', props.resultTtl) ?? DEFAULTS.resultTtlSeconds,
+    payloadExpiryDays: daysOf('payloadExpiryDays', props.payloadExpiry) ?? DEFAULTS.payloadExpiryDays,
+    removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     prices: withOverrides(props.prices ?? {}),
+    tuning: tuningNumbers(props.tuning ?? {}),
   };
   refuse([
     ...mappingProblems(batching),
     ...compute.problems(batching),
+    largestMessageProblem(plan.largestMessageBytes),
     ...latencyProblems(batching, plan.latencyTargetSeconds),
     ...resultProblems(plan),
     ...queueKindProblems({
@@ -62,9 +80,10 @@ export function makePlan(props: BatchScoringProps): Plan {
       requestQueue: existing?.queue,
       resultQueue: props.stores?.resultQueue,
     }),
-    ...tuningProblems(props.tuning ?? {}, compute.timeoutSeconds),
+    ...tuningProblems(plan.tuning, compute.timeoutSeconds),
     visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
     receiveCountProblem(plan.maxReceiveCount),
+    oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
   ]);
   return plan;
 }

@@ -1,3 +1,4 @@
+import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
 import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -26,12 +27,12 @@ export interface BatchScoringProps {
 
   /** Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. @default 100; FIFO 10 */
   readonly batchSize?: number;
-  /** Longest wait for a batch to fill, in whole seconds, 0 to 300; on a FIFO queue 0. @default 1; FIFO 0 */
-  readonly windowSeconds?: number;
-  /** Bytes of the largest message sent inline; a warning says when full batches of it exceed 6 MB. @default none */
-  readonly largestMessageBytes?: number;
-  /** Seconds within which an alarm expects an answer; more than the window. @default window + timeout */
-  readonly latencyTargetSeconds?: number;
+  /** Longest wait for a batch to fill, whole seconds, 0 to 300; on a FIFO queue 0. @default 1 second; FIFO 0 */
+  readonly window?: Duration;
+  /** The largest message sent inline; a warning says when full batches of it exceed 6 MB. @default none */
+  readonly largestMessage?: Size;
+  /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout */
+  readonly latencyTarget?: Duration;
 
   /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
   readonly fifo?: boolean;
@@ -44,21 +45,21 @@ export interface BatchScoringProps {
   readonly results?: readonly ResultStore[];
   /** Existing stores; the table's partition key must be the string `messageId`. @default new ones */
   readonly stores?: ResultStores;
-  /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageBytes`. @default 1 */
+  /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageSize`. @default 1 */
   readonly resultsPerMessage?: ResultsPerMessage;
-  /** Most bytes of a message of several results, 1,024 to 1,048,576; SQS bills each 64 KiB as one request. @default 65536 */
-  readonly resultMessageBytes?: number;
-  /** Seconds until a result in the table expires, from 1. @default 604800, a week */
-  readonly resultTtlSeconds?: number;
+  /** Most that a message of several results holds, 1 KiB to 1 MiB; SQS bills each 64 KiB as one request. @default 64 KiB */
+  readonly resultMessageSize?: Size;
+  /** After which a result in the table expires, whole seconds. @default a week */
+  readonly resultTtl?: Duration;
   /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;
-  /** Days until an object of the new payload bucket is deleted, 1 to 3,650. @default 30 */
-  readonly payloadExpiryDays?: number;
+  /** After which an object of the new payload bucket is deleted, whole days, 1 to 3,650. @default 30 days */
+  readonly payloadExpiry?: Duration;
 
   /** Your own key for queues, buckets, table, logs and environment. @default keys that each service manages */
   readonly encryptionKey?: IKey;
-  /** Whether the table, buckets and logs stay when the stack is deleted. @default true */
-  readonly retainData?: boolean;
+  /** What becomes of the table, buckets and logs when the stack is deleted. @default RemovalPolicy.RETAIN */
+  readonly removalPolicy?: RemovalPolicy;
   /** Days that logs are kept. @default RetentionDays.ONE_MONTH */
   readonly logRetention?: RetentionDays;
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { Duration } from 'aws-cdk-lib';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { environmentIn, only, synthesize } from './setup.ts';
@@ -8,10 +9,10 @@ const WITH_DEAD_LETTERS = { RedrivePolicy: {} };
 
 describe('batch size and window, stated once', () => {
   it.each([
-    ['lambda', lambdaCompute({ timeoutSeconds: 20 })],
-    ['lambda-gpu', lambdaGpuCompute({ timeoutSeconds: 20 })],
+    ['lambda', lambdaCompute({ timeout: Duration.seconds(20) })],
+    ['lambda-gpu', lambdaGpuCompute({ timeout: Duration.seconds(20) })],
   ])('flow to mapping, visibility timeout and environment (%s)', (_, compute) => {
-    const template = synthesize({ compute, batchSize: 2000, windowSeconds: 7 });
+    const template = synthesize({ compute, batchSize: 2000, window: Duration.seconds(7) });
     expect(only(template, MAPPING)).toMatchObject({ BatchSize: 2000, MaximumBatchingWindowInSeconds: 7 });
     expect(only(template, 'AWS::SQS::Queue', WITH_DEAD_LETTERS)).toMatchObject({ VisibilityTimeout: 6 * 20 + 7 });
     expect(environmentIn(template)).toMatchObject({
@@ -32,7 +33,7 @@ describe('batch size and window, stated once', () => {
   });
 
   it('need no window up to ten records', () => {
-    const mapping = only(synthesize({ batchSize: 10, windowSeconds: 0 }), MAPPING);
+    const mapping = only(synthesize({ batchSize: 10, window: Duration.seconds(0) }), MAPPING);
     expect(mapping).not.toHaveProperty('MaximumBatchingWindowInSeconds');
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { Stack } from 'aws-cdk-lib';
+import { Duration, Size, Stack } from 'aws-cdk-lib';
 import { Annotations, Match } from 'aws-cdk-lib/assertions';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { tuningProblems } from '../../infra/constructs/checks/tuning.ts';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
@@ -12,7 +13,7 @@ import { createScoring, createStack, refusalOf } from './setup.ts';
 const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProps>, sentence: string])[] = [
   [
     'FIFO with a window',
-    { fifo: true, windowSeconds: 5 },
+    { fifo: true, window: Duration.seconds(5) },
     'windowSeconds: expected 0 on a FIFO queue, which has no batching window, got 5; set it to 0 or use a standard queue',
   ],
   [
@@ -22,7 +23,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   ],
   [
     'a batch above 10 without a window',
-    { batchSize: 11, windowSeconds: 0 },
+    { batchSize: 11, window: Duration.seconds(0) },
     'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11; raise windowSeconds or lower batchSize',
   ],
   [
@@ -42,7 +43,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   ],
   [
     'a window above 300 s',
-    { windowSeconds: 301 },
+    { window: Duration.seconds(301) },
     'windowSeconds: expected a whole number from 0 to 300, got 301; choose one in that range',
   ],
   [
@@ -73,27 +74,31 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   ],
   [
     'a timeout above 900 s',
-    { compute: lambdaCompute({ timeoutSeconds: 901 }) },
+    { compute: lambdaCompute({ timeout: Duration.seconds(901) }) },
     'timeoutSeconds: expected a whole number from 1 to 900, got 901; choose one in that range',
   ],
   [
     'a timeout within the deadline margin',
-    { compute: lambdaCompute({ timeoutSeconds: 5 }), tuning: { deadlineMarginMs: 5_000 }, latencyTargetSeconds: 10 },
+    {
+      compute: lambdaCompute({ timeout: Duration.seconds(5) }),
+      tuning: { deadlineMargin: Duration.millis(5_000) },
+      latencyTarget: Duration.seconds(10),
+    },
     'timeoutSeconds: expected more than the deadline margin of 5000 ms, got 5 s = 5000 ms; raise it or lower deadlineMarginMs',
   ],
   [
     'memory above 10,240 MB',
-    { compute: lambdaCompute({ memoryMb: 10_241 }) },
+    { compute: lambdaCompute({ memorySize: Size.mebibytes(10_241) }) },
     'memoryMb: expected a whole number from 128 to 10240, got 10241; choose one in that range',
   ],
   [
     'a GPU on arm64',
-    { compute: lambdaGpuCompute({ architecture: 'arm64' }) },
+    { compute: lambdaGpuCompute({ architecture: Architecture.ARM_64 }) },
     'architecture: expected x86_64, because Lambda has no GPU with arm64; set x86_64 or compute=lambda',
   ],
   [
     'a size of GPU memory that does not exist',
-    { compute: lambdaGpuCompute({ gpuMemoryGiB: 32 }) },
+    { compute: lambdaGpuCompute({ gpuMemory: Size.gibibytes(32) }) },
     'gpuMemoryGiB: expected one of 3, 6, 12, 16, 24, 48, got 32; take one of them',
   ],
   [
@@ -115,12 +120,12 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   ],
   [
     'a latency target within the window',
-    { windowSeconds: 30, latencyTargetSeconds: 30 },
+    { window: Duration.seconds(30), latencyTarget: Duration.seconds(30) },
     'latencyTargetSeconds: expected more than windowSeconds, 30, got 30; raise it or shorten the window',
   ],
   [
     'payloads gone before the results that point to them',
-    { results: ['table'], resultTtlSeconds: 2_592_001, payloadExpiryDays: 30 },
+    { results: ['table'], resultTtl: Duration.seconds(2_592_001), payloadExpiry: Duration.days(30) },
     "payloadExpiryDays: expected at least 31, because the table's large results lie in the payload bucket and " +
       'resultTtlSeconds is 2592001, got 30; raise it',
   ],
@@ -136,7 +141,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   ],
   [
     'messages of results that SQS would not take',
-    { resultsPerMessage: 'fill', resultMessageBytes: 1_048_577 },
+    { resultsPerMessage: 'fill', resultMessageSize: Size.bytes(1_048_577) },
     'resultMessageBytes: expected a whole number from 1024 to 1048576, got 1048577; choose one in that range',
   ],
   [
@@ -146,7 +151,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   ],
   [
     'a size of messages that no results share',
-    { resultMessageBytes: 131_072 },
+    { resultMessageSize: Size.bytes(131_072) },
     'resultMessageBytes: expected it with resultsPerMessage above 1, as it is the size of a message of several results, ' +
       'got 131072 with 1; set resultsPerMessage to fill or leave it out',
   ],
@@ -167,9 +172,9 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   ],
   [
     'several things at once',
-    { batchSize: 0, windowSeconds: -1 },
+    { batchSize: 0, window: Duration.seconds(301) },
     'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; ' +
-      'windowSeconds: expected a whole number from 0 to 300, got -1; choose one in that range',
+      'windowSeconds: expected a whole number from 0 to 300, got 301; choose one in that range',
   ],
 ];
 
@@ -182,9 +187,9 @@ describe('what would fail in production', () => {
     const queue = new Queue(createStack(), 'Orders');
     expect(
       refusalOf({
-        requestQueue: { queue, visibilityTimeoutSeconds: 184 },
-        compute: lambdaCompute({ timeoutSeconds: 30 }),
-        windowSeconds: 5,
+        requestQueue: { queue, visibilityTimeout: Duration.seconds(184) },
+        compute: lambdaCompute({ timeout: Duration.seconds(30) }),
+        window: Duration.seconds(5),
       }),
     ).toBe(
       'visibilityTimeoutSeconds: expected at least 185 = 6 × 30 s timeout + 5 s window, got 184; ' +
@@ -196,14 +201,14 @@ describe('what would fail in production', () => {
     const stack = createStack();
     const deadLetterQueue = { queue: new Queue(stack, 'Dead'), maxReceiveCount: 2 };
     const queue = new Queue(stack, 'Orders', { deadLetterQueue });
-    expect(refusalOf({ requestQueue: { queue, visibilityTimeoutSeconds: 400 } })).toContain(
+    expect(refusalOf({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } })).toContain(
       'maxReceiveCount: expected at least 3',
     );
   });
 
   it('a FIFO setting is refused that contradicts the existing queue', () => {
     const queue = new Queue(createStack(), 'Orders');
-    expect(refusalOf({ fifo: true, requestQueue: { queue, visibilityTimeoutSeconds: 400 } })).toContain(
+    expect(refusalOf({ fifo: true, requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } })).toContain(
       'fifo: expected false, as the given request queue is, got true; leave it out',
     );
   });
@@ -216,7 +221,7 @@ describe('what would fail in production', () => {
   });
 
   it('batches of large messages that never fill are warned of, and deployed', () => {
-    const stack = Stack.of(createScoring({ batchSize: 100, largestMessageBytes: 70_000 }));
+    const stack = Stack.of(createScoring({ batchSize: 100, largestMessage: Size.bytes(70_000) }));
     Annotations.fromStack(stack).hasWarning(
       '/Test/Scoring',
       Match.stringLikeRegexp(
@@ -226,16 +231,18 @@ describe('what would fail in production', () => {
   });
 
   it('payloads may go before results do where no table points to them', () => {
-    expect(refusalOf({ results: ['queue'], payloadExpiryDays: 3 })).toBe('not refused');
+    expect(refusalOf({ results: ['queue'], payloadExpiry: Duration.days(3) })).toBe('not refused');
   });
 
   it('batches of large messages that just fill are not warned of', () => {
-    const stack = Stack.of(createScoring({ batchSize: 100, largestMessageBytes: 62_914 }));
+    const stack = Stack.of(createScoring({ batchSize: 100, largestMessage: Size.bytes(62_914) }));
     Annotations.fromStack(stack).hasNoWarning('*', Match.anyValue());
   });
 
   it('bodies over 1 MiB count as what SQS takes, because they go through the payload bucket', () => {
-    const stack = Stack.of(createScoring({ batchSize: 6, windowSeconds: 0, largestMessageBytes: 50_000_000 }));
+    const stack = Stack.of(
+      createScoring({ batchSize: 6, window: Duration.seconds(0), largestMessage: Size.bytes(50_000_000) }),
+    );
     Annotations.fromStack(stack).hasNoWarning('*', Match.anyValue());
   });
 });
@@ -246,8 +253,8 @@ describe('numbers that the host itself would refuse', () => {
     [{ maxBatchRows: 65_537 }, 'maxBatchRows: expected a whole number from 1 to 65536, got 65537'],
     [{ maxBatchElements: 1.5 }, 'maxBatchElements: expected a whole number from 1 to 1073741824, got 1.5'],
     [{ maxRequestRows: 1e9 }, 'maxRequestRows: expected a whole number from 1 to 1000000, got 1000000000'],
-    [{ deadlineMarginMs: 0 }, 'deadlineMarginMs: expected a whole number from 1 to 60000, got 0'],
-    [{ maxPayloadBytes: -1 }, 'maxPayloadBytes: expected a whole number from 1 to 1073741824, got -1'],
+    [{ deadlineMargin: Duration.millis(0) }, 'deadlineMarginMs: expected a whole number from 1 to 60000, got 0'],
+    [{ maxPayloadSize: Size.bytes(0) }, 'maxPayloadBytes: expected a whole number from 1 to 1073741824, got 0'],
   ])('are refused at synth: %j', (tuning, sentence) => {
     expect(refusalOf({ tuning })).toBe(`${sentence}; choose one in that range`);
   });
@@ -270,10 +277,10 @@ describe('numbers that the host itself would refuse', () => {
   });
 
   it('include a timeout within the margin that the host keeps unless it is told otherwise', () => {
-    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 1 }) })).toBe(
+    expect(refusalOf({ compute: lambdaCompute({ timeout: Duration.seconds(1) }) })).toBe(
       'timeoutSeconds: expected more than the deadline margin of 1000 ms, got 1 s = 1000 ms; raise it or lower deadlineMarginMs',
     );
-    expect(refusalOf({ compute: lambdaCompute({ timeoutSeconds: 2 }) })).toBe('not refused');
+    expect(refusalOf({ compute: lambdaCompute({ timeout: Duration.seconds(2) }) })).toBe('not refused');
   });
 });
 

@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { App, Stack } from 'aws-cdk-lib';
+import { App, Duration, Size, Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/config.ts';
@@ -23,7 +24,11 @@ describe('lambda', () => {
   });
 
   it('runs on x86_64 with the memory and the timeout that are asked for', () => {
-    const compute = lambdaCompute({ architecture: 'x86_64', memoryMb: 3008, timeoutSeconds: 120 });
+    const compute = lambdaCompute({
+      architecture: Architecture.X86_64,
+      memorySize: Size.mebibytes(3008),
+      timeout: Duration.seconds(120),
+    });
     expect(only(synthesize({ compute }), FUNCTION)).toMatchObject({
       Architectures: ['x86_64'],
       MemorySize: 3008,
@@ -41,7 +46,7 @@ describe('lambda', () => {
 describe('lambda-gpu', () => {
   let template: Template;
   beforeAll(() => {
-    const compute = lambdaGpuCompute({ gpuMemoryGiB: 24, minimumEnvironments: 0, maximumEnvironments: 5 });
+    const compute = lambdaGpuCompute({ gpuMemory: Size.gibibytes(24), minimumEnvironments: 0, maximumEnvironments: 5 });
     template = synthesize({ compute });
   });
 
@@ -97,7 +102,11 @@ describe('lambda-gpu', () => {
 
   it('publishes another version when the GPU changes', () => {
     const versionOf = (gpuMemoryGiB: number) =>
-      Object.keys(synthesize({ compute: lambdaGpuCompute({ gpuMemoryGiB }) }).findResources('AWS::Lambda::Version'));
+      Object.keys(
+        synthesize({ compute: lambdaGpuCompute({ gpuMemory: Size.gibibytes(gpuMemoryGiB) }) }).findResources(
+          'AWS::Lambda::Version',
+        ),
+      );
     expect(versionOf(12)).not.toEqual(versionOf(16));
   });
 
@@ -155,9 +164,9 @@ describe('the environment', () => {
         maxBatchRows: 64,
         maxBatchElements: 1000,
         maxRequestRows: 10,
-        deadlineMarginMs: 500,
+        deadlineMargin: Duration.millis(500),
         checkPercent: 0,
-        maxPayloadBytes: 5,
+        maxPayloadSize: Size.bytes(5),
         preload: false,
       },
     });

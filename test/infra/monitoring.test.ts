@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { Duration, Size } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
@@ -13,7 +15,7 @@ const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
   it('watch dead letters, age, retries, runs left behind, batched answers, errors and throttles', () => {
-    const template = synthesize({ latencyTargetSeconds: 90 });
+    const template = synthesize({ latencyTarget: Duration.seconds(90) });
     expect(alarmsIn(template)).toEqual({
       DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: 1 },
       OldestMessage: { metric: 'ApproximateAgeOfOldestMessage', above: 90, periods: 1 },
@@ -30,7 +32,10 @@ describe('the alarms', () => {
   });
 
   it('expect an answer within the window and one invocation unless a latency target is given', () => {
-    const template = synthesize({ windowSeconds: 20, compute: lambdaCompute({ timeoutSeconds: 30 }) });
+    const template = synthesize({
+      window: Duration.seconds(20),
+      compute: lambdaCompute({ timeout: Duration.seconds(30) }),
+    });
     expect(alarmsIn(template)).toMatchObject({ OldestMessage: { above: 50 } });
   });
 
@@ -46,7 +51,7 @@ describe('the alarms', () => {
   it('leave out the dead letters that an existing queue does not have', () => {
     const stack = createStack();
     const queue = Queue.fromQueueArn(stack, 'Orders', 'arn:aws:sqs:eu-central-1:123456789012:orders');
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeoutSeconds: 400 } }, stack);
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack);
     expect(alarmsIn(templateOf(scoring))).not.toHaveProperty('DeadLetters');
   });
 
@@ -71,7 +76,9 @@ describe('the dashboard', () => {
   });
 
   it('draws batch size, window and latency target as lines', () => {
-    const body = dashboardIn(synthesize({ batchSize: 777, windowSeconds: 33, latencyTargetSeconds: 444 }));
+    const body = dashboardIn(
+      synthesize({ batchSize: 777, window: Duration.seconds(33), latencyTarget: Duration.seconds(444) }),
+    );
     for (const line of ['"value":777', '"value":33', '"value":444']) expect(body).toContain(line);
   });
 
@@ -93,7 +100,7 @@ describe('the dashboard', () => {
 
 describe('cost per thousand rows', () => {
   it('is the GB-seconds, invocations and SQS requests of a period over its rows', () => {
-    const compute = lambdaCompute({ architecture: 'x86_64', memoryMb: 2048 });
+    const compute = lambdaCompute({ architecture: Architecture.X86_64, memorySize: Size.mebibytes(2048) });
     expect(costOf({ compute })({ durationMs: 500_000, invocations: 100, ...MOVED, rows: 10_000 })).toBeCloseTo(
       (1000 * (500 * 2 * 0.0000166667 + (100 * 0.2) / 1e6 + (2 * SQS_REQUESTS * 0.4) / 1e6)) / 10_000,
       12,
@@ -102,7 +109,7 @@ describe('cost per thousand rows', () => {
 
   it('is a fifth less for the time on arm64', () => {
     const durations = { ...NO_INVOCATIONS, durationMs: 500_000, rows: 10_000 };
-    const arm = costOf({ compute: lambdaCompute({ memoryMb: 2048 }) })(durations);
+    const arm = costOf({ compute: lambdaCompute({ memorySize: Size.mebibytes(2048) }) })(durations);
     expect(arm).toBeCloseTo((1000 * 500 * 2 * 0.0000133334) / 10_000, 12);
   });
 
@@ -115,7 +122,7 @@ describe('cost per thousand rows', () => {
   });
 
   it('counts each 64 KiB of a message that results fill as a request, and the requests of others by ten', () => {
-    const cost = costOf({ resultsPerMessage: 'fill', resultMessageBytes: 131_072 });
+    const cost = costOf({ resultsPerMessage: 'fill', resultMessageSize: Size.bytes(131_072) });
     const moved = { ...NO_INVOCATIONS, sent0: 1000, sent1: 1000, rows: 1000 };
     expect(cost(moved)).toBeCloseTo(((100 + 2000) * 0.4) / 1e6, 12);
   });
@@ -135,7 +142,7 @@ describe('cost per thousand rows', () => {
   });
 
   it('is at prices of your own, the others staying as they are', () => {
-    const compute = lambdaGpuCompute({ gpuMemoryGiB: 24 });
+    const compute = lambdaGpuCompute({ gpuMemory: Size.gibibytes(24) });
     const prices = { date: '2027-01', instanceHour: { 'g6.xlarge': 1 } };
     expect(costOf({ compute, prices })({ invocations: 0, rows: 1000 })).toBeCloseTo(1.15 / 12, 9);
     expect(dashboardIn(synthesize({ prices }))).toContain('at the prices of us-east-1, 2027-01');

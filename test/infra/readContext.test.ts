@@ -41,6 +41,10 @@ describe('the context', () => {
       'colour: expected a context key of this app, got an unknown one; docs/configuration.md lists them',
     ],
     [{ batchSize: 'many' }, 'batchSize: expected a number, got "many"; change it in cdk.json or with -c batchSize=…'],
+    [
+      { windowSeconds: '-1' },
+      'windowSeconds: expected a number from 0, got "-1"; change it in cdk.json or with -c windowSeconds=…',
+    ],
     [{ batchSize: '' }, 'batchSize: expected a number, got ""; change it in cdk.json or with -c batchSize=…'],
     [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…'],
     [

@@ -40,6 +40,7 @@ describe('the stack of the app', () => {
         checkPercent: 5,
         architecture: 'x86_64',
         memoryMb: 512,
+        ephemeralStorageMb: 2048,
         timeoutSeconds: 10,
         maximumConcurrency: 3,
         reservedConcurrency: 4,
@@ -48,6 +49,7 @@ describe('the stack of the app', () => {
     template.hasResourceProperties('AWS::Lambda::Function', {
       Architectures: ['x86_64'],
       MemorySize: 512,
+      EphemeralStorage: { Size: 2048 },
       Timeout: 10,
       ReservedConcurrentExecutions: 4,
     });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, Stack } from 'aws-cdk-lib';
+import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Capture, Match, Template } from 'aws-cdk-lib/assertions';
 import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Key } from 'aws-cdk-lib/aws-kms';
@@ -30,7 +30,9 @@ describe('results', () => {
   });
 
   it('lie in the table under messageId until expiresAt', () => {
-    expect(only(synthesize({ results: ['table'], resultTtlSeconds: 3600 }), 'AWS::DynamoDB::Table')).toMatchObject({
+    expect(
+      only(synthesize({ results: ['table'], resultTtl: Duration.seconds(3600) }), 'AWS::DynamoDB::Table'),
+    ).toMatchObject({
       KeySchema: [{ AttributeName: 'messageId', KeyType: 'HASH' }],
       AttributeDefinitions: [{ AttributeName: 'messageId', AttributeType: 'S' }],
       TimeToLiveSpecification: { AttributeName: 'expiresAt', Enabled: true },
@@ -39,7 +41,7 @@ describe('results', () => {
   });
 
   it('expire as they are told to', () => {
-    const environment = environmentIn(synthesize({ results: ['table'], resultTtlSeconds: 3600 }));
+    const environment = environmentIn(synthesize({ results: ['table'], resultTtl: Duration.seconds(3600) }));
     expect(environment[CONFIG_KEYS.resultTtlSeconds]).toBe('3600');
   });
 
@@ -67,7 +69,7 @@ describe('results', () => {
 describe('the payload bucket', () => {
   it('forgets what is in it', () => {
     const lifecycle = new Capture();
-    synthesize({ payloadExpiryDays: 9 }).hasResourceProperties('AWS::S3::Bucket', {
+    synthesize({ payloadExpiry: Duration.days(9) }).hasResourceProperties('AWS::S3::Bucket', {
       LifecycleConfiguration: lifecycle,
     });
     expect(lifecycle.asObject()).toMatchObject({ Rules: [{ ExpirationInDays: 9, Status: 'Enabled' }] });
@@ -88,7 +90,9 @@ describe('the queues', () => {
   it('follow an existing FIFO queue', () => {
     const stack = createStack();
     const queue = new Queue(stack, 'Orders', { fifo: true, visibilityTimeout: Duration.seconds(400) });
-    const template = templateOf(createScoring({ requestQueue: { queue, visibilityTimeoutSeconds: 400 } }, stack));
+    const template = templateOf(
+      createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack),
+    );
     template.resourceCountIs('AWS::SQS::Queue', 2);
     template.allResourcesProperties('AWS::SQS::Queue', { FifoQueue: true });
     expect(only(template, 'AWS::Lambda::EventSourceMapping')).toMatchObject({
@@ -101,14 +105,14 @@ describe('the queues', () => {
     const stack = createStack();
     const dead = new Queue(stack, 'Dead');
     const queue = new Queue(stack, 'Orders', { deadLetterQueue: { queue: dead, maxReceiveCount: 5 } });
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeoutSeconds: 400 } }, stack);
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack);
     expect(scoring.deadLetterQueue).toBe(dead);
   });
 
   it('can be imported by their ARN', () => {
     const stack = createStack();
     const queue = Queue.fromQueueArn(stack, 'Orders', 'arn:aws:sqs:eu-central-1:123456789012:orders');
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeoutSeconds: 400 } }, stack);
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack);
     expect(scoring.deadLetterQueue).toBeUndefined();
     expect(only(templateOf(scoring), 'AWS::Lambda::EventSourceMapping')).toMatchObject({
       EventSourceArn: 'arn:aws:sqs:eu-central-1:123456789012:orders',
@@ -178,9 +182,11 @@ describe('everything that is stored', () => {
 
   it.each([
     [undefined, 'Retain'],
-    [false, 'Delete'],
-  ])('stays or goes with the stack (retainData %s: %s)', (retainData, policy) => {
-    const template = synthesize({ results: ALL, ...(retainData !== undefined && { retainData }) });
+    [RemovalPolicy.RETAIN, 'Retain'],
+    [RemovalPolicy.DESTROY, 'Delete'],
+    [RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, 'RetainExceptOnCreate'],
+  ])('stays or goes with the stack (removalPolicy %s: %s)', (removalPolicy, policy) => {
+    const template = synthesize({ results: ALL, ...(removalPolicy !== undefined && { removalPolicy }) });
     for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::Logs::LogGroup']) {
       template.allResources(type, { DeletionPolicy: policy });
     }

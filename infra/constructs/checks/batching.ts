@@ -1,5 +1,6 @@
 import { Annotations } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
+import { RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Problem } from '../base/refuse.ts';
@@ -17,6 +18,11 @@ export function latencyProblems({ windowSeconds }: Batching, latencyTargetSecond
         'raise it or shorten the window'
       : undefined,
   ];
+}
+
+/** Larger than SQS takes is not refused: such messages go through the payload bucket. */
+export function largestMessageProblem(largestMessageBytes: number | undefined): Problem {
+  return outside('largestMessageBytes', largestMessageBytes, { least: 1, most: RANGES_BY_MEMORY.maxPayloadBytes.most });
 }
 
 /**

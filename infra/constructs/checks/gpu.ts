@@ -1,6 +1,6 @@
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { outside } from '../../../lambda/limits/range.ts';
 import { oneOf, type Problem } from '../base/refuse.ts';
-import type { Architecture } from '../image/image.ts';
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */
 const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
@@ -28,8 +28,8 @@ export function gpuProblems(settings: GpuSettings): Problem[] {
 }
 
 function armProblem(architecture: Architecture): Problem {
-  if (architecture === 'x86_64') return undefined;
-  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture}; set x86_64 or compute=lambda`;
+  if (architecture.name === Architecture.X86_64.name) return undefined;
+  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or compute=lambda`;
 }
 
 function fewerThanMinimum({ minimumEnvironments, maximumEnvironments }: GpuSettings): Problem {

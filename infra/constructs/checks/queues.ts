@@ -40,6 +40,9 @@ function mixedKinds(requests: boolean, results: boolean | undefined): Problem {
  * @param sum how `least` is worked out, such as `6 × 60 s timeout + 1 s window`
  */
 export function visibilityProblem(visibilityTimeoutSeconds: number, least: number, sum: string): Problem {
+  if (!Number.isInteger(visibilityTimeoutSeconds)) {
+    return `visibilityTimeoutSeconds: expected a whole number, got ${visibilityTimeoutSeconds}; give the queue's own`;
+  }
   if (visibilityTimeoutSeconds >= least && visibilityTimeoutSeconds <= MAX_VISIBILITY_SECONDS) return undefined;
   if (visibilityTimeoutSeconds > MAX_VISIBILITY_SECONDS) {
     return (

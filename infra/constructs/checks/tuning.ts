@@ -1,10 +1,10 @@
 import { RANGES, RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
-import type { Tuning } from '../environment/tuning.ts';
+import type { TuningNumbers } from '../environment/tuning.ts';
 
 /** What the host would refuse when it starts, or could never work with. */
-export function tuningProblems(tuning: Tuning, timeoutSeconds: number): Problem[] {
+export function tuningProblems(tuning: TuningNumbers, timeoutSeconds: number): Problem[] {
   return [
     outside('maxBatchRows', tuning.maxBatchRows, RANGES.maxBatchRows),
     outside('maxBatchElements', tuning.maxBatchElements, RANGES.maxBatchElements),

@@ -1,12 +1,14 @@
+import type { Duration, Size } from 'aws-cdk-lib';
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
-import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { Architecture, type IFunction } from 'aws-cdk-lib/aws-lambda';
 import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
 import { oneOf } from '../base/refuse.ts';
+import { mebibytesOf, secondsOf } from '../base/units.ts';
 import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
-import { ARCHITECTURES, type Architecture } from '../image/image.ts';
+import { ARCHITECTURES } from '../image/image.ts';
 import type { ComputeForm } from './compute.ts';
 import { feedFromQueue } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
@@ -14,12 +16,14 @@ import { leastVisibility } from './leastVisibility.ts';
 import { createScoringFunction, type FunctionSize } from './scoringFunction.ts';
 
 export interface LambdaOptions extends Concurrency {
-  /** The processor, `arm64` or `x86_64`. arm64 costs 20 % less for the same time. @default 'arm64' */
+  /** The processor. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
   readonly architecture?: Architecture;
-  /** Memory in MB, 128 to 10,240; 1,769 MB come with one whole vCPU, and vCPUs grow with it. @default 1769 */
-  readonly memoryMb?: number;
-  /** Seconds that one invocation may take, 1 to 900. @default 60 */
-  readonly timeoutSeconds?: number;
+  /** Memory, 128 to 10,240 MiB; 1,769 MiB come with one whole vCPU, and vCPUs grow with it. @default 1,769 MiB */
+  readonly memorySize?: Size;
+  /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB */
+  readonly ephemeralStorageSize?: Size;
+  /** How long one invocation may take, whole seconds, 1 to 900. @default 60 seconds */
+  readonly timeout?: Duration;
   /** Invocations reserved for this function, which are also its most at once. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
   /**
@@ -35,15 +39,19 @@ export interface LambdaOptions extends Concurrency {
 
 /** A Lambda function on CPUs, from a container image. */
 export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
-  const { architecture = 'arm64', memoryMb = 1769, timeoutSeconds = 60, reservedConcurrency } = options;
-  const size: FunctionSize = { architecture, memoryMb, timeoutSeconds, reservedConcurrency };
+  const { architecture = Architecture.ARM_64, reservedConcurrency } = options;
+  const memoryMb = mebibytesOf('memoryMb', options.memorySize) ?? 1769;
+  const ephemeralStorageMb = mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize) ?? 512;
+  const timeoutSeconds = secondsOf('timeoutSeconds', options.timeout) ?? 60;
+  const size: FunctionSize = { architecture, memoryMb, ephemeralStorageMb, timeoutSeconds, reservedConcurrency };
   return {
     kind: 'lambda',
     imageTarget: { stage: 'lambda', architecture },
     timeoutSeconds,
     problems: () => [
-      oneOf('architecture', architecture, ARCHITECTURES),
+      oneOf('architecture', architecture.name, ARCHITECTURES),
       outside('memoryMb', memoryMb, { least: 128, most: 10_240 }),
+      outside('ephemeralStorageMb', ephemeralStorageMb, { least: 512, most: 10_240 }),
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...concurrencyProblems(options),
     ],
@@ -66,7 +74,7 @@ const DECIMALS = 12;
 
 /** The milliseconds of all invocations times the memory, plus the invocations themselves. */
 function costOf(scoringFunction: IFunction, { architecture, memoryMb }: FunctionSize, prices: Prices): MathExpression {
-  const gbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
+  const gbSecond = architecture.name === Architecture.ARM_64.name ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
   const milliseconds = `durationMs / 1000 * ${memoryMb / 1024} * ${gbSecond.toFixed(DECIMALS)}`;
   const requests = `invocations * ${prices.lambdaMillionRequests} / 1000000`;
   return new MathExpression({

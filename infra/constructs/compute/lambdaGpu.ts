@@ -1,4 +1,4 @@
-import { Validations } from 'aws-cdk-lib';
+import { type Duration, type Size, Validations } from 'aws-cdk-lib';
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import {
@@ -15,9 +15,9 @@ import { outside } from '../../../lambda/limits/range.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
+import { gibibytesOf, mebibytesOf, secondsOf } from '../base/units.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
 import { gpuProblems } from '../checks/gpu.ts';
-import type { Architecture as ArchitectureName } from '../image/image.ts';
 import type { ComputeForm, Wiring } from './compute.ts';
 import { feedFromQueue } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
@@ -27,21 +27,21 @@ import { createPrivateNetwork } from './privateNetwork.ts';
 import { createScoringFunction } from './scoringFunction.ts';
 
 export interface LambdaGpuOptions {
-  /** GPU memory in GiB: 3, 6, 12, 16, 24 or 48. @default 16 */
-  readonly gpuMemoryGiB?: number;
-  /** The processor; a GPU comes only with `x86_64`. @default 'x86_64' */
-  readonly architecture?: ArchitectureName;
-  /** Memory in MB besides the GPU's, 2,048 to 32,768; 2,048 MB come with one vCPU. @default 4096 */
-  readonly memoryMb?: number;
-  /** Seconds that one invocation may take, 1 to 900. @default 60 */
-  readonly timeoutSeconds?: number;
+  /** GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
+  readonly gpuMemory?: Size;
+  /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
+  readonly architecture?: Architecture;
+  /** Memory besides the GPU's, 2,048 to 32,768 MiB; 2,048 MiB come with one vCPU. @default 4,096 MiB */
+  readonly memorySize?: Size;
+  /** How long one invocation may take, whole seconds, 1 to 900. @default 60 seconds */
+  readonly timeout?: Duration;
   /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
   readonly minimumEnvironments?: number;
   /** Most GPUs, at least 2, because SQS starts at least two invocations at a time. @default 2 */
   readonly maximumEnvironments?: number;
   /** Most invocations that SQS starts at a time, 2 to `maximumEnvironments`. @default `maximumEnvironments` */
   readonly maximumConcurrency?: number;
-  /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemoryGiB` */
+  /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
    * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
@@ -88,10 +88,10 @@ type Settings = ReturnType<typeof withDefaults>;
 function withDefaults(options: LambdaGpuOptions) {
   const maximumEnvironments = options.maximumEnvironments ?? 2;
   return {
-    gpuMemoryGiB: options.gpuMemoryGiB ?? 16,
-    architecture: options.architecture ?? ('x86_64' as const),
-    memoryMb: options.memoryMb ?? 4096,
-    timeoutSeconds: options.timeoutSeconds ?? 60,
+    gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
+    architecture: options.architecture ?? Architecture.X86_64,
+    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 4096,
+    timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 60,
     minimumEnvironments: options.minimumEnvironments ?? 1,
     maximumEnvironments,
     maximumConcurrency: options.maximumConcurrency ?? maximumEnvironments,
@@ -127,7 +127,7 @@ function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): C
   return new CapacityProvider(scope, 'Capacity', {
     subnets,
     securityGroups: [securityGroup],
-    architectures: [Architecture.X86_64],
+    architectures: [settings.architecture],
     operatorRole: createOperatorRole(scope, logGroup),
     logGroup,
     ...(settings.instanceTypes !== undefined && {

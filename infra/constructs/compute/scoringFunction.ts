@@ -1,18 +1,18 @@
-import { Duration } from 'aws-cdk-lib';
+import { Duration, Size } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { Architecture, DockerImageCode, DockerImageFunction, type VersionOptions } from 'aws-cdk-lib/aws-lambda';
+import { type Architecture, DockerImageCode, DockerImageFunction, type VersionOptions } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { createLogGroup } from '../base/logGroup.ts';
 import type { Wiring } from './compute.ts';
 
 export interface FunctionSize {
-  readonly architecture: 'arm64' | 'x86_64';
+  readonly architecture: Architecture;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
+  /** Of `/tmp`, in MiB. @default 512, which is Lambda's own */
+  readonly ephemeralStorageMb?: number | undefined;
   readonly reservedConcurrency?: number | undefined;
 }
-
-const ARCHITECTURES = { arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 };
 
 /** The function of both kinds of Lambda compute. Its role may only write its own log; everything else is granted. */
 export function createScoringFunction(
@@ -30,7 +30,7 @@ export function createScoringFunction(
   return new DockerImageFunction(scope, 'Function', {
     description: 'batchscore: scores records from SQS in batches',
     code: DockerImageCode.fromEcr(wiring.image.repository, { tagOrDigest: wiring.image.tagOrDigest }),
-    architecture: ARCHITECTURES[size.architecture],
+    architecture: size.architecture,
     memorySize: size.memoryMb,
     timeout: Duration.seconds(size.timeoutSeconds),
     environment: { ...wiring.environment },
@@ -38,6 +38,7 @@ export function createScoringFunction(
     role,
     currentVersionOptions,
     ...(wiring.encryptionKey !== undefined && { environmentEncryption: wiring.encryptionKey }),
+    ...(size.ephemeralStorageMb !== undefined && { ephemeralStorageSize: Size.mebibytes(size.ephemeralStorageMb) }),
     ...(size.reservedConcurrency !== undefined && { reservedConcurrentExecutions: size.reservedConcurrency }),
   });
 }

@@ -2,7 +2,7 @@ import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Channels } from '../storage/channels.ts';
 import type { ResultStore } from '../storage/resultStores.ts';
-import type { Tuning } from './tuning.ts';
+import type { TuningNumbers } from './tuning.ts';
 
 /** What the host must know of the deployment. */
 export interface HostSettings extends Channels {
@@ -14,7 +14,7 @@ export interface HostSettings extends Channels {
   readonly resultTtlSeconds: number;
   readonly defaultModel: string | undefined;
   readonly providers: string | undefined;
-  readonly tuning: Tuning;
+  readonly tuning: TuningNumbers;
 }
 
 /** The environment variables of the host. What is left out keeps the runtime's own default. */

@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import type { AssetStaging } from 'aws-cdk-lib';
 import type { IRepository } from 'aws-cdk-lib/aws-ecr';
 import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
+import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { stageImage } from '../../image/stageImage.ts';
 import { checkModelsFolder } from './modelsFolder.ts';
@@ -21,9 +22,6 @@ export interface ImageTarget {
 }
 
 export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
-export type Architecture = (typeof ARCHITECTURES)[number];
-
-const PLATFORMS = { arm64: Platform.LINUX_ARM64, x86_64: Platform.LINUX_AMD64 };
 
 interface ImageSource {
   readonly image?: ContainerImage;
@@ -49,12 +47,22 @@ export function createImage(
   return buildImage(scope, models, target);
 }
 
-function buildImage(scope: Construct, models: string, { stage, ...machine }: ImageTarget): ContainerImage {
-  const directory = stageImage({ modelsDirectory: models, ...machine });
-  const platform = PLATFORMS[machine.architecture];
+function buildImage(
+  scope: Construct,
+  models: string,
+  { stage, architecture, accelerator }: ImageTarget,
+): ContainerImage {
+  const directory = stageImage({ modelsDirectory: models, architecture: nameOf(architecture), accelerator });
+  const platform = Platform.custom(architecture.dockerPlatform);
   const asset = new DockerImageAsset(scope, 'Image', { directory, target: stage, platform });
   // The CDK has copied the folder to its output, unless it was told to build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
   return { repository: asset.repository, tagOrDigest: asset.imageTag };
+}
+
+function nameOf({ name }: Architecture): (typeof ARCHITECTURES)[number] {
+  const known = ARCHITECTURES.find((architecture) => architecture === name);
+  if (known !== undefined) return known;
+  throw new Error(`architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${name}; take one of them`);
 }

@@ -1,3 +1,4 @@
+import type { Duration } from 'aws-cdk-lib';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
@@ -7,8 +8,8 @@ import { createQueue } from '../base/queue.ts';
 export interface ExistingQueue {
   /** The queue, standard or FIFO. */
   readonly queue: IQueue;
-  /** Its visibility timeout in seconds, which CDK does not know; it is checked against the compute's timeout. */
-  readonly visibilityTimeoutSeconds: number;
+  /** Its visibility timeout, which CDK does not know; it is checked against the compute's timeout. */
+  readonly visibilityTimeout: Duration;
   /** Where its redrive policy sends messages. @default that of the queue's own construct, if this app creates it */
   readonly deadLetterQueue?: IQueue;
 }

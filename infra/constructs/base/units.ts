@@ -1,0 +1,50 @@
+import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib';
+
+/*
+ * The plain numbers of CDK's types, which checks and arithmetic use. A number may be a fraction: the check of its range
+ * refuses it. Each throws an Error when the amount is a token, which no check could read.
+ */
+
+const MS_PER_SECOND = 1000;
+const MS_PER_DAY = 86_400_000;
+const MIB = 1024 * 1024;
+const GIB = 1024 * MIB;
+
+/** @param name of the setting, as messages have it */
+export function secondsOf(name: string, duration: Duration | undefined): number | undefined {
+  return divide(millisecondsOf(name, duration), MS_PER_SECOND);
+}
+
+export function daysOf(name: string, duration: Duration | undefined): number | undefined {
+  return divide(millisecondsOf(name, duration), MS_PER_DAY);
+}
+
+export function millisecondsOf(name: string, duration: Duration | undefined): number | undefined {
+  refuseToken(name, duration);
+  return duration?.toMilliseconds({ integral: false });
+}
+
+export function bytesOf(name: string, size: Size | undefined): number | undefined {
+  refuseToken(name, size);
+  return size?.toBytes({ rounding: SizeRoundingBehavior.NONE });
+}
+
+export function mebibytesOf(name: string, size: Size | undefined): number | undefined {
+  return divide(bytesOf(name, size), MIB);
+}
+
+export function gibibytesOf(name: string, size: Size | undefined): number | undefined {
+  return divide(bytesOf(name, size), GIB);
+}
+
+/** Exact for multiples, as the CDK's own conversion by fractions is not. */
+function divide(amount: number | undefined, unit: number): number | undefined {
+  return amount === undefined ? undefined : amount / unit;
+}
+
+function refuseToken(name: string, amount: Duration | Size | undefined): void {
+  if (amount?.isUnresolved() !== true) return;
+  throw new Error(
+    `${name}: expected an amount that is known at synth, because it is checked there, got a token; give a number`,
+  );
+}
