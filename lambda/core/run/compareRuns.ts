@@ -3,10 +3,10 @@ import { unstack } from '../stack/stack.ts';
 import {
   type Difference,
   differenceOf,
+  firstDifference,
   isMoreThanRounding,
   OTHER_SHAPE,
   SAME_SHAPE,
-  type Tolerance,
 } from '../tensor/difference.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { areAlike, inputsOf } from './rows.ts';
@@ -106,13 +106,4 @@ function dependsOnPlace(row: number, { rows }: MicroBatch, outputs: readonly Ten
     if (differs) differing += 1;
   }
   return 2 * differing > compared;
-}
-
-/** The first output, each `[1, …]`, that differs by more than rounding. */
-function firstDifference(a: readonly Tensor[], b: readonly Tensor[], tolerance: Tolerance): Difference | undefined {
-  for (const [index, output] of a.entries()) {
-    const difference = differenceOf(output, 0, b[index] as Tensor, 0);
-    if (isMoreThanRounding(difference, output.datatype, tolerance)) return difference;
-  }
-  return undefined;
 }

@@ -60,6 +60,27 @@ export function differenceOf(a: Tensor, rowOfA: number, b: Tensor, rowOfB: numbe
   return { output: a.name, share, detail };
 }
 
+/**
+ * The first output whose rows 0 differ by more than rounding.
+ *
+ * @param a one tensor per output
+ * @param b the same outputs of another run
+ * @param onRounding told of the differences that are no more than rounding
+ */
+export function firstDifference(
+  a: readonly Tensor[],
+  b: readonly Tensor[],
+  tolerance: Tolerance,
+  onRounding: (difference: Difference) => void = () => {},
+): Difference | undefined {
+  for (const [index, output] of a.entries()) {
+    const difference = differenceOf(output, 0, b[index] as Tensor, 0);
+    if (isMoreThanRounding(difference, output.datatype, tolerance)) return difference;
+    onRounding(difference);
+  }
+  return undefined;
+}
+
 /** Undefined where the two have another number of axes. */
 function firstOddAxis(a: readonly number[], b: readonly number[]): Difference['axis'] {
   const index = a.findIndex((size, axis) => axis > 0 && size !== b[axis]);

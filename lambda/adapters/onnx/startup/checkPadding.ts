@@ -1,17 +1,11 @@
 import { messageOf } from '../../../core/contract/failure.ts';
-import {
-  axisInModel,
-  type Model,
-  ModelUnavailableError,
-  type RaggedAxis,
-  RunAbandonedError,
-} from '../../../core/contract/model.ts';
+import { axisInModel, type Model, type RaggedAxis } from '../../../core/contract/model.ts';
 import { elementsPerRowAt, type Part } from '../../../core/plan/microBatch.ts';
-import type { Difference, Tolerance } from '../../../core/tensor/difference.ts';
+import { type Difference, firstDifference, type Tolerance } from '../../../core/tensor/difference.ts';
 import { explainPadding } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
-import { runTogether } from './runTogether.ts';
-import { type Answer, moreThanRounding } from './sightings.ts';
+import { isNotTheRuns, MANY_ELEMENTS, runTogether } from './runTogether.ts';
+import type { Answer } from './sightings.ts';
 
 /** Runs of other lengths add up in another order. */
 const TOLERANCE: Tolerance = { FP16: 1e-2, OTHER: 1e-3 };
@@ -79,9 +73,6 @@ export async function checkPadding(
   return { problem: `${problem}; ${cure}`, finding: problem };
 }
 
-/** Of the inputs of one run: as many float32 take 4 MiB. */
-const MANY_ELEMENTS = 1_048_576;
-
 interface PaddingCase {
   readonly probe: Part;
   readonly padded: number;
@@ -100,10 +91,6 @@ function casesOf(ragged: RaggedAxis, probesOf: ProbesOfLength, size: number, sam
     ...real,
     ...Array.from({ length: most }, (_, index) => made.flatMap((ofLength) => ofLength[index] ?? [])).flat(),
   ];
-}
-
-function isNotTheRuns(error: unknown): boolean {
-  return error instanceof RunAbandonedError || error instanceof ModelUnavailableError;
 }
 
 const SHORT_LENGTH = 4;
@@ -135,10 +122,10 @@ function paddedLengthOf({ ladder }: RaggedAxis, length: number, longest: number)
 /** What padding does to a row's answer; undefined where it does nothing, or the model is random anyway. */
 async function differenceByPadding(model: Model, probe: Part, padded: number): Promise<Difference | undefined> {
   const unpadded = await answerAt(model, probe, probe.request.length);
-  const difference = moreThanRounding(unpadded, await answerAt(model, probe, padded), TOLERANCE);
+  const difference = firstDifference(unpadded, await answerAt(model, probe, padded), TOLERANCE);
   if (difference === undefined) return undefined;
   const again = await answerAt(model, probe, probe.request.length);
-  return moreThanRounding(unpadded, again, TOLERANCE) === undefined ? difference : undefined;
+  return firstDifference(unpadded, again, TOLERANCE) === undefined ? difference : undefined;
 }
 
 async function answerAt(model: Model, probe: Part, length: number): Promise<Answer> {

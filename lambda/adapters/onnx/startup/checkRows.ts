@@ -1,14 +1,9 @@
 import { messageOf } from '../../../core/contract/failure.ts';
-import {
-  type Model,
-  ModelUnavailableError,
-  OutOfMemoryError,
-  RunAbandonedError,
-} from '../../../core/contract/model.ts';
+import { type Model, OutOfMemoryError } from '../../../core/contract/model.ts';
 import { elementsPerRowAt, type Part } from '../../../core/plan/microBatch.ts';
 import { judge } from './judgeMismatch.ts';
 import type { ProbeSet, RowCheck } from './rowCheck.ts';
-import { runTogether, type TogetherRun } from './runTogether.ts';
+import { isNotTheRuns, MANY_ELEMENTS, runTogether, type TogetherRun } from './runTogether.ts';
 import { createSightings, type Sightings } from './sightings.ts';
 
 export interface RowCheckOptions {
@@ -87,8 +82,6 @@ function describeLargest(sightings: Sightings): string {
 /** An odd and an even count, fewer and more rows than a vector has lanes, and the most there are; else the ladder's rungs. */
 const ROW_COUNTS = [3, 8, 32];
 const MANY_ROWS = 32;
-/** Of the inputs of one run: as many float32 take 4 MiB. */
-const MANY_ELEMENTS = 1_048_576;
 
 function elementsOf(probe: Part | undefined): number {
   if (probe === undefined) return 0;
@@ -141,10 +134,6 @@ async function whyNotAlone(probes: readonly Part[], model: Model, sightings: Sig
     if (isNotTheRuns(error)) throw error;
     return messageOf(error);
   }
-}
-
-function isNotTheRuns(error: unknown): boolean {
-  return error instanceof RunAbandonedError || error instanceof ModelUnavailableError;
 }
 
 /** Runs companies one after the other; undefined where the answers of their rows stay what they were. */

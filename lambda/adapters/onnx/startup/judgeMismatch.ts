@@ -1,13 +1,12 @@
 import type { Model } from '../../../core/contract/model.ts';
 import type { Part } from '../../../core/plan/microBatch.ts';
-import type { Tolerance } from '../../../core/tensor/difference.ts';
-import type { RowCheck } from './rowCheck.ts';
+import { firstDifference, type Tolerance } from '../../../core/tensor/difference.ts';
+import { MOST_PROBES, type RowCheck } from './rowCheck.ts';
 import { runTogether, type TogetherRun } from './runTogether.ts';
-import { type Answer, type Mismatch, moreThanRounding } from './sightings.ts';
+import type { Answer, Mismatch } from './sightings.ts';
 
 /** Beyond this share not even a chaotic model's rounding goes, for most rows. */
 const ROW_COUNT_ALONE: Tolerance = { FP16: 0.1, OTHER: 0.1 };
-const MOST_PROBES = 4;
 
 /**
  * Whether a mismatch is random, rounding by another row count alone, or what other rows do.
@@ -41,7 +40,7 @@ export async function judge(
 const SAME_AGAIN: Tolerance = { FP16: 1e-2, OTHER: 1e-4 };
 
 function differs(a: Answer | undefined, b: Answer | undefined, tolerance: Tolerance): boolean {
-  return a !== undefined && b !== undefined && moreThanRounding(a, b, tolerance) !== undefined;
+  return a !== undefined && b !== undefined && firstDifference(a, b, tolerance) !== undefined;
 }
 
 function describeMismatch({ difference, changed, rowCounts: [before, now] }: Mismatch): string {

@@ -4,11 +4,8 @@ import type { Part } from '../../../core/plan/microBatch.ts';
 import { elementCount } from '../../../core/tensor/tensor.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { type Manner, makeUp, rowShapes } from './probes.ts';
-import type { ProbeSet } from './rowCheck.ts';
+import { MOST_PROBES, type ProbeSet } from './rowCheck.ts';
 import type { AxisSizes } from './warmUp.ts';
-
-/** More tell no more: one probe among others, at several places. */
-const MOST_PROBES = 4;
 
 /** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
 const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];

@@ -1,6 +1,9 @@
 import type { Part } from '../../../core/plan/microBatch.ts';
 
-/** Rows of one trailing shape, four at most, that the model is tried with. */
+/** More rows tell no more: one probe among others, at several places. */
+export const MOST_PROBES = 4;
+
+/** Rows of one trailing shape, `MOST_PROBES` at most, that the model is tried with. */
 export interface ProbeSet {
   /** As the start log calls them. */
   readonly name: string;

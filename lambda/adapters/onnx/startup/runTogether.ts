@@ -1,4 +1,4 @@
-import type { Model } from '../../../core/contract/model.ts';
+import { type Model, ModelUnavailableError, RunAbandonedError } from '../../../core/contract/model.ts';
 import { microBatchOf, type Part } from '../../../core/plan/microBatch.ts';
 import { assertBatched, stack, unstack } from '../../../core/stack/stack.ts';
 import type { Tensor } from '../../../core/tensor/tensor.ts';
@@ -9,6 +9,9 @@ export interface TogetherRun {
   readonly answers: ReadonlyMap<number, readonly Tensor[]>;
   readonly paddedRows: number;
 }
+
+/** Of the inputs of one run: as many float32 take 4 MiB. */
+export const MANY_ELEMENTS = 1_048_576;
 
 const MANY_PARTS = 32;
 
@@ -31,4 +34,9 @@ export async function runTogether(model: Model, parts: readonly Part[], lengthOf
     row += part.toRow - part.fromRow;
   }
   return { answers, paddedRows: batch.paddedRows };
+}
+
+/** Whether a run failed because there was no model to run it, or it was given up: that says nothing of the rows. */
+export function isNotTheRuns(error: unknown): boolean {
+  return error instanceof RunAbandonedError || error instanceof ModelUnavailableError;
 }

@@ -3,7 +3,7 @@ import type { Part } from '../../../core/plan/microBatch.ts';
 import {
   type Difference,
   differenceOf,
-  isMoreThanRounding,
+  firstDifference,
   OTHER_SHAPE,
   SAME_PLACE,
   SAME_SHAPE,
@@ -23,13 +23,11 @@ interface Sighting {
 
 /** A probe's answer that is not the one it got before. */
 export interface Mismatch {
-  readonly probe: Part;
   readonly difference: Difference;
   /** What differed between the two runs. With another row count, neighbours and place may differ too. */
   readonly changed: 'neighbours' | 'place' | 'row count';
   /** The rows of the two runs. */
   readonly rowCounts: readonly [number, number];
-  readonly place: number;
 }
 
 /** The answers that probes got, each compared with those that the same probe got before. */
@@ -51,13 +49,12 @@ interface Known {
 export function createSightings({ outputs }: Model): Sightings {
   const sightings = new Map<Part, Known>();
   let largest: Difference | undefined;
-  const compare = (probe: Part, before: Sighting, now: Sighting): Mismatch | undefined => {
+  const compare = (before: Sighting, now: Sighting): Mismatch | undefined => {
     const [changed, tolerance] = whatChanged(before, now);
-    const difference = moreThanRounding(before.answer, now.answer, tolerance, (small) => {
+    const difference = firstDifference(before.answer, now.answer, tolerance, (small) => {
       if (small.share > (largest?.share ?? 0)) largest = small;
     });
-    if (difference === undefined) return undefined;
-    return { probe, difference, changed, rowCounts: [before.paddedRows, now.paddedRows], place: now.place };
+    return difference && { difference, changed, rowCounts: [before.paddedRows, now.paddedRows] };
   };
   return {
     see(parts, { answers, paddedRows }) {
@@ -66,7 +63,7 @@ export function createSightings({ outputs }: Model): Sightings {
         const probe = parts[place] as Part;
         const now: Sighting = { answer, paddedRows, place };
         const before = remember(sightings, probe, now);
-        const mismatch = before === undefined ? undefined : compare(probe, before, now);
+        const mismatch = before === undefined ? undefined : compare(before, now);
         if (mismatch !== undefined) mismatches.push(mismatch);
       }
       return mismatches.find(({ changed }) => changed !== 'row count') ?? mismatches[0];
@@ -99,19 +96,4 @@ function remember(sightings: Map<Part, Known>, probe: Part, now: Sighting): Sigh
 function whatChanged(before: Sighting, now: Sighting): [Mismatch['changed'], Tolerance] {
   if (before.paddedRows !== now.paddedRows) return ['row count', OTHER_SHAPE];
   return before.place === now.place ? ['neighbours', SAME_PLACE] : ['place', SAME_SHAPE];
-}
-
-/** The first output that differs by more than rounding; `onRounding` is told of the differences that do not. */
-export function moreThanRounding(
-  a: Answer,
-  b: Answer,
-  tolerance: Tolerance,
-  onRounding: (difference: Difference) => void = () => {},
-): Difference | undefined {
-  for (const [index, output] of a.entries()) {
-    const difference = differenceOf(output, 0, b[index] as Tensor, 0);
-    if (isMoreThanRounding(difference, output.datatype, tolerance)) return difference;
-    onRounding(difference);
-  }
-  return undefined;
 }
