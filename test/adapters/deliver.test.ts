@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { deliver, deliverOrOffload } from '../../lambda/adapters/deliver.ts';
 import { writeToEvery } from '../../lambda/adapters/everyStore.ts';
 import type { WriteVerdict } from '../../lambda/core/contract/result.ts';
-import { memoryWriter } from '../helpers/models.ts';
+import { memoryWriter } from '../helpers/scoring.ts';
 
 const NEVER = new AbortController().signal;
 const WRITTEN: WriteVerdict = { written: true };

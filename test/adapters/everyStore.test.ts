@@ -3,8 +3,8 @@ import { writeToEvery } from '../../lambda/adapters/everyStore.ts';
 import { type Failure, failure } from '../../lambda/core/contract/failure.ts';
 import type { Result, ResultWriter } from '../../lambda/core/contract/result.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../helpers/scoring.ts';
 
 const NEVER = new AbortController().signal;
 const WRITTEN = { written: true };

@@ -1,20 +1,12 @@
-import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { useDeployments } from './deployment.ts';
 import { allOf } from './requests.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf } from './results.ts';
+import { useWarnings } from './warnings.ts';
 
 const deployments = useDeployments();
 const { sqs } = deployments;
-
-const warnings: string[] = [];
-beforeEach(() => {
-  // Within jest no warning reaches the process's listeners.
-  jest.spyOn(process, 'emitWarning').mockImplementation((message) => void warnings.push(String(message)));
-});
-afterEach(() => {
-  jest.restoreAllMocks();
-  warnings.length = 0;
-});
+const warnings = useWarnings();
 
 it.each([
   ['beside others', 4],

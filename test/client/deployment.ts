@@ -10,8 +10,9 @@ import type { MessageRecord } from '../../lambda/core/contract/record.ts';
 import type { ResultWriter } from '../../lambda/core/contract/result.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { type DynamoDbServer, useDynamoDbServer } from '../helpers/dynamodbServer.ts';
-import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../helpers/models.ts';
+import { lineModel, repositoryOf } from '../helpers/models.ts';
 import { type S3Server, useS3Server } from '../helpers/s3Server.ts';
+import { enoughTime, scoringDependencies } from '../helpers/scoring.ts';
 import { type SqsServer, useSqsServer } from '../helpers/sqsServer.ts';
 
 /** What a deployment is: queues, a result store, a payload bucket, and the scoring between them. */

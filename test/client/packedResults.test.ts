@@ -1,24 +1,16 @@
 import { SendMessageCommand } from '@aws-sdk/client-sqs';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../client/index.ts';
 import { useDeployments } from './deployment.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf } from './results.ts';
 import { rejectionOf } from './sends.ts';
+import { useWarnings } from './warnings.ts';
 
 const deployments = useDeployments();
 const { sqs } = deployments;
 const FILL = { results: Number.POSITIVE_INFINITY, bytes: 64 * 1024 };
-
-const warnings: string[] = [];
-beforeEach(() => {
-  // Within jest no warning reaches the process's listeners.
-  jest.spyOn(process, 'emitWarning').mockImplementation((message) => void warnings.push(String(message)));
-});
-afterEach(() => {
-  jest.restoreAllMocks();
-  warnings.length = 0;
-});
+const warnings = useWarnings();
 
 /** A deployment whose results share messages, as many as fit. */
 function packing() {

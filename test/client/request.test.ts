@@ -8,7 +8,8 @@ import { decodeBody } from '../../lambda/core/decode/decode.ts';
 import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
 import type { Datatype, TensorData } from '../../lambda/core/tensor/datatype.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
-import { echoModel, repositoryOf, UNHINDERED } from '../helpers/models.ts';
+import { echoModel, repositoryOf } from '../helpers/models.ts';
+import { UNHINDERED } from '../helpers/scoring.ts';
 
 const ENCODINGS: readonly Encoding[] = ['binary', 'json'];
 

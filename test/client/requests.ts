@@ -18,3 +18,11 @@ export function lineAnswer(value: number) {
 export async function allOf<T>(source: AsyncIterable<T>): Promise<T[]> {
   return await Array.fromAsync(source);
 }
+
+/** Requests that echo so many floats, each a value of its own. */
+export function wide(count: number, floats: number): TensorRequest[] {
+  return Array.from({ length: count }, (_, value) => {
+    const data = new Float32Array(floats).fill(value + 0.5);
+    return { id: String(value), inputs: { in: { data, shape: [1, floats] } } };
+  });
+}

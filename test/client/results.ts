@@ -14,3 +14,7 @@ export function resultOf(messageId: string): Result {
 export function idsOf(results: readonly ScoringResult[]): string[] {
   return results.map(({ messageId }) => messageId).toSorted();
 }
+
+export function byId(results: readonly ScoringResult[]): Map<string, ScoringResult> {
+  return new Map(results.map((result) => [result.messageId, result]));
+}

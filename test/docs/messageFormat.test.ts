@@ -5,16 +5,9 @@ import { ERROR_CODES } from '../../lambda/core/contract/failure.ts';
 import type { PayloadReader } from '../../lambda/core/contract/payload.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { docExamples, docPage } from '../helpers/docExamples.ts';
-import {
-  echoModel,
-  enoughTime,
-  lineModel,
-  memoryWriter,
-  repositoryOf,
-  scoringDependencies,
-  sumModel,
-} from '../helpers/models.ts';
+import { echoModel, lineModel, repositoryOf, sumModel } from '../helpers/models.ts';
 import { standardRecord } from '../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../helpers/scoring.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
 
 const PAGE = docPage('message-format.md');

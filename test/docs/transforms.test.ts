@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type OnnxModelRepository, openRepository } from '../../lambda/adapters/onnx/repository/repository.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { docExamples, docPage } from '../helpers/docExamples.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../helpers/models.ts';
 import { standardRecord } from '../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../helpers/scoring.ts';
 
 describe('docs/transforms.md', () => {
   let models: OnnxModelRepository;

@@ -1,4 +1,4 @@
-import { type Failure, failure } from '../../lambda/core/contract/failure.ts';
+import { failure } from '../../lambda/core/contract/failure.ts';
 import type {
   Cost,
   Independence,
@@ -8,15 +8,7 @@ import type {
   RaggedAxis,
   TensorSpec,
 } from '../../lambda/core/contract/model.ts';
-import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/contract/observer.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/contract/result.ts';
-import type { TimeLimit } from '../../lambda/core/contract/timeLimit.ts';
 import type { Transform } from '../../lambda/core/contract/transform.ts';
-import { plan } from '../../lambda/core/plan/plan.ts';
-import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
-import { createLatencyEstimator } from '../../lambda/core/run/latencyEstimator.ts';
-import { createMemoryCeiling } from '../../lambda/core/run/memoryCeiling.ts';
-import type { ScoringDependencies, ScoringLimits } from '../../lambda/core/scoreRecords.ts';
 import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
 import { elementCount, type Tensor } from '../../lambda/core/tensor/tensor.ts';
 
@@ -221,109 +213,6 @@ export function repositoryOf(...models: readonly Model[]): ModelRepository {
       return failure('UNKNOWN_VERSION', `model_version: expected ${known}, got ${JSON.stringify(version)}`);
     },
   };
-}
-
-export interface MemoryWriterOptions {
-  /** How many results of a message group are written as one. @default the writer does not say */
-  readonly asOne?: number;
-  /** Why a result is not taken; undefined takes it. */
-  readonly refuse?: (result: Result) => Failure | undefined;
-  /** Sees each write before anything is taken: throws to make the writer throw, waits to hold it open. */
-  readonly before?: (results: readonly Result[], signal: AbortSignal) => void | Promise<void>;
-}
-
-/** Remembers what was written, in the order it was taken. */
-export interface MemoryWriter extends ResultWriter {
-  readonly written: readonly Result[];
-  /** The documents written under a message ID, parsed. */
-  documentsOf(messageId: string): unknown[];
-}
-
-export function memoryWriter({ asOne, refuse, before }: MemoryWriterOptions = {}): MemoryWriter {
-  const written: Result[] = [];
-  return {
-    ...(asOne === undefined ? {} : { writtenAsOne: () => asOne }),
-    written,
-    documentsOf: (messageId) =>
-      written.filter((result) => result.messageId === messageId).map(({ body }): unknown => JSON.parse(body)),
-    async write(results, signal) {
-      await before?.(results, signal);
-      return results.map((result): WriteVerdict => {
-        const refused = refuse?.(result);
-        if (refused !== undefined) return refused;
-        written.push(result);
-        return { written: true };
-      });
-    },
-  };
-}
-
-/** How payloads are read where neither memory nor time is short. */
-export const UNHINDERED = { admit: async (): Promise<void> => {}, signal: new AbortController().signal };
-
-export interface ScoringOptions extends Partial<Omit<ScoringDependencies, 'limits' | 'writer'>> {
-  readonly limits?: Partial<ScoringLimits>;
-}
-
-/** Everything that `scoreRecords` is given, and what its observer was told. */
-export interface ObservedDependencies<W extends ResultWriter> extends ScoringDependencies {
-  readonly writer: W;
-  readonly reports: readonly MicroBatchReport[];
-  readonly problems: readonly unknown[];
-  readonly mismatches: readonly BatchMismatch[];
-  /** What checks took, one number for each time that something was checked. */
-  readonly checksMs: readonly number[];
-}
-
-/** Real planner, estimator and ceiling, the line model, a memory writer, and limits that no test meets by accident. */
-export function scoringDependencies(options?: ScoringOptions): ObservedDependencies<MemoryWriter>;
-export function scoringDependencies<W extends ResultWriter>(
-  options: ScoringOptions & { readonly writer: W },
-): ObservedDependencies<W>;
-export function scoringDependencies(
-  options: ScoringOptions & { readonly writer?: ResultWriter } = {},
-): ObservedDependencies<ResultWriter> {
-  const reports: MicroBatchReport[] = [];
-  const problems: unknown[] = [];
-  const mismatches: BatchMismatch[] = [];
-  const checksMs: number[] = [];
-  return {
-    models: repositoryOf(lineModel()),
-    writer: memoryWriter(),
-    plan,
-    latency: createLatencyEstimator(),
-    acknowledge: async () => {},
-    memory: createMemoryCeiling(),
-    batching: createBatchingWatch(0.01),
-    observer: {
-      microBatch: (report) => void reports.push(report),
-      decoded: () => {},
-      checked: (checkMs) => void checksMs.push(checkMs),
-      batchMismatch: (mismatch) => void mismatches.push(mismatch),
-      written: () => {},
-      runAbandoned: () => {},
-      problem: (error) => void problems.push(error),
-    },
-    now: () => performance.now(),
-    reports,
-    problems,
-    mismatches,
-    checksMs,
-    ...options,
-    limits: {
-      maxRequestRows: 10_000,
-      maxRequestsPerMessage: 10_000,
-      maxAnswerCharacters: 16 * 1024 * 1024,
-      maxBatchElements: 1_000_000,
-      deadlineMarginMs: 1_000,
-      ...options.limits,
-    },
-  };
-}
-
-/** The time of a call that is far from its deadline. */
-export function enoughTime(): TimeLimit {
-  return { remainingMs: () => 300_000, signal: new AbortController().signal };
 }
 
 /** The spec of a tensor, for models that only a decoder or a planner sees. */

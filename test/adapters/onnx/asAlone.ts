@@ -3,9 +3,9 @@ import { openSession, type Session } from '../../../lambda/adapters/onnx/session
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { DATATYPES, type Datatype } from '../../../lambda/core/tensor/datatype.ts';
 import { elementCount, type Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { enoughTime, scoringDependencies } from '../../helpers/models.ts';
 import { type Nested, nest, sliceAt } from '../../helpers/nested.ts';
 import { messageIdOf, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { afterThisTest, type OpenedModels } from './setup.ts';
 
 /** One input of a request, laid out as the model has it. */

@@ -3,29 +3,16 @@ import fc from 'fast-check';
 import { pointerBody } from '../../../lambda/core/contract/pointer.ts';
 import type { DecodedBody } from '../../../lambda/core/contract/request.ts';
 import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
-import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
-import { lineModel, repositoryOf, UNHINDERED } from '../../helpers/models.ts';
+import { createTemplates } from '../../../lambda/core/decode/template.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { UNHINDERED } from '../../helpers/scoring.ts';
 import { anyPackedBodies } from './bodies.ts';
 import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
-
-/** Templates that count the requests of packed bodies that they read. */
-function countedTemplates(): Templates & { readonly hits: () => number } {
-  const templates = createTemplates();
-  let hits = 0;
-  return {
-    ...templates,
-    hits: () => hits,
-    readNext(body, cursor) {
-      const request = templates.readNext(body, cursor);
-      if (request !== undefined) hits += 1;
-      return request;
-    },
-  };
-}
+import { countedTemplates } from './countedTemplates.ts';
 
 /** Decodes bodies one after the other, and each in full. @returns how many requests templates read */
 async function hitsIn(bodies: readonly string[], deps: DecodeDependencies = DEPS): Promise<number> {
-  const templates = countedTemplates();
+  const templates = countedTemplates('packed');
   for (const [record, body] of bodies.entries()) {
     const short = contentsOf(await decodeFromTemplate(templates, body, record, deps, UNHINDERED));
     expect({ body, decoded: short }).toStrictEqual({
@@ -97,7 +84,7 @@ describe('the requests of a packed body', () => {
   });
 
   it('are read from the payload bucket as well', async () => {
-    const templates = countedTemplates();
+    const templates = countedTemplates('packed');
     const deps = { ...DEPS, payloads: { read: async () => packed(ORDERS) } };
     const pointer = pointerBody({ bucket: 'b', key: 'k' });
     const decoded = await decodeFromTemplate(templates, pointer, 3, deps, UNHINDERED);
@@ -118,7 +105,7 @@ describe('the requests of a packed body', () => {
 
   it('are decoded in turns, so that the event loop is not kept', async () => {
     const many = Array.from({ length: 2_000 }, (_, index) => jsonBody({ id: `order-${index}` }));
-    const templates = countedTemplates();
+    const templates = countedTemplates('packed');
     const decoding = decodeFromTemplate(templates, packed(many), 3, DEPS, UNHINDERED);
     let turns = 0;
     const counting = setInterval(() => {
@@ -132,7 +119,7 @@ describe('the requests of a packed body', () => {
 
   it('are decoded in full where the list turns out to be broken after some turns', async () => {
     const many = Array.from({ length: 600 }, (_, index) => jsonBody({ id: `order-${index}` }));
-    const templates = countedTemplates();
+    const templates = countedTemplates('packed');
     const decoded = await decodeFromTemplate(templates, packed(many).slice(0, -1), 0, DEPS, UNHINDERED);
     expect(decoded).toMatchObject({ failure: { code: 'INVALID_JSON' } });
     expect(templates.hits()).toBe(599);

@@ -3,7 +3,7 @@ import type { ModelRepository } from '../../../lambda/core/contract/model.ts';
 import type { PayloadReader } from '../../../lambda/core/contract/payload.ts';
 import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/contract/request.ts';
 import { decodeBody } from '../../../lambda/core/decode/decode.ts';
-import { UNHINDERED } from '../../helpers/models.ts';
+import { UNHINDERED } from '../../helpers/scoring.ts';
 
 const LIMITS = { maxRequestRows: 8, maxRequestsPerMessage: 10_000 };
 

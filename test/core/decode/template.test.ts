@@ -4,28 +4,15 @@ import type { Model } from '../../../lambda/core/contract/model.ts';
 import { type DecodedRequest, isRefused } from '../../../lambda/core/contract/request.ts';
 import { decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
 import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
-import { lineModel, modelOf, repositoryOf, spec, UNHINDERED } from '../../helpers/models.ts';
+import { lineModel, modelOf, repositoryOf, spec } from '../../helpers/models.ts';
+import { UNHINDERED } from '../../helpers/scoring.ts';
 import { anyBodies } from './bodies.ts';
 import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
-
-/** Templates that count the bodies they read. */
-function countedTemplates(): Templates & { readonly hits: () => number } {
-  const templates = createTemplates();
-  let hits = 0;
-  return {
-    ...templates,
-    hits: () => hits,
-    read(body, record) {
-      const request = templates.read(body, record);
-      if (request !== undefined) hits += 1;
-      return request;
-    },
-  };
-}
+import { countedTemplates } from './countedTemplates.ts';
 
 /** Decodes bodies one after the other. @returns how many of them a template read */
 function hitsIn(bodies: readonly string[], deps = DEPS): number {
-  const templates = countedTemplates();
+  const templates = countedTemplates('alone');
   for (const [record, body] of bodies.entries()) {
     const [short, careful] = [
       decodeFromTemplate(templates, body, record, deps, UNHINDERED),

@@ -2,16 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import {
-  enoughTime,
-  failsOn,
-  type InMemoryModelOptions,
-  lineModel,
-  repositoryOf,
-  scoringDependencies,
-  sumModel,
-} from '../../helpers/models.ts';
+import { failsOn, type InMemoryModelOptions, lineModel, repositoryOf, sumModel } from '../../helpers/models.ts';
 import { lineRequest, messageIdOf, type RequestFields, standardRecords, sumRequest } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { closedGate, type Gate, whatCanHappen } from '../gate.ts';
 import { answerTo, inShort, statuses } from './answers.ts';
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { echoModel, enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
+import { echoModel, lineModel, repositoryOf } from '../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { closedGate, whatCanHappen } from '../gate.ts';
 import { answerTo, statuses } from './answers.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Model, RunAbandonedError } from '../../../lambda/core/contract/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { enoughTime } from '../../helpers/models.ts';
+import { enoughTime } from '../../helpers/scoring.ts';
 import { statuses } from './answers.ts';
 import { DISTURBED_BY_LARGE, LINE, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
 import { again, answers, depsFor, oneRowEach, upTo } from './watched.ts';

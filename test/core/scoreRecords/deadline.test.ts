@@ -4,8 +4,9 @@ import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
 import { createLatencyEstimator, type LatencyEstimator } from '../../../lambda/core/run/latencyEstimator.ts';
 import { type ScoringDependencies, scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { whatCanHappen } from '../gate.ts';
 import { answerTo, statuses, writtenRecords } from './answers.ts';
 

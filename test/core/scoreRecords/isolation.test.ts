@@ -5,8 +5,9 @@ import { type Model, ModelUnavailableError } from '../../../lambda/core/contract
 import { plan } from '../../../lambda/core/plan/plan.ts';
 import type { Planner } from '../../../lambda/core/plan/planner.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { enoughTime, failsOn, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
+import { failsOn, lineModel, repositoryOf } from '../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 
 const POISON = 666;

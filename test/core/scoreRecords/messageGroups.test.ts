@@ -3,15 +3,9 @@ import fc from 'fast-check';
 import { type Failure, failure } from '../../../lambda/core/contract/failure.ts';
 import { ModelUnavailableError } from '../../../lambda/core/contract/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import {
-  enoughTime,
-  lineModel,
-  type MemoryWriterOptions,
-  memoryWriter,
-  repositoryOf,
-  scoringDependencies,
-} from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
 import { fifoRecords, lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, type MemoryWriterOptions, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
 import { closedGate, whatCanHappen } from '../gate.ts';
 import { answerTo, statuses, writtenRecords } from './answers.ts';
 

@@ -2,8 +2,9 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { type Model, RunAbandonedError } from '../../../lambda/core/contract/model.ts';
 import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
 import { fifoRecords, lineRequest, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { whatCanHappen } from '../gate.ts';
 import { answerTo, statuses } from './answers.ts';
 

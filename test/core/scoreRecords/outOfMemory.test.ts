@@ -3,15 +3,9 @@ import fc from 'fast-check';
 import { type Model, OutOfMemoryError } from '../../../lambda/core/contract/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import {
-  enoughTime,
-  type InMemoryModelOptions,
-  lineModel,
-  repositoryOf,
-  scoringDependencies,
-  tokensModel,
-} from '../../helpers/models.ts';
+import { type InMemoryModelOptions, lineModel, repositoryOf, tokensModel } from '../../helpers/models.ts';
 import { lineRequest, standardRecords, tokensRequest } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 
 /** Lets runs of so many elements pass, and remembers the elements of those that came. */

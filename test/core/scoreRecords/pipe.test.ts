@@ -2,15 +2,9 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import {
-  echoModel,
-  enoughTime,
-  lineModel,
-  memoryWriter,
-  repositoryOf,
-  scoringDependencies,
-} from '../../helpers/models.ts';
+import { echoModel, lineModel, repositoryOf } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
 import { closedGate, whatCanHappen } from '../gate.ts';
 import { answerTo, statuses, writtenRecords } from './answers.ts';
 

@@ -2,8 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { enoughTime, repositoryOf, scoringDependencies, tokensModel } from '../../helpers/models.ts';
+import { repositoryOf, tokensModel } from '../../helpers/models.ts';
 import { messageIdOf, type RequestFields, standardRecords, tokensRequest } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 
 async function score(bodies: readonly unknown[], model: Model, maxBatchElements = 1_000_000) {

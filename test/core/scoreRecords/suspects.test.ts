@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { statuses } from './answers.ts';
 
 /** Records that come for the n-th time, one of `receives` each. */

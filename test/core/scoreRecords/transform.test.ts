@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Transform, TransformInput, TransformOutputs } from '../../../lambda/core/contract/transform.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { enoughTime, lineModel, repositoryOf, scoringDependencies } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
 import { statuses } from './answers.ts';
 
 /** Takes `{"celsius": […]}`. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { enoughTime } from '../../helpers/models.ts';
+import { enoughTime } from '../../helpers/scoring.ts';
 import { LINE, type OfRow, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
 import { again, answers, batched, depsFor, oneRowEach, upTo } from './watched.ts';
 

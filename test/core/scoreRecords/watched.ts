@@ -1,7 +1,8 @@
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { createBatchingWatch } from '../../../lambda/core/run/batchingWatch.ts';
-import { memoryWriter, repositoryOf, type ScoringOptions, scoringDependencies } from '../../helpers/models.ts';
+import { repositoryOf } from '../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../helpers/records.ts';
+import { memoryWriter, type ScoringOptions, scoringDependencies } from '../../helpers/scoring.ts';
 import { answerTo } from './answers.ts';
 
 export function depsFor(model: Model, share = 0.01, options: ScoringOptions = {}) {

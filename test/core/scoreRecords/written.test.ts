@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { failure } from '../../../lambda/core/contract/failure.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
 import { closedGate, whatCanHappen } from '../gate.ts';
 import { answerTo, statuses, writtenRecords } from './answers.ts';
 

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { encodeModel, type GraphValue } from '../../../../bench/workload/models/encodeModel.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { elementCount } from '../../../../lambda/core/tensor/tensor.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/models.ts';
 import {
   ELEMENT_TYPE,
   identityModel,
@@ -11,6 +10,7 @@ import {
   sumAndDifferenceModel,
 } from '../../../helpers/onnxModels.ts';
 import { messageIdOf, standardRecords } from '../../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
 import { counting, openOnly } from '../setup.ts';
 
 /** Two inputs, each given back on its own, so that they may have any axes. */
