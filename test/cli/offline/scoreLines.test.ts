@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { createOfflineScoring } from '../../../cli/offline/scoreLines.ts';
-import { type Model, ModelUnavailableError } from '../../../lambda/core/contract/model.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError } from '../../../lambda/core/contract/model.ts';
+import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
 import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';
 
@@ -19,6 +20,14 @@ function dyingModel(deaths: number): Model {
   const before = (): void => {
     runs += 1;
     if (runs <= deaths) throw new ModelUnavailableError('the thread died');
+  };
+  return lineModel({ before });
+}
+
+/** A model that has memory for so many rows at once. */
+function tightModel(mostRows: number): Model {
+  const before = ([x]: readonly Tensor[]): void => {
+    if (Number(x?.shape[0]) > mostRows) throw new OutOfMemoryError('the run needed more memory than there is');
   };
   return lineModel({ before });
 }
@@ -45,6 +54,24 @@ describe('scoring lines without a queue', () => {
     expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
     expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 2, errors: { MODEL_UNAVAILABLE: 1 } });
+  });
+
+  it('scores lines in smaller runs where there is no memory for all of them at once', async () => {
+    const scoring = createOfflineScoring(repositoryOf(tightModel(2)), LIMITS, failOnWarning);
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
+    expect(results).toEqual([[[3]], [[5]], [[7]]]);
+    expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {} });
+  });
+
+  it('answers lines for which there is no memory even alone with their code', async () => {
+    const scoring = createOfflineScoring(repositoryOf(tightModel(0)), LIMITS, failOnWarning);
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text));
+    expect(results.map(({ id, code }) => [id, code])).toEqual([
+      ['1', 'OUT_OF_MEMORY'],
+      ['2', 'OUT_OF_MEMORY'],
+      ['3', 'OUT_OF_MEMORY'],
+    ]);
+    expect(results[0].error).toContain('more memory than there is');
   });
 
   it('warns of a model whose rows depend on each other, and scores them one by one', async () => {
