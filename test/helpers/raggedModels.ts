@@ -61,3 +61,37 @@ export function quantisedInPlaceModel(): Uint8Array {
     ],
   });
 }
+
+/** What an operator reduces each row of `x` `[batch, length]` to. */
+export function reducingModel(op: 'ReduceMax' | 'ReduceMin', datatype: 'FP32' | 'INT64'): Uint8Array {
+  return encodeModel({
+    inputs: [{ ...X, datatype }],
+    outputs: [{ name: 'y', datatype, shape: ['batch', 1] }],
+    nodes: [{ op, inputs: ['x', 'axis_1'], outputs: ['y'] }],
+    constants: [AXIS_1],
+  });
+}
+
+/**
+ * Attends to float32 `values` `[batch, length]` where float32 `mask` is 1, as exported transformers do: 10,000 times what
+ * the mask is short of 1 is taken off before the softmax.
+ */
+export function additiveMaskModel(): Uint8Array {
+  return encodeModel({
+    inputs: ['values', 'mask'].map((name) => ({ ...X, name })),
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 1] }],
+    nodes: [
+      { op: 'Sub', inputs: ['one', 'mask'], outputs: ['missing'] },
+      { op: 'Mul', inputs: ['missing', 'much'], outputs: ['penalty'] },
+      { op: 'Sub', inputs: ['values', 'penalty'], outputs: ['scores'] },
+      { op: 'Softmax', inputs: ['scores'], outputs: ['attention'], attributes: { axis: 1 } },
+      { op: 'Mul', inputs: ['attention', 'values'], outputs: ['weighted'] },
+      { op: 'ReduceSum', inputs: ['weighted', 'axis_1'], outputs: ['y'] },
+    ],
+    constants: [
+      AXIS_1,
+      { name: 'one', dataType: DataType.FLOAT, dims: [], floatData: [1] },
+      { name: 'much', dataType: DataType.FLOAT, dims: [], floatData: [10_000] },
+    ],
+  });
+}

@@ -11,8 +11,9 @@ import {
   paddingNotChecked,
 } from './decideBatching.ts';
 import type { ModelGraph } from './modelGraph.ts';
+import { paddingProbes } from './paddingProbes.ts';
 import { probeSets, realProbes } from './probeSets.ts';
-import { makeUp, rowShapes } from './probes.ts';
+import { rowShapes } from './probes.ts';
 import { type WarmUpResult, type WarmUpSizes, warmUp } from './warmUp.ts';
 
 export interface PrepareOptions {
@@ -92,7 +93,7 @@ async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Pr
   const padding = await checkPadding(decided.model, ragged, {
     probesOf(length) {
       const shapes = rowShapes(decided.model, { ...warm.sizes, ...given, [ragged.name]: length }, 4);
-      return graph.operators.has('Loop') ? [] : makeUp(decided.model, shapes, ['unit', 'large', 'ones'], graph, true);
+      return graph.operators.has('Loop') ? [] : paddingProbes(decided.model, shapes, graph);
     },
     size: warm.sizes?.[ragged.name] ?? 1,
     samples: realProbes(samples),

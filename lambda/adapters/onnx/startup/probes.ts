@@ -33,33 +33,22 @@ export type Manner =
  *
  * @param shapes of one row of each input, `[1, …]`
  * @param manners one for each probe
- * @param withoutPadding whether no element may equal the padding of its input: a row that is all masked has no answer
  */
 export function makeUp(
   model: Model,
   shapes: readonly (readonly number[])[],
   manners: readonly Manner[],
   known: KnownValues,
-  withoutPadding = false,
 ): Part[] {
   const random = createRandom(SEED);
   return manners.map((manner) => {
     const inputs = model.inputs.map(({ datatype }, index): RequestInput => {
       const shape = shapes[index] as readonly number[];
       const data = elementsOf(datatype, elementCount(shape), manner, known, random);
-      const pad = model.ragged?.inputs[index]?.pad;
-      if (withoutPadding && pad !== undefined) replacePadding(data, pad);
       return { datatype, shape, data };
     });
     return asProbe(model, inputs);
   });
-}
-
-function replacePadding(data: TensorData, pad: number | bigint | string): void {
-  const elements = data as (number | bigint | string)[];
-  const other =
-    typeof pad === 'bigint' ? (pad === 1n ? 2n : 1n) : typeof pad === 'string' ? `${pad}1` : 1 - Math.sign(pad);
-  for (let index = 0; index < elements.length; index++) if (elements[index] === pad) elements[index] = other;
 }
 
 /** A request of one row as a part of a micro-batch. */
