@@ -12,11 +12,11 @@ import type { ScoreRequest, TensorRequest } from './request/request.ts';
 import { createReader } from './result/readResult.ts';
 import type { OutputTensors, ScoringResult } from './result/result.ts';
 import { type ScoreOptions, score } from './score.ts';
-import { offloaded, packedEntry, toEntry } from './send/entry.ts';
-import { createOutbox, type Outbox } from './send/outbox.ts';
+import { toEntry } from './send/entry.ts';
+import type { Outbox } from './send/outbox.ts';
 import { packingOf } from './send/packing.ts';
-import { createQueueLimit, type QueueLimit } from './send/queueLimit.ts';
-import { sendCall } from './send/sendCall.ts';
+import { createQueueLimit } from './send/queueLimit.ts';
+import { createRequestOutbox } from './send/requestOutbox.ts';
 import { type SubmitDependencies, type SubmitOptions, submit } from './send/submit.ts';
 
 /**
@@ -36,7 +36,12 @@ export class Batchscore {
     this.#settings = readOptions(options);
     const { s3, payloadBucket } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket);
-    this.#outbox = outboxOf(this.#settings, this.#limit, payloads, this.#closing.signal);
+    this.#outbox = createRequestOutbox({
+      ...this.#settings,
+      limit: this.#limit,
+      payloads,
+      closing: this.#closing.signal,
+    });
     this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
 
@@ -155,33 +160,6 @@ export class Batchscore {
     if (this.#collector !== undefined) return this.#collector;
     throw new Error('expected resultQueueUrl or resultTable, to read results from, got neither; set one of them');
   }
-}
-
-function outboxOf(
-  { sqs, requestQueueUrl, payloadBucket, maxInFlight }: Settings,
-  limit: QueueLimit,
-  payloads: Payloads | undefined,
-  closing: AbortSignal,
-): Outbox | undefined {
-  if (requestQueueUrl === undefined) return undefined;
-  return createOutbox({
-    pack: (requests) => {
-      const entry = packedEntry(requests);
-      const fits = requests.length === 1 || entry.bytes <= limit.bytes();
-      return fits ? entry : offloaded(entry, payloadBucket, limit.bytes());
-    },
-    sendCall: (entries) => sendCall(sqs, requestQueueUrl, entries),
-    offload: async ({ payload }) => {
-      if (payload !== undefined) await payloads?.put(payload.pointer, payload.text);
-    },
-    shrink: (entry, maxBytes) => {
-      limit.lower(maxBytes);
-      return offloaded(entry, payloadBucket, maxBytes);
-    },
-    maxBytes: () => limit.bytes(),
-    maxInFlight,
-    closing,
-  });
 }
 
 function startCollector(

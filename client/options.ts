@@ -12,7 +12,11 @@ import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } f
 import type { Encoding } from './request/request.ts';
 
 export interface BatchscoreOptions {
-  /** URL of the request queue, for `submit` and `score`; one that ends in `.fifo` is a FIFO queue. */
+  /**
+   * URL of the request queue, for `submit` and `score`; one that ends in `.fifo` is a FIFO queue. Of a deployment with
+   * several shards the URLs of all, separated by commas: messages are spread over them, those of a message group of a
+   * FIFO queue always to the same one.
+   */
   readonly requestQueueUrl?: string | undefined;
   /**
    * URL of the result queue, for `collect` and `score`. Clients of one queue take turns, which takes time, and each
@@ -27,7 +31,7 @@ export interface BatchscoreOptions {
   readonly region?: string | undefined;
   /** How tensors are written. @default 'binary' */
   readonly encoding?: Encoding | undefined;
-  /** Most SendMessageBatch calls in flight, 1 to 100; always 1 on a FIFO queue, to keep the order. @default 8 */
+  /** Most SendMessageBatch calls in flight, 1 to 100; always 1 for each FIFO queue, to keep the order. @default 8 */
   readonly maxInFlight?: number | undefined;
   /**
    * How many requests share a message, in `submit` and, of callers at the same time, in `score`; `fill` is as many as fit
@@ -44,7 +48,8 @@ export interface BatchscoreOptions {
 
 /** The options, valid and complete. */
 export interface Settings {
-  readonly requestQueueUrl: string | undefined;
+  /** One for each shard; none where there is no request queue. */
+  readonly requestQueueUrls: readonly string[];
   readonly resultQueueUrl: string | undefined;
   readonly resultTable: string | undefined;
   readonly payloadBucket: string | undefined;
@@ -62,10 +67,18 @@ export interface Settings {
 const QUEUE_URL = z.string().refine((text) => /^https?:\/\//.test(text) && URL.canParse(text), {
   error: ({ input }) => `expected the URL of an SQS queue, https://…, got ${JSON.stringify(input)}`,
 });
+const SHARDS = z
+  .string()
+  .transform((text) => text.split(',').map((url) => url.trim()))
+  .pipe(z.array(QUEUE_URL))
+  .refine((urls) => new Set(urls).size === urls.length, { error: 'expected each queue once, got one of them twice' })
+  .refine((urls) => new Set(urls.map(isFifo)).size === 1, {
+    error: 'expected FIFO queues or standard queues, got some of both',
+  });
 const NAME = z.string().min(1);
 
 const OPTIONS = z.strictObject({
-  requestQueueUrl: QUEUE_URL.optional(),
+  requestQueueUrl: SHARDS.optional(),
   resultQueueUrl: QUEUE_URL.optional(),
   resultTable: NAME.optional(),
   payloadBucket: NAME.optional(),
@@ -96,7 +109,8 @@ const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error
 export function readOptions(options: BatchscoreOptions): Settings {
   const parsed = OPTIONS.safeParse(options);
   if (!parsed.success) throw new TypeError(`Batchscore options:\n${z.prettifyError(parsed.error)}`);
-  const { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, encoding, region, ...rest } = parsed.data;
+  const { requestQueueUrl: requestQueueUrls = [], resultQueueUrl, resultTable, ...others } = parsed.data;
+  const { payloadBucket, encoding, region, ...rest } = others;
   const { maxInFlight, requestsPerMessage, ...given } = rest;
   const ownClients: { destroy(): void }[] = [];
   const own = <C extends { destroy(): void }>(client: C): C => {
@@ -104,10 +118,10 @@ export function readOptions(options: BatchscoreOptions): Settings {
     return client;
   };
   const config = region === undefined ? {} : { region };
-  const fifo = requestQueueUrl?.endsWith('.fifo') ?? false;
-  const queueUrls = [requestQueueUrl, resultQueueUrl].filter((url) => url !== undefined);
+  const fifo = requestQueueUrls.some(isFifo);
+  const queueUrls = [...requestQueueUrls, resultQueueUrl].filter((url) => url !== undefined);
   return {
-    requestQueueUrl,
+    requestQueueUrls,
     resultQueueUrl,
     resultTable,
     payloadBucket,
@@ -120,4 +134,8 @@ export function readOptions(options: BatchscoreOptions): Settings {
     s3: given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     ownClients,
   };
+}
+
+function isFifo(queueUrl: string): boolean {
+  return queueUrl.endsWith('.fifo');
 }

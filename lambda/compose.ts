@@ -7,6 +7,7 @@ import { openRepository } from './adapters/onnx/repository/repository.ts';
 import { createBucketWriter } from './adapters/s3/bucketWriter.ts';
 import { createPayloads, type Payloads } from './adapters/s3/payloads.ts';
 import { createAcknowledger } from './adapters/sqs/acknowledge.ts';
+import { atTheirQueues } from './adapters/sqs/atTheirQueues.ts';
 import { createQueueWriter } from './adapters/sqs/queueWriter.ts';
 import { createRetryDelay } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
@@ -50,6 +51,11 @@ export async function compose(
 ): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = payloadsOf(config, clients);
+  const requestQueues = {
+    sqs: clients.sqs,
+    queueUrls: config.requestQueueUrls,
+    onProblem: (error: unknown) => observer.problem(error),
+  };
   const repository = await openRepository({ ...config, directory: config.modelsDirectory, warn, inform });
   return {
     scoring: {
@@ -61,18 +67,16 @@ export async function compose(
       latency: createLatencyEstimator(),
       memory: createMemoryCeiling(),
       batching: createBatchingWatch(config.checkPercent / 100),
-      acknowledge: createAcknowledger({
-        sqs: clients.sqs,
-        queueUrl: config.requestQueueUrl,
-        onProblem: (error) => observer.problem(error),
+      acknowledge: atTheirQueues({
+        ...requestQueues,
+        act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl }),
       }),
       observer,
       now: () => performance.now(),
     },
-    delayRetries: createRetryDelay({
-      sqs: clients.sqs,
-      queueUrl: config.requestQueueUrl,
-      onProblem: (error) => observer.problem(error),
+    delayRetries: atTheirQueues({
+      ...requestQueues,
+      act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl }),
     }),
     telemetry,
     models: repository.models,

@@ -70,8 +70,11 @@ const schema = z.strictObject({
   batchSize: count(BATCH_SIZE).optional(),
   /** Seconds that SQS gathers records for, as the event source mapping says. */
   windowSeconds: z.coerce.number().min(WINDOW_SECONDS.least).max(WINDOW_SECONDS.most).optional(),
-  /** The queue that requests come from; their visibility is set there when they are retried. */
-  requestQueueUrl: z.url(),
+  /** The queue that requests come from, or all shards, comma-separated; records are deleted and delayed there. */
+  requestQueueUrls: z
+    .string()
+    .transform(commaSeparated)
+    .pipe(z.array(z.url()).refine((urls) => new Set(urls).size === urls.length, 'expected each queue once')),
   /** Where results go, comma-separated: `queue`, `table`, `bucket`. */
   results: z
     .string()
@@ -148,13 +151,13 @@ function problemsOfStores(raw: Readonly<Record<string, string>>): string[] {
 }
 
 /** Results that cannot share messages, whatever the setting. */
-function problemsOfPacking({ results, resultsPerMessage, requestQueueUrl, resultQueueUrl }: Config): string[] {
+function problemsOfPacking({ results, resultsPerMessage, requestQueueUrls, resultQueueUrl }: Config): string[] {
   if (resultsPerMessage === 1) return [];
   const expectedOne = (because: string, cure: string) => [
     `${CONFIG_KEYS.resultsPerMessage}: expected 1, because ${because}, got ${JSON.stringify(String(resultsPerMessage))}; ${cure}`,
   ];
   if (!results.includes('queue')) return expectedOne('no results go to a queue', 'unset it');
-  if (resultQueueUrl?.endsWith('.fifo') && !requestQueueUrl.endsWith('.fifo')) {
+  if (resultQueueUrl?.endsWith('.fifo') && !requestQueueUrls.every((url) => url.endsWith('.fifo'))) {
     return expectedOne(
       'results of a standard request queue have no message group to share on a FIFO result queue',
       'unset it, or use queues of one kind',

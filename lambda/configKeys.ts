@@ -15,7 +15,7 @@ export const CONFIG_KEYS = {
   serviceName: 'BATCHSCORE_SERVICE_NAME',
   batchSize: 'BATCHSCORE_BATCH_SIZE',
   windowSeconds: 'BATCHSCORE_WINDOW_SECONDS',
-  requestQueueUrl: 'BATCHSCORE_REQUEST_QUEUE_URL',
+  requestQueueUrls: 'BATCHSCORE_REQUEST_QUEUE_URL',
   results: 'BATCHSCORE_RESULTS',
   resultQueueUrl: 'BATCHSCORE_RESULT_QUEUE_URL',
   resultsPerMessage: 'BATCHSCORE_RESULTS_PER_MESSAGE',

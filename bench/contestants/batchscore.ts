@@ -28,7 +28,7 @@ export async function openBatchscore(directory: string, model: string): Promise<
     [CONFIG_KEYS.modelsDirectory]: directory,
     [CONFIG_KEYS.defaultModel]: model,
     [CONFIG_KEYS.preload]: 'false',
-    [CONFIG_KEYS.requestQueueUrl]: NO_QUEUE,
+    [CONFIG_KEYS.requestQueueUrls]: NO_QUEUE,
     [CONFIG_KEYS.resultQueueUrl]: NO_QUEUE,
   });
   const { scoring, close } = await compose(config, {

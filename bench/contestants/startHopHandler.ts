@@ -57,7 +57,7 @@ export async function startHopHandler(
       AWS_SECRET_ACCESS_KEY: 'bench',
       AWS_SESSION_TOKEN: 'bench',
       [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
-      [CONFIG_KEYS.requestQueueUrl]: queueUrl('requests'),
+      [CONFIG_KEYS.requestQueueUrls]: queueUrl('requests'),
       [CONFIG_KEYS.results]: store,
       [CONFIG_KEYS.resultQueueUrl]: queueUrl('results'),
       [CONFIG_KEYS.resultTable]: 'results',

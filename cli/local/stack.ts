@@ -127,7 +127,7 @@ function configure(
     [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
     [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
     [CONFIG_KEYS.results]: stores?.join(','),
-    [CONFIG_KEYS.requestQueueUrl]: queues.requestQueueUrl,
+    [CONFIG_KEYS.requestQueueUrls]: queues.requestQueueUrl,
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
     [CONFIG_KEYS.resultTable]: table?.tableName,
     [CONFIG_KEYS.resultBucket]: buckets.resultBucket,

@@ -27,9 +27,13 @@ export function sqsRecord(body: unknown, overrides: Partial<SQSRecord> = {}): SQ
   };
 }
 
-/** The record of a message that was really received. */
-export function recordOfMessage({ MessageId = '', ReceiptHandle = '', Body = '', Attributes }: Message): SQSRecord {
-  const record = sqsRecord(Body, { messageId: MessageId, receiptHandle: ReceiptHandle });
+/** The record of a message that was really received from a queue. */
+export function recordOfMessage(
+  { MessageId = '', ReceiptHandle = '', Body = '', Attributes }: Message,
+  queueUrl: string,
+): SQSRecord {
+  const eventSourceARN = `arn:aws:sqs:us-east-1:000000000000:${queueUrl.slice(queueUrl.lastIndexOf('/') + 1)}`;
+  const record = sqsRecord(Body, { messageId: MessageId, receiptHandle: ReceiptHandle, eventSourceARN });
   const { ApproximateReceiveCount = '1' } = Attributes ?? {};
   return { ...record, attributes: { ...record.attributes, ApproximateReceiveCount } };
 }

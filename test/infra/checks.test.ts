@@ -288,7 +288,7 @@ function hostRefuses(key: string, value: number): boolean {
   const queue = 'https://sqs.eu-central-1.amazonaws.com/123456789012/queue';
   try {
     loadConfig({
-      [CONFIG_KEYS.requestQueueUrl]: queue,
+      [CONFIG_KEYS.requestQueueUrls]: queue,
       [CONFIG_KEYS.resultQueueUrl]: queue,
       [key]: String(value),
     });

@@ -195,7 +195,7 @@ describe('the environment', () => {
       [
         CONFIG_KEYS.batchSize,
         CONFIG_KEYS.payloadBucket,
-        CONFIG_KEYS.requestQueueUrl,
+        CONFIG_KEYS.requestQueueUrls,
         CONFIG_KEYS.resultQueueUrl,
         CONFIG_KEYS.results,
         CONFIG_KEYS.resultsPerMessage,

@@ -36,7 +36,7 @@ describe('the configuration', () => {
       resultMessageBytes: 65_536,
       resultTtlSeconds: 604_800,
       maxPayloadBytes: 28_983_296,
-      requestQueueUrl: QUEUES.BATCHSCORE_REQUEST_QUEUE_URL,
+      requestQueueUrls: [QUEUES.BATCHSCORE_REQUEST_QUEUE_URL],
       resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
     });
   });
@@ -93,7 +93,7 @@ describe('the configuration', () => {
       resultBucket: 'results-bucket',
       payloadBucket: 'payloads',
       maxPayloadBytes: 1000,
-      requestQueueUrl: QUEUES.BATCHSCORE_REQUEST_QUEUE_URL,
+      requestQueueUrls: [QUEUES.BATCHSCORE_REQUEST_QUEUE_URL],
       resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
     });
     expect(Object.keys(config).toSorted()).toEqual(Object.keys(CONFIG_KEYS).toSorted());
@@ -148,6 +148,8 @@ describe('the configuration', () => {
     ['BATCHSCORE_PAYLOAD_BUCKET', ''],
     ['BATCHSCORE_MAX_PAYLOAD_BYTES', '0'],
     ['BATCHSCORE_REQUEST_QUEUE_URL', 'requests'],
+    ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,'],
+    ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,https://sqs.aws/1/a'],
     ['BATCHSCORE_RESULT_QUEUE_URL', ''],
   ])('is refused when %s is %j, naming the variable and what it is', (key, value) => {
     const message = refusalOf({ ...QUEUES, [key]: value });
@@ -199,6 +201,12 @@ describe('the configuration', () => {
     );
     const both = { ...fifo('BATCHSCORE_RESULT_QUEUE_URL'), ...fifo('BATCHSCORE_REQUEST_QUEUE_URL') };
     expect(loadConfig({ ...packed, ...both }).resultsPerMessage).toBe('fill');
+  });
+
+  it('takes several request queues, with spaces after their commas', () => {
+    const config = loadConfig({ ...QUEUES, BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.aws/1/a, https://sqs.aws/1/b' });
+
+    expect(config.requestQueueUrls).toEqual(['https://sqs.aws/1/a', 'https://sqs.aws/1/b']);
   });
 
   it('needs no result queue when no results go there', () => {

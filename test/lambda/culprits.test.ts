@@ -73,7 +73,7 @@ async function afterFiveReceives({ files, culprit, neighbours }: Attack): Promis
     AWS_ENDPOINT_URL_SQS: new URL(requestQueueUrl).origin,
     BATCHSCORE_MODELS_DIR: await modelsDirectory(files),
     BATCHSCORE_DEADLINE_MARGIN_MS: '500',
-    BATCHSCORE_REQUEST_QUEUE_URL: requestQueueUrl,
+    BATCHSCORE_REQUEST_QUEUE_URL: `${sqs.queue()},${requestQueueUrl}`,
     BATCHSCORE_RESULT_QUEUE_URL: resultQueueUrl,
   };
   const ofOtherModel = [0, 1, 2].map((index) => JSON.stringify({ ...lookupRequest(index), model_name: 'lookup' }));
@@ -86,7 +86,12 @@ async function afterFiveReceives({ files, culprit, neighbours }: Attack): Promis
     const messages = await receiveAll(requestQueueUrl);
     received.push(messages.length);
     host ??= await startHandler(variables);
-    const invoked = await host.measure(messages.map(recordOfMessage), TIMEOUT_MS).catch(() => undefined);
+    const invoked = await host
+      .measure(
+        messages.map((message) => recordOfMessage(message, requestQueueUrl)),
+        TIMEOUT_MS,
+      )
+      .catch(() => undefined);
     if (invoked === undefined) {
       printed += await host.end();
       host = undefined;

@@ -37,7 +37,7 @@ describe('the Lambda entry', () => {
     const { requestQueueUrl, resultQueueUrl, variables } = await deployed({ 'lookup/1/model.onnx': lookupModel() });
     const entry = await startHandler(variables);
     server.send(requestQueueUrl, [...[2, 0, 1].map((index) => JSON.stringify(lookupRequest(index))), 'not JSON']);
-    const records = (await server.receive(requestQueueUrl)).map(recordOfMessage);
+    const records = (await server.receive(requestQueueUrl)).map((one) => recordOfMessage(one, requestQueueUrl));
 
     expect(await entry.invoke(records)).toEqual({ batchItemFailures: [] });
     const results = (await server.drain(resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body));

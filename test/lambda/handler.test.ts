@@ -166,14 +166,14 @@ describe('the handler', () => {
 });
 
 describe('a record that is retried', () => {
-  it('comes back after its backoff, while the visibility of answered ones is left alone', async () => {
+  it('comes back to its queue, one of several, after its backoff; the visibility of answered ones is left alone', async () => {
     const where = deployment();
     const answered = JSON.stringify(lookupRequest(0));
     const retried = JSON.stringify(lookupRequest(1));
     server.send(where.requestQueueUrl, [answered, retried]);
     const messages = await server.receive(where.requestQueueUrl, { visibilitySeconds: 3_600 });
-    const records = messages.map(recordOfMessage);
-    const { handler } = await deployed(where);
+    const records = messages.map((message) => recordOfMessage(message, where.requestQueueUrl));
+    const { handler } = await deployed({ ...where, requestQueueUrl: `${server.queue()},${where.requestQueueUrl}` });
     const failing = records.find(({ body }) => body === retried);
     interceptSends(where.sqs, async (entries, reach) => {
       const { Successful = [] } = await reach();

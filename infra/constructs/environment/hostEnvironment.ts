@@ -35,7 +35,7 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.serviceName]: settings.serviceName,
     [CONFIG_KEYS.batchSize]: batching.batchSize,
     [CONFIG_KEYS.windowSeconds]: batching.windowSeconds,
-    [CONFIG_KEYS.requestQueueUrl]: settings.requestQueue.queueUrl,
+    [CONFIG_KEYS.requestQueueUrls]: settings.requestQueue.queueUrl,
     [CONFIG_KEYS.results]: settings.results.join(','),
     [CONFIG_KEYS.resultQueueUrl]: stores.resultQueue?.queueUrl,
     [CONFIG_KEYS.resultsPerMessage]: stores.resultQueue && settings.resultsPerMessage,

@@ -21,7 +21,9 @@ async function received(count: number, ...steps: (Step | undefined)[]) {
     Array.from({ length: count }, (_, index) => `m${index}`),
   );
   const records: MessageRecord[] = [];
-  while (records.length < count) records.push(...(await server.receive(queueUrl, LONG)).map(recordOfMessage));
+  while (records.length < count) {
+    records.push(...(await server.receive(queueUrl, LONG)).map((message) => recordOfMessage(message, queueUrl)));
+  }
   const front = await server.front(...steps);
   const problems: unknown[] = [];
   const acknowledger = (options: Partial<AcknowledgerOptions> = {}) =>
