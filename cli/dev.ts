@@ -1,14 +1,11 @@
 import { fileURLToPath } from 'node:url';
-import { retryReasons } from '../lambda/adapters/telemetry/retryReasons.ts';
-import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import { messageOf } from '../lambda/core/contract/failure.ts';
-import type { MicroBatchReport } from '../lambda/core/contract/observer.ts';
 import { FILL, RANGES, STORES } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE, mappingProblems, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
+import { BATCH_SIZE, mappingProblems, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
 import type { Range } from '../lambda/limits/range.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
-import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from './closedBecause.ts';
+import { BATCH_CLOSED } from './closedBecause.ts';
+import { createDevTelemetry } from './devTelemetry.ts';
 import { listenForInterruption } from './interruption.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
 
@@ -23,6 +20,7 @@ with the payload bucket, which shares the endpoint. With --results it also names
 and the result bucket.
 
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
+  --shards N       request queues, ${SHARDS.least} to ${SHARDS.most} (default 1); their URLs are printed comma-separated
   --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's)
   --batch-size N   most messages in one invocation, ${BATCH_SIZE.least} to ${BATCH_SIZE.most} (default ${DEFAULTS.batchSize})
   --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.least} to ${WINDOW_SECONDS.most} seconds (default ${DEFAULTS.windowSeconds})
@@ -43,6 +41,7 @@ async function main(args: readonly string[]): Promise<number> {
   const { env } = process;
   const options = parseOptions(args, {
     port: { type: 'string', default: '4566' },
+    shards: { type: 'string', default: '1' },
     models: { type: 'string', default: env[CONFIG_KEYS.modelsDirectory] ?? REPOSITORY_MODELS },
     'batch-size': { type: 'string' },
     window: { type: 'string' },
@@ -55,12 +54,14 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const port = wholeNumber('--port', options.port, 0, 65_535);
+  const shards = wholeNumber('--shards', options.shards, SHARDS.least, SHARDS.most);
   const stores = storesFrom(options.results, env);
   const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
 
   const stack = await startLocalStack({
     port,
+    shards,
     modelsDirectory: options.models,
     defaultModel: options.models === REPOSITORY_MODELS ? 'digits' : undefined,
     stores,
@@ -70,7 +71,7 @@ async function main(args: readonly string[]): Promise<number> {
       [CONFIG_KEYS.windowSeconds]: String(batching.windowSeconds),
       [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage,
     },
-    telemetry: createDevTelemetry(),
+    telemetry: createDevTelemetry(say),
     warn: say,
     inform: say,
   });
@@ -143,11 +144,11 @@ async function serve(stack: LocalStack, batching: Batching, stores: readonly str
 }
 
 function announce({ queues, buckets, table, models }: LocalStack, stores: readonly string[]): void {
-  const { endpoint, region, requestQueueUrl, resultQueueUrl, deadLetterQueueUrl } = queues;
+  const { endpoint, region, requestQueues, resultQueueUrl, deadLetterQueueUrl } = queues;
   const where = {
     endpoint,
     region,
-    requestQueueUrl,
+    requestQueueUrl: requestQueues.map(({ queueUrl }) => queueUrl).join(','),
     resultQueueUrl,
     deadLetterQueueUrl,
     payloadBucket: buckets.payloadBucket,
@@ -157,44 +158,6 @@ function announce({ queues, buckets, table, models }: LocalStack, stores: readon
   };
   process.stdout.write(`${JSON.stringify(where)}\n`);
   say(`ready for ${models.map(({ name, version }) => `${name}/${version}`).join(', ')}; Ctrl-C stops`);
-}
-
-/** Says on stderr what the metrics say on AWS. */
-function createDevTelemetry(): Telemetry {
-  return {
-    middlewares: [],
-    outcomes(outcomes, records) {
-      // The codes alone: an error's message may quote the request, and a log must not.
-      const codes = outcomes.flatMap((outcome) =>
-        outcome.status === 'answered' ? outcome.failures.map(({ code }) => code) : [],
-      );
-      for (const code of new Set(codes)) say(`  ${code} ${codes.filter((one) => one === code).length}×`);
-      for (const { code, reason, records: met } of retryReasons(outcomes, records)) {
-        say(`  ${code} ${met}×, to be retried: ${reason}`);
-      }
-    },
-    hostEnds: () => {},
-    observer: {
-      microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
-      decoded: () => {},
-      checked: () => {},
-      batchMismatch: ({ model, version, messageId, difference }) =>
-        say(`  ${model}/${version} is not batched from now on: '${difference.output}' of ${messageId} differs alone`),
-      written: (writeMs) => say(`  written in ${writeMs.toFixed(1)} ms`),
-      runAbandoned: ({ name, version }, ranMs) =>
-        say(`  a run of ${name}/${version} was left behind after ${Math.round(ranMs)} ms`),
-      problem: (error) => say(`  problem: ${messageOf(error)}`),
-    },
-  };
-}
-
-function describe(report: MicroBatchReport): string {
-  const { model, version, rows, paddedRows, paddedLength, paddingShare, closedBecause } = report;
-  const { stackMs, runMs, encodeMs } = report;
-  const run = paddedLength > 1 ? `${paddedRows} × ${paddedLength}` : String(paddedRows);
-  const padding = paddingShare > 0 ? `, ${(100 * paddingShare).toFixed(1)} % padding` : '';
-  const stages = [stackMs, runMs, encodeMs].map((ms) => ms.toFixed(1)).join(' + ');
-  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 
 function say(message: string): void {

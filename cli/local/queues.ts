@@ -6,16 +6,26 @@ import { takeEveryCharacterOfSqs } from './messageCharacters.ts';
 export interface LocalQueueOptions {
   /** TCP port of the queue server, 0–65535; 0 picks a free one. */
   port: number;
+  /** Request queues, at least 1. @default 1 */
+  shards?: number | undefined;
   /** How long a received request stays hidden, in seconds, 0–43,200. */
   visibilityTimeoutSeconds: number;
   /** Receives after which a request moves to the dead-letter queue, at least 1. */
   maxReceiveCount: number;
 }
 
+export interface LocalQueue {
+  queueUrl: string;
+  queueArn: string;
+}
+
 export interface LocalQueues {
   /** `http://127.0.0.1:PORT`: the endpoint to give any SQS client. */
   endpoint: string;
   region: string;
+  /** One for each shard. */
+  requestQueues: readonly LocalQueue[];
+  /** Those of the first. */
   requestQueueUrl: string;
   requestQueueArn: string;
   resultQueueUrl: string;
@@ -31,17 +41,20 @@ const RESULTS = 'batchscore-results';
 const DEAD_LETTERS = 'batchscore-dead-letters';
 
 /**
- * Starts an SQS server in this process, in memory, on 127.0.0.1, with the request queue (redriven to the
+ * Starts an SQS server in this process, in memory, on 127.0.0.1, with the request queues (redriven to the
  * dead-letter queue) and the result queue.
  *
  * @throws when the port is taken, naming it and what to do.
  */
 export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
   takeEveryCharacterOfSqs();
+  const names = Array.from({ length: options.shards ?? 1 }, (_, shard) =>
+    shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
+  );
   const server = buildApp({ logger: false });
   const endpoint = await listenOnLoopback(server, options.port);
   try {
-    await createQueues(endpoint, options);
+    await createQueues(endpoint, names, options);
   } catch (error) {
     await server.close();
     throw error;
@@ -49,6 +62,7 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
   return {
     endpoint,
     region: REGION,
+    requestQueues: names.map((name) => ({ queueUrl: queueUrl(endpoint, name), queueArn: queueArn(name) })),
     requestQueueUrl: queueUrl(endpoint, REQUESTS),
     requestQueueArn: queueArn(REQUESTS),
     resultQueueUrl: queueUrl(endpoint, RESULTS),
@@ -94,13 +108,15 @@ function isPortTaken(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'code' in error && error.code === 'EADDRINUSE';
 }
 
-async function createQueues(endpoint: string, options: LocalQueueOptions): Promise<void> {
+async function createQueues(endpoint: string, requests: readonly string[], options: LocalQueueOptions): Promise<void> {
   const sqs = localSqsClient({ endpoint, region: REGION });
   try {
     for (const name of [DEAD_LETTERS, RESULTS]) {
       await sqs.send(new CreateQueueCommand({ QueueName: name }));
     }
-    await sqs.send(new CreateQueueCommand({ QueueName: REQUESTS, Attributes: requestQueueAttributes(options) }));
+    for (const name of requests) {
+      await sqs.send(new CreateQueueCommand({ QueueName: name, Attributes: requestQueueAttributes(options) }));
+    }
   } finally {
     sqs.destroy();
   }

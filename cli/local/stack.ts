@@ -12,6 +12,8 @@ import { type LocalTable, localTableClient, startLocalTable } from './table.ts';
 export interface LocalStackOptions {
   /** TCP port on 127.0.0.1; 0 picks a free one. */
   readonly port: number;
+  /** Request queues, each with its event source mapping. @default 1 */
+  readonly shards?: number | undefined;
   readonly modelsDirectory: string;
   /** The model of requests that name none. @default the repository's only model */
   readonly defaultModel?: string | undefined;
@@ -42,7 +44,7 @@ export interface LocalStack {
   readonly table: LocalTable | undefined;
   readonly sqs: SQSClient;
   readonly models: readonly { readonly name: string; readonly version: string }[];
-  /** Starts handing messages to the handler. */
+  /** Starts handing messages to the handler, from each shard on its own. */
   startMapping(batching: Batching): EventSourceMapping;
   stop(): Promise<void>;
 }
@@ -75,6 +77,7 @@ async function start(
   const { telemetry, warn, inform, stores = ['queue'] } = options;
   const queues = await startLocalQueues({
     port: options.port,
+    shards: options.shards,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
     maxReceiveCount: MAX_RECEIVE_COUNT,
   });
@@ -102,17 +105,28 @@ async function start(
     sqs,
     models: composition.models,
     startMapping: (batching) =>
-      startEventSourceMapping({
-        ...batching,
-        sqs,
-        queueUrl: queues.requestQueueUrl,
-        queueArn: queues.requestQueueArn,
-        region,
-        maximumConcurrency: MAXIMUM_CONCURRENCY,
-        functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
-        invoke: handler,
-        onError: (error) => warn(error.message),
-      }),
+      together(
+        queues.requestQueues.map((queue) =>
+          startEventSourceMapping({
+            ...batching,
+            ...queue,
+            sqs,
+            region,
+            maximumConcurrency: MAXIMUM_CONCURRENCY,
+            functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
+            invoke: handler,
+            onError: (error) => warn(error.message),
+          }),
+        ),
+      ),
+  };
+}
+
+function together(mappings: readonly EventSourceMapping[]): EventSourceMapping {
+  return {
+    stop: async () => {
+      await Promise.all(mappings.map((mapping) => mapping.stop()));
+    },
   };
 }
 
@@ -127,7 +141,7 @@ function configure(
     [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
     [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
     [CONFIG_KEYS.results]: stores?.join(','),
-    [CONFIG_KEYS.requestQueueUrls]: queues.requestQueueUrl,
+    [CONFIG_KEYS.requestQueueUrls]: queues.requestQueues.map(({ queueUrl }) => queueUrl).join(','),
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
     [CONFIG_KEYS.resultTable]: table?.tableName,
     [CONFIG_KEYS.resultBucket]: buckets.resultBucket,

@@ -23,7 +23,7 @@ export const DEPLOYMENT_OPTIONS = {
 export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
                           or the file that cdk deploy --outputs-file writes
   --request-queue URL     this and the following replace what the stack FILE says, or stand
-                          without one
+                          without one; of several shards the URLs with commas between them
   --result-queue URL
   --result-table NAME
   --payload-bucket NAME
