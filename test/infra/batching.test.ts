@@ -59,6 +59,21 @@ describe('the event source mapping', () => {
     expect(only(template, 'AWS::Lambda::Function')).toMatchObject({ ReservedConcurrentExecutions: 7 });
   });
 
+  it.each([
+    [2, 2],
+    [40, 40],
+    [1249, 1000],
+    [1250, undefined],
+  ])('starts no more than the %d that are reserved, unless told otherwise: %s', (reservedConcurrency, maximum) => {
+    const { ScalingConfig } = only(synthesize({ compute: lambdaCompute({ reservedConcurrency }) }), MAPPING);
+    expect(ScalingConfig).toEqual(maximum === undefined ? undefined : { MaximumConcurrency: maximum });
+  });
+
+  it('has no ceiling beside pollers, whose number is one', () => {
+    const compute = lambdaCompute({ reservedConcurrency: 200, maximumPollers: 20 });
+    expect(only(synthesize({ compute }), MAPPING)).not.toHaveProperty('ScalingConfig');
+  });
+
   it('polls with provisioned pollers', () => {
     const compute = lambdaCompute({ minimumPollers: 2, maximumPollers: 20 });
     expect(only(synthesize({ compute }), MAPPING)).toMatchObject({

@@ -73,6 +73,24 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
       'raise it or lower maximumConcurrency',
   ],
   [
+    'a reserve of one, while SQS starts two invocations at a time',
+    { compute: lambdaCompute({ reservedConcurrency: 1 }) },
+    'reservedConcurrency: expected at least 2, which SQS starts at a time at least, because invocations beyond it are ' +
+      'throttled, got 1; raise it',
+  ],
+  [
+    'more pollers than the reserve holds invocations of',
+    { compute: lambdaCompute({ reservedConcurrency: 199, maximumPollers: 20 }) },
+    'reservedConcurrency: expected at least 200, because each poller starts up to 10 invocations at a time and those ' +
+      'beyond it are throttled, got 199 with 20 pollers; raise it or set a lower maximumPollers',
+  ],
+  [
+    'as many pollers as the default allows, beside a reserve that is smaller',
+    { compute: lambdaCompute({ reservedConcurrency: 1999, minimumPollers: 2 }) },
+    'reservedConcurrency: expected at least 2000, because each poller starts up to 10 invocations at a time and those ' +
+      'beyond it are throttled, got 1999 with the default of 200 pollers; raise it or set a lower maximumPollers',
+  ],
+  [
     'a timeout above 900 s',
     { compute: lambdaCompute({ timeout: Duration.seconds(901) }) },
     'timeoutSeconds: expected a whole number from 1 to 900, got 901; choose one in that range',

@@ -10,6 +10,26 @@ export interface Concurrency {
   readonly maximumPollers?: number | undefined;
 }
 
+/** The most invocations that a mapping without provisioned pollers starts at a time, whatever its limit. */
+const MOST_OF_A_MAPPING = 1250;
+
+/**
+ * The concurrency with a ceiling for the mapping where a reserve is one for the function: a mapping does not heed the
+ * reserve, and each invocation that is throttled counts as a receive of its messages.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
+ */
+export function withinReserve(concurrency: Concurrency): Concurrency {
+  const { reservedConcurrency = MOST_OF_A_MAPPING, maximumConcurrency } = concurrency;
+  const isLimited = maximumConcurrency !== undefined || pollersOf(concurrency) !== undefined;
+  if (isLimited || reservedConcurrency >= MOST_OF_A_MAPPING) return concurrency;
+  return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, MAXIMUM_CONCURRENCY.most) };
+}
+
+function pollersOf({ minimumPollers, maximumPollers }: Concurrency): number | undefined {
+  return minimumPollers ?? maximumPollers;
+}
+
 /**
  * What the service refuses, and what it accepts but then throttles.
  *
@@ -22,9 +42,11 @@ export function concurrencyProblems(concurrency: Concurrency): Problem[] {
     outside('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY),
     outside('minimumPollers', minimumPollers, { least: 2, most: 200 }),
     outside('maximumPollers', maximumPollers, { least: 2, most: 2000 }),
-    bothCeilings(maximumConcurrency, minimumPollers ?? maximumPollers),
+    bothCeilings(maximumConcurrency, pollersOf(concurrency)),
     reversed(minimumPollers, maximumPollers),
-    moreThanReserved(maximumConcurrency, reservedConcurrency),
+    pollersOf(concurrency) === undefined
+      ? moreThanReserved(maximumConcurrency, reservedConcurrency)
+      : pollersBeyondReserve(maximumPollers, reservedConcurrency),
   ];
 }
 
@@ -42,9 +64,29 @@ function reversed(minimum: number | undefined, maximum: number | undefined): Pro
 }
 
 function moreThanReserved(maximum: number | undefined, reserved: number | undefined): Problem {
-  if (maximum === undefined || reserved === undefined || maximum <= reserved) return undefined;
+  const least = maximum ?? MAXIMUM_CONCURRENCY.least;
+  if (reserved === undefined || least <= reserved) return undefined;
+  const [what, cure] =
+    maximum === undefined
+      ? [`${least}, which SQS starts at a time at least`, 'raise it']
+      : [`maximumConcurrency, ${least}`, 'raise it or lower maximumConcurrency'];
   return (
-    `reservedConcurrency: expected at least maximumConcurrency, ${maximum}, because invocations beyond it are ` +
-    `throttled, got ${reserved}; raise it or lower maximumConcurrency`
+    `reservedConcurrency: expected at least ${what}, because invocations beyond it are throttled, ` +
+    `got ${reserved}; ${cure}`
+  );
+}
+
+const INVOCATIONS_PER_POLLER = 10;
+const DEFAULT_MAXIMUM_POLLERS = 200;
+
+function pollersBeyondReserve(maximumPollers: number | undefined, reserved: number | undefined): Problem {
+  const invocations = INVOCATIONS_PER_POLLER * (maximumPollers ?? DEFAULT_MAXIMUM_POLLERS);
+  if (reserved === undefined || invocations <= reserved) return undefined;
+  const pollers =
+    maximumPollers === undefined ? `the default of ${DEFAULT_MAXIMUM_POLLERS} pollers` : `${maximumPollers} pollers`;
+  return (
+    `reservedConcurrency: expected at least ${invocations}, because each poller starts up to ${INVOCATIONS_PER_POLLER} ` +
+    `invocations at a time and those beyond it are throttled, got ${reserved} with ${pollers}; ` +
+    'raise it or set a lower maximumPollers'
   );
 }

@@ -7,7 +7,7 @@ import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
 import { oneOf } from '../base/refuse.ts';
 import { mebibytesOf, secondsOf } from '../base/units.ts';
-import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
+import { type Concurrency, concurrencyProblems, withinReserve } from '../checks/concurrency.ts';
 import { ARCHITECTURES } from '../image/image.ts';
 import type { ComputeForm } from './compute.ts';
 import { feedFromQueue } from './eventSource.ts';
@@ -24,16 +24,19 @@ export interface LambdaOptions extends Concurrency {
   readonly ephemeralStorageSize?: Size;
   /** How long one invocation may take, whole seconds, 1 to 900. @default 60 seconds */
   readonly timeout?: Duration;
-  /** Invocations reserved for this function, which are also its most at once. @default none: it shares the account's */
+  /** Invocations reserved for this function, from 2, which are also its most at once. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
   /**
    * Most invocations that SQS starts at a time, 2 to 1,000. Fewer give fuller batches. Not alongside pollers.
-   * @default no limit of its own
+   * @default `reservedConcurrency`, 1,000 at most; without it, or from 1,250, no limit of its own
    */
   readonly maximumConcurrency?: number;
   /** Provisioned pollers that always run, 2 to 200, for traffic that jumps. @default none are provisioned */
   readonly minimumPollers?: number;
-  /** Most provisioned pollers, 2 to 2,000. @default none are provisioned */
+  /**
+   * Most provisioned pollers, 2 to 2,000; each starts up to 10 invocations at a time.
+   * @default none are provisioned; 200 with `minimumPollers`
+   */
   readonly maximumPollers?: number;
 }
 
@@ -58,7 +61,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createScoringFunction(scope, size, wiring);
-      const events = feedFromQueue(scoringFunction, wiring.requestQueue, wiring.batching, options);
+      const events = feedFromQueue(scoringFunction, wiring.requestQueue, wiring.batching, withinReserve(options));
       return {
         grantPrincipal: scoringFunction.grantPrincipal,
         alarms: functionAlarms(scoringFunction),
