@@ -76,14 +76,15 @@ describe('the packed package', () => {
   it('gives a CDK app the construct with its types, and an image of its own files', async () => {
     await writeFile(
       join(folder, 'app.ts'),
-      `import { App, Stack } from 'aws-cdk-lib';
+      `import { App, Duration, Stack } from 'aws-cdk-lib';
+       import { Architecture } from 'aws-cdk-lib/aws-lambda';
        import { BatchScoring, lambdaCompute, type ResultStore } from 'batchscore/infra';
        // @ts-expect-error a store is named by its kind
        const wrong: ResultStore = 'topic';
        const app = new App({ outdir: 'cdk.out' });
        const scoring = new BatchScoring(new Stack(app, 'Shop'), 'Scoring', {
          models: '${join(REPOSITORY, 'models')}',
-         compute: lambdaCompute({ architecture: 'x86_64' }),
+         compute: lambdaCompute({ architecture: Architecture.X86_64, timeout: Duration.seconds(30) }),
        });
        console.log(wrong, Object.keys(scoring.clientOptions).join());
        app.synth();`,
