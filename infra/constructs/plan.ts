@@ -7,14 +7,18 @@ import { PRICES, type Prices } from './base/prices.ts';
 import { oneOf, refuse } from './base/refuse.ts';
 import { bytesOf, daysOf, secondsOf } from './base/units.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
-import { queueKindProblems, receiveCountProblem, visibilityProblem } from './checks/queues.ts';
+import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
+import { queueKindProblems, receiveCountProblem, statedVisibilityProblem, visibilityProblem } from './checks/queues.ts';
 import { resultProblems } from './checks/results.ts';
+import { storeProblems } from './checks/stores.ts';
 import { tuningProblems } from './checks/tuning.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
 import { type TuningNumbers, tuningNumbers } from './environment/tuning.ts';
 import type { BatchScoringProps } from './props.ts';
-import { redriveOf } from './storage/requestQueue.ts';
+import { visibilitySecondsOf } from './storage/known.ts';
+import { payloadReferences } from './storage/payloadReferences.ts';
+import { redriveOf, useRequestQueue } from './storage/requestQueue.ts';
 import type { ResultStore } from './storage/resultStores.ts';
 
 /** The props, completed with defaults and checked to work together. */
@@ -44,7 +48,7 @@ const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPo
 /** @throws Error naming everything that would fail in production, with the numbers and the cure */
 export function makePlan(props: BatchScoringProps): Plan {
   const compute = props.compute ?? lambdaCompute();
-  const existing = props.requestQueue;
+  const { requestQueue: existing, stores = {} } = props;
   const batching = withDefaults({
     batchSize: props.batchSize,
     windowSeconds: secondsOf('windowSeconds', props.window),
@@ -78,10 +82,21 @@ export function makePlan(props: BatchScoringProps): Plan {
     ...queueKindProblems({
       fifo: props.fifo,
       requestQueue: existing?.queue,
-      resultQueue: props.stores?.resultQueue,
+      resultQueue: stores.resultQueue,
     }),
+    ...storeProblems({
+      results: plan.results,
+      stores,
+      requestQueue: existing?.queue,
+      deadLetterQueue: existing && useRequestQueue(existing).deadLetterQueue,
+    }),
+    // Of a given bucket only its owner knows when objects expire.
+    props.payloadBucket === undefined
+      ? payloadExpiryProblem(plan.payloadExpiryDays, payloadReferences(existing, stores, { ...batching, ...plan }))
+      : undefined,
     ...tuningProblems(plan.tuning, compute.timeoutSeconds),
-    visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
+    statedVisibilityProblem(plan.visibilityTimeoutSeconds, visibilitySecondsOf(existing?.queue)) ??
+      visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
     receiveCountProblem(plan.maxReceiveCount),
     oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
   ]);

@@ -53,7 +53,11 @@ export interface BatchScoringProps {
   readonly resultTtl?: Duration;
   /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;
-  /** After which an object of the new payload bucket is deleted, whole days, 1 to 3,650. @default 30 days */
+  /**
+   * After which an object of the new payload bucket is deleted, whole days, up to 3,650. Messages and results must not
+   * outlast what they point to: 14 days at least, 18 with FIFO queues, and as long as `resultTtl`.
+   * @default 30 days
+   */
   readonly payloadExpiry?: Duration;
 
   /** Your own key for queues, buckets, table, logs and environment. @default keys that each service manages */

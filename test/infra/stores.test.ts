@@ -69,10 +69,10 @@ describe('results', () => {
 describe('the payload bucket', () => {
   it('forgets what is in it', () => {
     const lifecycle = new Capture();
-    synthesize({ payloadExpiry: Duration.days(9) }).hasResourceProperties('AWS::S3::Bucket', {
+    synthesize({ payloadExpiry: Duration.days(19) }).hasResourceProperties('AWS::S3::Bucket', {
       LifecycleConfiguration: lifecycle,
     });
-    expect(lifecycle.asObject()).toMatchObject({ Rules: [{ ExpirationInDays: 9, Status: 'Enabled' }] });
+    expect(lifecycle.asObject()).toMatchObject({ Rules: [{ ExpirationInDays: 19, Status: 'Enabled' }] });
   });
 });
 
@@ -104,8 +104,10 @@ describe('the queues', () => {
   it('know the dead letters of an existing queue that was made in the same app', () => {
     const stack = createStack();
     const dead = new Queue(stack, 'Dead');
-    const queue = new Queue(stack, 'Orders', { deadLetterQueue: { queue: dead, maxReceiveCount: 5 } });
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack);
+    const visibilityTimeout = Duration.seconds(400);
+    const deadLetterQueue = { queue: dead, maxReceiveCount: 5 };
+    const queue = new Queue(stack, 'Orders', { visibilityTimeout, deadLetterQueue });
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout } }, stack);
     expect(scoring.deadLetterQueue).toBe(dead);
   });
 

@@ -56,6 +56,15 @@ export function visibilityProblem(visibilityTimeoutSeconds: number, least: numbe
   );
 }
 
+/** @param known what the CDK knows the queue to have; undefined where it does not know */
+export function statedVisibilityProblem(stated: number, known: number | undefined): Problem {
+  if (known === undefined || stated === known) return undefined;
+  return (
+    `visibilityTimeoutSeconds: expected ${known}, as the given request queue has it, got ${stated}; ` +
+    "give the queue's own, or change the queue's"
+  );
+}
+
 /** Throttles and timeouts count as receives, so a limit of one or two would send good messages to the dead letters. */
 export function receiveCountProblem(maxReceiveCount: number): Problem {
   if (Number.isInteger(maxReceiveCount) && maxReceiveCount < LEAST_RECEIVES) {

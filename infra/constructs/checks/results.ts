@@ -3,8 +3,6 @@ import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { ResultStore } from '../storage/resultStores.ts';
 
-const SECONDS_A_DAY = 86_400;
-
 export interface ResultSettings {
   readonly results: readonly ResultStore[];
   readonly resultsPerMessage: ResultsPerMessage;
@@ -21,7 +19,6 @@ export function resultProblems(settings: ResultSettings): Problem[] {
     ...packingProblems(settings),
     outside('payloadExpiryDays', payloadExpiryDays, { least: 1, most: 3650 }),
     outside('resultTtlSeconds', resultTtlSeconds, RANGES.resultTtlSeconds),
-    results.includes('table') ? goneTooSoon(resultTtlSeconds, payloadExpiryDays) : undefined,
   ];
 }
 
@@ -53,15 +50,5 @@ function notSomeResults(resultsPerMessage: number): Problem {
   return (
     `resultsPerMessage: expected a whole number from ${least} to ${most}, or ${FILL}, got ${resultsPerMessage}; ` +
     'choose one of these'
-  );
-}
-
-/** A result in the table may point into the payload bucket, so the payload must not expire before it. */
-function goneTooSoon(resultTtlSeconds: number, payloadExpiryDays: number): Problem {
-  if (payloadExpiryDays * SECONDS_A_DAY >= resultTtlSeconds) return undefined;
-  const days = Math.ceil(resultTtlSeconds / SECONDS_A_DAY);
-  return (
-    `payloadExpiryDays: expected at least ${days}, because the table's large results lie in the payload bucket and ` +
-    `resultTtlSeconds is ${resultTtlSeconds}, got ${payloadExpiryDays}; raise it`
   );
 }

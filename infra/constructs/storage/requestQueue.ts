@@ -8,7 +8,7 @@ import { createQueue } from '../base/queue.ts';
 export interface ExistingQueue {
   /** The queue, standard or FIFO. */
   readonly queue: IQueue;
-  /** Its visibility timeout, which CDK does not know; it is checked against the compute's timeout. */
+  /** Its visibility timeout, which the CDK does not know of an imported queue; it is checked against the compute's timeout. */
   readonly visibilityTimeout: Duration;
   /** Where its redrive policy sends messages. @default that of the queue's own construct, if this app creates it */
   readonly deadLetterQueue?: IQueue;
@@ -28,9 +28,9 @@ interface NewQueue {
   readonly maxReceiveCount: number;
 }
 
-const RETENTION_DAYS = 4;
+export const RETENTION_DAYS = 4;
 /** On a standard queue the days count from the first send, so dead letters must be kept longer than requests. */
-const DEAD_LETTER_RETENTION_DAYS = 14;
+export const DEAD_LETTER_RETENTION_DAYS = 14;
 
 /** A new queue, with dead letters. */
 export function createRequestQueue(scope: Construct, options: NewQueue): RequestQueue {

@@ -25,9 +25,9 @@ interface StoreOptions {
 }
 
 /** The longest that SQS can keep a message. */
-const RESULT_RETENTION_DAYS = 14;
+export const RESULT_RETENTION_DAYS = 14;
 /** The table's key and time-to-live attribute, as the runtime writes them. */
-const MESSAGE_ID_KEY = 'messageId';
+export const MESSAGE_ID_KEY = 'messageId';
 const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 
 /** Every store that results go to: the given one, or a new one. */

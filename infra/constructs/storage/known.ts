@@ -1,0 +1,44 @@
+import { Stack, Token } from 'aws-cdk-lib';
+import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb';
+import { CfnQueue, type IQueue } from 'aws-cdk-lib/aws-sqs';
+
+/*
+ * What the CDK knows of queues and tables: the properties of those that this app creates, and nothing of imported ones.
+ */
+
+/** SQS's own defaults. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
+const DEFAULT_VISIBILITY_SECONDS = 30;
+const DEFAULT_RETENTION_SECONDS = 345_600;
+const SECONDS_A_DAY = 86_400;
+
+/** Undefined where the CDK does not know. */
+export function visibilitySecondsOf(queue: IQueue | undefined): number | undefined {
+  return knownNumber(queue, ({ visibilityTimeout = DEFAULT_VISIBILITY_SECONDS }) => visibilityTimeout);
+}
+
+/** Days that a queue keeps its messages; undefined where the CDK does not know. */
+export function retentionDaysOf(queue: IQueue | undefined): number | undefined {
+  const seconds = knownNumber(
+    queue,
+    ({ messageRetentionPeriod = DEFAULT_RETENTION_SECONDS }) => messageRetentionPeriod,
+  );
+  return seconds === undefined ? undefined : seconds / SECONDS_A_DAY;
+}
+
+function knownNumber(queue: IQueue | undefined, pick: (resource: CfnQueue) => number): number | undefined {
+  const resource = queue?.node.defaultChild;
+  if (!(resource instanceof CfnQueue)) return undefined;
+  const value = pick(resource);
+  return Token.isUnresolved(value) ? undefined : value;
+}
+
+/** The key of a table, each attribute with its type, such as `['messageId (S)']`; undefined where the CDK does not know. */
+export function keyOf(table: ITable | undefined): readonly string[] | undefined {
+  const resource = table?.node.defaultChild;
+  if (!(resource instanceof CfnTable || resource instanceof CfnGlobalTable)) return undefined;
+  const resolve = (value: unknown) => Stack.of(resource).resolve(value);
+  const attributes: readonly CfnTable.AttributeDefinitionProperty[] = resolve(resource.attributeDefinitions) ?? [];
+  const keys: readonly CfnTable.KeySchemaProperty[] = resolve(resource.keySchema) ?? [];
+  const typeOf = (name: string) => attributes.find(({ attributeName }) => attributeName === name)?.attributeType;
+  return keys.map(({ attributeName }) => `${attributeName} (${typeOf(attributeName)})`);
+}
