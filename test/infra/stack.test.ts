@@ -31,7 +31,7 @@ describe('the stack of the app', () => {
         resultsPerMessage: 'fill',
         resultMessageBytes: '131072',
         resultTtlSeconds: 86_400,
-        payloadExpiryDays: 2,
+        payloadExpiryDays: 20,
         retainData: false,
         logRetentionDays: 7,
         alarmTopicArn: topic,

@@ -88,7 +88,7 @@ describe('any unit', () => {
         resultMessageSize: Size.mebibytes(1),
         results: ['queue', 'table'],
         resultTtl: Duration.hours(36),
-        payloadExpiry: Duration.hours(48),
+        payloadExpiry: Duration.hours(480),
         tuning: { deadlineMargin: Duration.seconds(2), maxPayloadSize: Size.kibibytes(3) },
       }),
     );
@@ -100,7 +100,7 @@ describe('any unit', () => {
       [CONFIG_KEYS.deadlineMarginMs]: '2000',
       [CONFIG_KEYS.maxPayloadBytes]: '3072',
     });
-    template.hasResourceProperties('AWS::S3::Bucket', { LifecycleConfiguration: { Rules: [{ ExpirationInDays: 2 }] } });
+    template.hasResourceProperties('AWS::S3::Bucket', { LifecycleConfiguration: { Rules: [{ ExpirationInDays: 20 }] } });
   });
 });
 

@@ -58,7 +58,7 @@ export function visibilityProblem(visibilityTimeoutSeconds: number, least: numbe
 
 /** @param known what the CDK knows the queue to have; undefined where it does not know */
 export function statedVisibilityProblem(stated: number, known: number | undefined): Problem {
-  if (known === undefined || stated === known) return undefined;
+  if (known === undefined || stated === known || !Number.isInteger(stated)) return undefined;
   return (
     `visibilityTimeoutSeconds: expected ${known}, as the given request queue has it, got ${stated}; ` +
     "give the queue's own, or change the queue's"
