@@ -7,7 +7,9 @@ import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.t
 import { BATCH_CLOSED } from './closedBecause.ts';
 import { createDevTelemetry } from './devTelemetry.ts';
 import { listenForInterruption } from './interruption.ts';
+import { type LocalServices, startLocalServices } from './local/services.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
+import { type Whereabouts, whereabouts, workerCommand } from './local/whereabouts.ts';
 
 const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
 
@@ -27,6 +29,8 @@ and the result bucket.
   --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
   --results-per-message N
                    most results in a message of the result queue, or ${FILL}: as many as fit (default 1)
+  --no-function    queues, tables and buckets alone: nothing is scored here. A line on stderr
+                   says how to start a worker
   --help           show this
 
 BATCHSCORE_… environment variables tune the scoring, as they do on AWS. Without the option,
@@ -47,6 +51,7 @@ async function main(args: readonly string[]): Promise<number> {
     window: { type: 'string' },
     results: { type: 'string' },
     'results-per-message': { type: 'string' },
+    'no-function': { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
@@ -59,6 +64,10 @@ async function main(args: readonly string[]): Promise<number> {
   const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
 
+  if (options['no-function']) {
+    await serveServices(await startLocalServices({ port, shards, stores }), resultsPerMessage);
+    return 0;
+  }
   const stack = await startLocalStack({
     port,
     shards,
@@ -75,7 +84,7 @@ async function main(args: readonly string[]): Promise<number> {
     warn: say,
     inform: say,
   });
-  await serve(stack, batching, stores);
+  await serve(stack, batching);
   return 0;
 }
 
@@ -123,7 +132,7 @@ function batchingFrom(
 }
 
 /** Hands messages to the handler until the first SIGINT or SIGTERM, then finishes what was received. */
-async function serve(stack: LocalStack, batching: Batching, stores: readonly string[]): Promise<void> {
+async function serve(stack: LocalStack, batching: Batching): Promise<void> {
   const mapping = stack.startMapping({
     ...batching,
     onInvocation: ({ records, closedBecause, failed, durationMs }) =>
@@ -131,33 +140,51 @@ async function serve(stack: LocalStack, batching: Batching, stores: readonly str
         `invocation: ${records} messages (closed: ${BATCH_CLOSED[closedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
       ),
   });
+  const models = stack.models.map(({ name, version }) => `${name}/${version}`).join(', ');
+  await untilInterrupted({
+    announce: () => announce(stack, `ready for ${models}; Ctrl-C stops`),
+    finishing: 'what was received, runs of models included',
+    async finish() {
+      await mapping.stop();
+      await stack.stop();
+    },
+  });
+}
+
+/** Keeps the services up for a worker. */
+async function serveServices(services: LocalServices, resultsPerMessage: string | undefined): Promise<void> {
+  const environment = { ...services.environment, [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage };
+  await untilInterrupted({
+    announce: () =>
+      announce(services, `ready for a worker; Ctrl-C stops\n${workerCommand({ ...services, environment })}`),
+    finishing: 'requests that are under way',
+    finish: services.stop,
+  });
+}
+
+interface Serving {
+  readonly announce: () => void;
+  readonly finishing: string;
+  readonly finish: () => Promise<void>;
+}
+
+/** Whoever reads the first line may interrupt at once, so it is written last. */
+async function untilInterrupted({ announce, finishing, finish }: Serving): Promise<void> {
   const stopped = Promise.withResolvers<void>();
-  const { finished } = listenForInterruption('what was received, runs of models included', stopped.resolve);
-  announce(stack, stores);
+  const { finished } = listenForInterruption(finishing, stopped.resolve);
+  announce();
   await stopped.promise;
   try {
-    await mapping.stop();
-    await stack.stop();
+    await finish();
   } finally {
     finished();
   }
 }
 
-function announce({ queues, buckets, table, models }: LocalStack, stores: readonly string[]): void {
-  const { endpoint, region, requestQueues, resultQueueUrl, deadLetterQueueUrl } = queues;
-  const where = {
-    endpoint,
-    region,
-    requestQueueUrl: requestQueues.map(({ queueUrl }) => queueUrl).join(','),
-    resultQueueUrl,
-    deadLetterQueueUrl,
-    payloadBucket: buckets.payloadBucket,
-    s3Endpoint: buckets.endpoint,
-    ...(table === undefined ? {} : { resultTable: table.tableName, dynamodbEndpoint: table.endpoint }),
-    ...(stores.includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
-  };
-  process.stdout.write(`${JSON.stringify(where)}\n`);
-  say(`ready for ${models.map(({ name, version }) => `${name}/${version}`).join(', ')}; Ctrl-C stops`);
+/** Says on stdout where everything is, and on stderr what to do with it. */
+function announce(services: Whereabouts, message: string): void {
+  process.stdout.write(`${JSON.stringify(whereabouts(services))}\n`);
+  say(message);
 }
 
 function say(message: string): void {

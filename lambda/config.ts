@@ -66,10 +66,25 @@ const schema = z.strictObject({
   checkPercent: countOrDefault(RANGES.checkPercent),
   /** The name that metrics and logs carry, such as the stack's. */
   serviceName: z.string().min(1).default('batchscore'),
-  /** Most records that SQS hands over at once, as the event source mapping says; what batches are measured against. */
+  /**
+   * Most records that SQS hands over at once, as the event source mapping says; what batches are measured against. The
+   * worker gathers so many itself; its default is `maxBatchRows`.
+   */
   batchSize: count(BATCH_SIZE).optional(),
-  /** Seconds that SQS gathers records for, as the event source mapping says. */
+  /** Seconds that SQS gathers records for, as the event source mapping says, or the worker. Worker's default: 0. */
   windowSeconds: z.coerce.number().min(WINDOW_SECONDS.least).max(WINDOW_SECONDS.most).optional(),
+  /** Worker: most seconds that one batch may take; then its runs are left behind, and the rest is handed back. */
+  timeoutSeconds: countOrDefault(RANGES.timeoutSeconds),
+  /** Worker: seconds that received records are hidden from others, extended while they are held. */
+  visibilitySeconds: countOrDefault(RANGES.visibilitySeconds),
+  /** Worker: seconds from SIGTERM until the process is killed. */
+  stopSeconds: countOrDefault(RANGES.stopSeconds),
+  /** Worker: most receives in flight. */
+  mostPolls: countOrDefault(RANGES.mostPolls),
+  /** Worker: most batches of a model that are scored at the same time. */
+  pipelineDepth: countOrDefault(RANGES.pipelineDepth),
+  /** Worker: port on 127.0.0.1 that tells whether it lives and is ready. 0: none. */
+  healthPort: countOrDefault(RANGES.healthPort),
   /** The queue that requests come from, or all shards, comma-separated; records are deleted and delayed there. */
   requestQueueUrls: z
     .string()

@@ -1,16 +1,15 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import type { DelayRetries } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
-import { failure } from './core/contract/failure.ts';
 import type { MessageRecord } from './core/contract/record.ts';
-import type { Outcome } from './core/contract/result.ts';
 import type { TimeLimit } from './core/contract/timeLimit.ts';
-import { type ScoringDependencies, scoreRecords } from './core/scoreRecords.ts';
+import type { ScoringDependencies } from './core/scoreRecords.ts';
+import { scoreOrHandBack } from './scoreOrHandBack.ts';
 
 export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;
-  readonly delayRetries: DelayRetries;
+  /** Sets when records that must be retried become visible again. */
+  delayRetries(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   readonly telemetry: Telemetry;
   /** The runs that were left behind and have not ended. */
   stuckRuns(): ReadonlySet<object>;
@@ -44,20 +43,6 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       }
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
-}
-
-/** A throw would redeliver every record and slow the polling down: a bug hands back what it met instead. */
-async function scoreOrHandBack(
-  records: readonly MessageRecord[],
-  scoring: ScoringDependencies,
-  time: TimeLimit,
-): Promise<Outcome[]> {
-  try {
-    return await scoreRecords(records, scoring, time);
-  } catch (error) {
-    scoring.observer.problem(error);
-    return records.map(() => ({ status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') }));
-  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
+import { createPoller } from '../../lambda/adapters/sqs/poller.ts';
 import { type Batch, createGather, type GatherOptions } from './gather.ts';
-import { createPoller } from './poller.ts';
 
 export interface BatchSourceOptions extends GatherOptions {
   /** One long poll for at most `most` messages. */
@@ -18,6 +18,8 @@ export interface BatchSource {
 
 /** Messages that SQS hands over in one receive. */
 const MESSAGES_A_POLL = 10;
+const MOST_POLLS = 8;
+const PAUSE_AFTER_ERROR_MS = 1000;
 
 /**
  * Receives records and gathers them into batches, for takers that each wait for one. It holds a batch for every
@@ -37,9 +39,11 @@ export function createBatchSource({ receive, onError, ...limits }: BatchSourceOp
   const poller = createPoller({
     receive: () => receive(recordsAPoll),
     recordsAPoll,
+    mostPolls: MOST_POLLS,
     hasRoom: (expected) => closed.length === 0 && gather.size() + expected < limits.batchSize * (takers.length + 1),
     take: gather.add,
     onError,
+    pauseMs: () => PAUSE_AFTER_ERROR_MS,
     clock: limits.clock,
   });
 

@@ -1,9 +1,9 @@
 import { ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
+import { type Clock, SYSTEM_CLOCK } from '../../lambda/adapters/clock.ts';
 import { type Acknowledge, createAcknowledger } from '../../lambda/adapters/sqs/acknowledge.ts';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { type BatchSource, createBatchSource } from './batchSource.ts';
-import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 import type { ClosedBecause } from './gather.ts';
 import { type Invoke, invokeOnce } from './invocation.ts';
 import { type MappingLimits, refuseInvalidLimits } from './mappingLimits.ts';

@@ -1,5 +1,5 @@
 import type { SQSRecord } from 'aws-lambda';
-import { type Clock, SYSTEM_CLOCK } from './clock.ts';
+import { type Clock, SYSTEM_CLOCK } from '../../lambda/adapters/clock.ts';
 import { ENVELOPE_BYTES, recordBytes } from './sqsEvent.ts';
 
 /** Why a batch was closed. `poll`: there is no window to wait for the next poll. `stop`: its window was cut short. */

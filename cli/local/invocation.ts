@@ -1,6 +1,6 @@
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
+import type { Clock } from '../../lambda/adapters/clock.ts';
 import { failedMessageIds } from './batchResponse.ts';
-import type { Clock } from './clock.ts';
 import { createLambdaContext } from './lambdaContext.ts';
 
 export type Invoke = (event: SQSEvent, context: Context) => Promise<unknown>;

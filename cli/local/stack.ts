@@ -1,24 +1,21 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
-import { compose } from '../../lambda/compose.ts';
+import { type Composition, compose } from '../../lambda/compose.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
-import { createLocalBuckets, type LocalBuckets, localBucketClient } from './buckets.ts';
 import { type EventSourceMapping, type InvocationReport, startEventSourceMapping } from './eventSourceMapping.ts';
-import { type LocalQueues, localSqsClient, startLocalQueues } from './queues.ts';
-import { type LocalTable, localTableClient, startLocalTable } from './table.ts';
+import {
+  FUNCTION_TIMEOUT_SECONDS,
+  type LocalServices,
+  type LocalServicesOptions,
+  startLocalServices,
+} from './services.ts';
 
-export interface LocalStackOptions {
-  /** TCP port on 127.0.0.1; 0 picks a free one. */
-  readonly port: number;
-  /** Request queues, each with its event source mapping. @default 1 */
-  readonly shards?: number | undefined;
+export interface LocalStackOptions extends LocalServicesOptions {
   readonly modelsDirectory: string;
   /** The model of requests that name none. @default the repository's only model */
   readonly defaultModel?: string | undefined;
-  /** Where results go. @default the queue alone */
-  readonly stores?: readonly string[] | undefined;
   /** `BATCHSCORE_…` variables that tune the scoring; everything else in it is ignored. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly telemetry: Telemetry;
@@ -37,72 +34,46 @@ export interface Batching {
 }
 
 /** The whole of batchscore on one machine: queues, the real handler, and what stands between them on AWS. */
-export interface LocalStack {
-  readonly queues: LocalQueues;
-  readonly buckets: LocalBuckets & { readonly endpoint: string };
-  /** Only where results go to a table. */
-  readonly table: LocalTable | undefined;
+export interface LocalStack extends Omit<LocalServices, 'clients'> {
   readonly sqs: SQSClient;
   readonly models: readonly { readonly name: string; readonly version: string }[];
   /** Starts handing messages to the handler, from each shard on its own. */
   startMapping(batching: Batching): EventSourceMapping;
-  stop(): Promise<void>;
 }
 
-const FUNCTION_TIMEOUT_SECONDS = 30;
-/** Six function timeouts, as AWS asks for. */
-const VISIBILITY_TIMEOUT_SECONDS = 6 * FUNCTION_TIMEOUT_SECONDS;
-const MAX_RECEIVE_COUNT = 5;
 const MAXIMUM_CONCURRENCY = 2;
 
 /** @throws Error when the port is taken, a setting is wrong, or a model is missing or broken */
 export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
-  const cleanups: (() => Promise<void> | void)[] = [];
-  const stop = async (): Promise<void> => {
-    for (const cleanup of cleanups.toReversed()) await cleanup();
-  };
+  const services = await startLocalServices(options);
   try {
-    return { ...(await start(options, (cleanup) => void cleanups.push(cleanup))), stop };
+    return withFunction(services, await composeFunction(services, options), options);
   } catch (error) {
-    await stop();
+    await services.stop();
     throw error;
   }
 }
 
-/** @param onStop remembers what undoes each step; steps are undone in reverse order */
-async function start(
-  options: LocalStackOptions,
-  onStop: (cleanup: () => Promise<void> | void) => void,
-): Promise<Omit<LocalStack, 'stop'>> {
-  const { telemetry, warn, inform, stores = ['queue'] } = options;
-  const queues = await startLocalQueues({
-    port: options.port,
-    shards: options.shards,
-    visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
-    maxReceiveCount: MAX_RECEIVE_COUNT,
+async function composeFunction(services: LocalServices, options: LocalStackOptions): Promise<Composition> {
+  const { modelsDirectory, defaultModel, environment } = options;
+  const config = loadConfig({
+    ...environment,
+    [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
+    [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
+    ...services.environment,
   });
-  onStop(queues.stop);
-  const { endpoint, region } = queues;
-  const sqs = localSqsClient(queues);
-  onStop(() => sqs.destroy());
-  const s3 = localBucketClient(endpoint, region);
-  onStop(() => s3.destroy());
-  const buckets = { ...(await createLocalBuckets(s3)), endpoint };
-  const table = stores.includes('table') ? await startLocalTable(region) : undefined;
-  if (table !== undefined) onStop(table.stop);
-  const dynamodb = localTableClient(table?.endpoint ?? endpoint, region);
-  onStop(() => dynamodb.destroy());
+  return await compose(config, { ...options, clients: services.clients });
+}
 
-  const config = loadConfig(configure({ ...options, stores }, queues, buckets, table));
-  const clients = { sqs, dynamodb: () => dynamodb, s3: () => s3 };
-  const composition = await compose(config, { clients, telemetry, warn, inform });
-  onStop(composition.close);
+function withFunction(services: LocalServices, composition: Composition, { warn }: LocalStackOptions): LocalStack {
+  const { queues, buckets, table, environment, clients } = services;
   const handler = createHandler(composition);
   return {
     queues,
     buckets,
     table,
-    sqs,
+    environment,
+    sqs: clients.sqs,
     models: composition.models,
     startMapping: (batching) =>
       together(
@@ -110,8 +81,8 @@ async function start(
           startEventSourceMapping({
             ...batching,
             ...queue,
-            sqs,
-            region,
+            sqs: clients.sqs,
+            region: queues.region,
             maximumConcurrency: MAXIMUM_CONCURRENCY,
             functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
             invoke: handler,
@@ -119,6 +90,10 @@ async function start(
           }),
         ),
       ),
+    async stop() {
+      await composition.close();
+      await services.stop();
+    },
   };
 }
 
@@ -127,24 +102,5 @@ function together(mappings: readonly EventSourceMapping[]): EventSourceMapping {
     stop: async () => {
       await Promise.all(mappings.map((mapping) => mapping.stop()));
     },
-  };
-}
-
-function configure(
-  { modelsDirectory, defaultModel, stores, environment }: LocalStackOptions,
-  queues: LocalQueues,
-  buckets: LocalBuckets,
-  table: LocalTable | undefined,
-): Record<string, string | undefined> {
-  return {
-    ...environment,
-    [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
-    [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
-    [CONFIG_KEYS.results]: stores?.join(','),
-    [CONFIG_KEYS.requestQueueUrls]: queues.requestQueues.map(({ queueUrl }) => queueUrl).join(','),
-    [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
-    [CONFIG_KEYS.resultTable]: table?.tableName,
-    [CONFIG_KEYS.resultBucket]: buckets.resultBucket,
-    [CONFIG_KEYS.payloadBucket]: buckets.payloadBucket,
   };
 }

@@ -15,5 +15,5 @@ export interface ScoringDependencies extends DecodeInOrderDependencies, RunDepen
    * Acknowledges records that were answered, before others of the invocation are scored. Never throws: what it does not
    * acknowledge is acknowledged by the outcome.
    */
-  acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<void>;
+  acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
 }

@@ -13,6 +13,13 @@ export const RANGES = {
   maxRequestsPerMessage: { least: 1, most: 1_000_000, default: 10_000 },
   deadlineMarginMs: { least: 1, most: 60_000, default: 1_000 },
   checkPercent: { least: 0, most: 100, default: 1 },
+  timeoutSeconds: { least: 1, most: 3_600, default: 60 },
+  /** SQS hides a message for twelve hours at most. */
+  visibilitySeconds: { least: 1, most: 43_200, default: 60 },
+  stopSeconds: { least: 1, most: 7_200, default: 30 },
+  mostPolls: { least: 1, most: 64, default: 16 },
+  pipelineDepth: { least: 1, most: 16, default: 2 },
+  healthPort: { least: 0, most: 65_535, default: 0 },
   resultsPerMessage: { least: 1, most: 10_000, default: 1 },
   /** SQS bills each 64 KiB as one request, and takes 1 MiB. */
   resultMessageBytes: { least: 1024, most: 1_048_576, default: 65_536 },

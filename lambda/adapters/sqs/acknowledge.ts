@@ -21,8 +21,12 @@ export interface AcknowledgerOptions {
 }
 
 /** Deletes messages from a queue, ten in a batch request, several of these at once. Never throws. */
-export function createAcknowledger({ sqs, queueUrl: QueueUrl, ...options }: AcknowledgerOptions): Acknowledge {
-  return createMessageAction<ReceivedMessage>({
+export function createAcknowledger<M extends ReceivedMessage>({
+  sqs,
+  queueUrl: QueueUrl,
+  ...options
+}: AcknowledgerOptions): ActOnMessages<M> {
+  return createMessageAction<M>({
     ...options,
     name: 'acknowledgement',
     otherwise: "messages that were not deleted, and come back when their queue's timeout ends",

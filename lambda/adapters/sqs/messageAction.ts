@@ -22,8 +22,12 @@ export interface MessageAction<M> {
   readonly retry?: RetryOptions | undefined;
 }
 
-/** Never throws: what SQS does not do is a problem for the log, and ends with the messages' visibility timeout. */
-export type ActOnMessages<M> = (messages: readonly M[], signal: AbortSignal) => Promise<void>;
+/**
+ * Never throws: what SQS does not do is a problem for the log, and ends with the messages' visibility timeout.
+ *
+ * @returns the messages it was not done to
+ */
+export type ActOnMessages<M> = (messages: readonly M[], signal: AbortSignal) => Promise<M[]>;
 
 export function createMessageAction<M>(action: MessageAction<M>): ActOnMessages<M> {
   const { name, otherwise, send, onProblem, concurrency = 16, retry = { attempts: 3 } } = action;
@@ -39,6 +43,7 @@ export function createMessageAction<M>(action: MessageAction<M>): ActOnMessages<
       });
     const verdicts = await deliver(messages, { store: name, pack: inTens, attempt, signal, retry });
     for (const [reason, count] of countReasons(verdicts)) onProblem(new Error(`${reason}; ${otherwise}: ${count}`));
+    return messages.filter((_, index) => isFailure(verdicts[index]));
   };
 }
 

@@ -1,7 +1,8 @@
-import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { MessageRecord } from '../../core/contract/record.ts';
 import type { RetryOptions } from '../untilDone.ts';
-import { type ActOnMessages, createMessageAction } from './messageAction.ts';
+import type { ActOnMessages } from './messageAction.ts';
+import { createVisibilityChange } from './visibility.ts';
 
 /** Sets when records that must be retried become visible again. @param signal ends requests that get no answer */
 export type DelayRetries = ActOnMessages<MessageRecord>;
@@ -9,7 +10,7 @@ export type DelayRetries = ActOnMessages<MessageRecord>;
 export interface RetryDelayOptions {
   readonly sqs: SQSClient;
   readonly queueUrl: string;
-  /** Told when SQS would not change visibilities; the records then come back when their queue's timeout ends. */
+  /** Told when SQS would not change visibilities; the records then come back when their timeout ends. */
   readonly onProblem: (error: unknown) => void;
   /** @default Math.random */
   readonly random?: () => number;
@@ -18,20 +19,11 @@ export interface RetryDelayOptions {
 }
 
 /** Lets records come back after a backoff that grows with their receive count, not after the queue's visibility timeout. */
-export function createRetryDelay(options: RetryDelayOptions): DelayRetries {
-  const { sqs, queueUrl: QueueUrl, random = Math.random } = options;
-  return createMessageAction<MessageRecord>({
+export function createRetryDelay({ random = Math.random, ...options }: RetryDelayOptions): DelayRetries {
+  return createVisibilityChange<MessageRecord>({
     ...options,
     name: 'retry delay',
-    otherwise: "messages whose visibility was not changed, and that come back when their queue's timeout ends",
-    send(records, signal) {
-      const Entries = records.map(({ receiptHandle, attributes }, id) => ({
-        Id: String(id),
-        ReceiptHandle: receiptHandle,
-        VisibilityTimeout: backoffSeconds(Number(attributes.ApproximateReceiveCount), random),
-      }));
-      return sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }), { abortSignal: signal });
-    },
+    secondsOf: ({ attributes }) => backoffSeconds(Number(attributes.ApproximateReceiveCount), random),
   });
 }
 

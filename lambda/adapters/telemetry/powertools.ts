@@ -22,6 +22,8 @@ export interface TelemetryOptions {
   readonly batchSize?: number | undefined;
   /** Seconds that SQS gathers records for; logged beside the batch size. */
   readonly windowSeconds?: number | undefined;
+  /** Whether the log has a line for each batch at the level of information; else for debugging. @default true */
+  readonly logsBatches?: boolean | undefined;
 }
 
 const ABANDONED =
@@ -35,9 +37,12 @@ const NEVER_BATCHED =
   'process; docs/operations.md says what to do';
 
 /** Structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
-export function createPowertoolsTelemetry({ serviceName, batchSize, windowSeconds }: TelemetryOptions): Telemetry & {
+export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry & {
   readonly logger: Logger;
+  /** Prints what was measured since the last time; a middleware does so for an invocation. */
+  publish(): void;
 } {
+  const { serviceName, batchSize, windowSeconds, logsBatches = true } = options;
   const logger = new Logger({ serviceName });
   const metrics = new Metrics({ namespace: METRIC_NAMESPACE, serviceName });
   const add = (name: MetricName, value: number): void => {
@@ -92,13 +97,21 @@ export function createPowertoolsTelemetry({ serviceName, batchSize, windowSecond
       add('Answered', counts.answered);
       add('Errors', counts.errors);
       add('Retries', counts.retries);
-      logger.info('records scored', { records: outcomes.length, batchSize, windowSeconds, ...counts });
+      logger[logsBatches ? 'info' : 'debug']('records scored', {
+        records: outcomes.length,
+        batchSize,
+        windowSeconds,
+        ...counts,
+      });
       for (const retried of retryReasons(outcomes, records)) logger.warn('records go back to SQS', { ...retried });
     },
     hostEnds(reason) {
       add('HostsEnded', 1);
       logger.error('the host ends itself; SQS hands over again what it had not answered, to another', { reason });
       metrics.publishStoredMetrics();
+    },
+    publish() {
+      if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics();
     },
     middlewares: [injectLambdaContext(logger), logMetrics(metrics)],
   };

@@ -19,7 +19,7 @@ function recordOf({ Body = '', ReceiptHandle = '' }: Message, receiveCount = 1):
 }
 
 interface DelayOn {
-  delay(records: readonly MessageRecord[]): Promise<void>;
+  delay(records: readonly MessageRecord[]): Promise<unknown>;
   readonly problems: unknown[];
 }
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { SYSTEM_CLOCK } from '../../../cli/local/clock.ts';
 import { type Invoke, invokeOnce } from '../../../cli/local/invocation.ts';
 import { toSqsRecord } from '../../../cli/local/sqsEvent.ts';
+import { SYSTEM_CLOCK } from '../../../lambda/adapters/clock.ts';
 
 function record(MessageId: string): SQSRecord {
   const Attributes = {

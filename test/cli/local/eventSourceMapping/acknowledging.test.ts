@@ -1,7 +1,7 @@
 import { ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSEvent } from 'aws-lambda';
-import { createManualClock } from '../manualClock.ts';
+import { createManualClock } from '../../../helpers/manualClock.ts';
 import { recordsOf, stack, total } from './setup.ts';
 
 describe('acknowledging', () => {

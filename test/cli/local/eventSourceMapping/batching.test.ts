@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createManualClock } from '../manualClock.ts';
+import { createManualClock } from '../../../helpers/manualClock.ts';
 import { numbered, recordsOf, sizes, stack, total, untilHidden } from './setup.ts';
 
 describe('batches', () => {

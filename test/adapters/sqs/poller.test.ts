@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { createPoller } from '../../../cli/local/poller.ts';
+import { createPoller } from '../../../lambda/adapters/sqs/poller.ts';
 
 beforeEach(() => {
   jest.useFakeTimers();
@@ -42,6 +42,8 @@ function polling({ hasRoom = () => true }: { hasRoom?: (expected: number) => boo
     hasRoom,
     take: () => {},
     onError: (error) => errors.push(error),
+    mostPolls: 8,
+    pauseMs: (failures) => 1000 * failures,
   });
   async function settle(answer: (poll: PromiseWithResolvers<SQSRecord[]>) => void): Promise<void> {
     for (const poll of inFlight.splice(0)) answer(poll);

@@ -1,18 +1,22 @@
-import type { SQSRecord } from 'aws-lambda';
-import { type Clock, SYSTEM_CLOCK } from './clock.ts';
+import { deferred } from '../../core/base/deferred.ts';
+import { type Clock, SYSTEM_CLOCK } from '../clock.ts';
 
-export interface PollerOptions {
+export interface PollerOptions<R> {
   /** One long poll. */
-  receive: () => Promise<SQSRecord[]>;
+  receive: () => Promise<readonly R[]>;
   /** Records that a full poll returns. */
   recordsAPoll: number;
+  /** Most polls in flight. */
+  mostPolls: number;
   /** Whether another poll may start, when those in flight may bring `expected` records. */
   hasRoom: (expected: number) => boolean;
-  take: (records: readonly SQSRecord[]) => void;
+  take: (records: readonly R[]) => void;
   /** Told of a failed poll; the next one starts after a pause. */
   onError: (error: unknown) => void;
+  /** Milliseconds of the pause after so many failures with no success between them, at least 1. */
+  pauseMs: (failures: number) => number;
   /** @default the system's */
-  clock?: Clock;
+  clock?: Clock | undefined;
 }
 
 export interface Poller {
@@ -22,19 +26,19 @@ export interface Poller {
   stop(): Promise<void>;
 }
 
-const MOST_POLLS = 8;
-const PAUSE_AFTER_ERROR_MS = 1000;
-
 /**
- * Keeps as many polls in flight as come back full: an idle queue is asked by one, a long one by all.
+ * Keeps as many polls in flight as come back half full or fuller: an idle queue is asked by one, a long one by all. A
+ * failed poll never ends the polling.
  *
- * No poll is ever aborted: a local server would give the next message to the dead one.
+ * No poll is ever aborted: SQS may have given messages to it by then, which nobody would see until their visibility
+ * timeout ends.
  */
-export function createPoller(options: PollerOptions): Poller {
-  const { receive, recordsAPoll, hasRoom, take, onError, clock = SYSTEM_CLOCK } = options;
-  const allReturned = Promise.withResolvers<void>();
+export function createPoller<R>(options: PollerOptions<R>): Poller {
+  const { receive, recordsAPoll, mostPolls, hasRoom, take, onError, pauseMs, clock = SYSTEM_CLOCK } = options;
+  const allReturned = deferred();
   let wanted = 1;
   let inFlight = 0;
+  let failures = 0;
   let cancelPause: (() => void) | undefined;
   let stopping = false;
 
@@ -48,6 +52,7 @@ export function createPoller(options: PollerOptions): Poller {
     inFlight += 1;
     try {
       const records = await receive();
+      failures = 0;
       wanted = wantedAfter(records.length);
       take(records);
     } catch (error) {
@@ -61,13 +66,15 @@ export function createPoller(options: PollerOptions): Poller {
   }
 
   function wantedAfter(received: number): number {
-    if (received === recordsAPoll) return Math.min(wanted + 1, MOST_POLLS);
+    if (2 * received >= recordsAPoll) return Math.min(wanted + 1, mostPolls);
     return received === 0 ? Math.max(wanted - 1, 1) : wanted;
   }
 
+  /** Polls that fail while there is a pause failed for the same reason. */
   function startPause(): void {
-    cancelPause?.();
-    cancelPause = stopping ? undefined : clock.after(PAUSE_AFTER_ERROR_MS, endPause);
+    if (stopping || cancelPause !== undefined) return;
+    failures += 1;
+    cancelPause = clock.after(pauseMs(failures), endPause);
   }
 
   function endPause(): void {

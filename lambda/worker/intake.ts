@@ -1,0 +1,74 @@
+import type { SQSClient } from '@aws-sdk/client-sqs';
+import { createPoller } from '../adapters/sqs/poller.ts';
+import { createReceiver } from '../adapters/sqs/receive.ts';
+import type { MessageRecord } from '../core/contract/record.ts';
+import type { WorkerSettings } from './settings.ts';
+
+export interface IntakeOptions {
+  readonly settings: WorkerSettings;
+  /** As patient as the longest poll. */
+  readonly sqs: SQSClient;
+  /** Whether there is room for so many records more, of about so many bytes together. */
+  readonly hasRoom: (records: number, bytes: number) => boolean;
+  readonly take: (records: readonly MessageRecord[]) => void;
+  readonly onError: (error: unknown) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Receives from all request queues. */
+export interface Intake {
+  /** To be called whenever room was made. */
+  poll(): void;
+  /** Starts no more polls, and resolves when those in flight have returned. */
+  stop(): Promise<void>;
+}
+
+/** What SQS gives at most in one answer. */
+const RECORDS_A_POLL = 10;
+
+export function createIntake({ settings, sqs, hasRoom, take, onError, signal }: IntakeOptions): Intake {
+  const { queueUrls, batchSize, mostPolls } = settings;
+  const recordsAPoll = Math.min(RECORDS_A_POLL, batchSize);
+  const comingOf = queueUrls.map(() => 0);
+  let bytesAPoll = 0;
+  const pollers = queueUrls.map((queueUrl, index) => {
+    const receive = createReceiver({ ...settings, queueUrl, sqs, most: recordsAPoll });
+    return createPoller<MessageRecord>({
+      async receive() {
+        (comingOf[index] as number) += recordsAPoll;
+        try {
+          return await receive(signal);
+        } finally {
+          (comingOf[index] as number) -= recordsAPoll;
+        }
+      },
+      recordsAPoll,
+      mostPolls: Math.max(1, Math.floor(mostPolls / queueUrls.length)),
+      hasRoom() {
+        const coming = comingOf.reduce((sum, one) => sum + one, 0);
+        return hasRoom(coming, (coming / recordsAPoll) * bytesAPoll);
+      },
+      take(records) {
+        bytesAPoll = records.reduce((sum, { body }) => sum + body.length, 0);
+        take(records);
+      },
+      onError,
+      pauseMs: backoffMs,
+    });
+  });
+  return {
+    poll() {
+      for (const poller of pollers) poller.poll();
+    },
+    stop: async () => void (await Promise.all(pollers.map((poller) => poller.stop()))),
+  };
+}
+
+const FIRST_PAUSE_MS = 200;
+const LONGEST_PAUSE_MS = 20_000;
+
+/** Between half and all of 0.2, 0.4, 0.8, … seconds, at most 20. */
+function backoffMs(failures: number): number {
+  const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1));
+  return longest / 2 + (Math.random() * longest) / 2;
+}

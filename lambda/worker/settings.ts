@@ -1,0 +1,39 @@
+import type { Config } from '../config.ts';
+
+/** What a worker does when, from its configuration. */
+export interface WorkerSettings {
+  readonly queueUrls: readonly string[];
+  readonly batchSize: number;
+  readonly windowMs: number;
+  readonly depth: number;
+  readonly mostPolls: number;
+  /** Longest wait of one poll. */
+  readonly waitSeconds: number;
+  readonly visibilitySeconds: number;
+  readonly timeoutMs: number;
+  /** From SIGTERM: until what is being scored is cut short, and until the process ends in any case. */
+  readonly drainMs: number;
+  readonly endMs: number;
+}
+
+/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html */
+const LONGEST_WAIT_SECONDS = 20;
+const DRAIN_SHARE = 0.75;
+const END_SHARE = 0.95;
+
+/** Polls are not aborted, so they are short enough to end before the process must. */
+export function workerSettings(config: Config): WorkerSettings {
+  const { batchSize = config.maxBatchRows, windowSeconds = 0, stopSeconds } = config;
+  return {
+    queueUrls: config.requestQueueUrls,
+    batchSize,
+    windowMs: 1000 * windowSeconds,
+    depth: config.pipelineDepth,
+    mostPolls: config.mostPolls,
+    waitSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.floor(stopSeconds / 2)),
+    visibilitySeconds: config.visibilitySeconds,
+    timeoutMs: 1000 * config.timeoutSeconds,
+    drainMs: 1000 * stopSeconds * DRAIN_SHARE,
+    endMs: 1000 * stopSeconds * END_SHARE,
+  };
+}

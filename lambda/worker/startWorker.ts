@@ -1,0 +1,153 @@
+import type { SQSClient } from '@aws-sdk/client-sqs';
+import type { Composition } from '../compose.ts';
+import type { MessageRecord } from '../core/contract/record.ts';
+import { modelHint } from '../core/gather/modelHint.ts';
+import { createDispatcher } from './dispatcher.ts';
+import { createHeld } from './held.ts';
+import { createIntake } from './intake.ts';
+import { createLanes } from './lanes.ts';
+import { createPace } from './pace.ts';
+import type { WorkerSettings } from './settings.ts';
+import { createVisibilityActions } from './visibility.ts';
+
+export interface WorkerOptions {
+  readonly settings: WorkerSettings;
+  readonly composition: Composition;
+  readonly sqs: SQSClient;
+  /** As patient as the longest poll. */
+  readonly pollingSqs: SQSClient;
+  /** Told when a run was left behind: the worker should end, and another take its place. */
+  readonly onStuck: () => void;
+}
+
+/** What a worker did since its start. */
+export interface Tally {
+  /** Records that were answered. */
+  readonly finished: number;
+  /** Records that were given back to the queue. */
+  readonly handedBack: number;
+}
+
+/** Receives, gathers and scores until it is stopped. */
+export interface Worker {
+  /** Records that are received, and neither deleted nor handed back. */
+  held(): number;
+  tally(): Tally;
+  /**
+   * Receives no more, finishes what is being scored within so many milliseconds, and hands back the rest. Resolves when
+   * SQS was told of everything.
+   */
+  drain(ms: number): Promise<void>;
+}
+
+/** Bytes of bodies in one batch, and in all that wait for one. */
+const BATCH_BYTES = 32 * 1024 * 1024;
+const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
+
+export function startWorker({ settings, composition, sqs, pollingSqs, onStuck }: WorkerOptions): Worker {
+  const { scoring, telemetry, stuckRuns } = composition;
+  const { queueUrls, batchSize, depth, timeoutMs } = settings;
+  const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
+  const names = laneNames(composition, isFifo);
+  const onProblem = (error: unknown): void => scoring.observer.problem(error);
+  const { signal } = new AbortController();
+  const visibility = createVisibilityActions({ sqs, queueUrls, onProblem });
+  const pace = createPace(batchSize, timeoutMs);
+  const late = new Set<Promise<void>>();
+  let finished = 0;
+  let handedBack = 0;
+  let stopping = false;
+
+  const release = (records: readonly MessageRecord[]): void => {
+    held.remove(records);
+    intake.poll();
+  };
+  const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
+    if (records.length > 0) await visibility.handBack(records, signal);
+    handedBack += records.length;
+    release(records);
+  };
+  const held = createHeld({
+    visibilitySeconds: settings.visibilitySeconds,
+    extend: visibility.extend,
+    onLost(records) {
+      onProblem(new Error(`heartbeat: ${records.size} records were not extended in time; others may score them too`));
+      lanes.drop(records);
+    },
+  });
+  const dispatcher = createDispatcher({
+    scoring,
+    timeoutMs,
+    acknowledge: (records) => scoring.acknowledge(records, signal),
+    delayRetries: (records) => composition.delayRetries(records, signal),
+    handBack: (records) => visibility.handBack(records, signal),
+    onScored(outcomes, records) {
+      telemetry.outcomes(outcomes, records);
+      const answered = outcomes.filter(({ status }) => status === 'answered').length;
+      finished += answered;
+      handedBack += outcomes.length - answered;
+      if (stuckRuns().size > 0) onStuck();
+    },
+    onSettled: release,
+  });
+  const lanes = createLanes({
+    names,
+    laneOf: (record) => laneOf(record, names),
+    limits: { batchSize, batchBytes: BATCH_BYTES, windowMs: settings.windowMs },
+    mostOf: pace.mostOf,
+    depth,
+    keepsTogether: isFifo,
+    async dispatch(records, lane) {
+      const startedAt = scoring.now();
+      await dispatcher.dispatch(records);
+      pace.took(lane, records.length, scoring.now() - startedAt);
+      intake.poll();
+    },
+  });
+  const intake = createIntake({
+    settings,
+    sqs: pollingSqs,
+    signal,
+    onError: onProblem,
+    hasRoom(records, bytes) {
+      const pending = lanes.pending();
+      const most = names.reduce((sum, name) => sum + pace.mostOf(name), 0);
+      return (
+        pending.records + records < most &&
+        pending.bytes + bytes < MOST_PENDING_BYTES &&
+        held.size() + records < 2 * (depth + 1) * most
+      );
+    },
+    take(records) {
+      held.add(records);
+      if (stopping) late.add(handBack(records));
+      else lanes.add(records);
+    },
+  });
+  intake.poll();
+  return {
+    held: () => held.size(),
+    tally: () => ({ finished, handedBack }),
+    async drain(ms) {
+      stopping = true;
+      dispatcher.endWithin(ms);
+      await Promise.all([intake.stop(), handBack(lanes.takeAll()), lanes.idle()]);
+      await Promise.all([dispatcher.settled(), ...late]);
+      held.stop();
+    },
+  };
+}
+
+/** One lane for all where it would be of no use, or where the order of records matters. */
+function laneNames({ models }: Composition, isFifo: boolean): string[] {
+  const names = new Set(models.map(({ name }) => name));
+  return isFifo || names.size === 1 ? [OTHER] : [OTHER, ...names];
+}
+
+/** The lane of records that name no model that there is. */
+const OTHER = '';
+
+function laneOf({ body }: MessageRecord, names: readonly string[]): string {
+  const hint = names.length === 1 ? undefined : modelHint(body);
+  return hint !== undefined && names.includes(hint) ? hint : OTHER;
+}
