@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { createAcknowledger } from '../../../lambda/adapters/sqs/acknowledge.ts';
 import { atTheirQueues } from '../../../lambda/adapters/sqs/atTheirQueues.ts';
 import { createRetryDelay } from '../../../lambda/adapters/sqs/retryDelay.ts';
+import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
 import { recordOfMessage } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
 
@@ -26,7 +27,7 @@ function actions(queueUrls: readonly string[]) {
   const options = { sqs: server.client(), queueUrls, onProblem: (error: unknown) => void problems.push(error) };
   return {
     problems,
-    acknowledge: atTheirQueues({ ...options, act: (queueUrl) => createAcknowledger({ ...options, queueUrl }) }),
+    acknowledge: atTheirQueues<MessageRecord>({ ...options, act: (queueUrl) => createAcknowledger({ ...options, queueUrl }) }),
     delay: atTheirQueues({
       ...options,
       act: (queueUrl) => createRetryDelay({ ...options, queueUrl, random: () => 1 }),
