@@ -27,7 +27,10 @@ function actions(queueUrls: readonly string[]) {
   const options = { sqs: server.client(), queueUrls, onProblem: (error: unknown) => void problems.push(error) };
   return {
     problems,
-    acknowledge: atTheirQueues<MessageRecord>({ ...options, act: (queueUrl) => createAcknowledger({ ...options, queueUrl }) }),
+    acknowledge: atTheirQueues<MessageRecord>({
+      ...options,
+      act: (queueUrl) => createAcknowledger({ ...options, queueUrl }),
+    }),
     delay: atTheirQueues({
       ...options,
       act: (queueUrl) => createRetryDelay({ ...options, queueUrl, random: () => 1 }),
