@@ -136,7 +136,7 @@ describe("the table of a model's config.json", () => {
     try {
       for (const example of examples) {
         await writeFile(join(folder, 'config.json'), example);
-        expect(await readModelConfig(folder)).toEqual(JSON.parse(example));
+        expect(readModelConfig(folder)).toEqual(JSON.parse(example));
       }
     } finally {
       await rm(folder, { recursive: true });

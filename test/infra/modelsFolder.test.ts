@@ -4,6 +4,10 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { checkModelsFolder } from '../../infra/constructs/image/modelsFolder.ts';
 import { REPOSITORY } from '../helpers/command.ts';
+import { identityModel } from '../helpers/onnxModels.ts';
+
+const MODEL = identityModel();
+const LFS = 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 69761\n';
 
 describe('the model folder', () => {
   let folder: string;
@@ -12,7 +16,7 @@ describe('the model folder', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  const write = (file: string, content: string): void => {
+  const write = (file: string, content: string | Uint8Array): void => {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     writeFileSync(join(folder, file), content);
   };
@@ -23,7 +27,7 @@ describe('the model folder', () => {
   });
 
   it('may hold several models, several versions and other files', () => {
-    for (const file of ['a/1/model.onnx', 'a/12/model.onnx', 'b/2/model.onnx']) write(file, 'onnx');
+    for (const file of ['a/1/model.onnx', 'a/12/model.onnx', 'b/2/model.onnx']) write(file, MODEL);
     write('a/config.json', '{}');
     write('README.md', 'mine');
     write('.cache/x', 'hidden');
@@ -47,18 +51,51 @@ describe('the model folder', () => {
   });
 
   it.each([
-    ['missing', 'digits/1/notes.txt', 'no model'],
-    ['empty', 'digits/1/model.onnx', ''],
-    ['under another name', 'digits/1/digits.onnx', 'onnx'],
-  ])('is refused when a version has its ONNX file %s', (_, file, content) => {
-    write(file, content);
+    ['missing', 'notes.txt', 'no model', 'got no file that can be opened; put model.onnx there'],
+    ['under another name', 'digits.onnx', MODEL, 'got no file that can be opened; put model.onnx there'],
+    ['empty', 'model.onnx', '', 'got an empty file; export the model again'],
+    ['text', 'model.onnx', 'a model', 'got a file that is not ONNX; export the model anew, as with torch.onnx'],
+    ['not fetched', 'model.onnx', LFS, 'got a file that is a pointer of Git LFS to it; run: git lfs pull'],
+  ])('is refused when a version has its ONNX file %s', (_, file, content, got) => {
+    write('digits/2/model.onnx', MODEL);
+    write(`digits/1/${file}`, content);
+    expect(check()).toThrow(new Error(`models: ${folder}/digits/1/model.onnx: expected an ONNX model, ${got}`));
+  });
+
+  it('is refused when a model was cut short', () => {
+    write('digits/1/model.onnx', MODEL.subarray(0, -1));
+    expect(check()).toThrow(/digits\/1\/model\.onnx: expected at least \d+ bytes, got \d+; the file was cut short/);
+  });
+
+  it.each([
+    ['config.json', '{', 'expected JSON, got something else; fix it or delete the file'],
+    ['config.json', '{"maxBatchRow": 1}', 'not a valid model configuration: Unrecognized key: "maxBatchRow"'],
+    ['1/profile.json', '{"runs": []}', 'not a valid profile: runs: Too small: expected array to have >=1 items'],
+  ])('is refused when a host would refuse its %s: %s', (file, content, sentence) => {
+    write('digits/1/model.onnx', MODEL);
+    write(`digits/${file}`, content);
+    expect(check()).toThrow(new Error(`models: ${folder}/digits/${file}: ${sentence}`));
+  });
+
+  it('is refused when the transform of a model is not there', () => {
+    write('digits/1/model.onnx', MODEL);
+    write('digits/config.json', '{"transform": "transform.ts"}');
     expect(check()).toThrow(
-      `models: expected an ONNX model at ${folder}/digits/1/model.onnx, got no file or an empty one; put the model there`,
+      `models: ${folder}/digits/transform.ts: expected the module that config.json names, got none; add it`,
     );
+    write('digits/transform.ts', 'export const decode = (body: unknown) => body;');
+    expect(check()).not.toThrow();
+  });
+
+  it('is refused for everything that is wrong in it at once', () => {
+    write('a/1/model.onnx', 'a model');
+    write('b/2/model.onnx', MODEL);
+    write('b/config.json', '[]');
+    expect(check()).toThrow(/^models: .*a\/1\/model\.onnx: .*; models: .*b\/config\.json: .*$/);
   });
 
   it('is refused when the default model is not in it', () => {
-    write('digits/1/model.onnx', 'onnx');
+    write('digits/1/model.onnx', MODEL);
     expect(check('digit')).toThrow(
       "defaultModel: expected one of the repository's models, digits, got 'digit'; name one of them",
     );

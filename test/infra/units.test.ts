@@ -100,7 +100,9 @@ describe('any unit', () => {
       [CONFIG_KEYS.deadlineMarginMs]: '2000',
       [CONFIG_KEYS.maxPayloadBytes]: '3072',
     });
-    template.hasResourceProperties('AWS::S3::Bucket', { LifecycleConfiguration: { Rules: [{ ExpirationInDays: 20 }] } });
+    template.hasResourceProperties('AWS::S3::Bucket', {
+      LifecycleConfiguration: { Rules: [{ ExpirationInDays: 20 }] },
+    });
   });
 });
 

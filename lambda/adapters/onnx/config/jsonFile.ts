@@ -1,19 +1,25 @@
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import type { z } from 'zod';
 import { messageOf } from '../../../core/contract/failure.ts';
 
 /**
- * The value of a JSON file; undefined where there is no file.
+ * What a JSON file says; undefined where there is no file. Read at once, because a CDK app cannot wait: it is short.
  *
- * @throws Error naming the file
+ * @param what the file should hold, such as `model configuration`
+ * @throws Error naming the file and everything that is wrong in it, in one line
  */
-export async function readJsonIfThere(path: string): Promise<{ readonly value: unknown } | undefined> {
-  const text = await readIfThere(path);
-  return text === undefined ? undefined : { value: parseJson(text, path) };
+export function readJsonIfThere<T>(path: string, schema: z.ZodType<T>, what: string): T | undefined {
+  const text = readIfThere(path);
+  if (text === undefined) return undefined;
+  const parsed = schema.safeParse(parseJson(text, path));
+  if (parsed.success) return parsed.data;
+  const wrong = parsed.error.issues.map(({ path, message }) => [path.join('.'), message].filter(Boolean).join(': '));
+  throw new Error(`${path}: not a valid ${what}: ${wrong.join('; ')}`);
 }
 
-async function readIfThere(path: string): Promise<string | undefined> {
+function readIfThere(path: string): string | undefined {
   try {
-    return await readFile(path, 'utf8');
+    return readFileSync(path, 'utf8');
   } catch (error) {
     if (isNotThere(error)) return undefined;
     throw new Error(`${path}: expected a JSON file, got one that cannot be read: ${messageOf(error)}`, {

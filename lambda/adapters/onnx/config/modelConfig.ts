@@ -62,11 +62,6 @@ export type ModelConfig = z.infer<typeof schema>;
  *
  * @throws Error naming the file and every wrong key
  */
-export async function readModelConfig(folder: string): Promise<ModelConfig> {
-  const path = join(folder, CONFIG_FILE);
-  const file = await readJsonIfThere(path);
-  if (file === undefined) return {};
-  const parsed = schema.safeParse(file.value);
-  if (!parsed.success) throw new Error(`${path}: not a valid model configuration\n${z.prettifyError(parsed.error)}`);
-  return parsed.data;
+export function readModelConfig(folder: string): ModelConfig {
+  return readJsonIfThere(join(folder, CONFIG_FILE), schema, 'model configuration') ?? {};
 }

@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { LENGTH_DELIMITED, MOST_HEADER_BYTES, readField } from './protobuf.ts';
 
 /** Fields of a `ModelProto`. */
@@ -7,52 +7,61 @@ const OPSET_FIELD = 8;
 
 /**
  * Checks cheaply, without loading it, that a file is a whole ONNX model: reads the outermost fields of the
- * `ModelProto` and skips over their contents.
+ * `ModelProto` and skips over their contents. Done at once, because a CDK app cannot wait: it reads a few bytes.
  *
  * @throws Error naming the file when it is missing, empty, cut short or not ONNX
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
-export async function checkModelFile(path: string): Promise<void> {
-  const file = await openModel(path);
+export function checkModelFile(path: string): void {
+  const file = openModel(path);
   try {
-    const found = await file.stat();
+    const found = fstatSync(file);
     if (!found.isFile()) {
       throw new Error(`${path}: expected an ONNX model, got a folder; put the file model.onnx there`);
     }
     const { size } = found;
     if (size === 0) throw new Error(`${path}: expected an ONNX model, got an empty file; export the model again`);
-    await checkFields(file, size, path);
+    checkFields(file, size, path);
   } finally {
-    await file.close();
+    closeSync(file);
   }
 }
 
-async function openModel(path: string): Promise<FileHandle> {
+function openModel(path: string): number {
   try {
-    return await open(path);
+    return openSync(path, 'r');
   } catch (cause) {
     throw new Error(`${path}: expected an ONNX model, got no file that can be opened; put model.onnx there`, { cause });
   }
 }
 
-async function checkFields(file: FileHandle, size: number, path: string): Promise<void> {
-  const notOnnx = () =>
-    new Error(
-      `${path}: expected an ONNX model, got a file that is not ONNX; export the model anew, as with torch.onnx`,
-    );
+function checkFields(file: number, size: number, path: string): void {
   const header = Buffer.alloc(MOST_HEADER_BYTES);
   const fields = new Set<number>();
   let position = 0;
   while (position < size) {
-    const { bytesRead } = await file.read(header, 0, MOST_HEADER_BYTES, position);
+    const bytesRead = readSync(file, header, 0, MOST_HEADER_BYTES, position);
     const field = readField(header, 0, bytesRead);
-    if (field === undefined) throw notOnnx();
+    if (field === undefined) throw notOnnx(file, path);
     if (field.wireType === LENGTH_DELIMITED) fields.add(field.number);
     position += field.end;
   }
-  if (!fields.has(GRAPH_FIELD)) throw notOnnx();
+  if (!fields.has(GRAPH_FIELD)) throw notOnnx(file, path);
   if (position > size || !fields.has(OPSET_FIELD)) {
     const whole = Math.max(position, size + 1);
     throw new Error(`${path}: expected at least ${whole} bytes, got ${size}; the file was cut short, copy it again`);
   }
+}
+
+/** What stands in place of a file that Git LFS has not fetched. @see https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md */
+const LFS_POINTER = 'version https://git-lfs.github.com/spec/';
+
+function notOnnx(file: number, path: string): Error {
+  const start = Buffer.alloc(LFS_POINTER.length);
+  readSync(file, start, 0, start.length, 0);
+  return start.toString('latin1') === LFS_POINTER
+    ? new Error(`${path}: expected an ONNX model, got a file that is a pointer of Git LFS to it; run: git lfs pull`)
+    : new Error(
+        `${path}: expected an ONNX model, got a file that is not ONNX; export the model anew, as with torch.onnx`,
+      );
 }

@@ -19,14 +19,12 @@ const schema = z.object({
  * @param folder the model's version folder
  * @throws Error naming the file and what is wrong with it
  */
-export async function readCost(folder: string): Promise<Cost | undefined> {
+export function readCost(folder: string): Cost | undefined {
   const path = join(folder, 'profile.json');
-  const profile = await readJsonIfThere(path);
+  const profile = readJsonIfThere(path, schema, 'profile');
   if (profile === undefined) return undefined;
-  const parsed = schema.safeParse(profile.value);
-  if (!parsed.success) throw new Error(`${path}: not a valid profile\n${z.prettifyError(parsed.error)}`);
   try {
-    return tableCost(parsed.data.runs);
+    return tableCost(profile.runs);
   } catch (cause) {
     throw new Error(`${path}: ${messageOf(cause)}`, { cause });
   }

@@ -69,7 +69,7 @@ export async function loadModel(
   );
   try {
     const contract = readContract(session.metadata, config);
-    const cost = await readCost(dirname(location.path));
+    const cost = readCost(dirname(location.path));
     const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
     const [graph, lines] = await beside;

@@ -19,10 +19,10 @@ export async function openModelAlone(
   options: ModelDefaults & { readonly warn: (message: string) => void },
 ): Promise<OnnxModelRepository> {
   const location = await locate(path);
-  await checkModelFile(location.path);
+  checkModelFile(location.path);
   const stuckRuns = new Set<object>();
   const reports = { warn: options.warn, inform: () => {}, stuckRuns };
-  const { model, close } = await loadModel(location, await readModelConfig(location.folder), options, reports);
+  const { model, close } = await loadModel(location, readModelConfig(location.folder), options, reports);
   return {
     models: [location],
     find: (name = model.name, version = model.version) => {

@@ -38,8 +38,8 @@ export interface OnnxModelRepository extends ModelRepository {
 export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
   const locations = findModels(options.directory);
   const defaultName = chooseDefault(locations, options);
-  for (const { path } of locations) await checkModelFile(path);
-  for (const { folder } of locations) await readModelConfig(folder);
+  for (const { path } of locations) checkModelFile(path);
+  for (const { folder } of locations) readModelConfig(folder);
 
   const { warn, inform = () => {} } = options;
   const reports = { warn, inform, stuckRuns: new Set<object>() };
@@ -123,7 +123,7 @@ async function loadWithConfig(
   defaults: ModelDefaults,
   reports: ModelReports,
 ): Promise<LoadedModel> {
-  return loadModel(location, await readModelConfig(location.folder), defaults, reports);
+  return loadModel(location, readModelConfig(location.folder), defaults, reports);
 }
 
 function namesOf(locations: readonly ModelLocation[]): string[] {

@@ -47,6 +47,7 @@ describe('config.json', () => {
     const { message } = await refusalOf({ maxBatchRows: 0, ladder: [], colour: 'red' });
 
     for (const key of ['maxBatchRows', 'ladder', 'colour']) expect(message).toContain(key);
+    expect(message).not.toContain('\n');
   });
 
   it.each([
