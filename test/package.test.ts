@@ -32,7 +32,14 @@ describe('the packed package', () => {
 
   it('holds what was compiled, and neither tests nor models nor sources', async () => {
     const entries = await readdir(installed, { recursive: true });
-    expect(entries).toEqual(expect.arrayContaining(['dist/client/index.js', 'dist/client/index.d.ts', 'cli/bin.js']));
+    expect(entries).toEqual(
+      expect.arrayContaining([
+        'dist/client/index.js',
+        'dist/client/index.d.ts',
+        'dist/infra/image/cuda.txt',
+        'cli/bin.js',
+      ]),
+    );
     expect(entries.filter((name) => /\.ts$/.test(name) && !/\.d\.ts$/.test(name))).toEqual([]);
     expect(entries.filter((name) => /^(test|models|infra|bench)\b/.test(name))).toEqual([]);
   });

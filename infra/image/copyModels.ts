@@ -18,7 +18,7 @@ export function copyModels(from: string, to: string): void {
   cpSync(from, to, {
     recursive: true,
     dereference: true,
-    filter: (file) => !isOfTraining(relative(from, file)),
+    filter: (file) => !isOfTraining(file, relative(from, file)),
   });
 }
 
@@ -30,12 +30,17 @@ function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** Python, prose, held-out samples and hidden files: none of them can be imported by a transform. */
-const OF_TRAINING = /^\.|^__pycache__$|\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
+/** Python, prose and held-out samples: none of them can be imported by a transform. */
+const FILES_OF_TRAINING = /\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
 
 /** Only next to models and next to versions: a version's own files, such as external weights, may have any name. */
 const DEEPEST_LEVEL = 2;
 
-function isOfTraining(path: string): boolean {
-  return path.split(sep).length <= DEEPEST_LEVEL && OF_TRAINING.test(basename(path));
+/** A folder beside models is a model, whatever its name, unless it is hidden: `walkModels` passes over those too. */
+function isOfTraining(file: string, path: string): boolean {
+  const level = path.split(sep).length;
+  if (level > DEEPEST_LEVEL) return false;
+  const name = basename(path);
+  if (name.startsWith('.')) return true;
+  return isFile(file) ? FILES_OF_TRAINING.test(name) : level === DEEPEST_LEVEL && name === '__pycache__';
 }

@@ -1,14 +1,15 @@
-import { chmodSync, copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleHandler } from './bundleHandler.ts';
+import { copyCudaPins } from './copyCudaPins.ts';
 import { copyModels } from './copyModels.ts';
 import { copyRuntimePackages } from './copyRuntimePackages.ts';
 
 export interface ImageOptions {
-  /** The model repository, a folder with `<name>/<version>/model.onnx`. */
-  readonly modelsDirectory: string;
+  /** The model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image holds no model */
+  readonly modelsDirectory?: string;
   /** The processor that the image is for. */
   readonly architecture: 'x86_64' | 'arm64';
   /** What computes besides the processor. A GPU needs x86_64. @default nothing */
@@ -25,7 +26,7 @@ const DOCKERFILE = fileURLToPath(new URL('./Dockerfile', import.meta.url));
  * The same sources give the same content. The folder is deleted when the process ends.
  *
  * @returns the folder's path
- * @throws Error when there is no model, no ONNX Runtime, or no GPU for the processor
+ * @throws Error when the repository holds no model, or there is no ONNX Runtime, or no GPU for the processor
  */
 export function stageImage({ modelsDirectory, architecture, accelerator }: ImageOptions): string {
   if (accelerator === 'gpu' && architecture !== 'x86_64') {
@@ -35,8 +36,10 @@ export function stageImage({ modelsDirectory, architecture, accelerator }: Image
   }
   const folder = temporaryFolder();
   try {
-    copyModels(modelsDirectory, join(folder, 'models'));
+    if (modelsDirectory === undefined) mkdirSync(join(folder, 'models'));
+    else copyModels(modelsDirectory, join(folder, 'models'));
     copyRuntimePackages(architecture, join(folder, 'node_modules'));
+    if (accelerator === 'gpu') copyCudaPins(folder);
     bundleHandler(folder);
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     copyFileSync(DOCKERFILE, join(folder, 'Dockerfile'));

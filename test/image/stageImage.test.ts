@@ -8,6 +8,7 @@ import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { FileSystem } from 'aws-cdk-lib/core';
 import { type ImageOptions, stageImage } from '../../infra/image/stageImage.ts';
 import { REPOSITORY } from '../helpers/command.ts';
+import { copySources, inOwnProcess, linkPackages, stagingCode } from './staging.ts';
 
 const run = promisify(execFile);
 
@@ -41,15 +42,8 @@ function filesIn(folder: string): string[] {
     .toSorted();
 }
 
-/** Runs lines of code, with the module imported, in a process of its own. */
-async function inOwnProcess(module: string, code: string, cwd = scratch): Promise<string> {
-  const script = `const { stageImage } = await import(${JSON.stringify(module)}); ${code}`;
-  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script], { cwd });
-  return stdout.trim();
-}
-
 const MODULE = join(REPOSITORY, 'infra', 'image', 'stageImage.ts');
-const STAGE = `stageImage({ modelsDirectory: ${JSON.stringify(join(REPOSITORY, 'models'))}, architecture: 'x86_64' })`;
+const STAGE = stagingCode();
 
 describe('the folder of an image', () => {
   it('holds the handler and its worker, the models, their runtime and the Dockerfile, and nothing else', () => {
@@ -107,6 +101,7 @@ describe('the folder of an image', () => {
     await inOwnProcess(
       MODULE,
       `const { cpSync } = await import('node:fs'); cpSync(${STAGE}, ${JSON.stringify(elsewhere)}, { recursive: true });`,
+      scratch,
     );
 
     expect(FileSystem.fingerprint(elsewhere)).toBe(FileSystem.fingerprint(stage()));
@@ -122,7 +117,7 @@ describe('the folder of an image', () => {
   });
 
   it('goes when the process ends', async () => {
-    const folder = await inOwnProcess(MODULE, `console.log(${STAGE});`);
+    const folder = await inOwnProcess(MODULE, `console.log(${STAGE});`, scratch);
 
     expect(folder).toContain('batchscore-image-');
     expect(existsSync(folder)).toBe(false);
@@ -177,6 +172,21 @@ describe('the models in it', () => {
     expect(filesIn(join(folder, 'models'))).toEqual(needed);
   });
 
+  it('are there whatever the names of their folders, which may look like what training left', async () => {
+    const models = ['__pycache__', 'a.md', 'a.py', 'held-out.digits', 'requirements.txt'];
+    const needed = models.map((name) => `${name}/1/model.onnx`);
+
+    const folder = stage({ modelsDirectory: await folderWith(...needed) });
+
+    expect(filesIn(join(folder, 'models'))).toEqual(needed);
+  });
+
+  it('are left out where they lie elsewhere, and their folder is there, which the Dockerfile copies', () => {
+    const folder = join(stage({ modelsDirectory: undefined }), 'models');
+
+    expect([existsSync(folder), filesIn(folder)]).toEqual([true, []]);
+  });
+
   it('are there where the repository only links to them', async () => {
     const elsewhere = await folderWith('weights.onnx');
     const modelsDirectory = await folderWith('digits/1/note.txt');
@@ -215,14 +225,10 @@ describe('staging', () => {
   });
 
   it('says what to install where ONNX Runtime is missing', async () => {
-    const root = mkdtempSync(join(scratch, 'without-runtime-'));
-    for (const part of ['infra/image', 'lambda'])
-      await cp(join(REPOSITORY, part), join(root, part), { recursive: true });
-    await writeFile(join(root, 'package.json'), '{ "type": "module" }');
-    await linkPackages(root, ['esbuild']);
+    const root = await copySources(scratch, ['esbuild']);
 
     const module = join(root, 'infra', 'image', 'stageImage.ts');
-    const said = await inOwnProcess(module, `try { ${STAGE} } catch (error) { console.log(error.message) }`);
+    const said = await inOwnProcess(module, `try { ${STAGE} } catch (error) { console.log(error.message) }`, root);
 
     expect(said).toBe(
       'onnxruntime-node: expected the package to be installed, got none; run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional',
@@ -246,13 +252,6 @@ describe('staging', () => {
   });
 });
 
-async function linkPackages(root: string, names: readonly string[]): Promise<void> {
-  await mkdir(join(root, 'node_modules'), { recursive: true });
-  for (const name of names.filter((name) => !name.startsWith('.'))) {
-    await symlink(join(REPOSITORY, 'node_modules', name), join(root, 'node_modules', name));
-  }
-}
-
 /** As `npm run build` does for these files. */
 async function compileInto(dist: string): Promise<void> {
   const config = {
@@ -273,22 +272,7 @@ async function compileInto(dist: string): Promise<void> {
   await writeFile(join(dist, '..', 'package.json'), '{ "name": "batchscore", "type": "module" }');
   await writeFile(join(dist, '..', 'tsconfig.json'), JSON.stringify(config));
   await run(process.execPath, [join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', join(dist, '..')]);
-  await cp(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), join(dist, 'infra', 'image', 'Dockerfile'));
+  for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt']) {
+    await cp(join(REPOSITORY, 'infra', 'image', file), join(dist, 'infra', 'image', file));
+  }
 }
-
-describe('the Dockerfile', () => {
-  const dockerfile = readFileSync(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), 'utf8');
-  const stages = dockerfile.split(/^FROM /m).slice(1);
-  const target = (name: string) => stages.find((stage) => stage.split('\n')[0]?.endsWith(` AS ${name}`)) ?? '';
-
-  it("runs nothing for Lambda's processors, so that an arm64 image is built on x86_64 without emulation", () => {
-    expect(target('lambda')).toContain('COPY');
-    expect(target('lambda')).not.toMatch(/^RUN/m);
-    expect(target('lambda-gpu')).toContain('COPY');
-    expect(target('lambda-gpu')).not.toMatch(/^RUN/m);
-  });
-
-  it('takes bases that a build may replace', () => {
-    for (const stage of stages) expect(stage).toMatch(/^(\$\{[A-Z]+_BASE\}|lambda) AS /);
-  });
-});
