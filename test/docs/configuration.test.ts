@@ -2,7 +2,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { createStack } from '../../infra/app/batchScoringStack.ts';
 import { COMPUTE_KINDS, CONTEXT_KEYS, KEYS_OF_KIND } from '../../infra/app/contextKeys.ts';
@@ -12,6 +11,7 @@ import { loadConfig } from '../../lambda/config.ts';
 
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { docPage } from '../helpers/docExamples.ts';
+import { createApp } from '../infra/setup.ts';
 
 const PAGE = docPage('configuration.md');
 const MODELS_PAGE = docPage('models.md');
@@ -157,5 +157,5 @@ function statedDefaults(rows: readonly Row[], variant: string | undefined): Cont
 }
 
 function templateOf(context: Context): unknown {
-  return Template.fromStack(createStack(new App(), readContext(context))).toJSON();
+  return Template.fromStack(createStack(createApp(), readContext(context))).toJSON();
 }

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { App, Duration, Size, Stack } from 'aws-cdk-lib';
+import { Duration, Size, Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
@@ -7,7 +7,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { createScoring, createStack, environmentIn, only, synthesize, templateOf } from './setup.ts';
+import { createApp, createScoring, createStack, environmentIn, only, synthesize, templateOf } from './setup.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
 
@@ -215,7 +215,7 @@ describe('the environment', () => {
   });
 
   it('names two deployments in one account differently', () => {
-    const nameIn = (stackName: string) => createScoring({}, new Stack(new App(), 'Test', { stackName })).serviceName;
+    const nameIn = (stackName: string) => createScoring({}, new Stack(createApp(), 'Test', { stackName })).serviceName;
     expect(nameIn('live')).toMatch(/^live-Scoring-[A-Za-z0-9]{1,8}$/);
     expect(nameIn('trial')).not.toBe(nameIn('live'));
   });

@@ -1,14 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { App, Stack, Validations } from 'aws-cdk-lib';
+import { type App, Stack, Validations } from 'aws-cdk-lib';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { REPOSITORY } from '../helpers/command.ts';
-import { createScoring } from './setup.ts';
+import { createApp, createScoring } from './setup.ts';
 
 const ALL = ['queue', 'table', 'bucket'] as const;
 const KEY = { enableKeyRotation: true };
@@ -40,8 +39,7 @@ describe('cdk-nag and the CloudFormation validator', () => {
 function createNaggedStack(): Stack {
   const { context } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
   const flags = Object.entries(context).filter(([key]) => key.startsWith('@aws-cdk'));
-  const app = new App({
-    outdir: mkdtempSync(join(tmpdir(), 'batchscore-nag-')),
+  const app = createApp({
     context: { ...Object.fromEntries(flags), '@aws-cdk/core:failSynthOnValidationErrors': false },
   });
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
@@ -56,20 +54,16 @@ interface Violation {
 /** What the validators report, and what the command would print. */
 function validate(stack: Stack) {
   const app = stack.node.root as App;
-  try {
-    const { stacks } = app.synth();
-    const { pluginReports } = JSON.parse(readFileSync(join(app.outdir, 'validation-report.json'), 'utf8'));
-    const violations = pluginReports.flatMap((report: { violations: readonly Violation[] }) => report.violations);
-    return {
-      found: violations.map((violation: Violation) => [
-        violation.ruleName,
-        violation.violatingConstructs[0]?.constructPath,
-      ]),
-      messages: stacks.flatMap(({ messages }) => messages),
-    };
-  } finally {
-    rmSync(app.outdir, { recursive: true });
-  }
+  const { stacks } = app.synth();
+  const { pluginReports } = JSON.parse(readFileSync(join(app.outdir, 'validation-report.json'), 'utf8'));
+  const violations = pluginReports.flatMap((report: { violations: readonly Violation[] }) => report.violations);
+  return {
+    found: violations.map((violation: Violation) => [
+      violation.ruleName,
+      violation.violatingConstructs[0]?.constructPath,
+    ]),
+    messages: stacks.flatMap(({ messages }) => messages),
+  };
 }
 
 function acknowledgementsIn(stack: Stack): { readonly id: string; readonly reason: unknown }[] {

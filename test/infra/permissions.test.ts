@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { App, Stack } from 'aws-cdk-lib';
+import { Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
@@ -28,7 +28,7 @@ const CASES = Object.entries(KINDS).flatMap(([kind, compute]) =>
 
 describe('no statement allows more than it must', () => {
   it.each(CASES)('$kind, results to $results, own key $kms', ({ compute, results, kms }) => {
-    const stack = new Stack(new App(), 'Test');
+    const stack = createStack();
     const encryptionKey = kms ? new Key(stack, 'Key') : undefined;
     const scoring = createScoring({ compute: compute(), results, ...(encryptionKey && { encryptionKey }) }, stack);
     scoring.grantSubmit(new Role(stack, 'Producer', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));

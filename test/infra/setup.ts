@@ -1,4 +1,8 @@
-import { App, Stack } from 'aws-cdk-lib';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll } from '@jest/globals';
+import { App, type AppProps, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
 import type { BatchScoringProps } from '../../infra/index.ts';
@@ -9,8 +13,20 @@ export function createScoring(props: Partial<BatchScoringProps> = {}, stack: Sta
   return new BatchScoring(stack, 'Scoring', { image: imageOf(stack), ...props });
 }
 
-export function createStack(): Stack {
-  return new Stack(new App(), 'Test');
+export function createStack(app: App = createApp()): Stack {
+  return new Stack(app, 'Test');
+}
+
+const outputs: string[] = [];
+afterAll(() => {
+  for (const folder of outputs.splice(0)) rmSync(folder, { recursive: true });
+});
+
+/** An app whose output goes when the tests of a file end; without a folder of its own it would stay. */
+export function createApp(props: AppProps = {}): App {
+  const outdir = mkdtempSync(join(tmpdir(), 'batchscore-cdk-'));
+  outputs.push(outdir);
+  return new App({ outdir, ...props });
 }
 
 export function imageOf(stack: Stack) {

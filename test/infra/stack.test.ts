@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { createStack } from '../../infra/app/batchScoringStack.ts';
 import { readContext } from '../../infra/app/readContext.ts';
+import { createApp } from './setup.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'batchscore-stack-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -15,7 +15,7 @@ const priceList = (name: string, content: string): string => {
   return join(folder, name);
 };
 
-const stackOf = (context: Readonly<Record<string, unknown>>) => createStack(new App(), readContext(context));
+const stackOf = (context: Readonly<Record<string, unknown>>) => createStack(createApp(), readContext(context));
 
 describe('the stack of the app', () => {
   it('has every setting of the context', () => {
