@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { run, temporaryFolder } from './command.ts';
+import { run } from './command.ts';
 import { buildImage, imageExists, removeImageAtExit } from './images.ts';
+import { ownTag, temporaryFolder } from './ownNames.ts';
 
 const SOURCES = fileURLToPath(new URL('./base/', import.meta.url));
 const RUNTIME_CLIENT = 'aws-lambda-ric@4.0.2';
@@ -49,7 +50,7 @@ async function buildBase(tag: string): Promise<void> {
  */
 export async function emptyBase(platform: string): Promise<string> {
   const context = temporaryFolder();
-  const tag = `localhost/batchscore-test-empty:${process.pid}`;
+  const tag = ownTag('empty');
   writeFileSync(join(context, 'Dockerfile'), 'FROM scratch\nCOPY Dockerfile /\n');
   await buildImage({ context, tag, platform });
   removeImageAtExit(tag);
@@ -63,7 +64,7 @@ export async function emptyBase(platform: string): Promise<string> {
  */
 export async function pythonBase(): Promise<string> {
   const context = temporaryFolder();
-  const tag = `localhost/batchscore-test-python:${process.pid}`;
+  const tag = ownTag('python');
   await makeDebian(join(context, 'rootfs.tar'), ['libstdc++6', 'python3', 'python3-pip', 'zlib1g']);
   writeFileSync(join(context, 'Dockerfile'), 'FROM scratch\nADD rootfs.tar /\n');
   await buildImage({ context, tag });

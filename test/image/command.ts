@@ -1,10 +1,10 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 const execute = promisify(execFile);
+
+/** Commands keep their temporary files where the machine keeps them: some mount what must not be deleted with a folder. */
+export const ENVIRONMENT = { ...process.env };
 
 const MOST_OUTPUT_BYTES = 2 ** 26;
 const LINES_TOLD = 30;
@@ -17,7 +17,7 @@ const LINES_TOLD = 30;
  */
 export async function run(command: string, args: readonly string[], cwd?: string): Promise<string> {
   try {
-    const { stdout } = await execute(command, [...args], { maxBuffer: MOST_OUTPUT_BYTES, cwd });
+    const { stdout } = await execute(command, [...args], { maxBuffer: MOST_OUTPUT_BYTES, cwd, env: ENVIRONMENT });
     return stdout.trim();
   } catch (cause) {
     throw new Error(`${command} ${args[0]}: ${endOfOutput(cause)}`, { cause });
@@ -49,14 +49,7 @@ process.once('SIGTERM', () => process.exit(143));
 
 /** Runs a command when this process ends. */
 export function runAtExit(command: string, ...args: readonly string[]): void {
-  atExit(() => execFileSync(command, args, { stdio: 'ignore' }));
-}
-
-/** A folder that is deleted when this process ends. */
-export function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'batchscore-test-image-'));
-  atExit(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
+  atExit(() => execFileSync(command, args, { stdio: 'ignore', env: ENVIRONMENT }));
 }
 
 /** @returns seconds that the work took, to a tenth */

@@ -8,13 +8,17 @@ const PACKAGES = {
   'debian-archive-keyring': '/usr/share/keyrings/debian-archive-keyring.gpg',
 };
 
+/** What makes a library that stands in for the driver. */
+const PACKAGES_FOR_CUDA = { gcc: '/usr/bin/gcc' };
+
 /**
  * Installs the packages that are missing, where it may.
  *
  * @throws Error saying what to install where it may not
  */
-export async function installHostPackages(): Promise<void> {
-  const missing = Object.entries(PACKAGES).flatMap(([name, file]) => (existsSync(file) ? [] : [name]));
+export async function installHostPackages({ cuda }: { readonly cuda: boolean }): Promise<void> {
+  const needed = { ...PACKAGES, ...(cuda && PACKAGES_FOR_CUDA) };
+  const missing = Object.entries(needed).flatMap(([name, file]) => (existsSync(file) ? [] : [name]));
   if (missing.length === 0) return;
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
     throw new Error(

@@ -1,4 +1,5 @@
 import { run, runAtExit } from './command.ts';
+import { ownContainerName } from './ownNames.ts';
 
 /** An image to build, and the folder it is built from. */
 export interface Build {
@@ -54,6 +55,8 @@ export async function imageExists(tag: string): Promise<boolean> {
 export interface ImageConfig {
   readonly Entrypoint: readonly string[];
   readonly Cmd: readonly string[];
+  /** `NAME=value` each. */
+  readonly Env: readonly string[];
 }
 
 export async function configOf(tag: string): Promise<ImageConfig> {
@@ -79,12 +82,18 @@ export async function megabytesOf(tag: string): Promise<number> {
 
 /** A container of the image, which is removed when this process ends. @returns its name */
 export async function makeContainer(tag: string): Promise<string> {
-  const container = await run('buildah', ['from', '--pull-never', tag]);
+  const container = ownContainerName();
   runAtExit('buildah', 'rm', container);
+  await run('buildah', ['from', '--name', container, '--pull-never', tag]);
   return container;
 }
 
 /** Runs a shell's lines in a container, as the image's user. @returns what they print */
 export async function runInside(container: string, script: string): Promise<string> {
   return run('buildah', ['run', ...ISOLATION, container, '--', 'sh', '-c', script]);
+}
+
+/** Copies a file of this machine into a container, with the folders above it. */
+export async function copyInto(container: string, file: string, destination: string): Promise<void> {
+  await run('buildah', ['copy', '--quiet', container, file, destination]);
 }

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { atExit } from './command.ts';
+import { atExit, ENVIRONMENT } from './command.ts';
 import { configOf, ISOLATION, makeContainer } from './images.ts';
 import { type RuntimeApi, type Start, startRuntimeApi } from './runtimeApi.ts';
 
@@ -33,6 +33,7 @@ export async function startFunction(
   const child = spawn('buildah', ['run', ...ISOLATION, ...options, container, '--', ...Entrypoint, ...Cmd], {
     // A process group of its own: it ends with everything that runs in the container.
     detached: true,
+    env: ENVIRONMENT,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const kill = () => {
