@@ -40,6 +40,7 @@ export const CONTEXT = z.strictObject({
   largestMessageBytes: amount.optional(),
   latencyTargetSeconds: amount.optional(),
   fifo: flag.optional(),
+  shards: number.optional(),
   maxReceiveCount: number.optional(),
   results: list.optional(),
   resultsPerMessage: numberOrFill.optional(),

@@ -1,12 +1,11 @@
 import { CfnOutput, Names, Stack } from 'aws-cdk-lib';
-import { type Alarm, type Dashboard, type Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Alarm, Dashboard, MathExpression, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
-import { PERIOD } from './base/period.ts';
 import { warnOfLargeMessages } from './checks/batching.ts';
 import { clientOptionsOf } from './environment/clientOptions.ts';
 import { hostEnvironment } from './environment/hostEnvironment.ts';
@@ -14,13 +13,14 @@ import { type ContainerImage, createImage } from './image/image.ts';
 import { createAlarms } from './monitoring/alarms.ts';
 import { createDashboard } from './monitoring/dashboard.ts';
 import { scoringMetric } from './monitoring/metrics.ts';
+import { oldestMessageAge } from './monitoring/requestMetrics.ts';
 import { grantCollect, grantSubmit } from './permissions/clientPermissions.ts';
 import { grantScoring } from './permissions/hostPermissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
 import type { Channels } from './storage/channels.ts';
 import { createPayloadBucket } from './storage/payloadBucket.ts';
-import { createRequestQueue, useRequestQueue } from './storage/requestQueue.ts';
+import { createRequestQueues, type RequestQueues, useRequestQueue } from './storage/requestQueue.ts';
 import { createResultStores } from './storage/resultStores.ts';
 
 /**
@@ -30,8 +30,10 @@ import { createResultStores } from './storage/resultStores.ts';
  * What would fail in production fails when the construct is created, with the numbers and the cure.
  */
 export class BatchScoring extends Construct implements IGrantable {
-  /** The queue that producers send to. */
+  /** The queue that producers send to; with several shards the first. */
   readonly requestQueue: IQueue;
+  /** The queues that producers spread their messages over, one for each shard. */
+  readonly requestQueues: readonly IQueue[];
   /** Where messages go that were received too often; undefined for an existing queue that was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   /** The stores that results go to. */
@@ -50,6 +52,7 @@ export class BatchScoring extends Construct implements IGrantable {
   readonly dashboard: Dashboard;
   /** The client library's options for this deployment, by name: tokens until it is deployed. */
   readonly clientOptions: Readonly<Record<string, string>>;
+  readonly #requests: RequestQueues;
   readonly #channels: Channels;
 
   /** @throws Error when the props cannot work together, or the folder is not a model repository */
@@ -61,10 +64,10 @@ export class BatchScoring extends Construct implements IGrantable {
 
     const requests = props.requestQueue
       ? useRequestQueue(props.requestQueue)
-      : createRequestQueue(this, { ...storage, ...plan });
+      : createRequestQueues(this, { ...storage, ...plan, shards: plan.batching.shards });
     const stores = createResultStores(this, plan.results, props.stores ?? {}, storage);
     const payloadBucket = props.payloadBucket ?? createPayloadBucket(this, { ...storage, ...plan });
-    const channels = { requestQueue: requests.queue, stores, payloadBucket };
+    const channels = { requestQueues: requests.queues, stores, payloadBucket };
 
     const environment = hostEnvironment({
       ...plan,
@@ -81,7 +84,7 @@ export class BatchScoring extends Construct implements IGrantable {
       ...plan,
       image,
       environment,
-      requestQueue: requests.queue,
+      requestQueues: requests.queues,
     });
     grantScoring(computeScope, compute, channels);
 
@@ -90,7 +93,8 @@ export class BatchScoring extends Construct implements IGrantable {
     this.dashboard = createDashboard(this, subject, alarms);
     warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
 
-    this.requestQueue = requests.queue;
+    [this.requestQueue] = requests.queues;
+    this.requestQueues = requests.queues;
     this.deadLetterQueue = requests.deadLetterQueue;
     this.resultQueue = stores.resultQueue;
     this.resultTable = stores.resultTable;
@@ -101,6 +105,7 @@ export class BatchScoring extends Construct implements IGrantable {
     this.serviceName = serviceName;
     this.alarms = alarms;
     this.clientOptions = clientOptionsOf(this, requests, channels);
+    this.#requests = requests;
     this.#channels = channels;
   }
 
@@ -144,13 +149,9 @@ export class BatchScoring extends Construct implements IGrantable {
     return this.metric('BatchFill', options);
   }
 
-  /** Seconds that the oldest request has waited. Maximum over five minutes. */
-  metricOldestMessageAge(options?: MetricOptions): Metric {
-    return this.requestQueue.metricApproximateAgeOfOldestMessage({
-      statistic: Stats.MAXIMUM,
-      period: PERIOD,
-      ...options,
-    });
+  /** Seconds that the oldest request has waited, of all shards. Maximum over five minutes. */
+  metricOldestMessageAge(options?: MetricOptions): Metric | MathExpression {
+    return oldestMessageAge(this.#requests, options);
   }
 
   /**

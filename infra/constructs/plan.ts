@@ -8,7 +8,13 @@ import { oneOf, refuse } from './base/refuse.ts';
 import { bytesOf, daysOf, secondsOf } from './base/units.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
-import { queueKindProblems, receiveCountProblem, statedVisibilityProblem, visibilityProblem } from './checks/queues.ts';
+import {
+  queueKindProblems,
+  receiveCountProblem,
+  shardsProblem,
+  statedVisibilityProblem,
+  visibilityProblem,
+} from './checks/queues.ts';
 import { resultProblems } from './checks/results.ts';
 import { storeProblems } from './checks/stores.ts';
 import { tuningProblems } from './checks/tuning.ts';
@@ -53,6 +59,7 @@ export function makePlan(props: BatchScoringProps): Plan {
     batchSize: props.batchSize,
     windowSeconds: secondsOf('windowSeconds', props.window),
     fifo: existing?.queue.fifo ?? props.fifo,
+    shards: props.shards,
   });
   const least = compute.leastVisibility(batching);
   const plan: Plan = {
@@ -75,6 +82,7 @@ export function makePlan(props: BatchScoringProps): Plan {
   };
   refuse([
     ...mappingProblems(batching),
+    shardsProblem(batching.shards, existing?.queue),
     ...compute.problems(batching),
     largestMessageProblem(plan.largestMessageBytes),
     ...latencyProblems(batching, plan.latencyTargetSeconds),

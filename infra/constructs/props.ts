@@ -38,6 +38,11 @@ export interface BatchScoringProps {
   readonly fifo?: boolean;
   /** An existing request queue. @default a new one, with a dead-letter queue */
   readonly requestQueue?: ExistingQueue;
+  /**
+   * New request queues behind one function, 1 to 10, with one dead-letter queue: each has its own event source mapping and
+   * its own quota of messages in flight. Clients spread over all of them. @default 1
+   */
+  readonly shards?: number;
   /** Receives after which a message goes to the dead letters, 3 to 1,000. @default 5 */
   readonly maxReceiveCount?: number;
 

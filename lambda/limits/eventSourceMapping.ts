@@ -12,12 +12,11 @@ export interface MappingSettings {
 export const BATCH_SIZE: Range = { least: 1, most: 10_000 };
 export const WINDOW_SECONDS: Range = { least: 0, most: 300 };
 /**
- * Request queues of one deployment, each with its mapping. Their URLs, of some 135 characters each, share the 4 KB of the
- * function's environment with everything else.
+ * Request queues of one deployment, each with its mapping. One alarm watches them all, and takes at most ten metrics.
  *
- * @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+ * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html
  */
-export const SHARDS: Range = { least: 1, most: 16 };
+export const SHARDS: Range = { least: 1, most: 10 };
 export const MAXIMUM_CONCURRENCY: Range = { least: 2, most: 1000 };
 /** How long the function that is invoked may take. */
 export const FUNCTION_TIMEOUT_SECONDS: Range = { least: 1, most: 900 };

@@ -122,8 +122,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'a single GPU, while SQS starts two invocations at a time',
     { compute: lambdaGpuCompute({ maximumEnvironments: 1 }) },
-    'maximumEnvironments: expected a whole number from 2 to 1000, got 1; choose one in that range; ' +
-      'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
+    'maximumEnvironments: expected a whole number from 2 to 1000, got 1; choose one in that range',
   ],
   [
     'more invocations at a time than GPUs',

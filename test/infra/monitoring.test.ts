@@ -7,7 +7,7 @@ import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
-import { createScoring, createStack, synthesize, templateOf } from './setup.ts';
+import { createScoring, createStack, dashboardIn, synthesize, templateOf } from './setup.ts';
 
 /** The bare count, and reasons that nothing emits. */
 const NOT_SHOWN = ['MicroBatches'];
@@ -209,12 +209,6 @@ function alarmsIn(template: Template): Record<string, { metric: string; above: n
     },
   ]);
   return Object.fromEntries(alarms);
-}
-
-function dashboardIn(template: Template): string {
-  const [dashboard] = Object.values(template.findResources('AWS::CloudWatch::Dashboard'));
-  const parts: unknown[] = dashboard?.Properties.DashboardBody['Fn::Join'][1];
-  return parts.map((part) => (typeof part === 'string' ? part : 'TOKEN')).join('');
 }
 
 /** The dashboard's cost as a function of its metrics, where those that are not said have no data. */

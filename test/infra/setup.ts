@@ -54,6 +54,13 @@ export function only(template: Template, type: string, props: unknown = {}): Rec
   return found[0]?.Properties;
 }
 
+/** The body of the only dashboard; what is known at deployment stands there as TOKEN. */
+export function dashboardIn(template: Template): string {
+  const [dashboard] = Object.values(template.findResources('AWS::CloudWatch::Dashboard'));
+  const parts: unknown[] = dashboard?.Properties.DashboardBody['Fn::Join'][1];
+  return parts.map((part) => (typeof part === 'string' ? part : 'TOKEN')).join('');
+}
+
 /** The sentence that making the construct throws. */
 export function refusalOf(props: Partial<BatchScoringProps>): string {
   try {

@@ -4,6 +4,7 @@ import { RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Problem } from '../base/refuse.ts';
+import { type Concurrency, mostInvocations } from './concurrency.ts';
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
 const MAX_EVENT_BYTES = 6 * 1024 * 1024;
@@ -42,5 +43,32 @@ export function warnOfLargeMessages(
     `batchSize: expected at most ${MAX_EVENT_BYTES} bytes in one invocation, got ${batchSize} × ${inlineBytes} ` +
       `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(MAX_EVENT_BYTES / inlineBytes)} ` +
       'or send large bodies through the payload bucket',
+  );
+}
+
+/**
+ * What a queue has handed out and not yet been told to delete. At the quota a long poll gets nothing, without an error.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-fifo.html
+ */
+const MAX_MESSAGES_IN_FLIGHT = 120_000;
+
+/**
+ * Beyond the quota of a queue, further invocations find no messages. That works, only slower than the settings say, so it
+ * is a warning. Nothing is said where no ceiling is set: then batches that are full and as many as Lambda allows are not
+ * what anybody asked for.
+ *
+ * @param ofEach what one mapping may have
+ */
+export function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
+  const invocations = mostInvocations(ofEach);
+  if (invocations === undefined || batchSize * invocations <= MAX_MESSAGES_IN_FLIGHT) return;
+  const most = Math.floor(MAX_MESSAGES_IN_FLIGHT / batchSize);
+  Annotations.of(scope).addWarningV2(
+    'batchscore:messagesInFlight',
+    `batchSize: expected at most ${MAX_MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
+      `got ${batchSize} × ${invocations} invocations = ${batchSize * invocations}; lower batchSize, allow at most ` +
+      `${most} invocations at a time${shards === 1 ? '' : ' for each shard'}, or raise shards, now ${shards}`,
   );
 }

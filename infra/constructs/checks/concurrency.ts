@@ -1,8 +1,8 @@
 import { MAXIMUM_CONCURRENCY } from '../../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../../lambda/limits/range.ts';
+import { outside, type Range } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
 
-/** How many invocations and pollers there may be; undefined is left to the default. */
+/** How many invocations and pollers there may be, of all shards together; undefined is left to the default. */
 export interface Concurrency {
   readonly reservedConcurrency?: number | undefined;
   readonly maximumConcurrency?: number | undefined;
@@ -10,20 +10,44 @@ export interface Concurrency {
   readonly maximumPollers?: number | undefined;
 }
 
+const INVOCATIONS_PER_POLLER = 10;
+const DEFAULT_MAXIMUM_POLLERS = 200;
 /** The most invocations that a mapping without provisioned pollers starts at a time, whatever its limit. */
 const MOST_OF_A_MAPPING = 1250;
 
 /**
- * The concurrency with a ceiling for the mapping where a reserve is one for the function: a mapping does not heed the
+ * The concurrency with a ceiling for the mappings where a reserve is one for the function: a mapping does not heed the
  * reserve, and each invocation that is throttled counts as a receive of its messages.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
-export function withinReserve(concurrency: Concurrency): Concurrency {
-  const { reservedConcurrency = MOST_OF_A_MAPPING, maximumConcurrency } = concurrency;
+export function withinReserve(concurrency: Concurrency, shards: number): Concurrency {
+  const mostOfAll = shards * MOST_OF_A_MAPPING;
+  const { reservedConcurrency = mostOfAll, maximumConcurrency } = concurrency;
   const isLimited = maximumConcurrency !== undefined || pollersOf(concurrency) !== undefined;
-  if (isLimited || reservedConcurrency >= MOST_OF_A_MAPPING) return concurrency;
-  return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, MAXIMUM_CONCURRENCY.most) };
+  if (isLimited || reservedConcurrency >= mostOfAll) return concurrency;
+  return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, shards * MAXIMUM_CONCURRENCY.most) };
+}
+
+/** What each mapping gets: an equal share, because clients spread evenly, and whole, so that some may be left over. */
+export function shareOf(concurrency: Concurrency, shards: number): Concurrency {
+  const share = (all: number | undefined): number | undefined => all && Math.floor(all / shards);
+  return {
+    maximumConcurrency: share(concurrency.maximumConcurrency),
+    minimumPollers: share(concurrency.minimumPollers),
+    maximumPollers: share(concurrency.maximumPollers),
+  };
+}
+
+/** The most invocations that SQS starts at a time, where there is a ceiling. */
+export function mostInvocations({
+  maximumConcurrency,
+  minimumPollers,
+  maximumPollers,
+}: Concurrency): number | undefined {
+  if (maximumPollers !== undefined) return INVOCATIONS_PER_POLLER * maximumPollers;
+  if (minimumPollers !== undefined) return INVOCATIONS_PER_POLLER * DEFAULT_MAXIMUM_POLLERS;
+  return maximumConcurrency;
 }
 
 function pollersOf({ minimumPollers, maximumPollers }: Concurrency): number | undefined {
@@ -35,19 +59,25 @@ function pollersOf({ minimumPollers, maximumPollers }: Concurrency): number | un
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
-export function concurrencyProblems(concurrency: Concurrency): Problem[] {
+export function concurrencyProblems(concurrency: Concurrency, shards: number): Problem[] {
   const { reservedConcurrency, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
   return [
     outside('reservedConcurrency', reservedConcurrency, { least: 1, most: 100_000 }),
-    outside('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY),
-    outside('minimumPollers', minimumPollers, { least: 2, most: 200 }),
-    outside('maximumPollers', maximumPollers, { least: 2, most: 2000 }),
+    outsideForShards('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY, shards),
+    outsideForShards('minimumPollers', minimumPollers, { least: 2, most: 200 }, shards),
+    outsideForShards('maximumPollers', maximumPollers, { least: 2, most: 2000 }, shards),
     bothCeilings(maximumConcurrency, pollersOf(concurrency)),
     reversed(minimumPollers, maximumPollers),
     pollersOf(concurrency) === undefined
-      ? moreThanReserved(maximumConcurrency, reservedConcurrency)
-      : pollersBeyondReserve(maximumPollers, reservedConcurrency),
+      ? moreThanReserved(maximumConcurrency, reservedConcurrency, shards)
+      : pollersBeyondReserve(maximumPollers, reservedConcurrency, shards),
   ];
+}
+
+/** @param range of one mapping; each shard has one */
+function outsideForShards(name: string, value: number | undefined, { least, most }: Range, shards: number): Problem {
+  const whose = shards === 1 ? name : `${name} of ${shards} shards together`;
+  return outside(whose, value, { least: shards * least, most: shards * most });
 }
 
 function bothCeilings(maximumConcurrency: number | undefined, pollers: number | undefined): Problem {
@@ -63,12 +93,15 @@ function reversed(minimum: number | undefined, maximum: number | undefined): Pro
   return `maximumPollers: expected at least minimumPollers, ${minimum}, got ${maximum}; raise it`;
 }
 
-function moreThanReserved(maximum: number | undefined, reserved: number | undefined): Problem {
-  const least = maximum ?? MAXIMUM_CONCURRENCY.least;
+function moreThanReserved(maximum: number | undefined, reserved: number | undefined, shards: number): Problem {
+  const least = maximum ?? shards * MAXIMUM_CONCURRENCY.least;
   if (reserved === undefined || least <= reserved) return undefined;
   const [what, cure] =
     maximum === undefined
-      ? [`${least}, which SQS starts at a time at least`, 'raise it']
+      ? [
+          `${least}, which SQS starts at a time at least${ofShards(shards)}`,
+          shards === 1 ? 'raise it' : 'raise it or lower shards',
+        ]
       : [`maximumConcurrency, ${least}`, 'raise it or lower maximumConcurrency'];
   return (
     `reservedConcurrency: expected at least ${what}, because invocations beyond it are throttled, ` +
@@ -76,17 +109,25 @@ function moreThanReserved(maximum: number | undefined, reserved: number | undefi
   );
 }
 
-const INVOCATIONS_PER_POLLER = 10;
-const DEFAULT_MAXIMUM_POLLERS = 200;
-
-function pollersBeyondReserve(maximumPollers: number | undefined, reserved: number | undefined): Problem {
-  const invocations = INVOCATIONS_PER_POLLER * (maximumPollers ?? DEFAULT_MAXIMUM_POLLERS);
+function pollersBeyondReserve(
+  maximumPollers: number | undefined,
+  reserved: number | undefined,
+  shards: number,
+): Problem {
+  const byDefault = shards * DEFAULT_MAXIMUM_POLLERS;
+  const invocations = INVOCATIONS_PER_POLLER * (maximumPollers ?? byDefault);
   if (reserved === undefined || invocations <= reserved) return undefined;
   const pollers =
-    maximumPollers === undefined ? `the default of ${DEFAULT_MAXIMUM_POLLERS} pollers` : `${maximumPollers} pollers`;
+    maximumPollers === undefined
+      ? `the default of ${byDefault} pollers${ofShards(shards)}`
+      : `${maximumPollers} pollers`;
   return (
     `reservedConcurrency: expected at least ${invocations}, because each poller starts up to ${INVOCATIONS_PER_POLLER} ` +
     `invocations at a time and those beyond it are throttled, got ${reserved} with ${pollers}; ` +
     'raise it or set a lower maximumPollers'
   );
+}
+
+function ofShards(shards: number): string {
+  return shards === 1 ? '' : ` with ${shards} shards`;
 }

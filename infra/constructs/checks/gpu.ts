@@ -1,4 +1,5 @@
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { MAXIMUM_CONCURRENCY } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { oneOf, type Problem } from '../base/refuse.ts';
 
@@ -15,7 +16,7 @@ export interface GpuSettings {
 }
 
 /** What Lambda Managed Instances refuse, and what they accept but then throttle. */
-export function gpuProblems(settings: GpuSettings): Problem[] {
+export function gpuProblems(settings: GpuSettings, shards: number): Problem[] {
   return [
     armProblem(settings.architecture),
     oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
@@ -24,6 +25,7 @@ export function gpuProblems(settings: GpuSettings): Problem[] {
     outside('maximumEnvironments', settings.maximumEnvironments, { least: 2, most: 1000 }),
     fewerThanMinimum(settings),
     moreInvocationsThanEnvironments(settings),
+    fewerThanInvocations(settings, shards),
   ];
 }
 
@@ -45,5 +47,14 @@ function moreInvocationsThanEnvironments({ maximumConcurrency, maximumEnvironmen
   return (
     `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each runs one ` +
     `invocation at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`
+  );
+}
+
+function fewerThanInvocations({ maximumEnvironments }: GpuSettings, shards: number): Problem {
+  const least = shards * MAXIMUM_CONCURRENCY.least;
+  if (maximumEnvironments >= least || shards === 1) return undefined;
+  return (
+    `maximumEnvironments: expected at least ${least}, because SQS starts at least ${MAXIMUM_CONCURRENCY.least} ` +
+    `invocations at a time from each of ${shards} shards, got ${maximumEnvironments}; raise it or lower shards`
   );
 }

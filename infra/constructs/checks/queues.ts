@@ -1,4 +1,5 @@
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { SHARDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
 
@@ -30,6 +31,15 @@ function mixedKinds(requests: boolean, results: boolean | undefined): Problem {
   return (
     `stores.resultQueue: expected a ${kind(requests)} queue, as the request queue is, got a ${kind(results)} queue; ` +
     'give one of the same kind'
+  );
+}
+
+/** An existing queue is one: several would have to be given one by one, each with its own timeout and dead letters. */
+export function shardsProblem(shards: number, requestQueue: IQueue | undefined): Problem {
+  if (requestQueue === undefined || shards === 1) return outside('shards', shards, SHARDS);
+  return (
+    `shards: expected 1 with a request queue of your own, got ${shards}; leave out one of the two, or make one ` +
+    'construct for each queue'
   );
 }
 

@@ -3,12 +3,12 @@ import type { IMetric } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { Batching } from '../base/batching.ts';
 import type { Prices } from '../base/prices.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { ContainerImage, ImageTarget } from '../image/image.ts';
+import type { Queues } from '../storage/requestQueue.ts';
 
 /** Where records are scored: one implementation for each kind. It says what it needs before anything is created. */
 export interface ComputeForm {
@@ -31,7 +31,7 @@ export interface ComputeForm {
 export interface Wiring {
   readonly image: ContainerImage;
   readonly batching: Batching;
-  readonly requestQueue: IQueue;
+  readonly requestQueues: Queues;
   /** `BATCHSCORE_…` variables. */
   readonly environment: Readonly<Record<string, string>>;
   readonly encryptionKey: IKey | undefined;

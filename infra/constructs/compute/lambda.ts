@@ -10,7 +10,7 @@ import { mebibytesOf, secondsOf } from '../base/units.ts';
 import { type Concurrency, concurrencyProblems, withinReserve } from '../checks/concurrency.ts';
 import { ARCHITECTURES } from '../image/image.ts';
 import type { ComputeForm } from './compute.ts';
-import { feedFromQueue } from './eventSource.ts';
+import { feedFromQueues } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
 import { leastVisibility } from './leastVisibility.ts';
 import { createScoringFunction, type FunctionSize } from './scoringFunction.ts';
@@ -27,8 +27,9 @@ export interface LambdaOptions extends Concurrency {
   /** Invocations reserved for this function, from 2, which are also its most at once. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
   /**
-   * Most invocations that SQS starts at a time, 2 to 1,000. Fewer give fuller batches. Not alongside pollers.
-   * @default `reservedConcurrency`, 1,000 at most; without it, or from 1,250, no limit of its own
+   * Most invocations that SQS starts at a time, 2 to 1,000. Fewer give fuller batches. Not alongside pollers. This and the
+   * pollers are for all shards together, which share them evenly: with three shards 6 to 3,000.
+   * @default `reservedConcurrency`, 1,000 at most for each shard; without it, or from 1,250 for each, no limit of its own
    */
   readonly maximumConcurrency?: number;
   /** Provisioned pollers that always run, 2 to 200, for traffic that jumps. @default none are provisioned */
@@ -51,17 +52,17 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
     kind: 'lambda',
     imageTarget: { stage: 'lambda', architecture },
     timeoutSeconds,
-    problems: () => [
+    problems: ({ shards }) => [
       oneOf('architecture', architecture.name, ARCHITECTURES),
       outside('memoryMb', memoryMb, { least: 128, most: 10_240 }),
       outside('ephemeralStorageMb', ephemeralStorageMb, { least: 512, most: 10_240 }),
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
-      ...concurrencyProblems(options),
+      ...concurrencyProblems(options, shards),
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createScoringFunction(scope, size, wiring);
-      const events = feedFromQueue(scoringFunction, wiring.requestQueue, wiring.batching, withinReserve(options));
+      const events = feedFromQueues(scoringFunction, wiring, withinReserve(options, wiring.batching.shards));
       return {
         grantPrincipal: scoringFunction.grantPrincipal,
         alarms: functionAlarms(scoringFunction),

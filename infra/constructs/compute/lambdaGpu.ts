@@ -19,7 +19,7 @@ import { gibibytesOf, mebibytesOf, secondsOf } from '../base/units.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
 import { gpuProblems } from '../checks/gpu.ts';
 import type { ComputeForm, Wiring } from './compute.ts';
-import { feedFromQueue } from './eventSource.ts';
+import { feedFromQueues } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
 import { leastVisibility } from './leastVisibility.ts';
 import { createOperatorRole } from './operatorRole.ts';
@@ -37,9 +37,12 @@ export interface LambdaGpuOptions {
   readonly timeout?: Duration;
   /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
   readonly minimumEnvironments?: number;
-  /** Most GPUs, at least 2, because SQS starts at least two invocations at a time. @default 2 */
+  /** Most GPUs, at least 2 for each shard, as SQS starts at least two invocations at a time from each. @default 2 */
   readonly maximumEnvironments?: number;
-  /** Most invocations that SQS starts at a time, 2 to `maximumEnvironments`. @default `maximumEnvironments` */
+  /**
+   * Most invocations that SQS starts at a time, 2 to `maximumEnvironments`; shards share them evenly.
+   * @default `maximumEnvironments`
+   */
   readonly maximumConcurrency?: number;
   /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
@@ -64,15 +67,15 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
     imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, accelerator: 'gpu' },
     providers: 'cuda',
     timeoutSeconds,
-    problems: () => [
+    problems: ({ shards }) => [
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
-      ...gpuProblems(settings),
-      ...concurrencyProblems({ maximumConcurrency: settings.maximumConcurrency }),
+      ...gpuProblems(settings, shards),
+      ...concurrencyProblems({ maximumConcurrency: options.maximumConcurrency }, shards),
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const live = createLiveAlias(scope, settings, wiring);
-      const events = feedFromQueue(live, wiring.requestQueue, wiring.batching, settings);
+      const events = feedFromQueues(live, wiring, settings);
       return {
         grantPrincipal: live.grantPrincipal,
         alarms: functionAlarms(live),

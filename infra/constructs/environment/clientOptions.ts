@@ -1,17 +1,17 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
-import type { Channels } from '../storage/channels.ts';
-import type { RequestQueue } from '../storage/requestQueue.ts';
+import { type Channels, urlsOf } from '../storage/channels.ts';
+import type { RequestQueues } from '../storage/requestQueue.ts';
 
 /** Where everything is, by the names of the client's options, which the commands' `--stack` file uses as well. */
 export function clientOptionsOf(
   scope: Construct,
-  { deadLetterQueue }: RequestQueue,
-  { requestQueue, stores, payloadBucket }: Channels,
+  { deadLetterQueue }: RequestQueues,
+  { requestQueues, stores, payloadBucket }: Channels,
 ): Record<string, string> {
   const { resultQueue, resultTable, resultBucket } = stores;
   return {
-    requestQueueUrl: requestQueue.queueUrl,
+    requestQueueUrl: urlsOf(requestQueues),
     ...(deadLetterQueue !== undefined && { deadLetterQueueUrl: deadLetterQueue.queueUrl }),
     ...(resultQueue !== undefined && { resultQueueUrl: resultQueue.queueUrl }),
     ...(resultTable !== undefined && { resultTable: resultTable.tableName }),

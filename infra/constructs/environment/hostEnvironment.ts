@@ -1,6 +1,6 @@
 import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
 import type { Batching } from '../base/batching.ts';
-import type { Channels } from '../storage/channels.ts';
+import { type Channels, urlsOf } from '../storage/channels.ts';
 import type { ResultStore } from '../storage/resultStores.ts';
 import type { TuningNumbers } from './tuning.ts';
 
@@ -35,7 +35,7 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.serviceName]: settings.serviceName,
     [CONFIG_KEYS.batchSize]: batching.batchSize,
     [CONFIG_KEYS.windowSeconds]: batching.windowSeconds,
-    [CONFIG_KEYS.requestQueueUrls]: settings.requestQueue.queueUrl,
+    [CONFIG_KEYS.requestQueueUrls]: urlsOf(settings.requestQueues),
     [CONFIG_KEYS.results]: settings.results.join(','),
     [CONFIG_KEYS.resultQueueUrl]: stores.resultQueue?.queueUrl,
     [CONFIG_KEYS.resultsPerMessage]: stores.resultQueue && settings.resultsPerMessage,

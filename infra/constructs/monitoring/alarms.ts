@@ -10,6 +10,7 @@ import type { Construct } from 'constructs';
 import { PERIOD } from '../base/period.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
 import { scoringMetric } from './metrics.ts';
+import { oldestMessageAge } from './requestMetrics.ts';
 import type { Subject } from './subject.ts';
 
 const MAX_RETRIED_PERCENT = 5;
@@ -66,7 +67,7 @@ function oldestMessage({ requests, latencyTargetSeconds, batching }: Subject): A
     description:
       `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
       `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, raise the concurrency.`,
-    metric: requests.queue.metricApproximateAgeOfOldestMessage({ statistic: Stats.MAXIMUM, period: PERIOD }),
+    metric: oldestMessageAge(requests),
     threshold: latencyTargetSeconds,
     periods: 1,
   };

@@ -4,6 +4,7 @@ import { PERIOD } from '../base/period.ts';
 import type { Graph } from '../compute/compute.ts';
 import { costPerThousandRows } from './cost.ts';
 import { scoringMetric } from './metrics.ts';
+import { beingScored, oldestMessageAge, waiting } from './requestMetrics.ts';
 import type { Subject } from './subject.ts';
 
 const HALF = 12;
@@ -38,8 +39,8 @@ function backlog({ requests }: Subject): IWidget {
     height: HEIGHT,
     leftYAxis: FROM_ZERO,
     left: [
-      requests.queue.metricApproximateNumberOfMessagesVisible({ ...options, label: 'waiting' }),
-      requests.queue.metricApproximateNumberOfMessagesNotVisible({ ...options, label: 'being scored' }),
+      waiting(requests),
+      beingScored(requests),
       ...(deadLetters === undefined ? [] : [deadLetters.with({ label: 'dead letters' })]),
     ],
   });
@@ -51,9 +52,7 @@ function age({ requests, batching, latencyTargetSeconds }: Subject): IWidget {
     width: HALF,
     height: HEIGHT,
     leftYAxis: FROM_ZERO,
-    left: [
-      requests.queue.metricApproximateAgeOfOldestMessage({ statistic: Stats.MAXIMUM, period: PERIOD, label: 'oldest' }),
-    ],
+    left: [oldestMessageAge(requests, { label: 'oldest' })],
     leftAnnotations: [
       { value: latencyTargetSeconds, label: 'latency target' },
       { value: batching.windowSeconds, label: 'window' },

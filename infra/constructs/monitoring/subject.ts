@@ -2,7 +2,7 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Batching } from '../base/batching.ts';
 import type { Prices } from '../base/prices.ts';
 import type { Compute } from '../compute/compute.ts';
-import type { RequestQueue } from '../storage/requestQueue.ts';
+import type { RequestQueues } from '../storage/requestQueue.ts';
 import type { ResultStores } from '../storage/resultStores.ts';
 
 /** The deployment that alarms and dashboard watch. */
@@ -10,7 +10,7 @@ export interface Subject {
   readonly serviceName: string;
   readonly batching: Batching;
   readonly latencyTargetSeconds: number;
-  readonly requests: RequestQueue;
+  readonly requests: RequestQueues;
   readonly stores: ResultStores;
   readonly resultsPerMessage: number | 'fill';
   readonly resultMessageBytes: number;
@@ -18,7 +18,7 @@ export interface Subject {
   readonly prices: Prices;
 }
 
-/** The queues of the deployment, the request queue first. */
+/** The queues of the deployment, the request queues first. */
 export function queuesOf({ requests, stores }: Subject): IQueue[] {
-  return [requests.queue, stores.resultQueue].filter((queue) => queue !== undefined);
+  return [...requests.queues, stores.resultQueue].filter((queue) => queue !== undefined);
 }

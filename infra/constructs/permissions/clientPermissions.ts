@@ -4,10 +4,12 @@ import type { Channels } from '../storage/channels.ts';
 import { ANY_KEY, grantPut, grantRead, grantTableRead } from './grants.ts';
 
 /** What a producer needs: send requests, and upload those that are too large to send. */
-export function grantSubmit(grantee: IGrantable, { requestQueue, payloadBucket }: Channels): Grant {
-  return QueueGrants.fromQueue(requestQueue)
-    .sendMessages(grantee)
-    .combine(grantPut(grantee, payloadBucket, ANY_KEY));
+export function grantSubmit(grantee: IGrantable, { requestQueues, payloadBucket }: Channels): Grant {
+  const grants = [
+    ...requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
+    grantPut(grantee, payloadBucket, ANY_KEY),
+  ];
+  return grants.reduce((all, grant) => all.combine(grant));
 }
 
 /** What a consumer needs: take results from every store, and read those that were too large for it. */

@@ -11,8 +11,8 @@ const RESULT_KEYS = 'results/*';
 
 /** What scoring needs: take requests, delay them, read their payloads, write results. */
 export function grantScoring(scope: Construct, grantee: IGrantable, channels: Channels): void {
-  const { requestQueue, stores, payloadBucket } = channels;
-  QueueGrants.fromQueue(requestQueue).consumeMessages(grantee);
+  const { requestQueues, stores, payloadBucket } = channels;
+  for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
   grantRead(grantee, payloadBucket);
   grantPut(grantee, payloadBucket, PAYLOAD_KEYS);
   if (stores.resultQueue !== undefined) QueueGrants.fromQueue(stores.resultQueue).sendMessages(grantee);

@@ -1,10 +1,15 @@
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Queues } from './requestQueue.ts';
 import type { ResultStores } from './resultStores.ts';
 
 /** Everything that requests and results pass through. */
 export interface Channels {
-  readonly requestQueue: IQueue;
+  readonly requestQueues: Queues;
   readonly stores: ResultStores;
   readonly payloadBucket: IBucket;
+}
+
+/** The URLs of all queues, with commas between them, as the environment and a stack's outputs, which are texts, hold them. */
+export function urlsOf(queues: Queues): string {
+  return queues.map(({ queueUrl }) => queueUrl).join(',');
 }

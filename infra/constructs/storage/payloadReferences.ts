@@ -28,7 +28,7 @@ export function payloadReferences(
   const ofResults = resultQueue === undefined ? RESULT_RETENTION_DAYS : retentionDaysOf(resultQueue);
   return {
     fifo,
-    requestDays: given === undefined ? RETENTION_DAYS : retentionDaysOf(given.queue),
+    requestDays: existing === undefined ? RETENTION_DAYS : retentionDaysOf(existing.queue),
     deadLetterDays: given === undefined ? DEAD_LETTER_RETENTION_DAYS : retentionDaysOf(given.deadLetterQueue),
     resultQueueDays: results.includes('queue') ? ofResults : undefined,
     resultTtlSeconds: results.includes('table') ? resultTtlSeconds : undefined,

@@ -14,15 +14,19 @@ export interface ExistingQueue {
   readonly deadLetterQueue?: IQueue;
 }
 
-/** The queue that requests come from, and its dead letters. */
-export interface RequestQueue {
-  readonly queue: IQueue;
+/** One queue or more. */
+export type Queues = readonly [IQueue, ...IQueue[]];
+
+/** The queues that requests come from, one for each shard, and their dead letters. */
+export interface RequestQueues {
+  readonly queues: Queues;
   /** Undefined if the queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
 }
 
-interface NewQueue {
+interface NewQueues {
   readonly fifo: boolean;
+  readonly shards: number;
   readonly encryptionKey: IKey | undefined;
   readonly visibilityTimeoutSeconds: number;
   readonly maxReceiveCount: number;
@@ -32,27 +36,31 @@ export const RETENTION_DAYS = 4;
 /** On a standard queue the days count from the first send, so dead letters must be kept longer than requests. */
 export const DEAD_LETTER_RETENTION_DAYS = 14;
 
-/** A new queue, with dead letters. */
-export function createRequestQueue(scope: Construct, options: NewQueue): RequestQueue {
-  const { fifo, encryptionKey, visibilityTimeoutSeconds, maxReceiveCount } = options;
+/** New queues, with one queue for the dead letters of all. */
+export function createRequestQueues(scope: Construct, options: NewQueues): RequestQueues {
+  const { fifo, shards, encryptionKey, visibilityTimeoutSeconds, maxReceiveCount } = options;
   const deadLetterQueue = createQueue(scope, 'DeadLetters', {
     fifo,
     encryptionKey,
     retentionDays: DEAD_LETTER_RETENTION_DAYS,
   });
-  const queue = createQueue(scope, 'Requests', {
-    fifo,
-    encryptionKey,
-    retentionDays: RETENTION_DAYS,
-    visibilityTimeoutSeconds,
-    deadLetterQueue: { queue: deadLetterQueue, maxReceiveCount },
-  });
-  return { queue, deadLetterQueue };
+  const create = (id: string): IQueue =>
+    createQueue(scope, id, {
+      fifo,
+      encryptionKey,
+      retentionDays: RETENTION_DAYS,
+      visibilityTimeoutSeconds,
+      deadLetterQueue: { queue: deadLetterQueue, maxReceiveCount },
+    });
+  // The first has the ID of an only one: a deployment that gets shards keeps its queue, and the messages in it.
+  const first = create('Requests');
+  const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));
+  return { queues: [first, ...others], deadLetterQueue };
 }
 
 /** The given queue, with the dead letters that it was given or is known to have. */
-export function useRequestQueue({ queue, deadLetterQueue }: ExistingQueue): RequestQueue {
-  return { queue, deadLetterQueue: deadLetterQueue ?? redriveOf(queue)?.queue };
+export function useRequestQueue({ queue, deadLetterQueue }: ExistingQueue): RequestQueues {
+  return { queues: [queue], deadLetterQueue: deadLetterQueue ?? redriveOf(queue)?.queue };
 }
 
 /** The redrive policy, known only of a queue that this app creates. */
