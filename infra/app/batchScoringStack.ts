@@ -31,6 +31,7 @@ export function createStack(app: App, settings: Settings): Stack {
     logRetention: retentionOf(logRetentionDays),
     encryptionKey: encryption === 'kms' ? createKey(stack) : undefined,
     alarmActions: alarmTopicArn === undefined ? [] : [notify(stack, alarmTopicArn)],
+    alarmThresholds: settings,
     prices: prices === undefined ? {} : readPrices(prices),
     tuning: { maxBatchRows, checkPercent },
   });

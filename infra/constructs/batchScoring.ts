@@ -89,7 +89,8 @@ export class BatchScoring extends Construct implements IGrantable {
     grantScoring(computeScope, compute, channels);
 
     const subject = { ...plan, serviceName, requests, stores, compute };
-    const alarms = createAlarms(new Construct(this, 'Alarms'), subject, props.alarmActions ?? []);
+    const { alarmActions = [], okActions = alarmActions } = props;
+    const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
     this.dashboard = createDashboard(this, subject, alarms);
     warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
 

@@ -2,10 +2,12 @@ import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { RANGES, type ResultsPerMessage } from '../../lambda/limits/configuration.ts';
 import { mappingProblems } from '../../lambda/limits/eventSourceMapping.ts';
+import { type AlarmThresholds, thresholdsOf } from './base/alarmThresholds.ts';
 import { type Batching, withDefaults } from './base/batching.ts';
 import { PRICES, type Prices } from './base/prices.ts';
 import { oneOf, refuse } from './base/refuse.ts';
 import { bytesOf, daysOf, secondsOf } from './base/units.ts';
+import { alarmProblems } from './checks/alarms.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
 import {
@@ -34,6 +36,7 @@ export interface Plan {
   readonly visibilityTimeoutSeconds: number;
   readonly largestMessageBytes: number | undefined;
   readonly latencyTargetSeconds: number;
+  readonly alarmThresholds: AlarmThresholds;
   readonly maxReceiveCount: number;
   readonly results: readonly ResultStore[];
   readonly resultsPerMessage: ResultsPerMessage;
@@ -68,7 +71,9 @@ export function makePlan(props: BatchScoringProps): Plan {
     visibilityTimeoutSeconds: secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? least.seconds,
     largestMessageBytes: bytesOf('largestMessageBytes', props.largestMessage),
     latencyTargetSeconds:
-      secondsOf('latencyTargetSeconds', props.latencyTarget) ?? batching.windowSeconds + compute.timeoutSeconds,
+      secondsOf('latencyTargetSeconds', props.latencyTarget) ??
+      batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0),
+    alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
     results: props.results ?? ['queue'],
     resultsPerMessage: props.resultsPerMessage ?? RANGES.resultsPerMessage.default,
@@ -86,6 +91,7 @@ export function makePlan(props: BatchScoringProps): Plan {
     ...compute.problems(batching),
     largestMessageProblem(plan.largestMessageBytes),
     ...latencyProblems(batching, plan.latencyTargetSeconds),
+    ...alarmProblems(plan.alarmThresholds),
     ...resultProblems(plan),
     ...queueKindProblems({
       fifo: props.fifo,

@@ -4,6 +4,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ResultsPerMessage } from '../../lambda/limits/configuration.ts';
+import type { AlarmThresholds } from './base/alarmThresholds.ts';
 import type { Prices } from './base/prices.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import type { Tuning } from './environment/tuning.ts';
@@ -31,7 +32,7 @@ export interface BatchScoringProps {
   readonly window?: Duration;
   /** The largest message sent inline; a warning says when full batches of it exceed 6 MB. @default none */
   readonly largestMessage?: Size;
-  /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout */
+  /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout, and ten minutes more where no GPU always runs */
   readonly latencyTarget?: Duration;
 
   /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
@@ -74,6 +75,10 @@ export interface BatchScoringProps {
 
   /** What alarms do, such as `new SnsAction(topic)`. @default they only change state */
   readonly alarmActions?: readonly IAlarmAction[];
+  /** What alarms do when they are over. @default the `alarmActions` */
+  readonly okActions?: readonly IAlarmAction[];
+  /** When alarms go off. @default 5 % of the records retried, 50 % of the requests in error, 80 % of the quota in flight */
+  readonly alarmThresholds?: Partial<AlarmThresholds>;
   /** Prices that differ from the list in `prices.json`, in US dollars. @default the list */
   readonly prices?: Partial<Prices>;
   /** Settings of the scoring itself. @default the runtime's */

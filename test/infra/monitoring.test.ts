@@ -7,23 +7,25 @@ import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
-import { createScoring, createStack, dashboardIn, synthesize, templateOf } from './setup.ts';
+import { createScoring, createStack, dashboardIn, refusalOf, synthesize, templateOf } from './setup.ts';
 
 /** The bare count, and reasons that nothing emits. */
 const NOT_SHOWN = ['MicroBatches'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
-  it('watch dead letters, age, retries, runs left behind, batched answers, errors and throttles', () => {
+  it('watch dead letters, age, the quota in flight, retries, errors, runs left behind, batched answers and the function', () => {
     const template = synthesize({ latencyTarget: Duration.seconds(90) });
     expect(alarmsIn(template)).toEqual({
-      DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: 1 },
-      OldestMessage: { metric: 'ApproximateAgeOfOldestMessage', above: 90, periods: 1 },
-      Retries: { metric: '100 * retries / (answered + retries)', above: 5, periods: 1 },
-      AbandonedRuns: { metric: 'AbandonedRuns', above: 0, periods: 1 },
-      BatchMismatch: { metric: 'BatchMismatch', above: 0, periods: 1 },
-      FunctionErrors: { metric: 'Errors', above: 0, periods: 1 },
-      FunctionThrottles: { metric: 'Throttles', above: 0, periods: 3 },
+      DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: '1 of 1' },
+      OldestMessage: { metric: 'ApproximateAgeOfOldestMessage', above: 90, periods: '1 of 1' },
+      MessagesInFlight: { metric: 'ApproximateNumberOfMessagesNotVisible', above: 96_000, periods: '1 of 1' },
+      Retries: { metric: '100 * retries / (answered + retries)', above: 5, periods: '2 of 3' },
+      Errors: { metric: '100 * errors / requests', above: 50, periods: '2 of 3' },
+      AbandonedRuns: { metric: 'AbandonedRuns', above: 0, periods: '1 of 1' },
+      BatchMismatch: { metric: 'BatchMismatch', above: 0, periods: '1 of 1' },
+      FunctionErrors: { metric: 'Errors', above: 0, periods: '1 of 1' },
+      FunctionThrottles: { metric: 'Throttles', above: 0, periods: '3 of 3' },
     });
     template.allResourcesProperties(ALARM, {
       ComparisonOperator: 'GreaterThanThreshold',
@@ -59,8 +61,55 @@ describe('the alarms', () => {
     const stack = createStack();
     const topic = new Topic(stack, 'OnCall');
     const scoring = createScoring({ alarmActions: [new SnsAction(topic)] }, stack);
-    expect(scoring.alarms).toHaveLength(7);
-    templateOf(scoring).allResourcesProperties(ALARM, { AlarmActions: [stack.resolve(topic.topicArn)] });
+    expect(scoring.alarms).toHaveLength(9);
+    const actions = [stack.resolve(topic.topicArn)];
+    templateOf(scoring).allResourcesProperties(ALARM, { AlarmActions: actions, OKActions: actions });
+  });
+
+  it('tell others that they are over, or nobody', () => {
+    const stack = createStack();
+    const [onCall, board] = [new Topic(stack, 'OnCall'), new Topic(stack, 'Board')];
+    const scoring = createScoring({ alarmActions: [new SnsAction(onCall)], okActions: [new SnsAction(board)] }, stack);
+    templateOf(scoring).allResourcesProperties(ALARM, {
+      AlarmActions: [stack.resolve(onCall.topicArn)],
+      OKActions: [stack.resolve(board.topicArn)],
+    });
+    const quiet = synthesize({ okActions: [] });
+    for (const { Properties } of Object.values(quiet.findResources(ALARM))) {
+      expect(Properties).not.toHaveProperty('OKActions');
+    }
+  });
+
+  it('go off where they are told to', () => {
+    const template = synthesize({ alarmThresholds: { retriedPercent: 1, errorPercent: 2, inFlightPercent: 50 } });
+    expect(alarmsIn(template)).toMatchObject({
+      Retries: { above: 1 },
+      Errors: { above: 2 },
+      MessagesInFlight: { above: 60_000 },
+    });
+  });
+
+  it('look at the shard that has most in flight, because the quota is that of a queue', () => {
+    const template = synthesize({ shards: 3 });
+    const names = [0, 1, 2].map((shard) => `approximateNumberOfMessagesNotVisible${shard}`);
+    expect(alarmsIn(template)).toMatchObject({ MessagesInFlight: { metric: `MAX([${names.join(', ')}])` } });
+  });
+
+  it.each([
+    ['retriedPercent', 100],
+    ['errorPercent', -1],
+    ['inFlightPercent', 0],
+  ])('are refused with %s %d', (name, percent) => {
+    expect(refusalOf({ alarmThresholds: { [name]: percent } })).toMatch(
+      new RegExp(`^${name}: expected a whole number from \\d to 99, got ${percent}`),
+    );
+  });
+
+  it('give a GPU that does not always run the time to start', () => {
+    const above = (minimumEnvironments: number, latencyTarget?: Duration) =>
+      alarmsIn(synthesize({ compute: lambdaGpuCompute({ minimumEnvironments }), latencyTarget })).OldestMessage?.above;
+    expect((above(0) ?? 0) - (above(1) ?? 0)).toBe(600);
+    expect(above(0, Duration.seconds(100))).toBe(100);
   });
 });
 
@@ -199,13 +248,13 @@ const MOVED = Object.fromEntries(
 );
 const SQS_REQUESTS = 270 + 30;
 
-function alarmsIn(template: Template): Record<string, { metric: string; above: number; periods: number }> {
+function alarmsIn(template: Template): Record<string, { metric: string; above: number; periods: string }> {
   const alarms = Object.entries(template.findResources(ALARM)).map(([id, { Properties }]) => [
     id.replace(/^ScoringAlarms(\w+)[0-9A-F]{8}$/, '$1'),
     {
       metric: Properties.MetricName ?? Properties.Metrics[0].Expression,
       above: Properties.Threshold,
-      periods: Properties.EvaluationPeriods,
+      periods: `${Properties.DatapointsToAlarm} of ${Properties.EvaluationPeriods}`,
     },
   ]);
   return Object.fromEntries(alarms);

@@ -3,6 +3,7 @@ import type { Construct } from 'constructs';
 import { RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Batching } from '../base/batching.ts';
+import { MAX_MESSAGES_IN_FLIGHT } from '../base/quota.ts';
 import type { Problem } from '../base/refuse.ts';
 import { type Concurrency, mostInvocations } from './concurrency.ts';
 
@@ -45,14 +46,6 @@ export function warnOfLargeMessages(
       'or send large bodies through the payload bucket',
   );
 }
-
-/**
- * What a queue has handed out and not yet been told to delete. At the quota a long poll gets nothing, without an error.
- *
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-fifo.html
- */
-const MAX_MESSAGES_IN_FLIGHT = 120_000;
 
 /**
  * Beyond the quota of a queue, further invocations find no messages. That works, only slower than the settings say, so it

@@ -20,6 +20,8 @@ export interface ComputeForm {
   readonly providers?: string;
   /** Seconds that one invocation may take, 1 to 900. */
   readonly timeoutSeconds: number;
+  /** Seconds until the first records are scored where nothing runs while there are none. @default 0 */
+  readonly wakeSeconds?: number;
   /** What is wrong with its options, alone and with this batching. */
   problems(batching: Batching): Problem[];
   /** Seconds that a received message must stay hidden, and the sum that explains them. */
@@ -48,7 +50,7 @@ export interface Compute extends IGrantable {
   readonly cost: IMetric;
 }
 
-/** What an alarm watches. It goes off when the metric has been above the threshold in each of the last periods. */
+/** What an alarm watches. It goes off when the metric has been above the threshold in enough of the last periods. */
 export interface AlarmCondition {
   readonly id: string;
   /** What it means and what to do, for whoever it wakes up. */
@@ -57,6 +59,8 @@ export interface AlarmCondition {
   readonly threshold: number;
   /** Number of periods, of five minutes each. */
   readonly periods: number;
+  /** In how many of them the metric must have been above the threshold. @default all */
+  readonly periodsAbove?: number;
 }
 
 /** One graph of the dashboard. */

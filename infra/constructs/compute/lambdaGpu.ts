@@ -58,6 +58,9 @@ export interface LambdaGpuOptions {
 /** Two invocations must not share the GPU's memory. */
 const INVOCATIONS_PER_ENVIRONMENT = 1;
 
+/** AWS says minutes: an instance is started, and its models are loaded. */
+const WAKE_SECONDS = 600;
+
 /** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. */
 export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
   const settings = withDefaults(options);
@@ -67,6 +70,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
     imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, accelerator: 'gpu' },
     providers: 'cuda',
     timeoutSeconds,
+    wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
     problems: ({ shards }) => [
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...gpuProblems(settings, shards),

@@ -154,7 +154,8 @@ function outcomes({ serviceName }: Subject): IWidget {
     leftYAxis: FROM_ZERO,
     left: [
       scoringMetric(serviceName, 'Answered', { label: 'answered' }),
-      scoringMetric(serviceName, 'Errors', { label: 'answered with an error' }),
+      scoringMetric(serviceName, 'Requests', { label: 'requests in them' }),
+      scoringMetric(serviceName, 'Errors', { label: 'requests answered with an error' }),
       scoringMetric(serviceName, 'Retries', { label: 'to be retried' }),
     ],
   });

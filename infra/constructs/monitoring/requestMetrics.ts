@@ -30,6 +30,11 @@ export function beingScored(requests: RequestQueues): Metric | MathExpression {
   });
 }
 
+/** Messages that the shard with the most of them has handed out: the quota is that of a queue. */
+export function mostInFlight(requests: RequestQueues): Metric | MathExpression {
+  return ofAll('MAX', requests, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST), {});
+}
+
 const AT_MOST = { statistic: Stats.MAXIMUM, period: PERIOD };
 
 function ofAll(

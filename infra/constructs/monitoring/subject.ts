@@ -1,4 +1,5 @@
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { AlarmThresholds } from '../base/alarmThresholds.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Prices } from '../base/prices.ts';
 import type { Compute } from '../compute/compute.ts';
@@ -14,6 +15,7 @@ export interface Subject {
   readonly stores: ResultStores;
   readonly resultsPerMessage: number | 'fill';
   readonly resultMessageBytes: number;
+  readonly alarmThresholds: AlarmThresholds;
   readonly compute: Compute;
   readonly prices: Prices;
 }

@@ -95,6 +95,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
         add('BatchFill', (100 * outcomes.length) / batchSize);
       }
       add('Answered', counts.answered);
+      add('Requests', counts.requests);
       add('Errors', counts.errors);
       add('Retries', counts.retries);
       logger[logsBatches ? 'info' : 'debug']('records scored', {
@@ -119,6 +120,8 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
 
 interface OutcomeCounts {
   readonly answered: number;
+  /** Requests of the answered records. */
+  readonly requests: number;
   /** Requests answered with an error result. */
   readonly errors: number;
   readonly retries: number;
@@ -129,14 +132,16 @@ interface OutcomeCounts {
 function countOutcomes(outcomes: readonly Outcome[]): OutcomeCounts {
   const codes: Record<string, number> = {};
   let answered = 0;
+  let requests = 0;
   let errors = 0;
   for (const outcome of outcomes) {
     const failures = outcome.status === 'answered' ? outcome.failures : [outcome.failure];
     for (const { code } of failures) codes[code] = (codes[code] ?? 0) + 1;
     if (outcome.status === 'answered') {
       answered += 1;
+      requests += outcome.requests;
       errors += failures.length;
     }
   }
-  return { answered, errors, retries: outcomes.length - answered, codes };
+  return { answered, requests, errors, retries: outcomes.length - answered, codes };
 }

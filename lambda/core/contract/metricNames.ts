@@ -23,6 +23,7 @@ export const METRIC_UNITS = {
   BatchFill: 'Percent',
   DecodeTime: 'Milliseconds',
   Answered: 'Count',
+  Requests: 'Count',
   Errors: 'Count',
   Retries: 'Count',
   BatchMismatch: 'Count',

@@ -1,0 +1,29 @@
+/** When alarms go off. */
+export interface AlarmThresholds {
+  /**
+   * Most percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments and
+   * throttles of a store retry a few; more costs runs twice, and receives that lead to the dead letters. @default 5
+   */
+  readonly retriedPercent: number;
+  /**
+   * Most percent of the requests that are answered with an error, 0 to 99, in two of three periods. A producer's bad
+   * request is its own affair; when half of them are bad, a contract has changed. @default 50
+   */
+  readonly errorPercent: number;
+  /**
+   * Most percent of the messages that a queue may hand out, 1 to 99. Above the quota receives get nothing, without an
+   * error; a fifth is the time to do something about it. @default 80
+   */
+  readonly inFlightPercent: number;
+}
+
+const DEFAULTS: AlarmThresholds = { retriedPercent: 5, errorPercent: 50, inFlightPercent: 80 };
+
+/** The thresholds that were given, and the defaults of the others. */
+export function thresholdsOf(given: Partial<AlarmThresholds>): AlarmThresholds {
+  return {
+    retriedPercent: given.retriedPercent ?? DEFAULTS.retriedPercent,
+    errorPercent: given.errorPercent ?? DEFAULTS.errorPercent,
+    inFlightPercent: given.inFlightPercent ?? DEFAULTS.inFlightPercent,
+  };
+}

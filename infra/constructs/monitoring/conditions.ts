@@ -1,0 +1,131 @@
+import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { PERIOD } from '../base/period.ts';
+import { MAX_MESSAGES_IN_FLIGHT } from '../base/quota.ts';
+import type { AlarmCondition } from '../compute/compute.ts';
+import { scoringMetric } from './metrics.ts';
+import { mostInFlight, oldestMessageAge } from './requestMetrics.ts';
+import type { Subject } from './subject.ts';
+
+/** Shares go off in two of three periods: one record of ten in one of them is no trend. */
+const LASTING = { periods: 3, periodsAbove: 2 };
+
+/** Every condition that a person has to look at. */
+export function conditionsOf(subject: Subject): AlarmCondition[] {
+  const conditions = [
+    deadLetters(subject),
+    oldestMessage(subject),
+    inFlight(subject),
+    retries(subject),
+    errors(subject),
+    abandonedRuns(subject),
+    batchMismatch(subject),
+    ...subject.compute.alarms,
+  ];
+  return conditions.filter((condition) => condition !== undefined);
+}
+
+function deadLetters({ requests }: Subject): AlarmCondition | undefined {
+  const metric = requests.deadLetterQueue?.metricApproximateNumberOfMessagesVisible({
+    statistic: Stats.MAXIMUM,
+    period: PERIOD,
+  });
+  if (metric === undefined) return undefined;
+  return {
+    id: 'DeadLetters',
+    description:
+      'Messages were given up on and have no answer. Find the cause in the log, then redrive them; ' +
+      'docs/operations.md says how.',
+    metric,
+    threshold: 0,
+    periods: 1,
+  };
+}
+
+function oldestMessage({ requests, latencyTargetSeconds, batching }: Subject): AlarmCondition {
+  return {
+    id: 'OldestMessage',
+    description:
+      `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
+      `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, raise the concurrency.`,
+    metric: oldestMessageAge(requests),
+    threshold: latencyTargetSeconds,
+    periods: 1,
+  };
+}
+
+function retries({ serviceName, alarmThresholds: { retriedPercent } }: Subject): AlarmCondition {
+  return {
+    id: 'Retries',
+    description:
+      `More than ${retriedPercent} % of the records could not be scored or written and went back to SQS. The ` +
+      'log has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
+    metric: new MathExpression({
+      label: 'retried, % of records',
+      period: PERIOD,
+      expression: '100 * retries / (answered + retries)',
+      usingMetrics: {
+        retries: scoringMetric(serviceName, 'Retries'),
+        answered: scoringMetric(serviceName, 'Answered'),
+      },
+    }),
+    threshold: retriedPercent,
+    ...LASTING,
+  };
+}
+
+function errors({ serviceName, alarmThresholds: { errorPercent } }: Subject): AlarmCondition {
+  return {
+    id: 'Errors',
+    description:
+      `More than ${errorPercent} % of the requests were answered with an error. The log has the codes of each ` +
+      'invocation; docs/message-format.md says what each means. Look at what the producers send, and at the last deployment.',
+    metric: new MathExpression({
+      label: 'answered with an error, % of requests',
+      period: PERIOD,
+      expression: '100 * errors / requests',
+      usingMetrics: {
+        errors: scoringMetric(serviceName, 'Errors'),
+        requests: scoringMetric(serviceName, 'Requests'),
+      },
+    }),
+    threshold: errorPercent,
+    ...LASTING,
+  };
+}
+
+function inFlight({ requests, alarmThresholds: { inFlightPercent } }: Subject): AlarmCondition {
+  return {
+    id: 'MessagesInFlight',
+    description:
+      `A request queue has handed out more than ${inFlightPercent} % of the ${MAX_MESSAGES_IN_FLIGHT} messages that it ` +
+      'may; at all of them, receives get nothing, without an error. Look for invocations that take long or fail; ' +
+      'without any, lower the batch size or raise the number of shards.',
+    metric: mostInFlight(requests),
+    threshold: Math.floor((MAX_MESSAGES_IN_FLIGHT * inFlightPercent) / 100),
+    periods: 1,
+  };
+}
+
+function abandonedRuns({ serviceName }: Subject): AlarmCondition {
+  return {
+    id: 'AbandonedRuns',
+    description:
+      'A run of a model did not end in its time and was left behind. The log names the model; the message that makes ' +
+      'it hang ends among the dead letters. docs/operations.md says what to do.',
+    metric: scoringMetric(serviceName, 'AbandonedRuns'),
+    threshold: 0,
+    periods: 1,
+  };
+}
+
+function batchMismatch({ serviceName }: Subject): AlarmCondition {
+  return {
+    id: 'BatchMismatch',
+    description:
+      'A row of a model got another answer in a micro-batch than alone: results written before may be wrong. The log ' +
+      'names model, output and message ID. docs/operations.md says what to do.',
+    metric: scoringMetric(serviceName, 'BatchMismatch'),
+    threshold: 0,
+    periods: 1,
+  };
+}
