@@ -5,6 +5,7 @@ const HELP = `Usage: batchscore COMMAND [arguments]
   submit FILE.jsonl         put requests on the request queue
   collect IDS --out FILE    get the results of what was submitted
   score MODEL FILE.jsonl    score a file without a queue
+  publish FOLDER s3://…     put models into S3, for functions that fetch them at start
 
 batchscore COMMAND --help says more.
 `;
@@ -19,6 +20,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   submit: async () => (await import('./submit.ts')).submit,
   collect: async () => (await import('./collect.ts')).collect,
   score: async () => (await import('./score.ts')).score,
+  publish: async () => (await import('./publish.ts')).publish,
 };
 
 async function main([name, ...args]: readonly string[]): Promise<number> {

@@ -7,6 +7,7 @@ import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.t
 import { BATCH_CLOSED } from './closedBecause.ts';
 import { createDevTelemetry } from './devTelemetry.ts';
 import { listenForInterruption } from './interruption.ts';
+import { localModels } from './local/models.ts';
 import { type LocalServices, startLocalServices } from './local/services.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
 import { type Whereabouts, whereabouts, workerCommand } from './local/whereabouts.ts';
@@ -23,7 +24,8 @@ and the result bucket.
 
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
   --shards N       request queues, ${SHARDS.least} to ${SHARDS.most} (default 1); their URLs are printed comma-separated
-  --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's)
+  --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's),
+                   or the s3:// URI of one that batchscore publish put into S3
   --batch-size N   most messages in one invocation, ${BATCH_SIZE.least} to ${BATCH_SIZE.most} (default ${DEFAULTS.batchSize})
   --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.least} to ${WINDOW_SECONDS.most} seconds (default ${DEFAULTS.windowSeconds})
   --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
@@ -34,9 +36,10 @@ and the result bucket.
   --help           show this
 
 BATCHSCORE_… environment variables tune the scoring, as they do on AWS. Without the option,
-${CONFIG_KEYS.modelsDirectory}, ${CONFIG_KEYS.batchSize}, ${CONFIG_KEYS.windowSeconds},
-${CONFIG_KEYS.results} and ${CONFIG_KEYS.resultsPerMessage} stand in for it. The queues,
-tables and buckets are always the local ones, whatever the variables name.
+${CONFIG_KEYS.modelsUri}, ${CONFIG_KEYS.modelsDirectory}, ${CONFIG_KEYS.batchSize},
+${CONFIG_KEYS.windowSeconds}, ${CONFIG_KEYS.results} and ${CONFIG_KEYS.resultsPerMessage}
+stand in for it. The queues, tables and buckets are always the local ones, whatever the
+variables name; models are the only thing that comes from AWS, and only from an s3:// URI.
 `;
 
 const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
@@ -46,7 +49,10 @@ async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args, {
     port: { type: 'string', default: '4566' },
     shards: { type: 'string', default: '1' },
-    models: { type: 'string', default: env[CONFIG_KEYS.modelsDirectory] ?? REPOSITORY_MODELS },
+    models: {
+      type: 'string',
+      default: env[CONFIG_KEYS.modelsUri] ?? env[CONFIG_KEYS.modelsDirectory] ?? REPOSITORY_MODELS,
+    },
     'batch-size': { type: 'string' },
     window: { type: 'string' },
     results: { type: 'string' },
@@ -71,7 +77,7 @@ async function main(args: readonly string[]): Promise<number> {
   const stack = await startLocalStack({
     port,
     shards,
-    modelsDirectory: options.models,
+    modelsDirectory: await localModels(options.models, say),
     defaultModel: options.models === REPOSITORY_MODELS ? 'digits' : undefined,
     stores,
     environment: {

@@ -5,6 +5,7 @@ import { createTableWriter } from './adapters/dynamodb/tableWriter.ts';
 import { writeToEvery } from './adapters/everyStore.ts';
 import { openRepository } from './adapters/onnx/repository/repository.ts';
 import { createBucketWriter } from './adapters/s3/bucketWriter.ts';
+import { fetchModels } from './adapters/s3/models/fetchModels.ts';
 import { createPayloads, type Payloads } from './adapters/s3/payloads.ts';
 import { createAcknowledger } from './adapters/sqs/acknowledge.ts';
 import { atTheirQueues } from './adapters/sqs/atTheirQueues.ts';
@@ -56,7 +57,9 @@ export async function compose(
     queueUrls: config.requestQueueUrls,
     onProblem: (error: unknown) => observer.problem(error),
   };
-  const repository = await openRepository({ ...config, directory: config.modelsDirectory, warn, inform });
+  const { modelsUri: uri } = config;
+  const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3: clients.s3(), uri, inform });
+  const repository = await openRepository({ ...config, directory, warn, inform });
   return {
     scoring: {
       models: repository,

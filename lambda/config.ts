@@ -1,6 +1,7 @@
 import { totalmem } from 'node:os';
 import { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
+import { PUBLISHED, parseModelsUri } from './core/contract/modelsUri.ts';
 import {
   FILL,
   RANGES,
@@ -38,6 +39,11 @@ const commaSeparated = (list: string): string[] => list.split(',').map((name) =>
 const schema = z.strictObject({
   /** Folder of the model repository, absolute or from the working directory. */
   modelsDirectory: z.string().min(1).default('models'),
+  /** A model repository in S3, fetched at start, in place of the folder. */
+  modelsUri: z
+    .string()
+    .refine((uri) => parseModelsUri(uri) !== undefined, `expected ${PUBLISHED}`)
+    .optional(),
   /** Model of requests that name none. Default: the repository's only model. */
   defaultModel: z.string().min(1).optional(),
   /** ONNX Runtime execution providers, first choice first, comma-separated. */
@@ -138,7 +144,7 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
     if (value !== undefined) raw[name] = value;
   }
   const parsed = schema.safeParse(raw);
-  problems.push(...problemsOfStores(raw));
+  problems.push(...problemsOfModels(raw), ...problemsOfStores(raw));
   if (parsed.success) problems.push(...problemsOfPacking(parsed.data));
   else problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw)));
   if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
@@ -153,6 +159,12 @@ function defaultsByMemory({
   return Object.fromEntries(
     Object.entries(RANGES_BY_MEMORY).map(([name, { most }]) => [name, String(Math.min(share, most))]),
   );
+}
+
+/** One of two would be passed over. */
+function problemsOfModels({ modelsDirectory, modelsUri }: Readonly<Record<string, string>>): string[] {
+  if (modelsDirectory === undefined || modelsUri === undefined) return [];
+  return [`${CONFIG_KEYS.modelsUri}: expected it or ${CONFIG_KEYS.modelsDirectory}, got both; unset one of them`];
 }
 
 /** Each store that results go to must be named. */

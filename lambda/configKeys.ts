@@ -1,6 +1,7 @@
 /** The environment variables of every host, declared once: the runtime reads them, the infrastructure sets them. */
 export const CONFIG_KEYS = {
   modelsDirectory: 'BATCHSCORE_MODELS_DIR',
+  modelsUri: 'BATCHSCORE_MODELS_URI',
   defaultModel: 'BATCHSCORE_DEFAULT_MODEL',
   preload: 'BATCHSCORE_PRELOAD',
   providers: 'BATCHSCORE_PROVIDERS',

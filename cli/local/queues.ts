@@ -1,6 +1,7 @@
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
+import { hasCode } from '../../lambda/adapters/hasCode.ts';
 import { takeEveryCharacterOfSqs } from './messageCharacters.ts';
 
 export interface LocalQueueOptions {
@@ -105,7 +106,7 @@ async function listenOnLoopback(server: ReturnType<typeof buildApp>, port: numbe
 }
 
 function isPortTaken(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'code' in error && error.code === 'EADDRINUSE';
+  return hasCode(error, 'EADDRINUSE');
 }
 
 async function createQueues(endpoint: string, requests: readonly string[], options: LocalQueueOptions): Promise<void> {

@@ -59,6 +59,7 @@ async function composeFunction(services: LocalServices, options: LocalStackOptio
   const config = loadConfig({
     ...environment,
     [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
+    [CONFIG_KEYS.modelsUri]: undefined,
     [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
     ...services.environment,
   });

@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
+import { hasCode } from '../../lambda/adapters/hasCode.ts';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { openOutput } from '../fileErrors.ts';
 import { linesOf } from '../lines.ts';
@@ -71,7 +72,7 @@ async function sizeOf(path: string): Promise<number> {
   try {
     return (await stat(path)).size;
   } catch (error) {
-    if (typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT') return 0;
+    if (hasCode(error, 'ENOENT')) return 0;
     throw error;
   }
 }

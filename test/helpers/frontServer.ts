@@ -12,6 +12,7 @@ export interface Answer {
 export interface Exchange {
   readonly method: string;
   readonly path: string;
+  readonly headers: IncomingHttpHeaders;
   readonly body: string;
   /** Passes the request on, or one of another body, and gives the server's answer, without giving it to the client. */
   reach(body?: string): Promise<Answer>;
@@ -39,11 +40,13 @@ export async function startFront(
 ): Promise<FrontServer> {
   const requests: Exchange[] = [];
   const server = createServer(async (request, response) => {
-    const body = await buffer(request);
-    const { method = '', url: path = '' } = request;
+    const body = await buffer(request).catch(() => undefined);
+    // The client has gone.
+    if (body === undefined) return;
+    const { method = '', url: path = '', headers } = request;
     const reach = (other?: string) =>
-      passOn(`${target}${path}`, method, request.headers, other === undefined ? body : Buffer.from(other));
-    const exchange = { method, path, body: body.toString(), reach, response };
+      passOn(`${target}${path}`, method, headers, other === undefined ? body : Buffer.from(other));
+    const exchange = { method, path, headers, body: body.toString(), reach, response };
     const step = steps[requests.push(exchange) - 1] ?? giveAnswer;
     try {
       await step(exchange);
@@ -66,7 +69,8 @@ export async function startFront(
   };
 }
 
-async function giveAnswer({ reach, response }: Exchange): Promise<void> {
+/** Passes the request on, and gives the server's answer. */
+export async function giveAnswer({ reach, response }: Exchange): Promise<void> {
   const { status, headers, body } = await reach();
   response.writeHead(status, headers).end(body);
 }

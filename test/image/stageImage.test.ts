@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { chmod, cp, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -153,6 +153,7 @@ describe('the models in it', () => {
       'a/tables/words.jsonl',
       'a/transform.mjs',
       'a/vocabulary.txt',
+      'b.py/1/model.onnx',
       'shared.ts',
     ];
     const left = [
@@ -195,6 +196,19 @@ describe('the models in it', () => {
     const folder = stage({ modelsDirectory });
 
     expect(readFileSync(join(folder, 'models/digits/1/model.onnx'), 'utf8')).toBe('weights.onnx');
+  });
+
+  it('may be links, but not one that leads nowhere, or back', async () => {
+    const modelsDirectory = await folderWith('digits/1/model.onnx');
+    await symlink(modelsDirectory, join(modelsDirectory, 'digits/again'));
+    expect(() => stage({ modelsDirectory })).toThrow(
+      `${modelsDirectory}/digits/again: expected files, got a link to a folder that it is in; remove it`,
+    );
+    await rm(join(modelsDirectory, 'digits/again'));
+    await symlink('/nowhere', join(modelsDirectory, 'digits/gone'));
+    expect(() => stage({ modelsDirectory })).toThrow(
+      `${modelsDirectory}/digits/gone: expected a file, got a link to nothing; correct or remove it`,
+    );
   });
 
   it.each([

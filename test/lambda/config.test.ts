@@ -96,7 +96,8 @@ describe('the configuration', () => {
       requestQueueUrls: [QUEUES.BATCHSCORE_REQUEST_QUEUE_URL],
       resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
     });
-    expect(Object.keys(config).toSorted()).toEqual(Object.keys(CONFIG_KEYS).toSorted());
+    // Models come from a folder or from S3.
+    expect([...Object.keys(config), 'modelsUri'].toSorted()).toEqual(Object.keys(CONFIG_KEYS).toSorted());
   });
 
   it('leaves the variables of others alone', () => {
@@ -115,6 +116,8 @@ describe('the configuration', () => {
 
   it.each([
     ['BATCHSCORE_MODELS_DIR', ''],
+    ['BATCHSCORE_MODELS_URI', ''],
+    ['BATCHSCORE_MODELS_URI', 's3://bucket/models'],
     ['BATCHSCORE_DEFAULT_MODEL', ''],
     ['BATCHSCORE_PROVIDERS', ''],
     ['BATCHSCORE_PROVIDERS', 'cuda,,cpu'],
@@ -166,6 +169,14 @@ describe('the configuration', () => {
   ])('takes %s from %s to %i', (key, least, most) => {
     expect(refusalOf({ ...QUEUES, [key]: least })).toBe('the configuration was accepted');
     expect(refusalOf({ ...QUEUES, [key]: String(most) })).toBe('the configuration was accepted');
+  });
+
+  it('takes models from S3, and then from no folder', () => {
+    const uri = `s3://bucket/models/${'0'.repeat(64)}`;
+    expect(loadConfig({ ...QUEUES, BATCHSCORE_MODELS_URI: uri }).modelsUri).toBe(uri);
+    expect(refusalOf({ ...QUEUES, BATCHSCORE_MODELS_URI: uri, BATCHSCORE_MODELS_DIR: 'models' })).toBe(
+      'configuration: BATCHSCORE_MODELS_URI: expected it or BATCHSCORE_MODELS_DIR, got both; unset one of them',
+    );
   });
 
   it.each(Object.keys(QUEUES))('is refused without %s, and says to set it', (key) => {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import { messageOf } from '../../../core/contract/failure.ts';
+import { hasCode } from '../../hasCode.ts';
 
 /**
  * What a JSON file says; undefined where there is no file. Read at once, because a CDK app cannot wait: it is short.
@@ -29,7 +30,7 @@ function readIfThere(path: string): string | undefined {
 }
 
 export function isNotThere(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT';
+  return hasCode(error, 'ENOENT');
 }
 
 function parseJson(text: string, path: string): unknown {
