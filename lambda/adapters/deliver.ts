@@ -16,8 +16,8 @@ export interface Delivery<E> {
   readonly store: string;
   /** Packs entries, in order, into batch requests. @default one to each */
   readonly pack?: (entries: readonly E[]) => readonly (readonly E[])[];
-  /** Makes one batch request. What the answer does not refuse is taken. */
-  readonly attempt: (batch: readonly E[]) => Promise<readonly Refusal<E>[]>;
+  /** Makes one batch request, for the first time or again. What the answer does not refuse is taken. */
+  readonly attempt: (batch: readonly E[], number: number) => Promise<readonly Refusal<E>[]>;
   readonly signal: AbortSignal;
   readonly retry?: RetryOptions | undefined;
 }
@@ -50,8 +50,8 @@ async function deliverBatch<E>(
   verdicts: Map<E, WriteVerdict>,
   { store, attempt, signal, retry }: Delivery<E>,
 ): Promise<void> {
-  const tryOnce = async (left: readonly E[]): Promise<E[]> => {
-    const refusals = new Map((await attempt(left)).map((refusal) => [refusal.entry, refusal]));
+  const tryOnce = async (left: readonly E[], number: number): Promise<E[]> => {
+    const refusals = new Map((await attempt(left, number)).map((refusal) => [refusal.entry, refusal]));
     for (const entry of left) {
       const refusal = refusals.get(entry);
       if (refusal === undefined) verdicts.set(entry, WRITTEN);

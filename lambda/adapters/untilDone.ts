@@ -14,7 +14,8 @@ export interface RetryOptions {
 }
 
 /**
- * Tries to get all of `items` done: each attempt is given what the one before left and returns what is still left.
+ * Tries to get all of `items` done: each attempt is given what the one before left, and its number from 1 on, and returns
+ * what is still left.
  * Pauses with exponential backoff and full jitter, and gives up when `signal` is aborted.
  *
  * @returns what is left undone
@@ -22,7 +23,7 @@ export interface RetryOptions {
  */
 export async function untilDone<T>(
   items: readonly T[],
-  attempt: (left: readonly T[]) => Promise<readonly T[]>,
+  attempt: (left: readonly T[], number: number) => Promise<readonly T[]>,
   signal: AbortSignal,
   { attempts = 6, baseMs = 100, capMs = 5000, random = Math.random, sleep = timer }: RetryOptions = {},
 ): Promise<readonly T[]> {
@@ -31,7 +32,7 @@ export async function untilDone<T>(
   for (let tried = 0; left.length > 0 && tried < attempts; tried++) {
     if (tried > 0 && !(await pause(random() * Math.min(capMs, baseMs * 2 ** (tried - 1))))) break;
     if (signal.aborted) break;
-    left = await attempt(left);
+    left = await attempt(left, tried + 1);
   }
   return left;
 }

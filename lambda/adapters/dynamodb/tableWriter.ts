@@ -11,6 +11,7 @@ import {
 } from '../../core/contract/result.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
+import { ofAttempt } from '../observedCalls.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import { MAX_ITEM_BYTES, packBatchRequests } from './limits.ts';
@@ -52,7 +53,8 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
   return {
     write(results, signal) {
       const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
-      const attempt = (batch: readonly Entry[]) => inFlight(() => put(dynamodb, tableName, batch, signal));
+      const attempt = (batch: readonly Entry[], number: number) =>
+        inFlight(() => put(dynamodb, tableName, batch, signal, number));
       return deliverOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
         fits: ({ itemBytes }) => itemBytes <= MAX_ITEM_BYTES,
         offload: (entry) => offload(entry, expiresAt, payloads, signal),
@@ -115,10 +117,11 @@ async function put(
   tableName: string,
   batch: readonly Entry[],
   signal: AbortSignal,
+  attempt: number,
 ): Promise<Refusal<Entry>[]> {
   try {
     const requests = batch.map(({ item }) => ({ PutRequest: { Item: item } }));
-    const command = new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } });
+    const command = ofAttempt(attempt, new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } }));
     const { UnprocessedItems = {} } = await dynamodb.send(command, { abortSignal: signal });
     const left = Object.values(UnprocessedItems).flat();
     const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_ATTRIBUTE]?.S));

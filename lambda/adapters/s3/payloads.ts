@@ -11,6 +11,7 @@ import {
   type PayloadReadOptions,
 } from '../../core/contract/payload.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
+import { ofAttempt } from '../observedCalls.ts';
 import { untilAborted } from '../untilAborted.ts';
 import { type RetryOptions, untilDone } from '../untilDone.ts';
 import { putObject } from './putObject.ts';
@@ -88,8 +89,8 @@ async function readUntilAnswered(
   retry: RetryOptions | undefined,
 ): Promise<string | Failure> {
   let answer: string | Failure = unavailable(pointer, 'no answer before the deadline');
-  const tryOnce = async (left: readonly PayloadPointer[]) => {
-    const attempt = await tryToRead(s3, pointer, maxBytes, options);
+  const tryOnce = async (left: readonly PayloadPointer[], number: number) => {
+    const attempt = await tryToRead(s3, pointer, maxBytes, options, number);
     if (!options.signal.aborted) answer = attempt.answer;
     return attempt.again ? left : [];
   };
@@ -102,9 +103,10 @@ async function tryToRead(
   pointer: PayloadPointer,
   maxBytes: number,
   { admit, signal }: PayloadReadOptions,
+  attempt: number,
 ): Promise<Attempt> {
   try {
-    const command = new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key });
+    const command = ofAttempt(attempt, new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key }));
     const { Body, ContentLength } = await s3.send(command, { abortSignal: signal });
     if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
     // It may break while it waits for memory, and an error that nobody listens to ends the process.

@@ -2,6 +2,7 @@ import { PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aw
 import type { WriteVerdict } from '../../core/contract/result.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { type Delivery, deliver } from '../deliver.ts';
+import { ofAttempt } from '../observedCalls.ts';
 
 /** Puts one object, retried until S3 has it, refuses it for good, or there is no time left. */
 export async function putObject(
@@ -9,9 +10,9 @@ export async function putObject(
   input: PutObjectCommandInput,
   { store, signal, retry }: Omit<Delivery<never>, 'attempt'>,
 ): Promise<WriteVerdict> {
-  const attempt = async () => {
+  const attempt = async (_: unknown, number: number) => {
     try {
-      await s3.send(new PutObjectCommand(input), { abortSignal: signal });
+      await s3.send(ofAttempt(number, new PutObjectCommand(input)), { abortSignal: signal });
       return [];
     } catch (error) {
       return [{ entry: input, reason: describeError(error), again: !isCallersFault(error) }];

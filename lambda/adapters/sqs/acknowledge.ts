@@ -1,5 +1,6 @@
 import { DeleteMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { MessageRecord } from '../../core/contract/record.ts';
+import { ofAttempt } from '../observedCalls.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import { type ActOnMessages, createMessageAction } from './messageAction.ts';
 
@@ -30,9 +31,10 @@ export function createAcknowledger<M extends ReceivedMessage>({
     ...options,
     name: 'acknowledgement',
     otherwise: "messages that were not deleted, and come back when their queue's timeout ends",
-    send(messages, signal) {
+    send(messages, signal, attempt) {
       const Entries = messages.map(({ receiptHandle }, id) => ({ Id: String(id), ReceiptHandle: receiptHandle }));
-      return sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }), { abortSignal: signal });
+      const command = ofAttempt(attempt, new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+      return sqs.send(command, { abortSignal: signal });
     },
   });
 }

@@ -13,7 +13,7 @@ export interface MessageAction<M> {
   /** Which messages it was not done to, and what becomes of them: `messages that come back`. */
   readonly otherwise: string;
   /** Makes one batch request; the ID of each entry is its position. */
-  readonly send: (messages: readonly M[], signal: AbortSignal) => Promise<BatchAnswer>;
+  readonly send: (messages: readonly M[], signal: AbortSignal, attempt: number) => Promise<BatchAnswer>;
   /** Told why SQS did not do it, once for each reason. */
   readonly onProblem: (error: unknown) => void;
   /** Most batch requests in flight. @default 16 */
@@ -33,10 +33,10 @@ export function createMessageAction<M>(action: MessageAction<M>): ActOnMessages<
   const { name, otherwise, send, onProblem, concurrency = 16, retry = { attempts: 3 } } = action;
   const inFlight = pLimit(concurrency);
   return async (messages, signal) => {
-    const attempt = (batch: readonly M[]) =>
+    const attempt = (batch: readonly M[], number: number) =>
       inFlight(async () => {
         try {
-          return refusalsIn(batch, await send(batch, signal));
+          return refusalsIn(batch, await send(batch, signal, number));
         } catch (error) {
           return allRefused(batch, error);
         }

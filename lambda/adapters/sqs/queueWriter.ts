@@ -4,6 +4,7 @@ import { type Failure, failure, isFailure } from '../../core/contract/failure.ts
 import type { ResultWriter } from '../../core/contract/result.ts';
 import { describeError } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
+import { ofAttempt } from '../observedCalls.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import { allRefused, refusalsIn } from './batchAnswer.ts';
@@ -49,10 +50,10 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
 
   return {
     write(results, signal) {
-      const sendAll = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
+      const sendAll = async (entries: readonly Entry[], attempt: number): Promise<Refusal<Entry>[]> => {
         const { now, behind } = inTurn(toMessages(entries), fifo && packing.results > 1);
         const sends = packBatchRequests(now, limits.batchBytes()).map((batch) =>
-          inFlight(() => send(sqs, queueUrl, batch, limits, signal)),
+          inFlight(() => send(sqs, queueUrl, batch, limits, signal, attempt)),
         );
         return [...behind.map(notItsTurn), ...(await Promise.all(sends)).flat()].flatMap(ofEachEntry);
       };
@@ -116,11 +117,12 @@ async function send(
   batch: readonly ResultMessage[],
   limits: SizeLimits,
   signal: AbortSignal,
+  attempt: number,
 ): Promise<Refusal<ResultMessage>[]> {
   const fifo = queueUrl.endsWith('.fifo');
   try {
     const Entries = batch.map((message, id) => toRequestEntry(message, id, fifo));
-    const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries });
+    const command = ofAttempt(attempt, new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries }));
     const refusals = refusalsIn(batch, await sqs.send(command, { abortSignal: signal }));
     return refusals.map((refusal) => refusedMessage(refusal, limits));
   } catch (error) {

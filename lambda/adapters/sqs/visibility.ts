@@ -1,4 +1,5 @@
 import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { ofAttempt } from '../observedCalls.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import type { ReceivedMessage } from './acknowledge.ts';
 import { type ActOnMessages, createMessageAction } from './messageAction.ts';
@@ -26,13 +27,14 @@ export function createVisibilityChange<M extends ReceivedMessage>(options: Visib
   return createMessageAction<M>({
     ...options,
     otherwise: 'messages whose visibility was not changed, and that come back when their timeout ends',
-    send(messages, signal) {
+    send(messages, signal, attempt) {
       const Entries = messages.map((message, id) => ({
         Id: String(id),
         ReceiptHandle: message.receiptHandle,
         VisibilityTimeout: secondsOf(message),
       }));
-      return sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }), { abortSignal: signal });
+      const command = ofAttempt(attempt, new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
+      return sqs.send(command, { abortSignal: signal });
     },
   });
 }
