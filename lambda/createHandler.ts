@@ -25,7 +25,7 @@ export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSB
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
  */
 export function createHandler(deps: HandlerDependencies): ScoringHandler {
-  const { scoring, delayRetries, telemetry, stuckRuns } = deps;
+  const { scoring, telemetry, stuckRuns } = deps;
   const { deadlineMarginMs } = scoring.limits;
   return middy<SQSEvent, SQSBatchResponse>({ timeoutEarlyInMillis: 0 })
     .use([...telemetry.middlewares])
@@ -36,13 +36,25 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
       const retried = Records.filter((_, index) => !isAnswered(index));
       const { signal } = timeLimitOf(context, deadlineMarginMs / 2);
-      await delayRetries(retried, signal);
+      await handBack(retried, signal, deps);
       if (stuckBefore.some((run) => stuckRuns().has(run))) {
         const answered = Records.filter((_, index) => isAnswered(index));
         await endStuckHost(answered, signal, deps);
       }
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
+}
+
+/** Returning their IDs hands records back; before that each is told when to come back. */
+async function handBack(
+  retried: readonly MessageRecord[],
+  signal: AbortSignal,
+  { delayRetries, scoring: { observer, now } }: HandlerDependencies,
+): Promise<void> {
+  if (retried.length === 0) return;
+  const startedAt = now();
+  await delayRetries(retried, signal);
+  observer.stage?.('acknowledge', startedAt, now(), { retried: retried.length });
 }
 
 /**

@@ -67,10 +67,20 @@ async function scoreInWaves(
     decodeMs += await scoreWave(wave, records, invocation, bounds, deps);
     if (index === waves.length - 1) break;
     const answered = wave.filter(isAnswered).map((record) => records[record] as MessageRecord);
-    if (answered.length > 0) await within(ACKNOWLEDGING_MS, deps.acknowledge(answered, time.signal));
+    if (answered.length > 0) await acknowledge(answered, deps, time);
   }
   deps.observer.decoded(decodeMs);
   await results.finish();
+}
+
+async function acknowledge(
+  answered: readonly MessageRecord[],
+  deps: ScoringDependencies,
+  { signal }: TimeLimit,
+): Promise<void> {
+  const startedAt = deps.now();
+  await within(ACKNOWLEDGING_MS, deps.acknowledge(answered, signal));
+  deps.observer.stage?.('acknowledge', startedAt, deps.now(), { answered: answered.length });
 }
 
 function createResults(

@@ -56,6 +56,7 @@ export async function scoreWave(
   const newPlan = (): Plan => deps.plan((model) => mostElements(deps, model));
   let plan = newPlan();
   let decodeMs = 0;
+  const startedAt = deps.now();
   const stopwatch = startStopwatch(deps.now);
   for await (const decoded of decodeInOrder(records, wave, deps, payloads, time.signal)) {
     decodeMs += stopwatch.lap();
@@ -72,6 +73,7 @@ export async function scoreWave(
     stopwatch.lap();
   }
   decodeMs += stopwatch.lap();
+  deps.observer.stage?.('decode', startedAt, deps.now(), { records: wave.length, busyMs: decodeMs });
   run(plan.finish());
   await schedule.drained();
   await settled();

@@ -35,6 +35,11 @@ export interface BatchMismatch {
   readonly wasBatched: boolean;
 }
 
+export type Stage = 'decode' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
+
+/** What a stage worked on: sizes and names, never a message's content. */
+export type StageDetails = Readonly<Record<string, string | number>>;
+
 /** What is told of the work while it goes on. Never a message's content. */
 export interface Observer {
   microBatch(report: MicroBatchReport): void;
@@ -48,6 +53,11 @@ export interface Observer {
   written(writeMs: number): void;
   /** A run did not end in its time and was left behind. */
   runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
+  /**
+   * A stage has ended, once for each wave, run or write. `from` and `to` are readings of the scoring's clock. @default
+   * nobody traces the stages
+   */
+  stage?(stage: Stage, from: number, to: number, details: StageDetails): void;
   /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */
   problem(error: unknown): void;
 }

@@ -12,6 +12,7 @@ export async function answerMicroBatch(
   invocation: Invocation,
 ): Promise<void> {
   const { observer, now } = invocation.deps;
+  const startedAt = now();
   const stopwatch = startStopwatch(now);
   let encodeMs = 0;
   for await (const pending of answerParts(batch, outputs, invocation)) {
@@ -20,5 +21,6 @@ export async function answerMicroBatch(
     stopwatch.lap();
   }
   encodeMs += stopwatch.lap();
+  observer.stage?.('encode', startedAt, now(), { model: batch.model.name, rows: batch.rows, busyMs: encodeMs });
   observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs }));
 }

@@ -4,7 +4,6 @@ import { elementsIn, type MicroBatch } from '../plan/microBatch.ts';
 import { assertBatched, stack } from '../stack/stack.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import type { Invocation } from './invocation.ts';
-import { startStopwatch } from './stopwatch.ts';
 
 export interface Ran extends RunResult {
   readonly stackMs: number;
@@ -16,14 +15,20 @@ export async function runMicroBatch(
   expectedMs: number,
   invocation: Invocation,
 ): Promise<Ran | Failure> {
-  const { latency, memory, now } = invocation.deps;
-  const { model, paddedRows, paddedLength } = batch;
-  const stopwatch = startStopwatch(now);
+  const { latency, memory, observer, now } = invocation.deps;
+  const { model, rows, paddedRows, paddedLength } = batch;
+  const details = { model: model.name, version: model.version, rows };
+  const startedAt = now();
   const inputs = stack(batch);
-  const stackMs = stopwatch.lap();
+  const stackedAt = now();
+  observer.stage?.('stack', startedAt, stackedAt, details);
   const end = invocation.schedule.begin(model, expectedMs);
   const ran = await run(batch, inputs, expectedMs, invocation);
   end();
+  observer.stage?.('run', stackedAt, now(), {
+    ...details,
+    ...(isFailure(ran) ? { failed: ran.code } : { busyMs: ran.runMs }),
+  });
   if (isFailure(ran)) return ran;
   latency.observed(model, paddedRows, paddedLength, ran.runMs);
   memory.ranWell(model, elementsIn(batch));
@@ -32,7 +37,7 @@ export async function runMicroBatch(
   } catch (error) {
     return runFailed(batch, error);
   }
-  return { ...ran, stackMs };
+  return { ...ran, stackMs: stackedAt - startedAt };
 }
 
 async function run(

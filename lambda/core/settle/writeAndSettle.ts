@@ -31,7 +31,9 @@ export async function writeAndSettle(
     if (failed === undefined) ledger.markWritten(record, replacementError);
     else ledger.markRetry(record, failure('WRITE_FAILED', failed.message));
   }
-  deps.observer.written(deps.now() - startedAt);
+  const endedAt = deps.now();
+  deps.observer.stage?.('write', startedAt, endedAt, { results: pending.length });
+  deps.observer.written(endedAt - startedAt);
 }
 
 interface ReplacedWrite extends PendingWrite {
