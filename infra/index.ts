@@ -1,5 +1,6 @@
 // What the package exports as `batchscore/infra`.
 export type { MetricName } from '../lambda/core/contract/metricNames.ts';
+export type { LogLevel } from '../lambda/limits/configuration.ts';
 export type { AlarmThresholds } from './constructs/base/alarmThresholds.ts';
 export { PRICES, type Prices } from './constructs/base/prices.ts';
 export { BatchScoring } from './constructs/batchScoring.ts';

@@ -4,6 +4,7 @@ import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
 import { PUBLISHED, parseModelsUri } from './core/contract/modelsUri.ts';
 import {
   FILL,
+  LOG_LEVELS,
   RANGES,
   RANGES_BY_MEMORY,
   type RangeWithDefault,
@@ -72,6 +73,10 @@ const schema = z.strictObject({
   checkPercent: countOrDefault(RANGES.checkPercent),
   /** The name that metrics and logs carry, such as the stack's. */
   serviceName: z.string().min(1).default('batchscore'),
+  /** How much is logged. Default: the function's own log level, which is `info` unless its logging configuration says otherwise. */
+  logLevel: z.enum(LOG_LEVELS).optional(),
+  /** Whether to send X-Ray the stages of the invocations that it samples. */
+  tracing: flag(false),
   /**
    * Most records that SQS hands over at once, as the event source mapping says; what batches are measured against. The
    * worker gathers so many itself; its default is `maxBatchRows`.

@@ -14,6 +14,8 @@ export const CONFIG_KEYS = {
   deadlineMarginMs: 'BATCHSCORE_DEADLINE_MARGIN_MS',
   checkPercent: 'BATCHSCORE_CHECK_PERCENT',
   serviceName: 'BATCHSCORE_SERVICE_NAME',
+  logLevel: 'BATCHSCORE_LOG_LEVEL',
+  tracing: 'BATCHSCORE_TRACING',
   batchSize: 'BATCHSCORE_BATCH_SIZE',
   windowSeconds: 'BATCHSCORE_WINDOW_SECONDS',
   timeoutSeconds: 'BATCHSCORE_TIMEOUT_SECONDS',

@@ -1,23 +1,38 @@
 import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from './adapters/awsClients.ts';
 import { endProcess } from './adapters/endProcess.ts';
+import { observed } from './adapters/observedCalls.ts';
 import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
+import { logFailedStart, logWarnings } from './adapters/telemetry/startLog.ts';
+import { connectToDaemon } from './adapters/telemetry/xray/daemon.ts';
+import { withTracing } from './adapters/telemetry/xray/withTracing.ts';
 import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
-import { createHandler } from './createHandler.ts';
-
-const config = loadConfig(process.env);
-const telemetry = createPowertoolsTelemetry(config);
-
-const composition = await compose(config, {
-  clients: {
-    sqs: createSqsClient(HOST_PATIENCE, { useQueueUrlAsEndpoint: false }),
-    dynamodb: () => createDynamoDbClient(HOST_PATIENCE),
-    s3: () => createS3Client(HOST_PATIENCE),
-  },
-  telemetry,
-  warn: (message) => telemetry.logger.warn(message),
-  inform: (message) => telemetry.logger.info(message),
-});
+import { CONFIG_KEYS } from './configKeys.ts';
+import { createHandler, type ScoringHandler } from './createHandler.ts';
 
 /** The Lambda entry. A wrong configuration or a broken model fails here, at cold start. */
-export const handler = createHandler({ ...composition, endHost: () => endProcess(1) });
+export const handler = await start(process.env).catch((error: unknown): never => {
+  logFailedStart(error, process.env[CONFIG_KEYS.serviceName]);
+  throw error;
+});
+
+async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
+  const config = loadConfig(environment);
+  const { serviceName, tracing } = config;
+  const telemetry = createPowertoolsTelemetry(config);
+  const { logger, awsCall } = telemetry;
+  const warn = (message: string) => logger.warn(message);
+  logWarnings(logger);
+  const send = tracing ? connectToDaemon(environment.AWS_XRAY_DAEMON_ADDRESS, warn) : undefined;
+  const composition = await compose(config, {
+    clients: {
+      sqs: observed(createSqsClient(HOST_PATIENCE, { useQueueUrlAsEndpoint: false }), awsCall),
+      dynamodb: () => observed(createDynamoDbClient(HOST_PATIENCE), awsCall),
+      s3: () => observed(createS3Client(HOST_PATIENCE), awsCall),
+    },
+    telemetry: send === undefined ? telemetry : withTracing(telemetry, { serviceName, send }),
+    warn,
+    inform: (message) => logger.info(message),
+  });
+  return createHandler({ ...composition, endHost: () => endProcess(1) });
+}

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { FILL, STORES } from '../../lambda/limits/configuration.ts';
+import { FILL, LOG_LEVELS, STORES } from '../../lambda/limits/configuration.ts';
 import { ARCHITECTURES } from '../constructs/image/image.ts';
 
 /** `-c key=value` gives text, `cdk.json` gives values: both are accepted. The construct checks the limits. */
@@ -50,6 +50,8 @@ export const CONTEXT = z.strictObject({
   encryption: oneOf(['service', 'kms']).default('service'),
   retainData: flag.optional(),
   logRetentionDays: number.optional(),
+  logLevel: oneOf(LOG_LEVELS).optional(),
+  tracing: flag.optional(),
   alarmTopicArn: text.optional(),
   retriedPercent: number.optional(),
   errorPercent: number.optional(),

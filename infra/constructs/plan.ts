@@ -1,6 +1,6 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { RANGES, type ResultsPerMessage } from '../../lambda/limits/configuration.ts';
+import { LOG_LEVELS, type LogLevel, RANGES, type ResultsPerMessage } from '../../lambda/limits/configuration.ts';
 import { mappingProblems } from '../../lambda/limits/eventSourceMapping.ts';
 import { type AlarmThresholds, thresholdsOf } from './base/alarmThresholds.ts';
 import { type Batching, withDefaults } from './base/batching.ts';
@@ -45,6 +45,8 @@ export interface Plan {
   readonly payloadExpiryDays: number;
   readonly removalPolicy: RemovalPolicy;
   readonly logRetention: RetentionDays;
+  readonly logLevel: LogLevel | undefined;
+  readonly tracing: boolean;
   readonly prices: Prices;
   readonly tuning: TuningNumbers;
 }
@@ -82,6 +84,8 @@ export function makePlan(props: BatchScoringProps): Plan {
     payloadExpiryDays: daysOf('payloadExpiryDays', props.payloadExpiry) ?? DEFAULTS.payloadExpiryDays,
     removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
+    logLevel: props.logLevel,
+    tracing: props.tracing ?? false,
     prices: withOverrides(props.prices ?? {}),
     tuning: tuningNumbers(props.tuning ?? {}),
   };
@@ -113,6 +117,7 @@ export function makePlan(props: BatchScoringProps): Plan {
       visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
     receiveCountProblem(plan.maxReceiveCount),
     oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
+    oneOf('logLevel', plan.logLevel, LOG_LEVELS),
   ]);
   return plan;
 }

@@ -3,7 +3,7 @@ import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import type { ResultsPerMessage } from '../../lambda/limits/configuration.ts';
+import type { LogLevel, ResultsPerMessage } from '../../lambda/limits/configuration.ts';
 import type { AlarmThresholds } from './base/alarmThresholds.ts';
 import type { Prices } from './base/prices.ts';
 import type { ComputeForm } from './compute/compute.ts';
@@ -72,6 +72,13 @@ export interface BatchScoringProps {
   readonly removalPolicy?: RemovalPolicy;
   /** Days that logs are kept. @default RetentionDays.ONE_MONTH */
   readonly logRetention?: RetentionDays;
+  /**
+   * How much the function logs: with `debug` also a line for each micro-batch and each call to AWS, which are many.
+   * @default that of the function's logging configuration, 'info'
+   */
+  readonly logLevel?: LogLevel;
+  /** Whether X-Ray traces invocations, with the stages as subsegments. @default false */
+  readonly tracing?: boolean;
 
   /** What alarms do, such as `new SnsAction(topic)`. @default they only change state */
   readonly alarmActions?: readonly IAlarmAction[];

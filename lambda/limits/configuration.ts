@@ -48,6 +48,10 @@ export function shareOfMemory(memoryMb: number): number {
   return Math.floor((memoryMb * MIB) / 64);
 }
 
+/** How much the function logs, most first. Each level holds those after it. */
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
 /** The kinds of result store. */
 export const STORES = ['queue', 'table', 'bucket'] as const;
 export type Store = (typeof STORES)[number];

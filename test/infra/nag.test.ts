@@ -17,7 +17,8 @@ describe('cdk-nag and the CloudFormation validator', () => {
     ['lambda', { compute: lambdaCompute(), results: ALL }, false],
     ['lambda, FIFO, own key', { compute: lambdaCompute(), results: ALL, fifo: true }, true],
     ['lambda, three shards', { compute: lambdaCompute(), results: ALL, shards: 3 }, false],
-    ['lambda-gpu', { compute: lambdaGpuCompute(), results: ALL }, false],
+    ['lambda, traced', { compute: lambdaCompute(), tracing: true }, false],
+    ['lambda-gpu, traced', { compute: lambdaGpuCompute(), results: ALL, tracing: true }, false],
     ['lambda-gpu, FIFO, own key', { compute: lambdaGpuCompute(), results: ALL, fifo: true }, true],
   ] as const)('find nothing that is not acknowledged with a reason: %s', (_, props, ownKey) => {
     const stack = createNaggedStack();

@@ -4,6 +4,7 @@ import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
+import type { LogLevel } from '../../../lambda/limits/configuration.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Prices } from '../base/prices.ts';
 import type { Problem } from '../base/refuse.ts';
@@ -38,6 +39,8 @@ export interface Wiring {
   readonly environment: Readonly<Record<string, string>>;
   readonly encryptionKey: IKey | undefined;
   readonly logRetention: RetentionDays;
+  readonly logLevel: LogLevel | undefined;
+  readonly tracing: boolean;
   readonly removalPolicy: RemovalPolicy;
   readonly prices: Prices;
 }

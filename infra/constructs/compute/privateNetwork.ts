@@ -26,19 +26,24 @@ interface Given {
   readonly subnets?: SubnetSelection | undefined;
 }
 
+export interface NetworkOptions extends LogGroupOptions {
+  /** Whether the instances send traces to X-Ray. */
+  readonly tracing: boolean;
+}
+
 const HTTPS = Port.tcp(443);
 const AVAILABILITY_ZONES = 2;
 
 /** The network the instances run in: the one given, or a new one that reaches AWS services and nothing else. */
-export function createPrivateNetwork(scope: Construct, given: Given, logs: LogGroupOptions): Network {
-  const vpc = given.vpc ?? createVpc(scope, logs);
+export function createPrivateNetwork(scope: Construct, given: Given, wiring: NetworkOptions): Network {
+  const vpc = given.vpc ?? createVpc(scope, wiring);
   const securityGroup = new SecurityGroup(scope, 'Instances', {
     vpc,
     description: 'GPU instances: they call AWS services, nothing calls them',
     allowAllOutbound: false,
   });
   securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
-  if (given.vpc === undefined) addInterfaceEndpoints(scope, vpc, securityGroup);
+  if (given.vpc === undefined) addInterfaceEndpoints(scope, vpc, securityGroup, wiring);
   return { subnets: vpc.selectSubnets(given.subnets).subnets, securityGroup };
 }
 
@@ -62,14 +67,23 @@ function createVpc(scope: Construct, logs: LogGroupOptions): IVpc {
   });
 }
 
-function addInterfaceEndpoints(scope: Construct, vpc: IVpc, instances: ISecurityGroup): void {
+function addInterfaceEndpoints(
+  scope: Construct,
+  vpc: IVpc,
+  instances: ISecurityGroup,
+  { tracing }: NetworkOptions,
+): void {
   const endpoints = new SecurityGroup(scope, 'Endpoints', {
     vpc,
     description: 'Endpoints of AWS services: the GPU instances call them',
     allowAllOutbound: false,
   });
   endpoints.addIngressRule(instances, HTTPS, 'GPU instances');
-  const services = { Sqs: InterfaceVpcEndpointAwsService.SQS, Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS };
+  const services = {
+    Sqs: InterfaceVpcEndpointAwsService.SQS,
+    Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+    ...(tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
+  };
   for (const [id, service] of Object.entries(services)) {
     vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [endpoints] });
   }

@@ -14,6 +14,8 @@ export interface HostSettings extends Channels {
   readonly resultTtlSeconds: number;
   readonly defaultModel: string | undefined;
   readonly providers: string | undefined;
+  readonly logLevel: string | undefined;
+  readonly tracing: boolean;
   readonly tuning: TuningNumbers;
 }
 
@@ -33,6 +35,8 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.deadlineMarginMs]: tuning.deadlineMarginMs,
     [CONFIG_KEYS.checkPercent]: tuning.checkPercent,
     [CONFIG_KEYS.serviceName]: settings.serviceName,
+    [CONFIG_KEYS.logLevel]: settings.logLevel,
+    [CONFIG_KEYS.tracing]: settings.tracing || undefined,
     [CONFIG_KEYS.batchSize]: batching.batchSize,
     [CONFIG_KEYS.windowSeconds]: batching.windowSeconds,
     [CONFIG_KEYS.requestQueueUrls]: urlsOf(settings.requestQueues),

@@ -1,10 +1,11 @@
-import { Logger } from '@aws-lambda-powertools/logger';
+import { Logger, LogLevelThreshold } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
 import { METRIC_NAMESPACE, METRIC_UNITS, type MetricName } from '../../core/contract/metricNames.ts';
-import type { CloseReason } from '../../core/contract/observer.ts';
+import type { CloseReason, MicroBatchReport } from '../../core/contract/observer.ts';
 import type { Outcome } from '../../core/contract/result.ts';
+import type { LogLevel } from '../../limits/configuration.ts';
 import { retryReasons } from './retryReasons.ts';
 import type { Telemetry } from './telemetry.ts';
 
@@ -15,9 +16,16 @@ const CLOSED_METRICS = {
   end: 'ClosedEnd',
 } as const satisfies Record<CloseReason, MetricName>;
 
+const LEVELS = { debug: 'DEBUG', info: 'INFO', warn: 'WARN', error: 'ERROR' } as const satisfies Record<
+  LogLevel,
+  string
+>;
+
 export interface TelemetryOptions {
   /** The dimension `service` of every metric. */
   readonly serviceName: string;
+  /** How much is logged. @default the level of the function's logging configuration, else `info` */
+  readonly logLevel?: LogLevel | undefined;
   /** What SQS hands over at most; without it no `BatchFill` is measured. */
   readonly batchSize?: number | undefined;
   /** Seconds that SQS gathers records for; logged beside the batch size. */
@@ -42,8 +50,8 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   /** Prints what was measured since the last time; a middleware does so for an invocation. */
   publish(): void;
 } {
-  const { serviceName, batchSize, windowSeconds, logsBatches = true } = options;
-  const logger = new Logger({ serviceName });
+  const { serviceName, logLevel, batchSize, windowSeconds, logsBatches = true } = options;
+  const logger = new Logger({ serviceName, ...(logLevel !== undefined && { logLevel: LEVELS[logLevel] }) });
   const metrics = new Metrics({ namespace: METRIC_NAMESPACE, serviceName });
   const add = (name: MetricName, value: number): void => {
     metrics.addMetric(name, METRIC_UNITS[name], value);
@@ -55,16 +63,17 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
         add('MicroBatches', 1);
         add('Rows', report.rows);
         add('PaddingRows', report.paddedRows - report.rows);
-        add('Fill', (100 * report.rows) / report.maxBatchRows);
+        add('Fill', fillOf(report));
         add('PaddingShare', 100 * report.paddingShare);
         add('StackTime', report.stackMs);
         add('RunTime', report.runMs);
         add('EncodeTime', report.encodeMs);
         add(CLOSED_METRICS[report.closedBecause], 1);
-        logger.debug('micro-batch', { ...report });
+        logger.debug('micro-batch', { ...report, fill: fillOf(report) });
       },
       decoded(decodeMs) {
         add('DecodeTime', decodeMs);
+        logger.debug('records decoded', { decodeMs });
       },
       checked(checkMs) {
         add('CheckTime', checkMs);
@@ -79,6 +88,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       },
       written(writeMs) {
         add('WriteTime', writeMs);
+        logger.debug('results written', { writeMs });
       },
       runAbandoned({ name, version }, ranMs) {
         add('AbandonedRuns', 1);
@@ -114,8 +124,14 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     publish() {
       if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics();
     },
+    awsCall: logger.level <= LogLevelThreshold.DEBUG ? (report) => logger.debug('AWS call', { ...report }) : undefined,
     middlewares: [injectLambdaContext(logger), logMetrics(metrics)],
   };
+}
+
+/** Rows of a run, in percent of the most that one may have. */
+function fillOf({ rows, maxBatchRows }: MicroBatchReport): number {
+  return (100 * rows) / maxBatchRows;
 }
 
 interface OutcomeCounts {

@@ -3,6 +3,7 @@ import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { Observer } from '../../core/contract/observer.ts';
 import type { MessageRecord } from '../../core/contract/record.ts';
 import type { Outcome } from '../../core/contract/result.ts';
+import type { CallReport } from '../observedCalls.ts';
 
 export type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;
 
@@ -13,6 +14,8 @@ export interface Telemetry {
   outcomes(outcomes: readonly Outcome[], records: readonly MessageRecord[]): void;
   /** The process is about to end by its own will: what is measured so far must be out when this returns. */
   hostEnds(reason: string): void;
+  /** Told of each call to AWS once it has ended. @default nobody asks, so no call is observed */
+  readonly awsCall?: ((report: CallReport) => void) | undefined;
   /** What opens and closes an invocation, outermost first. */
   readonly middlewares: readonly ScoringMiddleware[];
 }
