@@ -124,6 +124,19 @@ describe('a traced invocation', () => {
     expect(namesOf(document)).toEqual([...STAGES, 'acknowledge']);
   });
 
+  it('says what was acknowledged before messages that came again were scored', async () => {
+    const daemon = await startXrayDaemon();
+    const { entry } = await deployed({ BATCHSCORE_TRACING: 'true', AWS_XRAY_DAEMON_ADDRESS: daemon.address });
+    const [first, again] = [sqsRecord(lookupRequest(0)), sqsRecord(lookupRequest(1))];
+    const cameAgain = { ...again, attributes: { ...again.attributes, ApproximateReceiveCount: '2' } };
+
+    await entry.invoke([cameAgain, first], SAMPLED);
+
+    await daemon.has(1);
+    const acknowledged = daemon.documents[0]?.subsegments?.filter(({ name }) => name === 'acknowledge');
+    expect(acknowledged?.map(({ metadata }) => metadata?.batchscore)).toEqual([{ answered: 1 }]);
+  });
+
   it('stays below the size of a document, however many runs there are', async () => {
     const daemon = await startXrayDaemon();
     const { entry } = await deployed({
