@@ -1,6 +1,8 @@
 import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from './adapters/awsClients.ts';
 import { endProcess } from './adapters/endProcess.ts';
+import { observed } from './adapters/observedCalls.ts';
 import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
+import { logWarnings } from './adapters/telemetry/startLog.ts';
 import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
 import { openHealthPort } from './worker/health.ts';
@@ -15,7 +17,8 @@ const stop = listenForStop();
 const config = loadConfig(process.env);
 const settings = workerSettings(config);
 const telemetry = createPowertoolsTelemetry({ ...config, batchSize: settings.batchSize, logsBatches: false });
-const { logger } = telemetry;
+const { logger, awsCall } = telemetry;
+logWarnings(logger);
 let worker: Worker | undefined;
 let isStuck = false;
 
@@ -26,13 +29,13 @@ const closeHealth =
     isReady: () => worker !== undefined && !stop.isAsked(),
   }));
 
-const sqs = createSqsClient(HOST_PATIENCE, { useQueueUrlAsEndpoint: false });
+const sqs = observed(createSqsClient(HOST_PATIENCE, { useQueueUrlAsEndpoint: false }), awsCall);
 const pollPatience = { ...HOST_PATIENCE, answerMs: HOST_PATIENCE.answerMs + 1000 * settings.waitSeconds };
 const composition = await compose(config, {
   clients: {
     sqs,
-    dynamodb: () => createDynamoDbClient(HOST_PATIENCE),
-    s3: () => createS3Client(HOST_PATIENCE),
+    dynamodb: () => observed(createDynamoDbClient(HOST_PATIENCE), awsCall),
+    s3: () => observed(createS3Client(HOST_PATIENCE), awsCall),
   },
   telemetry,
   warn: (message) => logger.warn(message),
@@ -44,7 +47,7 @@ worker = startWorker({
   settings,
   composition,
   sqs,
-  pollingSqs: createSqsClient(pollPatience, { useQueueUrlAsEndpoint: false }),
+  pollingSqs: observed(createSqsClient(pollPatience, { useQueueUrlAsEndpoint: false }), awsCall),
   onStuck() {
     if (isStuck) return;
     isStuck = true;
