@@ -16,7 +16,8 @@ const ARCHITECTURES = { arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 
 
 /** The stack that the settings describe. A key that is also a prop of the construct means the same there. */
 export function createStack(app: App, settings: Settings): Stack {
-  const { stackName, prices, logRetentionDays, maxBatchRows, checkPercent, encryption, alarmTopicArn } = settings;
+  const { stackName, prices, logRetentionDays, maxBatchRows, checkPercent, encryption, formerKeyArn, alarmTopicArn } =
+    settings;
   const stack = new Stack(app, stackName, { description: 'batchscore: batch scoring of ONNX models' });
   const scoring = new BatchScoring(stack, 'Scoring', {
     ...settings,
@@ -30,6 +31,7 @@ export function createStack(app: App, settings: Settings): Stack {
     removalPolicy: settings.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
     logRetention: retentionOf(logRetentionDays),
     encryptionKey: encryption === 'kms' ? createKey(stack) : undefined,
+    formerEncryptionKey: given(formerKeyArn, (arn) => Key.fromKeyArn(stack, 'FormerKey', arn)),
     alarmActions: alarmTopicArn === undefined ? [] : [notify(stack, alarmTopicArn)],
     alarmThresholds: settings,
     prices: prices === undefined ? {} : readPrices(prices),
@@ -56,9 +58,9 @@ function computeOf(settings: Settings): ComputeForm {
   }
 }
 
-/** What the CDK makes of an amount, if one was given. */
-function given<T>(amount: number | undefined, toType: (amount: number) => T): T | undefined {
-  return amount === undefined ? undefined : toType(amount);
+/** What the CDK makes of a value, if one was given. */
+function given<A, T>(value: A | undefined, toType: (value: A) => T): T | undefined {
+  return value === undefined ? undefined : toType(value);
 }
 
 function createKey(scope: Construct): Key {

@@ -20,6 +20,9 @@ const text = z.string({ error: 'expected text' }).min(1, { error: 'expected non-
 const stackName = text.regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, {
   error: 'expected a letter followed by letters, digits and hyphens, at most 128 in all',
 });
+const keyArn = text.regex(/^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w-]+$/, {
+  error: 'expected the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID',
+});
 const oneOf = <const T extends readonly string[]>(values: T) =>
   z.enum(values, { error: `expected one of ${values.join(', ')}` });
 const list = z.preprocess(
@@ -48,6 +51,7 @@ export const CONTEXT = z.strictObject({
   resultTtlSeconds: amount.optional(),
   payloadExpiryDays: amount.optional(),
   encryption: oneOf(['service', 'kms']).default('service'),
+  formerKeyArn: keyArn.optional(),
   retainData: flag.optional(),
   logRetentionDays: number.optional(),
   logLevel: oneOf(LOG_LEVELS).optional(),

@@ -7,6 +7,7 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
 import { warnOfLargeMessages } from './checks/batching.ts';
+import { warnOfNoDeadLetters, warnOfUnknownKeys } from './checks/existing.ts';
 import { clientOptionsOf } from './environment/clientOptions.ts';
 import { hostEnvironment } from './environment/hostEnvironment.ts';
 import { type ContainerImage, createImage } from './image/image.ts';
@@ -16,6 +17,7 @@ import { scoringMetric } from './monitoring/metrics.ts';
 import { oldestMessageAge } from './monitoring/requestMetrics.ts';
 import { grantCollect, grantSubmit } from './permissions/clientPermissions.ts';
 import { grantScoring } from './permissions/hostPermissions.ts';
+import { grantKeysToConsumer, grantKeysToHost, grantKeysToProducer, type Keys } from './permissions/keyPermissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
 import type { Channels } from './storage/channels.ts';
@@ -54,6 +56,7 @@ export class BatchScoring extends Construct implements IGrantable {
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #requests: RequestQueues;
   readonly #channels: Channels;
+  readonly #keys: Keys;
 
   /** @throws Error when the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps) {
@@ -87,12 +90,15 @@ export class BatchScoring extends Construct implements IGrantable {
       requestQueues: requests.queues,
     });
     grantScoring(computeScope, compute, channels);
+    grantKeysToHost(compute, props, channels);
 
     const subject = { ...plan, serviceName, requests, stores, compute };
     const { alarmActions = [], okActions = alarmActions } = props;
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
     this.dashboard = createDashboard(this, subject, alarms);
     warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
+    warnOfNoDeadLetters(this, requests, plan.maxReceiveCount);
+    if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels);
 
     [this.requestQueue] = requests.queues;
     this.requestQueues = requests.queues;
@@ -108,15 +114,18 @@ export class BatchScoring extends Construct implements IGrantable {
     this.clientOptions = clientOptionsOf(this, requests, channels);
     this.#requests = requests;
     this.#channels = channels;
+    this.#keys = props;
   }
 
   /** Lets a producer send requests, and upload those that are too large to send. */
   grantSubmit(grantee: IGrantable): Grant {
+    grantKeysToProducer(grantee, this.#keys, this.#channels);
     return grantSubmit(grantee, this.#channels);
   }
 
   /** Lets a consumer take results from every store of this deployment. */
   grantCollect(grantee: IGrantable): Grant {
+    grantKeysToConsumer(grantee, this.#keys, this.#channels);
     return grantCollect(grantee, this.#channels);
   }
 

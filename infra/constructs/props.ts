@@ -66,9 +66,20 @@ export interface BatchScoringProps {
    */
   readonly payloadExpiry?: Duration;
 
-  /** Your own key for queues, buckets, table, logs and environment. @default keys that each service manages */
+  /**
+   * Your own key for queues, buckets, table, logs and environment. Existing ones whose key the CDK does not know are taken
+   * to have it too. @default keys that each service manages
+   */
   readonly encryptionKey?: IKey;
-  /** What becomes of the table, buckets and logs when the stack is deleted. @default RemovalPolicy.RETAIN */
+  /**
+   * What `encryptionKey` was before it was changed or left out. What was encrypted with it until then can still be read,
+   * by the function and by consumers, as long as it is given here. @default none
+   */
+  readonly formerEncryptionKey?: IKey;
+  /**
+   * What becomes of table, buckets, logs and the queues of results and dead letters when the stack no longer has them.
+   * @default RemovalPolicy.RETAIN
+   */
   readonly removalPolicy?: RemovalPolicy;
   /** Days that logs are kept. @default RetentionDays.ONE_MONTH */
   readonly logRetention?: RetentionDays;

@@ -76,7 +76,15 @@ describe('the stack of the app', () => {
     expect(dashboard).toContain('* 1.000000000000');
   });
 
+  it('opens what the former key has encrypted', () => {
+    const formerKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/0a1b';
+    const policies = Object.values(Template.fromStack(stackOf({ formerKeyArn })).findResources('AWS::IAM::Policy'));
+    const statements = policies.flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
+    expect(statements).toContainEqual({ Action: 'kms:Decrypt', Effect: 'Allow', Resource: formerKeyArn });
+  });
+
   it.each([
+    [{ formerKeyArn: 'alias/key' }, 'formerKeyArn: expected the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID'],
     [{ logRetentionDays: 8 }, 'logRetentionDays: expected one of 1, 3, 5, 7, 14, 30,'],
     [
       { prices: '/no/such.json' },

@@ -183,16 +183,25 @@ describe('everything that is stored', () => {
   });
 
   it.each([
-    [undefined, 'Retain'],
-    [RemovalPolicy.RETAIN, 'Retain'],
-    [RemovalPolicy.DESTROY, 'Delete'],
-    [RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, 'RetainExceptOnCreate'],
-  ])('stays or goes with the stack (removalPolicy %s: %s)', (removalPolicy, policy) => {
-    const template = synthesize({ results: ALL, ...(removalPolicy !== undefined && { removalPolicy }) });
-    for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::Logs::LogGroup']) {
-      template.allResources(type, { DeletionPolicy: policy });
-    }
-  });
+    [undefined, 'Retain', 'Retain'],
+    [RemovalPolicy.RETAIN, 'Retain', 'Retain'],
+    [RemovalPolicy.DESTROY, 'Delete', 'Delete'],
+    [RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, 'RetainExceptOnCreate', 'Retain'],
+  ])(
+    'stays or goes with the stack, or when it is replaced (removalPolicy %s: %s, %s)',
+    (removalPolicy, onDelete, onReplace) => {
+      const template = synthesize({ results: ALL, ...(removalPolicy !== undefined && { removalPolicy }) });
+      const policies = { DeletionPolicy: onDelete, UpdateReplacePolicy: onReplace };
+      for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::Logs::LogGroup']) {
+        template.allResources(type, policies);
+      }
+      const queues = template.findResources('AWS::SQS::Queue');
+      const kept = Object.values(queues).filter(({ Properties }) => Properties.RedrivePolicy === undefined);
+      expect(kept).toMatchObject([policies, policies]);
+      const [requests] = Object.values(queues).filter(({ Properties }) => Properties.RedrivePolicy !== undefined);
+      expect(requests).toMatchObject({ DeletionPolicy: 'Delete', UpdateReplacePolicy: 'Delete' });
+    },
+  );
 });
 
 describe('what the client needs', () => {

@@ -3,6 +3,8 @@ import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
+import { statementText } from './plainText.ts';
+import { warn } from './warn.ts';
 
 export interface LogGroupOptions {
   readonly encryptionKey: IKey | undefined;
@@ -22,7 +24,8 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
 }
 
 /**
- * CloudWatch Logs uses the key as a service of its own, so the key's policy must allow it to.
+ * CloudWatch Logs uses the key as a service of its own, so the key's policy must allow it to. That of an imported key
+ * cannot be changed here, and the log group would fail when it is deployed: a warning says what to add.
  *
  * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
  */
@@ -34,13 +37,18 @@ function allowLogs(scope: Construct, key: IKey): void {
     resourceName: '*',
     arnFormat: ArnFormat.COLON_RESOURCE_NAME,
   });
-  key.addToResourcePolicy(
-    new PolicyStatement({
-      sid: 'LogGroups',
-      principals: [new ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],
-      actions: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
-      resources: ['*'],
-      conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
-    }),
+  const statement = new PolicyStatement({
+    sid: 'LogGroups',
+    principals: [new ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],
+    actions: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
+    resources: ['*'],
+    conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
+  });
+  if (key.addToResourcePolicy(statement).statementAdded) return;
+  warn(
+    scope,
+    'logKeyPolicy',
+    'encryptionKey: expected a key that CloudWatch Logs may use, got an imported one, whose policy the CDK neither knows ' +
+      `nor changes; add this to its policy: ${statementText(scope, statement)}`,
   );
 }

@@ -1,10 +1,10 @@
-import { Annotations } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Batching } from '../base/batching.ts';
 import { MAX_MESSAGES_IN_FLIGHT } from '../base/quota.ts';
 import type { Problem } from '../base/refuse.ts';
+import { warn } from '../base/warn.ts';
 import { type Concurrency, mostInvocations } from './concurrency.ts';
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
@@ -39,8 +39,9 @@ export function warnOfLargeMessages(
   if (largestMessageBytes === undefined) return;
   const inlineBytes = Math.min(largestMessageBytes, MAX_MESSAGE_BYTES);
   if (batchSize * inlineBytes <= MAX_EVENT_BYTES) return;
-  Annotations.of(scope).addWarningV2(
-    'batchscore:messageBytes',
+  warn(
+    scope,
+    'messageBytes',
     `batchSize: expected at most ${MAX_EVENT_BYTES} bytes in one invocation, got ${batchSize} × ${inlineBytes} ` +
       `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(MAX_EVENT_BYTES / inlineBytes)} ` +
       'or send large bodies through the payload bucket',
@@ -58,8 +59,9 @@ export function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: 
   const invocations = mostInvocations(ofEach);
   if (invocations === undefined || batchSize * invocations <= MAX_MESSAGES_IN_FLIGHT) return;
   const most = Math.floor(MAX_MESSAGES_IN_FLIGHT / batchSize);
-  Annotations.of(scope).addWarningV2(
-    'batchscore:messagesInFlight',
+  warn(
+    scope,
+    'messagesInFlight',
     `batchSize: expected at most ${MAX_MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
       `got ${batchSize} × ${invocations} invocations = ${batchSize * invocations}; lower batchSize, allow at most ` +
       `${most} invocations at a time${shards === 1 ? '' : ' for each shard'}, or raise shards, now ${shards}`,

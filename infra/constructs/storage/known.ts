@@ -1,5 +1,6 @@
 import { Stack, Token } from 'aws-cdk-lib';
 import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { CfnQueue, type IQueue } from 'aws-cdk-lib/aws-sqs';
 
 /*
@@ -41,4 +42,11 @@ export function keyOf(table: ITable | undefined): readonly string[] | undefined 
   const keys: readonly CfnTable.KeySchemaProperty[] = resolve(resource.keySchema) ?? [];
   const typeOf = (name: string) => attributes.find(({ attributeName }) => attributeName === name)?.attributeType;
   return keys.map(({ attributeName }) => `${attributeName} (${typeOf(attributeName)})`);
+}
+
+/** Whether something exists already, and the CDK was not told which key it is encrypted with, if with one at all. */
+export function isKeyUnknown(resource: IQueue | ITable | IBucket | undefined): boolean {
+  if (resource === undefined || resource.node.defaultChild !== undefined) return false;
+  const key = 'encryptionMasterKey' in resource ? resource.encryptionMasterKey : (resource as IBucket).encryptionKey;
+  return key === undefined;
 }

@@ -1,4 +1,4 @@
-import type { Duration } from 'aws-cdk-lib';
+import type { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
@@ -28,6 +28,8 @@ interface NewQueues {
   readonly fifo: boolean;
   readonly shards: number;
   readonly encryptionKey: IKey | undefined;
+  /** Of the dead letters: requests are not kept. */
+  readonly removalPolicy: RemovalPolicy;
   readonly visibilityTimeoutSeconds: number;
   readonly maxReceiveCount: number;
 }
@@ -38,11 +40,12 @@ export const DEAD_LETTER_RETENTION_DAYS = 14;
 
 /** New queues, with one queue for the dead letters of all. */
 export function createRequestQueues(scope: Construct, options: NewQueues): RequestQueues {
-  const { fifo, shards, encryptionKey, visibilityTimeoutSeconds, maxReceiveCount } = options;
+  const { fifo, shards, encryptionKey, removalPolicy, visibilityTimeoutSeconds, maxReceiveCount } = options;
   const deadLetterQueue = createQueue(scope, 'DeadLetters', {
     fifo,
     encryptionKey,
     retentionDays: DEAD_LETTER_RETENTION_DAYS,
+    removalPolicy,
   });
   const create = (id: string): IQueue =>
     createQueue(scope, id, {

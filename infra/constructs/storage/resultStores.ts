@@ -46,8 +46,8 @@ export function createResultStores(
   };
 }
 
-function createResultQueue(scope: Construct, { fifo, encryptionKey }: StoreOptions): IQueue {
-  const queue = createQueue(scope, 'Results', { fifo, encryptionKey, retentionDays: RESULT_RETENTION_DAYS });
+function createResultQueue(scope: Construct, options: StoreOptions): IQueue {
+  const queue = createQueue(scope, 'Results', { ...options, retentionDays: RESULT_RETENTION_DAYS });
   Validations.of(queue).acknowledge({
     id: 'AwsSolutions-SQS3',
     reason: 'No consumer can fail on a result, so none needs dead letters; a result that nobody collects expires',
