@@ -9,6 +9,7 @@ export { type LambdaOptions, lambdaCompute } from './constructs/compute/lambda.t
 export { type LambdaGpuOptions, lambdaGpuCompute } from './constructs/compute/lambdaGpu.ts';
 export type { Tuning } from './constructs/environment/tuning.ts';
 export type { ContainerImage, ImageTarget } from './constructs/image/image.ts';
+export type { ImageBuild } from './constructs/image/imageBuild.ts';
 export type { BatchScoringProps } from './constructs/props.ts';
 export type { ExistingQueue } from './constructs/storage/requestQueue.ts';
 export type { ResultStore, ResultStores } from './constructs/storage/resultStores.ts';

@@ -36,6 +36,7 @@ export function createStack(app: App, settings: Settings): Stack {
     alarmThresholds: settings,
     prices: prices === undefined ? {} : readPrices(prices),
     tuning: { maxBatchRows, checkPercent },
+    imageBuild: settings,
   });
   scoring.addClientOutputs();
   return stack;

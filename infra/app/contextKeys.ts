@@ -64,6 +64,10 @@ export const CONTEXT = z.strictObject({
   maxBatchRows: number.optional(),
   checkPercent: number.optional(),
   architecture: oneOf(ARCHITECTURES).optional(),
+  baseImage: text.optional(),
+  pythonImage: text.optional(),
+  pipIndexUrl: text.optional(),
+  cufft: flag.optional(),
   memoryMb: amount.optional(),
   ephemeralStorageMb: amount.optional(),
   timeoutSeconds: amount.optional(),
@@ -84,5 +88,5 @@ export const CONTEXT_KEYS = CONTEXT.keyof().options;
 /** Keys that only one kind of compute knows. */
 export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
   lambda: ['ephemeralStorageMb', 'reservedConcurrency', 'minimumPollers', 'maximumPollers'],
-  'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments'],
+  'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments', 'pythonImage', 'pipIndexUrl', 'cufft'],
 };

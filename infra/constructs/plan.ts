@@ -23,6 +23,7 @@ import { tuningProblems } from './checks/tuning.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
 import { type TuningNumbers, tuningNumbers } from './environment/tuning.ts';
+import { imageBuildProblems } from './image/imageBuild.ts';
 import type { BatchScoringProps } from './props.ts';
 import { visibilitySecondsOf } from './storage/known.ts';
 import { payloadReferences } from './storage/payloadReferences.ts';
@@ -90,6 +91,10 @@ export function makePlan(props: BatchScoringProps): Plan {
     tuning: tuningNumbers(props.tuning ?? {}),
   };
   refuse([
+    ...imageBuildProblems(props.imageBuild ?? {}, {
+      isGiven: props.image !== undefined,
+      hasGpu: compute.imageTarget.accelerator === 'gpu',
+    }),
     ...mappingProblems(batching),
     shardsProblem(batching.shards, existing?.queue),
     ...compute.problems(batching),

@@ -9,6 +9,7 @@ import type { Prices } from './base/prices.ts';
 import type { ComputeForm } from './compute/compute.ts';
 import type { Tuning } from './environment/tuning.ts';
 import type { ContainerImage } from './image/image.ts';
+import type { ImageBuild } from './image/imageBuild.ts';
 import type { ExistingQueue } from './storage/requestQueue.ts';
 import type { ResultStore, ResultStores } from './storage/resultStores.ts';
 
@@ -21,6 +22,8 @@ export interface BatchScoringProps {
   readonly models?: string;
   /** Your own image, with the runtime and the models. @default one built from `models` */
   readonly image?: ContainerImage;
+  /** What the image is built from besides `models`, such as a base named by its digest. @default see `ImageBuild` */
+  readonly imageBuild?: ImageBuild;
   /** The model for requests that name none. @default the repository's only model */
   readonly defaultModel?: string;
   /** Where it runs: `lambdaCompute()` or `lambdaGpuCompute()`. @default lambdaCompute() */

@@ -5,6 +5,7 @@ import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { stageImage } from '../../image/stageImage.ts';
+import { buildArguments, type ImageBuild } from './imageBuild.ts';
 import { checkModelsFolder } from './modelsFolder.ts';
 
 /** A container image in ECR. */
@@ -27,6 +28,7 @@ interface ImageSource {
   readonly image?: ContainerImage;
   readonly models?: string;
   readonly defaultModel?: string;
+  readonly imageBuild?: ImageBuild;
 }
 
 /**
@@ -36,7 +38,7 @@ interface ImageSource {
  */
 export function createImage(
   scope: Construct,
-  { image, models, defaultModel }: ImageSource,
+  { image, models, defaultModel, imageBuild }: ImageSource,
   target: ImageTarget,
 ): ContainerImage {
   if (image !== undefined && models === undefined) return image;
@@ -44,17 +46,23 @@ export function createImage(
     throw new Error(`models: expected either models or an image, got ${image ? 'both' : 'neither'}; give one of them`);
   }
   checkModelsFolder(models, defaultModel);
-  return buildImage(scope, models, target);
+  return buildImage(scope, models, imageBuild ?? {}, target);
 }
 
 function buildImage(
   scope: Construct,
   models: string,
+  imageBuild: ImageBuild,
   { stage, architecture, accelerator }: ImageTarget,
 ): ContainerImage {
   const directory = stageImage({ modelsDirectory: models, architecture: nameOf(architecture), accelerator });
   const platform = Platform.custom(architecture.dockerPlatform);
-  const asset = new DockerImageAsset(scope, 'Image', { directory, target: stage, platform });
+  const asset = new DockerImageAsset(scope, 'Image', {
+    directory,
+    target: stage,
+    platform,
+    buildArgs: buildArguments(imageBuild),
+  });
   // The CDK has copied the folder to its output, unless it was told to build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
