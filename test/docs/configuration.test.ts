@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { type ModelConfig, readModelConfig } from '../../lambda/adapters/onnx/co
 import { loadConfig } from '../../lambda/config.ts';
 
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { REPOSITORY } from '../helpers/command.ts';
 import { docPage } from '../helpers/docExamples.ts';
 import { createApp } from '../infra/setup.ts';
 
@@ -95,8 +97,8 @@ describe('the table of context keys', () => {
     ['a FIFO queue', 'FIFO', { fifo: 'true' }],
     ['a GPU', 'GPU', { compute: 'lambda-gpu' }],
   ])('states the defaults for %s: to give them all changes nothing', (_, variant, context: Context) => {
-    // Of the most rows in a run and of checks the stack says nothing: the function has the default.
-    const { maxBatchRows, checkPercent, ...ofStack } = statedDefaults(rows, variant);
+    // Of these the stack says nothing: the function has the default, or the Dockerfile.
+    const { maxBatchRows, checkPercent, baseImage, pythonImage, ...ofStack } = statedDefaults(rows, variant);
     const stated: Context = { ...ofStack, ...context };
     const { compute = 'lambda' } = stated;
     const ofOtherKinds = COMPUTE_KINDS.filter((kind) => kind !== compute).flatMap((kind) => KEYS_OF_KIND[kind]);
@@ -106,6 +108,9 @@ describe('the table of context keys', () => {
     expect(templateOf(stated)).toEqual(templateOf(context));
     const config = loadConfig(REQUIRED);
     expect([maxBatchRows, checkPercent]).toEqual([String(config.maxBatchRows), String(config.checkPercent)]);
+    const dockerfile = readFileSync(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), 'utf8');
+    const bases = [...dockerfile.matchAll(/^ARG [A-Z]+_BASE=(\S+)$/gm)].map(([, base]) => base);
+    expect([baseImage, pythonImage]).toEqual(bases);
   });
 });
 
