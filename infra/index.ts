@@ -2,14 +2,34 @@
 export type { MetricName } from '../lambda/core/contract/metricNames.ts';
 export type { LogLevel } from '../lambda/limits/configuration.ts';
 export type { AlarmThresholds } from './constructs/base/alarmThresholds.ts';
+export type { Batching } from './constructs/base/batching.ts';
+export { createLogGroup, type LogGroupOptions } from './constructs/base/logGroup.ts';
+export { PERIOD } from './constructs/base/period.ts';
 export { PRICES, type Prices } from './constructs/base/prices.ts';
+export type { Problem } from './constructs/base/refuse.ts';
 export { BatchScoring } from './constructs/batchScoring.ts';
-export type { AlarmCondition, Compute, ComputeForm, Graph, Wiring } from './constructs/compute/compute.ts';
+export { type Concurrency, concurrencyProblems } from './constructs/checks/concurrency.ts';
+export type {
+  AlarmCondition,
+  Compute,
+  ComputeForm,
+  FunctionCompute,
+  Graph,
+  Wiring,
+} from './constructs/compute/compute.ts';
+export { type Feed, feedFromQueues, grantSwitch } from './constructs/compute/eventSource.ts';
+export { functionAlarms, functionCost, functionGraph } from './constructs/compute/functionMonitoring.ts';
 export { type LambdaOptions, lambdaCompute } from './constructs/compute/lambda.ts';
-export { type LambdaGpuOptions, lambdaGpuCompute } from './constructs/compute/lambdaGpu.ts';
+export { type GpuCompute, type LambdaGpuOptions, lambdaGpuCompute } from './constructs/compute/lambdaGpu.ts';
+export { leastVisibility } from './constructs/compute/leastVisibility.ts';
+export {
+  createScoringFunction,
+  type FunctionResources,
+  type ScoringFunctionOptions,
+} from './constructs/compute/scoringFunction.ts';
 export type { Tuning } from './constructs/environment/tuning.ts';
 export type { ContainerImage, ImageTarget } from './constructs/image/image.ts';
 export type { ImageBuild } from './constructs/image/imageBuild.ts';
 export type { BatchScoringProps } from './constructs/props.ts';
-export type { ExistingQueue } from './constructs/storage/requestQueue.ts';
+export type { ExistingQueue, Queues } from './constructs/storage/requestQueue.ts';
 export type { ResultStore, ResultStores } from './constructs/storage/resultStores.ts';

@@ -8,6 +8,7 @@ import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
 import { warnOfLargeMessages } from './checks/batching.ts';
 import { warnOfNoDeadLetters, warnOfUnknownKeys } from './checks/existing.ts';
+import type { Compute, FunctionCompute } from './compute/compute.ts';
 import { clientOptionsOf } from './environment/clientOptions.ts';
 import { hostEnvironment } from './environment/hostEnvironment.ts';
 import { type ContainerImage, createImage } from './image/image.ts';
@@ -17,7 +18,14 @@ import { scoringMetric } from './monitoring/metrics.ts';
 import { oldestMessageAge } from './monitoring/requestMetrics.ts';
 import { grantCollect, grantSubmit } from './permissions/clientPermissions.ts';
 import { grantScoring } from './permissions/hostPermissions.ts';
-import { grantKeysToConsumer, grantKeysToHost, grantKeysToProducer, type Keys } from './permissions/keyPermissions.ts';
+import {
+  grantKeysToConsumer,
+  grantKeysToHost,
+  grantKeysToOperator,
+  grantKeysToProducer,
+  type Keys,
+} from './permissions/keyPermissions.ts';
+import { grantRepair } from './permissions/operatorPermissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
 import type { Channels } from './storage/channels.ts';
@@ -30,8 +38,10 @@ import { createResultStores } from './storage/resultStores.ts';
  * stores that results go to, permissions, alarms and a dashboard.
  *
  * What would fail in production fails when the construct is created, with the numbers and the cure.
+ *
+ * @typeParam Created what its compute creates, by the type of the prop `compute`
  */
-export class BatchScoring extends Construct implements IGrantable {
+export class BatchScoring<Created extends Compute = FunctionCompute> extends Construct implements IGrantable {
   /** The queue that producers send to; with several shards the first. */
   readonly requestQueue: IQueue;
   /** The queues that producers spread their messages over, one for each shard. */
@@ -46,12 +56,15 @@ export class BatchScoring extends Construct implements IGrantable {
   readonly payloadBucket: IBucket;
   /** The image that runs. */
   readonly image: ContainerImage;
+  /** What scores: function, alias and event source mappings, or what a compute of your own creates. */
+  readonly compute: Created;
   /** The principal that scores; grant it whatever else a model's transform needs. */
   readonly grantPrincipal: IPrincipal;
   /** The value of the dimension `service` of every metric. */
   readonly serviceName: string;
   readonly alarms: readonly Alarm[];
-  readonly dashboard: Dashboard;
+  /** Undefined with `dashboard: false`. */
+  readonly dashboard: Dashboard | undefined;
   /** The client library's options for this deployment, by name: tokens until it is deployed. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #requests: RequestQueues;
@@ -59,7 +72,7 @@ export class BatchScoring extends Construct implements IGrantable {
   readonly #keys: Keys;
 
   /** @throws Error when the props cannot work together, or the folder is not a model repository */
-  constructor(scope: Construct, id: string, props: BatchScoringProps) {
+  constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
     const plan = makePlan(props);
     const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
@@ -86,7 +99,7 @@ export class BatchScoring extends Construct implements IGrantable {
       ...storage,
       ...plan,
       image,
-      environment,
+      environment: { ...environment, ...props.environment },
       requestQueues: requests.queues,
     });
     grantScoring(computeScope, compute, channels);
@@ -95,7 +108,7 @@ export class BatchScoring extends Construct implements IGrantable {
     const subject = { ...plan, serviceName, requests, stores, compute };
     const { alarmActions = [], okActions = alarmActions } = props;
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
-    this.dashboard = createDashboard(this, subject, alarms);
+    this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms);
     warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
     warnOfNoDeadLetters(this, requests, plan.maxReceiveCount);
     if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels);
@@ -108,6 +121,7 @@ export class BatchScoring extends Construct implements IGrantable {
     this.resultBucket = stores.resultBucket;
     this.payloadBucket = payloadBucket;
     this.image = image;
+    this.compute = compute;
     this.grantPrincipal = compute.grantPrincipal;
     this.serviceName = serviceName;
     this.alarms = alarms;
@@ -127,6 +141,17 @@ export class BatchScoring extends Construct implements IGrantable {
   grantCollect(grantee: IGrantable): Grant {
     grantKeysToConsumer(grantee, this.#keys, this.#channels);
     return grantCollect(grantee, this.#channels);
+  }
+
+  /**
+   * Lets an operator look into the dead letters and send them back, empty the queues of requests and dead letters, and
+   * switch the event source mapping off and on.
+   */
+  grantOperate(grantee: IGrantable): Grant {
+    grantKeysToOperator(grantee, this.#keys, this.#requests);
+    const repair = grantRepair(grantee, this.#requests);
+    const switched = this.compute.grantSwitch?.(grantee);
+    return switched === undefined ? repair : repair.combine(switched);
   }
 
   /** A metric by its name, over five minutes: the sum of counts, the average of shares, the median of times. */

@@ -9,6 +9,7 @@ import { oneOf, refuse } from './base/refuse.ts';
 import { bytesOf, daysOf, secondsOf } from './base/units.ts';
 import { alarmProblems } from './checks/alarms.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
+import { environmentProblem } from './checks/environment.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
 import {
   queueKindProblems,
@@ -20,7 +21,7 @@ import {
 import { resultProblems } from './checks/results.ts';
 import { storeProblems } from './checks/stores.ts';
 import { tuningProblems } from './checks/tuning.ts';
-import type { ComputeForm } from './compute/compute.ts';
+import type { Compute, ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
 import { type TuningNumbers, tuningNumbers } from './environment/tuning.ts';
 import { imageBuildProblems } from './image/imageBuild.ts';
@@ -31,8 +32,8 @@ import { redriveOf, useRequestQueue } from './storage/requestQueue.ts';
 import type { ResultStore } from './storage/resultStores.ts';
 
 /** The props, completed with defaults and checked to work together. */
-export interface Plan {
-  readonly compute: ComputeForm;
+export interface Plan<Created extends Compute = Compute> {
+  readonly compute: ComputeForm<Created>;
   readonly batching: Batching;
   readonly visibilityTimeoutSeconds: number;
   readonly largestMessageBytes: number | undefined;
@@ -48,6 +49,7 @@ export interface Plan {
   readonly logRetention: RetentionDays;
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
+  readonly eventSourceEnabled: boolean;
   readonly prices: Prices;
   readonly tuning: TuningNumbers;
 }
@@ -58,8 +60,8 @@ const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: RANGES.resultTtlSeconds
 const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
 
 /** @throws Error naming everything that would fail in production, with the numbers and the cure */
-export function makePlan(props: BatchScoringProps): Plan {
-  const compute = props.compute ?? lambdaCompute();
+export function makePlan<Created extends Compute>(props: BatchScoringProps<Created>): Plan<Created> {
+  const compute = props.compute ?? defaultCompute<Created>();
   const { requestQueue: existing, stores = {} } = props;
   const batching = withDefaults({
     batchSize: props.batchSize,
@@ -68,7 +70,7 @@ export function makePlan(props: BatchScoringProps): Plan {
     shards: props.shards,
   });
   const least = compute.leastVisibility(batching);
-  const plan: Plan = {
+  const plan: Plan<Created> = {
     compute,
     batching,
     visibilityTimeoutSeconds: secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? least.seconds,
@@ -87,6 +89,7 @@ export function makePlan(props: BatchScoringProps): Plan {
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logLevel: props.logLevel,
     tracing: props.tracing ?? false,
+    eventSourceEnabled: props.eventSourceEnabled ?? true,
     prices: withOverrides(props.prices ?? {}),
     tuning: tuningNumbers(props.tuning ?? {}),
   };
@@ -117,6 +120,7 @@ export function makePlan(props: BatchScoringProps): Plan {
     props.payloadBucket === undefined
       ? payloadExpiryProblem(plan.payloadExpiryDays, payloadReferences(existing, stores, { ...batching, ...plan }))
       : undefined,
+    environmentProblem(props.environment ?? {}),
     ...tuningProblems(plan.tuning, compute.timeoutSeconds),
     statedVisibilityProblem(plan.visibilityTimeoutSeconds, visibilitySecondsOf(existing?.queue)) ??
       visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
@@ -125,6 +129,11 @@ export function makePlan(props: BatchScoringProps): Plan {
     oneOf('logLevel', plan.logLevel, LOG_LEVELS),
   ]);
   return plan;
+}
+
+/** Where no compute is given, `Created` is the default of the type parameter, which is what this creates. */
+function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
+  return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
 }
 
 /** A new price for one instance type leaves the others as they are. */

@@ -6,15 +6,19 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { LogLevel, ResultsPerMessage } from '../../lambda/limits/configuration.ts';
 import type { AlarmThresholds } from './base/alarmThresholds.ts';
 import type { Prices } from './base/prices.ts';
-import type { ComputeForm } from './compute/compute.ts';
+import type { Compute, ComputeForm, FunctionCompute } from './compute/compute.ts';
 import type { Tuning } from './environment/tuning.ts';
 import type { ContainerImage } from './image/image.ts';
 import type { ImageBuild } from './image/imageBuild.ts';
 import type { ExistingQueue } from './storage/requestQueue.ts';
 import type { ResultStore, ResultStores } from './storage/resultStores.ts';
 
-/** Everything that a deployment can be told; each prop has a default, but models or an image are needed. */
-export interface BatchScoringProps {
+/**
+ * Everything that a deployment can be told; each prop has a default, but models or an image are needed.
+ *
+ * @typeParam Created what the compute creates
+ */
+export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   /**
    * Folder of the model repository, `<name>/<version>/model.onnx`, which is built into the image.
    * @default none, if an `image` is given
@@ -26,8 +30,18 @@ export interface BatchScoringProps {
   readonly imageBuild?: ImageBuild;
   /** The model for requests that name none. @default the repository's only model */
   readonly defaultModel?: string;
-  /** Where it runs: `lambdaCompute()` or `lambdaGpuCompute()`. @default lambdaCompute() */
-  readonly compute?: ComputeForm;
+  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, or one of your own. @default lambdaCompute() */
+  readonly compute?: ComputeForm<Created>;
+  /**
+   * More variables of the host's environment, such as `NODE_OPTIONS`. None begins with `BATCHSCORE_`: `tuning` sets those.
+   * @default none
+   */
+  readonly environment?: Readonly<Record<string, string>>;
+  /**
+   * Whether requests are scored as soon as the stack is deployed. `false`: they wait until someone switches the event
+   * source mapping on. @default true
+   */
+  readonly eventSourceEnabled?: boolean;
 
   /** Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. @default 100; FIFO 10 */
   readonly batchSize?: number;
@@ -100,6 +114,8 @@ export interface BatchScoringProps {
   readonly okActions?: readonly IAlarmAction[];
   /** When alarms go off. @default 5 % of the records retried, 50 % of the requests in error, 80 % of the quota in flight */
   readonly alarmThresholds?: Partial<AlarmThresholds>;
+  /** Whether there is a dashboard. @default true */
+  readonly dashboard?: boolean;
   /** Prices that differ from the list in `prices.json`, in US dollars. @default the list */
   readonly prices?: Partial<Prices>;
   /** Settings of the scoring itself. @default the runtime's */

@@ -17,6 +17,7 @@ describe('docs/operations.md', () => {
   it.each([
     ['producer', 'grantSubmit'],
     ['consumer', 'grantCollect'],
+    ['operator', 'grantOperate'],
   ] as const)('allows a %s by hand what %s allows', (who, method) => {
     const text = page.match(new RegExp(`^\`\`\`json ${who}\n([\\s\\S]*?)^\`\`\`$`, 'm'))?.[1] ?? '';
     const scoring = createScoring({ results: ['queue', 'table', 'bucket'] });

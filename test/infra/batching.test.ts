@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration } from 'aws-cdk-lib';
-import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { environmentIn, only, synthesize } from './setup.ts';
 
@@ -72,6 +72,22 @@ describe('the event source mapping', () => {
   it('has no ceiling beside pollers, whose number is one', () => {
     const compute = lambdaCompute({ reservedConcurrency: 200, maximumPollers: 20 });
     expect(only(synthesize({ compute }), MAPPING)).not.toHaveProperty('ScalingConfig');
+  });
+
+  it.each([2001, 10_000])('may have %s provisioned pollers', (maximumPollers) => {
+    const compute = lambdaCompute({ maximumPollers });
+    expect(only(synthesize({ compute }), MAPPING)).toMatchObject({
+      ProvisionedPollerConfig: { MaximumPollers: maximumPollers },
+    });
+  });
+
+  it.each([
+    ['lambda', lambdaCompute],
+    ['lambda-gpu', lambdaGpuCompute],
+  ])('is switched on by the deployment, or off when that is asked for (%s)', (_, compute) => {
+    const enabledWith = (props: Partial<BatchScoringProps>) =>
+      only(synthesize({ compute: compute(), ...props }), MAPPING).Enabled;
+    expect([enabledWith({}), enabledWith({ eventSourceEnabled: false })]).toEqual([true, false]);
   });
 
   it('polls with provisioned pollers', () => {

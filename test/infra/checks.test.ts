@@ -62,6 +62,11 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
   ],
   [
+    'more pollers than there may be',
+    { compute: lambdaCompute({ maximumPollers: 10_001 }) },
+    'maximumPollers: expected a whole number from 2 to 10000, got 10001; choose one in that range',
+  ],
+  [
     'more pollers at least than at most',
     { compute: lambdaCompute({ minimumPollers: 9, maximumPollers: 3 }) },
     'maximumPollers: expected at least minimumPollers, 9, got 3; raise it',
@@ -175,6 +180,12 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'no result store',
     { results: [] },
     'results: expected one or more of queue, table, bucket, each once, got none; name where results should go',
+  ],
+  [
+    'a variable of the host among those that are added',
+    { environment: { NODE_OPTIONS: '', BATCHSCORE_MAX_BATCH_ROWS: '5', BATCHSCORE_COLOUR: 'red' } },
+    'environment: expected no name that begins with BATCHSCORE_, as the construct sets those, ' +
+      'got BATCHSCORE_MAX_BATCH_ROWS, BATCHSCORE_COLOUR; set it with tuning or another prop',
   ],
   [
     'models beside an image',

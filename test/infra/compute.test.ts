@@ -206,6 +206,13 @@ describe('the environment', () => {
     );
   });
 
+  it('has the variables that are added to it, for which no name of another is lost', () => {
+    const ownNames = Object.keys(environmentIn(synthesize()));
+    const environment = environmentIn(synthesize({ environment: { NODE_OPTIONS: '--no-warnings', TZ: 'UTC' } }));
+    expect(environment).toMatchObject({ NODE_OPTIONS: '--no-warnings', TZ: 'UTC' });
+    expect(Object.keys(environment).toSorted()).toEqual([...ownNames, 'NODE_OPTIONS', 'TZ'].toSorted());
+  });
+
   it('takes other providers, and a fallback, when they are asked for', () => {
     const tuning = { providers: 'cuda,cpu', allowProviderFallback: true };
     expect(environmentIn(synthesize({ compute: lambdaGpuCompute(), tuning }))).toMatchObject({

@@ -124,6 +124,13 @@ describe('the dashboard', () => {
     expect(new Set(metrics.map(({ service }) => service))).toEqual(new Set([scoring.serviceName]));
   });
 
+  it('is left out when that is asked for, and the alarms stay', () => {
+    const scoring = createScoring({ dashboard: false });
+    expect(scoring.dashboard).toBeUndefined();
+    templateOf(scoring).resourceCountIs('AWS::CloudWatch::Dashboard', 0);
+    templateOf(scoring).resourceCountIs(ALARM, scoring.alarms.length);
+  });
+
   it('draws batch size, window and latency target as lines', () => {
     const body = dashboardIn(
       synthesize({ batchSize: 777, window: Duration.seconds(33), latencyTarget: Duration.seconds(444) }),

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { type App, Stack, Validations } from 'aws-cdk-lib';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
@@ -27,6 +28,20 @@ describe('cdk-nag and the CloudFormation validator', () => {
     const acknowledged = acknowledgementsIn(stack);
     expect(acknowledged.length).toBeGreaterThan(0);
     for (const { id, reason } of acknowledged) expect([id, reason]).toEqual([id, expect.stringMatching(/(\w+ ){4}/)]);
+  });
+
+  it('find nothing with a role of your own either', () => {
+    const stack = createNaggedStack();
+    const role = new Role(stack, 'Ours', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+    const scoring = createScoring({ compute: lambdaCompute({ role }), results: ALL }, stack);
+    scoring.grantOperate(new Role(stack, 'Operator', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
+    expect(validate(stack)).toEqual({ found: [], messages: [] });
+  });
+
+  it('find nothing with more pollers than the library itself allows', () => {
+    const stack = createNaggedStack();
+    createScoring({ compute: lambdaCompute({ minimumPollers: 2, maximumPollers: 10_000 }) }, stack);
+    expect(validate(stack)).toEqual({ found: [], messages: [] });
   });
 
   it('do look: a bucket that is open is found', () => {

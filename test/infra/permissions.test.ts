@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { Stack } from 'aws-cdk-lib';
+import { Duration, Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { type BatchScoring, lambdaCompute, lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
 import { createScoring, createStack, templateOf } from './setup.ts';
 
@@ -33,6 +34,7 @@ describe('no statement allows more than it must', () => {
     const scoring = createScoring({ compute: compute(), results, ...(encryptionKey && { encryptionKey }) }, stack);
     scoring.grantSubmit(new Role(stack, 'Producer', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
     scoring.grantCollect(new Role(stack, 'Consumer', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
+    scoring.grantOperate(new Role(stack, 'Operator', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
     const allowed = statementsIn(templateOf(scoring)).filter(({ statement }) => statement.Effect === 'Allow');
     const wild = allowed
       .filter(({ statement }) => resourcesOf(statement).includes('*'))
@@ -142,6 +144,108 @@ describe('a consumer', () => {
     expect(actionsOfRole(template, 'Producer')).toEqual(
       expect.arrayContaining(['kms:Encrypt', 'kms:GenerateDataKey*', 'kms:Decrypt']),
     );
+  });
+});
+
+describe('an operator', () => {
+  const REPAIR = [
+    'sqs:CancelMessageMoveTask',
+    'sqs:DeleteMessage',
+    'sqs:GetQueueAttributes',
+    'sqs:GetQueueUrl',
+    'sqs:ListMessageMoveTasks',
+    'sqs:PurgeQueue',
+    'sqs:ReceiveMessage',
+    'sqs:SendMessage',
+    'sqs:StartMessageMoveTask',
+  ];
+  const SWITCH = ['lambda:GetEventSourceMapping', 'lambda:UpdateEventSourceMapping'];
+
+  it('may redrive and empty the queues, switch the mapping, and read or write nothing else', () => {
+    const scoring = createScoring({ results: ['queue', 'table', 'bucket'] });
+    scoring.grantOperate(roleIn(scoring, 'Operator'));
+    const template = templateOf(scoring);
+    const granted = grantsOf(template, 'Operator');
+    const requests = arnIn(scoring, scoring.requestQueue.queueArn);
+    const dead = arnIn(scoring, scoring.deadLetterQueue?.queueArn);
+    expect(actionsOfRole(template, 'Operator')).toEqual([...SWITCH, ...REPAIR]);
+    for (const action of ['sqs:PurgeQueue', 'sqs:GetQueueAttributes'])
+      expect(granted(action)).toEqual([requests, dead]);
+    expect(granted('sqs:SendMessage')).toEqual([requests]);
+    for (const action of ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:StartMessageMoveTask']) {
+      expect(granted(action)).toEqual([dead]);
+    }
+    const [mapping] = scoring.compute.eventSourceMappings;
+    for (const action of SWITCH) expect(granted(action)).toEqual([arnIn(scoring, mapping?.eventSourceMappingArn)]);
+  });
+
+  it('may do so on every shard', () => {
+    const scoring = createScoring({ shards: 2 });
+    scoring.grantOperate(roleIn(scoring, 'Operator'));
+    const granted = grantsOf(templateOf(scoring), 'Operator');
+    const requests = scoring.requestQueues.map(({ queueArn }) => arnIn(scoring, queueArn));
+    const mappings = scoring.compute.eventSourceMappings.map((one) => arnIn(scoring, one.eventSourceMappingArn));
+    expect(granted('sqs:SendMessage')).toEqual(requests);
+    expect(granted('sqs:PurgeQueue')).toEqual([...requests, arnIn(scoring, scoring.deadLetterQueue?.queueArn)]);
+    expect(granted('lambda:UpdateEventSourceMapping')).toEqual(mappings);
+    expect([requests.length, mappings.length]).toEqual([2, 2]);
+  });
+
+  it.each(Object.entries(KINDS))('may not lead the mapping of %s to another function', (_, compute) => {
+    const scoring = createScoring({ compute: compute() });
+    scoring.grantOperate(roleIn(scoring, 'Operator'));
+    const { functionArn } = scoring.compute.function;
+    const switching = policiesOf(templateOf(scoring), 'Operator').filter((statement) =>
+      actionsOf(statement).includes('lambda:UpdateEventSourceMapping'),
+    );
+    expect(switching).toHaveLength(1);
+    expect(switching[0]).toMatchObject({
+      Condition: {
+        ArnLike: { 'lambda:FunctionArn': [functionArn, `${functionArn}:*`].map((arn) => arnIn(scoring, arn)) },
+      },
+    });
+  });
+
+  it('may decrypt dead letters and encrypt what goes back, with a key of your own', () => {
+    const stack = createStack();
+    const encryptionKey = new Key(stack, 'Key');
+    const scoring = createScoring({ encryptionKey }, stack);
+    scoring.grantOperate(roleIn(scoring, 'Operator'));
+    const actions = actionsOfRole(templateOf(scoring), 'Operator');
+    expect(actions.filter((action) => action.startsWith('kms:'))).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
+  });
+
+  it('may use the key that was given with existing queues, and the one that was used before', () => {
+    const stack = createStack();
+    const encryptionKey = new Key(stack, 'Key');
+    const formerEncryptionKey = new Key(stack, 'Former');
+    const visibilityTimeout = Duration.minutes(7);
+    const [orders, dead] = ['orders', 'dead'].map((name) =>
+      Queue.fromQueueArn(stack, name, `arn:aws:sqs:eu-central-1:123456789012:${name}`),
+    );
+    if (orders === undefined) throw new Error('expected a queue');
+    const requestQueue = { queue: orders, visibilityTimeout, deadLetterQueue: dead };
+    const scoring = createScoring({ requestQueue, encryptionKey, formerEncryptionKey }, stack);
+    scoring.grantOperate(roleIn(scoring, 'Operator'));
+    const granted = grantsOf(templateOf(scoring), 'Operator');
+    expect(granted('kms:GenerateDataKey')).toEqual([arnIn(scoring, encryptionKey.keyArn)]);
+    expect(granted('kms:Decrypt')).toEqual(
+      [formerEncryptionKey, encryptionKey].map(({ keyArn }) => arnIn(scoring, keyArn)),
+    );
+  });
+
+  it('may empty and switch an existing queue that was given without dead letters', () => {
+    const stack = createStack();
+    const visibilityTimeout = Duration.minutes(7);
+    const queue = new Queue(stack, 'Orders', { visibilityTimeout });
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout } }, stack);
+    scoring.grantOperate(roleIn(scoring, 'Operator'));
+    expect(actionsOfRole(templateOf(scoring), 'Operator')).toEqual([
+      ...SWITCH,
+      'sqs:GetQueueAttributes',
+      'sqs:GetQueueUrl',
+      'sqs:PurgeQueue',
+    ]);
   });
 });
 

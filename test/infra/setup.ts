@@ -5,11 +5,15 @@ import { afterAll } from '@jest/globals';
 import { App, type AppProps, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
-import type { BatchScoringProps } from '../../infra/index.ts';
+import type { Construct } from 'constructs';
+import type { BatchScoringProps, Compute, FunctionCompute } from '../../infra/index.ts';
 import { BatchScoring } from '../../infra/index.ts';
 
 /** What a test deploys: an image from elsewhere, so that nothing is staged. */
-export function createScoring(props: Partial<BatchScoringProps> = {}, stack: Stack = createStack()): BatchScoring {
+export function createScoring<Created extends Compute = FunctionCompute>(
+  props: Partial<BatchScoringProps<Created>> = {},
+  stack: Stack = createStack(),
+): BatchScoring<Created> {
   return new BatchScoring(stack, 'Scoring', { image: imageOf(stack), ...props });
 }
 
@@ -37,7 +41,7 @@ export function synthesize(props: Partial<BatchScoringProps> = {}): Template {
   return templateOf(createScoring(props));
 }
 
-export function templateOf(scoring: BatchScoring): Template {
+export function templateOf(scoring: Construct): Template {
   return Template.fromStack(Stack.of(scoring));
 }
 

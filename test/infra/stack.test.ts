@@ -83,6 +83,12 @@ describe('the stack of the app', () => {
     expect(statements).toContainEqual({ Action: 'kms:Decrypt', Effect: 'Allow', Resource: formerKeyArn });
   });
 
+  it('is deployed without a dashboard, and switched off, when the context says so', () => {
+    const template = Template.fromStack(stackOf({ dashboard: 'false', eventSourceEnabled: 'false' }));
+    template.resourceCountIs('AWS::CloudWatch::Dashboard', 0);
+    template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { Enabled: false });
+  });
+
   it.each([
     [{ formerKeyArn: 'alias/key' }, 'formerKeyArn: expected the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID'],
     [{ logRetentionDays: 8 }, 'logRetentionDays: expected one of 1, 3, 5, 7, 14, 30,'],

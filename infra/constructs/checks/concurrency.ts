@@ -55,6 +55,13 @@ function pollersOf({ minimumPollers, maximumPollers }: Concurrency): number | un
 }
 
 /**
+ * Of an SQS queue. CloudFormation's schema ends at 10,000 too.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/api/API_ProvisionedPollerConfig.html
+ */
+const MAXIMUM_POLLERS: Range = { least: 2, most: 10_000 };
+
+/**
  * What the service refuses, and what it accepts but then throttles.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
@@ -65,7 +72,7 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number): P
     outside('reservedConcurrency', reservedConcurrency, { least: 1, most: 100_000 }),
     outsideForShards('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY, shards),
     outsideForShards('minimumPollers', minimumPollers, { least: 2, most: 200 }, shards),
-    outsideForShards('maximumPollers', maximumPollers, { least: 2, most: 2000 }, shards),
+    outsideForShards('maximumPollers', maximumPollers, MAXIMUM_POLLERS, shards),
     bothCeilings(maximumConcurrency, pollersOf(concurrency)),
     reversed(minimumPollers, maximumPollers),
     pollersOf(concurrency) === undefined

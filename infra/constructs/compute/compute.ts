@@ -1,7 +1,8 @@
 import type { RemovalPolicy } from 'aws-cdk-lib';
 import type { IMetric } from 'aws-cdk-lib/aws-cloudwatch';
-import type { IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import type { LogLevel } from '../../../lambda/limits/configuration.ts';
@@ -11,8 +12,12 @@ import type { Problem } from '../base/refuse.ts';
 import type { ContainerImage, ImageTarget } from '../image/image.ts';
 import type { Queues } from '../storage/requestQueue.ts';
 
-/** Where records are scored: one implementation for each kind. It says what it needs before anything is created. */
-export interface ComputeForm {
+/**
+ * Where records are scored: one implementation for each kind. It says what it needs before anything is created.
+ *
+ * @typeParam Created what it creates, which `BatchScoring.compute` is then
+ */
+export interface ComputeForm<Created extends Compute = Compute> {
   /** Its name, as the app's setting `compute` and the IDs of its resources have it. */
   readonly kind: string;
   /** What the image must be built for. */
@@ -27,7 +32,7 @@ export interface ComputeForm {
   problems(batching: Batching): Problem[];
   /** Seconds that a received message must stay hidden, and the sum that explains them. */
   leastVisibility(batching: Batching): { readonly seconds: number; readonly sum: string };
-  create(scope: Construct, wiring: Wiring): Compute;
+  create(scope: Construct, wiring: Wiring): Created;
 }
 
 /** What the compute is connected to. */
@@ -35,7 +40,9 @@ export interface Wiring {
   readonly image: ContainerImage;
   readonly batching: Batching;
   readonly requestQueues: Queues;
-  /** `BATCHSCORE_…` variables. */
+  /** Whether records are taken from the queue as soon as the stack is deployed. */
+  readonly eventSourceEnabled: boolean;
+  /** The `BATCHSCORE_…` variables that the host reads, and those that the deployer adds. */
   readonly environment: Readonly<Record<string, string>>;
   readonly encryptionKey: IKey | undefined;
   readonly logRetention: RetentionDays;
@@ -51,6 +58,17 @@ export interface Compute extends IGrantable {
   readonly graphs: readonly Graph[];
   /** US dollars per period. */
   readonly cost: IMetric;
+  /** Lets someone stop it taking records from the queue, and start it again. @default nobody can be allowed to */
+  grantSwitch?(grantee: IGrantable): Grant;
+}
+
+/** Compute that is a Lambda function. */
+export interface FunctionCompute extends Compute {
+  readonly function: DockerImageFunction;
+  /** What the mappings invoke; undefined if that is the function itself. */
+  readonly alias: Alias | undefined;
+  /** What feeds it from the request queue. */
+  readonly eventSourceMappings: readonly EventSourceMapping[];
 }
 
 /** What an alarm watches. It goes off when the metric has been above the threshold in enough of the last periods. */

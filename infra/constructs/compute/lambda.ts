@@ -1,21 +1,18 @@
 import type { Duration, Size } from 'aws-cdk-lib';
-import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
-import { Architecture, type IFunction } from 'aws-cdk-lib/aws-lambda';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
-import { PERIOD } from '../base/period.ts';
-import type { Prices } from '../base/prices.ts';
 import { oneOf } from '../base/refuse.ts';
 import { mebibytesOf, secondsOf } from '../base/units.ts';
-import { type Concurrency, concurrencyProblems, withinReserve } from '../checks/concurrency.ts';
+import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
 import { ARCHITECTURES } from '../image/image.ts';
-import type { ComputeForm } from './compute.ts';
-import { feedFromQueues } from './eventSource.ts';
-import { functionAlarms, functionGraph } from './functionMonitoring.ts';
+import type { ComputeForm, FunctionCompute } from './compute.ts';
+import { feedFromQueues, grantSwitch } from './eventSource.ts';
+import { functionAlarms, functionCost, functionGraph } from './functionMonitoring.ts';
 import { leastVisibility } from './leastVisibility.ts';
-import { createScoringFunction, type FunctionSize } from './scoringFunction.ts';
+import { createScoringFunction, type FunctionResources } from './scoringFunction.ts';
 
-export interface LambdaOptions extends Concurrency {
+export interface LambdaOptions extends Concurrency, FunctionResources {
   /** The processor. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
   readonly architecture?: Architecture;
   /** Memory, 128 to 10,240 MiB; 1,769 MiB come with one whole vCPU, and vCPUs grow with it. @default 1,769 MiB */
@@ -35,19 +32,19 @@ export interface LambdaOptions extends Concurrency {
   /** Provisioned pollers that always run, 2 to 200, for traffic that jumps. @default none are provisioned */
   readonly minimumPollers?: number;
   /**
-   * Most provisioned pollers, 2 to 2,000; each starts up to 10 invocations at a time.
+   * Most provisioned pollers, 2 to 10,000; each starts up to 10 invocations at a time.
    * @default none are provisioned; 200 with `minimumPollers`
    */
   readonly maximumPollers?: number;
 }
 
 /** A Lambda function on CPUs, from a container image. */
-export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
-  const { architecture = Architecture.ARM_64, reservedConcurrency } = options;
+export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<FunctionCompute> {
+  const { architecture = Architecture.ARM_64 } = options;
   const memoryMb = mebibytesOf('memoryMb', options.memorySize) ?? 1769;
   const ephemeralStorageMb = mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize) ?? 512;
   const timeoutSeconds = secondsOf('timeoutSeconds', options.timeout) ?? 60;
-  const size: FunctionSize = { architecture, memoryMb, ephemeralStorageMb, timeoutSeconds, reservedConcurrency };
+  const settings = { ...options, architecture, memoryMb, ephemeralStorageMb, timeoutSeconds };
   return {
     kind: 'lambda',
     imageTarget: { stage: 'lambda', architecture },
@@ -61,33 +58,18 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm {
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
-      const scoringFunction = createScoringFunction(scope, size, wiring);
-      const events = feedFromQueues(scoringFunction, wiring, withinReserve(options, wiring.batching.shards));
+      const scoringFunction = createScoringFunction(scope, settings, wiring);
+      const { eventSourceMappings, graph } = feedFromQueues(scoringFunction, wiring, options);
       return {
+        function: scoringFunction,
+        alias: undefined,
+        eventSourceMappings,
         grantPrincipal: scoringFunction.grantPrincipal,
+        grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
         alarms: functionAlarms(scoringFunction),
-        graphs: [functionGraph(scoringFunction, timeoutSeconds), events],
-        cost: costOf(scoringFunction, size, wiring.prices),
+        graphs: [functionGraph(scoringFunction, timeoutSeconds), graph],
+        cost: functionCost(scoringFunction, settings, wiring.prices),
       };
     },
   };
-}
-
-/** Metric math does not understand exponents. */
-const DECIMALS = 12;
-
-/** The milliseconds of all invocations times the memory, plus the invocations themselves. */
-function costOf(scoringFunction: IFunction, { architecture, memoryMb }: FunctionSize, prices: Prices): MathExpression {
-  const gbSecond = architecture.name === Architecture.ARM_64.name ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
-  const milliseconds = `durationMs / 1000 * ${memoryMb / 1024} * ${gbSecond.toFixed(DECIMALS)}`;
-  const requests = `invocations * ${prices.lambdaMillionRequests} / 1000000`;
-  return new MathExpression({
-    label: 'compute',
-    period: PERIOD,
-    expression: `${milliseconds} + ${requests}`,
-    usingMetrics: {
-      durationMs: scoringFunction.metricDuration({ statistic: Stats.SUM, period: PERIOD }),
-      invocations: scoringFunction.metricInvocations({ statistic: Stats.SUM, period: PERIOD }),
-    },
-  });
 }

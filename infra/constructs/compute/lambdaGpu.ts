@@ -1,11 +1,11 @@
 import { type Duration, type Size, Validations } from 'aws-cdk-lib';
-import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import {
   Alias,
   Architecture,
   CapacityProvider,
   CfnFunction,
+  type DockerImageFunction,
   InstanceTypeFilter,
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
@@ -13,20 +13,19 @@ import type { Construct } from 'constructs';
 import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { createLogGroup } from '../base/logGroup.ts';
-import { PERIOD } from '../base/period.ts';
-import type { Prices } from '../base/prices.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../base/units.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
 import { gpuProblems } from '../checks/gpu.ts';
-import type { ComputeForm, Wiring } from './compute.ts';
-import { feedFromQueues } from './eventSource.ts';
+import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
+import { feedFromQueues, grantSwitch } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
+import { gpuCost } from './gpuCost.ts';
 import { leastVisibility } from './leastVisibility.ts';
 import { createOperatorRole } from './operatorRole.ts';
 import { createPrivateNetwork } from './privateNetwork.ts';
-import { createScoringFunction } from './scoringFunction.ts';
+import { createScoringFunction, type FunctionResources } from './scoringFunction.ts';
 
-export interface LambdaGpuOptions {
+export interface LambdaGpuOptions extends FunctionResources {
   /** GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
   readonly gpuMemory?: Size;
   /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
@@ -55,6 +54,13 @@ export interface LambdaGpuOptions {
   readonly subnets?: SubnetSelection;
 }
 
+/** A function on GPUs. */
+export interface GpuCompute extends FunctionCompute {
+  readonly alias: Alias;
+  /** What starts and terminates the instances. */
+  readonly capacityProvider: CapacityProvider;
+}
+
 /** Two invocations must not share the GPU's memory. */
 const INVOCATIONS_PER_ENVIRONMENT = 1;
 
@@ -62,7 +68,7 @@ const INVOCATIONS_PER_ENVIRONMENT = 1;
 const WAKE_SECONDS = 600;
 
 /** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. */
-export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
+export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<GpuCompute> {
   const settings = withDefaults(options);
   const { timeoutSeconds, minimumEnvironments } = settings;
   return {
@@ -78,13 +84,22 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm {
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
-      const live = createLiveAlias(scope, settings, wiring);
-      const events = feedFromQueues(live, wiring, settings);
+      const scoringFunction = createGpuFunction(scope, settings, wiring);
+      const capacityProvider = createCapacity(scope, settings, wiring);
+      attach(scoringFunction, capacityProvider, settings);
+      // Managed Instances run published versions; the alias leads to the latest.
+      const live = new Alias(scope, 'Live', { aliasName: 'live', version: scoringFunction.currentVersion });
+      const { eventSourceMappings, graph } = feedFromQueues(live, wiring, settings);
       return {
+        function: scoringFunction,
+        alias: live,
+        capacityProvider,
+        eventSourceMappings,
         grantPrincipal: live.grantPrincipal,
+        grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
         alarms: functionAlarms(live),
-        graphs: [functionGraph(live, timeoutSeconds), events],
-        cost: costOf(live, minimumEnvironments, instanceHour(settings, wiring.prices), wiring.prices),
+        graphs: [functionGraph(live, timeoutSeconds), graph],
+        cost: gpuCost(live, settings, wiring.prices),
       };
     },
   };
@@ -102,14 +117,15 @@ function withDefaults(options: LambdaGpuOptions) {
     minimumEnvironments: options.minimumEnvironments ?? 1,
     maximumEnvironments,
     maximumConcurrency: options.maximumConcurrency ?? maximumEnvironments,
+    role: options.role,
+    logGroup: options.logGroup,
     instanceTypes: options.instanceTypes,
     vpc: options.vpc,
     subnets: options.subnets,
   };
 }
 
-/** Managed Instances run published versions; the alias leads to the latest. */
-function createLiveAlias(scope: Construct, settings: Settings, wiring: Wiring): Alias {
+function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring): DockerImageFunction {
   const { minimumEnvironments, maximumEnvironments } = settings;
   const scoringFunction = createScoringFunction(scope, settings, wiring, {
     minExecutionEnvironments: minimumEnvironments,
@@ -119,13 +135,16 @@ function createLiveAlias(scope: Construct, settings: Settings, wiring: Wiring): 
     id: 'aws-lambda:Function.CapacityProviderConfiguration',
     reason: 'Another kind of compute is another function, so this property is never removed from an existing one',
   });
-  createCapacity(scope, settings, wiring).addFunction(scoringFunction, {
+  return scoringFunction;
+}
+
+function attach(scoringFunction: DockerImageFunction, capacity: CapacityProvider, settings: Settings): void {
+  capacity.addFunction(scoringFunction, {
     perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
     // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
     publishToLatestPublished: false,
   });
   addAccelerator(scoringFunction, settings.gpuMemoryGiB);
-  return new Alias(scope, 'Live', { aliasName: 'live', version: scoringFunction.currentVersion });
 }
 
 function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): CapacityProvider {
@@ -152,33 +171,5 @@ function addAccelerator(scoringFunction: LambdaFunction, gpuMemoryGiB: number): 
   Validations.of(scoringFunction).acknowledge({
     id: 'CloudFormation-Validate::F3002',
     reason: 'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
-  });
-}
-
-/** The cheapest instance of the price list that has this much GPU memory. */
-const INSTANCE_BY_MEMORY = [
-  { upToGiB: 16, instanceType: 'g4dn.xlarge' },
-  { upToGiB: 24, instanceType: 'g6.xlarge' },
-  { upToGiB: 48, instanceType: 'g6e.xlarge' },
-];
-
-function instanceHour({ gpuMemoryGiB, instanceTypes }: Settings, prices: Prices): number {
-  const [chosen] = instanceTypes ?? [];
-  const type = chosen ?? INSTANCE_BY_MEMORY.find(({ upToGiB }) => gpuMemoryGiB <= upToGiB)?.instanceType ?? '';
-  const price = prices.instanceHour[type];
-  if (price !== undefined) return price;
-  throw new Error(`prices: expected instanceHour to have '${type}', got none; add its price to the price list`);
-}
-
-/** The instances that always run, or one while there are invocations, with the fee; plus the invocations themselves. */
-function costOf(live: Alias, minimumEnvironments: number, instanceHour: number, prices: Prices): MathExpression {
-  const hourly = instanceHour * (1 + prices.managedInstancesFeePercent / 100);
-  const instances = `IF(FILL(invocations, 0) > 0, ${Math.max(1, minimumEnvironments)}, ${minimumEnvironments})`;
-  const requests = `FILL(invocations, 0) * ${prices.lambdaMillionRequests} / 1000000`;
-  return new MathExpression({
-    label: 'compute',
-    period: PERIOD,
-    expression: `${instances} * ${hourly} * PERIOD(invocations) / 3600 + ${requests}`,
-    usingMetrics: { invocations: live.metricInvocations({ statistic: Stats.SUM, period: PERIOD }) },
   });
 }

@@ -1,5 +1,5 @@
 import { Duration, Size } from 'aws-cdk-lib';
-import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { type IRole, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   ApplicationLogLevel,
   type Architecture,
@@ -9,12 +9,27 @@ import {
   Tracing,
   type VersionOptions,
 } from 'aws-cdk-lib/aws-lambda';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { acknowledgeWildcard } from '../base/acknowledge.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import type { Wiring } from './compute.ts';
 
-export interface FunctionSize {
+/** What a function is given of its own; undefined is left to the default. */
+export interface FunctionResources {
+  /**
+   * The role that the function runs with, which everything is granted to. Lambda must be allowed to assume it.
+   * @default a new one, which may do what scoring needs and nothing else
+   */
+  readonly role?: IRole | undefined;
+  /**
+   * Where the function logs. Retention, key and removal policy are its own.
+   * @default a new one
+   */
+  readonly logGroup?: ILogGroup | undefined;
+}
+
+export interface ScoringFunctionOptions extends FunctionResources {
   readonly architecture: Architecture;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
@@ -23,26 +38,26 @@ export interface FunctionSize {
   readonly reservedConcurrency?: number | undefined;
 }
 
-/** The function of both kinds of Lambda compute. Its role may only write its own log; everything else is granted. */
+/**
+ * The function of both kinds of Lambda compute, with the image and the environment of its wiring. Its role may only write
+ * the log; `BatchScoring` grants everything else to the `grantPrincipal` of the compute.
+ */
 export function createScoringFunction(
   scope: Construct,
-  size: FunctionSize,
+  options: ScoringFunctionOptions,
   wiring: Wiring,
   currentVersionOptions: VersionOptions = {},
 ): DockerImageFunction {
-  const logGroup = createLogGroup(scope, 'Log', wiring);
-  const role = new Role(scope, 'Role', {
-    assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
-    description: 'Scores records: reads requests, writes results',
-  });
+  const logGroup = options.logGroup ?? createLogGroup(scope, 'Log', wiring);
+  const role = options.role ?? createRole(scope);
   logGroup.grantWrite(role);
   if (wiring.tracing) acknowledgeWildcard(role, '*', 'The permission to send traces knows no resources');
   return new DockerImageFunction(scope, 'Function', {
     description: 'batchscore: scores records from SQS in batches',
     code: DockerImageCode.fromEcr(wiring.image.repository, { tagOrDigest: wiring.image.tagOrDigest }),
-    architecture: size.architecture,
-    memorySize: size.memoryMb,
-    timeout: Duration.seconds(size.timeoutSeconds),
+    architecture: options.architecture,
+    memorySize: options.memoryMb,
+    timeout: Duration.seconds(options.timeoutSeconds),
     environment: { ...wiring.environment },
     logGroup,
     loggingFormat: LoggingFormat.JSON,
@@ -52,7 +67,16 @@ export function createScoringFunction(
     ...(wiring.logLevel === 'debug' && { applicationLogLevelV2: ApplicationLogLevel.DEBUG }),
     ...(wiring.tracing && { tracing: Tracing.ACTIVE }),
     ...(wiring.encryptionKey !== undefined && { environmentEncryption: wiring.encryptionKey }),
-    ...(size.ephemeralStorageMb !== undefined && { ephemeralStorageSize: Size.mebibytes(size.ephemeralStorageMb) }),
-    ...(size.reservedConcurrency !== undefined && { reservedConcurrentExecutions: size.reservedConcurrency }),
+    ...(options.ephemeralStorageMb !== undefined && {
+      ephemeralStorageSize: Size.mebibytes(options.ephemeralStorageMb),
+    }),
+    ...(options.reservedConcurrency !== undefined && { reservedConcurrentExecutions: options.reservedConcurrency }),
+  });
+}
+
+function createRole(scope: Construct): Role {
+  return new Role(scope, 'Role', {
+    assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
+    description: 'Scores records: reads requests, writes results',
   });
 }

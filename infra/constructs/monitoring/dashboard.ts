@@ -1,3 +1,4 @@
+import { Stack } from 'aws-cdk-lib';
 import { type Alarm, AlarmStatusWidget, Dashboard, GraphWidget, type IWidget, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Construct } from 'constructs';
 import { PERIOD } from '../base/period.ts';
@@ -16,7 +17,8 @@ const SHARE = { min: 0, max: 100 };
 /** Answers an operator's questions, from top to bottom: is it late, does it batch, where do time and money go. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
   return new Dashboard(scope, 'Dashboard', {
-    dashboardName: subject.serviceName,
+    // Dashboards are shared by all regions of an account.
+    dashboardName: `${subject.serviceName}-${Stack.of(scope).region}`,
     widgets: [
       [new AlarmStatusWidget({ title: 'Alarms', alarms, width: FULL, height: 3 })],
       [backlog(subject), age(subject)],

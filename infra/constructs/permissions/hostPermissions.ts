@@ -1,6 +1,6 @@
 import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import { QueueGrants } from 'aws-cdk-lib/aws-sqs';
-import type { Construct } from 'constructs';
+import { Construct } from 'constructs';
 import { acknowledgeActions, acknowledgeWildcard } from '../base/acknowledge.ts';
 import type { Channels } from '../storage/channels.ts';
 import { ANY_KEY, grantPut, grantRead, grantTableWrite } from './grants.ts';
@@ -19,6 +19,8 @@ export function grantScoring(scope: Construct, grantee: IGrantable, channels: Ch
   if (stores.resultTable !== undefined) grantTableWrite(grantee, stores.resultTable);
   if (stores.resultBucket !== undefined) grantPut(grantee, stores.resultBucket, RESULT_KEYS);
   acknowledgeScoring(scope, channels);
+  // A role of one's own stands elsewhere, and its policy with it.
+  if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeScoring(grantee.grantPrincipal, channels);
 }
 
 function acknowledgeScoring(scope: Construct, { stores, payloadBucket }: Channels): void {

@@ -2,6 +2,7 @@ import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Channels } from '../storage/channels.ts';
 import { isKeyUnknown } from '../storage/known.ts';
+import type { RequestQueues } from '../storage/requestQueue.ts';
 
 /** Keys that are not known from what they encrypt. */
 export interface Keys {
@@ -30,4 +31,14 @@ export function grantKeysToProducer(grantee: IGrantable, { encryptionKey }: Keys
 export function grantKeysToConsumer(grantee: IGrantable, keys: Keys, { stores, payloadBucket }: Channels): void {
   keys.formerEncryptionKey?.grantDecrypt(grantee);
   if ([...Object.values(stores), payloadBucket].some(isKeyUnknown)) keys.encryptionKey?.grantDecrypt(grantee);
+}
+
+/** What an operator needs of them, to send dead letters back. */
+export function grantKeysToOperator(grantee: IGrantable, keys: Keys, requests: RequestQueues): void {
+  const { queues, deadLetterQueue } = requests;
+  if (deadLetterQueue === undefined) return;
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...queues, deadLetterQueue].some(isKeyUnknown)) {
+    keys.encryptionKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
+  }
 }
