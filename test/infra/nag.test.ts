@@ -40,7 +40,7 @@ describe('cdk-nag and the CloudFormation validator', () => {
 
   it('find nothing with more pollers than the library itself allows', () => {
     const stack = createNaggedStack();
-    createScoring({ compute: lambdaCompute({ minimumPollers: 2, maximumPollers: 10_000 }) }, stack);
+    createScoring({ batchSize: 1, compute: lambdaCompute({ minimumPollers: 2, maximumPollers: 10_000 }) }, stack);
     expect(validate(stack)).toEqual({ found: [], messages: [] });
   });
 
