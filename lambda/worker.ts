@@ -21,6 +21,8 @@ const { logger, awsCall } = telemetry;
 logWarnings(logger);
 let worker: Worker | undefined;
 let isStuck = false;
+// Nothing is held while models are loaded.
+void stop.asked.then(() => worker ?? endProcess(0));
 
 const closeHealth =
   config.healthPort > 0 &&
@@ -41,8 +43,6 @@ const composition = await compose(config, {
   warn: (message) => logger.warn(message),
   inform: (message) => logger.info(message),
 });
-if (stop.isAsked()) await endProcess(0);
-
 worker = startWorker({
   settings,
   composition,

@@ -16,7 +16,7 @@ export const RANGES = {
   timeoutSeconds: { least: 1, most: 3_600, default: 60 },
   /** SQS hides a message for twelve hours at most. */
   visibilitySeconds: { least: 1, most: 43_200, default: 60 },
-  stopSeconds: { least: 1, most: 7_200, default: 30 },
+  stopSeconds: { least: 2, most: 7_200, default: 30 },
   mostPolls: { least: 1, most: 64, default: 16 },
   pipelineDepth: { least: 1, most: 16, default: 2 },
   healthPort: { least: 0, most: 65_535, default: 0 },

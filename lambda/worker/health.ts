@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { messageOf } from '../core/contract/failure.ts';
 
 export interface Health {
   /** Whether it works; one that does not should be replaced. */
@@ -24,6 +25,13 @@ export async function openHealthPort(port: number, health: Health): Promise<() =
     response.writeHead(status, { connection: 'close' }).end();
   });
   server.listen(port, '127.0.0.1');
-  await once(server, 'listening');
+  try {
+    await once(server, 'listening');
+  } catch (cause) {
+    throw new Error(
+      `health port: expected ${port} on 127.0.0.1 to be free, got '${messageOf(cause)}'; name another port`,
+      { cause },
+    );
+  }
   return () => server.close();
 }

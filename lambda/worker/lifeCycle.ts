@@ -21,18 +21,21 @@ const SAME_PRESS_MS = 200;
 export function listenForStop(): Stop {
   const asked = deferred<EndCause>();
   const forced = deferred<string>();
-  let askedAt: number | undefined;
+  let isAsked = false;
+  let firstSignalAt: number | undefined;
   const ask = (cause: EndCause): void => {
-    askedAt ??= performance.now();
+    isAsked = true;
     asked.resolve(cause);
   };
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
     process.on(name, () => {
-      if (askedAt !== undefined && performance.now() > askedAt + SAME_PRESS_MS) forced.resolve(`a second ${name}`);
+      const now = performance.now();
+      firstSignalAt ??= now;
+      if (now > firstSignalAt + SAME_PRESS_MS) forced.resolve(`a second signal, ${name}`);
       ask(name);
     });
   }
-  return { asked: asked.promise, forced: forced.promise, isAsked: () => askedAt !== undefined, ask };
+  return { asked: asked.promise, forced: forced.promise, isAsked: () => isAsked, ask };
 }
 
 export interface WorkerEnd {

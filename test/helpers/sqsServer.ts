@@ -21,12 +21,12 @@ export interface SqsServer {
   /** An empty queue of its own for the test that asks. @returns its URL */
   queue(attributes?: Record<string, string>): string;
   fifoQueue(attributes?: Readonly<Record<string, string>>): string;
-  /** Puts messages on a queue, in order. */
-  send(queueUrl: string, bodies: readonly string[]): void;
+  /** Puts messages on a queue, in order. @param groupOf the message group of each, on a FIFO queue */
+  send(queueUrl: string, bodies: readonly string[], groupOf?: (index: number) => string): void;
   /** Receives once, at most ten messages, waits for the first as long as it is told, and leaves them in flight. */
   receive(queueUrl: string, timing?: { visibilitySeconds?: number; waitSeconds?: number }): Promise<Message[]>;
-  /** Receives and deletes until the queue is empty. */
-  drain(queueUrl: string): Promise<Message[]>;
+  /** Receives and deletes until the queue is empty; waits for a first message as long as it is told. */
+  drain(queueUrl: string, timing?: { waitSeconds?: number }): Promise<Message[]>;
   /** Whole seconds until each message in flight comes back, by its body. */
   secondsInFlight(queueUrl: string): Record<string, number>;
   deleteQueue(queueUrl: string): void;
@@ -88,13 +88,16 @@ export function useSqsServer(): SqsServer {
     },
     queue: (attributes = {}) => create('', attributes),
     fifoQueue: (attributes = {}) => create('.fifo', { FifoQueue: 'true', ...attributes }),
-    send: (queueUrl, bodies) => {
-      for (const body of bodies) server().sendMessage(nameOf(queueUrl), body);
+    send: (queueUrl, bodies, groupOf) => {
+      for (const [index, body] of bodies.entries()) {
+        const fifo = { messageGroupId: groupOf?.(index) ?? '', messageDeduplicationId: `${queueUrl} ${index}` };
+        server().sendMessage(nameOf(queueUrl), body, groupOf === undefined ? {} : fifo);
+      }
     },
     receive,
-    drain: async (QueueUrl) => {
+    drain: async (QueueUrl, timing) => {
       const drained: Message[] = [];
-      for (let some = await receive(QueueUrl); some.length > 0; some = await receive(QueueUrl)) {
+      for (let some = await receive(QueueUrl, timing); some.length > 0; some = await receive(QueueUrl)) {
         const Entries = some.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));
         await client().send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
         drained.push(...some);
