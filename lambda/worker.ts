@@ -64,6 +64,7 @@ setInterval(telemetry.publish, PUBLISH_MS).unref();
 logger.info('the worker is ready', { models: composition.models, ...settings });
 
 const cause = await stop.asked;
+logger.info('the worker was told to end', { cause, held: worker.held() });
 const { exitCode, message, details } = await drainOrGiveUp(worker, stop, cause, settings);
 await unprotect();
 telemetry.publish();

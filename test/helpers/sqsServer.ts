@@ -27,6 +27,8 @@ export interface SqsServer {
   receive(queueUrl: string, timing?: { visibilitySeconds?: number; waitSeconds?: number }): Promise<Message[]>;
   /** Receives and deletes until the queue is empty; waits for a first message as long as it is told. */
   drain(queueUrl: string, timing?: { waitSeconds?: number }): Promise<Message[]>;
+  /** How many messages nobody else can receive now, and how many are to be received. */
+  counts(queueUrl: string): { readonly inFlight: number; readonly ready: number };
   /** Whole seconds until each message in flight comes back, by its body. */
   secondsInFlight(queueUrl: string): Record<string, number>;
   deleteQueue(queueUrl: string): void;
@@ -103,6 +105,10 @@ export function useSqsServer(): SqsServer {
         drained.push(...some);
       }
       return drained;
+    },
+    counts: (queueUrl) => {
+      const { inflight = [], ready = [] } = server().inspectQueue(nameOf(queueUrl))?.messages ?? {};
+      return { inFlight: inflight.length, ready: ready.length };
     },
     secondsInFlight: (queueUrl) => {
       const inFlight = server().inspectQueue(nameOf(queueUrl))?.messages.inflight ?? [];

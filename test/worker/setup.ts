@@ -94,6 +94,11 @@ export async function deployment(server: SqsServer, options: DeploymentOptions =
   };
 }
 
+/** Looks again and again, until it is so. */
+export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
 /** A port of 127.0.0.1 that nobody listens on now. */
 export async function freePort(): Promise<number> {
   const server = createServer();
