@@ -60,7 +60,7 @@ export function createHeld({ visibilitySeconds, extend, onLost, clock = SYSTEM_C
   };
   const extendAll = async (due: readonly Extension[], now: number): Promise<void> => {
     extending = true;
-    const refused = new Set(await extend(due, AbortSignal.timeout(visibilityMs / 3)));
+    const refused = new Set(await extend(due, AbortSignal.timeout(Math.ceil(visibilityMs / 3))));
     for (const one of due) {
       const hold = held.get(one.record);
       if (hold !== undefined && !refused.has(one)) hold.visibleAt = now + 1000 * one.seconds;

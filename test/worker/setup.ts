@@ -53,14 +53,12 @@ export interface Result {
   readonly sentAt: number;
 }
 
-/** Requests for a step to tell apart: each call of SQS has a key that others lack. */
-export const CALLS = {
-  receive: /"WaitTimeSeconds"/,
-  changeVisibility: /"VisibilityTimeout".*"Entries"|"Entries".*"VisibilityTimeout"/,
-  send: /"MessageBody"/,
-} as const;
-export const isDelete = (body: string): boolean =>
-  /"ReceiptHandle"/.test(body) && !/"VisibilityTimeout"/.test(body) && !CALLS.receive.test(body);
+/** Which call of SQS a body is of: each has a key that the others lack. */
+export function callOf(body: string): 'receive' | 'change visibility' | 'send' | 'delete' {
+  if (body.includes('"WaitTimeSeconds"')) return 'receive';
+  if (body.includes('"VisibilityTimeout"')) return 'change visibility';
+  return body.includes('"MessageBody"') ? 'send' : 'delete';
+}
 
 const MOST_CALLS = 20_000;
 
