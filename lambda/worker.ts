@@ -9,7 +9,7 @@ import { openHealthPort } from './worker/health.ts';
 import { drainOrGiveUp, listenForStop } from './worker/lifeCycle.ts';
 import { workerSettings } from './worker/settings.ts';
 import { startWorker, type Worker } from './worker/startWorker.ts';
-import { protectTask } from './worker/taskProtection.ts';
+import { protectionAt, protectTask } from './worker/taskProtection.ts';
 
 const PUBLISH_MS = 10_000;
 
@@ -55,18 +55,21 @@ worker = startWorker({
     stop.ask('stuck run');
   },
 });
-const unprotect = protectTask({
-  agentUri: process.env.ECS_AGENT_URI,
-  isBusy: () => (worker?.held() ?? 0) > 0,
-  onProblem: (error) => logger.warn(String(error)),
-});
+const { ECS_AGENT_URI } = process.env;
+const unprotect =
+  ECS_AGENT_URI !== undefined &&
+  protectTask({
+    put: protectionAt(ECS_AGENT_URI),
+    isBusy: () => (worker?.held() ?? 0) > 0,
+    onProblem: (error) => logger.warn(String(error)),
+  });
 setInterval(telemetry.publish, PUBLISH_MS).unref();
 logger.info('the worker is ready', { models: composition.models, ...settings });
 
 const cause = await stop.asked;
 logger.info('the worker was told to end', { cause, held: worker.held() });
 const { exitCode, message, details } = await drainOrGiveUp(worker, stop, cause, settings);
-await unprotect();
+if (unprotect) await unprotect();
 telemetry.publish();
 logger[exitCode === 0 ? 'info' : 'error'](message, details);
 if (closeHealth) closeHealth();
