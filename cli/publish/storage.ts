@@ -1,5 +1,4 @@
-/** What Lambda gives each function, and the most that it can have. @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-ephemeral-storage.html */
-const STORAGE_MB = { default: 512, most: 10_240 };
+import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/limits/eventSourceMapping.ts';
 
 const MIB = 1024 * 1024;
 /** What a file system keeps for itself, and what a transform may write. */

@@ -89,6 +89,6 @@ export const CONTEXT_KEYS = CONTEXT.keyof().options;
 
 /** Keys that only one kind of compute knows. */
 export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
-  lambda: ['ephemeralStorageMb', 'reservedConcurrency', 'minimumPollers', 'maximumPollers'],
+  lambda: ['reservedConcurrency', 'minimumPollers', 'maximumPollers'],
   'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments', 'pythonImage', 'pipIndexUrl', 'cufft'],
 };

@@ -25,6 +25,7 @@ import {
   grantKeysToProducer,
   type Keys,
 } from './permissions/keyPermissions.ts';
+import { grantModels } from './permissions/modelPermissions.ts';
 import { grantRepair } from './permissions/operatorPermissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
@@ -92,7 +93,9 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
       defaultModel: props.defaultModel,
       providers: plan.compute.providers,
     });
-    const image = createImage(this, props, plan.compute.imageTarget);
+    const { image: given, defaultModel, imageBuild } = props;
+    const sources = { image: given, models: plan.models, defaultModel, imageBuild };
+    const image = createImage(this, sources, plan.compute.imageTarget);
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
     const compute = plan.compute.create(computeScope, {
@@ -104,6 +107,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     });
     grantScoring(computeScope, compute, channels);
     grantKeysToHost(compute, props, channels);
+    grantModels(computeScope, compute, plan.models);
 
     const subject = { ...plan, serviceName, requests, stores, compute };
     const { alarmActions = [], okActions = alarmActions } = props;

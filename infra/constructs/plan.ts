@@ -10,6 +10,7 @@ import { bytesOf, daysOf, secondsOf } from './base/units.ts';
 import { alarmProblems } from './checks/alarms.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
 import { environmentProblem } from './checks/environment.ts';
+import { modelsBucketProblem } from './checks/models.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
 import {
   queueKindProblems,
@@ -27,6 +28,7 @@ import { type TuningNumbers, tuningNumbers } from './environment/tuning.ts';
 import { imageBuildProblems } from './image/imageBuild.ts';
 import type { BatchScoringProps } from './props.ts';
 import { visibilitySecondsOf } from './storage/known.ts';
+import { type ModelPlace, placeOfModels } from './storage/models.ts';
 import { payloadReferences } from './storage/payloadReferences.ts';
 import { redriveOf, useRequestQueue } from './storage/requestQueue.ts';
 import type { ResultStore } from './storage/resultStores.ts';
@@ -34,6 +36,7 @@ import type { ResultStore } from './storage/resultStores.ts';
 /** The props, completed with defaults and checked to work together. */
 export interface Plan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;
+  readonly models: ModelPlace;
   readonly batching: Batching;
   readonly visibilityTimeoutSeconds: number;
   readonly largestMessageBytes: number | undefined;
@@ -72,6 +75,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
   const least = compute.leastVisibility(batching);
   const plan: Plan<Created> = {
     compute,
+    models: placeOfModels(props.models),
     batching,
     visibilityTimeoutSeconds: secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? least.seconds,
     largestMessageBytes: bytesOf('largestMessageBytes', props.largestMessage),
@@ -104,6 +108,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     largestMessageProblem(plan.largestMessageBytes),
     ...latencyProblems(batching, plan.latencyTargetSeconds),
     ...alarmProblems(plan.alarmThresholds),
+    modelsBucketProblem(plan.models),
     ...resultProblems(plan),
     ...queueKindProblems({
       fifo: props.fifo,

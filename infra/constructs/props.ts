@@ -10,6 +10,7 @@ import type { Compute, ComputeForm, FunctionCompute } from './compute/compute.ts
 import type { Tuning } from './environment/tuning.ts';
 import type { ContainerImage } from './image/image.ts';
 import type { ImageBuild } from './image/imageBuild.ts';
+import type { Models } from './storage/models.ts';
 import type { ExistingQueue } from './storage/requestQueue.ts';
 import type { ResultStore, ResultStores } from './storage/resultStores.ts';
 
@@ -20,15 +21,16 @@ import type { ResultStore, ResultStores } from './storage/resultStores.ts';
  */
 export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   /**
-   * Folder of the model repository, `<name>/<version>/model.onnx`, which is built into the image.
-   * @default none, if an `image` is given
+   * The model repository: a folder with `<name>/<version>/model.onnx`, which is built into the image, or one in S3, which
+   * hosts fetch when they start, as the URI that `batchscore publish` printed, or that and its bucket.
+   * @default none, if an `image` with models is given
    */
-  readonly models?: string;
-  /** Your own image, with the runtime and the models. @default one built from `models` */
+  readonly models?: Models;
+  /** Your own image, with the runtime, and with the models if they lie nowhere else. @default one that is built */
   readonly image?: ContainerImage;
   /** What the image is built from besides `models`, such as a base named by its digest. @default see `ImageBuild` */
   readonly imageBuild?: ImageBuild;
-  /** The model for requests that name none. @default the repository's only model */
+  /** The model for requests that name none; in S3 it is not looked for before hosts start. @default the repository's only model */
   readonly defaultModel?: string;
   /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, or one of your own. @default lambdaCompute() */
   readonly compute?: ComputeForm<Created>;

@@ -21,6 +21,9 @@ export const MAXIMUM_CONCURRENCY: Range = { least: 2, most: 1000 };
 /** How long the function that is invoked may take. */
 export const FUNCTION_TIMEOUT_SECONDS: Range = { least: 1, most: 900 };
 
+/** The size of the `/tmp` of the function that is invoked. */
+export const EPHEMERAL_STORAGE_MB = { least: 512, most: 10_240, default: 512 };
+
 const MOST_WITHOUT_WINDOW = 10;
 
 /**

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
@@ -35,6 +35,17 @@ describe('the app', () => {
     expect(image?.source).toMatchObject({ dockerBuildTarget: 'lambda', platform: 'linux/arm64' });
   });
 
+  it('makes an image without models where they are in S3', async () => {
+    const uri = `s3://ml-models/${'0'.repeat(64)}`;
+    expect(await synth({ models: uri, ephemeralStorageMb: 2048 })).toEqual({ code: 0, stdout: '', stderr: '' });
+    const { dockerImages } = JSON.parse(readFileSync(join(outdir, 'Batchscore.assets.json'), 'utf8'));
+    const [image] = Object.values<{ source: Record<string, string> }>(dockerImages);
+    expect(readdirSync(join(outdir, image?.source.directory ?? '', 'models'))).toEqual([]);
+    expect(readFileSync(join(outdir, 'Batchscore.template.json'), 'utf8')).toContain(
+      `"BATCHSCORE_MODELS_URI": "${uri}"`,
+    );
+  });
+
   it('makes an image with CUDA for a GPU', async () => {
     expect(await synth({ compute: 'lambda-gpu' })).toEqual({ code: 0, stdout: '', stderr: '' });
     const { dockerImages } = JSON.parse(readFileSync(join(outdir, 'Batchscore.assets.json'), 'utf8'));
@@ -50,6 +61,11 @@ describe('the app', () => {
     ['a missing model folder', { models: 'nowhere' }, 'expected a folder of the model repository'],
     ['an empty model folder', { models: empty }, 'got no model folder; add a model'],
     ['a model folder without ONNX files', { models: 'docs' }, 'with no version folder'],
+    [
+      'models in S3 without a digest',
+      { models: 's3://bucket/models' },
+      'models: expected the URI that batchscore publish printed',
+    ],
     ['a GPU on arm64', { compute: 'lambda-gpu', architecture: 'arm64' }, 'architecture: expected x86_64'],
   ])('refuses %s with one sentence and no stack trace', async (_, context, sentence) => {
     const { code, stdout, stderr } = await synth(context);

@@ -190,7 +190,7 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
   [
     'models beside an image',
     { models: 'models' },
-    'models: expected either models or an image, got both; give one of them',
+    'models: expected a folder of models or an image, got both; give one of them',
   ],
   [
     'several things at once',

@@ -20,6 +20,8 @@ describe('cdk-nag and the CloudFormation validator', () => {
     ['lambda, three shards', { compute: lambdaCompute(), results: ALL, shards: 3 }, false],
     ['lambda, traced', { compute: lambdaCompute(), tracing: true }, false],
     ['lambda-gpu, traced', { compute: lambdaGpuCompute(), results: ALL, tracing: true }, false],
+    ['lambda, models in S3', { compute: lambdaCompute(), models: `s3://models/${'0'.repeat(64)}` }, false],
+    ['lambda-gpu', { compute: lambdaGpuCompute(), results: ALL }, false],
     ['lambda-gpu, FIFO, own key', { compute: lambdaGpuCompute(), results: ALL, fifo: true }, true],
   ] as const)('find nothing that is not acknowledged with a reason: %s', (_, props, ownKey) => {
     const stack = createNaggedStack();

@@ -1,6 +1,6 @@
 import type { Duration, Size } from 'aws-cdk-lib';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
+import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { oneOf } from '../base/refuse.ts';
 import { mebibytesOf, secondsOf } from '../base/units.ts';
@@ -42,7 +42,8 @@ export interface LambdaOptions extends Concurrency, FunctionResources {
 export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<FunctionCompute> {
   const { architecture = Architecture.ARM_64 } = options;
   const memoryMb = mebibytesOf('memoryMb', options.memorySize) ?? 1769;
-  const ephemeralStorageMb = mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize) ?? 512;
+  const ephemeralStorageMb =
+    mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize) ?? EPHEMERAL_STORAGE_MB.default;
   const timeoutSeconds = secondsOf('timeoutSeconds', options.timeout) ?? 60;
   const settings = { ...options, architecture, memoryMb, ephemeralStorageMb, timeoutSeconds };
   return {
@@ -52,7 +53,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     problems: ({ shards }) => [
       oneOf('architecture', architecture.name, ARCHITECTURES),
       outside('memoryMb', memoryMb, { least: 128, most: 10_240 }),
-      outside('ephemeralStorageMb', ephemeralStorageMb, { least: 512, most: 10_240 }),
+      outside('ephemeralStorageMb', ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...concurrencyProblems(options, shards),
     ],

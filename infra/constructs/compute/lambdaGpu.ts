@@ -10,7 +10,7 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
-import { FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
+import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../base/units.ts';
@@ -32,6 +32,8 @@ export interface LambdaGpuOptions extends FunctionResources {
   readonly architecture?: Architecture;
   /** Memory besides the GPU's, 2,048 to 32,768 MiB; 2,048 MiB come with one vCPU. @default 4,096 MiB */
   readonly memorySize?: Size;
+  /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
+  readonly ephemeralStorageSize?: Size;
   /** How long one invocation may take, whole seconds, 1 to 900. @default 60 seconds */
   readonly timeout?: Duration;
   /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
@@ -78,6 +80,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
     problems: ({ shards }) => [
+      outside('ephemeralStorageMb', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...gpuProblems(settings, shards),
       ...concurrencyProblems({ maximumConcurrency: options.maximumConcurrency }, shards),
@@ -113,6 +116,7 @@ function withDefaults(options: LambdaGpuOptions) {
     gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
     architecture: options.architecture ?? Architecture.X86_64,
     memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 4096,
+    ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
     timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 60,
     minimumEnvironments: options.minimumEnvironments ?? 1,
     maximumEnvironments,

@@ -1,6 +1,7 @@
 import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
 import type { Batching } from '../base/batching.ts';
 import { type Channels, urlsOf } from '../storage/channels.ts';
+import type { ModelPlace } from '../storage/models.ts';
 import type { ResultStore } from '../storage/resultStores.ts';
 import type { TuningNumbers } from './tuning.ts';
 
@@ -12,6 +13,7 @@ export interface HostSettings extends Channels {
   readonly resultsPerMessage: number | 'fill';
   readonly resultMessageBytes: number;
   readonly resultTtlSeconds: number;
+  readonly models: ModelPlace;
   readonly defaultModel: string | undefined;
   readonly providers: string | undefined;
   readonly logLevel: string | undefined;
@@ -23,6 +25,7 @@ export interface HostSettings extends Channels {
 export function hostEnvironment(settings: HostSettings): Record<string, string> {
   const { batching, stores, tuning } = settings;
   const values: Record<string, string | number | boolean | undefined> = {
+    [CONFIG_KEYS.modelsUri]: settings.models.s3 && `s3://${settings.models.s3.bucket}/${settings.models.s3.folder}`,
     [CONFIG_KEYS.defaultModel]: settings.defaultModel,
     [CONFIG_KEYS.preload]: tuning.preload,
     [CONFIG_KEYS.providers]: tuning.providers ?? settings.providers,

@@ -25,37 +25,41 @@ export interface ImageTarget {
 export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
 
 interface ImageSource {
-  readonly image?: ContainerImage;
-  readonly models?: string;
-  readonly defaultModel?: string;
-  readonly imageBuild?: ImageBuild;
+  readonly image: ContainerImage | undefined;
+  readonly models: { readonly folder?: string; readonly s3?: unknown };
+  readonly defaultModel: string | undefined;
+  readonly imageBuild: ImageBuild | undefined;
 }
 
 /**
- * The given image, or one with the runtime and the models, which `cdk deploy` builds.
+ * The given image, or one with the runtime, and with the models if they are a folder, which `cdk deploy` builds.
  *
- * @throws Error when the folder is not a model repository
+ * @throws Error when the folder is not a model repository, or there are no models, or twice
  */
 export function createImage(
   scope: Construct,
-  { image, models, defaultModel, imageBuild }: ImageSource,
+  { image, models: { folder, s3 }, defaultModel, imageBuild = {} }: ImageSource,
   target: ImageTarget,
 ): ContainerImage {
-  if (image !== undefined && models === undefined) return image;
-  if (image !== undefined || models === undefined) {
-    throw new Error(`models: expected either models or an image, got ${image ? 'both' : 'neither'}; give one of them`);
+  const inImage = image !== undefined || folder !== undefined;
+  if (!inImage && s3 === undefined) {
+    throw new Error('models: expected models or an image with models, got neither; give one of them');
   }
-  checkModelsFolder(models, defaultModel);
-  return buildImage(scope, models, imageBuild ?? {}, target);
+  if (image !== undefined && folder !== undefined) {
+    throw new Error('models: expected a folder of models or an image, got both; give one of them');
+  }
+  if (image !== undefined) return image;
+  if (folder !== undefined) checkModelsFolder(folder, defaultModel);
+  return buildImage(scope, folder, imageBuild, target);
 }
 
 function buildImage(
   scope: Construct,
-  models: string,
+  modelsDirectory: string | undefined,
   imageBuild: ImageBuild,
   { stage, architecture, accelerator }: ImageTarget,
 ): ContainerImage {
-  const directory = stageImage({ modelsDirectory: models, architecture: nameOf(architecture), accelerator });
+  const directory = stageImage({ modelsDirectory, architecture: nameOf(architecture), accelerator });
   const platform = Platform.custom(architecture.dockerPlatform);
   const asset = new DockerImageAsset(scope, 'Image', {
     directory,
