@@ -93,9 +93,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
       defaultModel: props.defaultModel,
       providers: plan.compute.providers,
     });
-    const { image: given, defaultModel, imageBuild } = props;
-    const sources = { image: given, models: plan.models, defaultModel, imageBuild };
-    const image = createImage(this, sources, plan.compute.imageTarget);
+    const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
     const compute = plan.compute.create(computeScope, {

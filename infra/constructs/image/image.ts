@@ -25,10 +25,10 @@ export interface ImageTarget {
 export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
 
 interface ImageSource {
-  readonly image: ContainerImage | undefined;
+  readonly image?: ContainerImage;
   readonly models: { readonly folder?: string; readonly s3?: unknown };
-  readonly defaultModel: string | undefined;
-  readonly imageBuild: ImageBuild | undefined;
+  readonly defaultModel?: string;
+  readonly imageBuild?: ImageBuild;
 }
 
 /**
