@@ -1,5 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/adapters/clock.ts';
+import { MAX_EVENT_BYTES } from '../../lambda/limits/eventSourceMapping.ts';
 import { ENVELOPE_BYTES, recordBytes } from './sqsEvent.ts';
 
 /** Why a batch was closed. `poll`: there is no window to wait for the next poll. `stop`: its window was cut short. */
@@ -27,9 +28,6 @@ export interface GatherOptions {
   /** @default the system's */
   clock?: Clock;
 }
-
-/** Lambda's largest synchronous payload, of the event's JSON. */
-export const MAX_EVENT_BYTES = 6_291_456;
 
 /**
  * Gathers records into batches as the event source mapping does: a batch is closed when it is full, when the

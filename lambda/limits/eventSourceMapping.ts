@@ -18,6 +18,24 @@ export const WINDOW_SECONDS: Range = { least: 0, most: 300 };
  */
 export const SHARDS: Range = { least: 1, most: 10 };
 export const MAXIMUM_CONCURRENCY: Range = { least: 2, most: 1000 };
+/**
+ * The most invocations that a mapping without provisioned pollers starts at a time, whatever its limit.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
+ */
+export const MOST_INVOCATIONS = 1_250;
+/** Of provisioned pollers, those that each starts at a time. @see the page of {@link MOST_INVOCATIONS} */
+export const INVOCATIONS_PER_POLLER = 10;
+export const DEFAULT_MAXIMUM_POLLERS = 200;
+/**
+ * What a queue, standard or FIFO, has handed out and not yet been told to delete, at the most.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-fifo.html
+ */
+export const MESSAGES_IN_FLIGHT = 120_000;
+/** Of one invocation's event, as JSON. @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
+export const MAX_EVENT_BYTES = 6_291_456;
 /** How long the function that is invoked may take. */
 export const FUNCTION_TIMEOUT_SECONDS: Range = { least: 1, most: 900 };
 

@@ -1,14 +1,12 @@
 import type { Construct } from 'constructs';
 import { RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
+import { MAX_EVENT_BYTES, MESSAGES_IN_FLIGHT } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Batching } from '../base/batching.ts';
-import { MAX_MESSAGES_IN_FLIGHT } from '../base/quota.ts';
 import type { Problem } from '../base/refuse.ts';
 import { warn } from '../base/warn.ts';
 import { type Concurrency, mostInvocations } from './concurrency.ts';
 
-/** @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
-const MAX_EVENT_BYTES = 6 * 1024 * 1024;
 const MAX_MESSAGE_BYTES = 1_048_576;
 
 /** Any message may wait out the whole window, so a target within the window would be missed constantly. */
@@ -49,20 +47,20 @@ export function warnOfLargeMessages(
 }
 
 /**
- * Beyond the quota of a queue, further invocations find no messages. That works, only slower than the settings say, so it
- * is a warning. Nothing is said where no ceiling is set: then batches that are full and as many as Lambda allows are not
- * what anybody asked for.
+ * Beyond the quota of a queue a long poll gets nothing, without an error: further invocations find no messages. That
+ * works, only slower than the settings say, so it is a warning. Nothing is said where no ceiling is set: then batches that
+ * are full and as many as Lambda allows are not what anybody asked for.
  *
  * @param ofEach what one mapping may have
  */
 export function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
   const invocations = mostInvocations(ofEach);
-  if (invocations === undefined || batchSize * invocations <= MAX_MESSAGES_IN_FLIGHT) return;
-  const most = Math.floor(MAX_MESSAGES_IN_FLIGHT / batchSize);
+  if (invocations === undefined || batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
+  const most = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
   warn(
     scope,
     'messagesInFlight',
-    `batchSize: expected at most ${MAX_MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
+    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
       `got ${batchSize} × ${invocations} invocations = ${batchSize * invocations}; lower batchSize, allow at most ` +
       `${most} invocations at a time${shards === 1 ? '' : ' for each shard'}, or raise shards, now ${shards}`,
   );

@@ -1,4 +1,9 @@
-import { MAXIMUM_CONCURRENCY } from '../../../lambda/limits/eventSourceMapping.ts';
+import {
+  DEFAULT_MAXIMUM_POLLERS,
+  INVOCATIONS_PER_POLLER,
+  MAXIMUM_CONCURRENCY,
+  MOST_INVOCATIONS,
+} from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside, type Range } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
 
@@ -10,11 +15,6 @@ export interface Concurrency {
   readonly maximumPollers?: number | undefined;
 }
 
-const INVOCATIONS_PER_POLLER = 10;
-const DEFAULT_MAXIMUM_POLLERS = 200;
-/** The most invocations that a mapping without provisioned pollers starts at a time, whatever its limit. */
-const MOST_OF_A_MAPPING = 1250;
-
 /**
  * The concurrency with a ceiling for the mappings where a reserve is one for the function: a mapping does not heed the
  * reserve, and each invocation that is throttled counts as a receive of its messages.
@@ -22,7 +22,7 @@ const MOST_OF_A_MAPPING = 1250;
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
 export function withinReserve(concurrency: Concurrency, shards: number): Concurrency {
-  const mostOfAll = shards * MOST_OF_A_MAPPING;
+  const mostOfAll = shards * MOST_INVOCATIONS;
   const { reservedConcurrency = mostOfAll, maximumConcurrency } = concurrency;
   const isLimited = maximumConcurrency !== undefined || pollersOf(concurrency) !== undefined;
   if (isLimited || reservedConcurrency >= mostOfAll) return concurrency;

@@ -1,6 +1,6 @@
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { MESSAGES_IN_FLIGHT } from '../../../lambda/limits/eventSourceMapping.ts';
 import { PERIOD } from '../base/period.ts';
-import { MAX_MESSAGES_IN_FLIGHT } from '../base/quota.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
 import { scoringMetric } from './metrics.ts';
 import { mostInFlight, oldestMessageAge } from './requestMetrics.ts';
@@ -97,11 +97,11 @@ function inFlight({ requests, alarmThresholds: { inFlightPercent } }: Subject): 
   return {
     id: 'MessagesInFlight',
     description:
-      `A request queue has handed out more than ${inFlightPercent} % of the ${MAX_MESSAGES_IN_FLIGHT} messages that it ` +
+      `A request queue has handed out more than ${inFlightPercent} % of the ${MESSAGES_IN_FLIGHT} messages that it ` +
       'may; at all of them, receives get nothing, without an error. Look for invocations that take long or fail; ' +
       'without any, lower the batch size or raise the number of shards.',
     metric: mostInFlight(requests),
-    threshold: Math.floor((MAX_MESSAGES_IN_FLIGHT * inFlightPercent) / 100),
+    threshold: Math.floor((MESSAGES_IN_FLIGHT * inFlightPercent) / 100),
     periods: 1,
   };
 }

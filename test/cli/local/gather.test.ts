@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { type Batch, createGather, MAX_EVENT_BYTES } from '../../../cli/local/gather.ts';
+import { type Batch, createGather } from '../../../cli/local/gather.ts';
 import { ENVELOPE_BYTES, recordBytes, toSqsRecord } from '../../../cli/local/sqsEvent.ts';
+import { MAX_EVENT_BYTES } from '../../../lambda/limits/eventSourceMapping.ts';
 
 beforeEach(() => {
   jest.useFakeTimers();
