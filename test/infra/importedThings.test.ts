@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { App, Duration, Annotations as Messages, Stack, Validations } from 'aws-cdk-lib';
+import { Duration, Annotations as Messages, Stack, Validations } from 'aws-cdk-lib';
 import { Annotations, Match } from 'aws-cdk-lib/assertions';
 import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { type BatchScoring, type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { createScoring, createStack } from './setup.ts';
+import { createApp, createScoring, createStack } from './setup.ts';
 
 const KEY_ARN = 'arn:aws:kms:eu-central-1:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9';
 const QUEUE_ARN = 'arn:aws:sqs:eu-central-1:123456789012:orders';
@@ -31,7 +31,7 @@ describe('an imported key', () => {
     ['lambda-gpu', lambdaGpuCompute()],
   ])('is warned of once, with the statement that logs need in its policy (%s)', (_, compute) => {
     const env = { account: '123456789012', region: 'eu-central-1' };
-    const stack = new Stack(new App(), 'Test', { env });
+    const stack = new Stack(createApp(), 'Test', { env });
     const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
     const [warning = '', ...others] = warningsOf(createScoring({ encryptionKey, compute }, stack));
     expect(others).toEqual([]);
