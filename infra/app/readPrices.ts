@@ -18,6 +18,9 @@ const PRICE_FILE = z
     dynamodbMillionReads: usd,
     s3ThousandPuts: usd,
     s3ThousandGets: usd,
+    logGb: usd,
+    metricMonth: usd,
+    pollerHour: usd,
     managedInstancesFeePercent: usd,
     instanceHour: z.record(z.string(), usd),
   })

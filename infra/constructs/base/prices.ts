@@ -14,6 +14,15 @@ export interface Prices {
   readonly dynamodbMillionReads: number;
   readonly s3ThousandPuts: number;
   readonly s3ThousandGets: number;
+  /** A GiB of logs that CloudWatch takes in. */
+  readonly logGb: number;
+  /** A custom metric for a month. */
+  readonly metricMonth: number;
+  /**
+   * An hour of a provisioned poller. The list has none: without it, the cost leaves pollers out, and the graph's title
+   * says so.
+   */
+  readonly pollerHour?: number;
   /** The fee for Managed Instances, in percent of the EC2 price. */
   readonly managedInstancesFeePercent: number;
   /** On-demand price of an hour, by EC2 instance type. */

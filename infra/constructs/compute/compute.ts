@@ -3,7 +3,7 @@ import type { IMetric } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
-import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import type { LogLevel } from '../../../lambda/limits/configuration.ts';
 import type { Batching } from '../base/batching.ts';
@@ -56,8 +56,10 @@ export interface Wiring {
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** US dollars per period. */
+  /** US dollars per period, logs left out. */
   readonly cost: IMetric;
+  /** What it logs to, for the cost of logs. @default the cost leaves them out */
+  readonly logGroup?: ILogGroup;
   /** Lets someone stop it taking records from the queue, and start it again. @default nobody can be allowed to */
   grantSwitch?(grantee: IGrantable): Grant;
 }

@@ -67,6 +67,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
         eventSourceMappings,
         grantPrincipal: scoringFunction.grantPrincipal,
         grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
+        logGroup: scoringFunction.logGroup,
         alarms: functionAlarms(scoringFunction),
         graphs: [functionGraph(scoringFunction, timeoutSeconds), graph],
         cost: functionCost(scoringFunction, settings, wiring.prices),

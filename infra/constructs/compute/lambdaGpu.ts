@@ -100,6 +100,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
         eventSourceMappings,
         grantPrincipal: live.grantPrincipal,
         grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
+        logGroup: scoringFunction.logGroup,
         alarms: functionAlarms(live),
         graphs: [functionGraph(live, timeoutSeconds), graph],
         cost: gpuCost(live, settings, wiring.prices),

@@ -1,5 +1,6 @@
 import { type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { METRIC_UNITS } from '../../../lambda/core/contract/metricNames.ts';
 import { PERIOD } from '../base/period.ts';
 import { scoringMetric } from './metrics.ts';
 import { queuesOf, type Subject } from './subject.ts';
@@ -9,7 +10,7 @@ const MESSAGES_PER_SQS_REQUEST = 10;
 /** SQS bills each of them as one request. */
 const BILLED_BYTES = 65_536;
 
-/** US dollars per thousand rows: the compute, SQS requests and result writes of a period, divided by its rows. */
+/** US dollars per thousand rows: compute, SQS requests, result writes and CloudWatch in a period, divided by its rows. */
 export function costPerThousandRows(subject: Subject): MathExpression {
   const terms: Record<string, IMetric> = {
     computeUsd: subject.compute.cost,
@@ -17,6 +18,7 @@ export function costPerThousandRows(subject: Subject): MathExpression {
       queuesOf(subject).map((queue, index) => [`queueUsd${index}`, queueCost(queue, index, subject)]),
     ),
     ...storeCosts(subject),
+    cloudWatchUsd: cloudWatchCost(subject),
   };
   return new MathExpression({
     label: 'US dollars per thousand rows',
@@ -48,7 +50,7 @@ function queueCost(queue: IQueue, index: number, subject: Subject): MathExpressi
   });
 }
 
-/** One write unit for each result in the table, and at most one object for each micro-batch in the bucket. */
+/** One write unit for each result in the table, and one object for each write to the bucket, of scores or of errors. */
 function storeCosts({ serviceName, stores, prices }: Subject): Record<string, IMetric> {
   const costs: Record<string, IMetric> = {};
   if (stores.resultTable !== undefined) {
@@ -63,9 +65,30 @@ function storeCosts({ serviceName, stores, prices }: Subject): Record<string, IM
     costs.bucketUsd = new MathExpression({
       label: 'bucket',
       period: PERIOD,
-      expression: `microBatches * ${prices.s3ThousandPuts} / 1000`,
-      usingMetrics: { microBatches: scoringMetric(serviceName, 'MicroBatches') },
+      expression: `writes * ${prices.s3ThousandPuts} / 1000`,
+      usingMetrics: { writes: scoringMetric(serviceName, 'WriteTime', { statistic: Stats.SAMPLE_COUNT }) },
     });
   }
   return costs;
+}
+
+const HOURS_A_MONTH = 730;
+
+const HOURS_A_MONTH = 730;
+const BYTES_A_GIB = 1024 ** 3;
+
+/** What the host logs, and its metrics, which are paid for in the hours in which it emits them. */
+function cloudWatchCost({ serviceName, prices, compute }: Subject): MathExpression {
+  const metricsHour = (Object.keys(METRIC_UNITS).length * prices.metricMonth) / HOURS_A_MONTH;
+  const logs = compute.logGroup?.metricIncomingBytes({ statistic: Stats.SUM, period: PERIOD });
+  const logged = logs === undefined ? '' : ` + FILL(logBytes, 0) / ${BYTES_A_GIB} * ${prices.logGb}`;
+  return new MathExpression({
+    label: 'CloudWatch',
+    period: PERIOD,
+    expression: `IF(FILL(invoked, 0) > 0, ${metricsHour}, 0) * PERIOD(invoked) / 3600${logged}`,
+    usingMetrics: {
+      invoked: scoringMetric(serviceName, 'BatchSize', { statistic: Stats.SAMPLE_COUNT }),
+      ...(logs !== undefined && { logBytes: logs }),
+    },
+  });
 }

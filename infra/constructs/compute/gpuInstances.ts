@@ -1,0 +1,72 @@
+import type { Prices } from '../base/prices.ts';
+
+/** What an instance has, of which an environment takes a share. */
+interface Instance {
+  readonly gpuGiB: number;
+  readonly memoryGiB: number;
+}
+
+/** The sizes with one GPU that most environments fit, by instance type. @see https://aws.amazon.com/ec2/instance-types/ */
+const INSTANCES: Readonly<Record<string, Instance>> = {
+  'g4dn.xlarge': { gpuGiB: 16, memoryGiB: 16 },
+  'g4dn.2xlarge': { gpuGiB: 16, memoryGiB: 32 },
+  'g5.xlarge': { gpuGiB: 24, memoryGiB: 16 },
+  'g5.2xlarge': { gpuGiB: 24, memoryGiB: 32 },
+  'g6.xlarge': { gpuGiB: 24, memoryGiB: 16 },
+  'g6.2xlarge': { gpuGiB: 24, memoryGiB: 32 },
+  'g6e.xlarge': { gpuGiB: 48, memoryGiB: 32 },
+  'g6e.2xlarge': { gpuGiB: 48, memoryGiB: 64 },
+};
+
+/** An estimate: what the host keeps for itself. */
+const HOSTS_SHARE = 0.1;
+
+export interface Environment {
+  readonly gpuMemoryGiB: number;
+  readonly memoryMb: number;
+  /** Instance types that may be used. @default the cheapest that fits */
+  readonly instanceTypes: readonly string[] | undefined;
+}
+
+/** Where environments run, as far as it can be known before Lambda chooses. */
+export interface Placement {
+  readonly instanceType: string;
+  /** US dollars, without the fee for Managed Instances. */
+  readonly instanceHour: number;
+  readonly environmentsPerInstance: number;
+}
+
+/**
+ * The cheapest instance that an environment fits, of the types that were given or of those above. Of a type that is not
+ * above, one environment is taken to fill it.
+ *
+ * @throws Error when a type has no price, or no type fits
+ */
+export function placementOf({ gpuMemoryGiB, memoryMb, instanceTypes }: Environment, prices: Prices): Placement {
+  const fitting = (instanceTypes ?? Object.keys(INSTANCES))
+    .map((instanceType) => ({
+      instanceType,
+      instanceHour: priceOf(instanceType, prices),
+      environmentsPerInstance: howManyFit(INSTANCES[instanceType], gpuMemoryGiB, memoryMb / 1024),
+    }))
+    .filter(({ environmentsPerInstance }) => environmentsPerInstance > 0)
+    .toSorted((a, b) => a.instanceHour - b.instanceHour);
+  const [cheapest] = fitting;
+  if (cheapest !== undefined) return cheapest;
+  throw new Error(
+    `memoryMb: expected an instance that has ${memoryMb} MB and ${gpuMemoryGiB} GiB of GPU memory, got only ` +
+      `${(instanceTypes ?? Object.keys(INSTANCES)).join(', ')}; lower one of the two or name a larger instance type`,
+  );
+}
+
+function priceOf(instanceType: string, { instanceHour }: Prices): number {
+  const price = instanceHour[instanceType];
+  if (price !== undefined) return price;
+  throw new Error(`prices: expected instanceHour to have '${instanceType}', got none; add its price to the price list`);
+}
+
+function howManyFit(instance: Instance | undefined, gpuGiB: number, memoryGiB: number): number {
+  if (instance === undefined) return 1;
+  const usable = instance.memoryGiB * (1 - HOSTS_SHARE);
+  return Math.min(Math.floor(instance.gpuGiB / gpuGiB), Math.floor(usable / memoryGiB));
+}
