@@ -32,6 +32,12 @@ export const SAME_SHAPE: Tolerance = { FP16: 1e-2, OTHER: 1e-4 };
 /** Between runs of different shapes: other kernels add up in another order, which some sound models make 1e-3 of. */
 export const OTHER_SHAPE: Tolerance = { FP16: 5e-2, OTHER: 1e-2 };
 
+/** Between runs of one shape but for the length of a row. */
+export const OTHER_LENGTH: Tolerance = { FP16: 1e-2, OTHER: 1e-3 };
+
+/** The same on a GPU, which may multiply FP32 in TF32: 10 bits of mantissa. ONNX Runtime for Node cannot turn that off. */
+export const OTHER_LENGTH_ON_GPU: Tolerance = OTHER_SHAPE;
+
 /** Whether a difference is more than rounding. Of integers, strings, booleans and shapes any difference is. */
 export function isMoreThanRounding({ share }: Difference, datatype: Datatype, tolerance: Tolerance): boolean {
   if (DATATYPES[datatype].kind !== 'float') return share > 0;

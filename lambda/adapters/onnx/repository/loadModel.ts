@@ -58,10 +58,11 @@ export async function loadModel(
   // Read while the thread starts.
   const beside = Promise.all([readGraph(location.path), readSampleLines(location.folder)]);
   beside.catch(() => {});
+  const providers = config.providers ?? defaults.providers;
   const session = await openWithProviders(
     {
       path: location.path,
-      providers: config.providers ?? defaults.providers,
+      providers,
       sessionOptions: config.sessionOptions ?? {},
     },
     { allowProviderFallback: defaults.allowProviderFallback, warn },
@@ -80,6 +81,7 @@ export async function loadModel(
       samples: await decodeSamples(lines, model),
       loadMs: performance.now() - startedAt,
       now: () => performance.now(),
+      onCpu: providers[0] === 'cpu',
       runLimitMs: RUN_LIMIT_MS,
     });
     if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));

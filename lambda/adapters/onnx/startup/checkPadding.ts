@@ -7,9 +7,6 @@ import type { ModelGraph } from './modelGraph.ts';
 import { isNotTheRuns, MANY_ELEMENTS, runTogether } from './runTogether.ts';
 import type { Answer } from './sightings.ts';
 
-/** Runs of other lengths add up in another order. */
-const TOLERANCE: Tolerance = { FP16: 1e-2, OTHER: 1e-3 };
-
 /** Makes requests of one row whose ragged axis has so many elements; their values lie on both sides of the padding. */
 export type ProbesOfLength = (length: number) => readonly Part[];
 
@@ -20,6 +17,8 @@ export interface PaddingCheckOptions {
   /** Real rows, of any lengths. */
   readonly samples: readonly Part[];
   readonly graph: ModelGraph;
+  /** Runs of other lengths add up in another order. */
+  readonly tolerance: Tolerance;
   /** After so many milliseconds no further row is looked at, once one was. */
   readonly limitMs: number;
   readonly now: () => number;
@@ -41,7 +40,7 @@ export interface PaddingCheck {
 export async function checkPadding(
   model: Model,
   ragged: RaggedAxis,
-  { probesOf, size, samples, graph, limitMs, now }: PaddingCheckOptions,
+  { probesOf, size, samples, graph, tolerance, limitMs, now }: PaddingCheckOptions,
 ): Promise<PaddingCheck> {
   const startedAt = now();
   let reason = 'there was nothing to run it with';
@@ -53,7 +52,7 @@ export async function checkPadding(
       continue;
     }
     try {
-      const difference = await differenceByPadding(model, probe, padded);
+      const difference = await differenceByPadding(model, probe, padded, tolerance);
       checked += 1;
       if (difference === undefined) continue;
       throw new PaddingChangesAnswers(inModel(difference, model), ragged, probe.request.length, padded, graph);
@@ -120,12 +119,17 @@ function paddedLengthOf({ ladder }: RaggedAxis, length: number, longest: number)
 }
 
 /** What padding does to a row's answer; undefined where it does nothing, or the model is random anyway. */
-async function differenceByPadding(model: Model, probe: Part, padded: number): Promise<Difference | undefined> {
+async function differenceByPadding(
+  model: Model,
+  probe: Part,
+  padded: number,
+  tolerance: Tolerance,
+): Promise<Difference | undefined> {
   const unpadded = await answerAt(model, probe, probe.request.length);
-  const difference = firstDifference(unpadded, await answerAt(model, probe, padded), TOLERANCE);
+  const difference = firstDifference(unpadded, await answerAt(model, probe, padded), tolerance);
   if (difference === undefined) return undefined;
   const again = await answerAt(model, probe, probe.request.length);
-  return firstDifference(unpadded, again, TOLERANCE) === undefined ? difference : undefined;
+  return firstDifference(unpadded, again, tolerance) === undefined ? difference : undefined;
 }
 
 async function answerAt(model: Model, probe: Part, length: number): Promise<Answer> {

@@ -1,5 +1,6 @@
 import { type Model, RunAbandonedError } from '../../../core/contract/model.ts';
 import type { ScoringRequest } from '../../../core/contract/request.ts';
+import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../../core/tensor/difference.ts';
 import { checkPadding } from './checkPadding.ts';
 import { checkRows } from './checkRows.ts';
 import {
@@ -27,6 +28,8 @@ export interface PrepareOptions {
   /** Milliseconds that loading has taken until now: the checks may take a share of it. */
   readonly loadMs: number;
   readonly now: () => number;
+  /** Whether it runs on a processor, where runs of other shapes round alike, or on a GPU. */
+  readonly onCpu: boolean;
   /** A run that takes longer is taken for one that never ends. */
   readonly runLimitMs: number;
 }
@@ -98,6 +101,7 @@ async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Pr
     size: warm.sizes?.[ragged.name] ?? 1,
     samples: realProbes(samples),
     graph,
+    tolerance: options.onCpu ? OTHER_LENGTH : OTHER_LENGTH_ON_GPU,
     limitMs,
     now,
   });

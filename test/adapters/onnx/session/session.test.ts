@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { RunTask } from '../../../../lambda/adapters/onnx/session/jobs.ts';
-import { openSession, type Session } from '../../../../lambda/adapters/onnx/session/session.ts';
+import { openSession, runsBetterOnOneCore, type Session } from '../../../../lambda/adapters/onnx/session/session.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../../lambda/core/tensor/datatype.ts';
 import { identityModel, lookupModel, slowModel, sumAndDifferenceModel } from '../../../helpers/onnxModels.ts';
 import { afterThisTest, counting, modelsDirectory, openOnly, tensor } from '../setup.ts';
@@ -31,6 +31,16 @@ const HARD_VALUES: Readonly<Record<Datatype, TensorData>> = {
 };
 
 const DATATYPE_NAMES = Object.keys(DATATYPES) as Datatype[];
+
+describe('a model whose runs are short', () => {
+  it.each([
+    [['cpu'], 0.05, true],
+    [['cpu'], 0.2, false],
+    [['cuda', 'cpu'], 0.05, false],
+  ])('is opened anew for one core, once, on a processor alone: %j in %d ms: %j', (providers, fastestMs, expected) => {
+    expect(runsBetterOnOneCore({ providers }, fastestMs)).toBe(expected);
+  });
+});
 
 describe('a model in its thread', () => {
   it.each(DATATYPE_NAMES)('gives %s back as it was sent, in the same kind of array', async (datatype) => {

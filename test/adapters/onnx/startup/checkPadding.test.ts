@@ -3,6 +3,7 @@ import { checkPadding, type PaddingCheck } from '../../../../lambda/adapters/onn
 import { paddingProbes } from '../../../../lambda/adapters/onnx/startup/paddingProbes.ts';
 import { rowShapes } from '../../../../lambda/adapters/onnx/startup/probes.ts';
 import type { Model, RaggedAxis } from '../../../../lambda/core/contract/model.ts';
+import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../../../lambda/core/tensor/difference.ts';
 import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
 import { modelOf, spec } from '../../../helpers/models.ts';
 import { maskedMeanModel, plainMeanModel } from '../../../helpers/onnxModels.ts';
@@ -193,14 +194,35 @@ describe('a model that is slow', () => {
       },
     };
 
-    const { finding } = await check(model, ragged, { limitMs: 3000, now: () => ms });
+    const { finding } = await check(model, ragged, { ...NO_LIMIT, limitMs: 3000, now: () => ms });
 
     expect(ms).toBe(4000);
     expect(finding).toBe("padding 'length' changed none of 2 rows, 4000 ms; cut short before 13 more");
   });
 });
 
-const NO_LIMIT = { limitMs: Number.POSITIVE_INFINITY, now: () => 0 };
+describe('a model on a GPU', () => {
+  it('may round more from length to length than one on a processor, as TF32 does', async () => {
+    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [undefined], ladder: [] };
+    const values = modelOf(
+      { inputs: [spec('values', 'FP32', 'batch', 'length')], outputs: [spec('first', 'FP32', 'batch')] },
+      { ragged },
+    );
+    const model: Model = {
+      ...values,
+      async run([given]) {
+        const { data, shape } = given as Tensor;
+        const first = Float32Array.of(Number(data[0]) * (1 + 0.002 * Math.log2(shape[1] ?? 1)));
+        return { outputs: [{ name: 'first', datatype: 'FP32', shape: [1], data: first }], runMs: 1 };
+      },
+    };
+
+    await expect(check(model, ragged)).rejects.toThrow("output 'first': expected the same answer");
+    expect(await check(model, ragged, { ...NO_LIMIT, tolerance: OTHER_LENGTH_ON_GPU })).not.toHaveProperty('problem');
+  });
+});
+
+const NO_LIMIT = { limitMs: Number.POSITIVE_INFINITY, now: () => 0, tolerance: OTHER_LENGTH };
 
 /** Checks the padding as at the start of a model of which nothing is known but its contract. */
 function check(model: Model, ragged: RaggedAxis, limit = NO_LIMIT): Promise<PaddingCheck> {
