@@ -125,6 +125,11 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'gpuMemoryGiB: expected one of 3, 6, 12, 16, 24, 48, got 32; take one of them',
   ],
   [
+    'GPUs that ONNX Runtime has no kernels for',
+    { compute: lambdaGpuCompute({ instanceTypes: ['g6.xlarge', 'p6-b200.48xlarge'] }) },
+    'instanceTypes: expected GPUs that ONNX Runtime has kernels for, such as those of g4dn, g5, g6 and g6e, got p6-b200.48xlarge, for whose B200 or B300 it has none; take one of those',
+  ],
+  [
     'a single GPU, while SQS starts two invocations at a time',
     { compute: lambdaGpuCompute({ maximumEnvironments: 1 }) },
     'maximumEnvironments: expected a whole number from 2 to 1000, got 1; choose one in that range',

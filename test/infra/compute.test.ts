@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Duration, Size, Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Key } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
@@ -10,6 +11,8 @@ import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { createApp, createScoring, createStack, environmentIn, only, synthesize, templateOf } from './setup.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
+/** Not the one that closes the default security group. */
+const SCORING = { PackageType: 'Image' };
 
 describe('lambda', () => {
   it('runs an image on arm64 with one vCPU for at most a minute unless said otherwise', () => {
@@ -51,7 +54,7 @@ describe('lambda-gpu', () => {
   });
 
   it('has the GPU on the function, on x86_64', () => {
-    expect(only(template, FUNCTION)).toMatchObject({
+    expect(only(template, FUNCTION, SCORING)).toMatchObject({
       PackageType: 'Image',
       Architectures: ['x86_64'],
       AcceleratorConfig: { AcceleratorMemorySize: 24 },
@@ -65,10 +68,11 @@ describe('lambda-gpu', () => {
 
   it('runs one invocation at a time on each GPU', () => {
     const [[capacity = ''] = []] = Object.entries(template.findResources('AWS::Lambda::CapacityProvider'));
-    expect(only(template, FUNCTION).CapacityProviderConfig).toEqual({
+    expect(only(template, FUNCTION, SCORING).CapacityProviderConfig).toEqual({
       LambdaManagedInstancesCapacityProviderConfig: {
         CapacityProviderArn: { 'Fn::GetAtt': [capacity, 'Arn'] },
         PerExecutionEnvironmentMaxConcurrency: 1,
+        ExecutionEnvironmentMemoryGiBPerVCpu: 4,
       },
     });
   });
@@ -77,8 +81,17 @@ describe('lambda-gpu', () => {
     expect(only(template, 'AWS::Lambda::Version')).toMatchObject({
       FunctionScalingConfig: { MinExecutionEnvironments: 0, MaxExecutionEnvironments: 5 },
     });
-    expect(only(template, FUNCTION)).toMatchObject({ PublishToLatestPublished: false });
-    expect(only(template, FUNCTION)).not.toHaveProperty('FunctionScalingConfig');
+    expect(only(template, FUNCTION, SCORING)).toMatchObject({ PublishToLatestPublished: false });
+    expect(only(template, FUNCTION, SCORING)).not.toHaveProperty('FunctionScalingConfig');
+  });
+
+  it('initialises the function in one thread, so that models lie on the card once', () => {
+    const [scoringFunction] = Object.values(template.findResources(FUNCTION));
+    expect(scoringFunction?.Properties.Environment.Variables).toMatchObject({ AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' });
+  });
+
+  it('has five minutes for an invocation, and so for loading models', () => {
+    expect(only(template, FUNCTION, SCORING)).toMatchObject({ Timeout: 300, MemorySize: 8192 });
   });
 
   it('feeds the alias of the published version, no more invocations than there are GPUs', () => {
@@ -130,6 +143,54 @@ describe('lambda-gpu', () => {
       SourceSecurityGroupId: { 'Fn::GetAtt': [instances, 'GroupId'] },
     });
     for (const { Properties } of Object.values(groups)) expect(Properties).not.toHaveProperty('SecurityGroupIngress');
+  });
+
+  it('reaches the principals and resources of its own account alone', () => {
+    const endpoints = Object.values(template.findResources('AWS::EC2::VPCEndpoint'));
+    expect(endpoints).toHaveLength(4);
+    for (const { Properties } of endpoints) {
+      expect(Properties.PolicyDocument.Statement).toEqual([
+        {
+          Effect: 'Allow',
+          Principal: { AWS: '*' },
+          Action: '*',
+          Resource: '*',
+          Condition: {
+            StringEquals: { 'aws:PrincipalAccount': { Ref: 'AWS::AccountId' } },
+            StringEqualsIfExists: { 'aws:ResourceAccount': { Ref: 'AWS::AccountId' } },
+          },
+        },
+      ]);
+    }
+  });
+
+  it('closes the default security group of its network', () => {
+    template.resourceCountIs('Custom::VpcRestrictDefaultSG', 1);
+  });
+
+  it('encrypts the disks of its instances with a key of your own, which Lambda may use for that alone', () => {
+    const stack = createStack();
+    const encryptionKey = new Key(stack, 'Key', { enableKeyRotation: true });
+    const own = templateOf(createScoring({ compute: lambdaGpuCompute(), encryptionKey }, stack));
+    const key = stack.resolve(encryptionKey.keyArn);
+    expect(only(own, 'AWS::Lambda::CapacityProvider')).toMatchObject({ KmsKeyArn: key });
+    const [policy] = Object.entries(own.findResources('AWS::IAM::Policy')).filter(([id]) => id.includes('Operator'));
+    expect(policy?.[1].Properties.PolicyDocument.Statement).toEqual(
+      expect.arrayContaining([
+        {
+          Effect: 'Allow',
+          Action: ['kms:Decrypt', 'kms:DescribeKey', 'kms:GenerateDataKeyWithoutPlaintext', 'kms:ReEncrypt*'],
+          Resource: key,
+        },
+        {
+          Effect: 'Allow',
+          Action: 'kms:CreateGrant',
+          Resource: key,
+          Condition: { Bool: { 'kms:GrantIsForAWSResource': true } },
+        },
+      ]),
+    );
+    expect(only(template, 'AWS::Lambda::CapacityProvider')).not.toHaveProperty('KmsKeyArn');
   });
 
   it('runs in an existing network, and leaves it as it is', () => {

@@ -5,7 +5,7 @@ import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { type BatchScoringProps, type LambdaGpuOptions, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
 import { createScoring, createStack, dashboardIn, refusalOf, synthesize, templateOf } from './setup.ts';
 
@@ -171,10 +171,7 @@ describe('cost per thousand rows', () => {
 
   it('has the writes of table and bucket in it', () => {
     const cost = costOf({ results: ['table', 'bucket'] });
-    expect(cost({ ...NO_INVOCATIONS, answeredRecords: 1e6, microBatches: 1000, rows: 1000 })).toBeCloseTo(
-      0.625 + 0.005,
-      12,
-    );
+    expect(cost({ ...NO_INVOCATIONS, answeredRecords: 1e6, writes: 1000, rows: 1000 })).toBeCloseTo(0.625 + 0.005, 12);
   });
 
   it('counts each 64 KiB of a message that results fill as a request, and the requests of others by ten', () => {
@@ -188,6 +185,31 @@ describe('cost per thousand rows', () => {
     expect(costOf({ fifo: true })(moved) / costOf({})(moved)).toBeCloseTo(0.5 / 0.4, 12);
   });
 
+  it('has the logs, and the metrics in hours with traffic', () => {
+    const cost = costOf({});
+    const quiet = { ...NO_INVOCATIONS, rows: 1000 };
+    expect(cost({ ...quiet, logBytes: 2 ** 30 })).toBeCloseTo(0.5, 12);
+    const metricsOfAnHour = (Object.keys(METRIC_UNITS).length * 0.3) / 730;
+    expect(cost({ ...quiet, invoked: 1 })).toBeCloseTo(metricsOfAnHour / 12, 12);
+  });
+
+  it('counts the instances of environments that share one, and larger ones for more memory', () => {
+    const cost = (options: LambdaGpuOptions) =>
+      costOf({ compute: lambdaGpuCompute(options) })({ invocations: 0, rows: 1000 }) * 12;
+    const quarter = { gpuMemory: Size.gibibytes(3), memorySize: Size.gibibytes(2), maximumEnvironments: 6 };
+    expect(cost({ ...quarter, minimumEnvironments: 5 })).toBeCloseTo(0.526 * 1.15, 9);
+    expect(cost({ ...quarter, minimumEnvironments: 6 })).toBeCloseTo(2 * 0.526 * 1.15, 9);
+    expect(cost({ memorySize: Size.gibibytes(16) })).toBeCloseTo(0.752 * 1.15, 9);
+  });
+
+  it('cannot be told where nothing in the list has the memory', () => {
+    const compute = lambdaGpuCompute({ memorySize: Size.gibibytes(32), instanceTypes: ['g6.xlarge'] });
+    expect(() => synthesize({ compute })).toThrow(
+      'memoryMb: expected an instance that has 32768 MB and 16 GiB of GPU memory, got only g6.xlarge; lower one of the ' +
+        'two or name a larger instance type',
+    );
+  });
+
   it('counts the GPUs that always run, and one while there are invocations when none always does', () => {
     const hour = 0.526 * 1.15;
     const cost = (minimumEnvironments: number, invocations: number) =>
@@ -199,8 +221,8 @@ describe('cost per thousand rows', () => {
 
   it('is at prices of your own, the others staying as they are', () => {
     const compute = lambdaGpuCompute({ gpuMemory: Size.gibibytes(24) });
-    const prices = { date: '2027-01', instanceHour: { 'g6.xlarge': 1 } };
-    expect(costOf({ compute, prices })({ invocations: 0, rows: 1000 })).toBeCloseTo(1.15 / 12, 9);
+    const prices = { date: '2027-01', instanceHour: { 'g6.xlarge': 0.5 } };
+    expect(costOf({ compute, prices })({ invocations: 0, rows: 1000 })).toBeCloseTo((0.5 * 1.15) / 12, 9);
     expect(dashboardIn(synthesize({ prices }))).toContain('at the prices of us-east-1, 2027-01');
   });
 

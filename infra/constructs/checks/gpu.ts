@@ -12,6 +12,7 @@ export interface GpuSettings {
   readonly memoryMb: number;
   readonly minimumEnvironments: number;
   readonly maximumEnvironments: number;
+  readonly instanceTypes: readonly string[] | undefined;
   readonly maximumConcurrency: number | undefined;
 }
 
@@ -20,6 +21,7 @@ export function gpuProblems(settings: GpuSettings, shards: number): Problem[] {
   return [
     armProblem(settings.architecture),
     oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
+    ...(settings.instanceTypes ?? []).map(withoutKernels),
     outside('memoryMb', settings.memoryMb, { least: 2048, most: 32_768 }),
     outside('minimumEnvironments', settings.minimumEnvironments, { least: 0, most: 15_000 }),
     outside('maximumEnvironments', settings.maximumEnvironments, { least: 2, most: 1000 }),
@@ -32,6 +34,17 @@ export function gpuProblems(settings: GpuSettings, shards: number): Problem[] {
 function armProblem(architecture: Architecture): Problem {
   if (architecture.name === Architecture.X86_64.name) return undefined;
   return `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or compute=lambda`;
+}
+
+/** B200 and B300. ONNX Runtime has kernels for compute capabilities 7.5, 8.0, 8.6, 8.9, 9.0 and 12.0; these have 10. */
+const NO_KERNELS = /^p6/;
+
+function withoutKernels(instanceType: string): Problem {
+  if (!NO_KERNELS.test(instanceType)) return undefined;
+  return (
+    'instanceTypes: expected GPUs that ONNX Runtime has kernels for, such as those of g4dn, g5, g6 and g6e, ' +
+    `got ${instanceType}, for whose B200 or B300 it has none; take one of those`
+  );
 }
 
 function fewerThanMinimum({ minimumEnvironments, maximumEnvironments }: GpuSettings): Problem {

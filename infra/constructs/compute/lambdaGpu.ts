@@ -26,15 +26,18 @@ import { createPrivateNetwork } from './privateNetwork.ts';
 import { createScoringFunction, type FunctionResources } from './scoringFunction.ts';
 
 export interface LambdaGpuOptions extends FunctionResources {
-  /** GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
+  /** The least GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
   readonly gpuMemory?: Size;
   /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
   readonly architecture?: Architecture;
-  /** Memory besides the GPU's, 2,048 to 32,768 MiB; 2,048 MiB come with one vCPU. @default 4,096 MiB */
+  /** Memory besides the GPU's, 2,048 to 32,768 MiB; 4 GiB come with one vCPU. @default 8,192 MiB: half of a g4dn.xlarge */
   readonly memorySize?: Size;
   /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
   readonly ephemeralStorageSize?: Size;
-  /** How long one invocation may take, whole seconds, 1 to 900. @default 60 seconds */
+  /**
+   * How long one invocation may take, whole seconds, 1 to 900. Loading the models may take as long, and 130 seconds at
+   * least. @default 300 seconds
+   */
   readonly timeout?: Duration;
   /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
   readonly minimumEnvironments?: number;
@@ -65,6 +68,16 @@ export interface GpuCompute extends FunctionCompute {
 
 /** Two invocations must not share the GPU's memory. */
 const INVOCATIONS_PER_ENVIRONMENT = 1;
+
+/** As the instance types with GPUs have it: other shares leave memory or processors unused. */
+const GIB_PER_VCPU = 4;
+
+/**
+ * Node initialises the function in a thread for each vCPU, and each would load every model onto the card.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-nodejs-runtime.html
+ */
+const ONE_THREAD = { AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' };
 
 /** AWS says minutes: an instance is started, and its models are loaded. */
 const WAKE_SECONDS = 600;
@@ -116,9 +129,9 @@ function withDefaults(options: LambdaGpuOptions) {
   return {
     gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
     architecture: options.architecture ?? Architecture.X86_64,
-    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 4096,
+    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 8192,
     ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
-    timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 60,
+    timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 300,
     minimumEnvironments: options.minimumEnvironments ?? 1,
     maximumEnvironments,
     maximumConcurrency: options.maximumConcurrency ?? maximumEnvironments,
@@ -132,10 +145,16 @@ function withDefaults(options: LambdaGpuOptions) {
 
 function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring): DockerImageFunction {
   const { minimumEnvironments, maximumEnvironments } = settings;
-  const scoringFunction = createScoringFunction(scope, settings, wiring, {
-    minExecutionEnvironments: minimumEnvironments,
-    maxExecutionEnvironments: maximumEnvironments,
-  });
+  const environment = { ...wiring.environment, ...ONE_THREAD };
+  const scoringFunction = createScoringFunction(
+    scope,
+    settings,
+    { ...wiring, environment },
+    {
+      minExecutionEnvironments: minimumEnvironments,
+      maxExecutionEnvironments: maximumEnvironments,
+    },
+  );
   Validations.of(scoringFunction).acknowledge({
     id: 'aws-lambda:Function.CapacityProviderConfiguration',
     reason: 'Another kind of compute is another function, so this property is never removed from an existing one',
@@ -146,6 +165,7 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
 function attach(scoringFunction: DockerImageFunction, capacity: CapacityProvider, settings: Settings): void {
   capacity.addFunction(scoringFunction, {
     perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
+    executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
     // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
     publishToLatestPublished: false,
   });
@@ -159,8 +179,9 @@ function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): C
     subnets,
     securityGroups: [securityGroup],
     architectures: [settings.architecture],
-    operatorRole: createOperatorRole(scope, logGroup),
+    operatorRole: createOperatorRole(scope, logGroup, wiring.encryptionKey),
     logGroup,
+    ...(wiring.encryptionKey !== undefined && { kmsKey: wiring.encryptionKey }),
     ...(settings.instanceTypes !== undefined && {
       instanceTypeFilter: InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
     }),

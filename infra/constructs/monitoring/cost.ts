@@ -73,8 +73,6 @@ function storeCosts({ serviceName, stores, prices }: Subject): Record<string, IM
 }
 
 const HOURS_A_MONTH = 730;
-
-const HOURS_A_MONTH = 730;
 const BYTES_A_GIB = 1024 ** 3;
 
 /** What the host logs, and its metrics, which are paid for in the hours in which it emits them. */
