@@ -21,8 +21,8 @@ export interface Load {
   readonly coldMs: number;
   /** Concurrent invocations of the mapping. */
   readonly mapping: { readonly atFirst: number; readonly perSecond: number; readonly most: number };
-  /** Messages that are received in a second at the most. */
-  readonly receivesPerSecond: number;
+  /** Messages that are received in a second at the most, of the queue and for each invocation that there may be by now. */
+  readonly receives: { readonly ofQueue: number; readonly ofEach: number };
   readonly messagesInFlight: number;
   /** Of the account, and of the function. */
   readonly concurrency: number;
@@ -40,7 +40,7 @@ export function loadOfShard(scenario: Scenario): Load {
     runMs: (messages) => runMs(scenario, messages),
     coldMs,
     mapping: mappingOf(scenario),
-    receivesPerSecond: receivesOf(scenario),
+    receives: receivesOf(scenario),
     messagesInFlight: MESSAGES_IN_FLIGHT,
     concurrency: accountConcurrency / shards,
     invocationsPerSecond: (ACCOUNT.invocationsPerSecond * accountConcurrency) / shards,
@@ -59,13 +59,15 @@ function mappingOf(scenario: Scenario): Load['mapping'] {
   return { atFirst: Math.min(atFirst, most), perSecond: perMinute / 60, most };
 }
 
-function receivesOf(scenario: Scenario): number {
-  const { shards, fifo, maximumPollers } = scenario;
-  const ofQueue = fifo ? FIFO_CALLS_PER_SECOND * MESSAGES_PER_RECEIVE : Number.POSITIVE_INFINITY;
-  if (maximumPollers === undefined) return ofQueue;
+/** Of provisioned pollers there are as many as ten invocations each need. */
+function receivesOf(scenario: Scenario): Load['receives'] {
+  const { fifo, maximumPollers } = scenario;
   const ofPoller = Math.min(
     POLLER.callsPerSecond * MESSAGES_PER_RECEIVE,
     POLLER.bytesPerSecond / messageBytes(scenario),
   );
-  return Math.min(ofQueue, (ofPoller * maximumPollers) / shards);
+  return {
+    ofQueue: fifo ? FIFO_CALLS_PER_SECOND * MESSAGES_PER_RECEIVE : Number.POSITIVE_INFINITY,
+    ofEach: maximumPollers === undefined ? Number.POSITIVE_INFINITY : ofPoller / POLLER.invocations,
+  };
 }

@@ -34,13 +34,16 @@ const LATE_MS = 100;
 export function createMapping(load: Load, backlog: Backlog, answer: (pieces: Pieces, endMs: number) => void): Mapping {
   const { batchSize, windowMs, environments } = load;
   const { atFirst, perSecond, most } = load.mapping;
-  const receives = createTokens(load.receivesPerSecond, Math.max(MESSAGES_PER_RECEIVE, load.receivesPerSecond));
-  const invocations = createTokens(load.invocationsPerSecond, Math.max(1, load.invocationsPerSecond));
-  const newEnvironments = createTokens(environments.perSecond, environments.atOnce);
+  let [concurrency, turn, inFlight, running, warm] = [atFirst, 0, 0, 0, 0];
+  const receives = createTokens({
+    perSecond: () => Math.min(load.receives.ofQueue, load.receives.ofEach * concurrency),
+    atLeast: MESSAGES_PER_RECEIVE,
+  });
+  const invocations = createTokens({ perSecond: () => load.invocationsPerSecond, atLeast: 1 });
+  const newEnvironments = createTokens({ perSecond: () => environments.perSecond, atLeast: environments.atOnce });
   const slots: Slot[] = [];
   const due: Slot[] = [];
   const held = new Map<Reason, number>();
-  let [concurrency, turn, inFlight, running, warm] = [atFirst, 0, 0, 0, 0];
   let [answered, batches, batched, throttled] = [0, 0, 0, 0];
 
   const allowed = (): number => Math.floor(concurrency + ROUNDING);

@@ -73,7 +73,7 @@ describe('one shard of several', () => {
       messagesPerSecond: 2_500,
       windowMs: 1_000,
       mapping: { atFirst: 5, perSecond: 5, most: 10 },
-      receivesPerSecond: Number.POSITIVE_INFINITY,
+      receives: { ofQueue: Number.POSITIVE_INFINITY, ofEach: Number.POSITIVE_INFINITY },
       messagesInFlight: 120_000,
       concurrency: 250,
       invocationsPerSecond: 2_500,
@@ -85,12 +85,12 @@ describe('one shard of several', () => {
   it('begins with its pollers, and grows by a thousand invocations a minute', () => {
     const load = loadOfShard(scenarioOf({ shards: 2, minimumPollers: 8, maximumPollers: 30, requestBytes: 20_000 }));
     expect(load.mapping).toEqual({ atFirst: 40, perSecond: 1_000 / 60, most: 150 });
-    expect(load.receivesPerSecond).toBe(15 * 50);
+    expect(load.receives).toEqual({ ofQueue: Number.POSITIVE_INFINITY, ofEach: 50 / 10 });
   });
 
   it('receives 3,000 messages a second at the most on a FIFO queue, and has its part of the message groups', () => {
     const load = loadOfShard(scenarioOf({ fifo: true, shards: 2, groups: 9 }));
-    expect(load).toMatchObject({ receivesPerSecond: 3_000, mapping: { atFirst: 4, most: 4 } });
+    expect(load).toMatchObject({ receives: { ofQueue: 3_000 }, mapping: { atFirst: 4, most: 4 } });
   });
 
   it('never begins with more than it may have', () => {

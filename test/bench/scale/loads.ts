@@ -11,7 +11,7 @@ export function loadOf(load: Partial<Load> = {}): Load {
     runMs: () => 1000,
     coldMs: 0,
     mapping: { atFirst: 1000, perSecond: 0, most: 1000 },
-    receivesPerSecond: Number.POSITIVE_INFINITY,
+    receives: { ofQueue: Number.POSITIVE_INFINITY, ofEach: Number.POSITIVE_INFINITY },
     messagesInFlight: 1_000_000,
     concurrency: 1_000_000,
     invocationsPerSecond: 1_000_000,

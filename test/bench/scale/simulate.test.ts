@@ -76,7 +76,8 @@ describe('a simulated shard', () => {
 
   it.each<[string, Partial<Load>, string, number]>([
     ['messages in flight', { messagesInFlight: 30 }, 'messages in flight', 30],
-    ['the receives of its pollers', { receivesPerSecond: 40 }, 'receives', 40],
+    ['the receives of its pollers', { receives: { ofQueue: 1_000, ofEach: 0.04 } }, 'receives', 40],
+    ['the receives of its queue', { receives: { ofQueue: 40, ofEach: 1_000 } }, 'receives', 40],
     ["the account's concurrency", { concurrency: 2, mapping: FIVE }, 'the concurrency of the account', 20],
     [
       "the account's invocations a second",
@@ -96,8 +97,9 @@ describe('a simulated shard', () => {
   });
 
   it('starts invocations in new environments as fast as the function may add them', () => {
-    const { stretches } = atOnce(1000, { environments: { atOnce: 2, perSecond: 3 } }, 4);
-    expect(stretches.map(({ running }) => running)).toEqual([4, 7, 10, 13]);
+    const { stretches } = atOnce(1000, { environments: { atOnce: 3, perSecond: 2 } }, 4);
+    // Three at the start; two more a second, the last of them just after its end.
+    expect(stretches.map(({ running }) => running)).toEqual([4, 6, 8, 10]);
   });
 
   it('counts each batch that is refused once, however long it waits, and runs it before later ones', () => {
