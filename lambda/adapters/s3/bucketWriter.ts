@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { S3Client } from '@aws-sdk/client-s3';
+import { resultKeys } from '../../core/contract/objectKeys.ts';
 import type { ResultWriter } from '../../core/contract/result.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import { putObject } from './putObject.ts';
@@ -7,29 +8,29 @@ import { putObject } from './putObject.ts';
 export interface BucketWriterOptions {
   readonly s3: S3Client;
   readonly bucket: string;
-  /** What every key begins with. @default 'results/' */
-  readonly prefix?: string;
+  /** What comes before `results/` in every key. @default '' */
+  readonly prefix?: string | undefined;
   /** Milliseconds since the epoch. @default Date.now */
   readonly now?: () => number;
-  /** What makes keys of the same second differ. @default randomUUID */
+  /** What makes keys of the same second differ; its first digit is the shard. @default randomUUID */
   readonly newId?: () => string;
   readonly retry?: RetryOptions;
 }
 
 /**
- * Writes results to an S3 bucket, one NDJSON object per write, under a Hive-style date partition (UTC) that Athena
- * and Glue find by themselves. A line is a result as it is, so each names its message ID. An object is written whole or
- * not at all, so the results of one write share one verdict.
+ * Writes results to an S3 bucket, one NDJSON object per write, under Hive-style partitions that Athena and Glue find by
+ * themselves: a shard and a date (UTC). A line is a result as it is, so each names its message ID. An object is written
+ * whole or not at all, so the results of one write share one verdict.
  */
 export function createBucketWriter(options: BucketWriterOptions): ResultWriter {
-  const { s3, bucket, prefix = 'results/', now = Date.now, newId = randomUUID, retry } = options;
+  const { s3, bucket, prefix = '', now = Date.now, newId = randomUUID, retry } = options;
 
   return {
     async write(results, signal) {
       if (results.length === 0) return [];
       const object = {
         Bucket: bucket,
-        Key: `${prefix}${partitionedName(new Date(now()), newId())}`,
+        Key: `${resultKeys(prefix)}${partitionedName(new Date(now()), newId())}`,
         Body: results.map(({ body }) => `${onOneLine(body)}\n`).join(''),
         ContentType: 'application/x-ndjson',
       };
@@ -39,10 +40,16 @@ export function createBucketWriter(options: BucketWriterOptions): ResultWriter {
   };
 }
 
-/** `date=2026-11-21/142530-<id>.ndjson` */
+/**
+ * `shard=3/date=2026-11-21/142530-3….ndjson`. Dates first would send all writes of a day to one end of the key space,
+ * and S3 divides the key space to share the load. With sixteen shards first, that are the same every day, it is divided
+ * once and for all.
+ *
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
+ */
 function partitionedName(time: Date, id: string): string {
   const [date = '', clock = ''] = time.toISOString().split('T');
-  return `date=${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.ndjson`;
+  return `shard=${id.slice(0, 1)}/date=${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.ndjson`;
 }
 
 /** A line break in a JSON text stands between tokens, never in a string, so a space means the same. */

@@ -25,7 +25,7 @@ async function opened(options: Partial<BucketWriterOptions> = {}, ...steps: Step
     s3: server.client(front),
     bucket,
     now: () => Date.parse('2026-11-21T04:05:06.789Z'),
-    newId: () => `id-${ids++}`,
+    newId: () => `${(10 + ids++).toString(16)}-id`,
     retry: AT_ONCE,
     ...options,
   });
@@ -38,28 +38,39 @@ async function opened(options: Partial<BucketWriterOptions> = {}, ...steps: Step
 }
 
 describe('the bucket writer', () => {
-  it('writes one object a write, a line a result, under the day and second in UTC', async () => {
+  it('writes one object a write, a line a result, under a shard, the day and second in UTC', async () => {
     const { writer, keys, text } = await opened();
 
     expect(await writer.write([result('a'), result('b', '[{"message_id":"b"}]')], NEVER)).toEqual([WRITTEN, WRITTEN]);
     expect(await writer.write([result('c')], NEVER)).toEqual([WRITTEN]);
 
-    const [first, second] = ['id-0', 'id-1'].map((id) => `results/date=2026-11-21/040506-${id}.ndjson`) as [
-      string,
-      string,
-    ];
+    const [first, second] = ['a', 'b'].map(
+      (shard) => `results/shard=${shard}/date=2026-11-21/040506-${shard}-id.ndjson`,
+    ) as [string, string];
     expect(await keys()).toEqual([first, second]);
     expect(await text(first)).toBe('{"message_id":"a"}\n[{"message_id":"b"}]\n');
     expect(await text(second)).toBe('{"message_id":"c"}\n');
   });
 
   it('names objects by the clock and an ID of their own, under the prefix that was asked for', async () => {
-    const { writer, keys } = await opened({ prefix: 'scores/', now: undefined, newId: undefined });
+    const { writer, keys } = await opened({ prefix: 'fraud/', now: undefined, newId: undefined });
 
     await Promise.all([writer.write([result('a')], NEVER), writer.write([result('b')], NEVER)]);
 
-    const name = expect.stringMatching(/^scores\/date=20\d\d-\d\d-\d\d\/\d{6}-[0-9a-f-]{36}\.ndjson$/);
+    const name = expect.stringMatching(
+      /^fraud\/results\/shard=[0-9a-f]\/date=20\d\d-\d\d-\d\d\/\d{6}-[0-9a-f-]{36}\.ndjson$/,
+    );
     expect(await keys()).toEqual([name, name]);
+  });
+
+  it('spreads objects over sixteen shards, so that those of a day do not lie in a row', async () => {
+    const { writer, keys } = await opened({ newId: undefined });
+
+    // That one of sixteen is missed has a chance of 16 × (15/16)^400, one in ten thousand millions.
+    await Promise.all(Array.from({ length: 400 }, () => writer.write([result('a')], NEVER)));
+
+    const shards = (await keys()).map((key) => /^results\/shard=(.)\//.exec(key)?.[1] ?? key);
+    expect([...new Set(shards)]).toEqual([...'0123456789abcdef']);
   });
 
   it('keeps a result on one line whatever white space its JSON has', async () => {
