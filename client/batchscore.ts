@@ -34,8 +34,8 @@ export class Batchscore {
   /** @throws TypeError listing everything that is wrong with the options */
   constructor(options: BatchscoreOptions) {
     this.#settings = readOptions(options);
-    const { s3, payloadBucket } = this.#settings;
-    const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket);
+    const { s3, payloadBucket, payloadPrefix } = this.#settings;
+    const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket, payloadPrefix);
     this.#outbox = createRequestOutbox({
       ...this.#settings,
       limit: this.#limit,

@@ -8,6 +8,7 @@ import {
   createS3Client,
   createSqsClient,
 } from '../lambda/adapters/awsClients.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/contract/objectKeys.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
 import type { Encoding } from './request/request.ts';
 
@@ -27,6 +28,8 @@ export interface BatchscoreOptions {
   readonly resultTable?: string | undefined;
   /** Name of the deployment's payload bucket, for bodies too large for the queue and for results too large for their store. */
   readonly payloadBucket?: string | undefined;
+  /** What the deployment's keys in the payload bucket begin with, where it shares the bucket with others. @default '' */
+  readonly payloadPrefix?: string | undefined;
   /** AWS region of the clients that are created here. @default as the AWS SDK finds it */
   readonly region?: string | undefined;
   /** How tensors are written. @default 'binary' */
@@ -53,6 +56,7 @@ export interface Settings {
   readonly resultQueueUrl: string | undefined;
   readonly resultTable: string | undefined;
   readonly payloadBucket: string | undefined;
+  readonly payloadPrefix: string;
   readonly encoding: Encoding;
   readonly fifo: boolean;
   readonly maxInFlight: number;
@@ -82,6 +86,7 @@ const OPTIONS = z.strictObject({
   resultQueueUrl: QUEUE_URL.optional(),
   resultTable: NAME.optional(),
   payloadBucket: NAME.optional(),
+  payloadPrefix: z.string().refine(isKeyPrefix, { error: EXPECTED_KEY_PREFIX }).default(''),
   region: NAME.optional(),
   encoding: z.enum(['binary', 'json']).default('binary'),
   maxInFlight: z.int().min(1).max(100).default(8),
@@ -110,7 +115,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
   const parsed = OPTIONS.safeParse(options);
   if (!parsed.success) throw new TypeError(`Batchscore options:\n${z.prettifyError(parsed.error)}`);
   const { requestQueueUrl: requestQueueUrls = [], resultQueueUrl, resultTable, ...others } = parsed.data;
-  const { payloadBucket, encoding, region, ...rest } = others;
+  const { payloadBucket, payloadPrefix, encoding, region, ...rest } = others;
   const { maxInFlight, requestsPerMessage, ...given } = rest;
   const ownClients: { destroy(): void }[] = [];
   const own = <C extends { destroy(): void }>(client: C): C => {
@@ -125,6 +130,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
     resultQueueUrl,
     resultTable,
     payloadBucket,
+    payloadPrefix,
     encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,

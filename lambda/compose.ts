@@ -88,9 +88,9 @@ export async function compose(
   };
 }
 
-function payloadsOf({ payloadBucket, maxPayloadBytes }: Config, clients: Clients): Payloads | undefined {
+function payloadsOf({ payloadBucket, payloadPrefix, maxPayloadBytes }: Config, clients: Clients): Payloads | undefined {
   if (payloadBucket === undefined) return undefined;
-  return createPayloads({ s3: clients.s3(), bucket: payloadBucket, maxBytes: maxPayloadBytes });
+  return createPayloads({ s3: clients.s3(), bucket: payloadBucket, prefix: payloadPrefix, maxBytes: maxPayloadBytes });
 }
 
 function storeOf(store: Store, config: Config, clients: Clients, payloads: Payloads | undefined): ResultWriter {
@@ -105,7 +105,7 @@ function storeOf(store: Store, config: Config, clients: Clients, payloads: Paylo
     return createTableWriter({ dynamodb: clients.dynamodb(), tableName: resultTable, ttlSeconds, payloads });
   }
   if (store === 'bucket' && resultBucket !== undefined) {
-    return createBucketWriter({ s3: clients.s3(), bucket: resultBucket });
+    return createBucketWriter({ s3: clients.s3(), bucket: resultBucket, prefix: config.resultPrefix });
   }
   throw new Error(`expected the configuration to say where the ${store} of results is`);
 }

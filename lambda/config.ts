@@ -1,41 +1,12 @@
 import { totalmem } from 'node:os';
 import { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
+import { commaSeparated, count, countOrDefault, countOrFill, flag, keyPrefix } from './configValues.ts';
 import { PUBLISHED, parseModelsUri } from './core/contract/modelsUri.ts';
-import {
-  FILL,
-  LOG_LEVELS,
-  RANGES,
-  RANGES_BY_MEMORY,
-  type RangeWithDefault,
-  STORES,
-  shareOfMemory,
-} from './limits/configuration.ts';
+import { LOG_LEVELS, RANGES, RANGES_BY_MEMORY, STORES, shareOfMemory } from './limits/configuration.ts';
 import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
-import type { Range } from './limits/range.ts';
 
 const MIB = 1024 * 1024;
-
-/** Empty text is no number, though JavaScript takes it for 0. */
-const count = ({ least, most }: Range) =>
-  z.string().trim().min(1).transform(Number).pipe(z.number().int().min(least).max(most));
-
-const countOrDefault = (range: RangeWithDefault) => count(range).default(range.default);
-
-const countOrFill = (range: RangeWithDefault) =>
-  z
-    .union([z.literal(FILL), count(range)], {
-      error: `expected a whole number from ${range.least} to ${range.most}, or '${FILL}'`,
-    })
-    .default(range.default);
-
-const flag = (fallback: boolean) =>
-  z
-    .enum(['true', 'false'])
-    .default(fallback ? 'true' : 'false')
-    .transform((text) => text === 'true');
-
-const commaSeparated = (list: string): string[] => list.split(',').map((name) => name.trim());
 
 const schema = z.strictObject({
   /** Folder of the model repository, absolute or from the working directory. */
@@ -124,8 +95,12 @@ const schema = z.strictObject({
   resultTtlSeconds: countOrDefault(RANGES.resultTtlSeconds),
   /** The S3 bucket of the store `bucket`. */
   resultBucket: z.string().min(1).optional(),
+  /** What comes before `results/` in the keys of that bucket. */
+  resultPrefix: keyPrefix,
   /** The S3 bucket of bodies and results that are too large for SQS. Without it, such are refused. */
   payloadBucket: z.string().min(1).optional(),
+  /** What comes before `requests/` and `results/` in the keys of that bucket. */
+  payloadPrefix: keyPrefix,
   /** Most bytes of an object in the payload bucket that is read. Default: a 64th of the memory. */
   maxPayloadBytes: count(RANGES_BY_MEMORY.maxPayloadBytes),
 });

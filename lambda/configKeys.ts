@@ -32,7 +32,9 @@ export const CONFIG_KEYS = {
   resultTable: 'BATCHSCORE_RESULT_TABLE',
   resultTtlSeconds: 'BATCHSCORE_RESULT_TTL_SECONDS',
   resultBucket: 'BATCHSCORE_RESULT_BUCKET',
+  resultPrefix: 'BATCHSCORE_RESULT_PREFIX',
   payloadBucket: 'BATCHSCORE_PAYLOAD_BUCKET',
+  payloadPrefix: 'BATCHSCORE_PAYLOAD_PREFIX',
   maxPayloadBytes: 'BATCHSCORE_MAX_PAYLOAD_BYTES',
 } as const;
 

@@ -72,7 +72,9 @@ async function start(
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
     [CONFIG_KEYS.resultTable]: table?.tableName,
     [CONFIG_KEYS.resultBucket]: buckets.resultBucket,
+    [CONFIG_KEYS.resultPrefix]: undefined,
     [CONFIG_KEYS.payloadBucket]: buckets.payloadBucket,
+    [CONFIG_KEYS.payloadPrefix]: undefined,
   };
   return { queues, buckets, table, clients: { sqs, dynamodb: () => dynamodb, s3: () => s3 }, environment };
 }

@@ -17,6 +17,7 @@ export const DEPLOYMENT_OPTIONS = {
   'result-queue': { type: 'string' },
   'result-table': { type: 'string' },
   'payload-bucket': { type: 'string' },
+  'payload-prefix': { type: 'string' },
   region: { type: 'string' },
 } as const;
 
@@ -27,6 +28,7 @@ export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment i
   --result-queue URL
   --result-table NAME
   --payload-bucket NAME
+  --payload-prefix PREFIX what the deployment's keys in that bucket begin with, if it shares the bucket
   --region REGION`;
 
 const text = z.string().min(1).optional();
@@ -37,6 +39,7 @@ const STACK = z.object({
   resultQueueUrl: text,
   resultTable: text,
   payloadBucket: text,
+  payloadPrefix: text,
   region: text,
   endpoint: text,
   dynamodbEndpoint: text,
@@ -79,14 +82,16 @@ async function deploymentOf(values: DeploymentValues): Promise<Stack> {
     resultQueueUrl: values['result-queue'] ?? stack.resultQueueUrl,
     resultTable: values['result-table'] ?? stack.resultTable,
     payloadBucket: values['payload-bucket'] ?? stack.payloadBucket,
+    payloadPrefix: values['payload-prefix'] ?? stack.payloadPrefix,
     region: values.region ?? stack.region,
   };
 }
 
 function connect(stack: Stack): Connection {
-  const { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, region, endpoint } = stack;
+  const { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, payloadPrefix, region, endpoint } = stack;
   const clients = endpoint === undefined ? undefined : localClients(stack, endpoint);
-  const client = new Batchscore({ requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, region, ...clients });
+  const where = { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, payloadPrefix, region };
+  const client = new Batchscore({ ...where, ...clients });
   const close = async (): Promise<void> => {
     await client.close();
     for (const own of Object.values(clients ?? {})) own.destroy();

@@ -1,9 +1,12 @@
 import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { resultKeys } from '../../lambda/core/contract/objectKeys.ts';
 import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
 
 /** The deployment's bucket as far as results are read from it that were too large for their store. */
 export interface PayloadSource {
   readonly bucket: string;
+  /** What the keys of results begin with: no others are read. */
+  readonly resultKeys: string;
   get(pointer: PayloadPointer): Promise<string>;
 }
 
@@ -12,10 +15,14 @@ export interface Payloads extends PayloadSource {
   put(pointer: PayloadPointer, text: string): Promise<void>;
 }
 
-/** @param s3 a client that retries by itself */
-export function createPayloads(s3: S3Client, bucket: string): Payloads {
+/**
+ * @param s3 a client that retries by itself
+ * @param prefix of the deployment's keys in the bucket
+ */
+export function createPayloads(s3: S3Client, bucket: string, prefix: string): Payloads {
   return {
     bucket,
+    resultKeys: resultKeys(prefix),
     async put({ bucket: Bucket, key: Key }, Body) {
       await s3.send(new PutObjectCommand({ Bucket, Key, Body, ContentType: 'application/json' }));
     },

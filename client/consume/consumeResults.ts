@@ -1,4 +1,6 @@
 import pLimit from 'p-limit';
+import { preview } from '../../lambda/core/contract/failure.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../../lambda/core/contract/objectKeys.ts';
 import { type MessageRecord, orderingGroup } from '../../lambda/core/contract/record.ts';
 import type { PayloadSource } from '../base/payloads.ts';
 import { createReader } from '../result/readResult.ts';
@@ -30,6 +32,8 @@ export interface S3Reader {
 export interface ConsumeOptions {
   /** The deployment's payload bucket, where results lie that are too large for the queue. @default none */
   readonly payloadBucket?: string | undefined;
+  /** What the deployment's keys in the payload bucket begin with, where it shares the bucket with others. @default '' */
+  readonly payloadPrefix?: string | undefined;
   /** Reads the payload bucket. @default none: a message that points there is handed back */
   readonly s3?: S3Reader | undefined;
   /** Most messages, or message groups of a FIFO queue, that are consumed at the same time, from 1. @default 10 */
@@ -108,14 +112,18 @@ function logFailure(error: unknown, recordId: string): void {
   console.error(`result message ${recordId} goes back to its queue:`, error);
 }
 
-function payloadsOf({ payloadBucket, s3 }: ConsumeOptions): PayloadSource | undefined {
+function payloadsOf({ payloadBucket, payloadPrefix = '', s3 }: ConsumeOptions): PayloadSource | undefined {
   if ((payloadBucket === undefined) !== (s3 === undefined)) {
     const [has, lacks] = s3 === undefined ? ['payloadBucket', 's3'] : ['s3', 'payloadBucket'];
     throw new TypeError(`expected payloadBucket and s3, or neither, got ${has} alone; set ${lacks} too`);
   }
+  if (!isKeyPrefix(payloadPrefix)) {
+    throw new TypeError(`payloadPrefix: ${EXPECTED_KEY_PREFIX}, got ${preview(payloadPrefix)}; take the deployment's`);
+  }
   if (payloadBucket === undefined || s3 === undefined) return undefined;
   return {
     bucket: payloadBucket,
+    resultKeys: resultKeys(payloadPrefix),
     async get({ bucket: Bucket, key: Key }) {
       const { Body } = await s3.getObject({ Bucket, Key });
       if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);

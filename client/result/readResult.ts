@@ -1,5 +1,6 @@
 import { describeError } from '../../lambda/adapters/awsError.ts';
 import { isFailure } from '../../lambda/core/contract/failure.ts';
+import { liesUnder } from '../../lambda/core/contract/objectKeys.ts';
 import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
 import { parsePointer } from '../../lambda/core/contract/pointer.ts';
 import { ScoringError } from '../base/errors.ts';
@@ -48,6 +49,10 @@ async function readPayload(
   if (payloads?.bucket !== pointer.bucket) {
     const own = payloads === undefined ? 'none is configured' : `payloadBucket is '${payloads.bucket}'`;
     return unavailable(messageId, `it lies in the bucket '${pointer.bucket}', and ${own}; set payloadBucket`);
+  }
+  if (!liesUnder(payloads.resultKeys, pointer.key)) {
+    const own = `results lie under '${payloads.resultKeys}'`;
+    return unavailable(messageId, `it lies at '${pointer.key}' in the payload bucket, and ${own}; set payloadPrefix`);
   }
   try {
     const parsed = parse(messageId, await payloads.get(pointer));

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import { MAX_MESSAGE_BYTES } from '../../lambda/adapters/sqs/limits.ts';
 import { escapeForSqs } from '../../lambda/core/base/sqsText.ts';
-import { PAYLOAD_PREFIX, type PayloadPointer } from '../../lambda/core/contract/payload.ts';
+import { requestKeys } from '../../lambda/core/contract/objectKeys.ts';
+import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../../lambda/core/contract/pointer.ts';
 import { MOST_LEVELS, outlineAt } from '../../lambda/core/decode/outline.ts';
 import { RequestError } from '../base/errors.ts';
@@ -22,10 +23,16 @@ export interface Entry {
   readonly payload: { readonly pointer: PayloadPointer; readonly text: string } | undefined;
 }
 
-export interface EntryOptions {
+/** Where bodies go that are too large for the queue. */
+export interface OffloadOptions {
+  readonly payloadBucket: string | undefined;
+  /** What comes before `requests/` in the keys of that bucket. @default '' */
+  readonly payloadPrefix?: string;
+}
+
+export interface EntryOptions extends OffloadOptions {
   readonly encoding: Encoding;
   readonly fifo: boolean;
-  readonly payloadBucket: string | undefined;
   /** The most that the request queue takes in a message, as far as is known. @default 1 MiB */
   readonly maxBytes?: number;
   /** Whether requests share messages. @default false */
@@ -38,7 +45,7 @@ export interface EntryOptions {
  * @throws RequestError when the request cannot be encoded, or cannot be sent to such a queue
  */
 export function toEntry(request: ScoreRequest, options: EntryOptions): Entry {
-  const { encoding, fifo, payloadBucket, maxBytes = MAX_MESSAGE_BYTES, packs = false } = options;
+  const { encoding, fifo, maxBytes = MAX_MESSAGE_BYTES, packs = false } = options;
   assertRouting(request, fifo);
   const encoded = encodeRequest(request, encoding);
   const containers = packs ? containersIn(request, encoded) : undefined;
@@ -53,7 +60,7 @@ export function toEntry(request: ScoreRequest, options: EntryOptions): Entry {
     containers,
     payload: undefined,
   };
-  return entry.bytes <= maxBytes ? entry : offloaded(entry, payloadBucket, maxBytes);
+  return entry.bytes <= maxBytes ? entry : offloaded(entry, options, maxBytes);
 }
 
 /** One message of several requests of one group: the array of their bodies. None is deduplicated by itself. */
@@ -70,10 +77,14 @@ export function packedEntry(requests: readonly Entry[]): Entry {
  *
  * @throws RequestError when there is no payload bucket
  */
-export function offloaded(entry: Entry, payloadBucket: string | undefined, maxBytes: number): Entry {
+export function offloaded(
+  entry: Entry,
+  { payloadBucket, payloadPrefix = '' }: OffloadOptions,
+  maxBytes: number,
+): Entry {
   const { body: text, bytes } = entry;
   if (payloadBucket === undefined) throw tooLarge(bytes, maxBytes);
-  const pointer = { bucket: payloadBucket, key: `${PAYLOAD_PREFIX}${randomUUID()}` };
+  const pointer = { bucket: payloadBucket, key: `${requestKeys(payloadPrefix)}${randomUUID()}` };
   const attributes = { [POINTER_ATTRIBUTES[0]]: { DataType: 'Number', StringValue: String(bytes) } };
   return { ...entry, body: pointerBody(pointer), attributes, payload: { pointer, text } };
 }

@@ -1,17 +1,16 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { Payloads } from '../base/payloads.ts';
-import { offloaded, packedEntry } from './entry.ts';
+import { type OffloadOptions, offloaded, packedEntry } from './entry.ts';
 import { createOutbox, type Outbox } from './outbox.ts';
 import type { QueueLimit } from './queueLimit.ts';
 import { sendCall } from './sendCall.ts';
 import { inTurn, shardOf } from './shards.ts';
 
-export interface RequestOutboxOptions {
+export interface RequestOutboxOptions extends OffloadOptions {
   readonly sqs: SQSClient;
   /** One for each shard, all of one kind. */
   readonly requestQueueUrls: readonly string[];
   readonly fifo: boolean;
-  readonly payloadBucket: string | undefined;
   /** Most calls in flight; on FIFO queues for each of them. */
   readonly maxInFlight: number;
   readonly limit: QueueLimit;
@@ -43,12 +42,12 @@ export function createRequestOutbox(options: RequestOutboxOptions): Outbox | und
 
 /** @param nextQueueUrl where the next call goes */
 function outboxTo(nextQueueUrl: () => string, options: RequestOutboxOptions): Outbox {
-  const { sqs, payloadBucket, maxInFlight, limit, payloads, closing } = options;
+  const { sqs, maxInFlight, limit, payloads, closing } = options;
   return createOutbox({
     pack: (requests) => {
       const entry = packedEntry(requests);
       const fits = requests.length === 1 || entry.bytes <= limit.bytes();
-      return fits ? entry : offloaded(entry, payloadBucket, limit.bytes());
+      return fits ? entry : offloaded(entry, options, limit.bytes());
     },
     sendCall: (entries) => sendCall(sqs, nextQueueUrl(), entries),
     offload: async ({ payload }) => {
@@ -56,7 +55,7 @@ function outboxTo(nextQueueUrl: () => string, options: RequestOutboxOptions): Ou
     },
     shrink: (entry, maxBytes) => {
       limit.lower(maxBytes);
-      return offloaded(entry, payloadBucket, maxBytes);
+      return offloaded(entry, options, maxBytes);
     },
     maxBytes: () => limit.bytes(),
     maxInFlight,

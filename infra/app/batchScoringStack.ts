@@ -27,6 +27,7 @@ export function createStack(app: App, settings: Settings): Stack {
     largestMessage: given(settings.largestMessageBytes, Size.bytes),
     resultMessageSize: given(settings.resultMessageBytes, Size.bytes),
     resultTtl: given(settings.resultTtlSeconds, Duration.seconds),
+    resultExpiry: given(settings.resultExpiryDays, Duration.days),
     payloadExpiry: given(settings.payloadExpiryDays, Duration.days),
     removalPolicy: settings.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
     logRetention: retentionOf(logRetentionDays),

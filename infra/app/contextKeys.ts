@@ -50,6 +50,7 @@ export const CONTEXT = z.strictObject({
   resultsPerMessage: numberOrFill.optional(),
   resultMessageBytes: amount.optional(),
   resultTtlSeconds: amount.optional(),
+  resultExpiryDays: amount.optional(),
   payloadExpiryDays: amount.optional(),
   encryption: oneOf(['service', 'kms']).default('service'),
   formerKeyArn: keyArn.optional(),

@@ -30,6 +30,7 @@ import { grantRepair } from './permissions/operatorPermissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
 import type { Channels } from './storage/channels.ts';
+import { keyPrefixesOf } from './storage/keyPrefixes.ts';
 import { createPayloadBucket } from './storage/payloadBucket.ts';
 import { createRequestQueues, type RequestQueues, useRequestQueue } from './storage/requestQueue.ts';
 import { createResultStores } from './storage/resultStores.ts';
@@ -82,9 +83,10 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     const requests = props.requestQueue
       ? useRequestQueue(props.requestQueue)
       : createRequestQueues(this, { ...storage, ...plan, shards: plan.batching.shards });
-    const stores = createResultStores(this, plan.results, props.stores ?? {}, storage);
+    const stores = createResultStores(this, plan.results, props.stores ?? {}, { ...storage, ...plan });
     const payloadBucket = props.payloadBucket ?? createPayloadBucket(this, { ...storage, ...plan });
-    const channels = { requestQueues: requests.queues, stores, payloadBucket };
+    const prefixes = keyPrefixesOf(this, serviceName, props);
+    const channels = { requestQueues: requests.queues, stores, payloadBucket, ...prefixes };
 
     const environment = hostEnvironment({
       ...plan,

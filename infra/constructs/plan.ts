@@ -9,6 +9,7 @@ import { oneOf, refuse } from './base/refuse.ts';
 import { bytesOf, daysOf, secondsOf } from './base/units.ts';
 import { alarmProblems } from './checks/alarms.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
+import { bucketProblems } from './checks/buckets.ts';
 import { environmentProblem } from './checks/environment.ts';
 import { modelsBucketProblem } from './checks/models.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
@@ -47,7 +48,10 @@ export interface Plan<Created extends Compute = Compute> {
   readonly resultsPerMessage: ResultsPerMessage;
   readonly resultMessageBytes: number;
   readonly resultTtlSeconds: number;
+  /** Of a new payload bucket. */
   readonly payloadExpiryDays: number;
+  /** Of a new result bucket; undefined: never. */
+  readonly resultExpiryDays: number | undefined;
   readonly removalPolicy: RemovalPolicy;
   readonly logRetention: RetentionDays;
   readonly logLevel: LogLevel | undefined;
@@ -89,6 +93,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     resultMessageBytes: bytesOf('resultMessageBytes', props.resultMessageSize) ?? RANGES.resultMessageBytes.default,
     resultTtlSeconds: secondsOf('resultTtlSeconds', props.resultTtl) ?? DEFAULTS.resultTtlSeconds,
     payloadExpiryDays: daysOf('payloadExpiryDays', props.payloadExpiry) ?? DEFAULTS.payloadExpiryDays,
+    resultExpiryDays: daysOf('resultExpiryDays', props.resultExpiry),
     removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logLevel: props.logLevel,
@@ -110,6 +115,14 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     ...alarmProblems(plan.alarmThresholds),
     modelsBucketProblem(plan.models),
     ...resultProblems(plan),
+    ...bucketProblems({
+      results: plan.results,
+      keyPrefix: props.keyPrefix,
+      payloadBucket: props.payloadBucket,
+      resultBucket: stores.resultBucket,
+      payloadExpiryDays: props.payloadExpiry && plan.payloadExpiryDays,
+      resultExpiryDays: plan.resultExpiryDays,
+    }),
     ...queueKindProblems({
       fifo: props.fifo,
       requestQueue: existing?.queue,

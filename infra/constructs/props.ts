@@ -76,6 +76,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly resultMessageSize?: Size;
   /** After which a result in the table expires, whole seconds. @default a week */
   readonly resultTtl?: Duration;
+  /** After which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
+  readonly resultExpiry?: Duration;
   /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;
   /**
@@ -84,6 +86,12 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * @default 30 days
    */
   readonly payloadExpiry?: Duration;
+  /**
+   * What keys begin with in existing buckets, such as `fraud/`: `requests/` and `results/` follow, and nothing else in
+   * them can be read or written. Deployments that share a bucket need different ones.
+   * @default `batchscore/<account>/<region>/<service name>/`
+   */
+  readonly keyPrefix?: string;
 
   /**
    * Your own key for queues, buckets, table, logs and environment. Existing ones whose key the CDK does not know are taken

@@ -8,6 +8,7 @@ import { type ConsumeOptions, consumeResults, type Delivery, type SingleResult }
 import { createPayloads } from '../../lambda/adapters/s3/payloads.ts';
 import { createQueueWriter } from '../../lambda/adapters/sqs/queueWriter.ts';
 import type { ResultPacking } from '../../lambda/adapters/sqs/resultMessages.ts';
+import { pointerBody } from '../../lambda/core/contract/pointer.ts';
 import type { Result } from '../../lambda/core/contract/result.ts';
 import { REPOSITORY } from '../helpers/command.ts';
 import { useS3Server } from '../helpers/s3Server.ts';
@@ -38,6 +39,15 @@ async function receiveFrom(queueUrl: string): Promise<SQSEvent> {
   const queueArn = `arn:aws:sqs:us-east-1:000000000000:${queueUrl.slice(queueUrl.lastIndexOf('/') + 1)}`;
   const messages = await server.drain(queueUrl);
   return { Records: messages.map((message) => toSqsRecord(message, { queueArn, region: 'us-east-1' })) };
+}
+
+function s3Client(): S3 {
+  return new S3({
+    region: 'us-east-1',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    endpoint: s3Server.endpoint(),
+    forcePathStyle: true,
+  });
 }
 
 function recordIds({ Records }: SQSEvent): string[] {
@@ -143,12 +153,7 @@ describe('a function behind the result queue', () => {
     const writer = createQueueWriter({ sqs: server.client(), queueUrl, packing: FILL, payloads });
     await writer.write([large], ALIVE);
     const event = await receiveFrom(queueUrl);
-    const s3 = new S3({
-      region: 'us-east-1',
-      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-      endpoint: s3Server.endpoint(),
-      forcePathStyle: true,
-    });
+    const s3 = s3Client();
 
     const reading = noting([], { s3, payloadBucket: bucket });
     expect(await reading.handler(event)).toEqual({ batchItemFailures: [] });
@@ -158,6 +163,25 @@ describe('a function behind the result queue', () => {
     const blind = noting();
     expect((await blind.handler(event)).batchItemFailures).toHaveLength(1);
     expect([blind.seen, blind.failures[0]?.[0]]).toEqual([[], expect.stringContaining('set payloadBucket')]);
+  });
+
+  it('reads nothing of the payload bucket but results under its prefix', async () => {
+    const bucket = await s3Server.bucket();
+    const s3 = s3Client();
+    const read = async (key: string) => {
+      await s3Server.put(bucket, key, resultOf('a').body);
+      const event = await eventOf([[SINGLE, [{ ...resultOf('a'), body: pointerBody({ bucket, key }) }]]]);
+      const { handler, seen, failures } = noting([], { s3, payloadBucket: bucket, payloadPrefix: 'fraud/' });
+      const { batchItemFailures } = await handler(event);
+      return { seen: seen.length, handedBack: batchItemFailures.length, why: failures[0]?.[0] };
+    };
+
+    expect(await read('fraud/results/1')).toEqual({ seen: 1, handedBack: 0, why: undefined });
+    for (const key of ['fraud/requests/1', 'fraud-2/results/1', 'results/1']) {
+      const why = expect.stringContaining(`it lies at '${key}' in the payload bucket, and results lie under`);
+      expect(await read(key)).toEqual({ seen: 0, handedBack: 1, why });
+    }
+    s3.destroy();
   });
 
   it.each([
@@ -193,6 +217,10 @@ describe('a function behind the result queue', () => {
     );
     expect(() => consumeResults(() => {}, { payloadBucket: 'b' })).toThrow(
       'expected payloadBucket and s3, or neither, got payloadBucket alone; set s3 too',
+    );
+    expect(() => consumeResults(() => {}, { payloadPrefix: 'fraud' })).toThrow(
+      "payloadPrefix: expected a path that ends in '/', of letters, digits and . _ -, " +
+        'with no part called requests or results, got "fraud"; take the deployment\'s',
     );
   });
 });

@@ -33,8 +33,17 @@ export interface Deployments {
   readonly sqs: SqsServer;
   readonly dynamodb: DynamoDbServer;
   readonly s3: S3Server;
-  /** A deployment of its own for the test that asks, whose results go to `store`. */
-  create(store: 'queue' | 'table', queues?: 'standard' | 'fifo', packing?: ResultPacking): Promise<Deployment>;
+  /**
+   * A deployment of its own for the test that asks, whose results go to `store`.
+   *
+   * @param prefix of its keys in the payload bucket. @default ''
+   */
+  create(
+    store: 'queue' | 'table',
+    queues?: 'standard' | 'fifo',
+    packing?: ResultPacking,
+    prefix?: string,
+  ): Promise<Deployment>;
 }
 
 export function useDeployments(): Deployments {
@@ -51,11 +60,11 @@ export function useDeployments(): Deployments {
     sqs,
     dynamodb,
     s3,
-    async create(store, queues = 'standard', packing) {
+    async create(store, queues = 'standard', packing, prefix) {
       const queue = queues === 'fifo' ? sqs.fifoQueue : sqs.queue;
       const [requestQueueUrl, resultQueueUrl] = [queue(), queue()];
       const [resultTable, payloadBucket] = await Promise.all([dynamodb.table(), s3.bucket()]);
-      const payloads = createPayloads({ s3: s3.client(), bucket: payloadBucket, maxBytes: 100_000_000 });
+      const payloads = createPayloads({ s3: s3.client(), bucket: payloadBucket, prefix, maxBytes: 100_000_000 });
       const writer =
         store === 'queue'
           ? createQueueWriter({ sqs: sqs.client(), queueUrl: resultQueueUrl, payloads, packing })
@@ -71,6 +80,7 @@ export function useDeployments(): Deployments {
             requestQueueUrl,
             ...(store === 'queue' ? { resultQueueUrl } : { resultTable }),
             payloadBucket,
+            payloadPrefix: prefix,
             sqs: sqs.client(),
             dynamodb: dynamodb.client(),
             s3: s3.client(),

@@ -1,12 +1,13 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { unpackResults } from '../../client/result/unpackResults.ts';
+import { createPayloads } from '../../lambda/adapters/s3/payloads.ts';
 import { createQueueWriter } from '../../lambda/adapters/sqs/queueWriter.ts';
 import { ERROR_CODES } from '../../lambda/core/contract/failure.ts';
-import type { PayloadReader } from '../../lambda/core/contract/payload.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { docExamples, docPage } from '../helpers/docExamples.ts';
 import { echoModel, lineModel, repositoryOf, sumModel } from '../helpers/models.ts';
 import { standardRecord } from '../helpers/records.ts';
+import { useS3Server } from '../helpers/s3Server.ts';
 import { enoughTime, memoryWriter, scoringDependencies } from '../helpers/scoring.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
 
@@ -25,6 +26,9 @@ function fence(kind: string): string {
 }
 
 const server = useSqsServer();
+const s3 = useS3Server();
+
+beforeAll(() => s3.bucket('payload-bucket'));
 
 describe('docs/message-format.md', () => {
   const examples = docExamples(PAGE);
@@ -41,10 +45,8 @@ describe('docs/message-format.md', () => {
   });
 
   it.each(examples)('answers as written: $title', async ({ request, payload, result }) => {
-    const payloads: PayloadReader = {
-      read: async ({ bucket, key }) =>
-        `${bucket}/${key}` === 'payload-bucket/payloads/1' ? String(payload) : 'nothing',
-    };
+    const payloads = createPayloads({ s3: s3.client(), bucket: 'payload-bucket', maxBytes: 1000 });
+    if (payload !== undefined) await s3.put('payload-bucket', 'requests/1', payload);
     const writer = memoryWriter();
     const deps = { ...scoringDependencies({ models, writer }), payloads };
     await scoreRecords([standardRecord(request, { messageId: 'm-1' })], deps, enoughTime());

@@ -9,6 +9,8 @@ import { createScoring, synthesize } from '../infra/setup.ts';
 
 interface Statement {
   readonly Action: string | readonly string[];
+  readonly Resource: unknown;
+  readonly Condition?: unknown;
 }
 
 describe('docs/operations.md', () => {
@@ -28,7 +30,7 @@ describe('docs/operations.md', () => {
     const granted = Object.entries(policies)
       .filter(([id]) => id.startsWith('Someone'))
       .flatMap(([, { Properties }]) => Properties.PolicyDocument.Statement);
-    expect(actionsOf(JSON.parse(text).Statement)).toEqual(actionsOf(granted));
+    expect(rightsIn(JSON.parse(text).Statement)).toEqual(rightsIn(granted));
   });
 
   it.each([
@@ -71,6 +73,39 @@ function graphTitles(template: Template): string[] {
   return JSON.parse(body).widgets.map(({ properties }: { properties: { title: string } }) => properties.title);
 }
 
-function actionsOf(statements: readonly Statement[]): string[] {
-  return [...new Set(statements.flatMap(({ Action }) => [Action].flat()))].toSorted();
+/** What statements allow, one line for each action on each resource, as the page names them. */
+function rightsIn(statements: readonly Statement[]): string[] {
+  const rights = statements.flatMap(({ Action, Resource, Condition = {} }) =>
+    [Action]
+      .flat()
+      .flatMap((action) =>
+        [Resource].flat().map((resource) => `${action} ${named(resource)} ${JSON.stringify(named(Condition))}`),
+      ),
+  );
+  return [...new Set(rights)].toSorted();
+}
+
+/** The name that the page has for what the template refers to. */
+const NAMES = [
+  [/^AWS::Partition$/, 'aws'],
+  [/^AWS::Region$/, 'REGION'],
+  [/^AWS::AccountId$/, 'ACCOUNT'],
+  [/^ScoringRequests[0-9A-F]+$/, 'arn:aws:sqs:REGION:ACCOUNT:REQUEST_QUEUE'],
+  [/^ScoringDeadLetters[0-9A-F]+$/, 'arn:aws:sqs:REGION:ACCOUNT:DEAD_LETTER_QUEUE'],
+  [/^ScoringResults[0-9A-F]+$/, 'arn:aws:sqs:REGION:ACCOUNT:RESULT_QUEUE'],
+  [/^ScoringResultTable[0-9A-F]+$/, 'arn:aws:dynamodb:REGION:ACCOUNT:table/RESULT_TABLE'],
+  [/^ScoringPayloadBucket[0-9A-F]+$/, 'arn:aws:s3:::PAYLOAD_BUCKET'],
+  [/^ScoringResultBucket[0-9A-F]+$/, 'arn:aws:s3:::RESULT_BUCKET'],
+  [/^ScoringComputelambdaFunction[0-9A-F]+$/, 'arn:aws:lambda:REGION:ACCOUNT:function:FUNCTION'],
+  [/^ScoringComputelambdaFunctionSqsEventSource\w+$/, 'UUID'],
+] as const;
+
+function named(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(named);
+  if (typeof node !== 'object' || node === null) return node;
+  const { Ref, 'Fn::GetAtt': attribute, 'Fn::Join': joined } = node as Record<string, readonly [string, unknown[]]>;
+  if (joined !== undefined) return joined[1].map(named).join(joined[0]);
+  const id = String(Ref ?? attribute?.[0]);
+  if (id !== 'undefined') return NAMES.find(([of]) => of.test(id))?.[1] ?? id;
+  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, named(value)]));
 }

@@ -17,8 +17,8 @@ export interface S3Server {
   endpoint(): string;
   /** What answers requests in the server's place, one step after the other; stopped after the test. */
   front(...steps: readonly (Step | undefined)[]): Promise<FrontServer>;
-  /** An empty bucket of its own for the test that asks. @returns its name */
-  bucket(): Promise<string>;
+  /** An empty bucket of its own for the test that asks, with a name of its own unless one is given. @returns its name */
+  bucket(name?: string): Promise<string>;
   put(bucket: string, key: string, body: string | Uint8Array): Promise<void>;
   /** The keys of a bucket's objects, in order. */
   keys(bucket: string): Promise<string[]>;
@@ -60,8 +60,7 @@ export function useS3Server(): S3Server {
       cleanups.push(front.stop);
       return front;
     },
-    async bucket() {
-      const Bucket = `bucket-${buckets++}`;
+    async bucket(Bucket = `bucket-${buckets++}`) {
       await client().send(new CreateBucketCommand({ Bucket }));
       return Bucket;
     },

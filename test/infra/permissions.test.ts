@@ -1,18 +1,20 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, Stack } from 'aws-cdk-lib';
-import type { Template } from 'aws-cdk-lib/assertions';
+import { Duration } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { type BatchScoring, lambdaCompute, lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
+import { lambdaCompute, lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
+import {
+  actionsOf,
+  actionsOfRole,
+  arnIn,
+  grantsOf,
+  policiesOf,
+  resourcesOf,
+  roleIn,
+  statementsIn,
+} from './policies.ts';
 import { createScoring, createStack, templateOf } from './setup.ts';
-
-interface Statement {
-  readonly Effect: string;
-  readonly Action: string | readonly string[];
-  readonly Resource?: unknown;
-  readonly Principal?: unknown;
-}
 
 /** Why a statement may stand for every resource: AWS lets it be no narrower. */
 const WILDCARDS: Readonly<Record<string, string>> = {
@@ -71,18 +73,6 @@ describe('the function', () => {
     expect(actionsOfRole(template, 'ComputelambdaRole')).toEqual([...SCORING, ...more].toSorted());
   });
 
-  it('puts its objects under its own prefixes, and reads payloads under any key', () => {
-    const scoring = createScoring({ results: ['bucket'] });
-    const granted = grantsOf(templateOf(scoring), 'ComputelambdaRole');
-    const { payloadBucket, resultBucket } = scoring;
-    expect(granted('s3:GetObject')).toEqual([arnIn(scoring, `${payloadBucket.bucketArn}/*`)]);
-    expect(granted('s3:ListBucket')).toEqual([arnIn(scoring, payloadBucket.bucketArn)]);
-    expect(granted('s3:PutObject')).toEqual([
-      arnIn(scoring, `${payloadBucket.bucketArn}/payloads/*`),
-      arnIn(scoring, `${resultBucket?.bucketArn}/results/*`),
-    ]);
-  });
-
   it('delays only messages of the request queue', () => {
     const scoring = createScoring();
     const granted = grantsOf(templateOf(scoring), 'ComputelambdaRole');
@@ -104,7 +94,6 @@ describe('a producer', () => {
       'sqs:SendMessage',
     ]);
     expect(granted('sqs:SendMessage')).toEqual([arnIn(scoring, scoring.requestQueue.queueArn)]);
-    expect(granted('s3:PutObject')).toEqual([arnIn(scoring, `${scoring.payloadBucket.bucketArn}/*`)]);
   });
 });
 
@@ -127,10 +116,6 @@ describe('a consumer', () => {
     ]);
     expect(granted('sqs:ReceiveMessage')).toEqual([arnIn(scoring, scoring.resultQueue?.queueArn)]);
     expect(granted('dynamodb:BatchGetItem')).toEqual([arnIn(scoring, scoring.resultTable?.tableArn)]);
-    expect(granted('s3:GetObject')).toEqual([
-      arnIn(scoring, `${scoring.payloadBucket.bucketArn}/*`),
-      arnIn(scoring, `${scoring.resultBucket?.bucketArn}/*`),
-    ]);
   });
 
   it('may decrypt what it takes, and a producer encrypt what it sends, with a key of your own', () => {
@@ -248,60 +233,3 @@ describe('an operator', () => {
     ]);
   });
 });
-
-function roleIn(scoring: BatchScoring, id: string): Role {
-  return new Role(Stack.of(scoring), id, { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
-}
-
-function arnIn(scoring: BatchScoring, arn: string | undefined): unknown {
-  return Stack.of(scoring).resolve(arn);
-}
-
-const POLICY_KINDS = {
-  'AWS::IAM::Policy': 'policy',
-  'AWS::IAM::ManagedPolicy': 'policy',
-  'AWS::SQS::QueuePolicy': 'queue policy',
-  'AWS::S3::BucketPolicy': 'bucket policy',
-};
-
-/** Every statement of a template, wherever it stands. */
-function statementsIn(template: Template): { readonly kind: string; readonly statement: Statement }[] {
-  const resources: Record<string, { Type: string; Properties: Record<string, never> }> = template.toJSON().Resources;
-  return Object.values(resources).flatMap(({ Type, Properties = {} }) => [
-    ...statementsOf(POLICY_KINDS[Type as keyof typeof POLICY_KINDS] ?? Type, Properties.PolicyDocument),
-    ...statementsOf('key policy', Properties.KeyPolicy),
-    ...(Properties.Policies ?? ([] as { PolicyDocument: never }[])).flatMap((policy: { PolicyDocument: never }) =>
-      statementsOf('inline policy', policy.PolicyDocument),
-    ),
-  ]);
-}
-
-function statementsOf(kind: string, document: { readonly Statement: readonly Statement[] } | undefined) {
-  return (document?.Statement ?? []).map((statement) => ({ kind, statement }));
-}
-
-function actionsOf({ Action }: Statement): string[] {
-  return [Action].flat().toSorted();
-}
-
-function resourcesOf({ Resource }: Statement): unknown[] {
-  return [Resource].flat();
-}
-
-/** The policies of the role whose logical ID holds this word. */
-function policiesOf(template: Template, role: string): Statement[] {
-  return Object.values(template.findResources('AWS::IAM::Policy'))
-    .filter(({ Properties }) => JSON.stringify(Properties.Roles).includes(role))
-    .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
-}
-
-function actionsOfRole(template: Template, role: string): string[] {
-  return [...new Set(policiesOf(template, role).flatMap(actionsOf))].toSorted();
-}
-
-function grantsOf(template: Template, role: string): (action: string) => unknown[] {
-  return (action) =>
-    policiesOf(template, role)
-      .filter((statement) => actionsOf(statement).includes(action))
-      .flatMap(resourcesOf);
-}

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { Template } from 'aws-cdk-lib/assertions';
+import { Match, Template } from 'aws-cdk-lib/assertions';
 import { createStack } from '../../infra/app/batchScoringStack.ts';
 import { readContext } from '../../infra/app/readContext.ts';
 import { createApp } from './setup.ts';
@@ -27,10 +27,11 @@ describe('the stack of the app', () => {
         windowSeconds: 2,
         latencyTargetSeconds: 77,
         maxReceiveCount: 7,
-        results: 'queue,table',
+        results: 'queue,table,bucket',
         resultsPerMessage: 'fill',
         resultMessageBytes: '131072',
         resultTtlSeconds: 86_400,
+        resultExpiryDays: '400',
         payloadExpiryDays: 20,
         retainData: false,
         logRetentionDays: 7,
@@ -58,7 +59,7 @@ describe('the stack of the app', () => {
       BATCHSCORE_DEFAULT_MODEL: 'tickets',
       BATCHSCORE_BATCH_SIZE: '20',
       BATCHSCORE_WINDOW_SECONDS: '2',
-      BATCHSCORE_RESULTS: 'queue,table',
+      BATCHSCORE_RESULTS: 'queue,table,bucket',
       BATCHSCORE_RESULTS_PER_MESSAGE: 'fill',
       BATCHSCORE_RESULT_MESSAGE_BYTES: '131072',
       BATCHSCORE_RESULT_TTL_SECONDS: '86400',
@@ -71,6 +72,10 @@ describe('the stack of the app', () => {
     template.allResourcesProperties('AWS::CloudWatch::Alarm', { AlarmActions: [topic] });
     template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 7 });
     template.allResources('AWS::S3::Bucket', { DeletionPolicy: 'Delete' });
+    for (const ExpirationInDays of [20, 400]) {
+      const Rules = [Match.objectLike({ ExpirationInDays })];
+      template.hasResourceProperties('AWS::S3::Bucket', { LifecycleConfiguration: { Rules } });
+    }
     const dashboard = JSON.stringify(template.findResources('AWS::CloudWatch::Dashboard'));
     expect(dashboard).toContain('2030-01');
     expect(dashboard).toContain('* 1.000000000000');

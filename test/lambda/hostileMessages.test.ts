@@ -107,7 +107,10 @@ describe('an event of hostile messages, as many as SQS hands over,', () => {
     });
     const seen: Record<string, object> = {};
     for (const kind of Object.keys(HOSTILE)) {
-      const pointer = ['software.amazon.payloadoffloading.PayloadS3Pointer', { s3BucketName: 'payloads', s3Key: kind }];
+      const pointer = [
+        'software.amazon.payloadoffloading.PayloadS3Pointer',
+        { s3BucketName: 'payloads', s3Key: `requests/${kind}` },
+      ];
       const { records, neighbours } = eventOf([sqsRecord(pointer), sqsRecord(pointer)]);
       const invoked = await handler.measure(records);
       seen[kind] = {

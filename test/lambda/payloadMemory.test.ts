@@ -88,9 +88,9 @@ describe('payloads that are larger together than 16 MiB', () => {
     ],
   ])('are never read all at once, whatever their senders say of their size: %s', async (_, onQueue) => {
     const bucket = await s3.bucket();
-    await s3.put(bucket, 'padded', PAYLOAD);
+    await s3.put(bucket, 'requests/padded', PAYLOAD);
     const { handler, heldAtReads } = await watchedHandler(bucket);
-    const records = Array.from({ length: 10 }, () => onQueue(pointingTo(bucket, 'padded')));
+    const records = Array.from({ length: 10 }, () => onQueue(pointingTo(bucket, 'requests/padded')));
 
     expect(await invoke(handler, records)).toEqual({ batchItemFailures: [] });
 

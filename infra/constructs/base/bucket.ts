@@ -7,7 +7,7 @@ export interface BucketOptions {
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
   /** Days until an object is deleted. @default never */
-  readonly expiryDays?: number;
+  readonly expiryDays?: number | undefined;
 }
 
 /** A private, encrypted bucket that is reached only over TLS. */

@@ -8,16 +8,14 @@ export interface ResultSettings {
   readonly resultsPerMessage: ResultsPerMessage;
   readonly resultMessageBytes: number;
   readonly resultTtlSeconds: number;
-  readonly payloadExpiryDays: number;
 }
 
 /** Where results go, and how long they stay there. */
 export function resultProblems(settings: ResultSettings): Problem[] {
-  const { results, resultTtlSeconds, payloadExpiryDays } = settings;
+  const { results, resultTtlSeconds } = settings;
   return [
     notSomeStores(results),
     ...packingProblems(settings),
-    outside('payloadExpiryDays', payloadExpiryDays, { least: 1, most: 3650 }),
     outside('resultTtlSeconds', resultTtlSeconds, RANGES.resultTtlSeconds),
   ];
 }

@@ -7,7 +7,7 @@ import type { RequestQueues } from '../storage/requestQueue.ts';
 export function clientOptionsOf(
   scope: Construct,
   { deadLetterQueue }: RequestQueues,
-  { requestQueues, stores, payloadBucket }: Channels,
+  { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix }: Channels,
 ): Record<string, string> {
   const { resultQueue, resultTable, resultBucket } = stores;
   return {
@@ -16,7 +16,9 @@ export function clientOptionsOf(
     ...(resultQueue !== undefined && { resultQueueUrl: resultQueue.queueUrl }),
     ...(resultTable !== undefined && { resultTable: resultTable.tableName }),
     ...(resultBucket !== undefined && { resultBucket: resultBucket.bucketName }),
+    ...(resultPrefix !== '' && { resultPrefix }),
     payloadBucket: payloadBucket.bucketName,
+    ...(payloadPrefix !== '' && { payloadPrefix }),
     region: Stack.of(scope).region,
   };
 }

@@ -50,7 +50,9 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.resultTable]: stores.resultTable?.tableName,
     [CONFIG_KEYS.resultTtlSeconds]: stores.resultTable && settings.resultTtlSeconds,
     [CONFIG_KEYS.resultBucket]: stores.resultBucket?.bucketName,
+    [CONFIG_KEYS.resultPrefix]: settings.resultPrefix || undefined,
     [CONFIG_KEYS.payloadBucket]: settings.payloadBucket.bucketName,
+    [CONFIG_KEYS.payloadPrefix]: settings.payloadPrefix || undefined,
     [CONFIG_KEYS.maxPayloadBytes]: tuning.maxPayloadBytes,
   };
   const environment: Record<string, string> = {};

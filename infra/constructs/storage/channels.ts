@@ -1,9 +1,10 @@
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { KeyPrefixes } from './keyPrefixes.ts';
 import type { Queues } from './requestQueue.ts';
 import type { ResultStores } from './resultStores.ts';
 
 /** Everything that requests and results pass through. */
-export interface Channels {
+export interface Channels extends KeyPrefixes {
   readonly requestQueues: Queues;
   readonly stores: ResultStores;
   readonly payloadBucket: IBucket;

@@ -15,6 +15,7 @@ export type ResultStore = Store;
 export interface ResultStores {
   readonly resultQueue?: IQueue | undefined;
   readonly resultTable?: ITable | undefined;
+  /** Results lie under the deployment's `keyPrefix` in it. */
   readonly resultBucket?: IBucket | undefined;
 }
 
@@ -22,6 +23,8 @@ interface StoreOptions {
   readonly fifo: boolean;
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
+  /** Days until an object of a new bucket is deleted; undefined: never. */
+  readonly resultExpiryDays: number | undefined;
 }
 
 /** The longest that SQS can keep a message. */
@@ -41,7 +44,8 @@ export function createResultStores(
     resultQueue: stores.includes('queue') ? (given.resultQueue ?? createResultQueue(scope, options)) : undefined,
     resultTable: stores.includes('table') ? (given.resultTable ?? createResultTable(scope, options)) : undefined,
     resultBucket: stores.includes('bucket')
-      ? (given.resultBucket ?? createBucket(scope, 'ResultBucket', options))
+      ? (given.resultBucket ??
+        createBucket(scope, 'ResultBucket', { ...options, expiryDays: options.resultExpiryDays }))
       : undefined,
   };
 }

@@ -3,25 +3,22 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure, preview } from '../../core/contract/failure.ts';
-import {
-  PAYLOAD_PREFIX,
-  type PayloadPointer,
-  type PayloadReader,
-  type PayloadReadOptions,
-} from '../../core/contract/payload.ts';
+import { type Failure, isFailure } from '../../core/contract/failure.ts';
+import { liesUnder, requestKeys, resultKeys } from '../../core/contract/objectKeys.ts';
+import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../../core/contract/payload.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { ofAttempt } from '../observedCalls.ts';
 import { untilAborted } from '../untilAborted.ts';
 import { type RetryOptions, untilDone } from '../untilDone.ts';
+import { anotherBucket, noRequest, notFound, notText, tooLarge, unavailable } from './payloadFailures.ts';
 import { putObject } from './putObject.ts';
 
 export interface PayloadsOptions {
   readonly s3: S3Client;
   /** The deployment's payload bucket: no other is ever read. */
   readonly bucket: string;
-  /** What the keys of bodies that are put begin with; bodies are read under any key. @default {@link PAYLOAD_PREFIX} */
-  readonly prefix?: string;
+  /** What comes before `requests/`, where bodies are read, and `results/`, where they are put. @default '' */
+  readonly prefix?: string | undefined;
   /** Most bytes of a body that is read, at least 1. */
   readonly maxBytes: number;
   /** Most bodies read, and most put, at a time: each is in memory whole. @default 16 */
@@ -30,25 +27,27 @@ export interface PayloadsOptions {
 }
 
 export interface PayloadUploader {
-  /** Puts a body under a key of its own. @returns a pointer to it, or WRITE_FAILED when S3 did not take it in time */
+  /** Puts a result's body under a key of its own. @returns a pointer to it, or WRITE_FAILED when S3 did not take it in time */
   put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
 }
 
 export interface Payloads extends PayloadReader, PayloadUploader {}
 
 /**
- * The bodies that are too large for SQS or DynamoDB, by the convention of the SQS Extended Client.
+ * The bodies that are too large for SQS or DynamoDB, by the convention of the SQS Extended Client. Requests are read
+ * and results are put, each under keys of their own: what is put here is not read here.
  *
  * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
  */
 export function createPayloads(options: PayloadsOptions): Payloads {
-  const { s3, bucket, prefix = PAYLOAD_PREFIX, maxBytes, concurrency = 16, retry } = options;
+  const { s3, bucket, prefix = '', maxBytes, concurrency = 16, retry } = options;
+  const [requests, results] = [requestKeys(prefix), resultKeys(prefix)];
   const reading = pLimit(concurrency);
   const putting = pLimit(concurrency);
 
   return {
     put(body, signal) {
-      const pointer = { bucket, key: `${prefix}${randomUUID()}` };
+      const pointer = { bucket, key: `${results}${randomUUID()}` };
       const object = { Bucket: bucket, Key: pointer.key, Body: body, ContentType: 'application/json' };
       return putting(async () => {
         const verdict = await putObject(s3, object, { store: 'payload bucket', signal, retry });
@@ -57,6 +56,7 @@ export function createPayloads(options: PayloadsOptions): Payloads {
     },
     async read(pointer, options) {
       if (pointer.bucket !== bucket) return anotherBucket(bucket, pointer);
+      if (!liesUnder(requests, pointer.key)) return noRequest(requests, pointer);
       return reading(() => readUntilAnswered(s3, pointer, maxBytes, { ...options, admit: once(options.admit) }, retry));
     },
   };
@@ -163,36 +163,3 @@ function isDenied(error: unknown): boolean {
 }
 
 const DENIED_HINT = 'allow the role s3:GetObject, and s3:ListBucket so that a missing object is told apart';
-
-function anotherBucket(bucket: string, pointer: PayloadPointer): Failure {
-  return failure(
-    'INVALID_POINTER',
-    `body[1].s3BucketName: expected the deployment's payload bucket ${preview(bucket)}, got ${preview(pointer.bucket)}`,
-  );
-}
-
-function notFound({ key }: PayloadPointer): Failure {
-  return failure(
-    'PAYLOAD_NOT_FOUND',
-    `s3 object ${preview(key)}: expected it in the payload bucket, got none; keep it until its result is there`,
-  );
-}
-
-function tooLarge({ key }: PayloadPointer, maxBytes: number, got: string): Failure {
-  return failure(
-    'PAYLOAD_TOO_LARGE',
-    `s3 object ${preview(key)}: expected at most ${maxBytes} bytes, got ${got}; send several requests`,
-  );
-}
-
-/** What is not UTF-8 is not JSON either. @see https://www.rfc-editor.org/rfc/rfc8259#section-8.1 */
-function notText({ key }: PayloadPointer): Failure {
-  return failure(
-    'INVALID_JSON',
-    `s3 object ${preview(key)}: expected JSON in UTF-8, got bytes that are not; upload the request's text uncompressed`,
-  );
-}
-
-function unavailable({ key }: PayloadPointer, reason: string): Failure {
-  return failure('PAYLOAD_UNAVAILABLE', `s3 object ${preview(key)}: expected to read it, got ${reason}`);
-}

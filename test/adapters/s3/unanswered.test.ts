@@ -19,7 +19,7 @@ async function opened(...steps: readonly (Step | undefined)[]) {
   const front = await server.front(...steps);
   const s3 = server.client(front, IMPATIENT);
   const payloads = createPayloads({ s3, bucket, maxBytes: 1000, retry: RETRY });
-  await server.put(bucket, 'k', 'text');
+  await server.put(bucket, 'requests/k', 'text');
   return { s3, bucket, payloads, requests: front.requests };
 }
 
@@ -31,7 +31,7 @@ describe('a body in the payload bucket', () => {
   ])('is asked for again when its download %s', async (_, step) => {
     const { payloads, bucket, requests } = await opened(step);
 
-    expect(await payloads.read({ bucket, key: 'k' }, UNHINDERED)).toBe('text');
+    expect(await payloads.read({ bucket, key: 'requests/k' }, UNHINDERED)).toBe('text');
 
     expect(requests).toHaveLength(2);
   });
@@ -39,7 +39,9 @@ describe('a body in the payload bucket', () => {
   it('is unavailable when no download gets on', async () => {
     const { payloads, bucket } = await opened(stallsAfter('te', LENGTH), neverAnswers);
 
-    expect(await payloads.read({ bucket, key: 'k' }, UNHINDERED)).toMatchObject({ code: 'PAYLOAD_UNAVAILABLE' });
+    expect(await payloads.read({ bucket, key: 'requests/k' }, UNHINDERED)).toMatchObject({
+      code: 'PAYLOAD_UNAVAILABLE',
+    });
   });
 
   it.each([
@@ -52,7 +54,9 @@ describe('a body in the payload bucket', () => {
       stallsAfter('te', headers)(exchange);
     });
 
-    expect(await payloads.read({ bucket, key: 'k' }, { admit: () => letGo.promise, signal: NEVER })).toBe('text');
+    expect(await payloads.read({ bucket, key: 'requests/k' }, { admit: () => letGo.promise, signal: NEVER })).toBe(
+      'text',
+    );
   });
 
   it('is given up with the deadline while it waits for memory', async () => {
@@ -63,9 +67,9 @@ describe('a body in the payload bucket', () => {
       return new Promise<void>(() => {});
     };
 
-    expect(await payloads.read({ bucket, key: 'k' }, { admit, signal: aborting.signal })).toMatchObject({
+    expect(await payloads.read({ bucket, key: 'requests/k' }, { admit, signal: aborting.signal })).toMatchObject({
       code: 'PAYLOAD_UNAVAILABLE',
-      message: 's3 object "k": expected to read it, got no answer before the deadline',
+      message: 's3 object "requests/k": expected to read it, got no answer before the deadline',
     });
   });
 
