@@ -20,6 +20,8 @@ export interface FetchModelsOptions {
   /** Told how much was fetched, and how long that took. @default nobody is told */
   readonly inform?: ((message: string) => void) | undefined;
   readonly retry?: RetryOptions;
+  /** Milliseconds that one request may take. @default 60000 */
+  readonly limitMs?: number;
   /** Bytes that a folder's disk has left. @default what the system says */
   readonly freeBytes?: (folder: string) => Promise<number>;
 }
@@ -32,14 +34,21 @@ export interface FetchModelsOptions {
  * @throws Error saying that the URI has no digest, which object cannot be read or is not what was published, or how much room is missing
  */
 export async function fetchModels(options: FetchModelsOptions): Promise<string> {
-  const { s3, directory = join(tmpdir(), 'batchscore-models'), inform, retry, freeBytes = freeBytesOf } = options;
+  const {
+    s3,
+    directory = join(tmpdir(), 'batchscore-models'),
+    inform,
+    retry,
+    limitMs,
+    freeBytes = freeBytesOf,
+  } = options;
   const uri = readModelsUri(options.uri);
   await openOwn(directory);
   const whole = join(directory, uri.digest);
   if (existsSync(whole)) return whole;
 
   const startedAt = performance.now();
-  const source = { s3, uri, retry };
+  const source = { s3, uri, retry, limitMs };
   const files = await fetchManifest(source);
   const folder = await openPartialFolder(directory, uri.digest);
   const parts = missingParts(files, folder);

@@ -13,10 +13,12 @@ export interface Source {
   readonly s3: S3Client;
   readonly uri: ModelsUri;
   readonly retry?: RetryOptions | undefined;
+  /** Milliseconds that one request may take: one that trickles would hold up the start for good. @default 60000 */
+  readonly limitMs?: number | undefined;
 }
 
-/** One that trickles would hold up the start for good; 8 MiB take longer only below 140 KB/s. */
-const OBJECT_MS = 60_000;
+/** 8 MiB take longer only below 140 KB/s. */
+const LIMIT_MS = 60_000;
 
 /** Trying again would give the same. */
 class Wrong extends Error {}
@@ -132,7 +134,7 @@ function explain(error: unknown, { bucket, folder }: ModelsUri): string {
 
 /** @param use is given what was asked for, and the size of the whole object */
 async function get(
-  { s3, uri }: Source,
+  { s3, uri, limitMs = LIMIT_MS }: Source,
   key: string,
   part: Part | undefined,
   stop: AbortSignal,
@@ -146,7 +148,7 @@ async function get(
   // An error that nobody listens to ends the process, one after the last byte, too.
   body.on('error', () => {});
   const abort = () => body.destroy(new Error('given up, because another object failed'));
-  const timer = setTimeout(() => body.destroy(new Error(`no end within ${OBJECT_MS} ms`)), OBJECT_MS);
+  const timer = setTimeout(() => body.destroy(new Error(`no end within ${limitMs} ms`)), limitMs);
   stop.addEventListener('abort', abort, { once: true });
   try {
     await use(body, sizeOf(answer));
