@@ -85,20 +85,24 @@ describe('the packed package', () => {
       join(folder, 'app.ts'),
       `import { App, Duration, Stack } from 'aws-cdk-lib';
        import { Architecture } from 'aws-cdk-lib/aws-lambda';
-       import { BatchScoring, lambdaCompute, type ResultStore } from 'batchscore/infra';
+       import { BatchScoring, type ComputeForm, type FunctionCompute, lambdaCompute, type ResultStore } from 'batchscore/infra';
        // @ts-expect-error a store is named by its kind
        const wrong: ResultStore = 'topic';
+       const onX86 = lambdaCompute({ architecture: Architecture.X86_64, timeout: Duration.seconds(30) });
+       const own: ComputeForm<FunctionCompute> = { ...onX86, kind: 'own' };
        const app = new App({ outdir: 'cdk.out' });
        const scoring = new BatchScoring(new Stack(app, 'Shop'), 'Scoring', {
          models: '${join(REPOSITORY, 'models')}',
-         compute: lambdaCompute({ architecture: Architecture.X86_64, timeout: Duration.seconds(30) }),
+         compute: own,
        });
-       console.log(wrong, Object.keys(scoring.clientOptions).join());
+       console.log(wrong, Object.keys(scoring.clientOptions).join(), scoring.compute.function.node.path);
        app.synth();`,
     );
     await typecheck(folder, 'app.ts');
     const { stdout } = await run(process.execPath, ['app.ts'], { cwd: folder });
-    expect(stdout).toBe('topic requestQueueUrl,deadLetterQueueUrl,resultQueueUrl,payloadBucket,region\n');
+    expect(stdout).toBe(
+      'topic requestQueueUrl,deadLetterQueueUrl,resultQueueUrl,payloadBucket,region Shop/Scoring/Compute-own/Function\n',
+    );
     const staged = (await readdir(join(folder, 'cdk.out'))).find((name) => name.startsWith('asset.')) ?? '';
     expect(await readdir(join(folder, 'cdk.out', staged))).toEqual(
       expect.arrayContaining(['Dockerfile', 'handler.js', 'models', 'node_modules', 'sessionWorker.js']),
