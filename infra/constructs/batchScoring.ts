@@ -8,6 +8,7 @@ import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
 import { warnOfLargeMessages } from './checks/batching.ts';
 import { warnOfNoDeadLetters, warnOfUnknownKeys } from './checks/existing.ts';
+import { acknowledgePacks } from './compliance.ts';
 import type { Compute, FunctionCompute } from './compute/compute.ts';
 import { clientOptionsOf } from './environment/clientOptions.ts';
 import { hostEnvironment } from './environment/hostEnvironment.ts';
@@ -76,6 +77,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
   /** @throws Error when the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
+    acknowledgePacks(this);
     const plan = makePlan(props);
     const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
     const storage = { fifo: plan.batching.fifo, encryptionKey: props.encryptionKey, removalPolicy: plan.removalPolicy };

@@ -1,14 +1,11 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { type App, Stack, Validations } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { REPOSITORY } from '../helpers/command.ts';
-import { createApp, createScoring } from './setup.ts';
+import { acknowledgementsIn, createCheckedStack, validate } from './checkedStack.ts';
+import { createScoring } from './setup.ts';
 
 const ALL = ['queue', 'table', 'bucket'] as const;
 const KEY = { enableKeyRotation: true };
@@ -24,7 +21,7 @@ describe('cdk-nag and the CloudFormation validator', () => {
     ['lambda-gpu', { compute: lambdaGpuCompute(), results: ALL }, false],
     ['lambda-gpu, FIFO, own key', { compute: lambdaGpuCompute(), results: ALL, fifo: true }, true],
   ] as const)('find nothing that is not acknowledged with a reason: %s', (_, props, ownKey) => {
-    const stack = createNaggedStack();
+    const stack = createCheckedStack(AwsSolutionsChecks);
     createScoring({ ...props, ...(ownKey && { encryptionKey: new Key(stack, 'Key', KEY) }) }, stack);
     expect(validate(stack)).toEqual({ found: [], messages: [] });
     const acknowledged = acknowledgementsIn(stack);
@@ -33,7 +30,7 @@ describe('cdk-nag and the CloudFormation validator', () => {
   });
 
   it('find nothing with a role of your own either', () => {
-    const stack = createNaggedStack();
+    const stack = createCheckedStack(AwsSolutionsChecks);
     const role = new Role(stack, 'Ours', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
     const scoring = createScoring({ compute: lambdaCompute({ role }), results: ALL }, stack);
     scoring.grantOperate(new Role(stack, 'Operator', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
@@ -41,54 +38,15 @@ describe('cdk-nag and the CloudFormation validator', () => {
   });
 
   it('find nothing with more pollers than the library itself allows', () => {
-    const stack = createNaggedStack();
+    const stack = createCheckedStack(AwsSolutionsChecks);
     createScoring({ batchSize: 1, compute: lambdaCompute({ minimumPollers: 2, maximumPollers: 10_000 }) }, stack);
     expect(validate(stack)).toEqual({ found: [], messages: [] });
   });
 
   it('do look: a bucket that is open is found', () => {
-    const stack = createNaggedStack();
+    const stack = createCheckedStack(AwsSolutionsChecks);
     createScoring({}, stack);
     new CfnBucket(stack, 'Open');
     expect(validate(stack).found).toEqual(expect.arrayContaining([['AwsSolutions-S10', 'Test/Open']]));
   });
 });
-
-/** With the flags of this app, in a folder of its own. */
-function createNaggedStack(): Stack {
-  const { context } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
-  const flags = Object.entries(context).filter(([key]) => key.startsWith('@aws-cdk'));
-  const app = createApp({
-    context: { ...Object.fromEntries(flags), '@aws-cdk/core:failSynthOnValidationErrors': false },
-  });
-  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
-  return new Stack(app, 'Test');
-}
-
-interface Violation {
-  readonly ruleName: string;
-  readonly violatingConstructs: readonly { readonly constructPath: string }[];
-}
-
-/** What the validators report, and what the command would print. */
-function validate(stack: Stack) {
-  const app = stack.node.root as App;
-  const { stacks } = app.synth();
-  const { pluginReports } = JSON.parse(readFileSync(join(app.outdir, 'validation-report.json'), 'utf8'));
-  const violations = pluginReports.flatMap((report: { violations: readonly Violation[] }) => report.violations);
-  return {
-    found: violations.map((violation: Violation) => [
-      violation.ruleName,
-      violation.violatingConstructs[0]?.constructPath,
-    ]),
-    messages: stacks.flatMap(({ messages }) => messages),
-  };
-}
-
-function acknowledgementsIn(stack: Stack): { readonly id: string; readonly reason: unknown }[] {
-  return stack.node
-    .findAll()
-    .flatMap(({ node }) => node.metadata)
-    .filter(({ type }) => type === Validations.ACKNOWLEDGED_RULES_METADATA_KEY)
-    .flatMap(({ data }) => Object.entries(data).map(([id, reason]) => ({ id, reason })));
-}

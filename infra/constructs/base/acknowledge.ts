@@ -18,3 +18,11 @@ export function acknowledgeActions(scope: Construct, actions: readonly string[],
     Validations.of(scope).acknowledge({ id: `AwsSolutions-IAM5[Action::${action}]`, reason });
   }
 }
+
+/** How the packs of cdk-nag name a rule that HIPAA and NIST 800-53 share. */
+const OF_STANDARDS = ['HIPAA.Security', 'NIST.800.53.R5'];
+
+/** Tells the packs for HIPAA and NIST 800-53 why one of their rules is not followed anywhere in `scope`. */
+export function acknowledgeStandards(scope: Construct, rule: string, reason: string): void {
+  for (const pack of OF_STANDARDS) Validations.of(scope).acknowledge({ id: `${pack}-${rule}`, reason });
+}

@@ -12,6 +12,7 @@ import {
 import type { Construct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
+import { acknowledgeStandards } from '../base/acknowledge.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../base/units.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
@@ -159,6 +160,12 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
     id: 'aws-lambda:Function.CapacityProviderConfiguration',
     reason: 'Another kind of compute is another function, so this property is never removed from an existing one',
   });
+  acknowledgeStandards(scoringFunction, 'LambdaInsideVPC', 'Its instances are in the network of the capacity provider');
+  acknowledgeStandards(
+    scoringFunction,
+    'LambdaConcurrency',
+    'The most environments are the most invocations at a time',
+  );
   return scoringFunction;
 }
 

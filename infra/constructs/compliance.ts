@@ -1,0 +1,29 @@
+import { Validations } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
+import { acknowledgeStandards } from './base/acknowledge.ts';
+
+/** Rules that HIPAA and NIST 800-53 share and that no setting of a deployment could follow in earnest. */
+const OF_STANDARDS = {
+  DynamoDBInBackupPlan: 'The table has point-in-time recovery, and its results expire after days',
+  IAMNoInlinePolicy: 'Each policy is one role its own: a managed one would only be shared by mistake',
+  LambdaDLQ:
+    'The function is invoked by event source mappings, which wait: dead letters are those of the request queue',
+  S3BucketLoggingEnabled: 'Server access logs would double the requests; CloudTrail data events serve an audit',
+  S3BucketReplicationEnabled: 'What is lost with a region is scored again there: requests are kept by their producers',
+  S3BucketVersioningEnabled: 'Every object has a key of its own and is never overwritten',
+};
+
+const OF_SERVERLESS = {
+  LambdaDLQ: OF_STANDARDS.LambdaDLQ,
+  LambdaEventSourceMappingDestination:
+    'A mapping of SQS has no destination on failure: the queue redrives to its dead letters',
+  SQSRedrivePolicy: 'Dead letters and results are the end: no consumer can fail on them, and they expire',
+};
+
+/** Says why the packs of cdk-nag for HIPAA, NIST 800-53 and serverless apps find what they find in a deployment. */
+export function acknowledgePacks(scope: Construct): void {
+  for (const [rule, reason] of Object.entries(OF_STANDARDS)) acknowledgeStandards(scope, rule, reason);
+  for (const [rule, reason] of Object.entries(OF_SERVERLESS)) {
+    Validations.of(scope).acknowledge({ id: `Serverless-${rule}`, reason });
+  }
+}
