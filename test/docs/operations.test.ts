@@ -52,6 +52,19 @@ describe('docs/operations.md', () => {
     expect(page).toContain(`${count} custom metrics cost ${count} × 0.30 $ = ${(count * 0.3).toFixed(2)} $`);
   });
 
+  it('counts the alarms that watch each shard', () => {
+    const metrics = (shards: number): number => {
+      const alarms = Object.values(synthesize({ shards }).findResources('AWS::CloudWatch::Alarm'));
+      const counts = alarms.map(({ Properties }) => {
+        const queries: { MetricStat?: unknown }[] = Properties.Metrics ?? [{ MetricStat: Properties.MetricName }];
+        return queries.filter(({ MetricStat }) => MetricStat !== undefined).length;
+      });
+      return counts.reduce((sum, count) => sum + count, 0);
+    };
+    const more = metrics(4) - metrics(3);
+    expect(page).toContain(`${more} × 0.10 $ = ${(0.26 + more * 0.1).toFixed(2)} $`);
+  });
+
   it('computes with the prices of the list', () => {
     const { lambdaArmGbSecond, instanceHour, sqsStandardMillionRequests, dynamodbMillionWrites } = PRICES;
     for (const price of [lambdaArmGbSecond, sqsStandardMillionRequests.toFixed(2), dynamodbMillionWrites]) {
