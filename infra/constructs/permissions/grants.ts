@@ -10,7 +10,6 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
  * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
  */
 export function grantRead(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
-  bucket.encryptionKey?.grantDecrypt(grantee);
   const list = Grant.addToPrincipalOrResource({
     grantee,
     actions: ['s3:ListBucket'],
@@ -18,13 +17,18 @@ export function grantRead(grantee: IGrantable, bucket: IBucket, keys: string): G
     resource: bucket,
     conditions: { StringLike: { 's3:prefix': patternOf(keys) } },
   });
-  const get = Grant.addToPrincipalOrResource({
+  return list.combine(grantGet(grantee, bucket, keys));
+}
+
+/** The right to get objects and to decrypt them, and nothing else. */
+export function grantGet(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
+  bucket.encryptionKey?.grantDecrypt(grantee);
+  return Grant.addToPrincipalOrResource({
     grantee,
     actions: ['s3:GetObject'],
     resourceArns: [bucket.arnForObjects(patternOf(keys))],
     resource: bucket,
   });
-  return list.combine(get);
 }
 
 /**

@@ -44,7 +44,6 @@ export async function fetchParts(source: Source, parts: readonly MissingPart[], 
 }
 
 async function fetchPart(source: Source, part: MissingPart, folder: PartialFolder, stop: AbortSignal): Promise<void> {
-  stop.throwIfAborted();
   const path = join(folder.path, part.file.path);
   await mkdir(dirname(path), { recursive: true });
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT);
