@@ -9,6 +9,7 @@ export { PRICES, type Prices } from './constructs/base/prices.ts';
 export type { Problem } from './constructs/base/refuse.ts';
 export { BatchScoring } from './constructs/batchScoring.ts';
 export { type Concurrency, concurrencyProblems } from './constructs/checks/concurrency.ts';
+export type { Rollout } from './constructs/checks/rollout.ts';
 export type {
   AlarmCondition,
   Compute,
@@ -18,7 +19,9 @@ export type {
   Wiring,
 } from './constructs/compute/compute.ts';
 export { type Feed, feedFromQueues, grantSwitch } from './constructs/compute/eventSource.ts';
-export { functionAlarms, functionCost, functionGraph } from './constructs/compute/functionMonitoring.ts';
+export { functionCost, type PricedFunction } from './constructs/compute/functionCost.ts';
+export { functionAlarms, functionGraph } from './constructs/compute/functionMonitoring.ts';
+export type { FunctionNetwork } from './constructs/compute/functionNetwork.ts';
 export { type LambdaOptions, lambdaCompute } from './constructs/compute/lambda.ts';
 export { type GpuCompute, type LambdaGpuOptions, lambdaGpuCompute } from './constructs/compute/lambdaGpu.ts';
 export { leastVisibility } from './constructs/compute/leastVisibility.ts';

@@ -1,5 +1,6 @@
 import { type App, Duration, RemovalPolicy, Size, Stack } from 'aws-cdk-lib';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -11,6 +12,9 @@ import { lambdaCompute } from '../constructs/compute/lambda.ts';
 import { lambdaGpuCompute } from '../constructs/compute/lambdaGpu.ts';
 import type { Settings } from './contextKeys.ts';
 import { readPrices } from './readPrices.ts';
+
+/** Two periods of the alarms, and what their metrics are late by. */
+const DEFAULT_CANARY_MINUTES = 15;
 
 const ARCHITECTURES = { arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 };
 
@@ -51,6 +55,7 @@ function computeOf(settings: Settings): ComputeForm {
     timeout: given(settings.timeoutSeconds, Duration.seconds),
     ephemeralStorageSize: given(settings.ephemeralStorageMb, Size.mebibytes),
     gpuMemory: given(settings.gpuMemoryGiB, Size.gibibytes),
+    trafficRouting: given(settings.canaryPercent, (percentage) => canary(percentage, settings.canaryMinutes)),
   };
   switch (settings.compute) {
     case 'lambda':
@@ -58,6 +63,10 @@ function computeOf(settings: Settings): ComputeForm {
     case 'lambda-gpu':
       return lambdaGpuCompute(options);
   }
+}
+
+function canary(percentage: number, minutes = DEFAULT_CANARY_MINUTES): TrafficRouting {
+  return TrafficRouting.timeBasedCanary({ percentage, interval: Duration.minutes(minutes) });
 }
 
 /** What the CDK makes of a value, if one was given. */

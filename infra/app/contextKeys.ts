@@ -78,6 +78,9 @@ export const CONTEXT = z.strictObject({
   reservedConcurrency: number.optional(),
   minimumPollers: number.optional(),
   maximumPollers: number.optional(),
+  provisionedConcurrency: number.optional(),
+  canaryPercent: number.optional(),
+  canaryMinutes: amount.optional(),
   gpuMemoryGiB: amount.optional(),
   minimumEnvironments: number.optional(),
   maximumEnvironments: number.optional(),
@@ -90,6 +93,13 @@ export const CONTEXT_KEYS = CONTEXT.keyof().options;
 
 /** Keys that only one kind of compute knows. */
 export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
-  lambda: ['reservedConcurrency', 'minimumPollers', 'maximumPollers'],
+  lambda: [
+    'reservedConcurrency',
+    'minimumPollers',
+    'maximumPollers',
+    'provisionedConcurrency',
+    'canaryPercent',
+    'canaryMinutes',
+  ],
   'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments', 'pythonImage', 'pipIndexUrl', 'cufft'],
 };

@@ -11,7 +11,7 @@ import { nearestName } from './nearestName.ts';
 export function readContext(context: Readonly<Record<string, unknown>>): Settings {
   const own = Object.fromEntries(Object.entries(context).filter(([key]) => !isOfCdk(key)));
   const parsed = CONTEXT.safeParse(own);
-  if (parsed.success) refuse(keysOfOtherKinds(parsed.data));
+  if (parsed.success) refuse([...keysOfOtherKinds(parsed.data), minutesAlone(parsed.data)]);
   else refuse(parsed.error.issues.flatMap((issue) => describe(issue, own)));
   return CONTEXT.parse(own);
 }
@@ -39,6 +39,11 @@ function keysOfOtherKinds(settings: Settings): Problem[] {
   return COMPUTE_KINDS.filter((kind) => kind !== settings.compute).flatMap((kind) =>
     KEYS_OF_KIND[kind].map((key) => keyOfOtherKind(settings, key, kind)),
   );
+}
+
+function minutesAlone({ canaryPercent, canaryMinutes }: Settings): Problem {
+  if (canaryMinutes === undefined || canaryPercent !== undefined) return undefined;
+  return `canaryMinutes: expected only with canaryPercent, got ${canaryMinutes} without it; give both, or leave it out`;
 }
 
 function keyOfOtherKind(settings: Settings, key: ContextKey, kind: string): Problem {

@@ -114,7 +114,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     const subject = { ...plan, serviceName, requests, stores, compute };
     const { alarmActions = [], okActions = alarmActions } = props;
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
-    this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms);
+    compute.shiftInSteps?.(alarms.ofVersions);
+    this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms.all);
     warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
     warnOfNoDeadLetters(this, requests, plan.maxReceiveCount);
     if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels);
@@ -130,7 +131,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     this.compute = compute;
     this.grantPrincipal = compute.grantPrincipal;
     this.serviceName = serviceName;
-    this.alarms = alarms;
+    this.alarms = alarms.all;
     this.clientOptions = clientOptionsOf(this, requests, channels);
     this.#requests = requests;
     this.#channels = channels;

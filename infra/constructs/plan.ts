@@ -86,7 +86,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     latencyTargetSeconds:
       secondsOf('latencyTargetSeconds', props.latencyTarget) ??
       batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0),
-    alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}),
+    alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
     results: props.results ?? ['queue'],
     resultsPerMessage: props.resultsPerMessage ?? RANGES.resultsPerMessage.default,

@@ -1,4 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { Duration } from 'aws-cdk-lib';
+import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
+import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { CfnBucket } from 'aws-cdk-lib/aws-s3';
@@ -41,6 +44,17 @@ describe('cdk-nag and the CloudFormation validator', () => {
     const stack = createCheckedStack(AwsSolutionsChecks);
     createScoring({ batchSize: 1, compute: lambdaCompute({ minimumPollers: 2, maximumPollers: 10_000 }) }, stack);
     expect(validate(stack)).toEqual({ found: [], messages: [] });
+  });
+
+  it('find nothing in a function with a network, a canary and warm environments', () => {
+    const stack = createCheckedStack(AwsSolutionsChecks);
+    const vpc = new Vpc(stack, 'Network', { restrictDefaultSecurityGroup: false });
+    const trafficRouting = TrafficRouting.timeBasedCanary({ percentage: 10, interval: Duration.minutes(15) });
+    const compute = lambdaCompute({ vpc, trafficRouting, provisionedConcurrency: 1 });
+    createScoring({ compute, tracing: true }, stack);
+    const { found, messages } = validate(stack);
+    expect(found.filter(([, path]: readonly string[]) => path?.startsWith('Test/Scoring'))).toEqual([]);
+    expect(messages).toEqual([]);
   });
 
   it('do look: a bucket that is open is found', () => {

@@ -7,6 +7,12 @@ export interface Prices {
   readonly region: string;
   readonly lambdaX86GbSecond: number;
   readonly lambdaArmGbSecond: number;
+  /** Of an invocation in an environment that is kept warm. */
+  readonly lambdaX86WarmGbSecond: number;
+  readonly lambdaArmWarmGbSecond: number;
+  /** Of an environment that is kept warm, invoked or not. */
+  readonly lambdaX86ProvisionedGbSecond: number;
+  readonly lambdaArmProvisionedGbSecond: number;
   readonly lambdaMillionRequests: number;
   readonly sqsStandardMillionRequests: number;
   readonly sqsFifoMillionRequests: number;

@@ -6,6 +6,7 @@ import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib';
  */
 
 const MS_PER_SECOND = 1000;
+const MS_PER_MINUTE = 60_000;
 const MS_PER_DAY = 86_400_000;
 const MIB = 1024 * 1024;
 const GIB = 1024 * MIB;
@@ -13,6 +14,10 @@ const GIB = 1024 * MIB;
 /** @param name of the setting, as messages have it */
 export function secondsOf(name: string, duration: Duration | undefined): number | undefined {
   return divide(millisecondsOf(name, duration), MS_PER_SECOND);
+}
+
+export function minutesOf(name: string, duration: Duration | undefined): number | undefined {
+  return divide(millisecondsOf(name, duration), MS_PER_MINUTE);
 }
 
 export function daysOf(name: string, duration: Duration | undefined): number | undefined {

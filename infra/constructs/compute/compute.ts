@@ -1,5 +1,5 @@
 import type { RemovalPolicy } from 'aws-cdk-lib';
-import type { IMetric } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IAlarm, IMetric } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
@@ -28,6 +28,8 @@ export interface ComputeForm<Created extends Compute = Compute> {
   readonly timeoutSeconds: number;
   /** Seconds until the first records are scored where nothing runs while there are none. @default 0 */
   readonly wakeSeconds?: number;
+  /** Percent of the invocations that a new version gets first. @default 100: it takes over at once */
+  readonly firstStepPercent?: number;
   /** What is wrong with its options, alone and with this batching. */
   problems(batching: Batching): Problem[];
   /** Seconds that a received message must stay hidden, and the sum that explains them. */
@@ -60,6 +62,8 @@ export interface Compute extends IGrantable {
   readonly cost: IMetric;
   /** What it logs to, for the cost of logs. @default the cost leaves them out */
   readonly logGroup?: ILogGroup;
+  /** Has new versions take over in steps, undone when one of the alarms goes off. @default they take over at once */
+  readonly shiftInSteps?: ((alarms: readonly IAlarm[]) => void) | undefined;
   /** Lets someone stop it taking records from the queue, and start it again. @default nobody can be allowed to */
   grantSwitch?(grantee: IGrantable): Grant;
 }
@@ -84,6 +88,11 @@ export interface AlarmCondition {
   readonly periods: number;
   /** In how many of them the metric must have been above the threshold. @default all */
   readonly periodsAbove?: number;
+  /**
+   * Whether it tells of what runs, so that a new version that sets it off is undone; else of traffic, or of what is left
+   * from before. @default false
+   */
+  readonly blamesVersion?: boolean;
 }
 
 /** One graph of the dashboard. */

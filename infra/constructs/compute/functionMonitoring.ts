@@ -1,7 +1,6 @@
-import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
-import { Architecture, type IFunction } from 'aws-cdk-lib/aws-lambda';
+import { Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { PERIOD } from '../base/period.ts';
-import type { Prices } from '../base/prices.ts';
 import type { AlarmCondition, Graph } from './compute.ts';
 
 /** Throttles of a burst pass, because SQS tries again. Only lasting ones use up the receives of good messages. */
@@ -18,6 +17,7 @@ export function functionAlarms(target: IFunction): AlarmCondition[] {
       metric: target.metricErrors({ statistic: Stats.SUM, period: PERIOD }),
       threshold: 0,
       periods: 1,
+      blamesVersion: true,
     },
     {
       id: 'FunctionThrottles',
@@ -46,27 +46,4 @@ export function functionGraph(target: IFunction, timeoutSeconds: number): Graph 
       target.metricDuration({ statistic: Stats.p(99), period: PERIOD, label: 'ms, p99' }),
     ],
   };
-}
-
-/** Metric math does not understand exponents. */
-const DECIMALS = 12;
-
-/** What a function costs on Lambda's own machines: the milliseconds of all invocations times the memory, plus the invocations themselves. */
-export function functionCost(
-  target: IFunction,
-  { architecture, memoryMb }: { readonly architecture: Architecture; readonly memoryMb: number },
-  prices: Prices,
-): MathExpression {
-  const gbSecond = architecture.name === Architecture.ARM_64.name ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
-  const milliseconds = `durationMs / 1000 * ${memoryMb / 1024} * ${gbSecond.toFixed(DECIMALS)}`;
-  const requests = `invocations * ${prices.lambdaMillionRequests} / 1000000`;
-  return new MathExpression({
-    label: 'compute',
-    period: PERIOD,
-    expression: `${milliseconds} + ${requests}`,
-    usingMetrics: {
-      durationMs: target.metricDuration({ statistic: Stats.SUM, period: PERIOD }),
-      invocations: target.metricInvocations({ statistic: Stats.SUM, period: PERIOD }),
-    },
-  });
 }

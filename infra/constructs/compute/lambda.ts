@@ -1,18 +1,25 @@
 import type { Duration, Size } from 'aws-cdk-lib';
+import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { oneOf } from '../base/refuse.ts';
 import { mebibytesOf, secondsOf } from '../base/units.ts';
 import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
+import { networkProblems } from '../checks/network.ts';
+import { firstStepPercent, type Rollout, rolloutProblems } from '../checks/rollout.ts';
 import { ARCHITECTURES } from '../image/image.ts';
 import type { ComputeForm, FunctionCompute } from './compute.ts';
 import { feedFromQueues, grantSwitch } from './eventSource.ts';
-import { functionAlarms, functionCost, functionGraph } from './functionMonitoring.ts';
+import { functionCost } from './functionCost.ts';
+import { functionAlarms, functionGraph } from './functionMonitoring.ts';
+import type { FunctionNetwork } from './functionNetwork.ts';
 import { leastVisibility } from './leastVisibility.ts';
+import { createLiveAlias, shiftInSteps } from './liveAlias.ts';
 import { createScoringFunction, type FunctionResources } from './scoringFunction.ts';
 
-export interface LambdaOptions extends Concurrency, FunctionResources {
+export interface LambdaOptions extends Concurrency, FunctionResources, FunctionNetwork, Rollout {
   /** The processor. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
   readonly architecture?: Architecture;
   /** Memory, 128 to 10,240 MiB; 1,769 MiB come with one whole vCPU, and vCPUs grow with it. @default 1,769 MiB */
@@ -36,6 +43,25 @@ export interface LambdaOptions extends Concurrency, FunctionResources {
    * @default none are provisioned; 200 with `minimumPollers`
    */
   readonly maximumPollers?: number;
+  /**
+   * Environments that are kept warm for the published version, from 1; they are paid for while they wait. More
+   * invocations start environments as ever. @default none
+   */
+  readonly provisionedConcurrency?: number;
+  /**
+   * How a new version takes over, such as `TrafficRouting.timeBasedCanary({ interval: Duration.minutes(15), percentage:
+   * 10 })`: CodeDeploy shifts the invocations, and an alarm on what runs shifts them back. @default at once
+   */
+  readonly trafficRouting?: TrafficRouting;
+  /**
+   * A network to attach the function to. It must reach SQS, and S3 and DynamoDB where results or models are there.
+   * @default none: the function reaches AWS as it is
+   */
+  readonly vpc?: IVpc;
+  /** Subnets of `vpc`, not public ones. @default its private ones */
+  readonly subnets?: SubnetSelection;
+  /** What the function may reach in `vpc`. @default a group that lets it call HTTPS, and nothing in */
+  readonly securityGroups?: readonly ISecurityGroup[];
 }
 
 /** A Lambda function on CPUs, from a container image. */
@@ -50,27 +76,35 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     kind: 'lambda',
     imageTarget: { stage: 'lambda', architecture },
     timeoutSeconds,
+    firstStepPercent: firstStepPercent(options),
     problems: ({ shards }) => [
       oneOf('architecture', architecture.name, ARCHITECTURES),
       outside('memoryMb', memoryMb, { least: 128, most: 10_240 }),
       outside('ephemeralStorageMb', ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...concurrencyProblems(options, shards),
+      ...rolloutProblems(options, options),
+      ...networkProblems(options),
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
-      const scoringFunction = createScoringFunction(scope, settings, wiring);
-      const { eventSourceMappings, graph } = feedFromQueues(scoringFunction, wiring, options);
+      const { provisionedConcurrency, trafficRouting } = options;
+      const scoringFunction = createScoringFunction(scope, { ...settings, network: options }, wiring);
+      const hasVersions = provisionedConcurrency !== undefined || trafficRouting !== undefined;
+      const live = hasVersions ? createLiveAlias(scope, scoringFunction, options) : undefined;
+      const target = live ?? scoringFunction;
+      const { eventSourceMappings, graph } = feedFromQueues(target, wiring, options);
       return {
         function: scoringFunction,
-        alias: undefined,
+        alias: live,
         eventSourceMappings,
-        grantPrincipal: scoringFunction.grantPrincipal,
+        grantPrincipal: target.grantPrincipal,
         grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
         logGroup: scoringFunction.logGroup,
-        alarms: functionAlarms(scoringFunction),
-        graphs: [functionGraph(scoringFunction, timeoutSeconds), graph],
-        cost: functionCost(scoringFunction, settings, wiring.prices),
+        alarms: functionAlarms(target),
+        graphs: [functionGraph(target, timeoutSeconds), graph],
+        cost: functionCost(target, settings, wiring.prices),
+        shiftInSteps: live && trafficRouting && ((alarms) => shiftInSteps(scope, live, trafficRouting, alarms)),
       };
     },
   };

@@ -1,7 +1,7 @@
 import { type Duration, type Size, Validations } from 'aws-cdk-lib';
 import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import {
-  Alias,
+  type Alias,
   Architecture,
   CapacityProvider,
   CfnFunction,
@@ -22,6 +22,7 @@ import { feedFromQueues, grantSwitch } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
 import { gpuCost } from './gpuCost.ts';
 import { leastVisibility } from './leastVisibility.ts';
+import { createLiveAlias } from './liveAlias.ts';
 import { createOperatorRole } from './operatorRole.ts';
 import { createPrivateNetwork } from './privateNetwork.ts';
 import { createScoringFunction, type FunctionResources } from './scoringFunction.ts';
@@ -105,7 +106,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
       const capacityProvider = createCapacity(scope, settings, wiring);
       attach(scoringFunction, capacityProvider, settings);
       // Managed Instances run published versions; the alias leads to the latest.
-      const live = new Alias(scope, 'Live', { aliasName: 'live', version: scoringFunction.currentVersion });
+      const live = createLiveAlias(scope, scoringFunction);
       const { eventSourceMappings, graph } = feedFromQueues(live, wiring, settings);
       return {
         function: scoringFunction,

@@ -14,6 +14,7 @@ import type { Construct } from 'constructs';
 import { acknowledgeWildcard } from '../base/acknowledge.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import type { Wiring } from './compute.ts';
+import { attachTo, type FunctionNetwork, keepCodeFromNetwork } from './functionNetwork.ts';
 
 /** What a function is given of its own; undefined is left to the default. */
 export interface FunctionResources {
@@ -36,6 +37,8 @@ export interface ScoringFunctionOptions extends FunctionResources {
   /** Of `/tmp`, in MiB. @default 512, which is Lambda's own */
   readonly ephemeralStorageMb?: number | undefined;
   readonly reservedConcurrency?: number | undefined;
+  /** What the function is attached to. @default no network: it reaches AWS as it is */
+  readonly network?: FunctionNetwork | undefined;
 }
 
 /**
@@ -48,11 +51,12 @@ export function createScoringFunction(
   wiring: Wiring,
   currentVersionOptions: VersionOptions = {},
 ): DockerImageFunction {
+  const { network = {} } = options;
   const logGroup = options.logGroup ?? createLogGroup(scope, 'Log', wiring);
   const role = options.role ?? createRole(scope);
   logGroup.grantWrite(role);
   if (wiring.tracing) acknowledgeWildcard(role, '*', 'The permission to send traces knows no resources');
-  return new DockerImageFunction(scope, 'Function', {
+  const scoringFunction = new DockerImageFunction(scope, 'Function', {
     description: 'batchscore: scores records from SQS in batches',
     code: DockerImageCode.fromEcr(wiring.image.repository, { tagOrDigest: wiring.image.tagOrDigest }),
     architecture: options.architecture,
@@ -63,6 +67,7 @@ export function createScoringFunction(
     loggingFormat: LoggingFormat.JSON,
     role,
     currentVersionOptions,
+    ...attachTo(scope, role, network),
     // Lambda drops what is below its own level, and counts metrics, which have none, as info: it must not be above that.
     ...(wiring.logLevel === 'debug' && { applicationLogLevelV2: ApplicationLogLevel.DEBUG }),
     ...(wiring.tracing && { tracing: Tracing.ACTIVE }),
@@ -72,6 +77,8 @@ export function createScoringFunction(
     }),
     ...(options.reservedConcurrency !== undefined && { reservedConcurrentExecutions: options.reservedConcurrency }),
   });
+  if (network.vpc !== undefined) keepCodeFromNetwork(scope, role, scoringFunction);
+  return scoringFunction;
 }
 
 function createRole(scope: Construct): Role {

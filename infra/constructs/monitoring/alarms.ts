@@ -10,9 +10,17 @@ export interface AlarmActions {
   readonly onOk: readonly IAlarmAction[];
 }
 
+export interface Alarms {
+  readonly all: Alarm[];
+  /** Those that tell of what runs: a new version that sets one off is undone. */
+  readonly ofVersions: readonly Alarm[];
+}
+
 /** One alarm for each condition that a person has to look at. */
-export function createAlarms(scope: Construct, subject: Subject, actions: AlarmActions): Alarm[] {
-  return conditionsOf(subject).map((condition) => create(scope, condition, actions));
+export function createAlarms(scope: Construct, subject: Subject, actions: AlarmActions): Alarms {
+  const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, actions) }));
+  const ofVersions = alarms.filter(({ condition }) => condition.blamesVersion);
+  return { all: alarms.map(({ alarm }) => alarm), ofVersions: ofVersions.map(({ alarm }) => alarm) };
 }
 
 function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: AlarmActions): Alarm {

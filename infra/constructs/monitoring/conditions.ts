@@ -70,6 +70,7 @@ function retries({ serviceName, alarmThresholds: { retriedPercent } }: Subject):
     }),
     threshold: retriedPercent,
     ...LASTING,
+    blamesVersion: true,
   };
 }
 
@@ -90,6 +91,7 @@ function errors({ serviceName, alarmThresholds: { errorPercent } }: Subject): Al
     }),
     threshold: errorPercent,
     ...LASTING,
+    blamesVersion: true,
   };
 }
 
@@ -115,6 +117,7 @@ function abandonedRuns({ serviceName }: Subject): AlarmCondition {
     metric: scoringMetric(serviceName, 'AbandonedRuns'),
     threshold: 0,
     periods: 1,
+    blamesVersion: true,
   };
 }
 
@@ -127,5 +130,6 @@ function batchMismatch({ serviceName }: Subject): AlarmCondition {
     metric: scoringMetric(serviceName, 'BatchMismatch'),
     threshold: 0,
     periods: 1,
+    blamesVersion: true,
   };
 }
