@@ -71,11 +71,12 @@ describe('an observed client', () => {
     const slowDown = refusesXml(503, 'SlowDown');
     const front = await s3Server.front(slowDown, undefined, slowDown);
     const s3 = observed(s3Server.client(front), (call) => void calls.push(call));
-    const payloads = createPayloads({ s3, bucket: await s3Server.bucket(), maxBytes: 100, retry });
+    const bucket = await s3Server.bucket();
+    await s3Server.put(bucket, 'requests/one', '"SECRET"');
+    const payloads = createPayloads({ s3, bucket, maxBytes: 100, retry });
 
-    const pointer = await payloads.put('"SECRET"', signal);
-    if ('code' in pointer) throw new Error(pointer.message);
-    await payloads.read(pointer, { admit: async () => {}, signal });
+    await payloads.put('"SECRET"', signal);
+    await payloads.read({ bucket, key: 'requests/one' }, { admit: async () => {}, signal });
 
     const [put, get] = ['PutObject', 'GetObject'].map((operation) => ({ aws: 'S3', operation, entries: 1 }));
     expect(calls).toMatchObject([
