@@ -77,15 +77,17 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     shards: props.shards,
   });
   const least = compute.leastVisibility(batching);
+  // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
   const plan: Plan<Created> = {
     compute,
     models: placeOfModels(props.models),
     batching,
-    visibilityTimeoutSeconds: secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? least.seconds,
+    visibilityTimeoutSeconds:
+      secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? Math.ceil(least.seconds),
     largestMessageBytes: bytesOf('largestMessageBytes', props.largestMessage),
     latencyTargetSeconds:
       secondsOf('latencyTargetSeconds', props.latencyTarget) ??
-      batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0),
+      Math.ceil(batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0)),
     alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
     results: props.results ?? ['queue'],

@@ -39,6 +39,13 @@ describe('an amount that is not whole', () => {
     expect(sentence).toMatch(new RegExp(`^${name}: ${WHOLE} .*, got ${4096.5 / perUnit}; choose one in that range`));
   });
 
+  it.each([
+    ['windowSeconds', 'from 0 to 300', { window: Duration.millis(1500) }],
+    ['timeoutSeconds', 'from 1 to 900', { compute: lambdaCompute({ timeout: Duration.millis(1500) }) }],
+  ] as const)('is refused once, whatever is derived from it: %s', (name, range, props) => {
+    expect(refusalOf(props)).toBe(`${name}: expected a whole number ${range}, got 1.5; choose one in that range`);
+  });
+
   it('is refused as the memory of a GPU', () => {
     const compute = lambdaGpuCompute({ gpuMemory: Size.mebibytes(16_000) });
     expect(refusalOf({ compute })).toBe(
