@@ -1,13 +1,5 @@
 import { MESSAGES_IN_FLIGHT } from '../../lambda/limits/eventSourceMapping.ts';
-import {
-  ACCOUNT,
-  FIFO_CALLS_PER_SECOND,
-  MAPPING,
-  MESSAGES_PER_RECEIVE,
-  POLLER,
-  PUTS_PER_SECOND,
-  TABLE,
-} from './rules.ts';
+import { ACCOUNT, BUCKET, FIFO_CALLS_PER_SECOND, MAPPING, MESSAGES_PER_RECEIVE, POLLER, TABLE } from './rules.ts';
 import { fullBatch, messageBytes, runMs, type Scenario } from './scenario.ts';
 
 /** The most that one rule lets through, once everything has grown and batches are full. */
@@ -62,9 +54,9 @@ export function ceilingsOf(scenario: Scenario): Ceiling[] {
     results === 'table' ? tableCeiling(scenario) : undefined,
     results === 'bucket'
       ? {
-          limit: "the bucket's PUTs under one prefix",
-          most: PUTS_PER_SECOND * requests,
-          sum: `${count(PUTS_PER_SECOND)} × ${count(requests)} requests`,
+          limit: "the bucket's PUTs under its shards",
+          most: BUCKET.shards * BUCKET.putsPerSecond * requests,
+          sum: `${BUCKET.shards} × ${count(BUCKET.putsPerSecond)} × ${count(requests)} requests`,
         }
       : undefined,
   ];

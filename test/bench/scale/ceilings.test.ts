@@ -60,7 +60,7 @@ describe('the ceilings', () => {
       { 'calls of the FIFO queues': 6_000, 'message groups': 4_000 },
     ],
     ['of a table', { results: 'table', resultBytes: 1_500 }, { "the table's write units": 20_000 }],
-    ['of a bucket', { results: 'bucket' }, { "the bucket's PUTs under one prefix": 350_000 }],
+    ['of a bucket', { results: 'bucket' }, { "the bucket's PUTs under its shards": 5_600_000 }],
   ])('%s', (_, scenario, expected) => {
     expect(most(scenario)).toMatchObject(expected);
   });
