@@ -179,7 +179,7 @@ describe('everything that is stored', () => {
       SSESpecification: { KMSMasterKeyId: arn, SSEEnabled: true, SSEType: 'KMS' },
     });
     template.allResourcesProperties('AWS::Logs::LogGroup', { KmsKeyId: arn });
-    template.allResourcesProperties('AWS::Lambda::Function', { KmsKeyArn: arn });
+    expect(only(template, 'AWS::Lambda::Function', { PackageType: 'Image' })).toMatchObject({ KmsKeyArn: arn });
   });
 
   it.each([
