@@ -8,11 +8,18 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { createApp, createScoring, createStack, environmentIn, only, synthesize, templateOf } from './setup.ts';
+import {
+  createApp,
+  createScoring,
+  createStack,
+  environmentIn,
+  only,
+  SCORING,
+  synthesize,
+  templateOf,
+} from './setup.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
-/** Not the one that closes the default security group. */
-const SCORING = { PackageType: 'Image' };
 
 describe('lambda', () => {
   it('runs an image on arm64 with one vCPU for at most a minute unless said otherwise', () => {

@@ -4,7 +4,7 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { BatchScoring, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { createScoring, createStack, imageOf, only, templateOf } from './setup.ts';
+import { createScoring, createStack, imageOf, only, SCORING, templateOf } from './setup.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
 const MAPPING = 'AWS::Lambda::EventSourceMapping';
@@ -45,7 +45,7 @@ describe('what the compute creates', () => {
     const scoring = createScoring();
     scoring.compute.function.addEnvironment('NODE_OPTIONS', '--max-old-space-size=512');
     scoring.compute.function.metricDuration().createAlarm(scoring, 'Slow', { threshold: 1, evaluationPeriods: 1 });
-    expect(JSON.stringify(only(templateOf(scoring), FUNCTION))).toContain('--max-old-space-size=512');
+    expect(JSON.stringify(only(templateOf(scoring), FUNCTION, SCORING))).toContain('--max-old-space-size=512');
   });
 });
 
@@ -56,7 +56,7 @@ describe.each(KINDS)('a role of your own for %s', (_, compute) => {
     const scoring = createScoring({ compute: compute({ role }), results: ['table'] }, stack);
     const template = templateOf(scoring);
     const arn = stack.resolve(role.roleArn);
-    expect(only(template, FUNCTION).Role).toEqual(arn);
+    expect(only(template, FUNCTION, SCORING).Role).toEqual(arn);
     expect(scoring.grantPrincipal).toBe(role.grantPrincipal);
     const roles = Object.keys(template.findResources('AWS::IAM::Role'));
     expect(roles.filter((id) => /^ScoringComputelambda(gpu)?Role/.test(id))).toEqual([]);
@@ -75,7 +75,9 @@ describe.each(KINDS)('a log group of your own for %s', (_, compute) => {
     const stack = createStack();
     const logGroup = new LogGroup(stack, 'Ours', { retention: RetentionDays.ONE_YEAR });
     const template = templateOf(createScoring({ compute: compute({ logGroup }) }, stack));
-    expect(only(template, FUNCTION).LoggingConfig).toMatchObject({ LogGroup: stack.resolve(logGroup.logGroupName) });
+    expect(only(template, FUNCTION, SCORING).LoggingConfig).toMatchObject({
+      LogGroup: stack.resolve(logGroup.logGroupName),
+    });
     const groups = Object.keys(template.findResources('AWS::Logs::LogGroup'));
     expect(groups.filter((id) => /^ScoringComputelambda(gpu)?Log/.test(id))).toEqual([]);
     expect(JSON.stringify(template.findResources('AWS::IAM::Policy'))).toContain(

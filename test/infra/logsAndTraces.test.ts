@@ -3,7 +3,16 @@ import { Match } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { createScoring, createStack, environmentIn, only, refusalOf, synthesize, templateOf } from './setup.ts';
+import {
+  createScoring,
+  createStack,
+  environmentIn,
+  only,
+  refusalOf,
+  SCORING,
+  synthesize,
+  templateOf,
+} from './setup.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
 const KINDS = [
@@ -15,21 +24,21 @@ const TO_XRAY = { Action: ['xray:PutTraceSegments', 'xray:PutTelemetryRecords'],
 describe.each(KINDS)('the log of %s', (_, compute) => {
   it('is JSON throughout, at the level that Lambda has by itself', () => {
     const template = synthesize({ compute });
-    const { LoggingConfig } = only(template, FUNCTION);
+    const { LoggingConfig } = only(template, FUNCTION, SCORING);
     expect(LoggingConfig).toEqual({ LogFormat: 'JSON', LogGroup: { Ref: expect.stringContaining('Log') } });
     expect(environmentIn(template)).not.toHaveProperty(CONFIG_KEYS.logLevel);
   });
 
   it('has debug lines where they are asked for, which Lambda lets through', () => {
     const template = synthesize({ compute, logLevel: 'debug' });
-    expect(only(template, FUNCTION).LoggingConfig).toMatchObject({ ApplicationLogLevel: 'DEBUG' });
+    expect(only(template, FUNCTION, SCORING).LoggingConfig).toMatchObject({ ApplicationLogLevel: 'DEBUG' });
     expect(environmentIn(template)[CONFIG_KEYS.logLevel]).toBe('debug');
   });
 
   it('keeps its metrics at every level: Lambda would drop them at its own warn or error', () => {
     for (const logLevel of ['info', 'warn', 'error'] as const) {
       const template = synthesize({ compute, logLevel });
-      expect(only(template, FUNCTION).LoggingConfig).not.toHaveProperty('ApplicationLogLevel');
+      expect(only(template, FUNCTION, SCORING).LoggingConfig).not.toHaveProperty('ApplicationLogLevel');
       expect(environmentIn(template)[CONFIG_KEYS.logLevel]).toBe(logLevel);
     }
   });
@@ -38,7 +47,7 @@ describe.each(KINDS)('the log of %s', (_, compute) => {
 describe.each(KINDS)('traces of %s', (_, compute) => {
   it('are taken where they are asked for, with the right to send them', () => {
     const template = synthesize({ compute, tracing: true });
-    expect(only(template, FUNCTION)).toMatchObject({ TracingConfig: { Mode: 'Active' } });
+    expect(only(template, FUNCTION, SCORING)).toMatchObject({ TracingConfig: { Mode: 'Active' } });
     expect(environmentIn(template)[CONFIG_KEYS.tracing]).toBe('true');
     template.hasResourceProperties('AWS::IAM::Policy', {
       PolicyDocument: { Statement: Match.arrayWith([Match.objectLike(TO_XRAY)]) },
@@ -47,7 +56,7 @@ describe.each(KINDS)('traces of %s', (_, compute) => {
 
   it('are not taken otherwise', () => {
     const template = synthesize({ compute });
-    expect(only(template, FUNCTION)).not.toHaveProperty('TracingConfig');
+    expect(only(template, FUNCTION, SCORING)).not.toHaveProperty('TracingConfig');
     expect(environmentIn(template)).not.toHaveProperty(CONFIG_KEYS.tracing);
     expect(JSON.stringify(template.toJSON())).not.toContain('xray');
   });

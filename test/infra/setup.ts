@@ -51,6 +51,9 @@ export function environmentIn(template: Template): Record<string, unknown> {
   return scoringFunction?.Properties.Environment.Variables;
 }
 
+/** What only the function that scores has: the one that closes a default security group is no image. */
+export const SCORING = { PackageType: 'Image' };
+
 /** The properties of the only resource of a type. */
 export function only(template: Template, type: string, props: unknown = {}): Record<string, unknown> {
   const found = Object.values(template.findResources(type, { Properties: Match.objectLike(props as never) }));
