@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { type IVpc, SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Role } from 'aws-cdk-lib/aws-iam';
 import { lambdaCompute } from '../../infra/index.ts';
 import { createScoring, createStack, only, refusalOf, synthesize, templateOf } from './setup.ts';
 
@@ -98,6 +99,21 @@ it('takes the subnets and security groups that are given', () => {
   expect(only(template, FUNCTION)).toMatchObject({
     VpcConfig: { SubnetIds: idsOf(stack, vpc, 'Two'), SecurityGroupIds: [stack.resolve(group.securityGroupId)] },
   });
+});
+
+it('gives these rights to a role that is given, and none to one that must not change', () => {
+  const rolesWith = (mutable: boolean): unknown[] => {
+    const stack = createStack();
+    const role = Role.fromRoleName(stack, 'Ours', 'ours', { mutable });
+    const compute = lambdaCompute({ vpc: networkIn(stack), role });
+    const template = templateOf(createScoring({ compute }, stack));
+    return Object.values(template.findResources('AWS::IAM::Policy'))
+      .filter(({ Properties }) => JSON.stringify(Properties).includes('ec2:CreateNetworkInterface'))
+      .map(({ Properties }) => [Properties.Roles, Properties.PolicyDocument.Statement.at(-1).Effect]);
+  };
+  expect(rolesWith(true)).toEqual(expect.arrayContaining([[['ours'], 'Deny']]));
+  expect(rolesWith(true)).toHaveLength(2);
+  expect(rolesWith(false)).toEqual([]);
 });
 
 it('has no right to network interfaces without a network', () => {

@@ -3,7 +3,7 @@ import { Duration } from 'aws-cdk-lib';
 import { Match, type Template } from 'aws-cdk-lib/assertions';
 import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import { type LambdaOptions, lambdaCompute } from '../../infra/index.ts';
-import { only, refusalOf, synthesize } from './setup.ts';
+import { createScoring, only, refusalOf, synthesize } from './setup.ts';
 
 const ALIAS = 'AWS::Lambda::Alias';
 const GROUP = 'AWS::CodeDeploy::DeploymentGroup';
@@ -42,6 +42,7 @@ describe('without provisioned concurrency and canary', () => {
   it('there is no version and no alias', () => {
     const template = withOptions({});
     for (const type of [ALIAS, 'AWS::Lambda::Version', GROUP]) template.resourceCountIs(type, 0);
+    expect(createScoring({ compute: lambdaCompute() }).compute.alias).toBeUndefined();
   });
 });
 
@@ -60,6 +61,10 @@ describe.each([
     });
     const { FunctionName } = only(template, MAPPING);
     expect(JSON.stringify(FunctionName)).toContain(live);
+  });
+
+  it('the alias is a property of the compute', () => {
+    expect(createScoring({ compute: lambdaCompute(options) }).compute.alias?.aliasName).toBe('live');
   });
 
   it('alarms, dashboard and cost have the metrics of the alias', () => {
