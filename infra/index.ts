@@ -34,6 +34,6 @@ export type { Tuning } from './constructs/environment/tuning.ts';
 export type { ContainerImage, ImageTarget } from './constructs/image/image.ts';
 export type { ImageBuild } from './constructs/image/imageBuild.ts';
 export type { BatchScoringProps } from './constructs/props.ts';
-export type { Models, S3Models } from './constructs/storage/models.ts';
+export type { EfsModels, ModelPlace, Models, S3Models } from './constructs/storage/models.ts';
 export type { ExistingQueue, Queues } from './constructs/storage/requestQueue.ts';
 export type { ResultStore, ResultStores } from './constructs/storage/resultStores.ts';

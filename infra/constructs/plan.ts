@@ -11,7 +11,7 @@ import { alarmProblems } from './checks/alarms.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
 import { bucketProblems } from './checks/buckets.ts';
 import { environmentProblem } from './checks/environment.ts';
-import { modelsBucketProblem } from './checks/models.ts';
+import { modelProblems } from './checks/models.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
 import {
   queueKindProblems,
@@ -115,7 +115,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     largestMessageProblem(plan.largestMessageBytes),
     ...latencyProblems(batching, plan.latencyTargetSeconds),
     ...alarmProblems(plan.alarmThresholds),
-    modelsBucketProblem(plan.models),
+    ...modelProblems(plan.models, compute),
     ...resultProblems(plan),
     ...bucketProblems({
       results: plan.results,

@@ -21,8 +21,9 @@ import type { ResultStore, ResultStores } from './storage/resultStores.ts';
  */
 export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   /**
-   * The model repository: a folder with `<name>/<version>/model.onnx`, which is built into the image, or one in S3, which
-   * hosts fetch when they start, as the URI that `batchscore publish` printed, or that and its bucket.
+   * The model repository: a folder with `<name>/<version>/model.onnx`, which is built into the image; one in S3, which
+   * hosts fetch when they start, as the URI that `batchscore publish` printed, or that and its bucket; or one in a file
+   * system, as an EFS access point, which the function mounts.
    * @default none, if an `image` with models is given
    */
   readonly models?: Models;
@@ -30,7 +31,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly image?: ContainerImage;
   /** What the image is built from besides `models`, such as a base named by its digest. @default see `ImageBuild` */
   readonly imageBuild?: ImageBuild;
-  /** The model for requests that name none; in S3 it is not looked for before hosts start. @default the repository's only model */
+  /** The model for requests that name none; outside the image it is not looked for before hosts start. @default the repository's only model */
   readonly defaultModel?: string;
   /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, or one of your own. @default lambdaCompute() */
   readonly compute?: ComputeForm<Created>;

@@ -10,6 +10,7 @@ import type { Batching } from '../base/batching.ts';
 import type { Prices } from '../base/prices.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { ContainerImage, ImageTarget } from '../image/image.ts';
+import type { ModelPlace } from '../storage/models.ts';
 import type { Queues } from '../storage/requestQueue.ts';
 
 /**
@@ -30,6 +31,8 @@ export interface ComputeForm<Created extends Compute = Compute> {
   readonly wakeSeconds?: number;
   /** Percent of the invocations that a new version gets first. @default 100: it takes over at once */
   readonly firstStepPercent?: number;
+  /** Whether its function is attached to a network, as it must be to mount a file system. @default false */
+  readonly hasNetwork?: boolean;
   /** What is wrong with its options, alone and with this batching. */
   problems(batching: Batching): Problem[];
   /** Seconds that a received message must stay hidden, and the sum that explains them. */
@@ -40,6 +43,8 @@ export interface ComputeForm<Created extends Compute = Compute> {
 /** What the compute is connected to. */
 export interface Wiring {
   readonly image: ContainerImage;
+  /** Where the models are: those in a file system are mounted. */
+  readonly models: ModelPlace;
   readonly batching: Batching;
   readonly requestQueues: Queues;
   /** Whether records are taken from the queue as soon as the stack is deployed. */

@@ -76,6 +76,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     kind: 'lambda',
     imageTarget: { stage: 'lambda', architecture },
     timeoutSeconds,
+    hasNetwork: options.vpc !== undefined,
     firstStepPercent: firstStepPercent(options),
     problems: ({ shards }) => [
       oneOf('architecture', architecture.name, ARCHITECTURES),

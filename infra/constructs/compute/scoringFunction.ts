@@ -14,6 +14,7 @@ import type { Construct } from 'constructs';
 import { acknowledgeWildcard } from '../base/acknowledge.ts';
 import { createLogGroup } from '../base/logGroup.ts';
 import type { Wiring } from './compute.ts';
+import { ReadOnlyFileSystem } from './fileSystem.ts';
 import { attachTo, type FunctionNetwork, keepCodeFromNetwork } from './functionNetwork.ts';
 
 /** What a function is given of its own; undefined is left to the default. */
@@ -68,6 +69,7 @@ export function createScoringFunction(
     role,
     currentVersionOptions,
     ...attachTo(scope, role, network),
+    ...(wiring.models.efs !== undefined && { filesystem: new ReadOnlyFileSystem(wiring.models.efs) }),
     // Lambda drops what is below its own level, and counts metrics, which have none, as info: it must not be above that.
     ...(wiring.logLevel === 'debug' && { applicationLogLevelV2: ApplicationLogLevel.DEBUG }),
     ...(wiring.tracing && { tracing: Tracing.ACTIVE }),

@@ -1,7 +1,7 @@
 import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
 import type { Batching } from '../base/batching.ts';
 import { type Channels, urlsOf } from '../storage/channels.ts';
-import type { ModelPlace } from '../storage/models.ts';
+import { type ModelPlace, mountedFolder } from '../storage/models.ts';
 import type { ResultStore } from '../storage/resultStores.ts';
 import type { TuningNumbers } from './tuning.ts';
 
@@ -23,9 +23,10 @@ export interface HostSettings extends Channels {
 
 /** The environment variables of the host. What is left out keeps the runtime's own default. */
 export function hostEnvironment(settings: HostSettings): Record<string, string> {
-  const { batching, stores, tuning } = settings;
+  const { batching, models, stores, tuning } = settings;
   const values: Record<string, string | number | boolean | undefined> = {
-    [CONFIG_KEYS.modelsUri]: settings.models.s3 && `s3://${settings.models.s3.bucket}/${settings.models.s3.folder}`,
+    [CONFIG_KEYS.modelsDirectory]: models.efs && mountedFolder(models.efs),
+    [CONFIG_KEYS.modelsUri]: models.s3 && `s3://${models.s3.bucket}/${models.s3.folder}`,
     [CONFIG_KEYS.defaultModel]: settings.defaultModel,
     [CONFIG_KEYS.preload]: tuning.preload,
     [CONFIG_KEYS.providers]: tuning.providers ?? settings.providers,

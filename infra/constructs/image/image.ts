@@ -26,7 +26,7 @@ export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
 
 interface ImageSource {
   readonly image?: ContainerImage;
-  readonly models: { readonly folder?: string; readonly s3?: unknown };
+  readonly models: { readonly folder?: string; readonly s3?: unknown; readonly efs?: unknown };
   readonly defaultModel?: string;
   readonly imageBuild?: ImageBuild;
 }
@@ -38,11 +38,10 @@ interface ImageSource {
  */
 export function createImage(
   scope: Construct,
-  { image, models: { folder, s3 }, defaultModel, imageBuild = {} }: ImageSource,
+  { image, models: { folder, s3, efs }, defaultModel, imageBuild = {} }: ImageSource,
   target: ImageTarget,
 ): ContainerImage {
-  const inImage = image !== undefined || folder !== undefined;
-  if (!inImage && s3 === undefined) {
+  if ([image, folder, s3, efs].every((given) => given === undefined)) {
     throw new Error('models: expected models or an image with models, got neither; give one of them');
   }
   if (image !== undefined && folder !== undefined) {
