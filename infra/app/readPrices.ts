@@ -24,7 +24,6 @@ const PRICE_FILE = z
     s3ThousandGets: usd,
     logGb: usd,
     metricMonth: usd,
-    pollerHour: usd,
     managedInstancesFeePercent: usd,
     instanceHour: z.record(z.string(), usd),
   })

@@ -24,11 +24,6 @@ export interface Prices {
   readonly logGb: number;
   /** A custom metric for a month. */
   readonly metricMonth: number;
-  /**
-   * An hour of a provisioned poller. The list has none: without it, the cost leaves pollers out, and the graph's title
-   * says so.
-   */
-  readonly pollerHour?: number;
   /** The fee for Managed Instances, in percent of the EC2 price. */
   readonly managedInstancesFeePercent: number;
   /** On-demand price of an hour, by EC2 instance type. */
