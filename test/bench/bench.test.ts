@@ -98,10 +98,13 @@ describe('npm run bench', () => {
         cpuMicroseconds: ANY_NUMBER,
         wallMicroseconds: ANY_NUMBER,
         callsPerThousand: 100,
-        dollars: expect.closeTo(0.265, 4),
+        dollars: ANY_NUMBER,
         sqsDollars: expect.closeTo(0.24, 6),
         loneMs: ANY_NUMBER,
       });
+      // 0.265 where a batch takes no more than 100 ms; on a busy machine more.
+      expect(single.dollars).toBeGreaterThan(0.2649);
+      expect(single.dollars).toBeLessThan(0.5);
       expect(filled).toMatchObject({ resultsPerMessage: 'fill', callsPerThousand: 5 });
     },
     LONG_TIMEOUT_MS,
