@@ -124,8 +124,10 @@ describe('in a terminal', () => {
       await deploymentThatAnswers(CALLS_A_BATCH, held.step);
       const { shows, resize, ended, output } = start(args());
       await shows(/submitting {2}=+-+ 33 %/);
-      const before = output().length;
       resize(35);
+      // The process hears of it some time later, and draws anew.
+      await shows(/submitting {2}[=-]{5,13} 33 %/);
+      const before = output().length;
       held.release();
       expect(await ended()).toBe(0);
       const after = output().slice(before, output().indexOf('600 requests submitted'));
