@@ -31,10 +31,8 @@ import { grantRepair } from './permissions/operatorPermissions.ts';
 import { makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
 import type { Channels } from './storage/channels.ts';
-import { keyPrefixesOf } from './storage/keyPrefixes.ts';
-import { createPayloadBucket } from './storage/payloadBucket.ts';
-import { createRequestQueues, type RequestQueues, useRequestQueue } from './storage/requestQueue.ts';
-import { createResultStores } from './storage/resultStores.ts';
+import type { RequestQueues } from './storage/requestQueue.ts';
+import { createStorage } from './storage/storage.ts';
 
 /**
  * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the
@@ -80,20 +78,13 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     acknowledgePacks(this);
     const plan = makePlan(props);
     const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
-    const storage = { fifo: plan.batching.fifo, encryptionKey: props.encryptionKey, removalPolicy: plan.removalPolicy };
-
-    const requests = props.requestQueue
-      ? useRequestQueue(props.requestQueue)
-      : createRequestQueues(this, { ...storage, ...plan, shards: plan.batching.shards });
-    const stores = createResultStores(this, plan.results, props.stores ?? {}, { ...storage, ...plan });
-    const payloadBucket = props.payloadBucket ?? createPayloadBucket(this, { ...storage, ...plan });
-    const prefixes = keyPrefixesOf(this, serviceName, props);
-    const channels = { requestQueues: requests.queues, stores, payloadBucket, ...prefixes };
+    const common = { ...plan, ...plan.batching, serviceName, encryptionKey: props.encryptionKey };
+    const { requests, channels } = createStorage(this, props, common);
+    const { stores, payloadBucket } = channels;
 
     const environment = hostEnvironment({
-      ...plan,
+      ...common,
       ...channels,
-      serviceName,
       defaultModel: props.defaultModel,
       providers: plan.compute.providers,
     });
@@ -101,8 +92,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
     const compute = plan.compute.create(computeScope, {
-      ...storage,
-      ...plan,
+      ...common,
       image,
       environment: { ...environment, ...props.environment },
       requestQueues: requests.queues,
@@ -111,7 +101,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     grantKeysToHost(compute, props, channels);
     grantModels(computeScope, compute, plan.models);
 
-    const subject = { ...plan, serviceName, requests, stores, compute };
+    const subject = { ...common, requests, stores, compute };
     const { alarmActions = [], okActions = alarmActions } = props;
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
     compute.shiftInSteps?.(alarms.ofVersions);

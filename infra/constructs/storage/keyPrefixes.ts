@@ -9,7 +9,7 @@ export interface KeyPrefixes {
   readonly resultPrefix: string;
 }
 
-interface GivenBuckets {
+export interface GivenBuckets {
   readonly keyPrefix?: string | undefined;
   readonly payloadBucket?: IBucket | undefined;
   readonly stores?: ResultStores | undefined;

@@ -24,7 +24,7 @@ export interface RequestQueues {
   readonly deadLetterQueue: IQueue | undefined;
 }
 
-interface NewQueues {
+export interface NewQueues {
   readonly fifo: boolean;
   readonly shards: number;
   readonly encryptionKey: IKey | undefined;

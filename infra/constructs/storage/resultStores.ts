@@ -19,7 +19,7 @@ export interface ResultStores {
   readonly resultBucket?: IBucket | undefined;
 }
 
-interface StoreOptions {
+export interface StoreOptions {
   readonly fifo: boolean;
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
