@@ -70,6 +70,10 @@ describe('the context', () => {
       'minimumPollers: expected only with compute=lambda, got it with compute=lambda-gpu; leave it out',
     ],
     [
+      { canaryMinutes: 10 },
+      'canaryMinutes: expected only with canaryPercent, got 10 without it; give both, or leave it out',
+    ],
+    [
       { fifo: 'yes', batchsize: 1 },
       'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…; ' +
         'batchsize: expected a context key of this app, got an unknown one; did you mean batchSize?',

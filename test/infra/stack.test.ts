@@ -88,6 +88,24 @@ describe('the stack of the app', () => {
     expect(statements).toContainEqual({ Action: 'kms:Decrypt', Effect: 'Allow', Resource: formerKeyArn });
   });
 
+  it('says how much is logged, whether it is traced, and how new versions take over', () => {
+    const stepsOf = (context: Readonly<Record<string, unknown>>): Template => Template.fromStack(stackOf(context));
+    const template = stepsOf({ logLevel: 'debug', tracing: 'true', provisionedConcurrency: 2, canaryPercent: '20' });
+    template.hasResourceProperties('AWS::Lambda::Function', {
+      LoggingConfig: { ApplicationLogLevel: 'DEBUG' },
+      TracingConfig: { Mode: 'Active' },
+    });
+    template.hasResourceProperties('AWS::Lambda::Alias', {
+      ProvisionedConcurrencyConfig: { ProvisionedConcurrentExecutions: 2 },
+    });
+    const canary = (CanaryInterval: number) => ({
+      TrafficRoutingConfig: { TimeBasedCanary: { CanaryInterval, CanaryPercentage: 20 } },
+    });
+    template.hasResourceProperties('AWS::CodeDeploy::DeploymentConfig', canary(15));
+    const slow = stepsOf({ canaryPercent: 20, canaryMinutes: 60 });
+    slow.hasResourceProperties('AWS::CodeDeploy::DeploymentConfig', canary(60));
+  });
+
   it('is deployed without a dashboard, and switched off, when the context says so', () => {
     const template = Template.fromStack(stackOf({ dashboard: 'false', eventSourceEnabled: 'false' }));
     template.resourceCountIs('AWS::CloudWatch::Dashboard', 0);

@@ -134,6 +134,7 @@ describe('what is not what was published', () => {
     ['a file below a file', (text: string) => text.replace('b/1', 'a/1/model.onnx/b/1')],
     ['a part without a checksum', (text: string) => text.replace(/"parts": \[\s+"[0-9a-f]+"/, '"parts": [')],
     ['a format to come', (text: string) => text.replace('"format": 1', '"format": 2')],
+    ['parts of another size', (text: string) => text.replace('8388608', '4194304')],
     ['no JSON', () => '{'],
     ['no files', () => '{"format":1,"partBytes":8388608,"files":[]}'],
   ])('is refused: a manifest with %s', async (_, change) => {
