@@ -1,4 +1,4 @@
-import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { Architecture, type ICapacityProvider } from 'aws-cdk-lib/aws-lambda';
 import { MAXIMUM_CONCURRENCY } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { oneOf, type Problem } from '../base/refuse.ts';
@@ -14,6 +14,9 @@ export interface GpuSettings {
   readonly maximumEnvironments: number;
   readonly instanceTypes: readonly string[] | undefined;
   readonly maximumConcurrency: number | undefined;
+  readonly capacityProvider: ICapacityProvider | undefined;
+  readonly vpc: unknown;
+  readonly subnets: unknown;
 }
 
 /** What Lambda Managed Instances refuse, and what they accept but then throttle. */
@@ -22,6 +25,7 @@ export function gpuProblems(settings: GpuSettings, shards: number): Problem[] {
     armProblem(settings.architecture),
     oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
     ...(settings.instanceTypes ?? []).map(withoutKernels),
+    besidesProvider(settings),
     outside('memoryMb', settings.memoryMb, { least: 2048, most: 32_768 }),
     outside('minimumEnvironments', settings.minimumEnvironments, { least: 0, most: 15_000 }),
     outside('maximumEnvironments', settings.maximumEnvironments, { least: 2, most: 1000 }),
@@ -44,6 +48,17 @@ function withoutKernels(instanceType: string): Problem {
   return (
     'instanceTypes: expected GPUs that ONNX Runtime has kernels for, such as those of g4dn, g5, g6 and g6e, ' +
     `got ${instanceType}, for whose B200 or B300 it has none; take one of those`
+  );
+}
+
+/** What the instances are, and where, was said when the provider was made. */
+function besidesProvider({ capacityProvider, instanceTypes, vpc, subnets }: GpuSettings): Problem {
+  if (capacityProvider === undefined) return undefined;
+  const given = Object.entries({ instanceTypes, vpc, subnets }).filter(([, value]) => value !== undefined);
+  if (given.length === 0) return undefined;
+  return (
+    'capacityProvider: expected without what is its own, the instance types and their network, ' +
+    `got it with ${given.map(([name]) => name).join(', ')}; leave out one or the other`
   );
 }
 

@@ -1,30 +1,20 @@
-import { type Duration, type Size, Validations } from 'aws-cdk-lib';
-import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
-import {
-  type Alias,
-  Architecture,
-  CapacityProvider,
-  CfnFunction,
-  type DockerImageFunction,
-  InstanceTypeFilter,
-  Function as LambdaFunction,
-} from 'aws-cdk-lib/aws-lambda';
+import type { Duration, Size } from 'aws-cdk-lib';
+import type { IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { type Alias, Architecture, type DockerImageFunction, type ICapacityProvider } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { acknowledgeStandards } from '../base/acknowledge.ts';
-import { createLogGroup } from '../base/logGroup.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../base/units.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
 import { gpuProblems } from '../checks/gpu.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { feedFromQueues, grantSwitch } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
+import { createCapacity, runOn } from './gpuCapacity.ts';
 import { gpuCost } from './gpuCost.ts';
 import { leastVisibility } from './leastVisibility.ts';
 import { createLiveAlias } from './liveAlias.ts';
-import { createOperatorRole } from './operatorRole.ts';
-import { createPrivateNetwork } from './privateNetwork.ts';
 import { createScoringFunction, type FunctionResources } from './scoringFunction.ts';
 
 export interface LambdaGpuOptions extends FunctionResources {
@@ -53,6 +43,13 @@ export interface LambdaGpuOptions extends FunctionResources {
   /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
+   * What starts and terminates the instances, so that deployments share them, such as that of another deployment's
+   * `compute`. Network, instance types, disks and scaling are its own: not alongside `instanceTypes`, `vpc` or `subnets`.
+   * Functions of one provider must trust each other. @default a new one
+   * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-security.html
+   */
+  readonly capacityProvider?: ICapacityProvider;
+  /**
    * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
    * @default a network of its own, with endpoints of these services and no route to the internet
    */
@@ -65,14 +62,8 @@ export interface LambdaGpuOptions extends FunctionResources {
 export interface GpuCompute extends FunctionCompute {
   readonly alias: Alias;
   /** What starts and terminates the instances. */
-  readonly capacityProvider: CapacityProvider;
+  readonly capacityProvider: ICapacityProvider;
 }
-
-/** Two invocations must not share the GPU's memory. */
-const INVOCATIONS_PER_ENVIRONMENT = 1;
-
-/** As the instance types with GPUs have it: other shares leave memory or processors unused. */
-const GIB_PER_VCPU = 4;
 
 /**
  * Node initialises the function in a thread for each vCPU, and each would load every model onto the card.
@@ -103,8 +94,8 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createGpuFunction(scope, settings, wiring);
-      const capacityProvider = createCapacity(scope, settings, wiring);
-      attach(scoringFunction, capacityProvider, settings);
+      const capacityProvider = settings.capacityProvider ?? createCapacity(scope, settings, wiring);
+      runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
       // Managed Instances run published versions; the alias leads to the latest.
       const live = createLiveAlias(scope, scoringFunction);
       const { eventSourceMappings, graph } = feedFromQueues(live, wiring, settings);
@@ -142,6 +133,7 @@ function withDefaults(options: LambdaGpuOptions) {
     instanceTypes: options.instanceTypes,
     vpc: options.vpc,
     subnets: options.subnets,
+    capacityProvider: options.capacityProvider,
   };
 }
 
@@ -157,10 +149,6 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
       maxExecutionEnvironments: maximumEnvironments,
     },
   );
-  Validations.of(scoringFunction).acknowledge({
-    id: 'aws-lambda:Function.CapacityProviderConfiguration',
-    reason: 'Another kind of compute is another function, so this property is never removed from an existing one',
-  });
   acknowledgeStandards(scoringFunction, 'LambdaInsideVPC', 'Its instances are in the network of the capacity provider');
   acknowledgeStandards(
     scoringFunction,
@@ -168,42 +156,4 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
     'The most environments are the most invocations at a time',
   );
   return scoringFunction;
-}
-
-function attach(scoringFunction: DockerImageFunction, capacity: CapacityProvider, settings: Settings): void {
-  capacity.addFunction(scoringFunction, {
-    perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
-    executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
-    // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
-    publishToLatestPublished: false,
-  });
-  addAccelerator(scoringFunction, settings.gpuMemoryGiB);
-}
-
-function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): CapacityProvider {
-  const { subnets, securityGroup } = createPrivateNetwork(scope, settings, wiring);
-  const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
-  return new CapacityProvider(scope, 'Capacity', {
-    subnets,
-    securityGroups: [securityGroup],
-    architectures: [settings.architecture],
-    operatorRole: createOperatorRole(scope, logGroup, wiring.encryptionKey),
-    logGroup,
-    ...(wiring.encryptionKey !== undefined && { kmsKey: wiring.encryptionKey }),
-    ...(settings.instanceTypes !== undefined && {
-      instanceTypeFilter: InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
-    }),
-  });
-}
-
-/** Not yet in the library's schema, so it is set, and the validator told, by hand. */
-function addAccelerator(scoringFunction: LambdaFunction, gpuMemoryGiB: number): void {
-  const resource = scoringFunction.node.defaultChild;
-  if (!(resource instanceof CfnFunction)) throw new Error('expected a function to have a CfnFunction as its child');
-  resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
-  LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
-  Validations.of(scoringFunction).acknowledge({
-    id: 'CloudFormation-Validate::F3002',
-    reason: 'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
-  });
 }
