@@ -149,7 +149,7 @@ describe('a micro-batch of sentences', () => {
 
   it('is planned by the ladder of rows alone, too', () => {
     const rows = (...counts: readonly number[]): number[][] => {
-      const cost: Cost = (paddedRows) => (paddedRows === 1 ? 1 : 20);
+      const cost: Cost = (paddedRows) => (paddedRows === 1 ? 3 : 20);
       const model = lineModel({ ladder: [1, 8], maxBatchRows: 8, cost });
       const requests = counts.map((count) => zeros(model, count));
       return planAll(requests, { maxBatchElements: 100 }).map((batch) => [batch.rows, batch.paddedRows]);

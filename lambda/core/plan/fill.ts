@@ -1,14 +1,16 @@
 import type { ScoringRequest } from '../contract/request.ts';
-import { capacityOf } from './capacity.ts';
+import { capacityOf, limitsByLength } from './capacity.ts';
 import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
+import { partitionParts } from './partition.ts';
 import type { Plan } from './planner.ts';
 
 const NONE: readonly MicroBatch[] = [];
 
 /**
- * The plan of requests of one model and signature whose rows all cost the same: each micro-batch is filled, in arrival
- * order, with as many rows as it may hold. That is the fewest runs, and so the least cost. A request is cut only when it
- * has more rows than one micro-batch holds.
+ * The plan of requests of one model and signature whose rows all have one shape: each micro-batch is filled, in arrival
+ * order, with as many rows as it may hold, or as many as cost least a row. That is the least cost. What is left in the
+ * end is one micro-batch, or, where a ladder or measured costs say that several cost less, those. A request is cut only
+ * when it has more rows than one micro-batch is filled with.
  *
  * Micro-batches run while later bodies are decoded, so that not all requests are in memory at once:
  * docs/adr/0009-plans-that-stream-and-plans-that-wait.md has the figures.
@@ -17,7 +19,10 @@ const NONE: readonly MicroBatch[] = [];
  */
 export function createFill(sample: ScoringRequest, maxElements: number): Plan {
   const { model } = sample;
-  const { rows: most, reason } = capacityOf(model, elementsPerRowAt(sample, sample.length), maxElements);
+  const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), maxElements);
+  const limits = model.ladder.length > 1 || model.cost !== undefined ? limitsByLength(sample, maxElements) : undefined;
+  const most = limits === undefined ? capacity.rows : leastPerRow(limits.at(sample.length).costs);
+  const reason = most === capacity.rows ? capacity.reason : 'full';
   let parts: Part[] = [];
   let rows = 0;
   const close = (closedBecause: MicroBatch['closedBecause']): readonly MicroBatch[] => {
@@ -39,6 +44,21 @@ export function createFill(sample: ScoringRequest, maxElements: number): Plan {
       }
       return closed;
     },
-    finish: () => close('end'),
+    finish() {
+      if (limits === undefined) return close('end');
+      const left = parts;
+      parts = [];
+      rows = 0;
+      return partitionParts(left, model, limits);
+    },
   };
+}
+
+/** The rows whose run costs least a row; of equals the most. */
+function leastPerRow(costs: Float64Array): number {
+  let best = 1;
+  for (let rows = 2; rows < costs.length; rows++) {
+    if ((costs[rows] as number) / rows <= (costs[best] as number) / best) best = rows;
+  }
+  return best;
 }

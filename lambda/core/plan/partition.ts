@@ -1,3 +1,4 @@
+import type { Model } from '../contract/model.ts';
 import type { CloseReason } from '../contract/observer.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import { type LimitsByLength, limitsByLength } from './capacity.ts';
@@ -25,11 +26,19 @@ export function partition(requests: readonly ScoringRequest[], maxElements: numb
       parts.push({ request, fromRow, toRow: request.rows });
     }
   }
-  for (const { start, end } of minCostPartition(parts, model, limits)) {
+  return [...batches, ...partitionParts(parts, model, limits)];
+}
+
+/**
+ * The same of parts, none of which has more rows than a micro-batch holds.
+ *
+ * @param parts shortest first
+ */
+export function partitionParts(parts: readonly Part[], model: Model, limits: LimitsByLength): MicroBatch[] {
+  return minCostPartition(parts, model, limits).map(({ start, end }) => {
     const taken = parts.slice(start, end);
-    batches.push(microBatchOf(model, taken, reasonOf(taken, parts[end], limits)));
-  }
-  return batches;
+    return microBatchOf(model, taken, reasonOf(taken, parts[end], limits));
+  });
 }
 
 /** Shortest first; those of one length in the order in which they came. There are far fewer lengths than requests. */

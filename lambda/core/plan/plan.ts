@@ -5,8 +5,8 @@ import { partition } from './partition.ts';
 import type { Plan, Planner } from './planner.ts';
 
 /**
- * Groups requests by model and signature. Where every row costs the same, micro-batches are filled as requests come;
- * where rows differ in cost (a ragged axis, a ladder, a profile), nothing is cut before all requests are known, or no more may wait.
+ * Groups requests by model and signature. Where all rows have one shape, micro-batches are filled as requests come;
+ * where they differ in length, nothing is cut before all requests are known, or no more may wait.
  */
 export const plan: Planner = (maxElementsOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();
@@ -18,7 +18,7 @@ export const plan: Planner = (maxElementsOf) => {
   };
   const createGroup = (request: ScoringRequest): Plan => {
     const maxElements = maxElementsOf(request.model);
-    return rowsCostTheSame(request.model) ? createFill(request, maxElements) : createGathering(maxElements);
+    return request.model.ragged === undefined ? createFill(request, maxElements) : createGathering(maxElements);
   };
   return {
     add(request) {
@@ -46,10 +46,6 @@ interface ModelGroups {
 
 function hasOneShape({ inputs }: Model): boolean {
   return inputs.every(({ shape }) => shape.slice(1).every((dim) => typeof dim === 'number'));
-}
-
-function rowsCostTheSame({ ragged, ladder, cost }: Model): boolean {
-  return ragged === undefined && cost === undefined && ladder.length <= 1;
 }
 
 function createGathering(maxElements: number): Plan {
