@@ -56,6 +56,7 @@ async function run(args: readonly string[]): Promise<number> {
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
   const models = await openModelAlone(modelPath, {
     maxBatchRows,
+    maxBatchElements: RANGES.maxBatchElements.default,
     providers: options.providers.split(','),
     allowProviderFallback: false,
     warn,

@@ -59,7 +59,7 @@ export async function compose(
   };
   const { modelsUri: uri } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3: clients.s3(), uri, inform });
-  const repository = await openRepository({ ...config, directory, warn, inform });
+  const repository = await openRepository({ ...config, directory, warn, inform, placed: telemetry.placed });
   return {
     scoring: {
       models: repository,

@@ -34,6 +34,7 @@ async function loadModel(scenario: Scenario): Promise<Model> {
   const repository = await openRepository({
     directory: temporary.directory,
     maxBatchRows: 512,
+    maxBatchElements: 4_194_304,
     providers: ['cpu'],
     allowProviderFallback: false,
     warn: (message) => void warnings.push(message),

@@ -13,6 +13,7 @@ describe('docs/transforms.md', () => {
       directory: fileURLToPath(new URL('../../models', import.meta.url)),
       defaultModel: 'digits',
       maxBatchRows: 512,
+      maxBatchElements: 4_194_304,
       providers: ['cpu'],
       allowProviderFallback: false,
       warn: () => {},

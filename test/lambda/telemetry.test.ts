@@ -77,6 +77,8 @@ describe('the telemetry of a deployment', () => {
     expect(emf).toMatchObject({ service: 'batchscore', Answered: 5, Errors: 3, Retries: 0, Rows: 3, MicroBatches: 1 });
     expect(emf).toMatchObject({ BatchSize: 5, BatchFill: 50 });
     expect(emf).toMatchObject({ PaddingRows: 0, ClosedEnd: 1, Fill: (100 * 3) / 512, RunTime: expect.any(Number) });
+    expect(emf).toMatchObject({ provider: 'cpu' });
+    expect(emf).not.toHaveProperty('card');
     const [declared] = emf?._aws.CloudWatchMetrics ?? [];
     expect(declared?.Namespace).toBe('batchscore');
     expect(declared?.Metrics).toEqual(
@@ -198,6 +200,21 @@ describe('the telemetry of a deployment', () => {
 
     expect(linesOf(printed, 'stays unbatched')).toMatchObject([{ level: 'WARN', messageId: 'a message' }]);
     expect(emfOf(printed)[0]).not.toHaveProperty('BatchMismatch');
+  });
+
+  it('has the providers and the cards of its models as properties of every line', () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    telemetry.placed?.({ provider: 'cuda', cards: ['NVIDIA L4', 'NVIDIA L4'] });
+    telemetry.placed?.({ provider: 'cpu', cards: [] });
+
+    for (const _ of [1, 2]) {
+      telemetry.outcomes([], []);
+      telemetry.publish();
+    }
+
+    const properties = { service: 'batchscore', provider: 'cuda, cpu', card: 'NVIDIA L4' };
+    expect(emfOf(printed)).toMatchObject([properties, properties]);
   });
 
   it('has its metrics out when the host ends, with those of runs left behind', () => {

@@ -109,6 +109,7 @@ describe('the model', () => {
   beforeAll(async () => {
     repository = await openModelAlone(fileURLToPath(FOLDER), {
       maxBatchRows: 512,
+      maxBatchElements: 4_194_304,
       providers: ['cpu'],
       allowProviderFallback: false,
       warn: (message) => {

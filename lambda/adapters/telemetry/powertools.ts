@@ -56,8 +56,14 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   const add = (name: MetricName, value: number): void => {
     metrics.addMetric(name, METRIC_UNITS[name], value);
   };
+  const providers = new Set<string>();
+  const cards = new Set<string>();
   return {
     logger,
+    placed(placement) {
+      providers.add(placement.provider);
+      for (const card of placement.cards) cards.add(card);
+    },
     observer: {
       microBatch(report) {
         add('MicroBatches', 1);
@@ -100,6 +106,9 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     },
     outcomes(outcomes, records) {
       const counts = countOutcomes(outcomes);
+      // Properties, by which CloudWatch Logs Insights tells the metrics of one card from those of another.
+      if (providers.size > 0) metrics.addMetadata('provider', [...providers].join(', '));
+      if (cards.size > 0) metrics.addMetadata('card', [...cards].join(', '));
       add('BatchSize', outcomes.length);
       if (batchSize !== undefined) {
         add('BatchFill', (100 * outcomes.length) / batchSize);

@@ -14,6 +14,8 @@ export interface Telemetry {
   outcomes(outcomes: readonly Outcome[], records: readonly MessageRecord[]): void;
   /** The process is about to end by its own will: what is measured so far must be out when this returns. */
   hostEnds(reason: string): void;
+  /** Told where the runs of a model go, once it is loaded. @default nobody asks */
+  readonly placed?: ((placement: { readonly provider: string; readonly cards: readonly string[] }) => void) | undefined;
   /** Told of each call to AWS once it has ended. @default nobody asks, so no call is observed */
   readonly awsCall?: ((report: CallReport) => void) | undefined;
   /** What opens and closes an invocation, outermost first. */

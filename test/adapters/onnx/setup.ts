@@ -61,6 +61,7 @@ export async function openModels(
     directory,
     defaultModel: undefined,
     maxBatchRows: 512,
+    maxBatchElements: 4_194_304,
     providers: ['cpu'],
     allowProviderFallback: false,
     warn: (message) => void warnings.push(message),

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { CONFIG_FILE } from '../../../core/contract/modelFolder.ts';
 import { readJsonIfThere } from './jsonFile.ts';
+import { providers } from './providers.ts';
 import { sessionOptions } from './sessionOptions.ts';
 
 const rows = z.int().min(1).max(65_536);
@@ -42,8 +43,8 @@ const schema = z.strictObject({
   constants: z.record(z.string(), z.unknown()).optional(),
   /** Whether rows share runs: always, unchecked, or never. @default what the checks at start find */
   batching: z.enum(['trust', 'alone']).optional(),
-  /** ONNX Runtime execution providers, first choice first. @default the deployment's BATCHSCORE_PROVIDERS */
-  providers: z.array(z.string()).min(1).optional(),
+  /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
+  providers: providers.optional(),
   /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
   sessionOptions: sessionOptions.optional(),
   /** Whether to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */

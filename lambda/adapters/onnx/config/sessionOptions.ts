@@ -3,32 +3,44 @@ import { z } from 'zod';
 /** What ONNX Runtime can be told of a session, less the execution providers: they have a key of their own. */
 export const SESSION_OPTIONS = [
   'enableCpuMemArena',
-  'enableGraphCapture',
   'enableMemPattern',
   'enableProfiling',
   'executionMode',
   'externalData',
   'extra',
-  'freeDimensionOverrides',
   'graphOptimizationLevel',
   'interOpNumThreads',
   'intraOpNumThreads',
   'logId',
   'logSeverityLevel',
-  'logVerbosityLevel',
   'optimizedModelFilePath',
   'preferredOutputLocation',
   'profileFilePrefix',
 ];
 
-/** Their values are ONNX Runtime's to check; keys that it does not know it ignores, the misspelt ones with them. */
-export const sessionOptions = z.record(z.string(), z.unknown()).superRefine((options, context) => {
-  for (const key of Object.keys(options)) {
-    if (SESSION_OPTIONS.includes(key)) continue;
-    const message =
-      key === 'executionProviders'
-        ? 'use the key "providers" instead of executionProviders'
-        : `expected keys among ${SESSION_OPTIONS.join(', ')}, got ${key}; correct or remove it`;
-    context.addIssue({ code: 'custom', path: [key], message });
+/** Options that ONNX Runtime for Node takes for the sake of browsers, and does not read. */
+export const IGNORED_OPTIONS = ['enableGraphCapture', 'freeDimensionOverrides', 'logVerbosityLevel'];
+
+/**
+ * Their values are ONNX Runtime's to check; keys that it does not know it ignores, the misspelt ones with them. `extra`
+ * holds its session settings, such as `{"session": {"use_device_allocator_for_initializers": "1"}}`.
+ *
+ * @see https://github.com/microsoft/onnxruntime/blob/main/include/onnxruntime/core/session/onnxruntime_session_options_config_keys.h
+ */
+export const sessionOptions = z
+  .looseObject({ extra: z.record(z.string(), z.unknown()).optional() })
+  .superRefine((options, context) => {
+    for (const key of Object.keys(options)) {
+      const message = whyNot(key);
+      if (message !== undefined) context.addIssue({ code: 'custom', path: [key], message });
+    }
+  });
+
+function whyNot(key: string): string | undefined {
+  if (SESSION_OPTIONS.includes(key)) return undefined;
+  if (key === 'executionProviders') return 'use the key "providers" instead of executionProviders';
+  if (IGNORED_OPTIONS.includes(key)) {
+    return `expected an option that ONNX Runtime for Node reads, got ${key}, which it would ignore; remove it`;
   }
-});
+  return `expected keys among ${SESSION_OPTIONS.join(', ')}, got ${key}; correct or remove it`;
+}

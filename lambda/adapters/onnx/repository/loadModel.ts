@@ -10,6 +10,8 @@ import { decodeSamples, readSampleLines } from '../config/samples.ts';
 import { CURES } from '../session/bakedRows.ts';
 import { readContract } from '../session/contract.ts';
 import { openWithProviders } from '../session/openWithProviders.ts';
+import { type Placement, placementOf } from '../session/placement.ts';
+import { runOnGpu } from '../session/provider.ts';
 import { prepare } from '../startup/prepare.ts';
 import type { ModelLocation } from './findModels.ts';
 import { toModel } from './toModel.ts';
@@ -18,6 +20,8 @@ import { toModel } from './toModel.ts';
 export interface ModelDefaults {
   /** Most rows in one run. */
   readonly maxBatchRows: number;
+  /** Most elements that the inputs of one run hold together, padding included. */
+  readonly maxBatchElements: number;
   /** ONNX Runtime execution providers, first choice first, at least one. */
   readonly providers: readonly string[];
   /** Go on with the next provider, with a warning, when one cannot be loaded. */
@@ -30,6 +34,8 @@ export interface ModelReports {
   readonly warn: (message: string) => void;
   /** Told what was found of the model, for the start log. */
   readonly inform: (message: string) => void;
+  /** Told where the model's runs go, once it is loaded. */
+  readonly placed: (placement: Placement) => void;
   /** Holds something for every run that was left behind, until it ends. */
   readonly stuckRuns: Set<object>;
 }
@@ -51,18 +57,18 @@ export async function loadModel(
   location: ModelLocation,
   config: ModelConfig,
   defaults: ModelDefaults,
-  { warn, inform, stuckRuns }: ModelReports,
+  reports: ModelReports,
 ): Promise<LoadedModel> {
+  const { warn, inform, stuckRuns } = reports;
   const startedAt = performance.now();
   const transform = await transformOf(location, config, warn);
   // Read while the thread starts.
   const beside = Promise.all([readGraph(location.path), readSampleLines(location.folder)]);
   beside.catch(() => {});
-  const providers = config.providers ?? defaults.providers;
-  const session = await openWithProviders(
+  const { session, providers } = await openWithProviders(
     {
       path: location.path,
-      providers,
+      providers: config.providers ?? defaults.providers,
       sessionOptions: config.sessionOptions ?? {},
     },
     { allowProviderFallback: defaults.allowProviderFallback, warn },
@@ -81,12 +87,15 @@ export async function loadModel(
       samples: await decodeSamples(lines, model),
       loadMs: performance.now() - startedAt,
       now: () => performance.now(),
-      onCpu: providers[0] === 'cpu',
+      onGpu: runOnGpu(providers),
+      maxElements: defaults.maxBatchElements,
       runLimitMs: RUN_LIMIT_MS,
     });
     if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
     for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
-    inform(`${location.path}: ${prepared.found}`);
+    const placement = await placementOf(providers);
+    inform(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
+    reports.placed(placement);
     await session.warmedUp();
     return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
   } catch (cause) {

@@ -21,7 +21,7 @@ export async function openModelAlone(
   const location = await locate(path);
   checkModelFile(location.path);
   const stuckRuns = new Set<object>();
-  const reports = { warn: options.warn, inform: () => {}, stuckRuns };
+  const reports = { warn: options.warn, inform: () => {}, placed: () => {}, stuckRuns };
   const { model, close } = await loadModel(location, readModelConfig(location.folder), options, reports);
   return {
     models: [location],

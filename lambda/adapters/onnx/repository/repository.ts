@@ -2,6 +2,7 @@ import { type Failure, failure, isFailure, messageOf, preview } from '../../../c
 import type { Model, ModelRepository } from '../../../core/contract/model.ts';
 import { readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
+import type { Placement } from '../session/placement.ts';
 import { findModels, type ModelLocation } from './findModels.ts';
 import { type LoadedModel, loadModel, type ModelDefaults, type ModelReports } from './loadModel.ts';
 
@@ -16,6 +17,8 @@ export interface RepositoryOptions extends ModelDefaults {
   readonly warn: (message: string) => void;
   /** Told what was found of each model when it was loaded. @default nobody is told */
   readonly inform?: ((message: string) => void) | undefined;
+  /** Told where each model's runs go, once it is loaded. @default nobody is told */
+  readonly placed?: ((placement: Placement) => void) | undefined;
 }
 
 export interface OnnxModelRepository extends ModelRepository {
@@ -41,8 +44,8 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   for (const { path } of locations) checkModelFile(path);
   for (const { folder } of locations) readModelConfig(folder);
 
-  const { warn, inform = () => {} } = options;
-  const reports = { warn, inform, stuckRuns: new Set<object>() };
+  const { warn, inform = () => {}, placed = () => {} } = options;
+  const reports = { warn, inform, placed, stuckRuns: new Set<object>() };
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
   const load = (location: ModelLocation): Promise<LoadedModel> => {
     const started = loading.get(location) ?? loadWithConfig(location, options, reports);

@@ -1,4 +1,5 @@
 import type { TensorData } from '../../../core/tensor/datatype.ts';
+import type { Provider } from './provider.ts';
 
 /** What the thread of a session can be asked to do, and what it replies. */
 export interface SessionJobs {
@@ -15,7 +16,7 @@ export interface SessionJobs {
 export interface SessionSpec {
   /** The model file. */
   readonly path: string;
-  readonly providers: readonly string[];
+  readonly providers: readonly Provider[];
   readonly sessionOptions: Readonly<Record<string, unknown>>;
 }
 

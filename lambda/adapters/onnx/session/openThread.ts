@@ -1,6 +1,7 @@
 import { RunAbandonedError } from '../../../core/contract/model.ts';
 import type { SessionMetadata, SessionSpec } from './jobs.ts';
 import { orAborted } from './orAborted.ts';
+import { nameOf } from './provider.ts';
 import { type SessionThread, startThread } from './thread.ts';
 import { withdrawn } from './turns.ts';
 
@@ -72,7 +73,7 @@ export class UnknownProviderError extends Error {
 /** ONNX Runtime passes over a provider that it does not know without an error. */
 async function open(thread: SessionThread, spec: SessionSpec): Promise<SessionMetadata> {
   const known = await thread.call('listProviders', undefined);
-  const unknown = spec.providers.filter((provider) => !known.includes(provider));
+  const unknown = spec.providers.map(nameOf).filter((provider) => !known.includes(provider));
   if (unknown.length > 0) {
     throw new UnknownProviderError(`expected execution providers among ${known.join(', ')}, got ${unknown.join(', ')}`);
   }

@@ -2,6 +2,8 @@ import { messageOf } from '../../../core/contract/failure.ts';
 import { explainLoadError } from './explainLoadError.ts';
 import type { SessionSpec } from './jobs.ts';
 import { UnknownProviderError } from './openThread.ts';
+import { describeCards } from './placement.ts';
+import { listProviders, nameOf, type Provider } from './provider.ts';
 import { openSession, type Session } from './session.ts';
 
 export interface ProviderFallback {
@@ -9,6 +11,12 @@ export interface ProviderFallback {
   readonly allowProviderFallback: boolean;
   /** Told of every provider that is passed over. */
   readonly warn: (message: string) => void;
+}
+
+export interface OpenedWithProviders {
+  readonly session: Session;
+  /** Those that it was opened with, first choice first. */
+  readonly providers: readonly Provider[];
 }
 
 /**
@@ -21,21 +29,23 @@ export async function openWithProviders(
   spec: SessionSpec,
   fallback: ProviderFallback,
   stuckRuns: Set<object>,
-): Promise<Session> {
+): Promise<OpenedWithProviders> {
   const { path, providers } = spec;
-  const [first, ...rest] = providers;
+  const [first = 'cpu', ...rest] = providers;
   try {
-    return await openSession(spec, stuckRuns);
+    return { session: await openSession(spec, stuckRuns), providers };
   } catch (cause) {
     if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
-    if (first === 'cpu' || !(await opensOnCpu(spec))) {
+    if (nameOf(first) === 'cpu' || !(await opensOnCpu(spec))) {
       throw new Error(`${path}: cannot be loaded: ${explainLoadError(messageOf(cause))}`, { cause });
     }
-    const reason = `execution provider '${first}' is not available (${messageOf(cause)}); ${PROVIDER_HINT}`;
+    const found = await describeCards(first);
+    const hint = found === undefined ? PROVIDER_HINT : `${found}; ${PROVIDER_HINT}`;
+    const reason = `execution provider '${nameOf(first)}' is not available (${messageOf(cause)}); ${hint}`;
     if (!fallback.allowProviderFallback || rest.length === 0) {
       throw new Error(`${path}: ${reason}; or choose another provider, or allow falling back to the next`, { cause });
     }
-    fallback.warn(`${path}: ${reason}; falling back to ${rest.join(', ')} as configured`);
+    fallback.warn(`${path}: ${reason}; falling back to ${listProviders(rest)} as configured`);
     return openWithProviders({ ...spec, providers: rest }, fallback, stuckRuns);
   }
 }

@@ -3,6 +3,7 @@ import { ModelUnavailableError, RunAbandonedError } from '../../../core/contract
 import { memoryOf, type RunReply, type RunTask, type SessionMetadata, type SessionSpec } from './jobs.ts';
 import { createOpenThread, type OpenThread, type ReadyThread } from './openThread.ts';
 import { orAborted } from './orAborted.ts';
+import { runOnGpu } from './provider.ts';
 import { ThreadDiedError } from './thread.ts';
 import { createTurns } from './turns.ts';
 
@@ -31,7 +32,7 @@ const SHORT_RUN_MS = 0.1;
 
 /** On a GPU the cores are not what runs share, and what a session there takes of the host's memory it does not give back. */
 export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'>, fastestMs: number): boolean {
-  return providers[0] === 'cpu' && fastestMs < SHORT_RUN_MS;
+  return !runOnGpu(providers) && fastestMs < SHORT_RUN_MS;
 }
 
 /**

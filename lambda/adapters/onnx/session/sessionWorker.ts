@@ -16,6 +16,7 @@ import {
   type TaskInput,
   type ThreadData,
 } from './jobs.ts';
+import { sessionSettings } from './sessionSettings.ts';
 
 // The native binding cannot read a Float16Array. In a thread without that class ONNX Runtime carries float16 as its
 // bits, in a Uint16Array.
@@ -25,7 +26,7 @@ Reflect.deleteProperty(globalThis, 'Float16Array');
 const FATAL = 4;
 
 /** Threads that spin until the next run would take the cores that decode and encode in the meantime. */
-const NO_SPINNING_BETWEEN_RUNS = { session: { force_spinning_stop: '1' } };
+const NO_SPINNING_BETWEEN_RUNS = { 'session.force_spinning_stop': '1' };
 
 const { jobsSent } = workerData as ThreadData;
 const port = parentPort as MessagePort;
@@ -63,9 +64,9 @@ async function open({ path, providers, sessionOptions }: SessionSpec): Promise<S
   session = await InferenceSession.create(path, {
     // What fails is thrown. Printed by ONNX Runtime it would hold values of the request.
     logSeverityLevel: FATAL,
-    extra: NO_SPINNING_BETWEEN_RUNS,
     ...sessionOptions,
-    executionProviders: [...providers],
+    extra: sessionSettings(sessionOptions.extra, NO_SPINNING_BETWEEN_RUNS),
+    executionProviders: providers.map((provider) => provider as InferenceSession.ExecutionProviderConfig),
   });
   await before?.release();
   const { inputMetadata, outputMetadata } = session;

@@ -11,6 +11,7 @@ import {
   overriddenBatching,
   paddingNotChecked,
 } from './decideBatching.ts';
+import { withFixedLadder } from './fixedLadder.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { paddingProbes } from './paddingProbes.ts';
 import { probeSets, realProbes } from './probeSets.ts';
@@ -28,8 +29,10 @@ export interface PrepareOptions {
   /** Milliseconds that loading has taken until now: the checks may take a share of it. */
   readonly loadMs: number;
   readonly now: () => number;
-  /** Whether it runs on a processor, where runs of other shapes round alike, or on a GPU. */
-  readonly onCpu: boolean;
+  /** Whether it runs on a GPU, where new shapes are slow and runs of other shapes round otherwise. */
+  readonly onGpu: boolean;
+  /** Most elements that the inputs of one run hold together. */
+  readonly maxElements: number;
   /** A run that takes longer is taken for one that never ends. */
   readonly runLimitMs: number;
 }
@@ -69,9 +72,11 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
 async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Prepared> {
   const { sizes, batching, graph, samples, now } = options;
   const startedAt = now();
-  const warm = await warmUp(model, sizes);
+  const warm = await warmEveryRung(model, options);
   const { measured, bakedRows } = warm;
-  const problems = warm.problem === undefined ? [] : [warm.problem];
+  const problems = [warm.problem, options.onGpu ? openLengths(warm.model) : undefined].filter(
+    (one) => one !== undefined,
+  );
   const given = typeof sizes === 'boolean' ? {} : sizes;
   const loadMs = options.loadMs + now() - startedAt;
   const limitMs = Math.max(LEAST_CHECK_MS, loadMs);
@@ -84,7 +89,7 @@ async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Pr
     });
     return decideBatching(warm.model, check, graph);
   };
-  const decided = await decide();
+  const decided = withLadder(await decide());
   const prepared = { model: decided.model, measured, bakedRows };
   const { ragged } = decided.model;
   if (ragged === undefined || (batching === 'alone' && ragged.ladder.length === 0)) {
@@ -101,11 +106,33 @@ async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Pr
     size: warm.sizes?.[ragged.name] ?? 1,
     samples: realProbes(samples),
     graph,
-    tolerance: options.onCpu ? OTHER_LENGTH : OTHER_LENGTH_ON_GPU,
+    tolerance: options.onGpu ? OTHER_LENGTH_ON_GPU : OTHER_LENGTH,
     limitMs,
     now,
   });
   const unchecked = padding.problem === undefined ? [] : [padding.problem];
   const found = `${decided.found}; ${padding.finding}`;
   return { ...prepared, found, warnings: [...problems, ...decided.warnings, ...unchecked] };
+}
+
+/** On a GPU also at the rungs of a ladder that it has there by default. */
+async function warmEveryRung(
+  model: Model,
+  { sizes, batching, onGpu, maxElements }: PrepareOptions,
+): Promise<WarmUpResult> {
+  const warm = await warmUp(model, sizes, onGpu);
+  return onGpu && batching !== 'alone' ? withFixedLadder(warm, maxElements) : warm;
+}
+
+function openLengths({ ragged }: Model): string | undefined {
+  if (ragged === undefined || ragged.ladder.length > 0) return undefined;
+  return (
+    `'${ragged.name}' may have any size, and on a GPU the first run at each is slow; give the sizes that it may be run ` +
+    'at as "ladder" within "ragged" in config.json'
+  );
+}
+
+function withLadder(decided: Decided): Decided {
+  const { ladder } = decided.model;
+  return ladder.length < 2 ? decided : { ...decided, found: `its ladder is ${ladder.join(', ')}; ${decided.found}` };
 }

@@ -5,7 +5,7 @@ import { elementCount } from '../../../core/tensor/tensor.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { type Manner, makeUp, rowShapes } from './probes.ts';
 import { MOST_PROBES, type ProbeSet } from './rowCheck.ts';
-import type { AxisSizes } from './warmUp.ts';
+import type { AxisSizes } from './zeroRuns.ts';
 
 /** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
 const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];

@@ -1,8 +1,5 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import type { InferenceSession } from 'onnxruntime-node';
-import { SESSION_OPTIONS } from '../../../../lambda/adapters/onnx/config/sessionOptions.ts';
 import { identityModel, multipleOfFourModel } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, openOnly } from '../setup.ts';
 
@@ -72,46 +69,6 @@ describe('config.json', () => {
     expect(message).toContain(key);
   });
 
-  it('is refused when its session options choose the providers, naming the key that does', async () => {
-    const { message } = await refusalOf({ sessionOptions: { executionProviders: ['cpu'] } });
-
-    expect(message).toContain('use the key "providers" instead of executionProviders');
-  });
-
-  it('is refused for a misspelt session option, naming it and the known ones', async () => {
-    const { message } = await refusalOf({ sessionOptions: { intraOpThreads: 1, interOpNumThreads: 1 } });
-
-    expect(message).toContain('expected keys among enableCpuMemArena, ');
-    expect(message).toContain('intraOpNumThreads, ');
-    expect(message).toContain(', got intraOpThreads; correct or remove it');
-    expect(message).not.toContain('got interOpNumThreads');
-  });
-
-  it('may hold every session option that ONNX Runtime has', () => {
-    const options: Record<keyof InferenceSession.SessionOptions, true> = {
-      enableCpuMemArena: true,
-      enableGraphCapture: true,
-      enableMemPattern: true,
-      enableProfiling: true,
-      executionMode: true,
-      executionProviders: true,
-      externalData: true,
-      extra: true,
-      freeDimensionOverrides: true,
-      graphOptimizationLevel: true,
-      interOpNumThreads: true,
-      intraOpNumThreads: true,
-      logId: true,
-      logSeverityLevel: true,
-      logVerbosityLevel: true,
-      optimizedModelFilePath: true,
-      preferredOutputLocation: true,
-      profileFilePrefix: true,
-    };
-
-    expect(['executionProviders', ...SESSION_OPTIONS].toSorted()).toEqual(Object.keys(options));
-  });
-
   it('is read at the start for models that are loaded later too', async () => {
     const directory = await modelsDirectory({
       'a/1/model.onnx': MODEL,
@@ -150,31 +107,6 @@ describe('ladder in config.json', () => {
     await expect(opening).rejects.toThrow(
       /model\.onnx: expected a ladder with a rung of at most maxBatchRows 8, got \[9, 16\]/,
     );
-  });
-});
-
-describe('providers in config.json', () => {
-  it('take the place of the deployment’s', async () => {
-    const { model } = await openOnly(MODEL, { providers: ['cpu'] }, { providers: ['no-such-provider'] });
-
-    expect(model.name).toBe('model');
-  });
-
-  it('are the ones that must be there', async () => {
-    const opening = openOnly(MODEL, { providers: ['no-such-provider'] }, { providers: ['cpu'] });
-
-    await expect(opening).rejects.toThrow(/expected execution providers among .*cpu.*, got no-such-provider/);
-  });
-});
-
-describe('sessionOptions in config.json', () => {
-  it('reach ONNX Runtime', async () => {
-    const directory = await modelsDirectory({});
-    const optimizedModelFilePath = join(directory, 'optimized.onnx');
-
-    await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath } });
-
-    expect(existsSync(optimizedModelFilePath)).toBe(true);
   });
 });
 

@@ -10,6 +10,7 @@ const MODEL = identityModel();
 async function openAlone(files: RepositoryFiles, path: string): Promise<OnnxModelRepository> {
   const repository = await openModelAlone(join(await modelsDirectory(files), path), {
     maxBatchRows: 512,
+    maxBatchElements: 4_194_304,
     providers: ['cpu'],
     allowProviderFallback: false,
     warn: () => {},

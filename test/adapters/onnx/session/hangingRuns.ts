@@ -26,6 +26,7 @@ export interface HangingRuns {
 const repository = await openRepository({
   directory: process.argv[2] ?? '',
   maxBatchRows: 512,
+  maxBatchElements: 4_194_304,
   providers: ['cpu'],
   allowProviderFallback: false,
   preload: true,

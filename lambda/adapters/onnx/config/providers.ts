@@ -1,0 +1,20 @@
+import { z } from 'zod';
+import { hasCards } from '../session/provider.ts';
+
+const provider = z
+  .looseObject({ name: z.string(), deviceId: z.int().min(0).optional() })
+  .superRefine(({ name, ...options }, context) => {
+    const passedOn = hasCards(name) ? ['deviceId'] : [];
+    const ignored = Object.keys(options).filter((key) => !passedOn.includes(key));
+    if (ignored.length === 0) return;
+    const message =
+      `expected ${passedOn.length === 0 ? 'no option' : 'deviceId alone'} of '${name}', got ${ignored.join(', ')}, ` +
+      'which ONNX Runtime for Node would ignore; remove it';
+    context.addIssue({ code: 'custom', message });
+  })
+  .transform(({ name, deviceId }) => (deviceId === undefined ? { name } : { name, deviceId }));
+
+const nameToObject = (given: unknown): unknown => (typeof given === 'string' ? { name: given } : given);
+
+/** Execution providers, first choice first: names, or objects that say on which card. */
+export const providers = z.array(z.preprocess(nameToObject, provider)).min(1);

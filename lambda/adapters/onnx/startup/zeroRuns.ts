@@ -1,0 +1,98 @@
+import { messageOf } from '../../../core/contract/failure.ts';
+import {
+  axisInModel,
+  type MeasuredRun,
+  type Model,
+  RunAbandonedError,
+  type RunResult,
+  shapeInModel,
+  type TensorSpec,
+} from '../../../core/contract/model.ts';
+import { allocate } from '../../../core/tensor/datatype.ts';
+import { elementCount, type Tensor } from '../../../core/tensor/tensor.ts';
+
+/** Sizes of symbolic axes by name. */
+export type AxisSizes = Readonly<Record<string, number>>;
+
+/** Runs of a model on zeros, and what they took. */
+export interface ZeroRuns {
+  /** Why the model does not run at so many rows; undefined where it does, at every rung of its ragged axis. */
+  tryAt(rows: number, sizes: AxisSizes): Promise<string | undefined>;
+  /** What they took: the faster of two where they are short, as the first run of a shape is slow. */
+  readonly measured: readonly MeasuredRun[];
+}
+
+/** A run that takes less is measured again. */
+const SHORT_RUN_MS = 50;
+
+/**
+ * @param onGpu whether the first run of a shape is slow however long it takes: then each is measured again
+ * @param maxElements of the inputs: of several lengths only those that fit are run
+ */
+export function zeroRuns(model: Model, onGpu: boolean, maxElements = Number.POSITIVE_INFINITY): ZeroRuns {
+  const measured: MeasuredRun[] = [];
+  return {
+    measured,
+    async tryAt(rows, sizes) {
+      for (const sizesOfRung of sizesOfRungs(model, sizes)) {
+        if (elementsAt(model, rows, sizesOfRung) > maxElements) break;
+        const first = await runOnZeros(model, rows, sizesOfRung);
+        if (typeof first === 'string') return first;
+        refuseUnbatched(model, first.outputs, rows);
+        const isAgain = onGpu || first.runMs < SHORT_RUN_MS;
+        const second = isAgain ? await runOnZeros(model, rows, sizesOfRung) : first;
+        if (typeof second === 'string') return second;
+        const length = model.ragged === undefined ? 1 : (sizesOfRung[model.ragged.name] ?? 1);
+        measured.push({ rows, length, ms: Math.min(first.runMs, second.runMs) });
+      }
+      return undefined;
+    },
+  };
+}
+
+/** Elements that the inputs hold together. */
+export function elementsAt(model: Model, rows: number, sizes: AxisSizes): number {
+  return model.inputs.reduce((sum, spec) => sum + elementCount(shapeAt(spec, rows, sizes)), 0);
+}
+
+function shapeAt({ shape }: TensorSpec, rows: number, sizes: AxisSizes): number[] {
+  return [rows, ...shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : (sizes[dim] ?? 1)))];
+}
+
+/** The axes other than that of the batch whose sizes requests choose. */
+export function symbolicAxes({ inputs }: Model): string[] {
+  const names = inputs.flatMap(({ shape }) => shape.slice(1)).filter((dim) => typeof dim === 'string');
+  return [...new Set(names)];
+}
+
+/** The sizes, once for every rung of the ragged axis. */
+function sizesOfRungs({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
+  if (ragged === undefined || ragged.ladder.length === 0) return [sizes];
+  return ragged.ladder.map((length) => ({ ...sizes, [ragged.name]: length }));
+}
+
+function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], rows: number): void {
+  for (const [index, { name, shape }] of outputs.entries()) {
+    if (shape[0] === rows) continue;
+    const spec = specs[index] as TensorSpec;
+    throw new Error(
+      `output '${name}': expected axis ${axisInModel(spec, 0)} to be the batch axis, ${rows} rows, got shape ` +
+        `[${shapeInModel(spec, shape).join(', ')}]; export the model so that every output keeps the batch axis, leave ` +
+        `out those that have none, or name the axis that it is as "batchAxis": {"${name}": …} in config.json`,
+    );
+  }
+}
+
+/** What the run gave, or why it failed. */
+async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
+  const inputs = model.inputs.map((spec): Tensor => {
+    const shape = shapeAt(spec, rows, sizes);
+    return { name: spec.name, datatype: spec.datatype, shape, data: allocate(spec.datatype, elementCount(shape)) };
+  });
+  try {
+    return await model.run(inputs);
+  } catch (error) {
+    if (error instanceof RunAbandonedError) throw error;
+    return messageOf(error);
+  }
+}
