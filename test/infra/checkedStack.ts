@@ -7,11 +7,12 @@ import { createApp } from './setup.ts';
 
 type Pack = new (scope: IConstruct) => IPolicyValidationPlugin;
 
-/** A stack that packs of cdk-nag look at, with the flags of this app. */
+/** A stack that CloudFormation's validator and packs of cdk-nag look at, with the flags of this app. */
 export function createCheckedStack(...packs: readonly Pack[]): Stack {
   const { context } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
   const flags = Object.entries(context).filter(([key]) => key.startsWith('@aws-cdk'));
   const app = createApp({
+    builtinCloudFormationValidation: true,
     context: { ...Object.fromEntries(flags), '@aws-cdk/core:failSynthOnValidationErrors': false },
   });
   Validations.of(app).addPlugins(...packs.map((Pack) => new Pack(app)));

@@ -26,11 +26,14 @@ afterAll(() => {
   for (const folder of outputs.splice(0)) rmSync(folder, { recursive: true });
 });
 
-/** An app whose output goes when the tests of a file end; without a folder of its own it would stay. */
+/**
+ * An app whose output goes when the tests of a file end; without a folder of its own it would stay. The library's
+ * validator of templates is off: its start takes longer than most tests, in every file, and `checkedStack.ts` has it on.
+ */
 export function createApp(props: AppProps = {}): App {
   const outdir = mkdtempSync(join(tmpdir(), 'batchscore-cdk-'));
   outputs.push(outdir);
-  return new App({ outdir, ...props });
+  return new App({ outdir, builtinCloudFormationValidation: false, ...props });
 }
 
 export function imageOf(stack: Stack) {
