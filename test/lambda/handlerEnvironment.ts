@@ -1,4 +1,8 @@
-/** A Lambda execution environment in small: imports the entry, and invokes it with every event that its parent sends. */
+/**
+ * A Lambda execution environment in small: imports the entry, and invokes it with every event that its parent sends, which
+ * is a process, or a thread.
+ */
+import { parentPort } from 'node:worker_threads';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { lambdaContext } from '../helpers/sqsEvents.ts';
 
@@ -19,7 +23,7 @@ export interface Invoking {
 
 const { handler } = await import('../../lambda/handler.ts');
 
-process.on('message', async ({ event, timeoutMs, traceHeader }: Invoking) => {
+(parentPort ?? process).on('message', async ({ event, timeoutMs, traceHeader }: Invoking) => {
   if (traceHeader === undefined) delete process.env._X_AMZN_TRACE_ID;
   else process.env._X_AMZN_TRACE_ID = traceHeader;
   // Reading the event from the channel is the test's own work.
@@ -28,8 +32,14 @@ process.on('message', async ({ event, timeoutMs, traceHeader }: Invoking) => {
   const response = await handler(event, lambdaContext(timeoutMs));
   const heldMs = watch.end();
   const peakRssBytes = process.resourceUsage().maxRSS * 1024;
-  process.send?.({ response, peakRssBytes, heldMs } satisfies Invoked);
+  tellParent({ response, peakRssBytes, heldMs });
 });
+
+function tellParent(message: Invoked | 'ready'): void {
+  if (parentPort === null) process.send?.(message);
+  else parentPort.postMessage(message);
+}
+
 /** Processor time of this thread between turns of the event loop: how busy the machine is changes nothing. */
 function watchEventLoop(): { end(): number } {
   let most = 0;
@@ -50,4 +60,4 @@ function watchEventLoop(): { end(): number } {
 }
 
 process.on('disconnect', () => process.exit());
-process.send?.('ready');
+tellParent('ready');

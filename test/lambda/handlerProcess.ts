@@ -9,6 +9,9 @@ import type { Invoked, Invoking } from './handlerEnvironment.ts';
 
 const ENVIRONMENT = fileURLToPath(new URL('./handlerEnvironment.ts', import.meta.url));
 
+/** The same in a worker thread, as on Managed Instances. */
+export const IN_THREAD = fileURLToPath(new URL('./handlerThread.ts', import.meta.url));
+
 const TIMEOUT_MS = 30_000;
 
 /** The region and credentials that Lambda gives its functions. */
@@ -19,6 +22,8 @@ export interface HandlerProcess {
   invoke(records: readonly SQSRecord[], traceHeader?: string): Promise<SQSBatchResponse>;
   /** Invokes the handler with so many milliseconds until its timeout, and measures. */
   measure(records: readonly SQSRecord[], timeoutMs?: number): Promise<Invoked>;
+  /** How the process ended: its exit code, or the signal that ended it. */
+  readonly ended: Promise<readonly [code: number | null, signal: NodeJS.Signals | null]>;
   /** Ends the process. @returns everything that it printed, what ONNX Runtime's native code prints included */
   end(): Promise<string>;
 }
@@ -32,16 +37,17 @@ export interface HandlerProcess {
 export async function startHandler(
   variables: Readonly<Record<string, string>>,
   execArgv: readonly string[] = [],
+  environment = ENVIRONMENT,
 ): Promise<HandlerProcess> {
   const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
-  const child = fork(ENVIRONMENT, { cwd: REPOSITORY, env, execArgv: [...execArgv], silent: true });
+  const child = fork(environment, { cwd: REPOSITORY, env, execArgv: [...execArgv], silent: true });
   let printed = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk) => {
       printed += chunk;
     });
   }
-  const closed = once(child, 'close');
+  const closed = once(child, 'close').then(([code, signal]) => [code, signal] as const);
   const end = async (): Promise<string> => {
     child.kill();
     await closed;
@@ -65,6 +71,7 @@ export async function startHandler(
   return {
     measure,
     invoke: async (records, traceHeader) => (await measure(records, TIMEOUT_MS, traceHeader)).response,
+    ended: closed,
     end,
   };
 }
