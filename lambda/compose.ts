@@ -1,6 +1,5 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { S3Client } from '@aws-sdk/client-s3';
-import type { SQSClient } from '@aws-sdk/client-sqs';
 import { createTableWriter } from './adapters/dynamodb/tableWriter.ts';
 import { writeToEvery } from './adapters/everyStore.ts';
 import { openRepository } from './adapters/onnx/repository/repository.ts';
@@ -9,6 +8,7 @@ import { fetchModels } from './adapters/s3/models/fetchModels.ts';
 import { createPayloads, type Payloads } from './adapters/s3/payloads.ts';
 import { createAcknowledger } from './adapters/sqs/acknowledge.ts';
 import { atTheirQueues } from './adapters/sqs/atTheirQueues.ts';
+import type { SqsCaller } from './adapters/sqs/caller.ts';
 import { createQueueWriter } from './adapters/sqs/queueWriter.ts';
 import { createRetryDelay } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
@@ -23,7 +23,7 @@ import { FILL, type Store } from './limits/configuration.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */
 export interface Clients {
-  readonly sqs: SQSClient;
+  readonly sqs: SqsCaller;
   readonly dynamodb: () => DynamoDBClient;
   readonly s3: () => S3Client;
 }

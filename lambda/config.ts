@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
 import { commaSeparated, count, countOrDefault, countOrFill, flag, keyPrefix } from './configValues.ts';
 import { PUBLISHED, parseModelsUri } from './core/contract/modelsUri.ts';
-import { LOG_LEVELS, RANGES, RANGES_BY_MEMORY, STORES, shareOfMemory } from './limits/configuration.ts';
+import { HOP_THREADS, LOG_LEVELS, RANGES, RANGES_BY_MEMORY, STORES, shareOfMemory } from './limits/configuration.ts';
 import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
 
 const MIB = 1024 * 1024;
@@ -65,6 +65,8 @@ const schema = z.strictObject({
   mostPolls: countOrDefault(RANGES.mostPolls),
   /** Worker: most batches of a model that are scored at the same time. */
   pipelineDepth: countOrDefault(RANGES.pipelineDepth),
+  /** Worker: most threads that make calls of SQS, once one is too few. Default: by the number of cores. */
+  hopThreads: count(HOP_THREADS).optional(),
   /** Worker: port on 127.0.0.1 that tells whether it lives and is ready. 0: none. */
   healthPort: countOrDefault(RANGES.healthPort),
   /** The queue that requests come from, or all shards, comma-separated; records are deleted and delayed there. */

@@ -1,6 +1,7 @@
-import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from './adapters/awsClients.ts';
+import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './adapters/awsClients.ts';
 import { endProcess } from './adapters/endProcess.ts';
 import { observed } from './adapters/observedCalls.ts';
+import { createThreadedSqs } from './adapters/sqs/threads/threadedSqs.ts';
 import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
 import { logWarnings } from './adapters/telemetry/startLog.ts';
 import { compose } from './compose.ts';
@@ -31,8 +32,16 @@ const closeHealth =
     isReady: () => worker !== undefined && !stop.isAsked(),
   }));
 
-const sqs = observed(createSqsClient(HOST_PATIENCE, { useQueueUrlAsEndpoint: false }), awsCall);
-const pollPatience = { ...HOST_PATIENCE, answerMs: HOST_PATIENCE.answerMs + 1000 * settings.waitSeconds };
+const sqs = createThreadedSqs({
+  spec: {
+    patience: HOST_PATIENCE,
+    pollPatience: { ...HOST_PATIENCE, answerMs: HOST_PATIENCE.answerMs + 1000 * settings.waitSeconds },
+  },
+  mostThreads: settings.hopThreads,
+  onCall: awsCall,
+  onThread: (threads) => logger.info('one more thread makes calls of SQS', { threads }),
+  onProblem: (error) => logger.warn(String(error)),
+});
 const composition = await compose(config, {
   clients: {
     sqs,
@@ -47,7 +56,6 @@ worker = startWorker({
   settings,
   composition,
   sqs,
-  pollingSqs: observed(createSqsClient(pollPatience, { useQueueUrlAsEndpoint: false }), awsCall),
   onStuck() {
     if (isStuck) return;
     isStuck = true;

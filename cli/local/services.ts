@@ -1,3 +1,4 @@
+import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { Clients } from '../../lambda/compose.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { createLocalBuckets, type LocalBuckets, localBucketClient } from './buckets.ts';
@@ -19,7 +20,7 @@ export interface LocalServices {
   readonly buckets: LocalBuckets & { readonly endpoint: string };
   /** Only where results go to a table. */
   readonly table: LocalTable | undefined;
-  readonly clients: Clients;
+  readonly clients: Clients & { readonly sqs: SQSClient };
   /** The `BATCHSCORE_…` variables that say where everything is. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   stop(): Promise<void>;

@@ -39,32 +39,56 @@ export function observed<C extends SQSClient | DynamoDBClient | S3Client>(
   // Which commands a client has makes no difference here.
   const middlewareStack = client.middlewareStack as MiddlewareStack<object, object>;
   middlewareStack.add(
-    (next, { clientName = '', commandName = '' }) =>
-      async (args) => {
-        const input: object = args.input;
-        const startedAt = performance.now();
-        const tell = (end: Pick<CallReport, 'outcome' | 'refused' | 'error'>): void =>
-          onCall({
-            aws: clientName.replace(/Client$/, ''),
-            operation: commandName.replace(/Command$/, ''),
-            entries: entriesIn(input),
-            ms: performance.now() - startedAt,
-            attempt: attempts.get(input) ?? 1,
-            ...end,
-          });
-        try {
-          const result = await next(args);
-          const refused = refusedIn(result.output);
-          tell(refused > 0 ? { outcome: 'refused in part', refused } : { outcome: 'done' });
-          return result;
-        } catch (error) {
-          tell({ outcome: 'failed', error: error instanceof Error ? error.name : typeof error });
-          throw error;
-        }
-      },
+    (next, { clientName = '', commandName = '' }) => {
+      const aws = clientName.replace(/Client$/, '');
+      const operation = commandName.replace(/Command$/, '');
+      return (args) =>
+        reported(
+          { aws, operation, input: args.input },
+          onCall,
+          () => next(args),
+          ({ output }) => output,
+        );
+    },
     { name: 'observedCalls', step: 'initialize', priority: 'high' },
   );
   return client;
+}
+
+/** What is called, and with what. */
+export interface ReportedCall extends Pick<CallReport, 'aws' | 'operation'> {
+  readonly input: object;
+}
+
+/**
+ * Makes a call, and tells of it once it has ended.
+ *
+ * @throws what the call throws
+ */
+export async function reported<R extends object>(
+  { input, ...called }: ReportedCall,
+  onCall: (report: CallReport) => void,
+  call: () => Promise<R>,
+  outputOf: (result: R) => object = (result) => result,
+): Promise<R> {
+  const startedAt = performance.now();
+  const tell = (end: Pick<CallReport, 'outcome' | 'refused' | 'error'>): void =>
+    onCall({
+      ...called,
+      entries: entriesIn(input),
+      ms: performance.now() - startedAt,
+      attempt: attempts.get(input) ?? 1,
+      ...end,
+    });
+  try {
+    const result = await call();
+    const refused = refusedIn(outputOf(result));
+    tell(refused > 0 ? { outcome: 'refused in part', refused } : { outcome: 'done' });
+    return result;
+  } catch (error) {
+    tell({ outcome: 'failed', error: error instanceof Error ? error.name : typeof error });
+    throw error;
+  }
 }
 
 /** Of SQS's batch requests, and of DynamoDB's, which list entries by table. */

@@ -1,4 +1,4 @@
-import type { SQSClient } from '@aws-sdk/client-sqs';
+import type { SqsCaller } from '../adapters/sqs/caller.ts';
 import { createPoller } from '../adapters/sqs/poller.ts';
 import { createReceiver } from '../adapters/sqs/receive.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
@@ -6,8 +6,7 @@ import type { WorkerSettings } from './settings.ts';
 
 export interface IntakeOptions {
   readonly settings: WorkerSettings;
-  /** As patient as the longest poll. */
-  readonly sqs: SQSClient;
+  readonly sqs: SqsCaller;
   /** Whether there is room for so many records more, of about so many bytes together. */
   readonly hasRoom: (records: number, bytes: number) => boolean;
   readonly take: (records: readonly MessageRecord[]) => void;

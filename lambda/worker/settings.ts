@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import type { Config } from '../config.ts';
 
 /** What a worker does when, from its configuration. */
@@ -7,6 +8,8 @@ export interface WorkerSettings {
   readonly windowMs: number;
   readonly depth: number;
   readonly mostPolls: number;
+  /** Most threads that make calls of SQS. */
+  readonly hopThreads: number;
   /** Longest wait of one poll. */
   readonly waitSeconds: number;
   readonly visibilitySeconds: number;
@@ -18,6 +21,8 @@ export interface WorkerSettings {
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html */
 const LONGEST_WAIT_SECONDS = 20;
+/** One for the event loop, and one for a model. */
+const CORES_OF_OTHERS = 2;
 const DRAIN_SHARE = 0.75;
 const END_SHARE = 0.95;
 
@@ -30,6 +35,7 @@ export function workerSettings(config: Config): WorkerSettings {
     windowMs: 1000 * windowSeconds,
     depth: config.pipelineDepth,
     mostPolls: config.mostPolls,
+    hopThreads: config.hopThreads ?? Math.max(0, availableParallelism() - CORES_OF_OTHERS),
     waitSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.floor(stopSeconds / 2)),
     visibilitySeconds: config.visibilitySeconds,
     timeoutMs: 1000 * config.timeoutSeconds,

@@ -1,4 +1,4 @@
-import type { SQSClient } from '@aws-sdk/client-sqs';
+import type { SqsCaller } from '../adapters/sqs/caller.ts';
 import type { Composition } from '../compose.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import { modelHint } from '../core/gather/modelHint.ts';
@@ -13,9 +13,7 @@ import { createVisibilityActions } from './visibility.ts';
 export interface WorkerOptions {
   readonly settings: WorkerSettings;
   readonly composition: Composition;
-  readonly sqs: SQSClient;
-  /** As patient as the longest poll. */
-  readonly pollingSqs: SQSClient;
+  readonly sqs: SqsCaller;
   /** Told when a run was left behind: the worker should end, and another take its place. */
   readonly onStuck: () => void;
 }
@@ -44,7 +42,7 @@ export interface Worker {
 const BATCH_BYTES = 32 * 1024 * 1024;
 const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
 
-export function startWorker({ settings, composition, sqs, pollingSqs, onStuck }: WorkerOptions): Worker {
+export function startWorker({ settings, composition, sqs, onStuck }: WorkerOptions): Worker {
   const { scoring, telemetry, stuckRuns } = composition;
   const { queueUrls, batchSize, depth, timeoutMs } = settings;
   const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
@@ -106,7 +104,7 @@ export function startWorker({ settings, composition, sqs, pollingSqs, onStuck }:
   });
   const intake = createIntake({
     settings,
-    sqs: pollingSqs,
+    sqs,
     signal,
     onError: onProblem,
     hasRoom(records, bytes) {

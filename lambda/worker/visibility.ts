@@ -1,5 +1,5 @@
-import type { SQSClient } from '@aws-sdk/client-sqs';
 import { atTheirQueues, type QueuedMessage } from '../adapters/sqs/atTheirQueues.ts';
+import type { SqsCaller } from '../adapters/sqs/caller.ts';
 import type { ActOnMessages } from '../adapters/sqs/messageAction.ts';
 import { createVisibilityChange } from '../adapters/sqs/visibility.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
@@ -18,7 +18,7 @@ export interface VisibilityActions {
 }
 
 export interface VisibilityActionsOptions {
-  readonly sqs: SQSClient;
+  readonly sqs: SqsCaller;
   readonly queueUrls: readonly string[];
   readonly onProblem: (error: unknown) => void;
 }

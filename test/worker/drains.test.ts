@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../helpers/sqsServer.ts';
-import { type Deployment, deployment, lookup, type Result, until } from './setup.ts';
+import { afterAnother, deployment, lookup, until } from './setup.ts';
 
 const server = useSqsServer();
 
@@ -39,17 +39,6 @@ async function underLoad({ ms, packed }: (typeof MOMENTS)[number]) {
   return { ...deployed, worker };
 }
 
-/** Lets another worker finish. @returns all answers, of both workers */
-async function afterAnother({ requestQueueUrl, start, results }: Deployment): Promise<Result[]> {
-  const worker = start();
-  const left = () => Object.values(server.counts(requestQueueUrl)).reduce((sum, count) => sum + count, 0);
-  // Messages in flight come back only when somebody asks for them.
-  await until(() => left() === 0);
-  worker.send('SIGKILL');
-  await worker.ended;
-  return await results(MESSAGES);
-}
-
 describe('a worker under load', () => {
   it.each(MOMENTS)('loses and hides nothing by SIGTERM, after %j', async (moment) => {
     const { worker, ...deployed } = await underLoad(moment);
@@ -61,7 +50,7 @@ describe('a worker under load', () => {
     for (const seconds of Object.values(server.secondsInFlight(deployed.requestQueueUrl))) {
       expect(seconds).toBeLessThanOrEqual(HEARTBEAT_SECONDS);
     }
-    const answers = await afterAnother(deployed);
+    const answers = await afterAnother(server, deployed, MESSAGES);
 
     expect(answers).toHaveLength(MESSAGES);
     expect(new Set(answers.map(({ message_id }) => message_id)).size).toBe(MESSAGES);
@@ -72,7 +61,7 @@ describe('a worker under load', () => {
     const { worker, ...deployed } = await underLoad(moment);
     worker.send('SIGKILL');
     await worker.ended;
-    const answers = await afterAnother(deployed);
+    const answers = await afterAnother(server, deployed, MESSAGES);
 
     const byId = Map.groupBy(answers, ({ message_id }) => message_id);
     expect(byId.size).toBe(MESSAGES);

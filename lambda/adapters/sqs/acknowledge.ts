@@ -1,7 +1,8 @@
-import { DeleteMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { DeleteMessageBatchCommand } from '@aws-sdk/client-sqs';
 import type { MessageRecord } from '../../core/contract/record.ts';
 import { ofAttempt } from '../observedCalls.ts';
 import type { RetryOptions } from '../untilDone.ts';
+import type { SqsCaller } from './caller.ts';
 import { type ActOnMessages, createMessageAction } from './messageAction.ts';
 
 /** What it takes to delete a message. */
@@ -11,7 +12,7 @@ export type ReceivedMessage = Pick<MessageRecord, 'receiptHandle'>;
 export type Acknowledge = ActOnMessages<ReceivedMessage>;
 
 export interface AcknowledgerOptions {
-  readonly sqs: SQSClient;
+  readonly sqs: SqsCaller;
   readonly queueUrl: string;
   /** Told when SQS would not delete messages; they come back when their queue's timeout ends, and are answered again. */
   readonly onProblem: (error: unknown) => void;

@@ -1,4 +1,4 @@
-import { SendMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { SendMessageBatchCommand } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
 import type { ResultWriter } from '../../core/contract/result.ts';
@@ -8,6 +8,7 @@ import { ofAttempt } from '../observedCalls.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import { allRefused, refusalsIn } from './batchAnswer.ts';
+import type { SqsCaller } from './caller.ts';
 import { packBatchRequests } from './limits.ts';
 import {
   type Entry,
@@ -22,7 +23,7 @@ import {
 import { createSizeLimits, type SizeLimits } from './sizeLimits.ts';
 
 export interface QueueWriterOptions {
-  readonly sqs: SQSClient;
+  readonly sqs: SqsCaller;
   readonly queueUrl: string;
   /** How results share messages. @default each has a message of its own */
   readonly packing?: ResultPacking | undefined;
@@ -112,7 +113,7 @@ function tooLarge(bytes: number, messageBytes: number): Failure {
 
 /** Sends one batch request. What is too large, the request as a whole or a packed message, is packed smaller next time. */
 async function send(
-  sqs: SQSClient,
+  sqs: SqsCaller,
   queueUrl: string,
   batch: readonly ResultMessage[],
   limits: SizeLimits,

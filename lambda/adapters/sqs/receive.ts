@@ -1,11 +1,12 @@
-import { type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { type Message, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { POINTER_ATTRIBUTES } from '../../core/contract/pointer.ts';
 import type { MessageRecord } from '../../core/contract/record.ts';
+import type { SqsCaller } from './caller.ts';
 import { MAX_BATCH_ENTRIES } from './limits.ts';
 
 export interface ReceiverOptions {
   /** Its patience must exceed the wait. */
-  readonly sqs: SQSClient;
+  readonly sqs: SqsCaller;
   readonly queueUrl: string;
   /** Longest wait of one poll for a first message, 0 to 20. */
   readonly waitSeconds: number;

@@ -1,6 +1,6 @@
-import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { MessageRecord } from '../../core/contract/record.ts';
 import type { RetryOptions } from '../untilDone.ts';
+import type { SqsCaller } from './caller.ts';
 import type { ActOnMessages } from './messageAction.ts';
 import { createVisibilityChange } from './visibility.ts';
 
@@ -8,7 +8,7 @@ import { createVisibilityChange } from './visibility.ts';
 export type DelayRetries = ActOnMessages<MessageRecord>;
 
 export interface RetryDelayOptions {
-  readonly sqs: SQSClient;
+  readonly sqs: SqsCaller;
   readonly queueUrl: string;
   /** Told when SQS would not change visibilities; the records then come back when their timeout ends. */
   readonly onProblem: (error: unknown) => void;

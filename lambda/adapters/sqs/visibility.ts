@@ -1,11 +1,12 @@
-import { ChangeMessageVisibilityBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { ChangeMessageVisibilityBatchCommand } from '@aws-sdk/client-sqs';
 import { ofAttempt } from '../observedCalls.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import type { ReceivedMessage } from './acknowledge.ts';
+import type { SqsCaller } from './caller.ts';
 import { type ActOnMessages, createMessageAction } from './messageAction.ts';
 
 export interface VisibilityOptions<M> {
-  readonly sqs: SQSClient;
+  readonly sqs: SqsCaller;
   readonly queueUrl: string;
   /** What the change is for, in problems: `retry delay`. */
   readonly name: string;

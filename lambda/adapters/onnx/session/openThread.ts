@@ -1,6 +1,6 @@
 import { RunAbandonedError } from '../../../core/contract/model.ts';
+import { orAborted } from '../../orAborted.ts';
 import type { SessionMetadata, SessionSpec } from './jobs.ts';
-import { orAborted } from './orAborted.ts';
 import { nameOf } from './provider.ts';
 import { type SessionThread, startThread } from './thread.ts';
 import { withdrawn } from './turns.ts';

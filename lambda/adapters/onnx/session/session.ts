@@ -1,8 +1,8 @@
 import { messageOf } from '../../../core/contract/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../../../core/contract/model.ts';
+import { orAborted } from '../../orAborted.ts';
 import { memoryOf, type RunReply, type RunTask, type SessionMetadata, type SessionSpec } from './jobs.ts';
 import { createOpenThread, type OpenThread, type ReadyThread } from './openThread.ts';
-import { orAborted } from './orAborted.ts';
 import { runOnGpu } from './provider.ts';
 import { ThreadDiedError } from './thread.ts';
 import { createTurns } from './turns.ts';
