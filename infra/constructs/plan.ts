@@ -107,7 +107,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
   refuse([
     ...imageBuildProblems(props.imageBuild ?? {}, {
       isGiven: props.image !== undefined,
-      hasGpu: compute.imageTarget.accelerator === 'gpu',
+      stage: compute.imageTarget.stage,
     }),
     ...mappingProblems(batching),
     shardsProblem(batching.shards, existing?.queue),

@@ -109,8 +109,11 @@ describe('the table of context keys', () => {
     const config = loadConfig(REQUIRED);
     expect([maxBatchRows, checkPercent]).toEqual([String(config.maxBatchRows), String(config.checkPercent)]);
     const dockerfile = readFileSync(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), 'utf8');
-    const bases = [...dockerfile.matchAll(/^ARG [A-Z]+_BASE=(\S+)$/gm)].map(([, base]) => base);
-    expect([baseImage, pythonImage]).toEqual(bases);
+    const bases = new Map(
+      [...dockerfile.matchAll(/^ARG ([A-Z]+_BASE)=(\S+)$/gm)].map(([, name, base]) => [name, base]),
+    );
+    expect([baseImage, pythonImage]).toEqual([bases.get('LAMBDA_BASE'), bases.get('PYTHON_BASE')]);
+    expect(PAGE).toContain(`; of a worker \`${bases.get('WORKER_BASE')}\` |`);
   });
 });
 

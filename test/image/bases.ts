@@ -10,29 +10,36 @@ const SOURCES = fileURLToPath(new URL('./base/', import.meta.url));
 const RUNTIME_CLIENT = 'aws-lambda-ric@4.0.2';
 const DEBIAN = 'bookworm';
 
-/**
- * An image that stands in for AWS's base image, with this very Node in it. It is made once and kept: it takes minutes.
- *
- * @returns its tag
- */
-export async function lambdaBase(): Promise<string> {
-  if (!process.version.startsWith('v24.')) {
-    throw new Error(
-      `expected to run on Node 24, which the image runs on, got ${process.version}; use npm run test:image`,
-    );
-  }
-  const tag = `localhost/batchscore-test-base:${versionOfBase()}`;
-  if (!(await imageExists(tag))) await buildBase(tag);
-  return tag;
+/** Tags of what stands in for the images that the stages of the Dockerfile are built on. */
+export interface Bases {
+  readonly LAMBDA_BASE: string;
+  readonly WORKER_BASE: string;
 }
 
-function versionOfBase(): string {
+/** Images that stand in for the bases, with this very Node in them. They are made once and kept: it takes minutes. */
+export async function makeBases(): Promise<Bases> {
+  if (!process.version.startsWith('v24.')) {
+    throw new Error(
+      `expected to run on Node 24, which the images run on, got ${process.version}; use npm run test:image`,
+    );
+  }
+  const version = versionOfBases();
+  const bases = {
+    LAMBDA_BASE: `localhost/batchscore-test-base:${version}`,
+    WORKER_BASE: `localhost/batchscore-test-base-node:${version}`,
+  };
+  const exist = await Promise.all(Object.values(bases).map(imageExists));
+  if (exist.includes(false)) await buildBases(bases);
+  return bases;
+}
+
+function versionOfBases(): string {
   const hash = createHash('sha256').update(`${RUNTIME_CLIENT} ${DEBIAN} ${process.version} ${process.arch}`);
   for (const file of readdirSync(SOURCES).toSorted()) hash.update(readFileSync(join(SOURCES, file)));
   return hash.digest('hex').slice(0, 12);
 }
 
-async function buildBase(tag: string): Promise<void> {
+async function buildBases(bases: Bases): Promise<void> {
   const context = temporaryFolder();
   cpSync(SOURCES, context, { recursive: true });
   copyFileSync(process.execPath, join(context, 'node'));
@@ -40,7 +47,9 @@ async function buildBase(tag: string): Promise<void> {
     makeDebian(join(context, 'rootfs.tar'), ['libstdc++6']),
     download(RUNTIME_CLIENT, join(context, 'runtime')),
   ]);
-  await buildImage({ context, tag, file: join(context, 'Containerfile') });
+  const file = join(context, 'Containerfile');
+  await buildImage({ context, file, tag: bases.LAMBDA_BASE, target: 'lambda' });
+  await buildImage({ context, file, tag: bases.WORKER_BASE, target: 'node' });
 }
 
 /**

@@ -56,5 +56,10 @@ export function runAtExit(command: string, ...args: readonly string[]): void {
 export async function secondsOf(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now();
   await work();
+  return secondsSince(startedAt);
+}
+
+/** @returns seconds, to a tenth */
+export function secondsSince(startedAt: number): number {
   return Math.round((performance.now() - startedAt) / 100) / 10;
 }

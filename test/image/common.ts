@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { IMAGE_STAGES, type ImageStage } from '../../infra/image/imageStages.ts';
 import { type ImageOptions, stageImage } from '../../infra/image/stageImage.ts';
-import { lambdaBase } from './bases.ts';
-import { secondsOf } from './command.ts';
+import { type Bases, makeBases } from './bases.ts';
+import { secondsOf, secondsSince } from './command.ts';
 import { type Build, buildImage, megabytesOf, removeImageAtExit } from './images.ts';
 import { ownTag } from './ownNames.ts';
 import { type ImageQueues, startImageQueues } from './queues.ts';
@@ -17,10 +18,11 @@ export const ARCHITECTURE = process.arch === 'arm64' ? 'arm64' : 'x86_64';
 
 /** What all suites use. */
 export interface Common {
-  /** Tag of what stands in for AWS's base image. */
-  readonly base: string;
+  readonly bases: Bases;
   /** Tag of the image for Lambda's processors. */
   readonly lambda: string;
+  /** Tag of the worker's image. */
+  readonly worker: string;
   readonly queues: ImageQueues;
 }
 
@@ -38,26 +40,35 @@ export async function stopCommon(): Promise<void> {
 }
 
 async function makeCommon(): Promise<Common> {
-  let base = '';
-  const seconds = await secondsOf(async () => {
-    base = await lambdaBase();
-  });
-  console.log(`base: ready after ${seconds} s`);
-  const lambda = await build('lambda', base, stage());
-  const [whole, bare] = await Promise.all([megabytesOf(lambda), megabytesOf(base)]);
-  console.log(`lambda: ${whole} MB unpacked, ${whole - bare} MB of them on top of its base`);
-  return { base, lambda, queues: await startImageQueues() };
+  const startedAt = performance.now();
+  const bases = await makeBases();
+  console.log(`bases: ready after ${secondsSince(startedAt)} s`);
+  const lambda = await build('lambda', bases.LAMBDA_BASE, stage('lambda'));
+  await tellSize('lambda', lambda, bases.LAMBDA_BASE);
+  const worker = await build('worker', bases.WORKER_BASE, stage('worker'));
+  await tellSize('worker', worker, bases.WORKER_BASE);
+  return { bases, lambda, worker, queues: await startImageQueues() };
+}
+
+export async function tellSize(target: ImageStage, tag: string, base: string): Promise<void> {
+  const [whole, bare] = await Promise.all([megabytesOf(tag), megabytesOf(base)]);
+  console.log(`${target}: ${whole} MB unpacked, ${whole - bare} MB of them on top of its base`);
 }
 
 /** The folder that an image of this machine's processor is built from. */
-export function stage(options: Partial<ImageOptions> = {}): string {
-  return stageImage({ modelsDirectory: MODELS, architecture: ARCHITECTURE, ...options });
+export function stage(target: ImageStage, options: Partial<ImageOptions> = {}): string {
+  return stageImage({ modelsDirectory: MODELS, architecture: ARCHITECTURE, ...options, stage: target });
 }
 
 /** Builds a target of the Dockerfile. @returns the image's tag */
-export async function build(target: string, base: string, context: string, more: Partial<Build> = {}): Promise<string> {
+export async function build(
+  target: ImageStage,
+  base: string,
+  context: string,
+  more: Partial<Build> = {},
+): Promise<string> {
   const tag = ownTag(target);
-  const args = { LAMBDA_BASE: base, ...more.args };
+  const args = { [IMAGE_STAGES[target].baseArgument]: base, ...more.args };
   removeImageAtExit(tag);
   const seconds = await secondsOf(() => buildImage({ ...more, context, tag, target, args }));
   console.log(`${target}: built in ${seconds} s`);

@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { IMAGE_STAGES } from '../../infra/image/imageStages.ts';
 import { stageImage } from '../../infra/image/stageImage.ts';
 import { REPOSITORY } from '../helpers/command.ts';
 import { copySources, inOwnProcess, stagingCode } from './staging.ts';
@@ -15,15 +16,16 @@ describe('the Dockerfile', () => {
     .slice(1);
   const target = (name: string) => stages.find((stage) => stage.split('\n')[0]?.endsWith(` AS ${name}`)) ?? '';
 
-  it("runs nothing for Lambda's processors, so that an arm64 image is built on x86_64 without emulation", () => {
-    expect(target('lambda')).toContain('COPY');
-    expect(target('lambda')).not.toMatch(/^RUN/m);
-    expect(target('lambda-gpu')).toContain('COPY');
-    expect(target('lambda-gpu')).not.toMatch(/^RUN/m);
-  });
+  it.each(Object.keys(IMAGE_STAGES))(
+    'runs nothing for %s, so that an arm64 image is built on x86_64 without emulation',
+    (stage) => {
+      expect(target(stage)).toContain('COPY');
+      expect(target(stage)).not.toMatch(/^RUN/m);
+    },
+  );
 
   it('takes bases that a build may replace', () => {
-    for (const stage of stages) expect(stage).toMatch(/^(\$\{[A-Z]+_BASE\}|lambda) AS /);
+    for (const stage of stages) expect(stage).toMatch(/^(\$\{[A-Z]+_BASE\}|lambda|worker) AS /);
   });
 
   it('leaves it to the host which GPUs a container sees', () => {
@@ -43,15 +45,14 @@ describe("the list of CUDA's packages", () => {
   });
 
   it('lies beside the Dockerfile where a GPU is built for, and not else', () => {
-    const [gpu, other] = ['gpu', undefined].map((accelerator) => {
-      const folder = stageImage({ architecture: 'x86_64', ...(accelerator === 'gpu' && { accelerator }) });
+    const pins = (['lambda', 'lambda-gpu', 'worker', 'worker-gpu'] as const).map((stage) => {
+      const folder = stageImage({ architecture: 'x86_64', stage });
       const files = readdirSync(folder).filter((file) => file.endsWith('.txt'));
       rmSync(folder, { recursive: true });
       return files;
     });
 
-    expect(gpu).toEqual(['cuda.txt', 'cufft.txt']);
-    expect(other).toEqual([]);
+    expect(pins).toEqual([[], ['cuda.txt', 'cufft.txt'], [], ['cuda.txt', 'cufft.txt']]);
   });
 
   describe('for an ONNX Runtime of another version', () => {
@@ -65,7 +66,7 @@ describe("the list of CUDA's packages", () => {
       await writeFile(pins, changed);
 
       const module = join(root, 'infra', 'image', 'stageImage.ts');
-      const staging = stagingCode({ accelerator: 'gpu' });
+      const staging = stagingCode({ stage: 'lambda-gpu' });
       const said = await inOwnProcess(module, `try { ${staging} } catch (error) { console.log(error.message) }`, root);
 
       expect(said).toBe(

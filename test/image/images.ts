@@ -13,7 +13,7 @@ export interface Build {
   readonly platform?: string;
   /** Build arguments. */
   readonly args?: Readonly<Record<string, string>>;
-  /** Folders in place of stages, by the stage's name. */
+  /** Folders, or images as `container-image://TAG`, in place of stages, by the stage's name. */
   readonly stages?: Readonly<Record<string, string>>;
 }
 
@@ -57,10 +57,12 @@ export interface ImageConfig {
   readonly Cmd: readonly string[];
   /** `NAME=value` each. */
   readonly Env: readonly string[];
+  readonly User: string;
+  readonly WorkingDir: string;
 }
 
 export async function configOf(tag: string): Promise<ImageConfig> {
-  return (await inspect(tag)).config;
+  return { Cmd: [], ...(await inspect(tag)).config };
 }
 
 /** `amd64` or `arm64`. */
@@ -68,7 +70,9 @@ export async function architectureOf(tag: string): Promise<string> {
   return (await inspect(tag)).architecture;
 }
 
-async function inspect(tag: string): Promise<{ readonly config: ImageConfig; readonly architecture: string }> {
+async function inspect(
+  tag: string,
+): Promise<{ readonly config: Omit<ImageConfig, 'Cmd'>; readonly architecture: string }> {
   return JSON.parse(await run('buildah', ['inspect', '--type', 'image', tag])).OCIv1;
 }
 

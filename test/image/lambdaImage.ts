@@ -64,7 +64,7 @@ describe('the lambda image for the other processor', () => {
     const architecture = ARCHITECTURE === 'arm64' ? 'x86_64' : 'arm64';
     const platform = `linux/${architecture === 'arm64' ? 'arm64' : 'amd64'}`;
 
-    const tag = await build('lambda', await emptyBase(platform), stage({ architecture }), { platform });
+    const tag = await build('lambda', await emptyBase(platform), stage('lambda', { architecture }), { platform });
 
     assert.equal(`linux/${await architectureOf(tag)}`, platform);
   });
@@ -131,12 +131,12 @@ describe('a function that would not score', () => {
   });
 
   it('refuses to start on a model file that was cut short', async () => {
-    const { base, queues } = await common();
+    const { bases, queues } = await common();
     const models = temporaryFolder();
     cpSync(MODELS, models, { recursive: true });
     truncateSync(join(models, 'digits/1/model.onnx'), 50_000);
 
-    const tag = await build('lambda', base, stage({ modelsDirectory: models }));
+    const tag = await build('lambda', bases.LAMBDA_BASE, stage('lambda', { modelsDirectory: models }));
     const said = await refusalOf(tag, queues.environment);
 
     assert.match(

@@ -14,10 +14,14 @@ import { toSqsRecord } from '../../cli/local/sqsEvent.ts';
 export interface ImageQueues {
   /** What tells a function where they are. */
   readonly environment: Readonly<Record<string, string>>;
+  /** Sends messages. @returns their IDs */
+  send(bodies: readonly string[]): Promise<string[]>;
   /** Sends messages and receives them again. @returns the event that Lambda makes of them, in their order */
   deliver(bodies: readonly string[]): Promise<SQSEvent>;
   /** Takes every result from its queue. @returns them by the message ID that each names */
   takeResults(): Promise<ReadonlyMap<string, unknown>>;
+  /** Takes results from their queue until there is one of each of these messages. @returns all of them */
+  resultsOf(messageIds: readonly string[]): Promise<ReadonlyMap<string, unknown>>;
   deleteResultQueue(): Promise<void>;
   createResultQueue(): Promise<void>;
   stop(): Promise<void>;
@@ -31,10 +35,11 @@ export async function startImageQueues(): Promise<ImageQueues> {
   });
   const sqs = localSqsClient({ endpoint, region });
 
-  const receiveAll = async (QueueUrl: string): Promise<Message[]> => {
+  const receiveAll = async (QueueUrl: string, WaitTimeSeconds = 0): Promise<Message[]> => {
     const receive = new ReceiveMessageCommand({
       QueueUrl,
       MaxNumberOfMessages: 10,
+      WaitTimeSeconds,
       MessageSystemAttributeNames: ['All'],
       MessageAttributeNames: ['All'],
     });
@@ -46,6 +51,23 @@ export async function startImageQueues(): Promise<ImageQueues> {
     }
   };
 
+  const send = async (bodies: readonly string[]): Promise<string[]> => {
+    const ids: string[] = [];
+    for (const MessageBody of bodies) {
+      const { MessageId = '' } = await sqs.send(new SendMessageCommand({ QueueUrl: requestQueueUrl, MessageBody }));
+      ids.push(MessageId);
+    }
+    return ids;
+  };
+  const takeResults = async (waitSeconds = 0): Promise<Map<string, unknown>> => {
+    const results = new Map<string, unknown>();
+    for (const { Body = '', ReceiptHandle, MessageAttributes } of await receiveAll(resultQueueUrl, waitSeconds)) {
+      results.set(MessageAttributes?.messageId?.StringValue ?? 'no message ID', JSON.parse(Body));
+      await sqs.send(new DeleteMessageCommand({ QueueUrl: resultQueueUrl, ReceiptHandle }));
+    }
+    return results;
+  };
+
   return {
     environment: {
       AWS_REGION: region,
@@ -54,21 +76,18 @@ export async function startImageQueues(): Promise<ImageQueues> {
       BATCHSCORE_RESULT_QUEUE_URL: resultQueueUrl,
       BATCHSCORE_DEFAULT_MODEL: 'digits',
     },
+    send,
     deliver: async (bodies) => {
-      const order: (string | undefined)[] = [];
-      for (const MessageBody of bodies) {
-        const { MessageId } = await sqs.send(new SendMessageCommand({ QueueUrl: requestQueueUrl, MessageBody }));
-        order.push(MessageId);
-      }
+      const order: (string | undefined)[] = await send(bodies);
       const received = await receiveAll(requestQueueUrl);
       const inOrder = received.toSorted((a, b) => order.indexOf(a.MessageId) - order.indexOf(b.MessageId));
       return { Records: inOrder.map((message) => toSqsRecord(message, { queueArn: requestQueueArn, region })) };
     },
-    takeResults: async () => {
+    takeResults: () => takeResults(),
+    resultsOf: async (messageIds) => {
       const results = new Map<string, unknown>();
-      for (const { Body = '', ReceiptHandle, MessageAttributes } of await receiveAll(resultQueueUrl)) {
-        results.set(MessageAttributes?.messageId?.StringValue ?? 'no message ID', JSON.parse(Body));
-        await sqs.send(new DeleteMessageCommand({ QueueUrl: resultQueueUrl, ReceiptHandle }));
+      while (!messageIds.every((id) => results.has(id))) {
+        for (const [id, result] of await takeResults(1)) results.set(id, result);
       }
       return results;
     },

@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { FileSystem } from 'aws-cdk-lib/core';
+import type { ImageStage } from '../../infra/image/imageStages.ts';
 import { type ImageOptions, stageImage } from '../../infra/image/stageImage.ts';
 import { REPOSITORY } from '../helpers/command.ts';
 import { copySources, inOwnProcess, linkPackages, stagingCode } from './staging.ts';
@@ -19,8 +20,9 @@ afterEach(() => {
 });
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-function stage(options: Partial<ImageOptions> = {}): string {
-  const folder = stageImage({ modelsDirectory: join(REPOSITORY, 'models'), architecture: 'x86_64', ...options });
+function stageFor(options: Partial<ImageOptions> = {}): string {
+  const modelsDirectory = join(REPOSITORY, 'models');
+  const folder = stageImage({ modelsDirectory, architecture: 'x86_64', stage: 'lambda', ...options });
   staged.push(folder);
   return folder;
 }
@@ -47,7 +49,7 @@ const STAGE = stagingCode();
 
 describe('the folder of an image', () => {
   it('holds the handler and its worker, the models, their runtime and the Dockerfile, and nothing else', () => {
-    const folder = stage();
+    const folder = stageFor();
 
     const [others, packages] = [false, true].map((wanted) =>
       filesIn(folder).filter((file) => file.startsWith('node_modules/') === wanted),
@@ -74,11 +76,19 @@ describe('the folder of an image', () => {
     expect(packages?.filter((file) => /\.(d\.ts|map|md)$|\/(test|src|docs)\//.test(file))).toEqual([]);
   });
 
+  it('holds the worker in place of the handler where it is for one, with its health check', () => {
+    const code = (stage: ImageStage) => filesIn(stageFor({ stage })).filter((file) => /^[^/]+\.js$/.test(file));
+
+    expect(code('lambda-gpu')).toEqual(['handler.js', 'sessionWorker.js']);
+    expect(code('worker')).toEqual(['healthCheck.js', 'sessionWorker.js', 'worker.js']);
+    expect(code('worker-gpu')).toEqual(code('worker'));
+  });
+
   it.each([
     ['x86_64', 'x64'],
     ['arm64', 'arm64'],
   ] as const)("holds ONNX Runtime's binary for %s alone", (architecture, folder) => {
-    const binaries = filesIn(join(stage({ architecture }), 'node_modules', 'onnxruntime-node', 'bin'));
+    const binaries = filesIn(join(stageFor({ architecture }), 'node_modules', 'onnxruntime-node', 'bin'));
 
     expect(binaries).toEqual(
       ['libonnxruntime.so.1', 'onnxruntime_binding.node'].map((file) => `napi-v6/linux/${folder}/${file}`),
@@ -86,7 +96,7 @@ describe('the folder of an image', () => {
   });
 
   it('holds the packages that are installed, byte for byte', () => {
-    const folder = join(stage(), 'node_modules');
+    const folder = join(stageFor(), 'node_modules');
 
     for (const file of filesIn(folder)) {
       expect([
@@ -104,16 +114,16 @@ describe('the folder of an image', () => {
       scratch,
     );
 
-    expect(FileSystem.fingerprint(elsewhere)).toBe(FileSystem.fingerprint(stage()));
+    expect(FileSystem.fingerprint(elsewhere)).toBe(FileSystem.fingerprint(stageFor()));
   });
 
   it('is another when a model is', async () => {
     const modelsDirectory = await folderWith('digits/1/model.onnx');
-    const before = FileSystem.fingerprint(stage({ modelsDirectory }));
+    const before = FileSystem.fingerprint(stageFor({ modelsDirectory }));
 
     await writeFile(join(modelsDirectory, 'digits/1/model.onnx'), 'trained again');
 
-    expect(FileSystem.fingerprint(stage({ modelsDirectory }))).not.toBe(before);
+    expect(FileSystem.fingerprint(stageFor({ modelsDirectory }))).not.toBe(before);
   });
 
   it('goes when the process ends', async () => {
@@ -128,7 +138,7 @@ describe('the folder of an image', () => {
     await chmod(join(modelsDirectory, 'digits/1/model.onnx'), 0o600);
     await chmod(join(modelsDirectory, 'digits'), 0o700);
 
-    const folder = stage({ modelsDirectory });
+    const folder = stageFor({ modelsDirectory });
 
     const modes = ['', 'models/digits', 'models/digits/1/model.onnx', 'handler.js'].map(
       (path) => statSync(join(folder, path)).mode & 0o777,
@@ -168,7 +178,7 @@ describe('the models in it', () => {
       'a/train.py',
     ];
 
-    const folder = stage({ modelsDirectory: await folderWith(...needed, ...left) });
+    const folder = stageFor({ modelsDirectory: await folderWith(...needed, ...left) });
 
     expect(filesIn(join(folder, 'models'))).toEqual(needed);
   });
@@ -177,13 +187,13 @@ describe('the models in it', () => {
     const models = ['__pycache__', 'a.md', 'a.py', 'held-out.digits', 'requirements.txt'];
     const needed = models.map((name) => `${name}/1/model.onnx`);
 
-    const folder = stage({ modelsDirectory: await folderWith(...needed) });
+    const folder = stageFor({ modelsDirectory: await folderWith(...needed) });
 
     expect(filesIn(join(folder, 'models'))).toEqual(needed);
   });
 
   it('are left out where they lie elsewhere, and their folder is there, which the Dockerfile copies', () => {
-    const folder = join(stage({ modelsDirectory: undefined }), 'models');
+    const folder = join(stageFor({ modelsDirectory: undefined }), 'models');
 
     expect([existsSync(folder), filesIn(folder)]).toEqual([true, []]);
   });
@@ -193,7 +203,7 @@ describe('the models in it', () => {
     const modelsDirectory = await folderWith('digits/1/note.txt');
     await symlink(join(elsewhere, 'weights.onnx'), join(modelsDirectory, 'digits/1/model.onnx'));
 
-    const folder = stage({ modelsDirectory });
+    const folder = stageFor({ modelsDirectory });
 
     expect(readFileSync(join(folder, 'models/digits/1/model.onnx'), 'utf8')).toBe('weights.onnx');
   });
@@ -201,12 +211,12 @@ describe('the models in it', () => {
   it('may be links, but not one that leads nowhere, or back', async () => {
     const modelsDirectory = await folderWith('digits/1/model.onnx');
     await symlink(modelsDirectory, join(modelsDirectory, 'digits/again'));
-    expect(() => stage({ modelsDirectory })).toThrow(
+    expect(() => stageFor({ modelsDirectory })).toThrow(
       `${modelsDirectory}/digits/again: expected files, got a link to a folder that it is in; remove it`,
     );
     await rm(join(modelsDirectory, 'digits/again'));
     await symlink('/nowhere', join(modelsDirectory, 'digits/gone'));
-    expect(() => stage({ modelsDirectory })).toThrow(
+    expect(() => stageFor({ modelsDirectory })).toThrow(
       `${modelsDirectory}/digits/gone: expected a file, got a link to nothing; correct or remove it`,
     );
   });
@@ -219,13 +229,13 @@ describe('the models in it', () => {
   ])('must be there: %s', async (_, paths) => {
     const modelsDirectory = await folderWith(...paths);
 
-    expect(() => stage({ modelsDirectory })).toThrow(
+    expect(() => stageFor({ modelsDirectory })).toThrow(
       `${modelsDirectory}: expected a model repository with <name>/<version>/model.onnx, such as digits/1/model.onnx, got none; add a model, or check the path`,
     );
   });
 
   it('must be there: no folder', () => {
-    expect(() => stage({ modelsDirectory: '/nowhere' })).toThrow(
+    expect(() => stageFor({ modelsDirectory: '/nowhere' })).toThrow(
       '/nowhere: expected a folder of the model repository, got none that can be read; check the path',
     );
   });
@@ -233,7 +243,7 @@ describe('the models in it', () => {
 
 describe('staging', () => {
   it('refuses a GPU beside an arm64 processor', () => {
-    expect(() => stage({ architecture: 'arm64', accelerator: 'gpu' })).toThrow(
+    expect(() => stageFor({ architecture: 'arm64', stage: 'worker-gpu' })).toThrow(
       'architecture: expected x86_64 with a GPU, because CUDA is built for it, got arm64',
     );
   });
@@ -256,13 +266,13 @@ describe('staging', () => {
     await linkPackages(consumer, readdirSync(join(REPOSITORY, 'node_modules')));
 
     const module = join(installed, 'dist', 'infra', 'image', 'stageImage.js');
-    const files = await inOwnProcess(
-      module,
-      `const { readdirSync } = await import('node:fs'); console.log(readdirSync(${STAGE}).join(' '));`,
-      consumer,
-    );
+    const list = (code: string) =>
+      `const { readdirSync } = await import('node:fs'); console.log(readdirSync(${code}).join(' '));`;
+    const files = await inOwnProcess(module, list(STAGE), consumer);
+    const ofWorker = await inOwnProcess(module, list(stagingCode({ stage: 'worker' })), consumer);
 
     expect(files).toBe('Dockerfile handler.js models node_modules package.json sessionWorker.js');
+    expect(ofWorker).toBe('Dockerfile healthCheck.js models node_modules package.json sessionWorker.js worker.js');
   });
 });
 
@@ -278,9 +288,13 @@ async function compileInto(dist: string): Promise<void> {
       typeRoots: [join(REPOSITORY, 'node_modules', '@types')],
     },
     include: [],
-    files: ['infra/image/stageImage.ts', 'lambda/handler.ts', 'lambda/adapters/onnx/session/sessionWorker.ts'].map(
-      (file) => join(REPOSITORY, file),
-    ),
+    files: [
+      'infra/image/stageImage.ts',
+      'lambda/handler.ts',
+      'lambda/worker.ts',
+      'lambda/worker/healthCheck.ts',
+      'lambda/adapters/onnx/session/sessionWorker.ts',
+    ].map((file) => join(REPOSITORY, file)),
   };
   await mkdir(dist, { recursive: true });
   await writeFile(join(dist, '..', 'package.json'), '{ "name": "batchscore", "type": "module" }');

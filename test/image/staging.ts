@@ -16,7 +16,7 @@ export async function inOwnProcess(module: string, code: string, cwd: string): P
 
 /** Code that stages an image of this repository's models. */
 export function stagingCode(options: object = {}): string {
-  const given = { modelsDirectory: join(REPOSITORY, 'models'), architecture: 'x86_64', ...options };
+  const given = { modelsDirectory: join(REPOSITORY, 'models'), architecture: 'x86_64', stage: 'lambda', ...options };
   return `stageImage(${JSON.stringify(given)})`;
 }
 

@@ -42,6 +42,13 @@ describe('what an image is built from', () => {
     expect(one?.tag).not.toBe(other?.tag);
   });
 
+  it("is the given base where a worker's image is built, too", () => {
+    const { imageTarget, ...form } = lambdaCompute();
+    const { source } = built({ baseImage: 'node:24' }, { ...form, imageTarget: { ...imageTarget, stage: 'worker' } });
+
+    expect(source.dockerBuildArgs).toEqual({ WORKER_BASE: 'node:24' });
+  });
+
   it('is taken from a mirror for a GPU, with cuFFT if so told', () => {
     const imageBuild = { pythonImage: 'mirror/python:3.13', pipIndexUrl: 'https://mirror.example/simple', cufft: true };
 

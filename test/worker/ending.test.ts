@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { freePort } from '../helpers/freePort.ts';
 import { turningModel } from '../helpers/onnxModels.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
-import { deployment, freePort, LOOKUP, lookup, SLOW, slow, until } from './setup.ts';
+import { deployment, LOOKUP, lookup, SLOW, slow, until } from './setup.ts';
 
 const server = useSqsServer();
 

@@ -1,4 +1,3 @@
-import { createServer } from 'node:net';
 import { modelsDirectory, type RepositoryFiles } from '../adapters/onnx/setup.ts';
 import type { Step } from '../helpers/frontServer.ts';
 import { lookupModel } from '../helpers/onnxModels.ts';
@@ -110,14 +109,4 @@ export async function afterAnother(
 /** Looks again and again, until it is so. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 10));
-}
-
-/** A port of 127.0.0.1 that nobody listens on now. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('expected a TCP address');
-  return address.port;
 }

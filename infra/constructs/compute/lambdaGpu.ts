@@ -81,7 +81,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
   const { timeoutSeconds, minimumEnvironments } = settings;
   return {
     kind: 'lambda-gpu',
-    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, accelerator: 'gpu' },
+    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture },
     providers: 'cuda',
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,

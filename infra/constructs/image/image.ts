@@ -4,6 +4,7 @@ import type { IRepository } from 'aws-cdk-lib/aws-ecr';
 import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
+import type { ImageStage } from '../../image/imageStages.ts';
 import { stageImage } from '../../image/stageImage.ts';
 import { buildArguments, type ImageBuild } from './imageBuild.ts';
 import { checkModelsFolder } from './modelsFolder.ts';
@@ -15,11 +16,10 @@ export interface ContainerImage {
   readonly tagOrDigest: string;
 }
 
-/** What an image is built for: a stage of the Dockerfile, and the machine it runs on. */
+/** What an image is built for: what runs in it, with a GPU or without, and the machine it runs on. */
 export interface ImageTarget {
-  readonly stage: string;
+  readonly stage: ImageStage;
   readonly architecture: Architecture;
-  readonly accelerator?: 'gpu';
 }
 
 export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
@@ -56,15 +56,15 @@ function buildImage(
   scope: Construct,
   modelsDirectory: string | undefined,
   imageBuild: ImageBuild,
-  { stage, architecture, accelerator }: ImageTarget,
+  { stage, architecture }: ImageTarget,
 ): ContainerImage {
-  const directory = stageImage({ modelsDirectory, architecture: nameOf(architecture), accelerator });
+  const directory = stageImage({ modelsDirectory, architecture: nameOf(architecture), stage });
   const platform = Platform.custom(architecture.dockerPlatform);
   const asset = new DockerImageAsset(scope, 'Image', {
     directory,
     target: stage,
     platform,
-    buildArgs: buildArguments(imageBuild),
+    buildArgs: buildArguments(imageBuild, stage),
   });
   // The CDK has copied the folder to its output, unless it was told to build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;

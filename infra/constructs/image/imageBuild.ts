@@ -1,11 +1,12 @@
+import { IMAGE_STAGES, type ImageStage } from '../../image/imageStages.ts';
 import type { Problem } from '../base/refuse.ts';
 
 /** What an image is built from besides the models. */
 export interface ImageBuild {
   /**
-   * The image that the function's is built on: Node 24 with Lambda's runtime client. Name it by its digest: a tag that
-   * moves to a newer image is no change to the CDK, which builds nothing then.
-   * @default 'public.ecr.aws/lambda/nodejs:24'
+   * The image that the host's is built on: Node 24, for a function with Lambda's runtime client. Name it by its digest: a
+   * tag that moves to a newer image is no change to the CDK, which builds nothing then.
+   * @default 'public.ecr.aws/lambda/nodejs:24' for a function, 'public.ecr.aws/docker/library/node:24-slim' for a worker
    */
   readonly baseImage?: string;
   /**
@@ -22,15 +23,15 @@ export interface ImageBuild {
 const KEYS = ['baseImage', 'pythonImage', 'pipIndexUrl', 'cufft'] as const;
 const KEYS_WITH_GPU = KEYS.filter((key) => key !== 'baseImage');
 
-/** What the settings are for: an image that is built, with a GPU or without, or one that is given. */
+/** What the settings are for: an image that is built, or one that is given. */
 interface Built {
   readonly isGiven: boolean;
-  readonly hasGpu: boolean;
+  readonly stage: ImageStage;
 }
 
 /** What is no reference or address, and what would have no effect. */
-export function imageBuildProblems(build: ImageBuild, { isGiven, hasGpu }: Built): Problem[] {
-  const ignored = isGiven ? KEYS : hasGpu ? [] : KEYS_WITH_GPU;
+export function imageBuildProblems(build: ImageBuild, { isGiven, stage }: Built): Problem[] {
+  const ignored = isGiven ? KEYS : IMAGE_STAGES[stage].hasGpu ? [] : KEYS_WITH_GPU;
   const where = isGiven
     ? 'for an image that is built from models, got it with one of your own'
     : 'with a GPU, got none';
@@ -43,9 +44,12 @@ export function imageBuildProblems(build: ImageBuild, { isGiven, hasGpu }: Built
 }
 
 /** Names of the Dockerfile. One that is not given keeps the Dockerfile's own default. */
-export function buildArguments({ baseImage, pythonImage, pipIndexUrl, cufft }: ImageBuild): Record<string, string> {
+export function buildArguments(
+  { baseImage, pythonImage, pipIndexUrl, cufft }: ImageBuild,
+  stage: ImageStage,
+): Record<string, string> {
   return {
-    ...(baseImage !== undefined && { LAMBDA_BASE: baseImage }),
+    ...(baseImage !== undefined && { [IMAGE_STAGES[stage].baseArgument]: baseImage }),
     ...(pythonImage !== undefined && { PYTHON_BASE: pythonImage }),
     ...(pipIndexUrl !== undefined && { PIP_INDEX_URL: pipIndexUrl }),
     ...(cufft === true && { CUFFT: 'yes' }),

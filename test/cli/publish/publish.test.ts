@@ -52,7 +52,7 @@ describe('batchscore publish', () => {
       /^10 files, 0\.2 MB: 10 uploaded, 0 there before; set models to the URI in cdk\.json, and deploy\n$/,
     );
     expect(code).toBe(0);
-    const staged = stageImage({ modelsDirectory: folder, architecture: 'x86_64' });
+    const staged = stageImage({ modelsDirectory: folder, architecture: 'x86_64', stage: 'lambda' });
     afterThisTest(() => rm(staged, { recursive: true }));
     const inImage = await filesIn(join(staged, 'models'));
     expect(await keysIn(bucket, stdout)).toEqual([

@@ -1,9 +1,20 @@
 import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
+import type { ImageHost } from './imageStages.ts';
 
 /** The folder that holds `lambda/`: the repository, or `dist/` in the installed package. */
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+
+/** What is started by its name in the image: by the host's command, by a health check, or as a thread. */
+const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>> = {
+  lambda: { handler: 'lambda/handler', sessionWorker: 'lambda/adapters/onnx/session/sessionWorker' },
+  worker: {
+    worker: 'lambda/worker',
+    healthCheck: 'lambda/worker/healthCheck',
+    sessionWorker: 'lambda/adapters/onnx/session/sessionWorker',
+  },
+};
 
 /** A package that cannot be bundled: it loads a native library. */
 const UNBUNDLED = 'onnxruntime-node';
@@ -11,14 +22,12 @@ const UNBUNDLED = 'onnxruntime-node';
 /** Bundled CommonJS packages call `require`, which an ES module does not have. */
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 
-/** Writes `handler.js` and the `sessionWorker.js` that it runs in threads, each bundled with everything it imports. */
-export function bundleHandler(folder: string): void {
+/** Writes what a host starts into a folder, a file each, bundled with everything that it imports. */
+export function bundleHost(host: ImageHost, folder: string): void {
+  const entryPoints = Object.entries(ENTRY_POINTS[host]).map(([out, file]) => ({ out, in: `${file}.${EXTENSION}` }));
   buildSync({
     absWorkingDir: ROOT,
-    entryPoints: {
-      handler: `lambda/handler.${EXTENSION}`,
-      sessionWorker: `lambda/adapters/onnx/session/sessionWorker.${EXTENSION}`,
-    },
+    entryPoints,
     outdir: folder,
     bundle: true,
     platform: 'node',
