@@ -8,7 +8,12 @@ import { BatchScoring, lambdaCompute } from 'batchscore/infra';
 // What the app has already: a queue of orders with its dead letters, a service that sends, and a topic for who is on call.
 const app = new App();
 const stack = new Stack(app, 'Shop');
-const deadOrders = new Queue(stack, 'DeadOrders', { encryption: QueueEncryption.SQS_MANAGED, enforceSSL: true });
+const deadOrders = new Queue(stack, 'DeadOrders', {
+  encryption: QueueEncryption.SQS_MANAGED,
+  enforceSSL: true,
+  // Counted from when an order was first sent: longer than the four days of the queue itself.
+  retentionPeriod: Duration.days(14),
+});
 const orders = new Queue(stack, 'Orders', {
   encryption: QueueEncryption.SQS_MANAGED,
   enforceSSL: true,
