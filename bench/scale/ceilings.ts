@@ -47,7 +47,7 @@ export function ceilingsOf(scenario: Scenario): Ceiling[] {
       ? {
           limit: 'calls of the FIFO queues',
           most: shards * FIFO_CALLS_PER_SECOND * MESSAGES_PER_RECEIVE * packed,
-          sum: `${shards} × ${FIFO_CALLS_PER_SECOND} calls/s × ${MESSAGES_PER_RECEIVE} messages × ${packed}`,
+          sum: `${shards} × ${count(FIFO_CALLS_PER_SECOND)} calls/s × ${MESSAGES_PER_RECEIVE} messages × ${packed}`,
         }
       : undefined,
     ...pollerCeilings(scenario),

@@ -33,11 +33,12 @@ export const PROVISIONED_PER_MINUTE = 1_000;
 export const MESSAGES_PER_RECEIVE = 10;
 
 /**
- * Calls a second of each action on a FIFO queue without high throughput; each moves at most ten messages.
+ * Calls a second of each action on a FIFO queue with high throughput, in the region of the prices; each moves at most ten
+ * messages.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
  */
-export const FIFO_CALLS_PER_SECOND = 300;
+export const FIFO_CALLS_PER_SECOND = 70_000;
 
 /**
  * Concurrent invocations of an account in a region unless it asks for more, and invocations a second for each of them.

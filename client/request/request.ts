@@ -11,7 +11,7 @@ export type { ArrayInput, InputTensor, NestedArray, Scalar, TypedInput } from '.
 export interface Routing {
   /** MessageGroupId: required on a FIFO queue; on a standard queue the tenant, for fair queues. */
   readonly group?: string | undefined;
-  /** MessageDeduplicationId, on a FIFO queue only. @default a UUID */
+  /** MessageDeduplicationId, on a FIFO queue only; the construct's queues look for it within the group. @default a UUID */
   readonly deduplicationId?: string | undefined;
 }
 

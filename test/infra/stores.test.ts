@@ -87,6 +87,14 @@ describe('the queues', () => {
     expect(queues.map(({ Properties }) => Properties.FifoQueue)).toEqual([true, true, true]);
   });
 
+  it('have high throughput where they are FIFO, the dead letters too, and else no word of it', () => {
+    const highThroughput = { DeduplicationScope: 'messageGroup', FifoThroughputLimit: 'perMessageGroupId' };
+    synthesize({ fifo: true, shards: 2 }).allResourcesProperties('AWS::SQS::Queue', highThroughput);
+    for (const { Properties } of Object.values(synthesize().findResources('AWS::SQS::Queue'))) {
+      for (const name of Object.keys(highThroughput)) expect(Properties).not.toHaveProperty(name);
+    }
+  });
+
   it('follow an existing FIFO queue', () => {
     const stack = createStack();
     const queue = new Queue(stack, 'Orders', { fifo: true, visibilityTimeout: Duration.seconds(400) });

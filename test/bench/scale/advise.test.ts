@@ -34,11 +34,11 @@ describe('the settings that hold a traffic', () => {
       { requestsPerSecond: 70_000, batchSize: 2_000, batchMs: 1_800 },
       [1, 2, 88, 1_000],
     ],
-    // 1.25 × 10,000 ÷ 3,000 = 4.2 queues, each with 25 invocations of ten messages in 100 ms.
+    // 1.25 × 10,000 messages a second, ten of them in each invocation of 100 ms.
     [
-      'five shards where FIFO queues take 3,000 messages a second each',
+      'one shard where a FIFO queue takes them all, ten to an invocation',
       { requestsPerSecond: 10_000, fifo: true, batchSize: 10, windowSeconds: 0, batchMs: 99 },
-      [1, 5, 125, 1_000],
+      [1, 1, 125, 1_000],
     ],
   ])('are %s', (_, scenario, expected) => {
     expect(advised(scenario)[0]).toEqual(expected);
