@@ -12,6 +12,7 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
   worker: {
     worker: 'lambda/worker',
     healthCheck: 'lambda/worker/healthCheck',
+    callThread: 'lambda/adapters/sqs/threads/callThread',
     sessionWorker: 'lambda/adapters/onnx/session/sessionWorker',
   },
 };

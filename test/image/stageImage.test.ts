@@ -80,8 +80,23 @@ describe('the folder of an image', () => {
     const code = (stage: ImageStage) => filesIn(stageFor({ stage })).filter((file) => /^[^/]+\.js$/.test(file));
 
     expect(code('lambda-gpu')).toEqual(['handler.js', 'sessionWorker.js']);
-    expect(code('worker')).toEqual(['healthCheck.js', 'sessionWorker.js', 'worker.js']);
+    expect(code('worker')).toEqual(['callThread.js', 'healthCheck.js', 'sessionWorker.js', 'worker.js']);
     expect(code('worker-gpu')).toEqual(code('worker'));
+  });
+
+  it('holds every file that its code starts as a thread', () => {
+    for (const [stage, entry] of [
+      ['lambda', 'handler.js'],
+      ['worker', 'worker.js'],
+    ] as const) {
+      const folder = stageFor({ stage });
+      const code = readFileSync(join(folder, entry), 'utf8');
+
+      const threads = [...code.matchAll(/new URL\(`\.\/(\w+)\.\$/g)].map(([, name]) => `${name}.js`);
+
+      expect(threads).toContain('sessionWorker.js');
+      expect(filesIn(folder)).toEqual(expect.arrayContaining(threads));
+    }
   });
 
   it.each([
@@ -272,7 +287,9 @@ describe('staging', () => {
     const ofWorker = await inOwnProcess(module, list(stagingCode({ stage: 'worker' })), consumer);
 
     expect(files).toBe('Dockerfile handler.js models node_modules package.json sessionWorker.js');
-    expect(ofWorker).toBe('Dockerfile healthCheck.js models node_modules package.json sessionWorker.js worker.js');
+    expect(ofWorker).toBe(
+      'Dockerfile callThread.js healthCheck.js models node_modules package.json sessionWorker.js worker.js',
+    );
   });
 });
 
@@ -293,6 +310,7 @@ async function compileInto(dist: string): Promise<void> {
       'lambda/handler.ts',
       'lambda/worker.ts',
       'lambda/worker/healthCheck.ts',
+      'lambda/adapters/sqs/threads/callThread.ts',
       'lambda/adapters/onnx/session/sessionWorker.ts',
     ].map((file) => join(REPOSITORY, file)),
   };
