@@ -41,6 +41,8 @@ export interface Surroundings {
 export interface Composition extends HandlerDependencies {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly { readonly name: string; readonly version: string }[];
+  /** The most cards that one of them is opened on. */
+  readonly cards: number;
   /** Ends the threads that hold the models; stuck runs are not waited for. */
   close(): Promise<void>;
 }
@@ -83,6 +85,7 @@ export async function compose(
     }),
     telemetry,
     models: repository.models,
+    cards: repository.mostCards,
     stuckRuns: repository.stuckRuns,
     close: repository.close,
   };

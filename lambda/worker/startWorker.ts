@@ -44,7 +44,8 @@ const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
 
 export function startWorker({ settings, composition, sqs, onStuck }: WorkerOptions): Worker {
   const { scoring, telemetry, stuckRuns } = composition;
-  const { queueUrls, batchSize, depth, timeoutMs } = settings;
+  const { queueUrls, batchSize, timeoutMs } = settings;
+  const depth = settings.depth * composition.cards;
   const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
   const names = laneNames(composition, isFifo);
   const onProblem = (error: unknown): void => scoring.observer.problem(error);

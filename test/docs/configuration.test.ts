@@ -127,6 +127,7 @@ describe("the table of a model's config.json", () => {
     constants: true,
     batching: true,
     providers: true,
+    devices: true,
     sessionOptions: true,
     warmup: true,
     transform: true,

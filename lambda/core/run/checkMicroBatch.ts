@@ -20,7 +20,7 @@ const MOST_ROWS = 8;
  */
 export async function mayBeAnswered(
   batch: MicroBatch,
-  { outputs, runMs }: Ran,
+  { outputs, runMs, card }: Ran,
   invocation: Invocation,
 ): Promise<boolean> {
   const { batching, observer } = invocation.deps;
@@ -28,7 +28,7 @@ export async function mayBeAnswered(
   if (rows === 1) return true;
   const allowance = batching.ran(model, rows, runMs);
   if (allowance !== undefined) {
-    const checks = createCheckRuns(invocation);
+    const checks = createCheckRuns(invocation, card);
     const verdict = await check(batch, outputs, allowance, checks, invocation);
     if (verdict.status === 'differ') stopBatching(verdict, invocation);
     if (checks.runs > 0) {

@@ -9,11 +9,16 @@ export interface Ran extends RunResult {
   readonly stackMs: number;
 }
 
-/** What the run gave, its rows proved to be there, or why there was none: no model, no memory, or the run itself. */
+/**
+ * What the run gave, its rows proved to be there, or why there was none: no model, no memory, or the run itself.
+ *
+ * @param card the only one of the model's that will do. @default any
+ */
 export async function runMicroBatch(
   batch: MicroBatch,
   expectedMs: number,
   invocation: Invocation,
+  card?: number,
 ): Promise<Ran | Failure> {
   const { latency, memory, observer, now } = invocation.deps;
   const { model, rows, paddedRows, paddedLength } = batch;
@@ -23,7 +28,7 @@ export async function runMicroBatch(
   const stackedAt = now();
   observer.stage?.('stack', startedAt, stackedAt, details);
   const end = invocation.schedule.begin(model, expectedMs);
-  const ran = await run(batch, inputs, expectedMs, invocation);
+  const ran = await run(batch, inputs, expectedMs, invocation, card);
   end();
   observer.stage?.('run', stackedAt, now(), {
     ...details,
@@ -45,11 +50,12 @@ async function run(
   inputs: readonly Tensor[],
   expectedMs: number,
   invocation: Invocation,
+  card: number | undefined,
 ): Promise<RunResult | Failure> {
   const { observer, memory, latency } = invocation.deps;
   const { model, parts, paddedRows, paddedLength } = batch;
   try {
-    return await model.run(inputs, signalOf(expectedMs, invocation));
+    return await model.run(inputs, signalOf(expectedMs, invocation), card);
   } catch (error) {
     if (error instanceof RunAbandonedError) {
       if (error.ranMs !== undefined) {

@@ -2,12 +2,12 @@ import { createLane, type Lane } from '../base/lane.ts';
 import { within } from '../base/within.ts';
 import type { Model } from '../contract/model.ts';
 
-/** How many micro-batches of a model stand between stack and write at most. */
+/** How many micro-batches of a model stand between stack and write at most, for each of its cards. */
 const MICRO_BATCHES_IN_A_LANE = 2;
 
 const CATCHING_UP_MS = 20;
 
-/** The runs of one invocation. Each model has a thread of its own: a slow one does not hold up the others. */
+/** The runs of one invocation. Each model has threads of its own: a slow one does not hold up the others. */
 export interface Schedule {
   /** Takes work on a micro-batch as soon as there is room for it in its model's lane. Does not wait for it. */
   add(model: Model, work: () => Promise<void>): void;
@@ -18,7 +18,7 @@ export interface Schedule {
   catchUp(): Promise<void>;
   /** Waits until all the work is done. */
   drained(): Promise<void>;
-  /** Milliseconds until the runs of a model that are under way have ended, as far as that is known. */
+  /** Milliseconds until a card of the model has ended the runs that are under way, as far as that is known. */
   busyMs(model: Model): number;
   /** Notes a run that begins, expected to take so long. @returns to be called when it has ended */
   begin(model: Model, expectedMs: number): () => void;
@@ -26,6 +26,11 @@ export interface Schedule {
 
 interface ModelRuns {
   readonly lane: Lane;
+  readonly cards: readonly CardRuns[];
+}
+
+/** Which card a run will really have is not known before: it is taken to be the one that is free first. */
+interface CardRuns {
   running: number;
   /** When the runs under way are expected to have ended. */
   freeAt: number;
@@ -35,10 +40,13 @@ interface ModelRuns {
 export function createSchedule(now: () => number): Schedule {
   const models = new Map<Model, ModelRuns>();
   const runsOf = (model: Model): ModelRuns => {
-    const known = models.get(model) ?? { lane: createLane(MICRO_BATCHES_IN_A_LANE), running: 0, freeAt: 0 };
+    const known = models.get(model) ?? newRuns(model);
     models.set(model, known);
     return known;
   };
+  const busyMs = ({ running, freeAt }: CardRuns): number => (running === 0 ? 0 : Math.max(0, freeAt - now()));
+  const freeFirst = (model: Model): CardRuns =>
+    runsOf(model).cards.reduce((first, card) => (busyMs(card) < busyMs(first) ? card : first));
   return {
     add: (model, work) => runsOf(model).lane.add(work),
     async catchUp() {
@@ -50,17 +58,21 @@ export function createSchedule(now: () => number): Schedule {
       );
     },
     drained: async () => void (await Promise.all([...models.values()].map(({ lane }) => lane.drained()))),
-    busyMs(model) {
-      const { running, freeAt } = runsOf(model);
-      return running === 0 ? 0 : Math.max(0, freeAt - now());
-    },
+    busyMs: (model) => busyMs(freeFirst(model)),
     begin(model, expectedMs) {
-      const runs = runsOf(model);
-      runs.freeAt = (runs.running === 0 ? now() : Math.max(now(), runs.freeAt)) + expectedMs;
-      runs.running += 1;
+      const card = freeFirst(model);
+      card.freeAt = now() + busyMs(card) + expectedMs;
+      card.running += 1;
       return () => {
-        runs.running -= 1;
+        card.running -= 1;
       };
     },
+  };
+}
+
+function newRuns({ cards = 1 }: Model): ModelRuns {
+  return {
+    lane: createLane(MICRO_BATCHES_IN_A_LANE * cards),
+    cards: Array.from({ length: cards }, () => ({ running: 0, freeAt: 0 })),
   };
 }

@@ -27,34 +27,46 @@ const ragged = z.strictObject({
 export type RaggedConfig = z.infer<typeof ragged>;
 
 /** What `models/<name>/config.json` may say. Everything is optional, unknown keys are errors. */
-const schema = z.strictObject({
-  /** Most rows in one run of this model. @default the deployment's BATCHSCORE_MAX_BATCH_ROWS */
-  maxBatchRows: rows.optional(),
-  /** The row counts the model may be run at; a micro-batch is padded up to one of them. @default any */
-  ladder: rungs.optional(),
-  /** The axis along which requests may differ in size. @default none: only requests of one shape share a run */
-  ragged: ragged.optional(),
-  /**
-   * By name of an input or output: which of its axes is the batch axis, such as 1 for the state `[layers, batch, hidden]`
-   * of an RNN. Requests and answers have it there too. @default 0 for each
-   */
-  batchAxis: z.record(z.string(), z.int().min(0)).optional(),
-  /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
-  constants: z.record(z.string(), z.unknown()).optional(),
-  /** Whether rows share runs: always, unchecked, or never. @default what the checks at start find */
-  batching: z.enum(['trust', 'alone']).optional(),
-  /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
-  providers: providers.optional(),
-  /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
-  sessionOptions: sessionOptions.optional(),
-  /** Whether to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
-  warmup: z.union([z.boolean(), z.record(z.string(), z.int().min(1))]).optional(),
-  /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */
-  transform: z
-    .string()
-    .regex(/^[\w.-]+\.(ts|js|mjs)$/, 'expected the name of a .ts, .js or .mjs file beside config.json')
-    .optional(),
-});
+const schema = z
+  .strictObject({
+    /** Most rows in one run of this model. @default the deployment's BATCHSCORE_MAX_BATCH_ROWS */
+    maxBatchRows: rows.optional(),
+    /** The row counts the model may be run at; a micro-batch is padded up to one of them. @default any */
+    ladder: rungs.optional(),
+    /** The axis along which requests may differ in size. @default none: only requests of one shape share a run */
+    ragged: ragged.optional(),
+    /**
+     * By name of an input or output: which of its axes is the batch axis, such as 1 for the state `[layers, batch, hidden]`
+     * of an RNN. Requests and answers have it there too. @default 0 for each
+     */
+    batchAxis: z.record(z.string(), z.int().min(0)).optional(),
+    /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
+    constants: z.record(z.string(), z.unknown()).optional(),
+    /** Whether rows share runs: always, unchecked, or never. @default what the checks at start find */
+    batching: z.enum(['trust', 'alone']).optional(),
+    /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
+    providers: providers.optional(),
+    /** The cards that the model is opened on, each in a session of its own. @default one, that of the provider */
+    devices: z
+      .array(z.int().min(0))
+      .min(1)
+      .refine((list) => new Set(list).size === list.length, 'expected each card once')
+      .optional(),
+    /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
+    sessionOptions: sessionOptions.optional(),
+    /** Whether to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
+    warmup: z.union([z.boolean(), z.record(z.string(), z.int().min(1))]).optional(),
+    /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */
+    transform: z
+      .string()
+      .regex(/^[\w.-]+\.(ts|js|mjs)$/, 'expected the name of a .ts, .js or .mjs file beside config.json')
+      .optional(),
+  })
+  .superRefine(({ devices, providers = [] }, context) => {
+    if (devices === undefined || providers.every(({ deviceId }) => deviceId === undefined)) return;
+    const message = 'expected no deviceId in "providers" beside it, got one; remove either';
+    context.addIssue({ code: 'custom', path: ['devices'], message });
+  });
 
 export type ModelConfig = z.infer<typeof schema>;
 

@@ -11,7 +11,7 @@ import { CURES } from '../session/bakedRows.ts';
 import { readContract } from '../session/contract.ts';
 import { openWithProviders } from '../session/openWithProviders.ts';
 import { type Placement, placementOf } from '../session/placement.ts';
-import { runOnGpu } from '../session/provider.ts';
+import { hasCards, type Provider, runOnGpu } from '../session/provider.ts';
 import { prepare } from '../startup/prepare.ts';
 import type { ModelLocation } from './findModels.ts';
 import { toModel } from './toModel.ts';
@@ -26,6 +26,8 @@ export interface ModelDefaults {
   readonly providers: readonly string[];
   /** Go on with the next provider, with a warning, when one cannot be loaded. */
   readonly allowProviderFallback: boolean;
+  /** Whether a provider can open a model on several cards. @default for those that ONNX Runtime tells of cards */
+  readonly takesCards?: ((provider: Provider) => boolean) | undefined;
 }
 
 /** What a model tells the repository that it is in. */
@@ -65,13 +67,15 @@ export async function loadModel(
   // Read while the thread starts.
   const beside = Promise.all([readGraph(location.path), readSampleLines(location.folder)]);
   beside.catch(() => {});
-  const { session, providers } = await openWithProviders(
+  const { allowProviderFallback, takesCards = hasCards } = defaults;
+  const { session, providers, devices } = await openWithProviders(
     {
       path: location.path,
       providers: config.providers ?? defaults.providers,
+      devices: config.devices,
       sessionOptions: config.sessionOptions ?? {},
     },
-    { allowProviderFallback: defaults.allowProviderFallback, warn },
+    { allowProviderFallback, takesCards, warn },
     stuckRuns,
   );
   try {
@@ -93,7 +97,7 @@ export async function loadModel(
     });
     if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
     for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
-    const placement = await placementOf(providers);
+    const placement = await placementOf(providers, devices);
     inform(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
     reports.placed(placement);
     await session.warmedUp();

@@ -6,6 +6,7 @@ import { readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
 import { findHighest, type ModelLocation } from './findModels.ts';
 import { loadModel, type ModelDefaults } from './loadModel.ts';
+import { refuseStrayDevices } from './refuseStrayDevices.ts';
 import type { OnnxModelRepository } from './repository.ts';
 
 /**
@@ -22,9 +23,12 @@ export async function openModelAlone(
   checkModelFile(location.path);
   const stuckRuns = new Set<object>();
   const reports = { warn: options.warn, inform: () => {}, placed: () => {}, stuckRuns };
-  const { model, close } = await loadModel(location, readModelConfig(location.folder), options, reports);
+  const config = readModelConfig(location.folder);
+  refuseStrayDevices(location, config, options);
+  const { model, close } = await loadModel(location, config, options, reports);
   return {
     models: [location],
+    mostCards: model.cards ?? 1,
     find: (name = model.name, version = model.version) => {
       if (name !== model.name) {
         return failure('UNKNOWN_MODEL', `model_name: expected '${model.name}' or none, got ${preview(name)}`);

@@ -5,6 +5,7 @@ import { checkModelFile } from '../config/modelFile.ts';
 import type { Placement } from '../session/placement.ts';
 import { findModels, type ModelLocation } from './findModels.ts';
 import { type LoadedModel, loadModel, type ModelDefaults, type ModelReports } from './loadModel.ts';
+import { refuseStrayDevices } from './refuseStrayDevices.ts';
 
 export interface RepositoryOptions extends ModelDefaults {
   /** The folder with `<name>/<version>/model.onnx`. */
@@ -24,6 +25,8 @@ export interface RepositoryOptions extends ModelDefaults {
 export interface OnnxModelRepository extends ModelRepository {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly ModelLocation[];
+  /** The most cards that one of the models is opened on. */
+  readonly mostCards: number;
   /** The runs that were given up and have not ended: each keeps its thread and a session of its model. */
   stuckRuns(): ReadonlySet<object>;
   /**
@@ -42,7 +45,11 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   const locations = findModels(options.directory);
   const defaultName = chooseDefault(locations, options);
   for (const { path } of locations) checkModelFile(path);
-  for (const { folder } of locations) readModelConfig(folder);
+  const configs = locations.map((location) => {
+    const config = readModelConfig(location.folder);
+    refuseStrayDevices(location, config, options);
+    return config;
+  });
 
   const { warn, inform = () => {}, placed = () => {} } = options;
   const reports = { warn, inform, placed, stuckRuns: new Set<object>() };
@@ -76,6 +83,7 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
 
   return {
     models: locations,
+    mostCards: Math.max(...configs.map(({ devices }) => devices?.length ?? 1)),
     find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
     stuckRuns: () => reports.stuckRuns,
     close: async () => {

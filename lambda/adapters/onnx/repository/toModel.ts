@@ -23,7 +23,7 @@ export function toModel(
 ): Model {
   const { inputs, outputs, bakedRows } = contract;
   const constants = readConstants(config.constants ?? {}, contract.constants);
-  const pool = createBufferPool();
+  const pool = createBufferPool(session.cards);
   const maxBatchRows = bakedRows ?? config.maxBatchRows ?? defaultMaxBatchRows;
   const ladder = (bakedRows === undefined ? (config.ladder ?? []) : [bakedRows]).toSorted((a, b) => a - b);
   if ((ladder[0] ?? 0) > maxBatchRows) {
@@ -41,6 +41,7 @@ export function toModel(
     ladder,
     ragged: config.ragged === undefined ? undefined : readRagged(config.ragged, contract),
     allocate: pool.allocate,
-    run: (tensors, signal) => runInSession(session, { inputs, outputs, constants }, tensors, pool, signal),
+    cards: session.cards,
+    run: (tensors, signal, card) => runInSession(session, { inputs, outputs, constants }, tensors, pool, signal, card),
   };
 }

@@ -7,10 +7,10 @@ export interface BufferPool {
   giveBack(buffers: readonly ArrayBuffer[]): void;
 }
 
-/** Enough for the inputs of the micro-batches under way; sizes that do not come again are let go. */
+/** Enough for the inputs of the micro-batches under way on a card; sizes that do not come again are let go. */
 const MOST_BUFFERS = 8;
 
-export function createBufferPool(): BufferPool {
+export function createBufferPool(cards: number): BufferPool {
   let free: ArrayBuffer[] = [];
   return {
     allocate(datatype, length) {
@@ -22,7 +22,7 @@ export function createBufferPool(): BufferPool {
       return buffer === undefined ? allocate(datatype, length) : new info.array(buffer);
     },
     giveBack(buffers) {
-      free = [...buffers, ...free].slice(0, MOST_BUFFERS);
+      free = [...buffers, ...free].slice(0, MOST_BUFFERS * cards);
     },
   };
 }

@@ -11,12 +11,16 @@ export interface ProviderFallback {
   readonly allowProviderFallback: boolean;
   /** Told of every provider that is passed over. */
   readonly warn: (message: string) => void;
+  /** Whether a provider can open a model on several cards; for others `devices` says nothing. */
+  readonly takesCards: (provider: Provider) => boolean;
 }
 
 export interface OpenedWithProviders {
   readonly session: Session;
   /** Those that it was opened with, first choice first. */
   readonly providers: readonly Provider[];
+  /** The cards that were chosen, if any. */
+  readonly devices: readonly number[] | undefined;
 }
 
 /**
@@ -33,7 +37,8 @@ export async function openWithProviders(
   const { path, providers } = spec;
   const [first = 'cpu', ...rest] = providers;
   try {
-    return { session: await openSession(spec, stuckRuns), providers };
+    const devices = fallback.takesCards(first) ? spec.devices : undefined;
+    return { session: await openSession({ ...spec, devices }, stuckRuns), providers, devices };
   } catch (cause) {
     if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
     if (nameOf(first) === 'cpu' || !(await opensOnCpu(spec))) {
@@ -57,7 +62,7 @@ const PROVIDER_HINT =
 /** Whether the model itself is sound: ONNX Runtime's errors do not tell a provider's failure from a model's. */
 async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
   try {
-    const session = await openSession({ ...spec, providers: ['cpu'] });
+    const session = await openSession({ ...spec, providers: ['cpu'], devices: undefined });
     await session.close();
     return true;
   } catch {

@@ -15,20 +15,25 @@ const NO_DRIVER = 'no NVIDIA driver was found: there is no /proc/driver/nvidia, 
 
 /**
  * @param providers that the model was opened with, first choice first
+ * @param devices the cards that were chosen for it. @default the one that its provider names
  * @param readCards tells what the machine has of NVIDIA
  */
 export async function placementOf(
   providers: readonly Provider[],
+  devices?: readonly number[],
   readCards: typeof readNvidiaCards = readNvidiaCards,
 ): Promise<Placement> {
   const [first = 'cpu'] = providers;
   const provider = nameOf(first);
-  const number = cardOf(first);
-  if (number === undefined) return { provider, cards: [], description: provider };
+  const own = cardOf(first);
+  if (own === undefined) return { provider, cards: [], description: provider };
+  const numbers = devices ?? [own];
   const machine = isNvidia(first) ? await readCards() : undefined;
-  const card = machine?.names[number] ?? `card ${number}`;
-  const details = machine === undefined ? 'its name is not known' : `${card}, driver ${machine.driver}`;
-  return { provider, cards: [card], description: `${provider}, card ${number} (${details})` };
+  const cards = numbers.map((number) => machine?.names[number] ?? `card ${number}`);
+  const what = `${provider}, ${numbers.length === 1 ? 'card' : 'cards'} ${numbers.join(', ')}`;
+  const details =
+    machine === undefined ? 'no name is known' : `${[...new Set(cards)].join(', ')}, driver ${machine.driver}`;
+  return { provider, cards, description: `${what} (${details})` };
 }
 
 /** What the machine has for a provider that cannot be loaded, for the refusal. */

@@ -32,6 +32,11 @@ export function cardOf(provider: Provider): number | undefined {
   return typeof provider === 'string' ? 0 : (provider.deviceId ?? 0);
 }
 
+/** The same provider on another card, where it has cards. */
+export function onCard(provider: Provider, deviceId: number): Provider {
+  return hasCards(provider) ? { name: nameOf(provider), deviceId } : provider;
+}
+
 /** `cuda, cpu`, for messages. */
 export function listProviders(providers: readonly Provider[]): string {
   return providers.map(nameOf).join(', ');

@@ -28,10 +28,11 @@ export async function runInSession(
   inputs: readonly Tensor[],
   pool: BufferPool,
   signal?: AbortSignal,
+  card?: number,
 ): Promise<RunResult> {
   const laidOut = inModelLayout(specs, inputs, pool);
   const task = { inputs: laidOut.map(toTaskInput), constants: constants.map(toTaskInput) };
-  const reply = await orOutOfMemory(session.run(task, signal));
+  const reply = await orOutOfMemory(session.run(task, signal, card));
   // An output that is an input as it is shares its memory.
   pool.giveBack(memoryNotIn(reply.outputs, reply.inputs));
   if (reply.outputs.length !== outputs.length) {
@@ -40,6 +41,7 @@ export async function runInSession(
   return {
     outputs: reply.outputs.map((output, index) => toTensor(outputs[index] as TensorSpec, output)),
     runMs: reply.runMs,
+    card: reply.card,
   };
 }
 
@@ -59,7 +61,7 @@ function toTaskInput({ name, datatype, shape, data }: Tensor): TaskInput {
 const OUT_OF_MEMORY =
   /bad_alloc|out of memory|failed to allocate memory|available memory of \d+ is smaller than requested|_ALLOC_FAILED/i;
 
-async function orOutOfMemory(running: Promise<RunReply>): Promise<RunReply> {
+async function orOutOfMemory<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;
   } catch (error) {

@@ -2,26 +2,35 @@ import { messageOf } from '../../../core/contract/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../../../core/contract/model.ts';
 import { orAborted } from '../../orAborted.ts';
 import { memoryOf, type RunReply, type RunTask, type SessionMetadata, type SessionSpec } from './jobs.ts';
+import { openAll } from './openAll.ts';
 import { createOpenThread, type OpenThread, type ReadyThread } from './openThread.ts';
-import { runOnGpu } from './provider.ts';
+import { onCard, runOnGpu } from './provider.ts';
 import { ThreadDiedError } from './thread.ts';
 import { createTurns } from './turns.ts';
 
-/** One ONNX Runtime session in a worker thread of its own. */
+/** A model's ONNX Runtime sessions, one for each card, each in a worker thread of its own. */
 export interface Session {
   readonly metadata: SessionMetadata;
+  /** How many runs are under way at the same time at most. */
+  readonly cards: number;
   /**
-   * Runs when its turn comes. A run that is given up is left behind with its thread; the next one has the model opened
-   * anew in a fresh thread.
+   * Runs on the first card that is free. A run that is given up is left behind with its thread; the next one there has
+   * the model opened anew in a fresh thread.
    *
+   * @param card the only one that will do, from 0 to below `cards`. @default any
    * @throws ModelUnavailableError when the thread died or the model cannot be opened, RunAbandonedError when the signal
    *   is aborted first; anything else is the run's own failure
    */
-  run(task: RunTask, signal?: AbortSignal): Promise<RunReply>;
+  run(task: RunTask, signal?: AbortSignal, card?: number): Promise<SessionReply>;
   /** To be called after the warm-up: from then on short runs are not shared among the cores. */
   warmedUp(): Promise<void>;
-  /** Ends the thread after the runs that were asked for. Runs that were left behind are not waited for. */
+  /** Ends the threads after the runs that were asked for. Runs that were left behind are not waited for. */
   close(): Promise<void>;
+}
+
+export interface SessionReply extends RunReply {
+  /** Where it ran. */
+  readonly card: number;
 }
 
 /**
@@ -36,37 +45,52 @@ export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'
 }
 
 /**
- * Starts a thread, opens the session in it and reads its metadata.
+ * Starts a thread for each card, opens a session in it and reads its metadata.
  *
  * @param stuckRuns holds something for every run that was left behind, until it ends
  * @throws Error when a provider is not known or the model cannot be loaded
  */
 export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = new Set()): Promise<Session> {
-  const turns = createTurns();
-  const openThread = createOpenThread(spec, stuckRuns);
-  const { metadata } = await openThread.ready();
+  const specs = specsOfCards(spec);
+  const threads = specs.map((ofCard) => createOpenThread(ofCard, stuckRuns));
+  const turns = createTurns(threads.length);
+  const metadata = await openAll(threads);
   let fastestMs = Number.POSITIVE_INFINITY;
   let closed = false;
+  const onEveryCard = async (work: (thread: OpenThread, spec: SessionSpec) => Promise<void>): Promise<void> => {
+    const working = threads.map((thread, card) =>
+      turns.take(() => work(thread, specs[card] as SessionSpec), undefined, card),
+    );
+    await Promise.all(working);
+  };
   return {
     metadata,
-    run: (task, signal) =>
-      turns.take(async () => {
-        if (closed) throw new ModelUnavailableError('expected a model that is open, got one that was closed');
-        const reply = await runIn(openThread, task, signal);
+    cards: threads.length,
+    async run(task, signal, only) {
+      if (closed) throw new ModelUnavailableError('expected a model that is open, got one that was closed');
+      const runOn = async (card: number): Promise<SessionReply> => {
+        const reply = await runIn(threads[card] as OpenThread, task, signal);
         fastestMs = Math.min(fastestMs, reply.runMs);
-        return reply;
-      }, signal),
-    warmedUp: () =>
-      turns.take(async () => {
-        if (!runsBetterOnOneCore(spec, fastestMs)) return;
-        await openThread.reopen({ ...spec, sessionOptions: { intraOpNumThreads: 1, ...spec.sessionOptions } });
-      }),
-    close: () =>
-      turns.take(async () => {
-        closed = true;
-        await openThread.close();
-      }),
+        return { ...reply, card };
+      };
+      return turns.take(runOn, signal, only);
+    },
+    async warmedUp() {
+      if (!runsBetterOnOneCore(spec, fastestMs)) return;
+      await onEveryCard((thread, ofCard) =>
+        thread.reopen({ ...ofCard, sessionOptions: { intraOpNumThreads: 1, ...ofCard.sessionOptions } }),
+      );
+    },
+    async close() {
+      closed = true;
+      await onEveryCard((thread) => thread.close());
+    },
   };
+}
+
+function specsOfCards({ devices, ...spec }: SessionSpec): SessionSpec[] {
+  if (devices === undefined) return [spec];
+  return devices.map((device) => ({ ...spec, providers: spec.providers.map((one) => onCard(one, device)) }));
 }
 
 async function runIn(openThread: OpenThread, task: RunTask, signal: AbortSignal | undefined): Promise<RunReply> {

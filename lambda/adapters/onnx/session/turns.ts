@@ -1,45 +1,57 @@
 import { type Deferred, deferred } from '../../../core/base/deferred.ts';
 import { RunAbandonedError } from '../../../core/contract/model.ts';
 
-/** Lets work be done one after the other, first come, first served. */
+/** Lets work be done at some places, at each one after the other, first come, first served. */
 export interface Turns {
   /**
-   * Does `work` when everything before it is done.
+   * Does `work` at the first place that is free.
    *
+   * @param place the only place that will do. @default any
    * @throws RunAbandonedError when the signal is aborted before its turn comes: it is never started
    */
-  take<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T>;
+  take<T>(work: (place: number) => Promise<T>, signal?: AbortSignal, place?: number): Promise<T>;
 }
 
-export function createTurns(): Turns {
-  const waiting = new Set<Deferred<void>>();
-  let taken = false;
-  const myTurn = async (signal: AbortSignal | undefined): Promise<void> => {
-    const turn = deferred();
-    waiting.add(turn);
+interface Waiting {
+  readonly turn: Deferred<number>;
+  readonly wanted: number | undefined;
+}
+
+/** @param places how many there are, numbered from 0 */
+export function createTurns(places = 1): Turns {
+  const free = new Set(Array.from({ length: places }, (_, place) => place));
+  const waiting = new Set<Waiting>();
+  const myTurn = async (signal: AbortSignal | undefined, wanted: number | undefined): Promise<number> => {
+    const one = { turn: deferred<number>(), wanted };
+    waiting.add(one);
     // At once: a turn that is given to one who has gone would never be passed on.
     const withdraw = (): void => {
-      if (waiting.delete(turn)) turn.reject(withdrawn());
+      if (waiting.delete(one)) one.turn.reject(withdrawn());
     };
     signal?.addEventListener('abort', withdraw);
-    await turn.promise.finally(() => signal?.removeEventListener('abort', withdraw));
+    return one.turn.promise.finally(() => signal?.removeEventListener('abort', withdraw));
   };
-  const passOn = (): void => {
-    const [next] = waiting;
-    taken = next !== undefined;
-    if (next === undefined) return;
+  const firstFree = (wanted: number | undefined): number | undefined =>
+    [...free].find((place) => wanted === undefined || place === wanted);
+  const passOn = (place: number): void => {
+    const next = [...waiting].find(({ wanted }) => wanted === undefined || wanted === place);
+    if (next === undefined) {
+      free.add(place);
+      return;
+    }
     waiting.delete(next);
-    next.resolve();
+    next.turn.resolve(place);
   };
   return {
-    async take(work, signal) {
+    async take(work, signal, wanted) {
       if (signal?.aborted) throw withdrawn();
-      if (taken) await myTurn(signal);
-      taken = true;
+      const found = firstFree(wanted);
+      if (found !== undefined) free.delete(found);
+      const place = found ?? (await myTurn(signal, wanted));
       try {
-        return await work();
+        return await work(place);
       } finally {
-        passOn();
+        passOn(place);
       }
     },
   };

@@ -17,6 +17,7 @@ import { paddingProbes } from './paddingProbes.ts';
 import { probeSets, realProbes } from './probeSets.ts';
 import { rowShapes } from './probes.ts';
 import { type WarmUpResult, type WarmUpSizes, warmUp } from './warmUp.ts';
+import { zeroRuns } from './zeroRuns.ts';
 
 export interface PrepareOptions {
   /** What config.json says of the warm-up. */
@@ -55,9 +56,12 @@ const LEAST_CHECK_MS = 100;
  */
 export async function prepare(model: Model, options: PrepareOptions): Promise<Prepared> {
   const { runLimitMs } = options;
-  const limited: Model = { ...model, run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs)) };
+  const limitedTo = (card: number): Model => ({
+    ...model,
+    run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs), card),
+  });
   try {
-    const prepared = await warmUpAndCheck(limited, options);
+    const prepared = await warmUpAndCheck(limitedTo(0), limitedTo, options);
     return { ...prepared, model: { ...prepared.model, run: model.run } };
   } catch (error) {
     if (!(error instanceof RunAbandonedError)) throw error;
@@ -69,10 +73,16 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
   }
 }
 
-async function warmUpAndCheck(model: Model, options: PrepareOptions): Promise<Prepared> {
+/** @param modelOn the model on another of its cards: on the first it is checked, and on all of them warm */
+async function warmUpAndCheck(
+  model: Model,
+  modelOn: (card: number) => Model,
+  options: PrepareOptions,
+): Promise<Prepared> {
   const { sizes, batching, graph, samples, now } = options;
   const startedAt = now();
   const warm = await warmEveryRung(model, options);
+  await warmOtherCards(warm, modelOn, options.maxElements);
   const { measured, bakedRows } = warm;
   const problems = [warm.problem, options.onGpu ? openLengths(warm.model) : undefined].filter(
     (one) => one !== undefined,
@@ -122,6 +132,27 @@ async function warmEveryRung(
 ): Promise<WarmUpResult> {
   const warm = await warmUp(model, sizes, onGpu);
   return onGpu && batching !== 'alone' ? withFixedLadder(warm, maxElements) : warm;
+}
+
+/** The shapes that ran on the first card, on all the others at the same time. */
+async function warmOtherCards(
+  { model, measured, sizes }: WarmUpResult,
+  modelOn: (card: number) => Model,
+  maxElements: number,
+): Promise<void> {
+  if (sizes === undefined) return;
+  const warmCard = async (card: number): Promise<void> => {
+    const runs = zeroRuns({ ...model, run: modelOn(card).run }, true, maxElements);
+    for (const rows of new Set(measured.map((run) => run.rows))) {
+      const reason = await runs.tryAt(rows, sizes);
+      if (reason === undefined) continue;
+      throw new Error(
+        `expected the model to run at ${rows} rows on each of its cards, got on the ${card + 1}. of them: ${reason}`,
+      );
+    }
+  };
+  const others = Array.from({ length: (model.cards ?? 1) - 1 }, (_, index) => index + 1);
+  await Promise.all(others.map(warmCard));
 }
 
 function openLengths({ ragged }: Model): string | undefined {

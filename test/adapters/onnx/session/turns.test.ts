@@ -17,6 +17,31 @@ describe('turns', () => {
     expect(events).toEqual(['first', 'second', 'third'].flatMap((name) => [`${name} begins`, `${name} ends`]));
   });
 
+  it('come at several places at the same time, the first that is free', async () => {
+    const turns = createTurns(2);
+    const [first, second] = [deferred<string>(), deferred<string>()];
+    const places: number[] = [];
+    const take = (work: Promise<string>, wanted?: number) =>
+      turns.take(
+        (place) => {
+          places.push(place);
+          return work;
+        },
+        undefined,
+        wanted,
+      );
+
+    const all = [take(first.promise), take(second.promise), take(Promise.resolve('third'))];
+    const onFirst = take(Promise.resolve('on the first'), 0);
+    second.resolve('second');
+
+    expect(await Promise.all(all.slice(1))).toEqual(['second', 'third']);
+    expect(places).toEqual([0, 1, 1]);
+    first.resolve('first');
+    expect(await onFirst).toBe('on the first');
+    expect(places).toEqual([0, 1, 1, 0]);
+  });
+
   it('pass on after work that fails', async () => {
     const turns = createTurns();
     const failing = turns.take(async () => {
