@@ -89,7 +89,7 @@ function inOrder(sent: readonly Outgoing[], fates: readonly Fate[], { putBack }:
   return open(0, first);
 }
 
-const NO_VERDICT: Refusal = { reason: 'no verdict', again: false };
+const NO_VERDICT: Refusal = { message: 'the request queue did not take it: no verdict', again: false };
 
 async function settle(
   one: Outgoing,
@@ -165,6 +165,6 @@ function refuseAbortedRequest({ signal, reject: refuse }: Waiting): boolean {
   return true;
 }
 
-function toError({ reason, again, cause }: Refusal): SendError {
-  return new SendError(`the request queue did not take it: ${reason}`, again, cause);
+function toError({ message, again, cause }: Refusal): SendError {
+  return new SendError(message, again, cause);
 }

@@ -6,10 +6,12 @@ import {
 } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
 import type { Entry } from './entry.ts';
+import { queueNameOf } from './shards.ts';
 
 /** Why SQS did not take an entry. */
 export interface Refusal {
-  readonly reason: string;
+  /** Names the queue, which is one of several where there are shards. */
+  readonly message: string;
   /** Worth another try. */
   readonly again: boolean;
   /** The most that the queue takes, where the message was too long for it. */
@@ -33,19 +35,24 @@ export async function sendCall(sqs: SQSClient, queueUrl: string, entries: readon
     const refused = new Map(Failed.map((failed) => [failed.Id, failed]));
     return entries.map((_, index): SendVerdict => {
       const messageId = taken.get(String(index));
-      return messageId === undefined ? refusalOf(refused.get(String(index))) : { messageId };
+      return messageId === undefined ? refusalOf(queueUrl, refused.get(String(index))) : { messageId };
     });
   } catch (cause) {
     const reason = describeError(cause);
     const maxBytes = limitIn(reason);
     if (maxBytes !== undefined && entries.length > 1) return await sendEach(sqs, queueUrl, entries);
-    return entries.map(() => ({ reason, again: !isCallersFault(cause), maxBytes, cause }));
+    const message = notTaken(queueUrl, reason);
+    return entries.map(() => ({ message, again: !isCallersFault(cause), maxBytes, cause }));
   }
 }
 
-function refusalOf(failed: BatchResultErrorEntry | undefined): Refusal {
+function refusalOf(queueUrl: string, failed: BatchResultErrorEntry | undefined): Refusal {
   const reason = `${failed?.Code ?? 'no answer for this entry'}${failed?.Message ? `: ${failed.Message}` : ''}`;
-  return { reason, again: failed?.SenderFault !== true, maxBytes: limitIn(reason) };
+  return { message: notTaken(queueUrl, reason), again: failed?.SenderFault !== true, maxBytes: limitIn(reason) };
+}
+
+function notTaken(queueUrl: string, reason: string): string {
+  return `the request queue ${queueNameOf(queueUrl)} did not take it: ${reason}`;
 }
 
 /** What SQS says of entries that are too long together, and of one message alone. */
@@ -63,16 +70,16 @@ async function sendEach(sqs: SQSClient, queueUrl: string, entries: readonly Entr
     const [verdict] = await sendCall(sqs, queueUrl, [entry]);
     if (verdict === undefined) throw new Error('expected one verdict on one message');
     verdicts.push(verdict);
-    if (queueUrl.endsWith('.fifo') && 'reason' in verdict) {
-      return [...verdicts, ...entries.slice(index + 1).map((behind) => notItsTurn(behind, verdict))];
+    if (queueUrl.endsWith('.fifo') && 'message' in verdict) {
+      return [...verdicts, ...entries.slice(index + 1).map((behind) => notItsTurn(queueUrl, behind, verdict))];
     }
   }
   return verdicts;
 }
 
-function notItsTurn({ bytes }: Entry, { maxBytes = bytes }: Refusal): Refusal {
-  const reason = 'a message before it goes first';
-  return { reason, again: true, maxBytes: bytes > maxBytes ? maxBytes : undefined };
+function notItsTurn(queueUrl: string, { bytes }: Entry, { maxBytes = bytes }: Refusal): Refusal {
+  const message = notTaken(queueUrl, 'a message before it goes first');
+  return { message, again: true, maxBytes: bytes > maxBytes ? maxBytes : undefined };
 }
 
 function toRequestEntry(

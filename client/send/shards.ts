@@ -25,7 +25,12 @@ export function shardOf<S extends { readonly queueUrl: string }>(group: string, 
 }
 
 /** A queue's name is the same whatever endpoint its URL has. */
+export function queueNameOf(queueUrl: string): string {
+  return queueUrl.slice(queueUrl.lastIndexOf('/') + 1);
+}
+
 function rankOf(queueUrl: string, group: string): string {
-  const name = queueUrl.slice(queueUrl.lastIndexOf('/') + 1);
-  return createHash('sha256').update(`${name}/${group}`).digest('hex');
+  return createHash('sha256')
+    .update(`${queueNameOf(queueUrl)}/${group}`)
+    .digest('hex');
 }

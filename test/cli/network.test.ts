@@ -211,7 +211,7 @@ describe('batchscore submit and collect', () => {
     const { code, stderr } = await batchscore('submit', file, '--request-queue', `${dev.stack.requestQueueUrl}-gone`);
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^batchscore: line 1: the request queue did not take it: QueueDoesNotExist: [^;]*[^;.]; correct that, then run the same command again\n$/,
+      /^batchscore: line 1: the request queue batchscore-requests-gone did not take it: QueueDoesNotExist: [^;]*[^;.]; correct that, then run the same command again\n$/,
     );
   });
 

@@ -105,7 +105,7 @@ describe('in a terminal', () => {
       const { ended, output } = start(args());
       expect(await ended()).toBe(1);
       expect(output()).toMatch(
-        /batchscore: line 201: the request queue did not take it: [^;]*; correct that, then run the same command again\r?\n/,
+        /batchscore: line 201: the request queue [\w-]+ did not take it: [^;]*; correct that, then run the same command again\r?\n/,
       );
       expect(isRestored(output())).toBe(true);
     });

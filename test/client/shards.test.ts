@@ -21,9 +21,12 @@ async function sharded(kind: 'standard' | 'fifo' = 'standard') {
   };
 }
 
-/** Requests of twelve message groups in turn. */
+/** So many that each of three queues has some of them: one has none once in 10^10 times. */
+const GROUPS = 60;
+
+/** Requests of these message groups in turn. */
 function grouped(count: number): TensorRequest[] {
-  return lines(count).map((request, index) => ({ ...request, group: `group-${index % 12}` }));
+  return lines(count).map((request, index) => ({ ...request, group: `group-${index % GROUPS}` }));
 }
 
 describe('requests to several standard queues', () => {
@@ -70,6 +73,18 @@ describe('requests to several standard queues', () => {
     await expect(sqs.drain(failing)).resolves.toEqual([]);
   });
 
+  it('name the queue that does not take them for good', async () => {
+    const { queues, producer } = await sharded();
+    const [, gone = ''] = queues;
+    sqs.deleteQueue(gone);
+
+    const error: Error = await producer()
+      .submit(lines(30))
+      .catch((thrown) => thrown);
+
+    expect(error.message).toContain(`the request queue ${gone.split('/').at(-1)} did not take it: QueueDoesNotExist`);
+  });
+
   it('begin at a queue that is drawn by lot', () => {
     const take = (random: number) => {
       const turns = inTurn(['a', 'b', 'c'], () => random);
@@ -87,29 +102,29 @@ describe('requests to several FIFO queues', () => {
   it('stay in the order of their message group, on the queue of the group', async () => {
     const { queues, producer } = await sharded('fifo');
 
-    await producer().submit(grouped(120));
+    await producer().submit(grouped(5 * GROUPS));
 
     const onQueues = await Promise.all(queues.map((queue) => sqs.drain(queue)));
     expect(onQueues.every((messages) => messages.length > 0)).toBe(true);
     const bodies = onQueues
       .flat()
       .map(({ Body = '', Attributes }) => [Attributes?.MessageGroupId, JSON.parse(Body).id]);
-    for (let group = 0; group < 12; group++) {
+    for (let group = 0; group < GROUPS; group++) {
       const holding = onQueues.filter((messages) =>
         messages.some(({ Attributes }) => Attributes?.MessageGroupId === `group-${group}`),
       );
       expect(holding).toHaveLength(1);
       const ids = bodies.filter(([name]) => name === `group-${group}`).map(([, id]) => Number(id));
-      expect(ids).toEqual(Array.from({ length: 10 }, (_, index) => group + 12 * index));
+      expect(ids).toEqual(Array.from({ length: 5 }, (_, index) => group + GROUPS * index));
     }
   });
 
   it('of a message group go where those of other clients go, in whatever order these name the queues', async () => {
     const { queues, producer } = await sharded('fifo');
 
-    await producer().submit(grouped(12));
+    await producer().submit(grouped(GROUPS));
     const first = await Promise.all(queues.map((queue) => sqs.drain(queue)));
-    await producer(sqs.client(), queues.toReversed()).submit(grouped(12));
+    await producer(sqs.client(), queues.toReversed()).submit(grouped(GROUPS));
     const second = await Promise.all(queues.map((queue) => sqs.drain(queue)));
 
     const groupsOn = (messages: (typeof first)[number]) =>
@@ -122,23 +137,23 @@ describe('requests to several FIFO queues', () => {
     const [held = ''] = queues;
     const client = sqs.client();
     const [gate, others] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    let reached = 0;
+    const reached = new Set<string>();
     client.middlewareStack.add(
       (next) => async (args) => {
         const { QueueUrl } = args.input as { QueueUrl: string };
         if (QueueUrl === held) await gate.promise;
         const answer = await next(args);
-        if (QueueUrl !== held && ++reached === 2) others.resolve();
+        if (QueueUrl !== held && reached.add(QueueUrl).size === 2) others.resolve();
         return answer;
       },
       { step: 'initialize' },
     );
 
-    const submitting = producer(client).submit(grouped(12));
+    const submitting = producer(client).submit(grouped(GROUPS));
     await others.promise;
     gate.resolve();
 
-    await expect(submitting).resolves.toHaveLength(12);
+    await expect(submitting).resolves.toHaveLength(GROUPS);
   });
 
   it('are pulled only as fast as the slowest queue takes them', async () => {
