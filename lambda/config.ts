@@ -133,11 +133,13 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
   return Object.freeze(parsed.data);
 }
 
-/** The memory is the function's, or the machine's where there is no function. */
+/** The memory is the function's; where there is no function, the container's, or the machine's. */
 function defaultsByMemory({
   AWS_LAMBDA_FUNCTION_MEMORY_SIZE: functionMb,
 }: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  const share = shareOfMemory(functionMb === undefined ? totalmem() / MIB : Number(functionMb));
+  // Without a limit it is 0, or more than there is.
+  const ownMemory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  const share = shareOfMemory(functionMb === undefined ? ownMemory / MIB : Number(functionMb));
   return Object.fromEntries(
     Object.entries(RANGES_BY_MEMORY).map(([name, { most }]) => [name, String(Math.min(share, most))]),
   );

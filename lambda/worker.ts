@@ -1,11 +1,13 @@
 import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './adapters/awsClients.ts';
 import { endProcess } from './adapters/endProcess.ts';
+import { readGpus } from './adapters/nvidiaSmi.ts';
 import { observed } from './adapters/observedCalls.ts';
 import { createThreadedSqs } from './adapters/sqs/threads/threadedSqs.ts';
 import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
 import { logWarnings } from './adapters/telemetry/startLog.ts';
 import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
+import { createGpuWatch } from './worker/gpuWatch.ts';
 import { openHealthPort } from './worker/health.ts';
 import { drainOrGiveUp, listenForStop } from './worker/lifeCycle.ts';
 import { workerSettings } from './worker/settings.ts';
@@ -32,6 +34,13 @@ const closeHealth =
     isReady: () => worker !== undefined && !stop.isAsked(),
   }));
 
+const watchGpus = createGpuWatch({
+  read: readGpus,
+  onReadings: telemetry.gpus,
+  onProblem: (message) => logger.warn(message),
+});
+for (const provider of config.providers) watchGpus(provider);
+
 const sqs = createThreadedSqs({
   spec: {
     patience: HOST_PATIENCE,
@@ -48,7 +57,13 @@ const composition = await compose(config, {
     dynamodb: () => observed(createDynamoDbClient(HOST_PATIENCE), awsCall),
     s3: () => observed(createS3Client(HOST_PATIENCE), awsCall),
   },
-  telemetry,
+  telemetry: {
+    ...telemetry,
+    placed(placement) {
+      telemetry.placed?.(placement);
+      watchGpus(placement.provider);
+    },
+  },
   warn: (message) => logger.warn(message),
   inform: (message) => logger.info(message),
 });

@@ -1,6 +1,8 @@
-import { describe, expect, it } from '@jest/globals';
+import { totalmem } from 'node:os';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { RANGES_BY_MEMORY } from '../../lambda/limits/configuration.ts';
 
 const QUEUES = {
   BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests',
@@ -15,6 +17,14 @@ function refusalOf(environment: Record<string, string>): string {
   }
   return 'the configuration was accepted';
 }
+
+/** No more than a string or a buffer of Node holds. */
+const shares = (bytes: number) =>
+  [RANGES_BY_MEMORY.maxPayloadBytes, RANGES_BY_MEMORY.maxAnswerCharacters].map(({ most }) => Math.min(bytes, most));
+
+afterEach(() => {
+  jest.restoreAllMocks();
+});
 
 describe('the configuration', () => {
   it('needs the two queues, and has a default for everything else', () => {
@@ -46,6 +56,18 @@ describe('the configuration', () => {
       requestQueueUrls: [QUEUES.BATCHSCORE_REQUEST_QUEUE_URL],
       resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
     });
+  });
+
+  it.each([
+    ['its container', 2 ** 29, 2 ** 23],
+    ['the machine, where its container has no limit', 0, Math.floor(totalmem() / 64)],
+    ['the machine, where the limit of its container is no limit', 2 ** 50, Math.floor(totalmem() / 64)],
+  ])('leaves a message its share of the memory of %s', (_, limitBytes, share) => {
+    jest.spyOn(process, 'constrainedMemory').mockReturnValue(limitBytes);
+
+    const { maxPayloadBytes, maxAnswerCharacters } = loadConfig(QUEUES);
+
+    expect([maxPayloadBytes, maxAnswerCharacters]).toEqual(shares(share));
   });
 
   it('reads every variable', () => {

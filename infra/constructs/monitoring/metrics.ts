@@ -1,7 +1,7 @@
 import { Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import {
+  ALL_METRIC_UNITS,
   METRIC_NAMESPACE,
-  METRIC_UNITS,
   type MetricName,
   SERVICE_DIMENSION,
 } from '../../../lambda/core/contract/metricNames.ts';
@@ -16,7 +16,7 @@ export function scoringMetric(serviceName: string, metricName: MetricName, optio
     namespace: METRIC_NAMESPACE,
     metricName,
     dimensionsMap: { [SERVICE_DIMENSION]: serviceName },
-    statistic: STATISTICS[METRIC_UNITS[metricName]],
+    statistic: STATISTICS[ALL_METRIC_UNITS[metricName]],
     period: PERIOD,
     ...options,
   });

@@ -2,10 +2,11 @@ import { Logger, LogLevelThreshold } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
-import { METRIC_NAMESPACE, METRIC_UNITS, type MetricName } from '../../core/contract/metricNames.ts';
+import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName } from '../../core/contract/metricNames.ts';
 import type { CloseReason, MicroBatchReport } from '../../core/contract/observer.ts';
 import type { Outcome } from '../../core/contract/result.ts';
 import type { LogLevel } from '../../limits/configuration.ts';
+import type { GpuReading } from '../nvidiaSmi.ts';
 import { retryReasons } from './retryReasons.ts';
 import type { Telemetry } from './telemetry.ts';
 
@@ -49,12 +50,14 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   readonly logger: Logger;
   /** Prints what was measured since the last time; a middleware does so for an invocation. */
   publish(): void;
+  /** Told what the cards of this host do. */
+  gpus(readings: readonly GpuReading[]): void;
 } {
   const { serviceName, logLevel, batchSize, windowSeconds, logsBatches = true } = options;
   const logger = new Logger({ serviceName, ...(logLevel !== undefined && { logLevel: LEVELS[logLevel] }) });
   const metrics = new Metrics({ namespace: METRIC_NAMESPACE, serviceName });
   const add = (name: MetricName, value: number): void => {
-    metrics.addMetric(name, METRIC_UNITS[name], value);
+    metrics.addMetric(name, ALL_METRIC_UNITS[name], value);
   };
   const providers = new Set<string>();
   const cards = new Set<string>();
@@ -124,6 +127,13 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
         ...counts,
       });
       for (const retried of retryReasons(outcomes, records)) logger.warn('records go back to SQS', { ...retried });
+    },
+    gpus(readings) {
+      for (const { usedPercent, memoryUsedMib, memoryMib } of readings) {
+        if (usedPercent !== undefined) add('GpuUtilization', usedPercent);
+        if (memoryUsedMib !== undefined && memoryMib) add('GpuMemoryUtilization', (100 * memoryUsedMib) / memoryMib);
+      }
+      logger.debug('GPUs', { gpus: readings });
     },
     hostEnds(reason) {
       add('HostsEnded', 1);

@@ -3,7 +3,9 @@ export const METRIC_NAMESPACE = 'batchscore';
 /** The dimension that carries the deployment's service name. */
 export const SERVICE_DIMENSION = 'service';
 
-/** Every metric and its unit, declared once: the hosts emit them, alarms and the dashboard read them. */
+type Unit = 'Count' | 'Percent' | 'Milliseconds';
+
+/** The metrics of every host and their units, declared once: hosts emit them, alarms and the dashboard read them. */
 export const METRIC_UNITS = {
   MicroBatches: 'Count',
   Rows: 'Count',
@@ -29,6 +31,14 @@ export const METRIC_UNITS = {
   BatchMismatch: 'Count',
   AbandonedRuns: 'Count',
   HostsEnded: 'Count',
-} as const satisfies Record<string, 'Count' | 'Percent' | 'Milliseconds'>;
+} as const satisfies Record<string, Unit>;
 
-export type MetricName = keyof typeof METRIC_UNITS;
+/** Those of workers with a GPU, a value for each card. */
+export const GPU_METRIC_UNITS = {
+  GpuUtilization: 'Percent',
+  GpuMemoryUtilization: 'Percent',
+} as const satisfies Record<string, Unit>;
+
+export const ALL_METRIC_UNITS = { ...METRIC_UNITS, ...GPU_METRIC_UNITS };
+
+export type MetricName = keyof typeof ALL_METRIC_UNITS;
