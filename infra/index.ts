@@ -30,6 +30,10 @@ export {
   type FunctionResources,
   type ScoringFunctionOptions,
 } from './constructs/compute/scoringFunction.ts';
+export { type EcsOptions, ecsCompute } from './constructs/ecs/ecs.ts';
+export { type EcsGpuOptions, ecsGpuCompute } from './constructs/ecs/ecsGpu.ts';
+export type { ServiceCompute } from './constructs/ecs/service.ts';
+export type { ServiceOptions } from './constructs/ecs/serviceOptions.ts';
 export type { Tuning } from './constructs/environment/tuning.ts';
 export type { ContainerImage, ImageTarget } from './constructs/image/image.ts';
 export type { ImageBuild } from './constructs/image/imageBuild.ts';

@@ -10,6 +10,8 @@ import { BatchScoring } from '../constructs/batchScoring.ts';
 import type { ComputeForm } from '../constructs/compute/compute.ts';
 import { lambdaCompute } from '../constructs/compute/lambda.ts';
 import { lambdaGpuCompute } from '../constructs/compute/lambdaGpu.ts';
+import { ecsCompute } from '../constructs/ecs/ecs.ts';
+import { ecsGpuCompute } from '../constructs/ecs/ecsGpu.ts';
 import type { Settings } from './contextKeys.ts';
 import { readPrices } from './readPrices.ts';
 
@@ -53,6 +55,7 @@ function computeOf(settings: Settings): ComputeForm {
     architecture: settings.architecture && ARCHITECTURES[settings.architecture],
     memorySize: given(settings.memoryMb, Size.mebibytes),
     timeout: given(settings.timeoutSeconds, Duration.seconds),
+    stopTimeout: given(settings.stopTimeoutSeconds, Duration.seconds),
     ephemeralStorageSize: given(settings.ephemeralStorageMb, Size.mebibytes),
     gpuMemory: given(settings.gpuMemoryGiB, Size.gibibytes),
     trafficRouting: given(settings.canaryPercent, (percentage) => canary(percentage, settings.canaryMinutes)),
@@ -62,6 +65,10 @@ function computeOf(settings: Settings): ComputeForm {
       return lambdaCompute(options);
     case 'lambda-gpu':
       return lambdaGpuCompute(options);
+    case 'ecs':
+      return ecsCompute(options);
+    case 'ecs-gpu':
+      return ecsGpuCompute(options);
   }
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { FILL, LOG_LEVELS, STORES } from '../../lambda/limits/configuration.ts';
+import { CAPACITIES } from '../constructs/checks/gpuTask.ts';
 import { ARCHITECTURES } from '../constructs/image/image.ts';
 
 /** `-c key=value` gives text, `cdk.json` gives values: both are accepted. The construct checks the limits. */
@@ -25,12 +26,13 @@ const keyArn = text.regex(/^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w-]+$/, {
 });
 const oneOf = <const T extends readonly string[]>(values: T) =>
   z.enum(values, { error: `expected one of ${values.join(', ')}` });
-const list = z.preprocess(
-  (value) => (typeof value === 'string' ? value.split(',').map((name) => name.trim()) : value),
-  z.array(oneOf(STORES), { error: 'expected a list' }),
-);
+const listOf = <T extends z.ZodType>(item: T) =>
+  z.preprocess(
+    (value) => (typeof value === 'string' ? value.split(',').map((name) => name.trim()) : value),
+    z.array(item, { error: 'expected a list' }),
+  );
 
-export const COMPUTE_KINDS = ['lambda', 'lambda-gpu'] as const;
+export const COMPUTE_KINDS = ['lambda', 'lambda-gpu', 'ecs', 'ecs-gpu'] as const;
 
 /** Every context key of the app. One that is left out keeps the construct's default. */
 export const CONTEXT = z.strictObject({
@@ -46,7 +48,7 @@ export const CONTEXT = z.strictObject({
   fifo: flag.optional(),
   shards: number.optional(),
   maxReceiveCount: number.optional(),
-  results: list.optional(),
+  results: listOf(oneOf(STORES)).optional(),
   resultsPerMessage: numberOrFill.optional(),
   resultMessageBytes: amount.optional(),
   resultTtlSeconds: amount.optional(),
@@ -84,6 +86,15 @@ export const CONTEXT = z.strictObject({
   gpuMemoryGiB: amount.optional(),
   minimumEnvironments: number.optional(),
   maximumEnvironments: number.optional(),
+  minimumTasks: number.optional(),
+  maximumTasks: number.optional(),
+  backlogPerTask: number.optional(),
+  stopTimeoutSeconds: amount.optional(),
+  vcpus: number.optional(),
+  spot: flag.optional(),
+  capacity: oneOf(CAPACITIES).optional(),
+  gpuCount: number.optional(),
+  instanceTypes: listOf(text).optional(),
 });
 
 export type Settings = z.infer<typeof CONTEXT>;
@@ -91,9 +102,15 @@ export type ContextKey = keyof Settings;
 
 export const CONTEXT_KEYS = CONTEXT.keyof().options;
 
-/** Keys that only one kind of compute knows. */
+const OF_FUNCTIONS = ['maximumConcurrency'] as const;
+const OF_SERVICES = ['minimumTasks', 'maximumTasks', 'backlogPerTask', 'stopTimeoutSeconds', 'vcpus', 'spot'] as const;
+const OF_GPUS = ['gpuMemoryGiB', 'instanceTypes', 'pythonImage', 'pipIndexUrl', 'cufft'] as const;
+
+/** Keys that not every kind of compute knows, by those that do. */
 export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
   lambda: [
+    ...OF_FUNCTIONS,
+    'ephemeralStorageMb',
     'reservedConcurrency',
     'minimumPollers',
     'maximumPollers',
@@ -101,5 +118,7 @@ export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly Context
     'canaryPercent',
     'canaryMinutes',
   ],
-  'lambda-gpu': ['gpuMemoryGiB', 'minimumEnvironments', 'maximumEnvironments', 'pythonImage', 'pipIndexUrl', 'cufft'],
+  'lambda-gpu': [...OF_FUNCTIONS, ...OF_GPUS, 'ephemeralStorageMb', 'minimumEnvironments', 'maximumEnvironments'],
+  ecs: [...OF_SERVICES, 'ephemeralStorageMb'],
+  'ecs-gpu': [...OF_SERVICES, ...OF_GPUS, 'capacity', 'gpuCount'],
 };

@@ -36,9 +36,8 @@ function unknownKey(key: string): string {
 }
 
 function keysOfOtherKinds(settings: Settings): Problem[] {
-  return COMPUTE_KINDS.filter((kind) => kind !== settings.compute).flatMap((kind) =>
-    KEYS_OF_KIND[kind].map((key) => keyOfOtherKind(settings, key, kind)),
-  );
+  const keys = new Set(COMPUTE_KINDS.flatMap((kind) => KEYS_OF_KIND[kind]));
+  return [...keys].map((key) => keyOfOtherKinds(settings, key));
 }
 
 function minutesAlone({ canaryPercent, canaryMinutes }: Settings): Problem {
@@ -46,7 +45,8 @@ function minutesAlone({ canaryPercent, canaryMinutes }: Settings): Problem {
   return `canaryMinutes: expected only with canaryPercent, got ${canaryMinutes} without it; give both, or leave it out`;
 }
 
-function keyOfOtherKind(settings: Settings, key: ContextKey, kind: string): Problem {
-  if (settings[key] === undefined) return undefined;
-  return `${key}: expected only with compute=${kind}, got it with compute=${settings.compute}; leave it out`;
+function keyOfOtherKinds(settings: Settings, key: ContextKey): Problem {
+  const kinds = COMPUTE_KINDS.filter((kind) => KEYS_OF_KIND[kind].includes(key));
+  if (settings[key] === undefined || kinds.includes(settings.compute)) return undefined;
+  return `${key}: expected only with compute=${kinds.join(' or ')}, got it with compute=${settings.compute}; leave it out`;
 }

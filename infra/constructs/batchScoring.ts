@@ -106,7 +106,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
     compute.shiftInSteps?.(alarms.ofVersions);
     this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms.all);
-    warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
+    if (plan.compute.feed !== 'worker') warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
     warnOfNoDeadLetters(this, requests, plan.maxReceiveCount);
     if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels);
 
@@ -176,7 +176,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     return this.metric('Rows', options);
   }
 
-  /** Records per invocation, in percent of the batch size. Average over five minutes. */
+  /** Records per batch, in percent of the batch size. Average over five minutes. */
   metricBatchFill(options?: MetricOptions): Metric {
     return this.metric('BatchFill', options);
   }

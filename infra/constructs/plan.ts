@@ -13,6 +13,7 @@ import { bucketProblems } from './checks/buckets.ts';
 import { environmentProblem } from './checks/environment.ts';
 import { modelProblems } from './checks/models.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
+import { providersProblem } from './checks/providers.ts';
 import {
   queueKindProblems,
   receiveCountProblem,
@@ -22,6 +23,7 @@ import {
 } from './checks/queues.ts';
 import { resultProblems } from './checks/results.ts';
 import { storeProblems } from './checks/stores.ts';
+import { tracingProblem } from './checks/tracing.ts';
 import { tuningProblems } from './checks/tuning.ts';
 import type { Compute, ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
@@ -109,7 +111,8 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
       isGiven: props.image !== undefined,
       stage: compute.imageTarget.stage,
     }),
-    ...mappingProblems(batching),
+    ...(compute.feed === 'worker' ? [] : mappingProblems(batching)),
+    tracingProblem(plan.tracing, compute),
     shardsProblem(batching.shards, existing?.queue),
     ...compute.problems(batching),
     largestMessageProblem(plan.largestMessageBytes),
@@ -142,6 +145,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
       : undefined,
     environmentProblem(props.environment ?? {}),
     ...tuningProblems(plan.tuning, compute.timeoutSeconds),
+    providersProblem(plan.tuning, compute),
     statedVisibilityProblem(plan.visibilityTimeoutSeconds, visibilitySecondsOf(existing?.queue)) ??
       visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
     receiveCountProblem(plan.maxReceiveCount),

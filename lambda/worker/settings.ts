@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import type { Config } from '../config.ts';
+import { DRAIN_SHARE, END_SHARE } from '../limits/worker.ts';
 
 /** What a worker does when, from its configuration. */
 export interface WorkerSettings {
@@ -23,8 +24,6 @@ export interface WorkerSettings {
 const LONGEST_WAIT_SECONDS = 20;
 /** One for the event loop, and one for a model. */
 const CORES_OF_OTHERS = 2;
-const DRAIN_SHARE = 0.75;
-const END_SHARE = 0.95;
 
 /** Polls are not aborted, so they are short enough to end before the process must. */
 export function workerSettings(config: Config): WorkerSettings {

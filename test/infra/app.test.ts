@@ -54,9 +54,28 @@ describe('the app', () => {
   });
 
   it.each([
+    [
+      { compute: 'ecs', encryption: 'kms', spot: 'true', fifo: 'true', results: 'table,bucket' },
+      'worker',
+      'linux/arm64',
+    ],
+    [{ compute: 'ecs-gpu', encryption: 'kms', spot: 'true', shards: '4' }, 'worker-gpu', 'linux/amd64'],
+    [{ compute: 'ecs-gpu', capacity: 'asg', encryption: 'kms', minimumTasks: '1' }, 'worker-gpu', 'linux/amd64'],
+  ])('makes the image of a worker for %j', async (context, dockerBuildTarget, platform) => {
+    expect(await synth(context)).toEqual({ code: 0, stdout: '', stderr: '' });
+    const { dockerImages } = JSON.parse(readFileSync(join(outdir, 'Batchscore.assets.json'), 'utf8'));
+    const [image] = Object.values<{ source: Record<string, string> }>(dockerImages);
+    expect(image?.source).toMatchObject({ dockerBuildTarget, platform });
+  });
+
+  it.each([
     ['a typo', { batchsize: 5 }, 'did you mean batchSize?'],
     ['a negative number', { batchSize: -5 }, 'batchSize: expected a whole number from 1 to 10000, got -5'],
-    ['an unknown compute', { compute: 'batch' }, 'compute: expected one of lambda, lambda-gpu, got "batch"'],
+    [
+      'an unknown compute',
+      { compute: 'batch' },
+      'compute: expected one of lambda, lambda-gpu, ecs, ecs-gpu, got "batch"',
+    ],
     ['FIFO with a window', { fifo: 'true', windowSeconds: '1' }, 'windowSeconds: expected 0 on a FIFO queue'],
     ['a missing model folder', { models: 'nowhere' }, 'expected a folder of the model repository'],
     ['an empty model folder', { models: empty }, 'got no model folder; add a model'],
@@ -67,6 +86,12 @@ describe('the app', () => {
       'models: expected the URI that batchscore publish printed',
     ],
     ['a GPU on arm64', { compute: 'lambda-gpu', architecture: 'arm64' }, 'architecture: expected x86_64'],
+    ['a GPU of ECS on arm64', { compute: 'ecs-gpu', architecture: 'arm64' }, 'architecture: expected x86_64'],
+    [
+      'less time to stop than a batch takes',
+      { compute: 'ecs', stopTimeoutSeconds: '60' },
+      'expected at least 80 = 60 s',
+    ],
   ])('refuses %s with one sentence and no stack trace', async (_, context, sentence) => {
     const { code, stdout, stderr } = await synth(context);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });

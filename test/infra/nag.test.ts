@@ -6,7 +6,7 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { type Compute, ecsCompute, ecsGpuCompute, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { acknowledgementsIn, createCheckedStack, validate } from './checkedStack.ts';
 import { createScoring } from './setup.ts';
 
@@ -23,9 +23,15 @@ describe('cdk-nag and the CloudFormation validator', () => {
     ['lambda, models in S3', { compute: lambdaCompute(), models: `s3://models/${'0'.repeat(64)}` }, false],
     ['lambda-gpu', { compute: lambdaGpuCompute(), results: ALL }, false],
     ['lambda-gpu, FIFO, own key', { compute: lambdaGpuCompute(), results: ALL, fifo: true }, true],
+    ['ecs', { compute: ecsCompute(), results: ALL }, false],
+    ['ecs, FIFO, own key', { compute: ecsCompute({ minimumTasks: 1 }), results: ALL, fifo: true }, true],
+    ['ecs-gpu', { compute: ecsGpuCompute(), results: ALL, shards: 2 }, false],
+    ['ecs-gpu, FIFO, own key', { compute: ecsGpuCompute({ spot: true }), results: ALL, fifo: true }, true],
+    ['ecs-gpu, group', { compute: ecsGpuCompute({ capacity: 'asg' }), results: ALL }, false],
+    ['ecs-gpu, group, own key', { compute: ecsGpuCompute({ capacity: 'asg', spot: true }) }, true],
   ] as const)('find nothing that is not acknowledged with a reason: %s', (_, props, ownKey) => {
     const stack = createCheckedStack(AwsSolutionsChecks);
-    createScoring({ ...props, ...(ownKey && { encryptionKey: new Key(stack, 'Key', KEY) }) }, stack);
+    createScoring<Compute>({ ...props, ...(ownKey && { encryptionKey: new Key(stack, 'Key', KEY) }) }, stack);
     expect(validate(stack)).toEqual({ found: [], messages: [] });
     const acknowledged = acknowledgementsIn(stack);
     expect(acknowledged.length).toBeGreaterThan(0);

@@ -49,7 +49,7 @@ describe('the context', () => {
     [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…'],
     [
       { compute: 'batch' },
-      'compute: expected one of lambda, lambda-gpu, got "batch"; change it in cdk.json or with -c compute=…',
+      'compute: expected one of lambda, lambda-gpu, ecs, ecs-gpu, got "batch"; change it in cdk.json or with -c compute=…',
     ],
     [
       { results: 'queue,tabel' },
@@ -58,7 +58,7 @@ describe('the context', () => {
     [{ models: '' }, 'models: expected non-empty text, got ""; change it in cdk.json or with -c models=…'],
     [
       { gpuMemoryGiB: 16 },
-      'gpuMemoryGiB: expected only with compute=lambda-gpu, got it with compute=lambda; leave it out',
+      'gpuMemoryGiB: expected only with compute=lambda-gpu or ecs-gpu, got it with compute=lambda; leave it out',
     ],
     [
       { stackName: 'my stack' },
@@ -72,6 +72,18 @@ describe('the context', () => {
     [
       { canaryMinutes: 10 },
       'canaryMinutes: expected only with canaryPercent, got 10 without it; give both, or leave it out',
+    ],
+    [
+      { compute: 'ecs', maximumConcurrency: 3 },
+      'maximumConcurrency: expected only with compute=lambda or lambda-gpu, got it with compute=ecs; leave it out',
+    ],
+    [
+      { compute: 'ecs', gpuCount: 1 },
+      'gpuCount: expected only with compute=ecs-gpu, got it with compute=ecs; leave it out',
+    ],
+    [
+      { maximumTasks: 1 },
+      'maximumTasks: expected only with compute=ecs or ecs-gpu, got it with compute=lambda; leave it out',
     ],
     [
       { fifo: 'yes', batchsize: 1 },

@@ -1,6 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { Stack } from 'aws-cdk-lib';
-import { type BatchScoring, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import {
+  type BatchScoring,
+  type Compute,
+  ecsCompute,
+  ecsGpuCompute,
+  lambdaCompute,
+  lambdaGpuCompute,
+} from '../../infra/index.ts';
 import { createApp, createScoring, createStack, only, templateOf } from './setup.ts';
 
 const ACCOUNT = '123456789012';
@@ -13,11 +20,14 @@ describe('two regions of one account', () => {
   it.each([
     ['lambda', lambdaCompute],
     ['lambda-gpu', lambdaGpuCompute],
+    ['ecs', ecsCompute],
+    ['ecs-gpu', ecsGpuCompute],
+    ['ecs-gpu on a group', () => ecsGpuCompute({ capacity: 'asg' })],
   ])('hold one deployment each, with no name that they share (%s)', (_, compute) => {
     const app = createApp();
     const [frankfurt = [], virginia = []] = REGIONS.map((region) => {
       const stack = new Stack(app, region, { stackName: 'Batchscore', env: { account: ACCOUNT, region } });
-      return createScoring({ compute: compute(), results: ['queue', 'table', 'bucket'] }, stack);
+      return createScoring<Compute>({ compute: compute(), results: ['queue', 'table', 'bucket'] }, stack);
     }).map(globalNamesIn);
     expect(frankfurt).toEqual([expect.stringMatching(/^Batchscore-Scoring-\w+-eu-central-1$/)]);
     expect(virginia).toEqual([frankfurt[0]?.replace('eu-central-1', 'us-east-1')]);
@@ -31,7 +41,7 @@ describe('two regions of one account', () => {
   });
 });
 
-function globalNamesIn(scoring: BatchScoring): string[] {
+function globalNamesIn(scoring: BatchScoring<Compute>): string[] {
   const { Resources } = templateOf(scoring).toJSON();
   const resources: readonly { readonly Properties?: Readonly<Record<string, unknown>> }[] = Object.values(Resources);
   return resources

@@ -72,11 +72,30 @@ export function dashboardIn(template: Template): string {
 }
 
 /** The sentence that making the construct throws. */
-export function refusalOf(props: Partial<BatchScoringProps>): string {
+export function refusalOf<Created extends Compute = FunctionCompute>(
+  props: Partial<BatchScoringProps<Created>>,
+): string {
   try {
     createScoring(props);
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
   return 'not refused';
+}
+
+interface ContainerDefinition extends Record<string, unknown> {
+  readonly Environment: readonly { readonly Name: string; readonly Value: unknown }[];
+}
+
+/** The container of the only task definition. */
+export function containerIn(template: Template): ContainerDefinition {
+  const { ContainerDefinitions } = only(template, 'AWS::ECS::TaskDefinition');
+  const [container] = ContainerDefinitions as ContainerDefinition[];
+  if (container === undefined) throw new Error('expected a container, got none');
+  return container;
+}
+
+/** The environment of that container. */
+export function workerEnvironmentIn(template: Template): Record<string, unknown> {
+  return Object.fromEntries(containerIn(template).Environment.map(({ Name, Value }) => [Name, Value]));
 }

@@ -14,6 +14,11 @@ export interface Prices {
   readonly lambdaX86ProvisionedGbSecond: number;
   readonly lambdaArmProvisionedGbSecond: number;
   readonly lambdaMillionRequests: number;
+  /** Of a task on Fargate, on demand: each vCPU, and each GB of its memory. */
+  readonly fargateX86VcpuHour: number;
+  readonly fargateX86GbHour: number;
+  readonly fargateArmVcpuHour: number;
+  readonly fargateArmGbHour: number;
   readonly sqsStandardMillionRequests: number;
   readonly sqsFifoMillionRequests: number;
   readonly dynamodbMillionWrites: number;

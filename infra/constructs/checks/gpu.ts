@@ -43,7 +43,7 @@ function armProblem(architecture: Architecture): Problem {
 /** B200 and B300. ONNX Runtime has kernels for compute capabilities 7.5, 8.0, 8.6, 8.9, 9.0 and 12.0; these have 10. */
 const NO_KERNELS = /^p6/;
 
-function withoutKernels(instanceType: string): Problem {
+export function withoutKernels(instanceType: string): Problem {
   if (!NO_KERNELS.test(instanceType)) return undefined;
   return (
     'instanceTypes: expected GPUs that ONNX Runtime has kernels for, such as those of g4dn, g5, g6 and g6e, ' +

@@ -25,7 +25,12 @@ export interface ComputeForm<Created extends Compute = Compute> {
   readonly imageTarget: ImageTarget;
   /** ONNX Runtime execution providers, first choice first. @default the runtime's own default, `cpu` */
   readonly providers?: string;
-  /** Seconds that one invocation may take, 1 to 900. */
+  /**
+   * What takes records from the queue: an event source mapping, which hands them to a function, or a `worker`, which receives
+   * and gathers them itself. The limits of mappings hold for the former alone. @default 'mapping'
+   */
+  readonly feed?: 'mapping' | 'worker';
+  /** Seconds that one invocation, or one batch of a worker, may take. */
   readonly timeoutSeconds: number;
   /** Seconds until the first records are scored where nothing runs while there are none. @default 0 */
   readonly wakeSeconds?: number;
@@ -47,6 +52,8 @@ export interface Wiring {
   readonly models: ModelPlace;
   readonly batching: Batching;
   readonly requestQueues: Queues;
+  /** How long a received message stays hidden from others. */
+  readonly visibilityTimeoutSeconds: number;
   /** Whether records are taken from the queue as soon as the stack is deployed. */
   readonly eventSourceEnabled: boolean;
   /** The `BATCHSCORE_…` variables that the host reads, and those that the deployer adds. */

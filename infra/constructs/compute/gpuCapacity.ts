@@ -1,5 +1,5 @@
 import { Validations } from 'aws-cdk-lib';
-import { InstanceType, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { InstanceType, InterfaceVpcEndpointAwsService, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import {
   type Architecture,
   CapacityProvider,
@@ -12,7 +12,7 @@ import type { Construct } from 'constructs';
 import { createLogGroup } from '../base/logGroup.ts';
 import type { Wiring } from './compute.ts';
 import { createOperatorRole } from './operatorRole.ts';
-import { createPrivateNetwork } from './privateNetwork.ts';
+import { createPrivateNetwork, type Endpoints } from './privateNetwork.ts';
 
 interface CapacityOptions {
   readonly architecture: Architecture;
@@ -23,7 +23,7 @@ interface CapacityOptions {
 
 /** What starts and terminates the instances of one deployment, in the network that was given or a new one. */
 export function createCapacity(scope: Construct, options: CapacityOptions, wiring: Wiring): CapacityProvider {
-  const { subnets, securityGroup } = createPrivateNetwork(scope, options, wiring);
+  const { subnets, securityGroup } = createPrivateNetwork(scope, options, wiring, endpointsOf(wiring));
   const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
   return new CapacityProvider(scope, 'Capacity', {
     subnets,
@@ -36,6 +36,17 @@ export function createCapacity(scope: Construct, options: CapacityOptions, wirin
       instanceTypeFilter: InstanceTypeFilter.allow(options.instanceTypes.map((type) => new InstanceType(type))),
     }),
   });
+}
+
+function endpointsOf({ tracing }: Wiring): Endpoints {
+  return {
+    of: 'GPU instances',
+    interfaces: {
+      Sqs: InterfaceVpcEndpointAwsService.SQS,
+      Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+      ...(tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
+    },
+  };
 }
 
 /** Two invocations must not share the GPU's memory. */

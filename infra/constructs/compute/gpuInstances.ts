@@ -42,8 +42,23 @@ export interface Placement {
  *
  * @throws Error when a type has no price, or no type fits
  */
-export function placementOf({ gpuMemoryGiB, memoryMb, instanceTypes }: Environment, prices: Prices): Placement {
-  const fitting = (instanceTypes ?? Object.keys(INSTANCES))
+export function placementOf(environment: Environment, prices: Prices): Placement {
+  const [cheapest] = placementsOf(environment, prices);
+  if (cheapest !== undefined) return cheapest;
+  const { gpuMemoryGiB, memoryMb, instanceTypes } = environment;
+  throw new Error(
+    `memoryMb: expected an instance that has ${memoryMb} MB and ${gpuMemoryGiB} GiB of GPU memory, got only ` +
+      `${(instanceTypes ?? Object.keys(INSTANCES)).join(', ')}; lower one of the two or name a larger instance type`,
+  );
+}
+
+/** The types that an environment fits, the cheapest first. */
+export function instanceTypesFor(environment: Environment, prices: Prices): string[] {
+  return placementsOf(environment, prices).map(({ instanceType }) => instanceType);
+}
+
+function placementsOf({ gpuMemoryGiB, memoryMb, instanceTypes }: Environment, prices: Prices): Placement[] {
+  return (instanceTypes ?? Object.keys(INSTANCES))
     .map((instanceType) => ({
       instanceType,
       instanceHour: priceOf(instanceType, prices),
@@ -51,12 +66,6 @@ export function placementOf({ gpuMemoryGiB, memoryMb, instanceTypes }: Environme
     }))
     .filter(({ environmentsPerInstance }) => environmentsPerInstance > 0)
     .toSorted((a, b) => a.instanceHour - b.instanceHour);
-  const [cheapest] = fitting;
-  if (cheapest !== undefined) return cheapest;
-  throw new Error(
-    `memoryMb: expected an instance that has ${memoryMb} MB and ${gpuMemoryGiB} GiB of GPU memory, got only ` +
-      `${(instanceTypes ?? Object.keys(INSTANCES)).join(', ')}; lower one of the two or name a larger instance type`,
-  );
 }
 
 function priceOf(instanceType: string, { instanceHour }: Prices): number {

@@ -19,6 +19,7 @@ import type { Construct } from 'constructs';
 import { createLogGroup, type LogGroupOptions } from '../base/logGroup.ts';
 
 export interface Network {
+  readonly vpc: IVpc;
   readonly subnets: ISubnet[];
   readonly securityGroup: ISecurityGroup;
 }
@@ -28,29 +29,39 @@ interface Given {
   readonly subnets?: SubnetSelection | undefined;
 }
 
-export interface NetworkOptions extends LogGroupOptions {
-  /** Whether the instances send traces to X-Ray. */
-  readonly tracing: boolean;
+/** What a new network has endpoints for, besides S3 and DynamoDB. */
+export interface Endpoints {
+  /** Who calls them, as descriptions have it, such as `GPU instances`. */
+  readonly of: string;
+  /** Services, by the ID of their endpoint. */
+  readonly interfaces: Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
+  /** Whether images are pulled through them. @default false: Lambda pulls them elsewhere */
+  readonly pullsImages?: boolean;
 }
 
 const HTTPS = Port.tcp(443);
 const AVAILABILITY_ZONES = 2;
 
-/** The network the instances run in: the one given, or a new one that reaches the account's own AWS services and nothing else. */
-export function createPrivateNetwork(scope: Construct, given: Given, wiring: NetworkOptions): Network {
-  if (given.vpc !== undefined) {
-    return { subnets: given.vpc.selectSubnets(given.subnets).subnets, securityGroup: createGroup(scope, given.vpc) };
-  }
-  const vpc = createVpc(scope, wiring);
-  const securityGroup = createGroup(scope, vpc);
-  addEndpoints(scope, vpc, securityGroup, wiring);
-  return { subnets: vpc.selectSubnets(given.subnets).subnets, securityGroup };
+/**
+ * The network that instances or tasks run in: the one given, or a new one that reaches the account's own AWS services and
+ * nothing else.
+ */
+export function createPrivateNetwork(
+  scope: Construct,
+  given: Given,
+  logs: LogGroupOptions,
+  endpoints: Endpoints,
+): Network {
+  const vpc = given.vpc ?? createVpc(scope, logs);
+  const securityGroup = createGroup(scope, vpc, endpoints);
+  if (vpc instanceof Vpc && given.vpc === undefined) addEndpoints(scope, vpc, securityGroup, endpoints);
+  return { vpc, subnets: vpc.selectSubnets(given.subnets).subnets, securityGroup };
 }
 
-function createGroup(scope: Construct, vpc: IVpc): SecurityGroup {
+function createGroup(scope: Construct, vpc: IVpc, { of }: Endpoints): SecurityGroup {
   const securityGroup = new SecurityGroup(scope, 'Instances', {
     vpc,
-    description: 'GPU instances: they call AWS services, nothing calls them',
+    description: `${of}: they call AWS services, nothing calls them`,
     allowAllOutbound: false,
   });
   securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
@@ -74,27 +85,46 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
 }
 
 /** Each serves this account's principals and resources alone: a model cannot send what it sees to a foreign bucket. */
-function addEndpoints(scope: Construct, vpc: Vpc, instances: ISecurityGroup, { tracing }: NetworkOptions): void {
+function addEndpoints(
+  scope: Construct,
+  vpc: Vpc,
+  callers: ISecurityGroup,
+  { of, interfaces, pullsImages = false }: Endpoints,
+): void {
   const group = new SecurityGroup(scope, 'Endpoints', {
     vpc,
-    description: 'Endpoints of AWS services: the GPU instances call them',
+    description: `Endpoints of AWS services: the ${of} call them`,
     allowAllOutbound: false,
   });
-  group.addIngressRule(instances, HTTPS, 'GPU instances');
-  const interfaces = {
-    Sqs: InterfaceVpcEndpointAwsService.SQS,
-    Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
-    ...(tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
-  };
+  group.addIngressRule(callers, HTTPS, of);
   for (const [id, service] of Object.entries(interfaces)) {
-    vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] }).addToPolicy(ownAccountOnly(scope));
+    const endpoint = vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });
+    if (!WITHOUT_POLICY.includes(service)) endpoint.addToPolicy(ownAccountOnly(scope));
   }
-  for (const [id, service] of Object.entries(GATEWAYS)) {
-    vpc.addGatewayEndpoint(id, { service }).addToPolicy(ownAccountOnly(scope));
-  }
+  const s3 = vpc.addGatewayEndpoint('S3', { service: GatewayVpcEndpointAwsService.S3 });
+  s3.addToPolicy(ownAccountOnly(scope));
+  if (pullsImages) s3.addToPolicy(layersOfImages(scope));
+  vpc
+    .addGatewayEndpoint('DynamoDb', { service: GatewayVpcEndpointAwsService.DYNAMODB })
+    .addToPolicy(ownAccountOnly(scope));
 }
 
-const GATEWAYS = { S3: GatewayVpcEndpointAwsService.S3, DynamoDb: GatewayVpcEndpointAwsService.DYNAMODB };
+/** Only ECS's own agent calls them. AWS documents a policy for neither. */
+const WITHOUT_POLICY = [InterfaceVpcEndpointAwsService.ECS_AGENT, InterfaceVpcEndpointAwsService.ECS_TELEMETRY];
+
+/**
+ * ECR keeps the layers of all accounts in a bucket of its own, to be read by addresses that it signs.
+ *
+ * @see https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
+ */
+function layersOfImages(scope: Construct): PolicyStatement {
+  const { partition, region } = Stack.of(scope);
+  return new PolicyStatement({
+    principals: [new AnyPrincipal()],
+    actions: ['s3:GetObject'],
+    resources: [`arn:${partition}:s3:::prod-${region}-starport-layer-bucket/*`],
+  });
+}
 
 /**
  * Traces have no resource, and so no account of one.

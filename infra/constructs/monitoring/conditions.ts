@@ -46,7 +46,7 @@ function oldestMessage({ requests, latencyTargetSeconds, batching }: Subject): A
     id: 'OldestMessage',
     description:
       `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
-      `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, raise the concurrency.`,
+      `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, allow more invocations or tasks at a time.`,
     metric: oldestMessageAge(requests),
     threshold: latencyTargetSeconds,
     periods: 1,
@@ -78,8 +78,8 @@ function errors({ serviceName, alarmThresholds: { errorPercent } }: Subject): Al
   return {
     id: 'Errors',
     description:
-      `More than ${errorPercent} % of the requests were answered with an error. The log has the codes of each ` +
-      'invocation; docs/message-format.md says what each means. Look at what the producers send, and at the last deployment.',
+      `More than ${errorPercent} % of the requests were answered with an error. The log has the codes; ` +
+      'docs/message-format.md says what each means. Look at what the producers send, and at the last deployment.',
     metric: new MathExpression({
       label: 'answered with an error, % of requests',
       period: PERIOD,
@@ -100,7 +100,7 @@ function inFlight({ requests, alarmThresholds: { inFlightPercent } }: Subject): 
     id: 'MessagesInFlight',
     description:
       `A request queue has handed out more than ${inFlightPercent} % of the ${MESSAGES_IN_FLIGHT} messages that it ` +
-      'may; at all of them, receives get nothing, without an error. Look for invocations that take long or fail; ' +
+      'may; at all of them, receives get nothing, without an error. Look for batches that take long or fail; ' +
       'without any, lower the batch size or raise the number of shards.',
     metric: mostInFlight(requests),
     threshold: Math.floor((MESSAGES_IN_FLIGHT * inFlightPercent) / 100),

@@ -7,7 +7,7 @@ import type { Subject } from './subject.ts';
 
 export function batchSize({ serviceName, batching }: Subject): IWidget {
   return graph({
-    title: `Records per invocation, of at most ${batching.batchSize}`,
+    title: `Records per batch, of at most ${batching.batchSize}`,
     leftYAxis: FROM_ZERO,
     left: [
       scoringMetric(serviceName, 'BatchSize', { statistic: Stats.AVERAGE, label: 'mean' }),
@@ -22,7 +22,7 @@ export function fill({ serviceName }: Subject): IWidget {
     title: 'Fill: %',
     leftYAxis: SHARE,
     left: [
-      scoringMetric(serviceName, 'BatchFill', { label: 'invocations, of the batch size' }),
+      scoringMetric(serviceName, 'BatchFill', { label: 'batches, of the batch size' }),
       scoringMetric(serviceName, 'Fill', { label: 'micro-batches, of the most rows in one run' }),
     ],
   });
@@ -56,7 +56,7 @@ export function padding({ serviceName }: Subject): IWidget {
 }
 
 const STAGES = [
-  ['DecodeTime', 'decode (per invocation)'],
+  ['DecodeTime', 'decode (per batch)'],
   ['StackTime', 'stack'],
   ['RunTime', 'run'],
   ['EncodeTime', 'encode'],
