@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { lambdaGpuCompute, PRICES } from '../../infra/index.ts';
+import { ecsCompute, ecsGpuCompute, lambdaGpuCompute, PRICES } from '../../infra/index.ts';
 import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
 import { docPage } from '../helpers/docExamples.ts';
-import { createScoring, synthesize } from '../infra/setup.ts';
+import { createScoring, synthesize, templateOf } from '../infra/setup.ts';
 
 interface Statement {
   readonly Action: string | readonly string[];
@@ -15,6 +15,14 @@ interface Statement {
 
 describe('docs/operations.md', () => {
   const page = docPage('operations.md');
+
+  /** What the table of graphs in a section names, in its order. */
+  function explainedIn(section: string): string[] {
+    const text = page.slice(page.indexOf(`\n## ${section}\n`));
+    const table = text.slice(text.indexOf('\n| graph |'));
+    const rows = table.slice(0, table.indexOf('\n\n')).split('\n').slice(3);
+    return rows.map((row) => row.slice(2, row.indexOf(' | ')).replace(/…$/, ''));
+  }
 
   it.each([
     ['producer', 'grantSubmit'],
@@ -37,14 +45,23 @@ describe('docs/operations.md', () => {
     ['a function', {}],
     ['a GPU', { compute: lambdaGpuCompute() }],
   ])('explains every graph of the dashboard of %s, from top to bottom', (_, props) => {
-    const table = page.slice(page.indexOf('\n| graph |'));
-    const rows = table.slice(0, table.indexOf('\n\n')).split('\n').slice(3);
-    const explained = rows.map((row) => row.slice(2, row.indexOf(' | ')).replace(/…$/, ''));
+    const explained = explainedIn('Read the dashboard');
     const shown = graphTitles(synthesize(props));
     expect(shown.length).toBeGreaterThan(10);
     const order = shown.map((title) => explained.findIndex((name) => title.startsWith(name)));
     expect(order).toEqual(order.toSorted((a, b) => a - b));
     expect(new Set(order)).toEqual(new Set(explained.keys()));
+  });
+
+  it.each([
+    ['Fargate', ecsCompute()],
+    ['GPUs on ECS', ecsGpuCompute()],
+  ])('explains every graph of the dashboard of a service on %s', (_, compute) => {
+    const ofService = explainedIn('ECS');
+    const shown = graphTitles(templateOf(createScoring({ compute })));
+    const explained = [...explainedIn('Read the dashboard'), ...ofService];
+    expect(shown.filter((title) => !explained.some((name) => title.startsWith(name)))).toEqual([]);
+    expect(ofService.filter((name) => !shown.some((title) => title.startsWith(name)))).toEqual([]);
   });
 
   it('counts the metrics that are emitted', () => {
