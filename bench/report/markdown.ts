@@ -1,6 +1,7 @@
 import { type BenchResults, batchingPays, type ScenarioResult } from '../measure/results.ts';
 import { hopTable } from './hops.ts';
 import { microseconds, table } from './table.ts';
+import { targetTable } from './target.ts';
 import { assessTargets } from './targets.ts';
 
 /** The figures as Markdown tables. */
@@ -33,10 +34,7 @@ export function renderMarkdown(results: BenchResults): string {
       ]),
     )}`,
     `## Hops\n\n${hopTable(hops)}`,
-    `## Must reach\n\n${table(
-      ['target', 'figure', 'reached'],
-      assessTargets(results).map(({ target, figure, reached }) => [target, figure, reached ? 'yes' : '**no**']),
-    )}`,
+    `## Must reach\n\n${targetTable(assessTargets(results))}`,
   ];
   return `${sections.join('\n\n')}\n`;
 }
