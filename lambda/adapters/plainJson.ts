@@ -22,6 +22,8 @@ export function spellPlainJson({ config: { protocol } }: { readonly config: { re
 /** Bytes go as base64, which `JSON.stringify` knows nothing of. */
 function holdsBytes(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
+  // The keys of an array would be texts, made anew each time: they took longer than all the rest.
+  if (Array.isArray(value)) return value.some(holdsBytes);
   if (ArrayBuffer.isView(value)) return true;
   for (const key in value) if (holdsBytes((value as Record<string, unknown>)[key])) return true;
   return false;
