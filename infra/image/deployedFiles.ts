@@ -35,11 +35,11 @@ const FILES_OF_TRAINING = /\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
 /** Only next to models and next to versions: a version's own files, such as external weights, may have any name. */
 const DEEPEST_LEVEL = 2;
 
-/** A folder beside models is a model, whatever its name, unless it is hidden: `walkModels` passes over those too. */
+/** A folder beside models is a model unless it is hidden or a cache of Python: `walkModels` passes over those too. */
 function isOfTraining(path: string, isFile: boolean): boolean {
   const steps = path.split('/');
   if (steps.length > DEEPEST_LEVEL) return false;
   const name = steps.at(-1) ?? '';
   if (name.startsWith('.')) return true;
-  return isFile ? FILES_OF_TRAINING.test(name) : steps.length === DEEPEST_LEVEL && name === '__pycache__';
+  return isFile ? FILES_OF_TRAINING.test(name) : name === '__pycache__';
 }

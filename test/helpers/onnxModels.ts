@@ -1,5 +1,7 @@
 import {
   type Axis,
+  type Constant,
+  DataLocation,
   DataType,
   encodeModel,
   type Graph,
@@ -17,6 +19,41 @@ export function identityModel(datatype: Datatype | number = 'FP32', shape: reado
     outputs: [{ name: 'y', datatype, shape }],
     nodes: [{ op: 'Identity', inputs: ['x'], outputs: ['y'] }],
   });
+}
+
+/** Adds three numbers, which lie in another file, to float32 `[batch, 3]`. */
+export function modelWithWeightsIn(location: string, bytes = 12): Uint8Array {
+  return encodeModel({ ...ADDITION, constants: [weightsIn(location, bytes)] });
+}
+
+/** The same within the branches of a condition that holds. */
+export function branchWithWeightsIn(location: string): Uint8Array {
+  const branch = (): Graph => ({
+    inputs: [],
+    outputs: [{ name: 'z', datatype: 'FP32', shape: ['batch', 3] }],
+    nodes: [{ op: 'Add', inputs: ['x', 'w'], outputs: ['z'] }],
+    constants: [weightsIn(location, 12)],
+  });
+  return encodeModel({
+    ...ADDITION,
+    nodes: [
+      { op: 'If', inputs: ['yes'], outputs: ['y'], attributes: { then_branch: branch(), else_branch: branch() } },
+    ],
+    constants: [{ name: 'yes', dataType: DataType.BOOL, dims: [], int32Data: [1] }],
+  });
+}
+
+const ADDITION: Graph = {
+  inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
+  outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 3] }],
+  nodes: [{ op: 'Add', inputs: ['x', 'w'], outputs: ['y'] }],
+};
+
+/** @see https://github.com/onnx/onnx/blob/main/docs/ExternalData.md */
+function weightsIn(location: string, bytes: number): Constant {
+  const entries = Object.entries({ location, offset: '0', length: String(bytes) });
+  const externalData = entries.map(([key, value]) => ({ key, value }));
+  return { name: 'w', dataType: DataType.FLOAT, dims: [3], dataLocation: DataLocation.EXTERNAL, externalData };
 }
 
 /** `sum` is `a + b`, `difference` is `a - b`: float32, axis 0 of `a` and `b` as given, 2 columns. */

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { checkModelsFolder } from '../../infra/constructs/image/modelsFolder.ts';
 import { REPOSITORY } from '../helpers/command.ts';
-import { identityModel } from '../helpers/onnxModels.ts';
+import { identityModel, modelWithWeightsIn } from '../helpers/onnxModels.ts';
 
 const MODEL = identityModel();
 const LFS = 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 69761\n';
@@ -31,6 +31,8 @@ describe('the model folder', () => {
     write('a/config.json', '{}');
     write('README.md', 'mine');
     write('.cache/x', 'hidden');
+    write('.cache/1/x', 'hidden');
+    write('__pycache__/train.cpython-312.pyc', 'of a script beside the models');
     write('a/draft/notes.txt', 'no version');
     expect(check('b')).not.toThrow();
   });
@@ -60,6 +62,18 @@ describe('the model folder', () => {
     write('digits/2/model.onnx', MODEL);
     write(`digits/1/${file}`, content);
     expect(check()).toThrow(new Error(`models: ${folder}/digits/1/model.onnx: expected an ONNX model, ${got}`));
+  });
+
+  it('is refused when the weights of a model, which lie beside it, are not there', () => {
+    write('digits/1/model.onnx', modelWithWeightsIn('model.onnx.data'));
+    expect(check()).toThrow(
+      new Error(
+        `models: ${folder}/digits/1/model.onnx: expected its weights in the file 'model.onnx.data' beside it, got none; ` +
+          'put it there, or export the model as one file',
+      ),
+    );
+    write('digits/1/model.onnx.data', new Uint8Array(12));
+    expect(check()).not.toThrow();
   });
 
   it('is refused when a model was cut short', () => {

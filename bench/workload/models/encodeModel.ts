@@ -38,7 +38,7 @@ export interface Graph {
 }
 
 /** The numbers of ONNX element types. */
-export const { DataType } = TensorProto;
+export const { DataType, DataLocation } = TensorProto;
 
 const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
   BOOL: DataType.BOOL,

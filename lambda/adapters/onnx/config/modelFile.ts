@@ -1,4 +1,6 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
+import { dirname, resolve, sep } from 'node:path';
+import { externalFiles } from './externalData.ts';
 import { LENGTH_DELIMITED, MOST_HEADER_BYTES, readField } from './protobuf.ts';
 
 /** Fields of a `ModelProto`. */
@@ -7,9 +9,10 @@ const OPSET_FIELD = 8;
 
 /**
  * Checks cheaply, without loading it, that a file is a whole ONNX model: reads the outermost fields of the
- * `ModelProto` and skips over their contents. Done at once, because a CDK app cannot wait: it reads a few bytes.
+ * `ModelProto`, and whether the files are there in which it keeps weights. Done at once, because a CDK app cannot wait:
+ * weights are skipped.
  *
- * @throws Error naming the file when it is missing, empty, cut short or not ONNX
+ * @throws Error naming the file when it is missing, empty, cut short or not ONNX, or a file of its weights is not there
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
 export function checkModelFile(path: string): void {
@@ -22,6 +25,7 @@ export function checkModelFile(path: string): void {
     const { size } = found;
     if (size === 0) throw new Error(`${path}: expected an ONNX model, got an empty file; export the model again`);
     checkFields(file, size, path);
+    checkExternalFiles(file, size, path);
   } finally {
     closeSync(file);
   }
@@ -50,6 +54,31 @@ function checkFields(file: number, size: number, path: string): void {
   if (position > size || !fields.has(OPSET_FIELD)) {
     const whole = Math.max(position, size + 1);
     throw new Error(`${path}: expected at least ${whole} bytes, got ${size}; the file was cut short, copy it again`);
+  }
+}
+
+function checkExternalFiles(file: number, size: number, path: string): void {
+  for (const [location, bytes] of externalFiles(file, size)) {
+    const beside = resolve(dirname(path), location);
+    if (!beside.startsWith(`${resolve(dirname(path))}${sep}`)) {
+      throw new Error(
+        `${path}: expected its weights in files beside it, got '${location}', which ONNX Runtime does not follow out of ` +
+          'the folder; export the model again, with them beside it',
+      );
+    }
+    const found = statSync(beside, { throwIfNoEntry: false });
+    if (found?.isFile() !== true) {
+      throw new Error(
+        `${path}: expected its weights in the file '${location}' beside it, got none; put it there, or export the ` +
+          'model as one file',
+      );
+    }
+    if (found.size < bytes) {
+      throw new Error(
+        `${beside}: expected at least ${bytes} bytes, got ${found.size}; the file was cut short, or is a pointer of ` +
+          'Git LFS to it: copy it again, or run git lfs pull',
+      );
+    }
   }
 }
 

@@ -16,8 +16,11 @@ export interface ModelVersion {
   readonly path: string;
 }
 
+/** What Python leaves behind beside a script that was imported. */
+const PYTHON_CACHE = '__pycache__';
+
 /**
- * The model folders of a repository, by name. Files and hidden folders are passed over.
+ * The model folders of a repository, by name. Files, hidden folders and those in which Python caches are passed over.
  *
  * @throws Error naming the folder that cannot be read
  */
@@ -41,7 +44,7 @@ function subfolders(directory: string): string[] {
     return (
       readdirSync(directory, { withFileTypes: true })
         // A link may lead to a folder.
-        .filter((entry) => !entry.isFile() && !entry.name.startsWith('.'))
+        .filter((entry) => !entry.isFile() && !entry.name.startsWith('.') && entry.name !== PYTHON_CACHE)
         .map(({ name }) => name)
         .toSorted()
     );

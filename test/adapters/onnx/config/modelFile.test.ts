@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { checkModelFile } from '../../../../lambda/adapters/onnx/config/modelFile.ts';
-import { identityModel, slowModel } from '../../../helpers/onnxModels.ts';
+import { branchWithWeightsIn, identityModel, modelWithWeightsIn, slowModel } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, putFile } from '../setup.ts';
 
 const MODEL = identityModel();
@@ -91,6 +91,42 @@ describe('a broken model file stops the start, though no request has named its m
 
     await expect(openModels({}, { directory })).rejects.toThrow(
       new RegExp(`${path}: expected at least \\d+ bytes, got 10000; the file was cut short, copy it again`),
+    );
+  });
+});
+
+describe('weights in another file', () => {
+  const WEIGHTS = new Uint8Array(new Float32Array([1, 2, 3]).buffer);
+  const inFolder = (model: Uint8Array, files: Parameters<typeof modelsDirectory>[0] = {}) =>
+    modelsDirectory({ 'm/1/model.onnx': model, ...files });
+
+  it.each([
+    ['of the graph', modelWithWeightsIn('model.onnx.data')],
+    ['of a branch', branchWithWeightsIn('model.onnx.data')],
+  ])('%s are used where they lie beside the model, and missed where they do not', async (_, model) => {
+    const complete = await inFolder(model, { 'm/1/model.onnx.data': WEIGHTS });
+    await expect(openModels({}, { directory: complete })).resolves.toBeDefined();
+
+    const directory = await inFolder(model);
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${directory}/m/1/model.onnx: expected its weights in the file 'model.onnx.data' beside it, got none; put it there, ` +
+        'or export the model as one file',
+    );
+  });
+
+  it('are refused where they were cut short', async () => {
+    const directory = await inFolder(modelWithWeightsIn('w.bin'), { 'm/1/w.bin': WEIGHTS.subarray(1) });
+
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${directory}/m/1/w.bin: expected at least 12 bytes, got 11; the file was cut short, or is a pointer of Git LFS`,
+    );
+  });
+
+  it('are refused where they lie outside of the folder, as ONNX Runtime has it', async () => {
+    const directory = await inFolder(modelWithWeightsIn('../w.bin'), { 'm/w.bin': WEIGHTS });
+
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${directory}/m/1/model.onnx: expected its weights in files beside it, got '../w.bin', which ONNX Runtime does not`,
     );
   });
 });
