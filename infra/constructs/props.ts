@@ -33,7 +33,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly imageBuild?: ImageBuild;
   /** The model for requests that name none; outside the image it is not looked for before hosts start. @default the repository's only model */
   readonly defaultModel?: string;
-  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, or one of your own. @default lambdaCompute() */
+  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()`, `ecsGpuCompute()`, or one of your own. @default lambdaCompute() */
   readonly compute?: ComputeForm<Created>;
   /**
    * More variables of the host's environment, such as `NODE_OPTIONS`. None begins with `BATCHSCORE_`: `tuning` sets those.
@@ -42,17 +42,23 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly environment?: Readonly<Record<string, string>>;
   /**
    * Whether requests are scored as soon as the stack is deployed. `false`: they wait until someone switches the event
-   * source mapping on. @default true
+   * source mapping on; a service runs no task. @default true
    */
   readonly eventSourceEnabled?: boolean;
 
-  /** Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. @default 100; FIFO 10 */
+  /**
+   * Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. Or in one batch of a worker, 1 to
+   * 10,000. @default 100; FIFO 10
+   */
   readonly batchSize?: number;
-  /** Longest wait for a batch to fill, whole seconds, 0 to 300; on a FIFO queue 0. @default 1 second; FIFO 0 */
+  /**
+   * Longest wait for a batch to fill, whole seconds, 0 to 300; on a FIFO queue 0. A worker takes fractions too, on any
+   * queue. @default 1 second; FIFO 0
+   */
   readonly window?: Duration;
   /** The largest message sent inline; a warning says when full batches of it exceed 6 MB. @default none */
   readonly largestMessage?: Size;
-  /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout, and ten minutes more where no GPU always runs */
+  /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout, and what waking takes where nothing always runs */
   readonly latencyTarget?: Duration;
 
   /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
@@ -60,7 +66,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   /** An existing request queue. @default a new one, with a dead-letter queue */
   readonly requestQueue?: ExistingQueue;
   /**
-   * New request queues behind one function, 1 to 10, with one dead-letter queue: each has its own event source mapping and
+   * New request queues behind one function, 1 to 10, or one service, 1 to 4, with one dead-letter queue: each has its own event source mapping and
    * its own quota of messages in flight. Clients spread over all of them. @default 1
    */
   readonly shards?: number;

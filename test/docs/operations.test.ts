@@ -82,7 +82,29 @@ describe('docs/operations.md', () => {
     expect(page).toContain(`${more} × 0.10 $ = ${(0.26 + more * 0.1).toFixed(2)} $`);
   });
 
+  it('counts the metrics that the alarms of a service watch, with those that target tracking makes', () => {
+    const template = templateOf(createScoring({ compute: ecsCompute() }));
+    const metricsOf = (queries: readonly { MetricStat?: unknown }[]): number =>
+      queries.filter(({ MetricStat }) => MetricStat !== undefined).length;
+    const alarms = Object.entries(template.findResources('AWS::CloudWatch::Alarm')).map(([id, { Properties }]) => ({
+      scales: !id.startsWith('ScoringAlarms'),
+      metrics: metricsOf(Properties.Metrics ?? [{ MetricStat: Properties.MetricName }]),
+    }));
+    const sum = (scales: boolean): number =>
+      alarms.filter((alarm) => alarm.scales === scales).reduce((all, { metrics }) => all + metrics, 0);
+    const [tracking] = Object.values(template.findResources('AWS::ApplicationAutoScaling::ScalingPolicy')).flatMap(
+      ({ Properties }) => Properties.TargetTrackingScalingPolicyConfiguration ?? [],
+    );
+    // One to scale out by, and one to scale in by.
+    const ofTracking = 2 * metricsOf(tracking.CustomizedMetricSpecification.Metrics);
+    expect([sum(false), sum(true) + ofTracking]).toEqual([11, 11]);
+    expect(page).toContain('22 × 0.10 $ = 2.20 $');
+  });
+
   it('computes with the prices of the list', () => {
+    const { fargateArmVcpuHour, fargateArmGbHour } = PRICES;
+    const taskMonth = (730 * (fargateArmVcpuHour + 2 * fargateArmGbHour)).toFixed(2);
+    expect(page).toContain(`730 h × (${fargateArmVcpuHour} $ + 2 × ${fargateArmGbHour} $) = ${taskMonth} $`);
     const { lambdaArmGbSecond, instanceHour, sqsStandardMillionRequests, dynamodbMillionWrites } = PRICES;
     for (const price of [lambdaArmGbSecond, sqsStandardMillionRequests.toFixed(2), dynamodbMillionWrites]) {
       expect(page).toContain(`${price} $`);

@@ -5,7 +5,7 @@ import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
+import { BatchScoring, ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { policiesOf } from './policies.ts';
@@ -144,7 +144,13 @@ describe('the environment of a worker', () => {
   it.each([
     [
       'ecs',
-      ecsCompute({ timeout: Duration.seconds(30), stopTimeout: Duration.seconds(40), pipelineDepth: 3, mostPolls: 9 }),
+      ecsCompute({
+        timeout: Duration.seconds(30),
+        stopTimeout: Duration.seconds(40),
+        pipelineDepth: 3,
+        mostPolls: 9,
+        hopThreads: 0,
+      }),
     ],
     [
       'ecs-gpu',
@@ -153,6 +159,7 @@ describe('the environment of a worker', () => {
         stopTimeout: Duration.seconds(40),
         pipelineDepth: 3,
         mostPolls: 9,
+        hopThreads: 0,
       }),
     ],
   ])('of %s is one that the worker accepts, with batch size, window and times', (_, compute) => {
@@ -175,6 +182,7 @@ describe('the environment of a worker', () => {
       visibilitySeconds: 60,
       pipelineDepth: 3,
       mostPolls: 9,
+      hopThreads: 0,
       results: ['queue', 'table'],
     });
   });
@@ -197,6 +205,23 @@ describe('the environment of a worker', () => {
     const requestQueue = { queue: new Queue(stack, 'Orders', { visibilityTimeout }), visibilityTimeout };
     const template = templateOf(createScoring({ compute: ecsCompute(), requestQueue }, stack));
     expect(workerEnvironmentIn(template)[CONFIG_KEYS.visibilitySeconds]).toBe('540');
+  });
+
+  it('may be of a second deployment that shares the queue of a function', () => {
+    const stack = createStack();
+    const first = createScoring({}, stack);
+    const { requestQueue: queue, resultQueue } = first;
+    const requestQueue = { queue, visibilityTimeout: Duration.seconds(361) };
+    const stores = { resultQueue };
+    const second = new BatchScoring(stack, 'OnGpus', {
+      image: first.image,
+      compute: ecsGpuCompute(),
+      requestQueue,
+      stores,
+    });
+    const environment = workerEnvironmentIn(templateOf(second));
+    expect(environment[CONFIG_KEYS.requestQueueUrls]).toEqual(stack.resolve(queue.queueUrl));
+    expect(environment[CONFIG_KEYS.resultQueueUrl]).toEqual(stack.resolve(resultQueue?.queueUrl));
   });
 
   it('names the queues of all shards', () => {

@@ -4,7 +4,7 @@ import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { HIPAASecurityChecks, NIST80053R5Checks, ServerlessChecks } from 'cdk-nag';
-import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { type Compute, ecsCompute, ecsGpuCompute, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { docPage } from '../helpers/docExamples.ts';
 import { createCheckedStack, validate } from './checkedStack.ts';
 import { createScoring } from './setup.ts';
@@ -33,6 +33,20 @@ describe('the packs for HIPAA, NIST 800-53 and serverless apps', () => {
     const stack = createCheckedStack(...PACKS);
     createScoring({ results: ALL }, stack);
     expect(rulesIn(validate(stack).found)).toEqual([...documented().keys()].toSorted());
+  });
+
+  it.each([
+    ['ecs', ecsCompute()],
+    ['ecs-gpu', ecsGpuCompute()],
+    ['ecs-gpu on a group', ecsGpuCompute({ capacity: 'asg' })],
+  ] as const)('find nothing in a service once those props are set: %s', (_, compute) => {
+    const stack = createCheckedStack(...PACKS);
+    const alarmActions = [
+      new SnsAction(Topic.fromTopicArn(stack, 'OnCall', 'arn:aws:sns:eu-central-1:123456789012:on-call')),
+    ];
+    const encryptionKey = new Key(stack, 'Key', { enableKeyRotation: true });
+    createScoring<Compute>({ compute, results: ALL, alarmActions, encryptionKey }, stack);
+    expect(rulesIn(validate(stack).found)).toEqual([]);
   });
 
   it.each(['lambda', 'lambda-gpu'])('find nothing once those props are set: %s', (kind) => {

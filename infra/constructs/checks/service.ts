@@ -1,4 +1,4 @@
-import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { HOP_THREADS, RANGES } from '../../../lambda/limits/configuration.ts';
 import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import { DRAIN_SHARE } from '../../../lambda/limits/worker.ts';
@@ -14,6 +14,7 @@ export interface ServiceSettings {
   readonly backlogPerTask: number | undefined;
   readonly mostPolls: number | undefined;
   readonly pipelineDepth: number | undefined;
+  readonly hopThreads: number | undefined;
   readonly spot: boolean;
 }
 
@@ -44,6 +45,7 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching): 
     outside('backlogPerTask', settings.backlogPerTask, { least: 1, most: 1_000_000 }),
     outside('mostPolls', settings.mostPolls, RANGES.mostPolls),
     outside('pipelineDepth', settings.pipelineDepth, RANGES.pipelineDepth),
+    outside('hopThreads', settings.hopThreads, HOP_THREADS),
     moreThanAlarmTakes(batching.shards),
   ];
 }

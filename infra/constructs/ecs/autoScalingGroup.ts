@@ -4,7 +4,7 @@ import { BlockDeviceVolume, EbsDeviceVolumeType, InstanceType, LaunchTemplate, U
 import { AmiHardwareType, AsgCapacityProvider, type Cluster, EcsOptimizedImage } from 'aws-cdk-lib/aws-ecs';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { Construct } from 'constructs';
-import { acknowledgeActions, acknowledgeWildcard } from '../base/acknowledge.ts';
+import { acknowledgeActions, acknowledgeStandards, acknowledgeWildcard } from '../base/acknowledge.ts';
 import type { Network } from '../compute/privateNetwork.ts';
 
 export interface GroupSettings {
@@ -57,6 +57,11 @@ function createGroup(scope: Construct, network: Network, settings: GroupSettings
     id: 'AwsSolutions-EC26',
     reason: 'The disk of the launch template is encrypted, which the rule does not see where types are mixed',
   });
+  acknowledgeStandards(
+    group,
+    'EC2IMDSv2Enabled',
+    'The launch template requires it, which the rule does not see where types are mixed',
+  );
   Validations.of(group).acknowledge({
     id: 'AwsSolutions-AS3',
     reason: 'Instances come and go with the backlog; the alarm on a backlog without a task tells when none comes',
