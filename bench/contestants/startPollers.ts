@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS, CONFIG_PREFIX } from '../../lambda/configKeys.ts';
 
 /** What a bare loop does. */
 export interface BareSettings {
@@ -49,9 +49,11 @@ export function startBareLoop(place: Place, settings: BareSettings): Poller {
   return start(BARE_LOOP, [place.endpoint, JSON.stringify(settings)], place, {});
 }
 
-/** @param variables of the worker, beside those that say where its queues are */
+/** @param variables of the worker, beside those that say where its queues are, and those that this process has */
 export function startWorkerProcess(place: Place, variables: Readonly<Record<string, string>>): Poller {
+  const inherited = Object.entries(process.env).filter(([key]) => key.startsWith(CONFIG_PREFIX));
   return start(WORKER, [], place, {
+    ...Object.fromEntries(inherited),
     [CONFIG_KEYS.requestQueueUrls]: requestQueueAt(place.endpoint),
     [CONFIG_KEYS.resultQueueUrl]: resultQueueAt(place.endpoint),
     ...variables,
@@ -62,7 +64,7 @@ function start(
   script: URL,
   args: readonly string[],
   { endpoint, certificateFile }: Place,
-  variables: Readonly<Record<string, string>>,
+  variables: Readonly<Record<string, string | undefined>>,
 ): Poller {
   const child = fork(script, args, {
     execArgv: ['--import', COUNTER.href],

@@ -38,17 +38,21 @@ export interface TurnFigures {
 }
 
 export interface WorkerBenchOptions {
+  readonly packings: readonly Packing[];
   /** In a turn. Where a hundred share a message, a turn has six times as many: it would be a few calls else. */
   readonly requests: number;
   readonly rounds: number;
   readonly say: (progress: string) => void;
 }
 
-const PACKINGS = [
-  { requestsPerMessage: 1, resultsPerMessage: 1 },
-  { requestsPerMessage: 1, resultsPerMessage: 'fill' },
-  { requestsPerMessage: 100, resultsPerMessage: 'fill' },
-] as const;
+/** What is packed. */
+export const PACKINGS = {
+  none: { requestsPerMessage: 1, resultsPerMessage: 1 },
+  results: { requestsPerMessage: 1, resultsPerMessage: 'fill' },
+  both: { requestsPerMessage: 100, resultsPerMessage: 'fill' },
+} as const satisfies Readonly<Record<string, Omit<Way, 'encoding'>>>;
+
+export type Packing = keyof typeof PACKINGS;
 const SCENARIO = 'mlp-small';
 /** Bodies are given again and again. */
 const BODIES = 100;
@@ -67,9 +71,9 @@ export async function measureWorker(options: WorkerBenchOptions): Promise<Worker
   await repository.addModel(scenarioNamed(SCENARIO));
   const figures: WorkerFigures[] = [];
   try {
-    for (const packing of PACKINGS) {
+    for (const packing of options.packings) {
       for (const encoding of ENCODINGS) {
-        const way = { ...packing, encoding };
+        const way = { ...PACKINGS[packing], encoding };
         figures.push(await measureWay(way, { certificate, certificateFile }, repository.directory, options));
       }
     }
