@@ -59,6 +59,7 @@ export interface ImageConfig {
   readonly Env: readonly string[];
   readonly User: string;
   readonly WorkingDir: string;
+  readonly Volumes?: Readonly<Record<string, unknown>>;
 }
 
 export async function configOf(tag: string): Promise<ImageConfig> {

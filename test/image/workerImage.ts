@@ -19,10 +19,10 @@ const ONE_MINUTE = { timeout: 60_000 };
 
 describe('the worker image', () => {
   it('starts Node itself, in its own folder, as a user other than root', async () => {
-    const { Entrypoint, Cmd, WorkingDir, User } = await configOf((await common()).worker);
+    const { Entrypoint, Cmd, WorkingDir, User, Volumes } = await configOf((await common()).worker);
 
     assert.deepEqual([...Entrypoint, ...Cmd], ['node', 'worker.js']);
-    assert.deepEqual([WorkingDir, User], ['/app', '65534']);
+    assert.deepEqual([WorkingDir, User, Volumes], ['/app', '65534', { '/tmp': {} }]);
   });
 
   it('is built for the other processor without running a line on it', async () => {

@@ -72,6 +72,8 @@ export interface Compute extends IGrantable {
   readonly graphs: readonly Graph[];
   /** US dollars per period, logs left out. */
   readonly cost: IMetric;
+  /** Whether its hosts have metrics of their GPUs. @default false */
+  readonly measuresGpus?: boolean;
   /** What it logs to, for the cost of logs. @default the cost leaves them out */
   readonly logGroup?: ILogGroup;
   /** Has new versions take over in steps, undone when one of the alarms goes off. @default they take over at once */

@@ -66,12 +66,8 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       const create = settings.capacity === 'asg' ? createOnGroup : createOnManagedInstances;
       const service = create(scope, { cluster, network, task }, settings, wiring);
       const taskHour = gpuTaskHour(settings, wiring.prices);
-      return toCompute(
-        scope,
-        { cluster, service, task },
-        { ...settings, startSeconds: START_SECONDS, taskHour },
-        wiring,
-      );
+      const scaling = { ...settings, startSeconds: START_SECONDS, taskHour };
+      return { ...toCompute(scope, { cluster, service, task }, scaling, wiring), measuresGpus: true };
     },
   };
 }

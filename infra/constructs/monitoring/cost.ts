@@ -1,6 +1,6 @@
 import { type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import { METRIC_UNITS } from '../../../lambda/core/contract/metricNames.ts';
+import { ALL_METRIC_UNITS, METRIC_UNITS } from '../../../lambda/core/contract/metricNames.ts';
 import { PERIOD } from '../base/period.ts';
 import { scoringMetric } from './metrics.ts';
 import { queuesOf, type Subject } from './subject.ts';
@@ -77,7 +77,8 @@ const BYTES_A_GIB = 1024 ** 3;
 
 /** What the host logs, and its metrics, which are paid for in the hours in which it emits them. */
 function cloudWatchCost({ serviceName, prices, compute }: Subject): MathExpression {
-  const metricsHour = (Object.keys(METRIC_UNITS).length * prices.metricMonth) / HOURS_A_MONTH;
+  const metrics = Object.keys(compute.measuresGpus ? ALL_METRIC_UNITS : METRIC_UNITS).length;
+  const metricsHour = (metrics * prices.metricMonth) / HOURS_A_MONTH;
   const logs = compute.logGroup?.metricIncomingBytes({ statistic: Stats.SUM, period: PERIOD });
   const logged = logs === undefined ? '' : ` + FILL(logBytes, 0) / ${BYTES_A_GIB} * ${prices.logGb}`;
   return new MathExpression({

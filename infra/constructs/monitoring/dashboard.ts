@@ -11,6 +11,7 @@ import {
   batchSize,
   closedWhy,
   fill,
+  gpus,
   outcomes,
   padding,
   slowStages,
@@ -32,7 +33,7 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
       [stages(subject), slowStages(subject)],
       [outcomes(subject), cost(subject)],
       [abandonedRuns(subject), batchMismatch(subject)],
-      subject.compute.graphs.map(toWidget),
+      [...subject.compute.graphs.map(toWidget), ...(subject.compute.measuresGpus ? [gpus(subject)] : [])],
     ],
   });
 }

@@ -112,3 +112,15 @@ export function batchMismatch({ serviceName }: Subject): IWidget {
     right: [scoringMetric(serviceName, 'CheckTime', { statistic: Stats.SUM, label: 'checks' })],
   });
 }
+
+export function gpus({ serviceName }: Subject): IWidget {
+  return graph({
+    title: 'GPUs: %',
+    leftYAxis: SHARE,
+    left: [
+      scoringMetric(serviceName, 'GpuUtilization', { label: 'time in use' }),
+      scoringMetric(serviceName, 'GpuMemoryUtilization', { label: 'memory' }),
+      scoringMetric(serviceName, 'GpuMemoryUtilization', { label: 'memory, at most', statistic: Stats.MAXIMUM }),
+    ],
+  });
+}
