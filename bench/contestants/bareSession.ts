@@ -4,9 +4,16 @@ import type { InputTensor } from '../workload/scenarios.ts';
 
 export type Feeds = Readonly<Record<string, Tensor>>;
 
-/** ONNX Runtime on this thread, with nothing around it. */
-export function createBareSession(path: string): Promise<InferenceSession> {
-  return InferenceSession.create(path);
+/**
+ * ONNX Runtime on this thread, with nothing around it.
+ *
+ * @param executionProviders as ONNX Runtime takes them. @default its processor
+ */
+export function createBareSession(
+  path: string,
+  executionProviders: InferenceSession.SessionOptions['executionProviders'] = ['cpu'],
+): Promise<InferenceSession> {
+  return InferenceSession.create(path, { executionProviders });
 }
 
 /** The tensors of one run over the messages, each padded with zeros to the longest. */
@@ -25,6 +32,11 @@ function stackRows(rows: readonly InputTensor[]): Tensor {
     const data = new BigInt64Array(rows.length * width);
     for (const [row, input] of rows.entries()) data.set(input.data as BigInt64Array, row * width);
     return new Tensor('int64', data, shape);
+  }
+  if (longest.data instanceof Uint8Array) {
+    const data = new Uint8Array(rows.length * width);
+    for (const [row, input] of rows.entries()) data.set(input.data as Uint8Array, row * width);
+    return new Tensor('uint8', data, shape);
   }
   const data = new Float32Array(rows.length * width);
   for (const [row, input] of rows.entries()) data.set(input.data as Float32Array, row * width);

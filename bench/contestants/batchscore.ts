@@ -22,14 +22,22 @@ export interface Batchscore {
 const LONGEST_INVOCATION_MS = 900_000;
 const NO_QUEUE = 'https://sqs.eu-central-1.amazonaws.com/123456789012/none';
 
-/** @param directory the model repository */
-export async function openBatchscore(directory: string, model: string): Promise<Batchscore> {
+/**
+ * @param directory the model repository
+ * @param variables what the environment says besides
+ */
+export async function openBatchscore(
+  directory: string,
+  model: string,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<Batchscore> {
   const config = loadConfig({
     [CONFIG_KEYS.modelsDirectory]: directory,
     [CONFIG_KEYS.defaultModel]: model,
     [CONFIG_KEYS.preload]: 'false',
     [CONFIG_KEYS.requestQueueUrls]: NO_QUEUE,
     [CONFIG_KEYS.resultQueueUrl]: NO_QUEUE,
+    ...variables,
   });
   const { scoring, close } = await compose(config, {
     clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },

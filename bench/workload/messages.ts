@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { SQSRecord } from 'aws-lambda';
 import { createRandom, type Random } from './random.ts';
-import type { InputTensor, Scenario } from './scenarios.ts';
+import type { InputTensor, RowData, Scenario } from './scenarios.ts';
 
 export const ENCODINGS = ['json', 'binary'] as const;
 /** How tensors are written in bodies and results: as numbers, or as base64 of their bytes. */
@@ -52,11 +52,11 @@ export function encodeBody({ id, inputs }: Message, encoding: Encoding): string 
   return JSON.stringify({ id, inputs: withData });
 }
 
-export function toNumbers(data: Float32Array | BigInt64Array): number[] {
+export function toNumbers(data: RowData): number[] {
   return data instanceof BigInt64Array ? Array.from(data, Number) : Array.from(data);
 }
 
-export function toBase64(data: Float32Array | BigInt64Array): string {
+export function toBase64(data: RowData): string {
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
 }
 

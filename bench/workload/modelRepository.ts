@@ -8,8 +8,8 @@ export interface TemporaryRepository {
   readonly directory: string;
   /** Writes the scenario's model. @returns the path of its file */
   addModel(scenario: Scenario): Promise<string>;
-  /** Writes the scenario's config.json. */
-  configure(scenario: Scenario, maxBatchRows: number): Promise<void>;
+  /** Writes the scenario's config.json, with `more` in it. */
+  configure(scenario: Scenario, maxBatchRows: number, more?: Readonly<Record<string, unknown>>): Promise<void>;
   remove(): Promise<void>;
 }
 
@@ -24,8 +24,8 @@ export async function createTemporaryRepository(): Promise<TemporaryRepository> 
       await writeFile(path, encodeModel());
       return path;
     },
-    async configure({ name, modelConfig = {} }, maxBatchRows) {
-      await writeFile(join(directory, name, 'config.json'), JSON.stringify({ ...modelConfig, maxBatchRows }));
+    async configure({ name, modelConfig = {} }, maxBatchRows, more) {
+      await writeFile(join(directory, name, 'config.json'), JSON.stringify({ ...modelConfig, maxBatchRows, ...more }));
     },
     remove: () => rm(directory, { recursive: true }),
   };

@@ -3,13 +3,16 @@ import { encodeMlp } from './models/mlp.ts';
 import { encodeTransformer, VOCABULARY } from './models/transformer.ts';
 import type { Random } from './random.ts';
 
-/** One input of one message: a row of float32 or int64 elements. */
+/** The elements of a row. */
+export type RowData = Float32Array | BigInt64Array | Uint8Array;
+
+/** One input of one message: a row. */
 export interface InputTensor {
   readonly name: string;
-  readonly datatype: 'FP32' | 'INT64';
+  readonly datatype: 'FP32' | 'INT64' | 'UINT8';
   /** `[1, …]`; where lengths differ, axis 1 is the length. */
   readonly shape: readonly [1, number, ...number[]];
-  readonly data: Float32Array | BigInt64Array;
+  readonly data: RowData;
 }
 
 /** A model, and the messages that are sent to it. */
@@ -32,7 +35,8 @@ export interface Scenario {
   readonly showsGrowth?: boolean;
 }
 
-const MODEL_SEED = 20_261_121;
+/** Weights are drawn from it. */
+export const MODEL_SEED = 20_261_121;
 const TYPICAL_LENGTH = 32;
 const LENGTH_SIGMA = 0.8;
 const LONGEST = 512;

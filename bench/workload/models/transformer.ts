@@ -8,20 +8,26 @@ const HEADS = 12;
 const FEED_FORWARD = 1536;
 const POSITIONS = 512;
 
+/** Numbers of ONNX element types, for casts. */
+const CAST_TO = { FP32: 1, FP16: 10 } as const;
+
 /**
  * A sentence encoder. `input_ids` and `attention_mask` int64 `[batch, sequence]`, `embedding` float32 `[batch, 384]`:
  * the mean over the positions that the mask keeps. Positions that it leaves out change nothing.
+ *
+ * @param floats what it computes with; its output is float32 either way
  */
-export function encodeTransformer(seed: number): Uint8Array {
-  const graph = buildGraph(seed);
-  const mask = graph.node('Cast', ['attention_mask'], { to: 1 });
+export function encodeTransformer(seed: number, floats: 'FP16' | 'FP32' = 'FP32'): Uint8Array {
+  const graph = buildGraph(seed, floats);
+  const mask = graph.node('Cast', ['attention_mask'], { to: CAST_TO[floats] });
   const bias = attentionBias(graph, mask);
   let hidden = embed(graph);
   for (let layer = 0; layer < LAYERS; layer++) {
     hidden = normalize(graph, graph.node('Add', [hidden, attend(graph, hidden, bias)]));
     hidden = normalize(graph, graph.node('Add', [hidden, feedForward(graph, hidden)]));
   }
-  meanOverMask(graph, hidden, mask);
+  if (floats === 'FP32') meanOverMask(graph, hidden, mask, 'embedding');
+  else graph.node('Cast', [meanOverMask(graph, hidden, mask)], { to: CAST_TO.FP32 }, 'embedding');
   const tokens = ['batch', 'sequence'];
   return graph.encode(
     [
@@ -83,10 +89,10 @@ function normalize(graph: GraphBuilder, value: string): string {
   return graph.node('LayerNormalization', [value, scale, graph.weights([HIDDEN], 100)]);
 }
 
-function meanOverMask(graph: GraphBuilder, hidden: string, mask: string): void {
+function meanOverMask(graph: GraphBuilder, hidden: string, mask: string, output?: string): string {
   const overPositions = graph.integers([1]);
   const kept = graph.node('Mul', [hidden, graph.node('Unsqueeze', [mask, graph.integers([2])])]);
   const sum = graph.node('ReduceSum', [kept, overPositions], { keepdims: 0 });
   const count = graph.node('ReduceSum', [mask, overPositions], { keepdims: 1 });
-  graph.node('Div', [sum, count], {}, 'embedding');
+  return graph.node('Div', [sum, count], {}, output);
 }
