@@ -79,6 +79,7 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   };
 
   const eager = locations.find(({ name }) => name === defaultName);
+  // One after the other: each measures its runs, and checks rows within a time, which others would take from it.
   for (const location of options.preload ? locations : [eager]) if (location !== undefined) await load(location);
 
   return {
