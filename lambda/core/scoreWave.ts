@@ -13,8 +13,8 @@ import type { PendingWrite } from './settle/ledger.ts';
 
 /** Bytes of payloads that are read and not scored yet, or one payload that is larger. */
 const PAYLOAD_BYTES = 16 * 1024 * 1024;
-/** Characters of inline bodies that are decoded and not scored yet. */
-const BACKLOG_CHARACTERS = 16 * 1024 * 1024;
+/** Characters of inline bodies that are decoded and not scored yet: what the worker has in a batch, so that none is cut for it. */
+const BACKLOG_CHARACTERS = 32 * 1024 * 1024;
 
 /** What bounds the memory of an invocation, whatever comes: how much of it is decoded and not scored yet, by record. */
 export interface Bounds {

@@ -212,7 +212,7 @@ describe('while later bodies are decoded', () => {
     expect(rows).toEqual([300]);
   });
 
-  it('and 16 MiB of them wait to be scored, no more are decoded', async () => {
+  it('and 32 MiB of them wait to be scored, no more are decoded', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const [running, found] = [closedGate(), { bodies: 0 }];
     const model = lineModel({ maxBatchRows: 1, before: () => running.opened });
@@ -236,7 +236,7 @@ describe('while later bodies are decoded', () => {
     running.open();
 
     expect(statuses(await scoring)).toEqual(new Array(40).fill('answered'));
-    expect(decodedBefore).toBe(17);
+    expect(decodedBefore).toBe(33);
     expect(found.bodies).toBe(40);
   });
 
