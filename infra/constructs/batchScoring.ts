@@ -106,7 +106,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
     compute.shiftInSteps?.(alarms.ofVersions);
     this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms.all);
-    if (plan.compute.feed !== 'worker') warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes);
+    warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes, plan.compute.feed);
     warnOfNoDeadLetters(this, requests, plan.maxReceiveCount);
     if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels);
 

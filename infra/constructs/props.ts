@@ -56,7 +56,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * queue. @default 1 second; FIFO 0
    */
   readonly window?: Duration;
-  /** The largest message sent inline; a warning says when full batches of it exceed 6 MB. @default none */
+  /** The largest message sent inline; a warning says when full batches of it exceed 6 MB, or 32 MiB of a worker. @default none */
   readonly largestMessage?: Size;
   /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout, and what waking takes where nothing always runs */
   readonly latencyTarget?: Duration;

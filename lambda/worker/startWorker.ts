@@ -2,6 +2,7 @@ import type { SqsCaller } from '../adapters/sqs/caller.ts';
 import type { Composition } from '../compose.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import { modelHint } from '../core/gather/modelHint.ts';
+import { BATCH_BYTES } from '../limits/worker.ts';
 import { createDispatcher } from './dispatcher.ts';
 import { createHeld } from './held.ts';
 import { createIntake } from './intake.ts';
@@ -39,7 +40,6 @@ export interface Worker {
 }
 
 /** Bytes of bodies in one batch, and in all that wait for one. */
-const BATCH_BYTES = 32 * 1024 * 1024;
 const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
 
 export function startWorker({ settings, composition, sqs, onStuck }: WorkerOptions): Worker {

@@ -44,7 +44,7 @@ describe('the alarms of a service', () => {
       const alarm = alarmOf(compute, 'BacklogWithoutTask');
       expect(alarm).toMatchObject({ Threshold: 0, EvaluationPeriods: periods, DatapointsToAlarm: periods });
       const [expression, running, waiting] = alarm?.Metrics ?? [];
-      expect(expression.Expression).toBe('IF(FILL(running, 0) < 1, waiting, 0)');
+      expect(expression.Expression).toBe('IF(SUM([running, none]) < 1, waiting, 0)');
       expect(running.MetricStat).toMatchObject({
         Metric: { MetricName: 'RunningTaskCount' },
         Stat: 'Minimum',

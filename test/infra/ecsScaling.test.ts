@@ -68,10 +68,12 @@ describe('a service of workers', () => {
       TreatMissingData: 'notBreaching',
     });
     expect(mathOf(alarm.Metrics)).toEqual({
-      expression: 'IF(FILL(tasks, 0) < 1, SUM([visible0, inFlight0]), 0)',
+      expression: 'IF(SUM([tasks, none]) < 1, SUM([visible0, inFlight0]), 0)',
       metrics: { ...MESSAGES, tasks: 'DesiredTaskCount' },
     });
-    expect(alarm.Metrics.at(-1).MetricStat.Period).toBe(60);
+    for (const { MetricStat } of alarm.Metrics) if (MetricStat !== undefined) expect(MetricStat.Period).toBe(60);
+    const none = alarm.Metrics.find(({ Id }: Query) => Id === 'none');
+    expect(none).toMatchObject({ Expression: '0 * SUM([visible0, inFlight0])', ReturnData: false });
     expect(action).toMatchObject({
       AdjustmentType: 'ExactCapacity',
       StepAdjustments: [{ MetricIntervalLowerBound: 0, ScalingAdjustment: 1 }],

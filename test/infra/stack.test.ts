@@ -81,6 +81,51 @@ describe('the stack of the app', () => {
     expect(dashboard).toContain('* 1.000000000000');
   });
 
+  it('has every setting of the context that a service of workers knows', () => {
+    const common = {
+      minimumTasks: '1',
+      maximumTasks: '6',
+      backlogPerTask: 5000,
+      stopTimeoutSeconds: 100,
+      timeoutSeconds: '70',
+      windowSeconds: '0.5',
+      vcpus: '2',
+      memoryMb: 8192,
+      spot: 'true',
+    };
+    const onFargate = Template.fromStack(stackOf({ ...common, compute: 'ecs', ephemeralStorageMb: 40_960 }));
+    onFargate.hasResourceProperties('AWS::ECS::TaskDefinition', {
+      Cpu: '2048',
+      Memory: '8192',
+      EphemeralStorage: { SizeInGiB: 40 },
+      ContainerDefinitions: [
+        Match.objectLike({
+          StopTimeout: 100,
+          Environment: Match.arrayWith([
+            { Name: 'BATCHSCORE_WINDOW_SECONDS', Value: '0.5' },
+            { Name: 'BATCHSCORE_TIMEOUT_SECONDS', Value: '70' },
+            { Name: 'BATCHSCORE_STOP_SECONDS', Value: '100' },
+          ]),
+        }),
+      ],
+    });
+    onFargate.hasResourceProperties('AWS::ApplicationAutoScaling::ScalableTarget', { MinCapacity: 1, MaxCapacity: 6 });
+    onFargate.hasResourceProperties('AWS::ApplicationAutoScaling::ScalingPolicy', {
+      TargetTrackingScalingPolicyConfiguration: Match.objectLike({ TargetValue: 5000 }),
+    });
+    onFargate.hasResourceProperties('AWS::ECS::Service', {
+      CapacityProviderStrategy: [{ CapacityProvider: 'FARGATE_SPOT', Weight: 1 }],
+    });
+    const ofGpus = { ...common, compute: 'ecs-gpu', capacity: 'asg', gpuCount: 1, gpuMemoryGiB: '20' };
+    const onGpus = Template.fromStack(stackOf({ ...ofGpus, instanceTypes: 'g4dn.xlarge,g6.xlarge, g5.xlarge' }));
+    onGpus.hasResourceProperties('AWS::AutoScaling::AutoScalingGroup', {
+      MixedInstancesPolicy: {
+        LaunchTemplate: { Overrides: [{ InstanceType: 'g6.xlarge' }, { InstanceType: 'g5.xlarge' }] },
+        InstancesDistribution: { OnDemandPercentageAboveBaseCapacity: 0 },
+      },
+    });
+  });
+
   it('opens what the former key has encrypted', () => {
     const formerKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/0a1b';
     const policies = Object.values(Template.fromStack(stackOf({ formerKeyArn })).findResources('AWS::IAM::Policy'));

@@ -19,7 +19,7 @@ import { ApplicationScalingAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type { BaseService } from 'aws-cdk-lib/aws-ecs';
 import type { Construct } from 'constructs';
 import type { Queues } from '../storage/requestQueue.ts';
-import { taskCount } from './taskMetrics.ts';
+import { taskCount, whereNone } from './taskMetrics.ts';
 
 export interface ScalingSettings {
   readonly minimumTasks: number;
@@ -74,7 +74,7 @@ function messages(queues: Queues): Metrics {
   );
 }
 
-function wake(scope: Construct, scalingTarget: ScalableTarget, backlog: string, usingMetrics: Metrics): void {
+function wake(scope: Construct, scalingTarget: ScalableTarget, backlog: string, metrics: Metrics): void {
   const action = new StepScalingAction(scope, 'WakeUp', {
     scalingTarget,
     adjustmentType: AdjustmentType.EXACT_CAPACITY,
@@ -83,12 +83,7 @@ function wake(scope: Construct, scalingTarget: ScalableTarget, backlog: string, 
   action.addAdjustment({ lowerBound: 0, adjustment: 1 });
   const alarm = new Alarm(scope, 'Asleep', {
     alarmDescription: 'There are requests and no task is asked for: this asks for one.',
-    metric: new MathExpression({
-      label: 'messages without a task',
-      expression: `IF(FILL(tasks, 0) < 1, ${backlog}, 0)`,
-      usingMetrics,
-      period: MINUTE,
-    }),
+    metric: whereNone('tasks', backlog, metrics, MINUTE),
     threshold: 1,
     comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
     evaluationPeriods: 1,

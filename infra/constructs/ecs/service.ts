@@ -1,5 +1,7 @@
 import type { BaseServiceOptions, Cluster, Ec2Service, FargateService, TaskDefinition } from 'aws-cdk-lib/aws-ecs';
 import type { Construct } from 'constructs';
+import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { warnOfMessagesHeld } from '../checks/batching.ts';
 import type { Compute, Wiring } from '../compute/compute.ts';
 import { scaleByBacklog } from './scaling.ts';
 import { serviceCost } from './serviceCost.ts';
@@ -49,6 +51,9 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
   const { requestQueues, batching } = wiring;
   // What the service names must be part of the cluster before it, and until it is gone.
   service.node.addDependency(cluster);
+  // One batch is gathered while others are scored.
+  const batchesPerTask = 1 + (settings.pipelineDepth ?? RANGES.pipelineDepth.default);
+  warnOfMessagesHeld(service, batching, { tasks: maximumTasks, batchesPerTask });
   if (wiring.eventSourceEnabled) {
     const backlogPerTask = settings.backlogPerTask ?? BATCHES_PER_TASK * batching.batchSize;
     scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });

@@ -1,11 +1,11 @@
-import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { BaseService } from 'aws-cdk-lib/aws-ecs';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { PERIOD } from '../base/period.ts';
 import { together } from '../base/together.ts';
 import type { AlarmCondition, Graph } from '../compute/compute.ts';
 import type { Queues } from '../storage/requestQueue.ts';
-import { taskCount } from './taskMetrics.ts';
+import { taskCount, whereNone } from './taskMetrics.ts';
 
 /** An alarm on requests that no task takes, for longer than one needs to start. */
 export function serviceAlarms(
@@ -23,15 +23,15 @@ export function serviceAlarms(
         `Requests have waited for ${periods * PERIOD.toMinutes()} minutes without a task that runs through. The events of ` +
         'the service say why none starts, such as capacity, quota or the image; the log says why one ends. ' +
         'docs/operations.md says what to do.',
-      metric: new MathExpression({
-        label: 'messages without a task',
-        period: PERIOD,
-        expression: 'IF(FILL(running, 0) < 1, waiting, 0)',
-        usingMetrics: {
+      metric: whereNone(
+        'running',
+        'waiting',
+        {
           running: taskCount(service, 'RunningTaskCount', options),
           waiting: together('SUM', [waitingIn(first), ...others.map(waitingIn)]),
         },
-      }),
+        PERIOD,
+      ),
       threshold: 0,
       periods,
     },
