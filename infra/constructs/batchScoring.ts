@@ -7,6 +7,7 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
 import { warnOfLargeMessages } from './checks/batching.ts';
+import { refuseElsewhere } from './checks/elsewhere.ts';
 import { warnOfNoDeadLetters, warnOfUnknownKeys } from './checks/existing.ts';
 import { acknowledgePacks } from './compliance.ts';
 import type { Compute, FunctionCompute } from './compute/compute.ts';
@@ -77,6 +78,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     super(scope, id);
     acknowledgePacks(this);
     const plan = makePlan(props);
+    refuseElsewhere(this, props, plan);
     const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
     const common = { ...plan, ...plan.batching, serviceName, encryptionKey: props.encryptionKey };
     const { requests, channels } = createStorage(this, props, common);
