@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Duration, Size, Stack } from 'aws-cdk-lib';
-import { Match, type Template } from 'aws-cdk-lib/assertions';
-import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import type { Template } from 'aws-cdk-lib/assertions';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -62,6 +61,7 @@ describe('ecs', () => {
         MaximumPercent: 200,
         DeploymentCircuitBreaker: { Enable: true, Rollback: true },
       },
+      AvailabilityZoneRebalancing: 'DISABLED',
     });
     expect(containerIn(template).HealthCheck).toMatchObject({ Command: ['CMD', 'node', 'healthCheck.js'] });
     expect(workerEnvironmentIn(template)[CONFIG_KEYS.healthPort]).toBe('8080');
@@ -240,68 +240,6 @@ describe('the environment of a worker', () => {
     expect(workerEnvironmentIn(template)).toMatchObject({
       [CONFIG_KEYS.batchSize]: '50',
       [CONFIG_KEYS.windowSeconds]: '2',
-    });
-  });
-});
-
-describe('the network of tasks', () => {
-  const servicesOf = (template: Template) =>
-    Object.values(template.findResources('AWS::EC2::VPCEndpoint')).map(({ Properties }) =>
-      JSON.stringify(Properties.ServiceName).replace(/^.*"\.([\w.-]+)".*$/, '$1'),
-    );
-
-  it('is one of its own, which leads to what tasks on Fargate call, and nowhere else', () => {
-    const template = templateWith();
-    expect(servicesOf(template).toSorted()).toEqual(['dynamodb', 'ecr.api', 'ecr.dkr', 'logs', 's3', 'sqs']);
-    template.resourceCountIs('AWS::EC2::InternetGateway', 0);
-    template.resourceCountIs('AWS::EC2::NatGateway', 0);
-    expect(only(template, SERVICE)).toMatchObject({
-      NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp: 'DISABLED' } },
-    });
-  });
-
-  it('leads to ECS too where instances register with it', () => {
-    const template = templateOf(createScoring({ compute: ecsGpuCompute() }));
-    expect(servicesOf(template)).toEqual(expect.arrayContaining(['ecs', 'ecs-agent', 'ecs-telemetry']));
-  });
-
-  it('lets images be pulled, whose layers lie in a bucket of ECR', () => {
-    templateWith().hasResourceProperties('AWS::EC2::VPCEndpoint', {
-      VpcEndpointType: 'Gateway',
-      PolicyDocument: {
-        Statement: Match.arrayWith([
-          {
-            Effect: 'Allow',
-            Principal: { AWS: '*' },
-            Action: 's3:GetObject',
-            Resource: {
-              'Fn::Join': [
-                '',
-                [
-                  ...['arn:', { Ref: 'AWS::Partition' }, ':s3:::prod-', { Ref: 'AWS::Region' }],
-                  '-starport-layer-bucket/*',
-                ],
-              ],
-            },
-          },
-        ]),
-      },
-    });
-  });
-
-  it.each([
-    ['private', SubnetType.PRIVATE_WITH_EGRESS, 'DISABLED'],
-    ['public', SubnetType.PUBLIC, 'ENABLED'],
-  ] as const)('may exist already, with %s subnets', (_, subnetType, AssignPublicIp) => {
-    const stack = createStack();
-    const vpc = new Vpc(stack, 'Own', { restrictDefaultSecurityGroup: false });
-    const subnets = { subnetType };
-    const template = templateOf(createScoring({ compute: ecsCompute({ vpc, subnets }) }, stack));
-    template.resourceCountIs('AWS::EC2::VPC', 1);
-    template.resourceCountIs('AWS::EC2::VPCEndpoint', 0);
-    const Subnets = vpc.selectSubnets(subnets).subnetIds.map((id) => stack.resolve(id));
-    expect(only(template, SERVICE)).toMatchObject({
-      NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp, Subnets } },
     });
   });
 });

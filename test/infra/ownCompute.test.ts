@@ -158,6 +158,14 @@ describe('compute without a function', () => {
     expect(scoring.compute.environment.BATCHSCORE_RESULTS).toBe('table');
   });
 
+  it('gathers as it likes where no mapping feeds it', () => {
+    const props = { fifo: true, batchSize: 50, window: Duration.seconds(2) };
+    expect(refusalOf({ ...props, compute: computeElsewhere() })).toContain('batchSize: expected at most 10 on a FIFO');
+    const compute: ComputeForm<Elsewhere> = { ...computeElsewhere(), feed: 'worker' };
+    const { environment } = createScoring({ ...props, compute }).compute;
+    expect(environment).toMatchObject({ BATCHSCORE_BATCH_SIZE: '50', BATCHSCORE_WINDOW_SECONDS: '2' });
+  });
+
   it('says itself what is wrong', () => {
     expect(() =>
       createScoring({ compute: computeElsewhere('elsewhere: expected a place, got none; find one') }),

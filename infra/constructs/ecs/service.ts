@@ -1,4 +1,11 @@
-import type { BaseServiceOptions, Cluster, Ec2Service, FargateService, TaskDefinition } from 'aws-cdk-lib/aws-ecs';
+import {
+  AvailabilityZoneRebalancing,
+  type Cluster,
+  type Ec2Service,
+  type FargateService,
+  type FargateServiceProps,
+  type TaskDefinition,
+} from 'aws-cdk-lib/aws-ecs';
 import type { Construct } from 'constructs';
 import { RANGES } from '../../../lambda/limits/configuration.ts';
 import { warnOfMessagesHeld } from '../checks/batching.ts';
@@ -25,8 +32,10 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
     minHealthyPercent: 100,
     maxHealthyPercent: 200,
     circuitBreaker: { enable: true, rollback: true },
+    // Nobody comes to a worker by its zone: a task in another one would only be started, and a busy one ended.
+    availabilityZoneRebalancing: AvailabilityZoneRebalancing.DISABLED,
     ...(!eventSourceEnabled && { desiredCount: 0 }),
-  } satisfies Partial<BaseServiceOptions>;
+  } satisfies Partial<FargateServiceProps>;
 }
 
 interface Parts {
