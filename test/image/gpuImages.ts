@@ -32,16 +32,19 @@ interface GpuImage {
   readonly target: GpuStage;
   readonly otherwise: 'lambda' | 'worker';
   readonly base: keyof Common['bases'];
+  /** Where hosts that look at the system of an image put the driver, and its loader looks by itself. */
+  readonly ofSystem: readonly string[];
   /** What its host says that cannot start, with this environment. */
   refusal(tag: string, environment: Readonly<Record<string, string>>): Promise<string>;
 }
 
 const GPU_IMAGES: readonly GpuImage[] = [
-  { target: 'lambda-gpu', otherwise: 'lambda', base: 'LAMBDA_BASE', refusal: refusalOf },
+  { target: 'lambda-gpu', otherwise: 'lambda', base: 'LAMBDA_BASE', ofSystem: [], refusal: refusalOf },
   {
     target: 'worker-gpu',
     otherwise: 'worker',
     base: 'WORKER_BASE',
+    ofSystem: ['/usr/lib/x86_64-linux-gnu'],
     async refusal(tag, environment) {
       const { code, log } = await (await startContainer(tag, environment)).ended;
       assert.equal(code, 1);
@@ -50,7 +53,7 @@ const GPU_IMAGES: readonly GpuImage[] = [
   },
 ];
 
-for (const { target, otherwise, base, refusal } of GPU_IMAGES) {
+for (const { target, otherwise, base, ofSystem, refusal } of GPU_IMAGES) {
   describe(`the ${target} image`, () => {
     let gpu: string;
     let made: Common;
@@ -126,7 +129,7 @@ for (const { target, otherwise, base, refusal } of GPU_IMAGES) {
         assert.equal(named, version);
       });
 
-      for (const folder of DRIVER_FOLDERS) {
+      for (const folder of [...DRIVER_FOLDERS, ...ofSystem]) {
         it(`loads ONNX Runtime's part for CUDA with the driver in ${folder}`, async () => {
           const container = await makeContainer(gpu);
           await copyInto(container, driver, `${folder}/libcuda.so.1`);
