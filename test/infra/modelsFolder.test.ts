@@ -20,10 +20,13 @@ describe('the model folder', () => {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     writeFileSync(join(folder, file), content);
   };
-  const check = (defaultModel?: string) => () => checkModelsFolder(folder, defaultModel);
+  const check =
+    (defaultModel?: string, cards = 0) =>
+    () =>
+      checkModelsFolder(folder, defaultModel, cards);
 
   it('of this repository is one', () => {
-    expect(() => checkModelsFolder(join(REPOSITORY, 'models'), 'digits')).not.toThrow();
+    expect(() => checkModelsFolder(join(REPOSITORY, 'models'), 'digits', 0)).not.toThrow();
   });
 
   it('may hold several models, several versions and other files', () => {
@@ -38,13 +41,38 @@ describe('the model folder', () => {
   });
 
   it('is refused when it is missing', () => {
-    expect(() => checkModelsFolder(join(folder, 'nope'), undefined)).toThrow(
+    expect(() => checkModelsFolder(join(folder, 'nope'), undefined, 0)).toThrow(
       `models: ${folder}/nope: expected a folder of the model repository, got none that can be read; check the path`,
     );
   });
 
   it('is refused when it is empty', () => {
     expect(check()).toThrow(`in ${folder}, got no model folder; add a model`);
+  });
+
+  it.each([
+    [{ devices: [0, 1] }, 2],
+    [{ devices: [1] }, 4],
+    [{ providers: [{ name: 'cuda', deviceId: 0 }] }, 1],
+    [{ providers: ['cuda'] }, 0],
+  ])('may name cards that a host has: %j of %d', (config, cards) => {
+    write('digits/1/model.onnx', MODEL);
+    write('digits/config.json', JSON.stringify(config));
+    expect(check(undefined, cards)).not.toThrow();
+  });
+
+  it.each([
+    [{ devices: [0, 1] }, 0, 'expected no cards, because this compute has none, got 0, 1; remove them, or deploy with'],
+    [
+      { devices: [0, 1] },
+      1,
+      'expected cards 0 to 0, as many as a host has, got 0, 1; name those; with compute=ecs-gpu',
+    ],
+    [{ providers: [{ name: 'cuda', deviceId: 2 }] }, 2, 'expected cards 0 to 1, as many as a host has, got 2; name'],
+  ])('is refused with cards that no host has: %j of %d', (config, cards, message) => {
+    write('digits/1/model.onnx', MODEL);
+    write('digits/config.json', JSON.stringify(config));
+    expect(check(undefined, cards)).toThrow(`models: ${folder}/digits/config.json: ${message}`);
   });
 
   it('is refused when a model has no version', () => {

@@ -49,7 +49,7 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
   return {
     kind: 'ecs-gpu',
     feed: 'worker',
-    imageTarget: { stage: 'worker-gpu', architecture },
+    imageTarget: { stage: 'worker-gpu', architecture, cards: settings.gpuCount },
     providers: 'cuda',
     timeoutSeconds,
     wakeSeconds: wakeSecondsOf(settings, START_SECONDS),

@@ -20,6 +20,8 @@ export interface ContainerImage {
 export interface ImageTarget {
   readonly stage: ImageStage;
   readonly architecture: Architecture;
+  /** The cards of what runs in it. @default one with a GPU, else none */
+  readonly cards?: number;
 }
 
 export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
@@ -48,7 +50,8 @@ export function createImage(
     throw new Error('models: expected a folder of models or an image, got both; give one of them');
   }
   if (image !== undefined) return image;
-  if (folder !== undefined) checkModelsFolder(folder, defaultModel);
+  if (folder !== undefined)
+    checkModelsFolder(folder, defaultModel, target.cards ?? (target.stage.endsWith('-gpu') ? 1 : 0));
   return buildImage(scope, folder, imageBuild, target);
 }
 

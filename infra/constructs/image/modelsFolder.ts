@@ -5,7 +5,7 @@ import { checkModelFile } from '../../../lambda/adapters/onnx/config/modelFile.t
 import { readCost } from '../../../lambda/adapters/onnx/config/profile.ts';
 import { type ModelFolder, walkModels } from '../../../lambda/adapters/onnx/repository/walkModels.ts';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import { MODEL_FILE, MODEL_LAYOUT } from '../../../lambda/core/contract/modelFolder.ts';
+import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../../lambda/core/contract/modelFolder.ts';
 import { type Problem, refuse } from '../base/refuse.ts';
 
 const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
@@ -14,13 +14,18 @@ const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
  * Checks that a folder is a model repository before it is built into an image: opens every file that a host reads at
  * start, other than weights and samples, with the host's own code.
  *
+ * @param cards that a host has. @default any number: it is not known yet
  * @throws Error naming what a host would refuse at start
  */
-export function checkModelsFolder(folder: string, defaultModel: string | undefined): void {
+export function checkModelsFolder(
+  folder: string,
+  defaultModel: string | undefined,
+  cards = Number.POSITIVE_INFINITY,
+): void {
   const models = readModels(folder);
   if (models.length === 0) throw new Error(`models: expected ${LAYOUT} in ${folder}, got no model folder; add a model`);
   const names = models.map(({ name }) => name);
-  refuse([...models.flatMap(problemsOfModel), problemOfDefault(names, defaultModel)]);
+  refuse([...models.flatMap((model) => problemsOfModel(model, cards)), problemOfDefault(names, defaultModel)]);
 }
 
 function readModels(folder: string): ModelFolder[] {
@@ -31,19 +36,30 @@ function readModels(folder: string): ModelFolder[] {
   }
 }
 
-function problemsOfModel({ name, folder, versions }: ModelFolder): Problem[] {
+function problemsOfModel({ name, folder, versions }: ModelFolder, cards: number): Problem[] {
   if (versions.length === 0) {
     return [`models: expected ${LAYOUT}, got ${folder} with no version folder; add ${name}/1/${MODEL_FILE}`];
   }
   return [
-    problemOf(() => checkConfig(folder)),
+    problemOf(() => checkConfig(folder, cards)),
     ...versions.map(({ path }) => problemOf(() => checkModelFile(path))),
     ...versions.map(({ path }) => problemOf(() => readCost(dirname(path)))),
   ];
 }
 
-function checkConfig(folder: string): void {
-  const { transform } = readModelConfig(folder);
+function checkConfig(folder: string, cards: number): void {
+  const { transform, devices, providers = [] } = readModelConfig(folder);
+  const chosen = devices ?? providers.flatMap(({ deviceId }) => deviceId ?? []);
+  if (chosen.some((card) => card >= cards)) {
+    const [expected, cure] =
+      cards === 0
+        ? ['no cards, because this compute has none', 'remove them, or deploy with compute=lambda-gpu or ecs-gpu']
+        : [
+            `cards 0 to ${cards - 1}, as many as a host has`,
+            'name those; with compute=ecs-gpu gpuCount gives a host more',
+          ];
+    throw new Error(`${join(folder, CONFIG_FILE)}: expected ${expected}, got ${chosen.join(', ')}; ${cure}`);
+  }
   if (transform === undefined || existsSync(join(folder, transform))) return;
   throw new Error(`${join(folder, transform)}: expected the module that config.json names, got none; add it`);
 }
