@@ -1,7 +1,6 @@
-import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { askNvidiaSmi } from './nvidiaSmi.ts';
 
 /** What a machine has of NVIDIA. */
 export interface NvidiaCards {
@@ -12,20 +11,22 @@ export interface NvidiaCards {
 }
 
 const DRIVER = '/proc/driver/nvidia';
-const ANSWER_MS = 5_000;
 
 /**
  * The cards of this machine, as the driver or else `nvidia-smi` tells; undefined where neither does.
  *
  * @param driver the folder in which the driver tells of itself
- * @param nvidiaSmi the command
+ * @param environment whose `PATH` has `nvidia-smi`
  * @see https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/procinterface.html
  */
-export async function readNvidiaCards(driver = DRIVER, nvidiaSmi = 'nvidia-smi'): Promise<NvidiaCards | undefined> {
+export async function readNvidiaCards(
+  driver = DRIVER,
+  environment: NodeJS.ProcessEnv = process.env,
+): Promise<NvidiaCards | undefined> {
   try {
     return await readDriver(driver);
   } catch {
-    return ask(nvidiaSmi).catch(() => undefined);
+    return askForCards(environment).catch(() => undefined);
   }
 }
 
@@ -44,14 +45,8 @@ async function readName(path: string): Promise<string> {
   return name;
 }
 
-async function ask(nvidiaSmi: string): Promise<NvidiaCards> {
-  const query = ['--query-gpu=driver_version,name', '--format=csv,noheader'];
-  const { stdout } = await promisify(execFile)(nvidiaSmi, query, { timeout: ANSWER_MS });
-  const cards = stdout
-    .trim()
-    .split('\n')
-    .map((line) => line.split(', '));
-  const [driver] = cards[0] ?? [];
-  if (driver === undefined) throw new Error(`expected ${nvidiaSmi} to name a driver, got none`);
+async function askForCards(environment: NodeJS.ProcessEnv): Promise<NvidiaCards> {
+  const cards = (await askNvidiaSmi(['driver_version', 'name'], environment)).map((line) => line.split(', '));
+  const [driver = ''] = cards[0] ?? [];
   return { driver, names: cards.map(([, name = '']) => name) };
 }

@@ -31,7 +31,7 @@ export async function readGpus(
   environment: NodeJS.ProcessEnv = process.env,
   answerMs = ANSWER_MS,
 ): Promise<GpuReading[]> {
-  const lines = (await ask(environment, answerMs)).trim().split('\n');
+  const lines = await askNvidiaSmi(FIELDS, environment, answerMs);
   return lines.map((line) => {
     const [, used, memoryUsed, memory] = LINE.exec(line) ?? [];
     if (memory === undefined) {
@@ -43,10 +43,19 @@ export async function readGpus(
   });
 }
 
-async function ask(env: NodeJS.ProcessEnv, timeout: number): Promise<string> {
-  const options = [`--query-gpu=${FIELDS.join(',')}`, '--format=csv,noheader,nounits'];
+/**
+ * @param fields as the command calls them
+ * @returns a line for each card, its fields with `, ` between them, without units
+ */
+export async function askNvidiaSmi(
+  fields: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+  timeout = ANSWER_MS,
+): Promise<string[]> {
+  const options = [`--query-gpu=${fields.join(',')}`, '--format=csv,noheader,nounits'];
   try {
-    return (await run('nvidia-smi', options, { env, timeout, killSignal: 'SIGKILL' })).stdout;
+    const { stdout } = await run('nvidia-smi', options, { env, timeout, killSignal: 'SIGKILL' });
+    return stdout.trim().split('\n');
   } catch (cause) {
     if (hasCode(cause, 'ENOENT')) {
       const whatToDo = 'have the host of the container share it, by NVIDIA_DRIVER_CAPABILITIES=compute,utility';

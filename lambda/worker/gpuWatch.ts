@@ -1,5 +1,6 @@
 import { type Clock, SYSTEM_CLOCK } from '../adapters/clock.ts';
 import type { GpuReading } from '../adapters/nvidiaSmi.ts';
+import { isNvidia } from '../adapters/onnx/session/provider.ts';
 import { messageOf } from '../core/contract/failure.ts';
 
 export interface GpuWatchOptions {
@@ -11,9 +12,6 @@ export interface GpuWatchOptions {
   /** @default the system's */
   readonly clock?: Clock | undefined;
 }
-
-/** Execution providers of ONNX Runtime that compute on NVIDIA's cards. */
-const ON_CARDS = ['cuda', 'tensorrt'];
 
 /** CloudWatch keeps a value for a minute. */
 const EVERY_MS = 60_000;
@@ -48,7 +46,7 @@ export function createGpuWatch(options: GpuWatchOptions): (provider: string) => 
     isAsking = false;
   };
   return (provider) => {
-    if (isWatching || !ON_CARDS.includes(provider)) return;
+    if (isWatching || !isNvidia(provider)) return;
     isWatching = true;
     void look();
   };

@@ -56,7 +56,7 @@ describe('the NVIDIA cards of a machine', () => {
   it('are told by nvidia-smi where the driver’s folder is not there', async () => {
     await putNvidiaSmi("echo '580.95.05, NVIDIA A10G'; echo '580.95.05, NVIDIA T4'");
 
-    expect(await readNvidiaCards(join(folder, 'none'), join(folder, 'nvidia-smi'))).toEqual({
+    expect(await readNvidiaCards(join(folder, 'none'), { PATH: folder })).toEqual({
       driver: '580.95.05',
       names: ['NVIDIA A10G', 'NVIDIA T4'],
     });
@@ -68,6 +68,6 @@ describe('the NVIDIA cards of a machine', () => {
   ])('are not known where %s', async (_, script) => {
     if (script !== undefined) await putNvidiaSmi(script);
 
-    expect(await readNvidiaCards(join(folder, 'none'), join(folder, 'nvidia-smi'))).toBeUndefined();
+    expect(await readNvidiaCards(join(folder, 'none'), { PATH: folder })).toBeUndefined();
   });
 });
