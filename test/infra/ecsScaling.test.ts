@@ -80,7 +80,7 @@ describe('a service of workers', () => {
     });
   });
 
-  it('asks for none after a quarter of an hour without a message, waiting or in flight', () => {
+  it('asks for none after a quarter of an hour in which no message waited and none was received', () => {
     const { alarm, action } = step(templateWith(), 'GoToSleep');
     expect(alarm).toMatchObject({
       Threshold: 0,
@@ -88,7 +88,12 @@ describe('a service of workers', () => {
       EvaluationPeriods: 15,
       TreatMissingData: 'notBreaching',
     });
-    expect(mathOf(alarm.Metrics)).toEqual({ expression: 'SUM([visible0, inFlight0])', metrics: MESSAGES });
+    expect(mathOf(alarm.Metrics)).toEqual({
+      expression: 'SUM([visible0, received0])',
+      metrics: { visible0: 'ApproximateNumberOfMessagesVisible', received0: 'NumberOfMessagesReceived' },
+    });
+    const received = alarm.Metrics.find(({ Id }: Query) => Id === 'received0');
+    expect(received.MetricStat).toMatchObject({ Stat: 'Sum', Period: 60 });
     expect(action).toMatchObject({
       AdjustmentType: 'ExactCapacity',
       StepAdjustments: [{ MetricIntervalUpperBound: 0, ScalingAdjustment: 0 }],
@@ -104,10 +109,10 @@ describe('a service of workers', () => {
     expect(only(templateWith(), TARGET)).not.toHaveProperty('ScheduledActions');
   });
 
-  it('has a task for each ten batches of the backlog, or for as many messages as are said', () => {
+  it('has a task for each ten batches of the backlog, or for as many messages as are said, and never ends the last one', () => {
     const { CustomizedMetricSpecification, ...others } = tracking(templateWith({}, { batchSize: 300 }));
     expect(mathOf(CustomizedMetricSpecification.Metrics)).toEqual({
-      expression: 'SUM([visible0, inFlight0]) / tasks',
+      expression: 'IF(SUM([visible0, inFlight0]) < 1, 1, SUM([visible0, inFlight0])) / tasks',
       metrics: { ...MESSAGES, tasks: 'DesiredTaskCount' },
     });
     expect(others).toEqual({ TargetValue: 3000, ScaleOutCooldown: 180, ScaleInCooldown: 300 });
@@ -127,5 +132,6 @@ describe('a service of workers', () => {
       'SUM([visible0, inFlight0, visible1, inFlight1, visible2, inFlight2, visible3, inFlight3])',
     );
     expect(Object.keys(metrics)).toHaveLength(9);
+    expect(Object.keys(mathOf(step(template, 'GoToSleep').alarm.Metrics).metrics)).toHaveLength(8);
   });
 });

@@ -53,25 +53,40 @@ export function scaleByBacklog(
   const target = scaling.node.findChild('Target');
   if (!(target instanceof ScalableTarget)) throw new Error('expected scaling to have its target as a child');
   const metrics = { ...messages(requestQueues), tasks: taskCount(service, 'DesiredTaskCount', { period: MINUTE }) };
-  const backlog = `SUM([${Object.keys(messages(requestQueues)).join(', ')}])`;
+  const backlog = sumOf(messages(requestQueues));
   wake(scope, target, backlog, metrics);
   track(scope, target, backlog, metrics, settings);
-  if (minimumTasks === 0) sleep(scope, target, backlog, messages(requestQueues));
+  if (minimumTasks === 0) sleep(scope, target, traffic(requestQueues));
   // Scaling alone would raise the number to its minimum only when it adds tasks for another reason.
   else scaling.scaleOnSchedule('Floor', { schedule: Schedule.rate(FLOOR_INTERVAL), minCapacity: minimumTasks });
 }
 
 type Metrics = Readonly<Record<string, Metric>>;
 
+const AT_A_MOMENT = { period: MINUTE, statistic: Stats.MAXIMUM };
+
 /** Those of an empty queue may be missing. */
 function messages(queues: Queues): Metrics {
-  const options = { period: MINUTE, statistic: Stats.MAXIMUM };
   return Object.fromEntries(
     queues.flatMap((queue, shard) => [
-      [`visible${shard}`, queue.metricApproximateNumberOfMessagesVisible(options)],
-      [`inFlight${shard}`, queue.metricApproximateNumberOfMessagesNotVisible(options)],
+      [`visible${shard}`, queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT)],
+      [`inFlight${shard}`, queue.metricApproximateNumberOfMessagesNotVisible(AT_A_MOMENT)],
     ]),
   );
+}
+
+/** What is answered in milliseconds is hardly ever seen on the queue, at one moment of a minute: receives are counted. */
+function traffic(queues: Queues): Metrics {
+  return Object.fromEntries(
+    queues.flatMap((queue, shard) => [
+      [`visible${shard}`, queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT)],
+      [`received${shard}`, queue.metricNumberOfMessagesReceived({ period: MINUTE, statistic: Stats.SUM })],
+    ]),
+  );
+}
+
+function sumOf(metrics: Metrics): string {
+  return `SUM([${Object.keys(metrics).join(', ')}])`;
 }
 
 function wake(scope: Construct, scalingTarget: ScalableTarget, backlog: string, metrics: Metrics): void {
@@ -92,7 +107,7 @@ function wake(scope: Construct, scalingTarget: ScalableTarget, backlog: string, 
   alarm.addAlarmAction(new ApplicationScalingAction(action));
 }
 
-function sleep(scope: Construct, scalingTarget: ScalableTarget, backlog: string, usingMetrics: Metrics): void {
+function sleep(scope: Construct, scalingTarget: ScalableTarget, usingMetrics: Metrics): void {
   const action = new StepScalingAction(scope, 'GoToSleep', {
     scalingTarget,
     adjustmentType: AdjustmentType.EXACT_CAPACITY,
@@ -101,7 +116,7 @@ function sleep(scope: Construct, scalingTarget: ScalableTarget, backlog: string,
   action.addAdjustment({ upperBound: 0, adjustment: 0 });
   const alarm = new Alarm(scope, 'Idle', {
     alarmDescription: `There has been no request for ${IDLE_MINUTES} minutes: this ends the tasks.`,
-    metric: new MathExpression({ label: 'messages', expression: backlog, usingMetrics, period: MINUTE }),
+    metric: new MathExpression({ label: 'messages', expression: sumOf(usingMetrics), usingMetrics, period: MINUTE }),
     threshold: 0,
     comparisonOperator: ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
     evaluationPeriods: IDLE_MINUTES,
@@ -123,6 +138,8 @@ function track(
   metrics: Metrics,
   { backlogPerTask, startSeconds }: ScalingSettings,
 ): void {
+  // With nothing to divide it would end the last task, as if no message had been answered since it last looked.
+  const perTask = `IF(${backlog} < 1, 1, ${backlog}) / tasks`;
   new CfnScalingPolicy(scope, 'Backlog', {
     policyName: Names.uniqueResourceName(scope, { separator: '-', maxLength: 200 }),
     policyType: 'TargetTrackingScaling',
@@ -133,7 +150,7 @@ function track(
       scaleInCooldown: SCALE_IN_COOLDOWN_SECONDS,
       customizedMetricSpecification: {
         metrics: [
-          { id: 'backlogPerTask', label: 'messages for each task', expression: `${backlog} / tasks`, returnData: true },
+          { id: 'backlogPerTask', label: 'messages for each task', expression: perTask, returnData: true },
           ...Object.entries(metrics).map(([id, metric]) => queryOf(id, metric)),
         ],
       },
