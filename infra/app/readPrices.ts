@@ -9,6 +9,7 @@ const PRICE_FILE = z
   .strictObject({
     date: z.string().min(1),
     region: z.string().min(1),
+    sources: z.array(z.string().min(1)),
     lambdaX86GbSecond: usd,
     lambdaArmGbSecond: usd,
     lambdaX86WarmGbSecond: usd,

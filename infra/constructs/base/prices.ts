@@ -5,6 +5,8 @@ export interface Prices {
   /** When the prices were looked up, such as `2026-11`. */
   readonly date: string;
   readonly region: string;
+  /** The pages that they were looked up on. */
+  readonly sources: readonly string[];
   readonly lambdaX86GbSecond: number;
   readonly lambdaArmGbSecond: number;
   /** Of an invocation in an environment that is kept warm. */
