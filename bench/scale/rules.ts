@@ -1,4 +1,9 @@
-import { INVOCATIONS_PER_POLLER, MOST_INVOCATIONS } from '../../lambda/limits/eventSourceMapping.ts';
+import {
+  INVOCATIONS_ADDED_PER_MINUTE,
+  INVOCATIONS_AT_FIRST,
+  INVOCATIONS_PER_POLLER,
+  MOST_INVOCATIONS,
+} from '../../lambda/limits/eventSourceMapping.ts';
 
 /*
  * What AWS documents of the services between a producer and the function: the rules of the simulation. Where AWS documents
@@ -11,7 +16,11 @@ import { INVOCATIONS_PER_POLLER, MOST_INVOCATIONS } from '../../lambda/limits/ev
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
-export const MAPPING = { atFirst: 5, perMinute: 300, most: MOST_INVOCATIONS };
+export const MAPPING = {
+  atFirst: INVOCATIONS_AT_FIRST,
+  perMinute: INVOCATIONS_ADDED_PER_MINUTE,
+  most: MOST_INVOCATIONS,
+};
 
 /**
  * With provisioned pollers. Each starts so many invocations at a time, makes so many calls of ReceiveMessage a second, and

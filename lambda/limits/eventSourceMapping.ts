@@ -24,6 +24,9 @@ export const MAXIMUM_CONCURRENCY: Range = { least: 2, most: 1000 };
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
 export const MOST_INVOCATIONS = 1_250;
+/** How it begins, and how many it adds in a minute while messages are left waiting. @see the page of {@link MOST_INVOCATIONS} */
+export const INVOCATIONS_AT_FIRST = 5;
+export const INVOCATIONS_ADDED_PER_MINUTE = 300;
 /** Of provisioned pollers, those that each starts at a time. @see the page of {@link MOST_INVOCATIONS} */
 export const INVOCATIONS_PER_POLLER = 10;
 export const DEFAULT_MAXIMUM_POLLERS = 200;

@@ -103,6 +103,8 @@ export interface Model {
   readonly ragged?: RaggedAxis | undefined;
   /** Whether its rows are independent of each other, and how that is known. @default trusted */
   readonly independence?: Independence | undefined;
+  /** The largest difference that the checks at start took for rounding, as a share of the answer; undefined without checks. */
+  readonly largestDifference?: number | undefined;
   /** What a run costs, where it was measured. @default an overhead and the padded elements */
   readonly cost?: Cost | undefined;
   /** What its warm-up runs took. */

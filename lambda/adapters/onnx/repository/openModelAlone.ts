@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { failure, preview } from '../../../core/contract/failure.ts';
 import { isVersion, MODEL_FILE } from '../../../core/contract/modelFolder.ts';
-import { readModelConfig } from '../config/modelConfig.ts';
+import { type ModelConfig, readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
 import { findHighest, type ModelLocation } from './findModels.ts';
 import { loadModel, type ModelDefaults } from './loadModel.ts';
@@ -17,13 +17,17 @@ import type { OnnxModelRepository } from './repository.ts';
  */
 export async function openModelAlone(
   path: string,
-  options: ModelDefaults & { readonly warn: (message: string) => void },
+  options: ModelDefaults & {
+    readonly warn: (message: string) => void;
+    /** Threads that a run is spread over. @default as config.json says, else ONNX Runtime's own */
+    readonly threads?: number | undefined;
+  },
 ): Promise<OnnxModelRepository> {
   const location = await locate(path);
   checkModelFile(location.path);
   const stuckRuns = new Set<object>();
   const reports = { warn: options.warn, inform: () => {}, placed: () => {}, stuckRuns };
-  const config = readModelConfig(location.folder);
+  const config = withThreads(readModelConfig(location.folder), options.threads);
   refuseStrayDevices(location, config, options);
   const { model, close } = await loadModel(location, config, options, reports);
   return {
@@ -44,6 +48,11 @@ export async function openModelAlone(
     stuckRuns: () => stuckRuns,
     close,
   };
+}
+
+function withThreads(config: ModelConfig, threads: number | undefined): ModelConfig {
+  if (threads === undefined) return config;
+  return { ...config, sessionOptions: { ...config.sessionOptions, intraOpNumThreads: threads } };
 }
 
 async function locate(path: string): Promise<ModelLocation> {

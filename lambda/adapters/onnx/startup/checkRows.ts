@@ -69,6 +69,7 @@ export async function checkRows(
   const ms = Math.ceil(now() - startedAt);
   return {
     verdict: 'independent',
+    largest: sightings.largest()?.share ?? 0,
     finding: `${names} in runs of ${counts} rows differed by ${describeLargest(sightings)}, ${ms} ms${cut}`,
     fewer,
   };

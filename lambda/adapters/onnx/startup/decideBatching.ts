@@ -47,12 +47,16 @@ export function paddingNotChecked({ name }: RaggedAxis): string {
  *
  * @throws Error where even one row at a time would be answered wrongly
  */
-export function decideBatching(model: Model, { verdict, finding, fewer }: RowCheck, graph: ModelGraph): Decided {
+export function decideBatching(
+  model: Model,
+  { verdict, finding, largest, fewer }: RowCheck,
+  graph: ModelGraph,
+): Decided {
   switch (verdict) {
     case 'independent': {
       const maxBatchRows = fewer?.rows ?? model.maxBatchRows;
       return {
-        model: { ...model, independence: 'proved', maxBatchRows },
+        model: { ...model, independence: 'proved', largestDifference: largest, maxBatchRows },
         found: `rows are independent: ${finding}`,
         warnings: fewer === undefined ? [] : [fewerRows(model, fewer)],
       };

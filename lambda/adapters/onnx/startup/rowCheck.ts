@@ -15,6 +15,8 @@ export interface RowCheck {
   readonly verdict: 'independent' | 'dependent' | 'unknown';
   /** What was found, or why nothing was. */
   readonly finding: string;
+  /** The largest difference that was taken for rounding, as a share of the answer, where rows are independent. */
+  readonly largest?: number | undefined;
   /** Set where the runs of several rows failed. */
   readonly failed?: boolean;
   /** Set where it runs with many rows, and not with the most that a run may have: how many, and why no more. */
