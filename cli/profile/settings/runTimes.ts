@@ -1,0 +1,66 @@
+import { tableCost } from '../../../lambda/core/plan/cost.ts';
+
+/** What runs of some rows were measured to take. */
+export interface RunCost {
+  readonly rows: number;
+  /** Of the ragged axis; 1 without one. */
+  readonly length: number;
+  /** Threads of the session. */
+  readonly threads: number;
+  readonly medianMs: number;
+  readonly rowsPerSecond: number;
+  /** Most memory that the process had held by then. */
+  readonly peakRssBytes: number;
+}
+
+/** What runs take with a given share of CPUs. */
+export interface RunTimes {
+  /** Rows of a run: the fewest that cost nearly as little a row as any. */
+  readonly rowsPerRun: number;
+  /** How many times as many rows a second that is as one row a run. */
+  readonly gain: number;
+  /** Runs that so many rows are cut into. */
+  runsOf(rows: number): number;
+  /** Milliseconds of these runs together. */
+  msOf(rows: number): number;
+}
+
+/** A row that costs so much more than in the best run is as good: fewer rows take less memory and answer sooner. */
+const NEARLY = 1.05;
+
+/**
+ * The run times of an environment with `vcpus`. Threads that have a core each take what was measured; with fewer cores
+ * than threads it is longer in proportion, as if every thread worked all the time. Of several numbers of threads the best
+ * counts. Row counts between those measured are interpolated.
+ *
+ * @param table every combination of some rows and lengths, for one or more numbers of threads
+ * @param length that rows have
+ * @throws Error when a combination is missing
+ */
+export function runTimes(table: readonly RunCost[], vcpus: number, length: number): RunTimes {
+  const byThreads = [...Map.groupBy(table, ({ threads }) => threads)].map(([threads, runs]) => ({
+    slower: Math.max(1, threads / vcpus),
+    cost: tableCost(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs }))),
+  }));
+  const oneRun = (rows: number): number =>
+    Math.min(...byThreads.map(({ slower, cost }) => slower * cost(rows, length)));
+  const measured = [...new Set(table.map(({ rows }) => rows))].toSorted((a, b) => a - b);
+  const msPerRow = measured.map((rows) => oneRun(rows) / rows);
+  const best = Math.min(...msPerRow);
+  const rowsPerRun = measured[msPerRow.findIndex((ms) => ms <= NEARLY * best)] as number;
+  const fullRun = oneRun(rowsPerRun);
+  return {
+    rowsPerRun,
+    gain: (oneRun(1) * rowsPerRun) / fullRun,
+    runsOf: (rows) => Math.ceil(rows / rowsPerRun),
+    msOf: (rows) => {
+      const rest = rows % rowsPerRun;
+      return Math.floor(rows / rowsPerRun) * fullRun + (rest === 0 ? 0 : oneRun(rest));
+    },
+  };
+}
+
+/** The most memory that runs of up to so many rows were seen to take. */
+export function peakBytes(table: readonly RunCost[], rows: number): number {
+  return Math.max(...table.filter((run) => run.rows <= rows).map(({ peakRssBytes }) => peakRssBytes));
+}
