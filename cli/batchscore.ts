@@ -6,6 +6,7 @@ const HELP = `Usage: batchscore COMMAND [arguments]
   collect IDS --out FILE    get the results of what was submitted
   score MODEL FILE.jsonl    score a file without a queue
   publish FOLDER s3://…     put models into S3, for functions that fetch them at start
+  profile MODEL             time a model's runs, and find settings and their cost on AWS
 
 batchscore COMMAND --help says more.
 `;
@@ -21,6 +22,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   collect: async () => (await import('./collect.ts')).collect,
   score: async () => (await import('./score.ts')).score,
   publish: async () => (await import('./publish.ts')).publish,
+  profile: async () => (await import('./profile.ts')).profile,
 };
 
 async function main([name, ...args]: readonly string[]): Promise<number> {

@@ -1,0 +1,86 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { systemReason } from '../fileErrors.ts';
+import { membersOf } from './jsonMembers.ts';
+
+/** Keys of the CDK context and what they are to be. */
+export type ContextFragment = Readonly<Record<string, number | string>>;
+
+/**
+ * Writes settings into the context of a `cdk.json`; all else in it stays as it is, to the letter.
+ *
+ * @throws Error when the file is not there, is not JSON, or has settings that go against these
+ */
+export async function applyContext(path: string, fragment: ContextFragment): Promise<void> {
+  const text = await textOf(path);
+  refuseOthers(contextOf(text, path), path);
+  await writeFile(path, withContext(text, fragment));
+}
+
+/** @param text of a JSON object */
+export function withContext(text: string, fragment: ContextFragment): string {
+  const context = membersOf(text, text.indexOf('{')).find(({ key }) => key === 'context');
+  if (context === undefined) return withMember(text, text.indexOf('{'), 'context', fragment);
+  return Object.entries(fragment).reduce(
+    (written, [key, value]) => withMember(written, context.valueStart, key, value),
+    text,
+  );
+}
+
+/** The object at `start` with the value of a key, in its place where it has one, else before all others. */
+function withMember(text: string, start: number, key: string, value: unknown): string {
+  const members = membersOf(text, start);
+  const found = members.find((member) => member.key === key);
+  if (found !== undefined) return text.slice(0, found.valueStart) + JSON.stringify(value) + text.slice(found.valueEnd);
+  const [first] = members;
+  const member = `${JSON.stringify(key)}: ${JSON.stringify(value)}`;
+  if (first === undefined) return `${text.slice(0, start + 1)} ${member} ${text.slice(start + 1)}`;
+  const indent = text.slice(start + 1, first.keyStart);
+  return `${text.slice(0, first.keyStart)}${member},${indent || ' '}${text.slice(first.keyStart)}`;
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (cause) {
+    const reason = systemReason(cause) ?? String(cause);
+    throw new Error(`--apply: expected ${path} in the current folder, got: ${reason}; run it beside cdk.json`, {
+      cause,
+    });
+  }
+}
+
+function contextOf(text: string, path: string): Readonly<Record<string, unknown>> {
+  const parsed = parse(text, path);
+  const context = isObject(parsed) ? (parsed.context ?? {}) : undefined;
+  if (isObject(context)) return context;
+  throw new Error(`--apply: expected an object with a context in ${path}, got something else; correct it`);
+}
+
+function parse(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new Error(`--apply: expected ${path} to be JSON, it is not; correct it`, { cause });
+  }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** What was recommended is for one standard queue and a function that starts when messages come. */
+function refuseOthers(context: Readonly<Record<string, unknown>>, path: string): void {
+  const { compute = 'lambda', fifo = false, shards = 1, minimumPollers, maximumPollers } = context;
+  const others = [
+    compute === 'lambda' ? undefined : `compute ${JSON.stringify(compute)}`,
+    fifo === false ? undefined : `fifo ${JSON.stringify(fifo)}`,
+    shards === 1 ? undefined : `shards ${JSON.stringify(shards)}`,
+    minimumPollers === undefined ? undefined : 'minimumPollers',
+    maximumPollers === undefined ? undefined : 'maximumPollers',
+  ].filter((one) => one !== undefined);
+  if (others.length === 0) return;
+  throw new Error(
+    `--apply: expected ${path} to deploy a function behind one standard queue without pollers, got ${others.join(', ')}; ` +
+      'set by hand what of the recommendation fits it',
+  );
+}

@@ -1,0 +1,46 @@
+import { readFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { UsageError } from '../arguments.ts';
+import type { GpuProfile } from './settings/forms.ts';
+
+const size = z.int().min(1);
+/** What `batchscore profile MODEL --providers cuda --json` prints, as far as it is needed. */
+const PROFILE = z.object({
+  table: z
+    .array(
+      z.object({
+        rows: size,
+        length: size,
+        threads: size,
+        medianMs: z.number().positive(),
+        rowsPerSecond: z.number().positive(),
+        peakRssBytes: z.number().min(0),
+      }),
+    )
+    .min(1),
+});
+
+/**
+ * What was measured on an instance with a GPU.
+ *
+ * @param option `TYPE=FILE`, such as `g5.xlarge=g5.json`
+ * @param types instance types with a price
+ * @throws UsageError for another form, Error for a file that is no profile
+ */
+export async function readGpuProfile(option: string, types: readonly string[]): Promise<GpuProfile> {
+  const [instanceType = '', ...rest] = option.split('=');
+  const file = rest.join('=');
+  if (file === '' || !types.includes(instanceType)) {
+    throw new UsageError(`--gpu-profile: expected TYPE=FILE with a type among ${types.join(', ')}, got '${option}'`);
+  }
+  try {
+    return { instanceType, ...PROFILE.parse(JSON.parse(await readFile(file, 'utf8'))) };
+  } catch (cause) {
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause).split('\n').join(' ') : messageOf(cause);
+    throw new Error(
+      `${file}: expected what batchscore profile MODEL --json printed on ${instanceType}, got: ${reason}; print it anew`,
+      { cause },
+    );
+  }
+}

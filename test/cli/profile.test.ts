@@ -1,0 +1,100 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { CONTEXT_KEYS } from '../../infra/app/contextKeys.ts';
+import { REPOSITORY, runScript } from '../helpers/command.ts';
+
+const QUICK = ['--max-rows', '8'];
+const profile = (args: readonly string[], cwd?: string) =>
+  runScript('cli/batchscore.ts', ['profile', ...args], cwd === undefined ? {} : { cwd });
+
+describe('batchscore profile', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-profile-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  it('prints one object: the safety, a table of runs, and a recommendation within the budget', async () => {
+    const { code, stdout } = await profile(['digits', '--json', ...QUICK, '--arrival-rate', '50']);
+    expect(code).toBe(0);
+    const printed = JSON.parse(stdout);
+    expect(printed).toMatchObject({
+      model: 'digits',
+      safety: { verdict: 'independent', maxDifference: expect.any(Number) },
+      recommendation: {
+        batchSize: expect.any(Number),
+        windowSeconds: 1,
+        maxBatchRows: 8,
+        memoryMb: expect.any(Number),
+        reason: expect.any(String),
+        dollarsPerMillionRows: expect.any(Number),
+      },
+    });
+    const { table, recommendation, candidates, forms } = printed;
+    expect(recommendation.batchSize).toBeGreaterThan(10);
+    for (const run of table) {
+      expect(run.rowsPerSecond).toBeCloseTo((1000 * run.rows) / run.medianMs, 6);
+      expect(run.peakRssBytes).toBeGreaterThan(30e6);
+    }
+    expect([...new Set(table.map(({ rows }: { rows: number }) => rows))]).toEqual([1, 2, 4, 8]);
+    expect(candidates[0].p99AgeMs).toBeLessThanOrEqual(2000);
+    expect(forms.at(-1)).toMatchObject({ dollarsPerMillionRows: null });
+  });
+
+  it('prints tables that a person reads', async () => {
+    const { code, stdout, stderr } = await profile(['models/digits', ...QUICK]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^digits: rows are independent \(answers differed by \S+ at most\), loaded in/);
+    expect(stdout).toMatch(/^rows {2}length {2}threads {2}median ms +rows\/s {2}peak MiB$/m);
+    expect(stdout).toMatch(/^> +\d+ +1 /m);
+    expect(stdout).toMatch(/^Not measured: lambda-gpu g4dn\.xlarge, /m);
+    expect(stdout).toMatch(/^Recommended: \{"batchSize":\d+,"windowSeconds":1,/m);
+  });
+
+  it('writes what it recommends into cdk.json, in keys of the app, and prices what was measured on a GPU', async () => {
+    writeFileSync(join(folder, 'cdk.json'), '{\n  "app": "a",\n  "context": {\n    "models": "models"\n  }\n}\n');
+    cpSync(join(REPOSITORY, 'models/digits'), join(folder, 'digits'), { recursive: true });
+    const first = await profile(['digits', '--models', '.', '--json', '--apply', ...QUICK], folder);
+    expect(first.code).toBe(0);
+    const { recommendation } = JSON.parse(first.stdout);
+    const { context, ...rest } = JSON.parse(readFileSync(join(folder, 'cdk.json'), 'utf8'));
+    expect(rest).toEqual({ app: 'a' });
+    expect(context).toEqual({ ...recommendation.context, models: 'models' });
+    expect(CONTEXT_KEYS).toEqual(expect.arrayContaining(Object.keys(recommendation.context)));
+
+    writeFileSync(join(folder, 'gpu.json'), first.stdout);
+    const second = await profile(['digits', '--json', '--gpu-profile', 'g6.xlarge=gpu.json', ...QUICK], folder);
+    const { forms } = JSON.parse(second.stdout);
+    const priced = forms.filter(
+      ({ dollarsPerMillionRows }: { dollarsPerMillionRows: unknown }) => dollarsPerMillionRows,
+    );
+    expect(priced.map(({ name }: { name: string }) => name)).toEqual(
+      expect.arrayContaining(['lambda-gpu g6.xlarge', 'ecs-gpu g6.xlarge']),
+    );
+  });
+
+  it.each([
+    [[], 2, 'expected MODEL, got nothing'],
+    [
+      ['digits', '--arrival-rate', '0'],
+      2,
+      "--arrival-rate: expected messages a second, above 0 and up to 1000000, got '0'",
+    ],
+    [['digits', '--latency-budget-ms', 'soon'], 2, '--latency-budget-ms: expected a whole number from 1 to 3600000'],
+    [['digits', '--arrival-rate', '5', '--trace', 't'], 2, '--trace: expected it without --arrival-rate, got both'],
+    [['digits', '--architecture', 'arm'], 2, "--architecture: expected arm64 or x86_64, got 'arm'"],
+    [['digits', '--requests-per-message', '0'], 2, '--requests-per-message: expected a whole number from 1'],
+    [['digits', '--gpu-profile', 'p5=x'], 2, '--gpu-profile: expected TYPE=FILE with a type among g4dn.xlarge'],
+    [['digits', '--gpu-profile', 'g5.xlarge=package.json'], 1, 'package.json: expected what batchscore profile'],
+    [['digits', '--prices', 'README.md'], 1, 'prices: expected a JSON file, got README.md'],
+    [['digits', '--trace', 'no-such-file'], 1, 'no-such-file: expected a file of times'],
+    [['letters'], 1, 'letters'],
+  ])('refuses %j with one sentence', async (args, code, message) => {
+    const { stderr, ...rest } = await profile(args);
+    expect(rest).toMatchObject({ code, stdout: '' });
+    expect(stderr).toContain(message);
+    expect(stderr.split('\n').length).toBeLessThanOrEqual(3);
+  });
+});
