@@ -10,6 +10,7 @@ import { bytesOf, daysOf, secondsOf } from './base/units.ts';
 import { alarmProblems } from './checks/alarms.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
 import { bucketProblems } from './checks/buckets.ts';
+import { deadLetterProblems } from './checks/deadLetters.ts';
 import { environmentProblem } from './checks/environment.ts';
 import { modelProblems } from './checks/models.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
@@ -148,6 +149,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     providersProblem(plan.tuning, compute),
     statedVisibilityProblem(plan.visibilityTimeoutSeconds, visibilitySecondsOf(existing?.queue)) ??
       visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
+    ...deadLetterProblems(existing, props.maxReceiveCount),
     receiveCountProblem(plan.maxReceiveCount),
     oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
     oneOf('logLevel', plan.logLevel, LOG_LEVELS),

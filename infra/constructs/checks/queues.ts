@@ -2,6 +2,7 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { SHARDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
 import type { Problem } from '../base/refuse.ts';
+import { fifoOf } from '../storage/known.ts';
 
 const MAX_VISIBILITY_SECONDS = 43_200;
 const LEAST_RECEIVES = 3;
@@ -15,13 +16,19 @@ export interface GivenQueues {
 
 /** An existing request queue must be of the kind that was asked for, and the result queue of the same kind. */
 export function queueKindProblems({ fifo, requestQueue, resultQueue }: GivenQueues): Problem[] {
-  const ofQueue = requestQueue?.fifo;
   return [
-    fifo !== undefined && ofQueue !== undefined && fifo !== ofQueue
-      ? `fifo: expected ${ofQueue}, as the given request queue is, got ${fifo}; leave it out`
-      : undefined,
-    mixedKinds(ofQueue ?? fifo ?? false, resultQueue?.fifo),
+    requestQueue && otherKind(requestQueue, fifo),
+    mixedKinds(requestQueue?.fifo ?? fifo ?? false, resultQueue?.fifo),
   ];
+}
+
+function otherKind(requestQueue: IQueue, fifo: boolean | undefined): Problem {
+  if (fifo === undefined || fifo === requestQueue.fifo) return undefined;
+  const [is, cure] =
+    fifoOf(requestQueue) === undefined
+      ? ['is taken to be by its import', 'import it with Queue.fromQueueAttributes and fifo']
+      : ['is', 'leave it out'];
+  return `fifo: expected ${requestQueue.fifo}, as the given request queue ${is}, got ${fifo}; ${cure}`;
 }
 
 /** Between queues of different kinds the order of a message group would be lost, or its name would be missing. */

@@ -1,7 +1,7 @@
 import { Stack, Token } from 'aws-cdk-lib';
 import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { CfnQueue, type IQueue } from 'aws-cdk-lib/aws-sqs';
+import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 
 /*
  * What the CDK knows of queues and tables: the properties of those that this app creates, and nothing of imported ones.
@@ -11,6 +11,12 @@ import { CfnQueue, type IQueue } from 'aws-cdk-lib/aws-sqs';
 const DEFAULT_VISIBILITY_SECONDS = 30;
 const DEFAULT_RETENTION_SECONDS = 345_600;
 const SECONDS_A_DAY = 86_400;
+
+/** Whether it is a FIFO queue; undefined where the ARN is a token and the import did not say so. */
+export function fifoOf(queue: IQueue): boolean | undefined {
+  const isKnown = queue.fifo || queue instanceof Queue || !Token.isUnresolved(queue.queueArn);
+  return isKnown ? queue.fifo : undefined;
+}
 
 /** Undefined where the CDK does not know. */
 export function visibilitySecondsOf(queue: IQueue | undefined): number | undefined {
