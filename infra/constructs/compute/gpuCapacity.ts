@@ -23,19 +23,23 @@ interface CapacityOptions {
 
 /** What starts and terminates the instances of one deployment, in the network that was given or a new one. */
 export function createCapacity(scope: Construct, options: CapacityOptions, wiring: Wiring): CapacityProvider {
-  const { subnets, securityGroup } = createPrivateNetwork(scope, options, wiring, endpointsOf(wiring));
+  const { subnets, securityGroup, endpoints } = createPrivateNetwork(scope, options, wiring, endpointsOf(wiring));
   const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
-  return new CapacityProvider(scope, 'Capacity', {
+  const operatorRole = createOperatorRole(scope, logGroup, wiring.encryptionKey);
+  const capacity = new CapacityProvider(scope, 'Capacity', {
     subnets,
     securityGroups: [securityGroup],
     architectures: [options.architecture],
-    operatorRole: createOperatorRole(scope, logGroup, wiring.encryptionKey),
+    operatorRole,
     logGroup,
     ...(wiring.encryptionKey !== undefined && { kmsKey: wiring.encryptionKey }),
     ...(options.instanceTypes !== undefined && {
       instanceTypeFilter: InstanceTypeFilter.allow(options.instanceTypes.map((type) => new InstanceType(type))),
     }),
   });
+  // A version is published once its environments have started, which takes the disks' key and, for models, S3.
+  capacity.node.addDependency(operatorRole, ...endpoints);
+  return capacity;
 }
 
 function endpointsOf({ tracing }: Wiring): Endpoints {

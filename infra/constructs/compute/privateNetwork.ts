@@ -15,13 +15,15 @@ import {
   Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import type { Construct } from 'constructs';
+import type { Construct, IDependable } from 'constructs';
 import { createLogGroup, type LogGroupOptions } from '../base/logGroup.ts';
 
 export interface Network {
   readonly vpc: IVpc;
   readonly subnets: ISubnet[];
   readonly securityGroup: ISecurityGroup;
+  /** What must be there before anything in a new network starts, and until all has ended; none of one that was given. */
+  readonly endpoints: readonly IDependable[];
 }
 
 interface Given {
@@ -54,8 +56,13 @@ export function createPrivateNetwork(
 ): Network {
   const vpc = given.vpc ?? createVpc(scope, logs);
   const securityGroup = createGroup(scope, vpc, endpoints);
-  if (vpc instanceof Vpc && given.vpc === undefined) addEndpoints(scope, vpc, securityGroup, endpoints);
-  return { vpc, subnets: vpc.selectSubnets(given.subnets).subnets, securityGroup };
+  const isNew = vpc instanceof Vpc && given.vpc === undefined;
+  return {
+    vpc,
+    subnets: vpc.selectSubnets(given.subnets).subnets,
+    securityGroup,
+    endpoints: isNew ? addEndpoints(scope, vpc, securityGroup, endpoints) : [],
+  };
 }
 
 function createGroup(scope: Construct, vpc: IVpc, { of }: Endpoints): SecurityGroup {
@@ -90,23 +97,24 @@ function addEndpoints(
   vpc: Vpc,
   callers: ISecurityGroup,
   { of, interfaces, pullsImages = false }: Endpoints,
-): void {
+): IDependable[] {
   const group = new SecurityGroup(scope, 'Endpoints', {
     vpc,
     description: `Endpoints of AWS services: the ${of} call them`,
     allowAllOutbound: false,
   });
   group.addIngressRule(callers, HTTPS, of);
-  for (const [id, service] of Object.entries(interfaces)) {
+  const endpoints = Object.entries(interfaces).map(([id, service]) => {
     const endpoint = vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });
     if (!WITHOUT_POLICY.includes(service)) endpoint.addToPolicy(ownAccountOnly(scope));
-  }
+    return endpoint;
+  });
   const s3 = vpc.addGatewayEndpoint('S3', { service: GatewayVpcEndpointAwsService.S3 });
   s3.addToPolicy(ownAccountOnly(scope));
   if (pullsImages) s3.addToPolicy(layersOfImages(scope));
-  vpc
-    .addGatewayEndpoint('DynamoDb', { service: GatewayVpcEndpointAwsService.DYNAMODB })
-    .addToPolicy(ownAccountOnly(scope));
+  const dynamoDb = vpc.addGatewayEndpoint('DynamoDb', { service: GatewayVpcEndpointAwsService.DYNAMODB });
+  dynamoDb.addToPolicy(ownAccountOnly(scope));
+  return [...endpoints, s3, dynamoDb];
 }
 
 /** Only ECS's own agent calls them. AWS documents a policy for neither. */

@@ -46,22 +46,22 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
     ],
     leastVisibility: (batching) => leastWorkerVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
-      const { vpc, subnets, securityGroup } = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_TASKS);
-      const cluster = createCluster(scope, vpc, { onFargate: true, encryptionKey: wiring.encryptionKey });
+      const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_TASKS);
+      const cluster = createCluster(scope, network.vpc, { onFargate: true, encryptionKey: wiring.encryptionKey });
       const task = createTask(scope, cluster, { ...settings, launch: 'fargate' }, wiring);
       const service = new FargateService(scope, 'Service', {
         ...deploymentOf(wiring),
         cluster,
         taskDefinition: task.definition,
-        vpcSubnets: { subnets },
-        securityGroups: [securityGroup],
+        vpcSubnets: { subnets: network.subnets },
+        securityGroups: [network.securityGroup],
         assignPublicIp: isPublic(settings),
         capacityProviderStrategies: [{ capacityProvider: settings.spot ? 'FARGATE_SPOT' : 'FARGATE', weight: 1 }],
       });
       const taskHour = fargateTaskHour(settings, wiring.prices);
       return toCompute(
         scope,
-        { cluster, service, task },
+        { network, cluster, service, task },
         { ...settings, startSeconds: START_SECONDS, taskHour },
         wiring,
       );

@@ -67,7 +67,7 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       const service = create(scope, { cluster, network, task }, settings, wiring);
       const taskHour = gpuTaskHour(settings, wiring.prices);
       const scaling = { ...settings, startSeconds: START_SECONDS, taskHour };
-      return { ...toCompute(scope, { cluster, service, task }, scaling, wiring), measuresGpus: true };
+      return { ...toCompute(scope, { network, cluster, service, task }, scaling, wiring), measuresGpus: true };
     },
   };
 }

@@ -10,6 +10,7 @@ import type { Construct } from 'constructs';
 import { RANGES } from '../../../lambda/limits/configuration.ts';
 import { warnOfMessagesHeld } from '../checks/batching.ts';
 import type { Compute, Wiring } from '../compute/compute.ts';
+import type { Network } from '../compute/privateNetwork.ts';
 import { scaleByBacklog } from './scaling.ts';
 import { serviceCost } from './serviceCost.ts';
 import { serviceAlarms, serviceGraphs } from './serviceMonitoring.ts';
@@ -39,6 +40,7 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
 }
 
 interface Parts {
+  readonly network: Network;
   readonly cluster: Cluster;
   readonly service: FargateService | Ec2Service;
   readonly task: Task;
@@ -55,11 +57,13 @@ const BATCHES_PER_TASK = 10;
 
 /** The compute of a service, which scales by its backlog unless it is switched off. */
 export function toCompute(scope: Construct, parts: Parts, settings: Settings, wiring: Wiring): ServiceCompute {
-  const { cluster, service, task } = parts;
+  const { network, cluster, service, task } = parts;
   const { startSeconds, maximumTasks } = settings;
   const { requestQueues, batching } = wiring;
   // What the service names must be part of the cluster before it, and until it is gone.
   service.node.addDependency(cluster);
+  // A new service starts a task at once, which fetches its image through the endpoints.
+  service.node.addDependency(...network.endpoints);
   // One batch is gathered while others are scored.
   const batchesPerTask = 1 + (settings.pipelineDepth ?? RANGES.pipelineDepth.default);
   warnOfMessagesHeld(service, batching, { tasks: maximumTasks, batchesPerTask });
