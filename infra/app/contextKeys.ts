@@ -24,6 +24,9 @@ const stackName = text.regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, {
 const keyArn = text.regex(/^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w-]+$/, {
   error: 'expected the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID',
 });
+const topicArn = text.regex(/^arn:[\w-]+:sns:[\w-]+:\d{12}:[\w.-]+$/, {
+  error: 'expected the ARN of an SNS topic, arn:aws:sns:REGION:ACCOUNT:NAME',
+});
 const oneOf = <const T extends readonly string[]>(values: T) =>
   z.enum(values, { error: `expected one of ${values.join(', ')}` });
 const listOf = <T extends z.ZodType>(item: T) =>
@@ -60,7 +63,7 @@ export const CONTEXT = z.strictObject({
   logRetentionDays: number.optional(),
   logLevel: oneOf(LOG_LEVELS).optional(),
   tracing: flag.optional(),
-  alarmTopicArn: text.optional(),
+  alarmTopicArn: topicArn.optional(),
   retriedPercent: number.optional(),
   errorPercent: number.optional(),
   inFlightPercent: number.optional(),

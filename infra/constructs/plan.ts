@@ -11,7 +11,7 @@ import { alarmProblems } from './checks/alarms.ts';
 import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
 import { bucketProblems } from './checks/buckets.ts';
 import { deadLetterProblems } from './checks/deadLetters.ts';
-import { environmentProblem } from './checks/environment.ts';
+import { environmentProblems } from './checks/environment.ts';
 import { modelProblems } from './checks/models.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
 import { providersProblem } from './checks/providers.ts';
@@ -144,7 +144,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     props.payloadBucket === undefined
       ? payloadExpiryProblem(plan.payloadExpiryDays, payloadReferences(existing, stores, { ...batching, ...plan }))
       : undefined,
-    environmentProblem(props.environment ?? {}),
+    ...environmentProblems(props.environment ?? {}),
     ...tuningProblems(plan.tuning, compute.timeoutSeconds),
     providersProblem(plan.tuning, compute),
     statedVisibilityProblem(plan.visibilityTimeoutSeconds, visibilitySecondsOf(existing?.queue)) ??

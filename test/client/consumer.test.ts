@@ -219,7 +219,7 @@ describe('a function behind the result queue', () => {
       'expected payloadBucket and s3, or neither, got payloadBucket alone; set s3 too',
     );
     expect(() => consumeResults(() => {}, { payloadPrefix: 'fraud' })).toThrow(
-      "payloadPrefix: expected a path that ends in '/', of letters, digits and . _ -, " +
+      "payloadPrefix: expected a path that ends in '/', of at most 512 letters, digits and . _ -, " +
         'with no part called requests or results, got "fraud"; take the deployment\'s',
     );
   });

@@ -57,12 +57,15 @@ describe('the prefix of keys', () => {
     expect(config.payloadPrefix).toBe(deployed);
   });
 
-  it.each(['', 'fraud', '/fraud/', 'fraud/requests/', '*/', '../'])('cannot be %j', (keyPrefix) => {
-    expect(() => withBucket((payloadBucket) => ({ payloadBucket, keyPrefix }))).toThrow(
-      "keyPrefix: expected a path that ends in '/', of letters, digits and . _ -, with no part called requests or " +
-        `results, got '${keyPrefix}'; change it`,
-    );
-  });
+  it.each(['', 'fraud', '/fraud/', 'fraud/requests/', '*/', '../', `${'f'.repeat(512)}/`])(
+    'cannot be %j',
+    (keyPrefix) => {
+      expect(() => withBucket((payloadBucket) => ({ payloadBucket, keyPrefix }))).toThrow(
+        "keyPrefix: expected a path that ends in '/', of at most 512 letters, digits and . _ -, with no part " +
+          `called requests or results, got '${keyPrefix}'; change it`,
+      );
+    },
+  );
 
   it('is refused where every bucket is new', () => {
     expect(() => createScoring({ keyPrefix: 'fraud/' })).toThrow(

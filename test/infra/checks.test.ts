@@ -193,6 +193,12 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
       'got BATCHSCORE_MAX_BATCH_ROWS, BATCHSCORE_COLOUR; set it with tuning or another prop',
   ],
   [
+    'variables that Lambda takes no names like',
+    { environment: { TZ: 'UTC', X: '1', 'A-B': '2', '9a': '3', _a: '4' } },
+    'environment: expected names of a letter followed by letters, digits and _, at least two in all, ' +
+      'got X, A-B, 9a, _a; rename it',
+  ],
+  [
     'models beside an image',
     { models: 'models' },
     'models: expected a folder of models or an image, got both; give one of them',

@@ -3,7 +3,7 @@ import type { Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { type IVpc, SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Role } from 'aws-cdk-lib/aws-iam';
-import { lambdaCompute } from '../../infra/index.ts';
+import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { createScoring, createStack, only, refusalOf, synthesize, templateOf } from './setup.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
@@ -133,6 +133,14 @@ describe('a part of a network is refused', () => {
     expect(refusalOf({ compute: lambdaCompute(options) })).toBe(
       `${name}: expected only with a vpc, got it without one; give the vpc that it is part of`,
     );
+  });
+
+  it('without the network of GPUs', () => {
+    const subnets = { subnetGroupName: 'Two' };
+    expect(refusalOf({ compute: lambdaGpuCompute({ subnets }) })).toBe(
+      'subnets: expected only with a vpc, got it without one; give the vpc that it is part of',
+    );
+    expect(refusalOf({ compute: lambdaGpuCompute({ vpc, subnets: { subnetGroupName: 'Two' } }) })).toBe('not refused');
   });
 
   it('with no group in the list', () => {

@@ -70,6 +70,11 @@ describe('the context', () => {
       'minimumPollers: expected only with compute=lambda, got it with compute=lambda-gpu; leave it out',
     ],
     [
+      { alarmTopicArn: 'arn:aws:sqs:eu-central-1:123456789012:on-call' },
+      'alarmTopicArn: expected the ARN of an SNS topic, arn:aws:sns:REGION:ACCOUNT:NAME, got ' +
+        '"arn:aws:sqs:eu-central-1:123456789012:on-call"; change it in cdk.json or with -c alarmTopicArn=…',
+    ],
+    [
       { canaryMinutes: 10 },
       'canaryMinutes: expected only with canaryPercent, got 10 without it; give both, or leave it out',
     ],

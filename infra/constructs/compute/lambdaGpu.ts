@@ -8,6 +8,7 @@ import { acknowledgeStandards } from '../base/acknowledge.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../base/units.ts';
 import { concurrencyProblems } from '../checks/concurrency.ts';
 import { gpuProblems } from '../checks/gpu.ts';
+import { networkProblems } from '../checks/network.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { feedFromQueues, grantSwitch } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
@@ -90,6 +91,10 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...gpuProblems(settings, shards),
       ...concurrencyProblems({ maximumConcurrency: options.maximumConcurrency }, shards),
+      // With a provider neither may be given.
+      ...(options.capacityProvider === undefined
+        ? networkProblems({ vpc: options.vpc, subnets: options.subnets })
+        : []),
     ],
     leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
     create(scope, wiring) {

@@ -18,12 +18,13 @@ export function liesUnder(keys: string, key: string): boolean {
   return key.length > keys.length && key.startsWith(keys);
 }
 
-/** What {@link isKeyPrefix} takes, for messages. */
-export const EXPECTED_KEY_PREFIX =
-  "expected a path that ends in '/', of letters, digits and . _ -, with no part called requests or results";
-
 /** Leaves room for what follows in the 1,024 bytes of a key. */
 const MOST_CHARACTERS = 512;
+
+/** What {@link isKeyPrefix} takes, for messages. */
+export const EXPECTED_KEY_PREFIX =
+  `expected a path that ends in '/', of at most ${MOST_CHARACTERS} letters, digits and . _ -, with no part called requests ` +
+  'or results';
 
 /**
  * Whether a text can be the prefix of a deployment. It holds no wildcard of IAM, and nothing that the Extended Client
