@@ -108,3 +108,20 @@ describe('a given provider', () => {
     expect(costWith(() => ({}))).toContain('IF(FILL(invocations, 0) > 0, 1, 0)');
   });
 });
+
+describe('the published version of a function on GPUs', () => {
+  const versionOf = (options: (scope: Construct) => LambdaGpuOptions): string => {
+    const stack = createStack();
+    const compute = lambdaGpuCompute(options(stack));
+    const template = templateOf(new BatchScoring(stack, 'Scoring', { image: imageOf(stack), compute }));
+    return Object.keys(template.findResources('AWS::Lambda::Version')).join();
+  };
+
+  it.each<[string, (scope: Construct) => LambdaGpuOptions]>([
+    ['instance types', () => ({ instanceTypes: ['g6.xlarge'] })],
+    ['a network', (scope) => ({ vpc: new Vpc(scope, 'Vpc', { natGateways: 1 }) })],
+  ])('is a new one with %s, which replace the capacity provider', (_, options) => {
+    expect(versionOf(options)).not.toBe(versionOf(() => ({})));
+    expect(versionOf(options)).toBe(versionOf(options));
+  });
+});

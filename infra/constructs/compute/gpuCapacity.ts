@@ -1,8 +1,9 @@
-import { Validations } from 'aws-cdk-lib';
+import { Stack, Validations } from 'aws-cdk-lib';
 import { InstanceType, InterfaceVpcEndpointAwsService, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import {
   type Architecture,
   CapacityProvider,
+  CfnCapacityProvider,
   CfnFunction,
   type ICapacityProvider,
   InstanceTypeFilter,
@@ -73,6 +74,20 @@ export function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvid
   // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
   resource.publishToLatestPublished = false;
   addAccelerator(resource, gpuMemoryGiB);
+  invalidateVersionWith(scoringFunction, capacity.node.defaultChild);
+}
+
+/**
+ * A provider whose network, instance types or key change is replaced under the same ID, and a version stays with the one
+ * that it was published on: only a new one moves.
+ *
+ * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-capacityprovider.html
+ */
+function invalidateVersionWith(scoringFunction: LambdaFunction, provider: unknown): void {
+  if (!(provider instanceof CfnCapacityProvider)) return;
+  const { vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn } = provider;
+  const fixed = Stack.of(provider).resolve([vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn]);
+  scoringFunction.invalidateVersionBasedOn(JSON.stringify(fixed));
 }
 
 /** Not yet in the library's schema, so it is set, and the validator told, by hand. */

@@ -20,7 +20,8 @@ import { attachTo, type FunctionNetwork, keepCodeFromNetwork } from './functionN
 /** What a function is given of its own; undefined is left to the default. */
 export interface FunctionResources {
   /**
-   * The role that the function runs with, which everything is granted to. Lambda must be allowed to assume it.
+   * The role that the function runs with, which everything is granted to. Lambda must be allowed to assume it. One of
+   * another stack is given by its ARN, `Role.fromRoleArn`: its policy is then part of this stack.
    * @default a new one, which may do what scoring needs and nothing else
    */
   readonly role?: IRole | undefined;
