@@ -1,7 +1,7 @@
 import { totalmem } from 'node:os';
 import { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
-import { commaSeparated, count, countOrDefault, countOrFill, flag, keyPrefix } from './configValues.ts';
+import { amount, commaSeparated, count, countOrDefault, countOrFill, flag, keyPrefix } from './configValues.ts';
 import { PUBLISHED, parseModelsUri } from './core/contract/modelsUri.ts';
 import { HOP_THREADS, LOG_LEVELS, RANGES, RANGES_BY_MEMORY, STORES, shareOfMemory } from './limits/configuration.ts';
 import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
@@ -54,7 +54,7 @@ const schema = z.strictObject({
    */
   batchSize: count(BATCH_SIZE).optional(),
   /** Seconds that SQS gathers records for, as the event source mapping says, or the worker. Worker's default: 0. */
-  windowSeconds: z.coerce.number().min(WINDOW_SECONDS.least).max(WINDOW_SECONDS.most).optional(),
+  windowSeconds: amount(WINDOW_SECONDS).optional(),
   /** Worker: most seconds that one batch may take; then its runs are left behind, and the rest is handed back. */
   timeoutSeconds: countOrDefault(RANGES.timeoutSeconds),
   /** Worker: seconds that received records are hidden from others, extended while they are held. */

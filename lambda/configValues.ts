@@ -9,6 +9,10 @@ import type { Range } from './limits/range.ts';
 export const count = ({ least, most }: Range) =>
   z.string().trim().min(1).transform(Number).pipe(z.number().int().min(least).max(most));
 
+/** Fractions, too. */
+export const amount = ({ least, most }: Range) =>
+  z.string().trim().min(1).transform(Number).pipe(z.number().min(least).max(most));
+
 export const countOrDefault = (range: RangeWithDefault) => count(range).default(range.default);
 
 export const countOrFill = (range: RangeWithDefault) =>

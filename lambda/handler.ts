@@ -2,7 +2,7 @@ import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } 
 import { endProcess } from './adapters/endProcess.ts';
 import { observed } from './adapters/observedCalls.ts';
 import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
-import { logFailedStart, logWarnings } from './adapters/telemetry/startLog.ts';
+import { logFatal, logWarnings } from './adapters/telemetry/startLog.ts';
 import { connectToDaemon } from './adapters/telemetry/xray/daemon.ts';
 import { withTracing } from './adapters/telemetry/xray/withTracing.ts';
 import { compose } from './compose.ts';
@@ -12,7 +12,7 @@ import { createHandler, type ScoringHandler } from './createHandler.ts';
 
 /** The Lambda entry. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = await start(process.env).catch((error: unknown): never => {
-  logFailedStart(error, process.env[CONFIG_KEYS.serviceName]);
+  logFatal('the function cannot start', error, process.env[CONFIG_KEYS.serviceName]);
   throw error;
 });
 

@@ -4,9 +4,10 @@ import { readGpus } from './adapters/nvidiaSmi.ts';
 import { observed } from './adapters/observedCalls.ts';
 import { createThreadedSqs } from './adapters/sqs/threads/threadedSqs.ts';
 import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
-import { logWarnings } from './adapters/telemetry/startLog.ts';
+import { logFatal, logWarnings } from './adapters/telemetry/startLog.ts';
 import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
+import { CONFIG_KEYS } from './configKeys.ts';
 import { createGpuWatch } from './worker/gpuWatch.ts';
 import { openHealthPort } from './worker/health.ts';
 import { drainOrGiveUp, listenForStop } from './worker/lifeCycle.ts';
@@ -16,13 +17,20 @@ import { protectionAt, protectTask } from './worker/taskProtection.ts';
 
 const PUBLISH_MS = 10_000;
 
+let worker: Worker | undefined;
+
 const stop = listenForStop();
+// Of a start that fails, too. Node itself would wait for threads that are stuck.
+process.on('uncaughtException', (error) => {
+  const what = worker === undefined ? 'the worker cannot start' : 'the worker cannot go on; what it holds comes back';
+  logFatal(what, error, process.env[CONFIG_KEYS.serviceName]);
+  void endProcess(1);
+});
 const config = loadConfig(process.env);
 const settings = workerSettings(config);
 const telemetry = createPowertoolsTelemetry({ ...config, batchSize: settings.batchSize, logsBatches: false });
 const { logger, awsCall } = telemetry;
 logWarnings(logger);
-let worker: Worker | undefined;
 let isStuck = false;
 // Nothing is held while models are loaded.
 void stop.asked.then(() => worker ?? endProcess(0));
@@ -71,6 +79,7 @@ worker = startWorker({
   settings,
   composition,
   sqs,
+  onProblem: (error) => logger.error('a call of SQS failed', error),
   onStuck() {
     if (isStuck) return;
     isStuck = true;
@@ -92,7 +101,8 @@ logger.info('the worker is ready', { models: composition.models, ...settings });
 const cause = await stop.asked;
 logger.info('the worker was told to end', { cause, held: worker.held() });
 const { exitCode, message, details } = await drainOrGiveUp(worker, stop, cause, settings);
-if (unprotect) await unprotect();
+// Who ends at once does not wait for the agent: protection ends with the task.
+if (unprotect && exitCode === 0) await unprotect();
 telemetry.publish();
 logger[exitCode === 0 ? 'info' : 'error'](message, details);
 if (closeHealth) closeHealth();

@@ -1,6 +1,7 @@
 import type { SqsCaller } from '../adapters/sqs/caller.ts';
 import { createPoller } from '../adapters/sqs/poller.ts';
 import { createReceiver } from '../adapters/sqs/receive.ts';
+import { messageOf } from '../core/contract/failure.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import type { WorkerSettings } from './settings.ts';
 
@@ -10,7 +11,8 @@ export interface IntakeOptions {
   /** Whether there is room for so many records more, of about so many bytes together. */
   readonly hasRoom: (records: number, bytes: number) => boolean;
   readonly take: (records: readonly MessageRecord[]) => void;
-  readonly onError: (error: unknown) => void;
+  /** Told of a receive that failed; it is made again after a pause. */
+  readonly onError: (error: Error) => void;
   readonly signal: AbortSignal;
 }
 
@@ -51,7 +53,7 @@ export function createIntake({ settings, sqs, hasRoom, take, onError, signal }: 
         bytesAPoll = records.reduce((sum, { body }) => sum + body.length, 0);
         take(records);
       },
-      onError,
+      onError: (cause) => onError(failedReceive(queueUrl, cause)),
       pauseMs: backoffMs,
     });
   });
@@ -61,6 +63,15 @@ export function createIntake({ settings, sqs, hasRoom, take, onError, signal }: 
     },
     stop: async () => void (await Promise.all(pollers.map((poller) => poller.stop()))),
   };
+}
+
+function failedReceive(queueUrl: string, cause: unknown): Error {
+  return new Error(
+    `receiving from ${queueUrl}: expected messages or none, got '${messageOf(cause)}'; it is tried again`,
+    {
+      cause,
+    },
+  );
 }
 
 const FIRST_PAUSE_MS = 200;

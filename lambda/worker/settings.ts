@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import type { Config } from '../config.ts';
+import { CONFIG_KEYS } from '../configKeys.ts';
 import { DRAIN_SHARE, END_SHARE } from '../limits/worker.ts';
 
 /** What a worker does when, from its configuration. */
@@ -25,9 +26,19 @@ const LONGEST_WAIT_SECONDS = 20;
 /** One for the event loop, and one for a model. */
 const CORES_OF_OTHERS = 2;
 
-/** Polls are not aborted, so they are short enough to end before the process must. */
+/**
+ * Polls are not aborted, so they are short enough to end before the process must.
+ *
+ * @throws Error where a batch has no time in which anything may be started
+ */
 export function workerSettings(config: Config): WorkerSettings {
-  const { batchSize = config.maxBatchRows, windowSeconds = 0, stopSeconds } = config;
+  const { batchSize = config.maxBatchRows, windowSeconds = 0, stopSeconds, timeoutSeconds, deadlineMarginMs } = config;
+  if (1000 * timeoutSeconds <= deadlineMarginMs) {
+    throw new Error(
+      `configuration: ${CONFIG_KEYS.timeoutSeconds}: expected more than ${CONFIG_KEYS.deadlineMarginMs}, ` +
+        `${deadlineMarginMs} ms, within which nothing is started, got ${timeoutSeconds} s; raise it, or lower the margin`,
+    );
+  }
   return {
     queueUrls: config.requestQueueUrls,
     batchSize,
@@ -37,7 +48,7 @@ export function workerSettings(config: Config): WorkerSettings {
     hopThreads: config.hopThreads ?? Math.max(0, availableParallelism() - CORES_OF_OTHERS),
     waitSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.floor(stopSeconds / 2)),
     visibilitySeconds: config.visibilitySeconds,
-    timeoutMs: 1000 * config.timeoutSeconds,
+    timeoutMs: 1000 * timeoutSeconds,
     drainMs: 1000 * stopSeconds * DRAIN_SHARE,
     endMs: 1000 * stopSeconds * END_SHARE,
   };

@@ -15,6 +15,8 @@ export interface WorkerOptions {
   readonly settings: WorkerSettings;
   readonly composition: Composition;
   readonly sqs: SqsCaller;
+  /** Told of what SQS did not do: it is tried again, or messages come back. */
+  readonly onProblem: (error: Error) => void;
   /** Told when a run was left behind: the worker should end, and another take its place. */
   readonly onStuck: () => void;
 }
@@ -42,13 +44,12 @@ export interface Worker {
 /** Bytes of bodies in one batch, and in all that wait for one. */
 const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
 
-export function startWorker({ settings, composition, sqs, onStuck }: WorkerOptions): Worker {
+export function startWorker({ settings, composition, sqs, onProblem, onStuck }: WorkerOptions): Worker {
   const { scoring, telemetry, stuckRuns } = composition;
   const { queueUrls, batchSize, timeoutMs } = settings;
   const depth = settings.depth * composition.cards;
   const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
   const names = laneNames(composition, isFifo);
-  const onProblem = (error: unknown): void => scoring.observer.problem(error);
   const { signal } = new AbortController();
   const visibility = createVisibilityActions({ sqs, queueUrls, onProblem });
   const pace = createPace(batchSize, timeoutMs);
@@ -72,6 +73,7 @@ export function startWorker({ settings, composition, sqs, onStuck }: WorkerOptio
     onLost(records) {
       onProblem(new Error(`heartbeat: ${records.size} records were not extended in time; others may score them too`));
       lanes.drop(records);
+      intake.poll();
     },
   });
   const dispatcher = createDispatcher({

@@ -20,7 +20,7 @@ export interface VisibilityActions {
 export interface VisibilityActionsOptions {
   readonly sqs: SqsCaller;
   readonly queueUrls: readonly string[];
-  readonly onProblem: (error: unknown) => void;
+  readonly onProblem: (error: Error) => void;
 }
 
 export function createVisibilityActions(options: VisibilityActionsOptions): VisibilityActions {

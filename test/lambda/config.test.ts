@@ -206,6 +206,8 @@ describe('the configuration', () => {
     ['BATCHSCORE_PAYLOAD_PREFIX', '/'],
     ['BATCHSCORE_PAYLOAD_PREFIX', 'fraud/requests/'],
     ['BATCHSCORE_MAX_PAYLOAD_BYTES', '0'],
+    ['BATCHSCORE_WINDOW_SECONDS', ''],
+    ['BATCHSCORE_WINDOW_SECONDS', '300.5'],
     ['BATCHSCORE_REQUEST_QUEUE_URL', 'requests'],
     ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,'],
     ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,https://sqs.aws/1/a'],

@@ -64,6 +64,7 @@ describe('a worker', () => {
       settings: settingsFor(requestQueueUrl),
       composition: { ...composition, scoring, cards },
       sqs,
+      onProblem: () => {},
       onStuck: () => {},
     });
     await until(() => waiting >= expected && (worker?.held() ?? 0) > expected);

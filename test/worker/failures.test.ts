@@ -48,6 +48,9 @@ describe('receives', () => {
 
     expect(await results(10)).toHaveLength(10);
     expect(met).toHaveLength(times);
+    const { level, message, error } = await worker.says(`receiving from ${requestQueueUrl}`);
+    expect({ level, message }).toEqual({ level: 'ERROR', message: 'a call of SQS failed' });
+    expect(error).toMatchObject({ message: expect.stringMatching(/'; it is tried again$/) });
     worker.send('SIGTERM');
     expect(await worker.ended).toEqual({ code: 0, signal: null });
   });

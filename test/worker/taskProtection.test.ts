@@ -4,11 +4,13 @@ import { afterThisTest } from '../adapters/onnx/setup.ts';
 import { answersJson, hangsUp, neverAnswers, type Step, startFront } from '../helpers/frontServer.ts';
 import { createManualClock } from '../helpers/manualClock.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
-import { deployment, lookup } from './setup.ts';
+import { deployment, lookup, SLOW, slow, until } from './setup.ts';
 
 const server = useSqsServer();
 const ON: ProtectionState = { ProtectionEnabled: true, ExpiresInMinutes: 10 };
 const OFF: ProtectionState = { ProtectionEnabled: false };
+/** Two signals within 200 ms come from one press of Ctrl-C. */
+const SAME_PRESS_MS = 250;
 const DONE = answersJson(200, { protection: { ProtectionEnabled: true, TaskArn: 'arn' } });
 const FAILED = answersJson(200, { failure: { Arn: 'arn', Reason: 'DEPLOYMENT_BLOCKED' } });
 
@@ -99,6 +101,27 @@ describe('the ECS agent', () => {
     afterThisTest(front.stop);
 
     await expect(protectionAt(front.endpoint)(ON)).rejects.toThrow(error);
+  });
+
+  it('is not waited for by a worker that is to end at once', async () => {
+    const front = await startFront(undefined, Array<Step>(10).fill(DONE));
+    afterThisTest(front.stop);
+    const { requestQueueUrl, start } = await deployment(server, {
+      models: SLOW,
+      environment: { ECS_AGENT_URI: front.endpoint, BATCHSCORE_STOP_SECONDS: '60' },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    server.send(requestQueueUrl, [slow(4_900)]);
+    await until(() => front.requests.length === 1);
+    worker.send('SIGTERM');
+    await worker.says('told to end');
+    const toldAt = Date.now();
+    await until(() => Date.now() > toldAt + SAME_PRESS_MS);
+    worker.send('SIGTERM');
+
+    expect(await worker.ended).toEqual({ code: 1, signal: null });
+    expect(front.requests.map(({ body }) => JSON.parse(body))).toEqual([ON]);
   });
 
   it('is told by a worker that is busy, and when it ends', async () => {

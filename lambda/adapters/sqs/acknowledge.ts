@@ -15,7 +15,7 @@ export interface AcknowledgerOptions {
   readonly sqs: SqsCaller;
   readonly queueUrl: string;
   /** Told when SQS would not delete messages; they come back when their queue's timeout ends, and are answered again. */
-  readonly onProblem: (error: unknown) => void;
+  readonly onProblem: (error: Error) => void;
   /** Most batch requests in flight. @default 16 */
   readonly concurrency?: number;
   /** @default three attempts */

@@ -10,7 +10,7 @@ export interface RequestQueues<M> {
   /** What is done to the records of one queue. */
   readonly act: (queueUrl: string) => ActOnMessages<M>;
   /** Told of records of another queue: nothing is done to them, as no call to a queue of ours would be right. */
-  readonly onProblem: (error: unknown) => void;
+  readonly onProblem: (error: Error) => void;
 }
 
 /** Does something to records at the queue that each came from: a receipt handle is worth nothing at another. */

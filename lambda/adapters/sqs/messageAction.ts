@@ -15,7 +15,7 @@ export interface MessageAction<M> {
   /** Makes one batch request; the ID of each entry is its position. */
   readonly send: (messages: readonly M[], signal: AbortSignal, attempt: number) => Promise<BatchAnswer>;
   /** Told why SQS did not do it, once for each reason. */
-  readonly onProblem: (error: unknown) => void;
+  readonly onProblem: (error: Error) => void;
   /** Most batch requests in flight. @default 16 */
   readonly concurrency?: number | undefined;
   /** @default three attempts */

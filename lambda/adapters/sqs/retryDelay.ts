@@ -11,7 +11,7 @@ export interface RetryDelayOptions {
   readonly sqs: SqsCaller;
   readonly queueUrl: string;
   /** Told when SQS would not change visibilities; the records then come back when their timeout ends. */
-  readonly onProblem: (error: unknown) => void;
+  readonly onProblem: (error: Error) => void;
   /** @default Math.random */
   readonly random?: () => number;
   /** @default three attempts */

@@ -13,7 +13,7 @@ export interface VisibilityOptions<M> {
   /** Whole seconds from now until a message is visible, 0 to 43,200. */
   readonly secondsOf: (message: M) => number;
   /** Told when SQS would not change visibilities; the messages then come back when the former timeout ends. */
-  readonly onProblem: (error: unknown) => void;
+  readonly onProblem: (error: Error) => void;
   /** @default three attempts */
   readonly retry?: RetryOptions | undefined;
 }
