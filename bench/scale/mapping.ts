@@ -1,8 +1,22 @@
 import type { Backlog, Pieces } from './backlog.ts';
 import type { Load } from './load.ts';
 import { MESSAGES_PER_RECEIVE } from './rules.ts';
-import { REASONS, type Reason, TICK_MS } from './simulate.ts';
 import { createTokens } from './tokens.ts';
+
+/** What holds messages back. */
+export const REASONS = [
+  'the mapping grows',
+  'the mapping starts no more',
+  'messages in flight',
+  'receives',
+  'the concurrency of the account',
+  'the invocations a second of the account',
+  'new environments of the function',
+] as const;
+export type Reason = (typeof REASONS)[number];
+
+/** Messages move, and the mapping looks, once in so long. */
+export const TICK_MS = 10;
 
 /** The event source mapping of one shard, and the function behind it. */
 export interface Mapping {

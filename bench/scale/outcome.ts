@@ -1,7 +1,8 @@
 import { loadOfShard } from './load.ts';
+import type { Reason } from './mapping.ts';
 import { dollarsPerHour } from './money.ts';
 import { messagesPerSecond, type Scenario } from './scenario.ts';
-import { type Reason, type Stretch, simulate } from './simulate.ts';
+import { type Stretch, simulate } from './simulate.ts';
 
 /** What becomes of a scenario: the simulation of one shard, times the shards. */
 export interface Outcome {

@@ -2,19 +2,7 @@ import { createRandom, type Random } from '../workload/random.ts';
 import { createBacklog } from './backlog.ts';
 import { createLatencies } from './latencies.ts';
 import type { Load } from './load.ts';
-import { createMapping } from './mapping.ts';
-
-/** What holds messages back. */
-export const REASONS = [
-  'the mapping grows',
-  'the mapping starts no more',
-  'messages in flight',
-  'receives',
-  'the concurrency of the account',
-  'the invocations a second of the account',
-  'new environments of the function',
-] as const;
-export type Reason = (typeof REASONS)[number];
+import { createMapping, type Reason, TICK_MS } from './mapping.ts';
 
 /** One shard over a stretch of time; numbers of messages at its end, rates and latencies within it. */
 export interface Stretch {
@@ -53,9 +41,6 @@ export interface Span {
   /** When messages come, in place of a Poisson process: how many in a tick that begins then. */
   readonly arrivals?: ((nowMs: number) => number) | undefined;
 }
-
-/** Messages move, and the mapping looks, once in so long. */
-export const TICK_MS = 10;
 
 /**
  * Simulates one shard: messages come at random, the mapping gathers batches and invokes the function as far as the rules
