@@ -168,6 +168,19 @@ describe('ecs-gpu on an Auto Scaling group', () => {
     });
   });
 
+  it('takes types alone that a task fits with its vCPUs and its cards', () => {
+    const overridesOf = (options: EcsGpuOptions) => {
+      const { MixedInstancesPolicy } = only(templateWith({ capacity: 'asg', ...options }), GROUP);
+      const { LaunchTemplate } = MixedInstancesPolicy as { LaunchTemplate: { Overrides: { InstanceType: string }[] } };
+      return LaunchTemplate.Overrides.map(({ InstanceType }) => InstanceType);
+    };
+    expect(overridesOf({ vcpus: 6, instanceTypes: ['g6.xlarge', 'g6.2xlarge'] })).toEqual(['g6.2xlarge']);
+    expect(() => templateWith({ gpuCount: 2, instanceTypes: ['g4dn.xlarge'] })).toThrow(
+      'expected an instance that has 3 vCPUs, 12288 MB and 2 GPUs, each with 16 GiB of GPU memory, got only g4dn.xlarge; ' +
+        'lower one of these or name a larger instance type',
+    );
+  });
+
   it('drains spot instances when their notice comes', () => {
     const spot = templateWith({ capacity: 'asg', spot: true });
     expect(policyIn(spot)).toMatchObject({ InstancesDistribution: { OnDemandPercentageAboveBaseCapacity: 0 } });

@@ -2,20 +2,21 @@ import type { Prices } from '../base/prices.ts';
 
 /** What an instance has, of which an environment takes a share. */
 interface Instance {
+  readonly vcpus: number;
   readonly gpuGiB: number;
   readonly memoryGiB: number;
 }
 
 /** The sizes with one GPU that most environments fit, by instance type. @see https://aws.amazon.com/ec2/instance-types/ */
 const INSTANCES: Readonly<Record<string, Instance>> = {
-  'g4dn.xlarge': { gpuGiB: 16, memoryGiB: 16 },
-  'g4dn.2xlarge': { gpuGiB: 16, memoryGiB: 32 },
-  'g5.xlarge': { gpuGiB: 24, memoryGiB: 16 },
-  'g5.2xlarge': { gpuGiB: 24, memoryGiB: 32 },
-  'g6.xlarge': { gpuGiB: 24, memoryGiB: 16 },
-  'g6.2xlarge': { gpuGiB: 24, memoryGiB: 32 },
-  'g6e.xlarge': { gpuGiB: 48, memoryGiB: 32 },
-  'g6e.2xlarge': { gpuGiB: 48, memoryGiB: 64 },
+  'g4dn.xlarge': { vcpus: 4, gpuGiB: 16, memoryGiB: 16 },
+  'g4dn.2xlarge': { vcpus: 8, gpuGiB: 16, memoryGiB: 32 },
+  'g5.xlarge': { vcpus: 4, gpuGiB: 24, memoryGiB: 16 },
+  'g5.2xlarge': { vcpus: 8, gpuGiB: 24, memoryGiB: 32 },
+  'g6.xlarge': { vcpus: 4, gpuGiB: 24, memoryGiB: 16 },
+  'g6.2xlarge': { vcpus: 8, gpuGiB: 24, memoryGiB: 32 },
+  'g6e.xlarge': { vcpus: 4, gpuGiB: 48, memoryGiB: 32 },
+  'g6e.2xlarge': { vcpus: 8, gpuGiB: 48, memoryGiB: 64 },
 };
 
 /** An estimate: what the host keeps for itself. */
@@ -24,6 +25,10 @@ const HOSTS_SHARE = 0.1;
 export interface Environment {
   readonly gpuMemoryGiB: number;
   readonly memoryMb: number;
+  /** vCPUs that are reserved. @default none: Lambda gives shares of them */
+  readonly vcpus?: number;
+  /** @default 1 */
+  readonly gpuCount?: number;
   /** Instance types that may be used. @default the cheapest that fits */
   readonly instanceTypes: readonly string[] | undefined;
 }
@@ -45,10 +50,12 @@ export interface Placement {
 export function placementOf(environment: Environment, prices: Prices): Placement {
   const [cheapest] = placementsOf(environment, prices);
   if (cheapest !== undefined) return cheapest;
-  const { gpuMemoryGiB, memoryMb, instanceTypes } = environment;
+  const { gpuMemoryGiB, memoryMb, vcpus, gpuCount = 1, instanceTypes } = environment;
+  const gpus = gpuCount === 1 ? '' : `${gpuCount} GPUs, each with `;
   throw new Error(
-    `memoryMb: expected an instance that has ${memoryMb} MB and ${gpuMemoryGiB} GiB of GPU memory, got only ` +
-      `${(instanceTypes ?? Object.keys(INSTANCES)).join(', ')}; lower one of the two or name a larger instance type`,
+    `memoryMb: expected an instance that has ${vcpus === undefined ? '' : `${vcpus} vCPUs, `}${memoryMb} MB and ` +
+      `${gpus}${gpuMemoryGiB} GiB of GPU memory, got only ${(instanceTypes ?? Object.keys(INSTANCES)).join(', ')}; ` +
+      'lower one of these or name a larger instance type',
   );
 }
 
@@ -57,12 +64,12 @@ export function instanceTypesFor(environment: Environment, prices: Prices): stri
   return placementsOf(environment, prices).map(({ instanceType }) => instanceType);
 }
 
-function placementsOf({ gpuMemoryGiB, memoryMb, instanceTypes }: Environment, prices: Prices): Placement[] {
-  return (instanceTypes ?? Object.keys(INSTANCES))
+function placementsOf(environment: Environment, prices: Prices): Placement[] {
+  return (environment.instanceTypes ?? Object.keys(INSTANCES))
     .map((instanceType) => ({
       instanceType,
       instanceHour: priceOf(instanceType, prices),
-      environmentsPerInstance: howManyFit(INSTANCES[instanceType], gpuMemoryGiB, memoryMb / 1024),
+      environmentsPerInstance: howManyFit(INSTANCES[instanceType], environment),
     }))
     .filter(({ environmentsPerInstance }) => environmentsPerInstance > 0)
     .toSorted((a, b) => a.instanceHour - b.instanceHour);
@@ -74,8 +81,10 @@ function priceOf(instanceType: string, { instanceHour }: Prices): number {
   throw new Error(`prices: expected instanceHour to have '${instanceType}', got none; add its price to the price list`);
 }
 
-function howManyFit(instance: Instance | undefined, gpuGiB: number, memoryGiB: number): number {
+function howManyFit(instance: Instance | undefined, environment: Environment): number {
+  const { gpuMemoryGiB, memoryMb, vcpus = 0, gpuCount = 1 } = environment;
   if (instance === undefined) return 1;
+  if (vcpus > instance.vcpus || gpuCount > 1) return 0;
   const usable = instance.memoryGiB * (1 - HOSTS_SHARE);
-  return Math.min(Math.floor(instance.gpuGiB / gpuGiB), Math.floor(usable / memoryGiB));
+  return Math.min(Math.floor(instance.gpuGiB / gpuMemoryGiB), Math.floor(usable / (memoryMb / 1024)));
 }

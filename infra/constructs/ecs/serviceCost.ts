@@ -24,6 +24,8 @@ export function fargateTaskHour({ architecture, vcpus, memoryMb }: FargateTask, 
 
 interface GpuTask {
   readonly capacity: string;
+  readonly vcpus: number;
+  readonly gpuCount: number;
   readonly gpuMemoryGiB: number;
   readonly memoryMb: number;
   readonly instanceTypes: readonly string[] | undefined;
@@ -35,9 +37,11 @@ interface GpuTask {
  *
  * @throws Error when a type has no price, or no type fits
  */
-export function gpuTaskHour({ capacity, gpuMemoryGiB, memoryMb, instanceTypes }: GpuTask, prices: Prices): number {
-  const { instanceHour } = placementOf({ gpuMemoryGiB, memoryMb, instanceTypes }, prices);
-  return capacity === 'managed-instances' ? instanceHour * (1 + prices.managedInstancesFeePercent / 100) : instanceHour;
+export function gpuTaskHour(task: GpuTask, prices: Prices): number {
+  const { instanceHour } = placementOf(task, prices);
+  return task.capacity === 'managed-instances'
+    ? instanceHour * (1 + prices.managedInstancesFeePercent / 100)
+    : instanceHour;
 }
 
 /** The tasks that run, in US dollars per period. */
