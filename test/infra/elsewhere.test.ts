@@ -2,10 +2,11 @@ import { describe, expect, it } from '@jest/globals';
 import { Duration, Stack } from 'aws-cdk-lib';
 import { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
+import { Role } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { type BatchScoringProps, ecsCompute } from '../../infra/index.ts';
+import { type BatchScoringProps, ecsCompute, lambdaCompute } from '../../infra/index.ts';
 import { createApp, createScoring } from './setup.ts';
 
 const HERE = { account: '123456789012', region: 'eu-central-1' };
@@ -79,6 +80,17 @@ describe('of another account', () => {
     expect(refusal(GIVEN['stores.resultTable'] as Given, HERE.region, '210987654321')).toBe(
       'stores.resultTable: expected one in the account of the stack, 123456789012, because hosts call it by its name, ' +
         'got one in 210987654321; give one of 123456789012',
+    );
+  });
+
+  const role = 'arn:aws:iam::210987654321:role/scoring';
+  it.each<[string, Given]>([
+    ['function', (stack) => ({ compute: lambdaCompute({ role: Role.fromRoleArn(stack, 'Role', role) }) })],
+    ['task', (stack) => ({ compute: ecsCompute({ role: Role.fromRoleArn(stack, 'Role', role) }) as never })],
+  ])('the role of a %s is refused', (_, given) => {
+    expect(refusal(given, HERE.region)).toBe(
+      'role: expected one in the account of the stack, 123456789012, because functions and tasks take no other, got one ' +
+        'in 210987654321; give one of 123456789012',
     );
   });
 

@@ -1,6 +1,7 @@
 import { Arn, ArnFormat, type ResourceEnvironment, Stack, Token } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { IRepository } from 'aws-cdk-lib/aws-ecr';
+import type { IRole } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
@@ -40,13 +41,23 @@ export function refuseElsewhere(scope: Construct, given: GivenThings, { models, 
     otherRegion('requestQueue', region, requestQueue?.queue.env),
     otherRegion('stores.resultQueue', region, stores.resultQueue?.env),
     otherRegion('stores.resultTable', region, table),
-    otherAccount('stores.resultTable', account, table),
+    otherAccount('stores.resultTable', account, table, 'hosts call it by its name'),
     otherRegion('stores.resultBucket', region, stores.resultBucket?.env),
     otherRegion('payloadBucket', region, payloadBucket?.env),
     otherRegion('encryptionKey', region, encryptionKey?.env),
     compute.feed === 'worker' ? undefined : otherRegion('image', region, image?.repository.env),
     otherRegion('models.bucket', region, models.s3?.bucketOfUri?.env),
   ]);
+}
+
+/**
+ * Neither a function nor a task takes a role of another account, and the CDK grants nothing to one.
+ *
+ * @throws Error when that is known
+ */
+export function refuseForeignRole(scope: Construct, role: IRole | undefined): void {
+  const { account } = Stack.of(scope);
+  refuse([otherAccount('role', account, role?.env, 'functions and tasks take no other')]);
 }
 
 /** Of an imported table the CDK takes the place to be that of the stack, whatever its ARN says. */
@@ -64,11 +75,10 @@ function otherRegion(name: string, region: string, place: ResourceEnvironment | 
   );
 }
 
-/** Hosts call a table by its name, which is one of their own account. */
-function otherAccount(name: string, account: string, place: ResourceEnvironment | undefined): Problem {
+function otherAccount(name: string, account: string, place: ResourceEnvironment | undefined, because: string): Problem {
   if (place === undefined || !areKnownToDiffer(place.account, account)) return undefined;
   return (
-    `${name}: expected one in the account of the stack, ${account}, because hosts call it by its name, ` +
+    `${name}: expected one in the account of the stack, ${account}, because ${because}, ` +
     `got one in ${place.account}; give one of ${account}`
   );
 }

@@ -13,6 +13,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { acknowledgeWildcard } from '../base/acknowledge.ts';
 import { createLogGroup } from '../base/logGroup.ts';
+import { refuseForeignRole } from '../checks/elsewhere.ts';
 import type { Wiring } from './compute.ts';
 import { ReadOnlyFileSystem } from './fileSystem.ts';
 import { attachTo, type FunctionNetwork, keepCodeFromNetwork } from './functionNetwork.ts';
@@ -55,6 +56,7 @@ export function createScoringFunction(
 ): DockerImageFunction {
   const { network = {} } = options;
   const logGroup = options.logGroup ?? createLogGroup(scope, 'Log', wiring);
+  refuseForeignRole(scope, options.role);
   const role = options.role ?? createRole(scope);
   logGroup.grantWrite(role);
   if (wiring.tracing) acknowledgeWildcard(role, '*', 'The permission to send traces knows no resources');

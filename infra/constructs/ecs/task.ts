@@ -15,6 +15,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { acknowledgeWildcard } from '../base/acknowledge.ts';
 import { createLogGroup } from '../base/logGroup.ts';
+import { refuseForeignRole } from '../checks/elsewhere.ts';
 import type { Wiring } from '../compute/compute.ts';
 import { workerEnvironment } from '../environment/workerEnvironment.ts';
 import type { ServiceDefaults } from './serviceOptions.ts';
@@ -52,6 +53,7 @@ const COMPATIBILITY: Readonly<Record<Launch, Compatibility>> = {
 export function createTask(scope: Construct, cluster: Cluster, settings: TaskSettings, wiring: Wiring): Task {
   const { launch, architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
   const logGroup = settings.logGroup ?? createLogGroup(scope, 'Log', wiring);
+  refuseForeignRole(scope, settings.role);
   const role = settings.role ?? createRole(scope);
   allowProtection(role, cluster);
   const definition = new TaskDefinition(scope, 'Task', {
