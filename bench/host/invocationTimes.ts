@@ -4,19 +4,18 @@ import { tableCost } from '../../lambda/core/plan/cost.ts';
 import { measureHost } from './measureHost.ts';
 
 const SIZES = [1, 10, 100];
-const TIMES_EACH = 5;
+const ROUNDS = 8;
+const BETWEEN_MS = 200;
+/** The first ones are slow. */
+const WARM_UP = 2;
 
-/** What an invocation takes on this machine, by its messages: medians of some sizes, sent all at once. */
+/** What an invocation takes on this machine, by its messages: medians of full batches of some sizes. */
 export async function invocationTimes(stack: LocalStack, body: string): Promise<InvocationMs> {
   const runs: { rows: number; length: number; ms: number }[] = [];
   for (const size of SIZES) {
-    const durations: number[] = [];
-    for (let round = 0; round <= TIMES_EACH; round++) {
-      const batching = { batchSize: size, windowSeconds: 1 };
-      const { invocations } = await measureHost(stack, batching, new Float64Array(size), body);
-      // The first is slow.
-      if (round > 0) durations.push(invocations.reduce((sum, { durationMs }) => sum + durationMs, 0));
-    }
+    const times = Float64Array.from({ length: ROUNDS * size }, (_, index) => BETWEEN_MS * Math.floor(index / size));
+    const { invocations } = await measureHost(stack, { batchSize: size, windowSeconds: 1 }, times, body);
+    const durations = invocations.slice(WARM_UP).map(({ durationMs }) => durationMs);
     runs.push({ rows: size, length: 1, ms: durations.toSorted((a, b) => a - b)[durations.length >> 1] as number });
   }
   const cost = tableCost(runs);
