@@ -36,6 +36,17 @@ describe('simulateMapping', () => {
     expect(course.p99Ms).toBe(198);
   });
 
+  it('gives a slot nothing while it runs', () => {
+    // It runs from 1000 to 3000. The second message is received then, and waits out a window of its own.
+    const mapping = { batchSize: 10, windowMs: 1000, maximumConcurrency: 1 };
+    expect(simulateMapping(Float64Array.of(0, 1500), mapping, () => 2000).p99Ms).toBe(4500);
+  });
+
+  it('leaves out the age of those in a batch with others that count', () => {
+    const mapping = { batchSize: 2, windowMs: 5000, maximumConcurrency: 1 };
+    expect(simulateMapping(Float64Array.of(0, 100), mapping, () => 10, 1).p99Ms).toBe(10);
+  });
+
   it('leaves out the messages until the queue has settled', () => {
     const course = simulateMapping(
       Float64Array.of(0, 10, 5000, 5001),
