@@ -1,3 +1,4 @@
+import { listSupportedBackends } from 'onnxruntime-node';
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { readNvidiaCards } from '../lambda/adapters/nvidiaCards.ts';
 import { describeNvidia } from '../lambda/adapters/onnx/session/placement.ts';
@@ -44,6 +45,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const { provider } = options;
+  refuseUnknown(provider);
   const scenarios = chooseModels(options.models);
   const settings = settingsFor(provider, options);
   const nvidia = await readNvidiaCards();
@@ -77,6 +79,13 @@ function settingsFor(
     mostMessages: messages === undefined ? most.messages : wholeNumber('--messages', messages, 1, 100_000),
     rounds: wholeNumber('--rounds', rounds, 1, 100),
   };
+}
+
+/** @throws UsageError for one that is neither NVIDIA's nor in this machine's ONNX Runtime */
+function refuseUnknown(provider: string): void {
+  const known = listSupportedBackends().map(({ name }) => name);
+  if (isNvidia(provider) || known.includes(provider)) return;
+  throw new UsageError(`--provider: expected one of ${known.join(', ')}, got '${provider}'`);
 }
 
 /** @throws UsageError for an unknown name */

@@ -63,6 +63,7 @@ describe('npm run bench:gpu', () => {
   it.each([
     [['--models', 'mlp-small,bert'], "--models: expected some of mlp-small, .*resnet-50, got 'bert'"],
     [['--rounds', '0'], '--rounds'],
+    [['--provider', 'gpu'], "--provider: expected one of .*cpu.*, got 'gpu'"],
     [['--cards', '1'], '--cards'],
   ])('refuses %j, naming what is wrong', async (args, message) => {
     const { code, stderr } = await runScript(SCRIPT, args);
