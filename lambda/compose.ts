@@ -74,7 +74,8 @@ export async function compose(
       batching: createBatchingWatch(config.checkPercent / 100),
       acknowledge: atTheirQueues({
         ...requestQueues,
-        act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl }),
+        // As often as a result is written: what is not deleted is scored once more.
+        act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: {} }),
       }),
       observer,
       now: () => performance.now(),

@@ -61,7 +61,7 @@ describe('deletes', () => {
     ['whose entries fail in an answer of 200', failsEveryEntry],
     ['that are refused', refuses],
   ])('%s are made again: nothing is left on the queue', async (_, step) => {
-    const { between, met } = firstOf('delete', 2, step);
+    const { between, met } = firstOf('delete', 5, step);
     const { requestQueueUrl, start, results } = await deployment(server, { between });
     server.send(requestQueueUrl, TEN);
     const worker = start();
@@ -69,7 +69,7 @@ describe('deletes', () => {
     worker.send('SIGTERM');
     await worker.ended;
 
-    expect(met).toHaveLength(2);
+    expect(met).toHaveLength(5);
     expect(server.counts(requestQueueUrl)).toEqual({ inFlight: 0, ready: 0 });
   });
 });
