@@ -29,12 +29,14 @@ const SCRATCH = Buffer.allocUnsafe(CHARACTERS_AT_A_TIME + 4);
  */
 export function isBase64(text: string): boolean {
   if (!isBase64Length(text)) return false;
+  let bytes = 0;
   for (let from = 0; from < text.length; from += CHARACTERS_AT_A_TIME) {
     const some = text.length <= CHARACTERS_AT_A_TIME ? text : text.slice(from, from + CHARACTERS_AT_A_TIME);
-    const isAscii = SCRATCH.write(some) === some.length;
-    if (!isAscii || SCRATCH.write(some, 'base64') !== decodedBytes(some)) return false;
+    if (SCRATCH.write(some) !== some.length) return false;
+    bytes += SCRATCH.write(some, 'base64');
   }
-  return true;
+  // Counted together: padding within the text ends its part with fewer bytes than the characters there stand for.
+  return bytes === decodedBytes(text);
 }
 
 /** Whether a text has a length that base64 can have, with all of its padding or none. */

@@ -156,6 +156,14 @@ describe('a request with raw contents', () => {
     });
   });
 
+  it('is refused when bytes are missing within it: what the memory held before would stand in their place', async () => {
+    const width = 16_384;
+    const encoded = base64(...new Uint8Array(4 * width));
+    const padded = `${encoded.slice(0, 65_534)}==${encoded.slice(65_536)}`;
+    const request = { inputs: [{ ...input, shape: [1, width] }], raw_input_contents: [padded] };
+    expect(await refusal(request, repositoryOf(echoModel('FP32', [width])))).toMatchObject({ code: 'INVALID_DATA' });
+  });
+
   it('is refused when an input carries data as well', async () => {
     const { code, message } = await refusal(
       { inputs: [{ ...input, data: [1] }], raw_input_contents: ['AACAPw=='] },

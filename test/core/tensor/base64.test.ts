@@ -31,6 +31,20 @@ describe('a text', () => {
     );
   });
 
+  it('is none with padding anywhere but at its end, though a part of it ends there', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 65_520, max: 65_552 }),
+        fc.constantFrom('=', '=='),
+        fc.nat(3),
+        (at, padding, more) => {
+          const text = `${'A'.repeat(at)}${padding}${'A'.repeat(4 - padding.length + 4 * more)}`;
+          expect(isBase64(text)).toBe(false);
+        },
+      ),
+    );
+  });
+
   it.each(['', 'QQ==', 'QQ', 'QR==', '-_-_', '+/-_', 'QUJD'.repeat(50_000)])('is base64: %#', (text) => {
     expect(isBase64(text)).toBe(true);
   });
@@ -48,6 +62,9 @@ describe('a text', () => {
     'QUé=',
     `${'QUJD'.repeat(20_000)}QU=D${'QUJD'.repeat(20_000)}`,
     `${'QUJD'.repeat(20_000)}QU\n\n`,
+    `${'QUJD'.repeat(16_383)}QQ==////`,
+    `${'QUJD'.repeat(16_383)}QUI=QUJD`,
+    `${'QUJD'.repeat(32_767)}QQ==${'QUJD'.repeat(16_384)}QQ==`,
   ])('is none: %#', (text) => {
     expect(isBase64(text)).toBe(false);
   });
