@@ -2,7 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { createStack } from '../../infra/app/batchScoringStack.ts';
+import { readContext } from '../../infra/app/readContext.ts';
 import { REPOSITORY, runScript } from '../helpers/command.ts';
+import { createApp } from './setup.ts';
 
 const outdir = mkdtempSync(join(tmpdir(), 'batchscore-app-'));
 const empty = mkdtempSync(join(tmpdir(), 'batchscore-empty-'));
@@ -10,9 +13,10 @@ afterAll(() => {
   for (const folder of [outdir, empty]) rmSync(folder, { recursive: true });
 });
 
+const { context: ofFile } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
+
 /** The app as `cdk synth -c …` runs it. */
 function synth(context: Readonly<Record<string, unknown>>) {
-  const { context: ofFile } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
   const env = { CDK_OUTDIR: outdir, CDK_CONTEXT_JSON: JSON.stringify({ ...ofFile, ...context }) };
   return runScript('infra/app.ts', [], { env });
 }
@@ -70,6 +74,16 @@ describe('the app', () => {
 
   it.each([
     ['a typo', { batchsize: 5 }, 'did you mean batchSize?'],
+    ['a missing model folder', { models: 'nowhere' }, 'expected a folder of the model repository'],
+  ])('refuses %s with one sentence and no stack trace', async (_, context, sentence) => {
+    const { code, stdout, stderr } = await synth(context);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toContain(sentence);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(stderr).not.toMatch(/ {4}at |\.ts:\d/);
+  });
+
+  it.each([
     ['a negative number', { batchSize: -5 }, 'batchSize: expected a whole number from 1 to 10000, got -5'],
     [
       'an unknown compute',
@@ -77,7 +91,6 @@ describe('the app', () => {
       'compute: expected one of lambda, lambda-gpu, ecs, ecs-gpu, got "batch"',
     ],
     ['FIFO with a window', { fifo: 'true', windowSeconds: '1' }, 'windowSeconds: expected 0 on a FIFO queue'],
-    ['a missing model folder', { models: 'nowhere' }, 'expected a folder of the model repository'],
     ['an empty model folder', { models: empty }, 'got no model folder; add a model'],
     ['a model folder without ONNX files', { models: 'docs' }, 'with no version folder'],
     [
@@ -92,11 +105,8 @@ describe('the app', () => {
       { compute: 'ecs', stopTimeoutSeconds: '60' },
       'expected at least 80 = 60 s',
     ],
-  ])('refuses %s with one sentence and no stack trace', async (_, context, sentence) => {
-    const { code, stdout, stderr } = await synth(context);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect(stderr).toContain(sentence);
-    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
-    expect(stderr).not.toMatch(/ {4}at |\.ts:\d/);
+  ])('refuses %s', (_, context, sentence) => {
+    const make = () => createStack(createApp(), readContext({ ...ofFile, ...context }));
+    expect(make).toThrow(sentence);
   });
 });
