@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { createTally } from '../cli/demo/tally.ts';
 import { startLocalStack } from '../cli/local/stack.ts';
@@ -31,6 +32,7 @@ const MAXIMUM_CONCURRENCY = 2;
 /** The model is asked for many more messages than are sent. */
 const SIMULATED = 50_000;
 const MOST_DIFFERENT = 0.15;
+const SAMPLE = z.object({ pixels: z.array(z.number()) });
 
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args, {
@@ -110,7 +112,7 @@ function difference([model, host]: readonly [number, number]): string {
 
 async function requestBody(): Promise<string> {
   const text = await readFile(`${MODELS}/digits/held-out.jsonl`, 'utf8');
-  const { pixels }: { readonly pixels: readonly number[] } = JSON.parse(text.slice(0, text.indexOf('\n')));
+  const { pixels } = SAMPLE.parse(JSON.parse(text.slice(0, text.indexOf('\n'))));
   return JSON.stringify({ instances: [pixels] });
 }
 

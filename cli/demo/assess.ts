@@ -1,3 +1,5 @@
+import { z } from 'zod';
+import { parseIfJson } from '../../lambda/core/base/json.ts';
 import type { Received, Sent } from './exchange.ts';
 import type { DemoMessage } from './messages.ts';
 
@@ -16,12 +18,14 @@ export interface Assessment {
   readonly p99Ms: number;
 }
 
-interface ParsedResult {
-  readonly message_id?: string;
-  readonly id?: string;
-  readonly code?: string;
-  readonly outputs?: readonly { readonly name: string; readonly data: readonly unknown[] }[];
-}
+/** What is looked at of a result. */
+const RESULT = z.object({
+  message_id: z.string(),
+  id: z.string().optional(),
+  code: z.string().optional(),
+  outputs: z.array(z.object({ name: z.string(), data: z.array(z.unknown()) })).optional(),
+});
+type Result = z.infer<typeof RESULT>;
 
 export function assess(
   messages: readonly DemoMessage[],
@@ -38,8 +42,13 @@ export function assess(
   for (const { messageId, body, writtenAtMs } of received) {
     const request = expected.get(messageId ?? '');
     const message = messages[request?.index ?? -1];
-    const result: ParsedResult = JSON.parse(body);
-    if (request === undefined || message === undefined || !answers(result, request.messageId, message)) {
+    const { data: result } = RESULT.safeParse(parseIfJson(body));
+    if (
+      request === undefined ||
+      message === undefined ||
+      result === undefined ||
+      !answers(result, request.messageId, message)
+    ) {
       wrongId += 1;
     } else if (seen.has(request.messageId)) {
       duplicates += 1;
@@ -71,14 +80,14 @@ export function secondsOf(sent: readonly Sent[], received: readonly Received[]):
 }
 
 /** A body that could not be read has no id to give back; every other result carries its request's own. */
-function answers(result: ParsedResult, messageId: string, message: DemoMessage): boolean {
+function answers(result: Result, messageId: string, message: DemoMessage): boolean {
   return (
     result.message_id === messageId &&
     (result.id === undefined ? message.label === undefined : result.id === message.id)
   );
 }
 
-function labelIn(result: ParsedResult): unknown {
+function labelIn(result: Result): unknown {
   return result.outputs?.find(({ name }) => name === 'label')?.data[0];
 }
 

@@ -6,6 +6,7 @@ import {
   SendMessageBatchCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
+import { isUnreadable, unpackResults } from '../../client/result/unpackResults.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
 import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 
@@ -115,6 +116,7 @@ function toReceived({ Body = '', Attributes, MessageAttributes = {} }: Message):
   const writtenAtMs = Number(Attributes?.SentTimestamp);
   const { [MESSAGE_ID_ATTRIBUTE]: messageId, [RESULTS_ATTRIBUTE]: count } = MessageAttributes;
   if (count === undefined) return [{ messageId: messageId?.StringValue, body: Body, writtenAtMs }];
-  const results: { readonly message_id: string }[] = JSON.parse(Body);
-  return results.map((one) => ({ messageId: one.message_id, body: JSON.stringify(one), writtenAtMs }));
+  const results = unpackResults(Body, count.StringValue ?? '');
+  if (isUnreadable(results)) throw new Error(`the result queue: ${results.problem}`);
+  return results.map((one) => ({ messageId: one.messageId, body: JSON.stringify(one.document), writtenAtMs }));
 }

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { isObject } from '../core/base/json.ts';
 import { messageOf } from '../core/contract/failure.ts';
 import { hasCode } from './hasCode.ts';
 
@@ -61,8 +62,8 @@ export async function askNvidiaSmi(
       const whatToDo = 'have the host of the container share it, by NVIDIA_DRIVER_CAPABILITIES=compute,utility';
       throw new Error(`nvidia-smi: expected the command on PATH, got none; ${whatToDo}`, { cause });
     }
-    const { killed, stdout = '' } = cause as { killed?: boolean; stdout?: string };
-    const got = killed === true ? `none in ${timeout / 1000} s` : stdout.trim() || messageOf(cause);
+    const { killed = false, stdout = '' } = isObject(cause) ? cause : {};
+    const got = killed === true ? `none in ${timeout / 1000} s` : String(stdout).trim() || messageOf(cause);
     throw new Error(`nvidia-smi: expected an answer, got ${got.slice(0, 500)}`, { cause });
   }
 }
