@@ -5,7 +5,7 @@ import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/argume
 import { createTally } from '../cli/demo/tally.ts';
 import { startLocalStack } from '../cli/local/stack.ts';
 import { poissonArrivals } from '../cli/profile/settings/arrivals.ts';
-import { simulateHost } from '../cli/profile/settings/simulateHost.ts';
+import { simulateMapping } from '../cli/profile/settings/simulate.ts';
 import { invocationTimes } from './host/invocationTimes.ts';
 import { measureHost } from './host/measureHost.ts';
 import { table } from './report/table.ts';
@@ -70,7 +70,7 @@ async function main(args: readonly string[]): Promise<number> {
     );
     for (const rate of rates) {
       const mapping = { batchSize, windowMs: windowSeconds * 1000, maximumConcurrency: MAXIMUM_CONCURRENCY };
-      const predicted = simulateHost(poissonArrivals(rate, SIMULATED).times, mapping, invocationMs);
+      const predicted = simulateMapping(poissonArrivals(rate, SIMULATED).times, mapping, invocationMs);
       const sent = poissonArrivals(rate, rate * seconds).times;
       const measured = await measureHost(stack, { batchSize, windowSeconds }, sent, body);
       const fills = [predicted.messages / predicted.invocations / batchSize, measured.batch / batchSize] as const;

@@ -22,25 +22,29 @@ const MOST_POLLS = 8;
 const PAUSE_AFTER_ERROR_MS = 1000;
 
 /**
- * Receives records and gathers them into batches, for takers that each wait for one. It holds a batch for every
- * taker that waits and one gathered ahead, and receives nothing while a closed batch has no taker.
+ * Receives records and gathers them into batches, for one taker. With a window it gathers one ahead while the taker does
+ * not wait; without one what comes meanwhile stays on the queue, so that it is received together.
  */
 export function createBatchSource({ receive, onError, ...limits }: BatchSourceOptions): BatchSource {
   const recordsAPoll = Math.min(MESSAGES_A_POLL, limits.batchSize);
+  const gathersAhead = limits.windowSeconds > 0;
   const closed: Batch[] = [];
-  const takers: ((batch: Batch | undefined) => void)[] = [];
+  let taker: ((batch: Batch | undefined) => void) | undefined;
   let stopped = false;
 
   const gather = createGather(limits, (batch) => {
-    const taker = takers.shift();
     if (taker === undefined) closed.push(batch);
     else taker(batch);
+    taker = undefined;
   });
   const poller = createPoller({
     receive: () => receive(recordsAPoll),
     recordsAPoll,
     mostPolls: MOST_POLLS,
-    hasRoom: (expected) => closed.length === 0 && gather.size() + expected < limits.batchSize * (takers.length + 1),
+    hasRoom(expected) {
+      const batches = Number(taker !== undefined) + Number(gathersAhead);
+      return closed.length === 0 && gather.size() + expected < batches * limits.batchSize;
+    },
     take: gather.add,
     onError,
     pauseMs: () => PAUSE_AFTER_ERROR_MS,
@@ -52,14 +56,14 @@ export function createBatchSource({ receive, onError, ...limits }: BatchSourceOp
       new Promise((resolve) => {
         const batch = closed.shift();
         if (batch !== undefined || stopped) resolve(batch);
-        else takers.push(resolve);
+        else taker = resolve;
         poller.poll();
       }),
     stop: async () => {
       await poller.stop();
       gather.flush();
       stopped = true;
-      for (const taker of takers.splice(0)) taker(undefined);
+      taker?.(undefined);
     },
   };
 }

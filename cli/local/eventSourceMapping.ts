@@ -51,21 +51,21 @@ const NEVER = new AbortController().signal;
 export function startEventSourceMapping(options: EventSourceMappingOptions): EventSourceMapping {
   refuseInvalidLimits(options);
   const report = reportTo(options.onError ?? writeToStderr);
-  const batches = createBatchSource({
-    ...options,
-    receive: (most) => receive(options, most),
-    onError: (cause) => report(`could not receive from ${options.queueUrl}`, cause),
-  });
   const acknowledge = createAcknowledger({
     ...options,
     onProblem: (cause) => report('could not delete messages, which will be redelivered', cause),
   });
-  const slots = Array.from({ length: options.maximumConcurrency }, () =>
-    mapBatches(batches, acknowledge, report, options),
+  const sources = Array.from({ length: options.maximumConcurrency }, () =>
+    createBatchSource({
+      ...options,
+      receive: (most) => receive(options, most),
+      onError: (cause) => report(`could not receive from ${options.queueUrl}`, cause),
+    }),
   );
+  const slots = sources.map((source) => mapBatches(source, acknowledge, report, options));
   return {
     stop: async () => {
-      await batches.stop();
+      await Promise.all(sources.map((source) => source.stop()));
       await Promise.all(slots);
     },
   };

@@ -3,8 +3,8 @@ import type { Clock } from '../../lambda/adapters/clock.ts';
 export interface ManualClock extends Clock {
   /** Lets time pass, and calls back what is due. */
   advance(ms: number): void;
-  /** Resolves once something waits for `ms` milliseconds. */
-  untilWaitedFor(ms: number): Promise<void>;
+  /** Resolves once so many things wait for `ms` milliseconds. @param many @default 1 */
+  untilWaitedFor(ms: number, many?: number): Promise<void>;
 }
 
 interface Timer {
@@ -33,10 +33,10 @@ export function createManualClock(): ManualClock {
         timer.callback();
       }
     },
-    untilWaitedFor: (ms) =>
+    untilWaitedFor: (ms, many = 1) =>
       new Promise((resolve) => {
         const watch = () => {
-          if (![...timers].some((timer) => timer.ms === ms)) return;
+          if ([...timers].filter((timer) => timer.ms === ms).length < many) return;
           watchers.delete(watch);
           resolve();
         };

@@ -1,10 +1,9 @@
 import { setImmediate as settled } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { createBatchSource } from '../../../../cli/local/batchSource.ts';
+import { type BatchSource, createBatchSource } from '../../../../cli/local/batchSource.ts';
 import { poissonArrivals } from '../../../../cli/profile/settings/arrivals.ts';
-import type { InvocationMs, Mapping } from '../../../../cli/profile/settings/simulate.ts';
-import { simulateHost } from '../../../../cli/profile/settings/simulateHost.ts';
+import { type InvocationMs, type Mapping, simulateMapping } from '../../../../cli/profile/settings/simulate.ts';
 import { quantile } from '../../../../cli/profile/settings/tally.ts';
 import type { Clock } from '../../../../lambda/adapters/clock.ts';
 import { sqsRecord } from '../../../helpers/sqsEvents.ts';
@@ -16,9 +15,9 @@ describe('the local host', () => {
     [50, { batchSize: 100, windowMs: 1000, maximumConcurrency: 2 }],
     [250, { batchSize: 100, windowMs: 1000, maximumConcurrency: 2 }],
     [50, { batchSize: 10, windowMs: 0, maximumConcurrency: 2 }],
-  ])('gathers at %d messages a second as its model says, %j', async (rate, mapping) => {
+  ])('gathers at %d messages a second as the model of the event source mapping says, %j', async (rate, mapping) => {
     const invocationMs: InvocationMs = (messages) => 20 + messages / 2;
-    const predicted = simulateHost(poissonArrivals(rate, 50_000).times, mapping, invocationMs);
+    const predicted = simulateMapping(poissonArrivals(rate, 50_000).times, mapping, invocationMs);
     const measured = await measure(poissonArrivals(rate, 2_000).times, mapping, invocationMs);
     expect(measured.batch / (predicted.messages / predicted.invocations)).toBeCloseTo(1, 1);
     expect(Math.abs(measured.p99Ms / predicted.p99Ms - 1)).toBeLessThan(0.15);
@@ -47,10 +46,12 @@ async function measure(
   const onError = (error: unknown) => {
     throw error;
   };
-  const source = createBatchSource({ batchSize, windowSeconds: windowMs / 1000, clock, receive, onError });
+  const sources = Array.from({ length: maximumConcurrency }, () =>
+    createBatchSource({ batchSize, windowSeconds: windowMs / 1000, clock, receive, onError }),
+  );
   const ages: number[] = [];
   let invocations = 0;
-  const invoke = async (): Promise<void> => {
+  const invoke = async (source: BatchSource): Promise<void> => {
     for (let batch = await source.next(); batch !== undefined; batch = await source.next()) {
       invocations += 1;
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -59,7 +60,7 @@ async function measure(
       ages.push(...batch.records.map(({ body }) => clock.now() - (times[Number(body)] as number)));
     }
   };
-  const slots = Array.from({ length: maximumConcurrency }, invoke);
+  const slots = sources.map(invoke);
   for (const [index, time] of times.entries()) {
     await clock.passUntil(time);
     waiting.push(sqsRecord(String(index)));
@@ -67,9 +68,9 @@ async function measure(
     await settled();
   }
   await clock.passUntil((times.at(-1) as number) + 10_000);
-  const stopped = source.stop();
+  const stopped = sources.map((source) => source.stop());
   await clock.passUntil(clock.now() + 2_000);
-  await Promise.all([stopped, ...slots]);
+  await Promise.all([...stopped, ...slots]);
   expect(ages).toHaveLength(times.length);
   const sorted = Float64Array.from(ages).sort();
   return { batch: times.length / invocations, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99) };

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { gatherTheory } from '../../../../bench/measure/gatherTheory.ts';
 import { simulate } from '../../../../bench/scale/simulate.ts';
-import { poisson } from '../../../../bench/workload/arrivals.ts';
 import { poissonArrivals } from '../../../../cli/profile/settings/arrivals.ts';
 import { type Mapping, simulateMapping } from '../../../../cli/profile/settings/simulate.ts';
-import { simulateHost } from '../../../../cli/profile/settings/simulateHost.ts';
 import type { Course } from '../../../../cli/profile/settings/tally.ts';
 
 const meanOf = ({ messages, invocations }: Course): number => messages / invocations;
@@ -97,22 +94,3 @@ function inSteps(rate: number, { batchSize, windowMs, maximumConcurrency }: Mapp
   if (last === undefined) throw new Error('expected a stretch');
   return last;
 }
-
-describe('simulateHost', () => {
-  it('gathers one batch for all invocations, and one ahead while they run', () => {
-    // One runs from 1 to 101. The next two fill a batch, which waits; the last two are received once it runs.
-    const times = Float64Array.of(0, 1, 2, 3, 4, 5);
-    const course = simulateHost(times, { batchSize: 2, windowMs: 1000, maximumConcurrency: 1 }, () => 100);
-    expect(sizesOf(course)).toEqual({ 2: 3 });
-    expect([course.p50Ms, course.p99Ms]).toEqual([198, 297]);
-  });
-
-  it.each([10, 50, 90, 250])('agrees with the theory of size or window at %d messages a second', (rate) => {
-    const settings = { batchSize: 100, windowMs: 1000 };
-    const course = simulateHost(poissonArrivals(rate, 50_000).times, { ...settings, maximumConcurrency: 2 }, () => 0);
-    const theory = gatherTheory(poisson(rate), settings);
-    expect(meanOf(course) / 100 / theory.fill).toBeCloseTo(1, 1);
-    expect(Math.abs(course.p50Ms - theory.p50WaitMs)).toBeLessThan(0.04 * theory.p50WaitMs);
-    expect(Math.abs(course.p99Ms - theory.p99WaitMs)).toBeLessThan(0.04 * theory.p99WaitMs);
-  });
-});
