@@ -14,8 +14,9 @@ const MOST_ROUNDS = 1_000;
 const HELP = `Usage: npm run bench -- [options]
 
 Scores generated messages with generated models and compares, in turns: the limit of the machine, the handler one
-message at a time, first come, first served, and batchscore. The scenario hops measures what a request costs with its
-calls of SQS, DynamoDB and S3, single and packed. It takes a few minutes.
+message at a time, first come, first served, and batchscore; and the first calls of fresh processes: batchscore, rows
+alone through the handler and bare, and the fastest partition there is. The scenario hops measures what a request costs
+with its calls of SQS, DynamoDB and S3, single and packed. All of them take some minutes, one takes one or two.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES}
   --messages N      send at most N messages in one event (default: as in the scenario)

@@ -2,9 +2,8 @@ import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
 import { type Encoding, type Message, toBase64, toNumbers } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
-import { type Feeds, stackMessages } from './bareSession.ts';
-import { leastPadding, type PartLimits } from './leastPadding.ts';
-import type { Sweep } from './sweep.ts';
+import type { Feeds } from './bareSession.ts';
+import { type Parts, stackParts } from './partitions.ts';
 
 /** The work that no scorer of these bodies can do without, and nothing else. */
 export interface Limit {
@@ -12,21 +11,20 @@ export interface Limit {
   measureMs(): Promise<number>;
 }
 
-/** Builds the tensors and the result objects beforehand: that is not timed. */
+/**
+ * Builds the tensors and the result objects beforehand: that is not timed.
+ *
+ * @param parts which messages are run together
+ */
 export async function prepareLimit(
   session: InferenceSession,
   scenario: Scenario,
   messages: readonly Message[],
   records: readonly SQSRecord[],
   encoding: Encoding,
-  found: Sweep,
-  maxElements: number,
+  parts: Parts,
 ): Promise<Limit> {
-  const { parts, batches } = await fastestOf(
-    session,
-    partitions(scenario, messages, found, { maxRows: found.bestRows, maxElements }),
-    messages,
-  );
+  const batches = stackParts(parts, messages);
   const results = await resultsOf(session, scenario, batches, parts, messages, records, encoding);
   return {
     async measureMs() {
@@ -42,59 +40,11 @@ export async function prepareLimit(
   };
 }
 
-/** A partition, as the indexes of the messages that are run together. */
-type Parts = readonly (readonly number[])[];
-
-/** One into parts of the best size; where lengths differ, those of least padding into more and more parts. */
-function partitions(
-  { lengths }: Scenario,
-  messages: readonly Message[],
-  { bestRows }: Sweep,
-  limits: PartLimits,
-): Parts[] {
-  const fewest = Math.ceil(messages.length / bestRows);
-  if (lengths === undefined) {
-    const indexes = Array.from(messages.keys());
-    return [Array.from({ length: fewest }, (_, part) => indexes.slice(part * bestRows, (part + 1) * bestRows))];
-  }
-  const most = Math.min(messages.length, MOST_PARTS_TIMES * fewest);
-  const least = leastPadding(
-    messages.map(({ length }) => length),
-    limits,
-    most,
-  );
-  const counts = Array.from({ length: MOST_PARTS_TIMES }, (_, times) => Math.min(most, (times + 1) * fewest));
-  return counts.filter((count) => Number.isFinite(least.paddedElements(count))).map((count) => least.partition(count));
-}
-
-/** Partitions into more than so many times the fewest parts are not considered. */
-const MOST_PARTS_TIMES = 8;
-
-/** The partition whose runs take the least time, each tried once after a warm-up. */
-async function fastestOf(
-  session: InferenceSession,
-  candidates: readonly Parts[],
-  messages: readonly Message[],
-): Promise<{ readonly parts: Parts; readonly batches: readonly Feeds[] }> {
-  let fastest: { parts: Parts; batches: readonly Feeds[]; ms: number } | undefined;
-  for (const parts of candidates) {
-    const batches = parts.map((part) => stackMessages(part.map((index) => messages[index] as Message)));
-    if (candidates.length === 1) return { parts, batches };
-    if (fastest === undefined) for (const feeds of batches) await session.run(feeds);
-    const startedAt = performance.now();
-    for (const feeds of batches) await session.run(feeds);
-    const ms = performance.now() - startedAt;
-    if (fastest === undefined || ms < fastest.ms) fastest = { parts, batches, ms };
-  }
-  if (fastest === undefined) throw new Error('expected a partition under the limits, got none');
-  return fastest;
-}
-
 async function resultsOf(
   session: InferenceSession,
   { name }: Scenario,
   batches: readonly Feeds[],
-  parts: readonly (readonly number[])[],
+  parts: Parts,
   messages: readonly Message[],
   records: readonly SQSRecord[],
   encoding: Encoding,

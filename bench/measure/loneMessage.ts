@@ -1,7 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { SQSRecord } from 'aws-lambda';
-import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import type { InferenceSession } from 'onnxruntime-node';
+import { scoreBare } from '../contestants/bareScore.ts';
 import type { Batchscore } from '../contestants/batchscore.ts';
-import { drawMessages, type Encoding, toBase64, toNumbers, toRecords } from '../workload/messages.ts';
+import { drawMessages, type Encoding, toRecords } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 import { takeTurns } from './contest.ts';
 import { median } from './median.ts';
@@ -16,9 +18,14 @@ export interface LoneMessageFigures {
   readonly batchscoreMicroseconds: number;
   readonly overMicroseconds: number;
   readonly overPercent: number;
+  /** The same where nothing ran for some milliseconds before: what ran last is asleep, and its caches are cold. */
+  readonly bareAfterPauseMicroseconds: number;
+  readonly afterPauseMicroseconds: number;
 }
 
 const MOST_MESSAGES = 200;
+const MOST_AFTER_PAUSE = 15;
+const PAUSE_MS = 10;
 
 export async function measureLoneMessage(
   scenario: Scenario,
@@ -28,10 +35,15 @@ export async function measureLoneMessage(
 ): Promise<LoneMessageFigures> {
   const count = Math.min(MOST_MESSAGES, Math.ceil(scenario.oneByOneMessages / 5));
   const records = toRecords(drawMessages(scenario, count), encoding);
-  const [bareMs = 0, batchscoreMs = 0] = await takeTurns(
+  const bare = (record: SQSRecord): Promise<unknown> => scoreBare(record, encoding, scenario.name, session);
+  const handled = (record: SQSRecord): Promise<unknown> => batchscore.invoke([record]);
+  const rare = records.slice(0, MOST_AFTER_PAUSE);
+  const [bareMs = 0, batchscoreMs = 0, bareAfterPauseMs = 0, afterPauseMs = 0] = await takeTurns(
     [
-      () => medianMs(records, (record) => scoreBare(record, encoding, scenario.name, session)),
-      () => medianMs(records, (record) => batchscore.invoke([record])),
+      () => medianMs(records, 0, bare),
+      () => medianMs(records, 0, handled),
+      () => medianMs(rare, PAUSE_MS, bare),
+      () => medianMs(rare, PAUSE_MS, handled),
     ],
     scenario.rounds,
   );
@@ -42,68 +54,22 @@ export async function measureLoneMessage(
     batchscoreMicroseconds: batchscoreMs * 1000,
     overMicroseconds: (batchscoreMs - bareMs) * 1000,
     overPercent: (batchscoreMs / bareMs - 1) * 100,
+    bareAfterPauseMicroseconds: bareAfterPauseMs * 1000,
+    afterPauseMicroseconds: afterPauseMs * 1000,
   };
 }
 
-async function medianMs(records: readonly SQSRecord[], score: (record: SQSRecord) => Promise<unknown>) {
+async function medianMs(
+  records: readonly SQSRecord[],
+  pauseMs: number,
+  score: (record: SQSRecord) => Promise<unknown>,
+): Promise<number> {
   const takenMs: number[] = [];
   for (const record of records) {
+    if (pauseMs > 0) await sleep(pauseMs);
     const startedAt = performance.now();
     await score(record);
     takenMs.push(performance.now() - startedAt);
   }
   return median(takenMs);
-}
-
-/** What one writes who needs no batches. @returns the text of the answer */
-async function scoreBare(
-  { messageId, body }: SQSRecord,
-  encoding: Encoding,
-  model: string,
-  session: InferenceSession,
-): Promise<string> {
-  const { id, inputs, raw_input_contents: raw } = JSON.parse(body) as BareRequest;
-  const feeds: Record<string, Tensor> = {};
-  for (const [index, input] of inputs.entries()) feeds[input.name] = toTensor(input, raw?.[index]);
-  const outputs = Object.entries(await session.run(feeds)).map(([name, { dims, data }]) => ({
-    described: { name, datatype: 'FP32', shape: dims },
-    data: data as Float32Array,
-  }));
-  const head = { message_id: messageId, id, model_name: model, model_version: '1' };
-  if (encoding === 'json') {
-    return JSON.stringify({
-      ...head,
-      outputs: outputs.map(({ described, data }) => ({ ...described, data: toNumbers(data) })),
-    });
-  }
-  return JSON.stringify({
-    ...head,
-    outputs: outputs.map(({ described }) => described),
-    raw_output_contents: outputs.map(({ data }) => toBase64(data)),
-  });
-}
-
-interface BareInput {
-  readonly name: string;
-  readonly datatype: string;
-  readonly shape: number[];
-  readonly data?: number[];
-}
-
-interface BareRequest {
-  readonly id: string;
-  readonly inputs: readonly BareInput[];
-  readonly raw_input_contents?: readonly string[];
-}
-
-function toTensor({ datatype, shape, data = [] }: BareInput, base64: string | undefined): Tensor {
-  const bytes = base64 === undefined ? undefined : new Uint8Array(Buffer.from(base64, 'base64'));
-  if (datatype === 'INT64') {
-    return new Tensor(
-      'int64',
-      bytes === undefined ? BigInt64Array.from(data, BigInt) : new BigInt64Array(bytes.buffer),
-      shape,
-    );
-  }
-  return new Tensor('float32', bytes === undefined ? Float32Array.from(data) : new Float32Array(bytes.buffer), shape);
 }

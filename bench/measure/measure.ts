@@ -1,10 +1,12 @@
 import { createBareSession } from '../contestants/bareSession.ts';
 import { openBatchscore } from '../contestants/batchscore.ts';
+import { fastestPartition, limitsOf, partsOf } from '../contestants/partitions.ts';
 import { sweep } from '../contestants/sweep.ts';
-import { ENCODINGS } from '../workload/messages.ts';
+import { drawMessages, ENCODINGS } from '../workload/messages.ts';
 import { createTemporaryRepository, type TemporaryRepository } from '../workload/modelRepository.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 import { measureInFreshProcess } from './freshProcess.ts';
+import { type GainFigures, measureGains } from './gains.ts';
 import { measureGrowth } from './growth.ts';
 import { HOP_REQUESTS, HOP_ROUNDS, measureHops } from './hops.ts';
 import { type LoneMessageFigures, measureLoneMessage } from './loneMessage.ts';
@@ -41,6 +43,7 @@ export async function measureAll(
     return {
       machine: describeMachine(),
       scenarios: measured.flatMap(({ figures }) => figures),
+      gains: measured.flatMap(({ gains }) => gains),
       growth: measured.flatMap(({ growth }) => growth),
       loneMessage: measured.flatMap(({ loneMessage }) => loneMessage),
       hops: hops ? await measureHops(requests, rounds ?? HOP_ROUNDS, say) : [],
@@ -52,6 +55,7 @@ export async function measureAll(
 
 interface ScenarioMeasurements {
   readonly figures: readonly ScenarioResult[];
+  readonly gains: readonly GainFigures[];
   readonly loneMessage: readonly LoneMessageFigures[];
   readonly growth: readonly GrowthResult[];
 }
@@ -63,26 +67,40 @@ async function measureOne(
   say: Say,
 ): Promise<ScenarioMeasurements> {
   const { name } = scenario;
-  const messages = Math.min(scenario.messages, mostMessages);
   const modelsDirectory = repository.directory;
   const figures: ScenarioResult[] = [];
   const loneMessage: LoneMessageFigures[] = [];
+  const gains: GainFigures[] = [];
 
   say(`${name}: looking for the best size`);
   const session = await createBareSession(await repository.addModel(scenario));
   const found = await sweep(session, scenario);
+  const messages = [...drawMessages(scenario, Math.min(scenario.messages, mostMessages))];
+  say(`${name}: looking for the fastest partition`);
+  const parts = await fastestPartition(session, scenario, messages, limitsOf(messages, found.bestRows));
+
+  await repository.configure(scenario, undefined);
+  const fewer = messages.slice(0, scenario.gainMessages);
+  const gainParts = fewer.length < messages.length ? partsOf(fewer, found.bestRows) : parts;
+  for (const encoding of ENCODINGS) {
+    say(`${name} ${encoding}: ${fewer.length} messages in fresh processes`);
+    gains.push(await measureGains(scenario, encoding, fewer.length, modelsDirectory, gainParts));
+  }
+
   await repository.configure(scenario, found.bestRows);
   const batchscore = await openBatchscore(modelsDirectory, name);
   for (const encoding of ENCODINGS) {
-    say(`${name} ${encoding}: ${messages} messages, at most ${found.bestRows} rows in a run`);
-    const contest = await measureScenario(scenario, encoding, messages, session, found, batchscore);
+    say(`${name} ${encoding}: a lone message`);
     loneMessage.push(await measureLoneMessage(scenario, encoding, session, batchscore));
-    const task = { modelsDirectory, scenario: name, encoding, messages, warmUpMs: 0 };
+    if (scenario.onlyFresh) continue;
+    say(`${name} ${encoding}: ${messages.length} messages, at most ${found.bestRows} rows in a run`);
+    const contest = await measureScenario(scenario, encoding, messages, session, found, parts, batchscore);
+    const task = { modelsDirectory, scenario: name, encoding, messages: messages.length, warmUpMs: 0 };
     const { invocationMs: _, ...memory } = await measureInFreshProcess(task);
     figures.push({ ...contest, ...memory });
   }
   await batchscore.close();
   await session.release();
   const growth = scenario.showsGrowth ? await measureGrowth(scenario, mostMessages, modelsDirectory, say) : [];
-  return { figures, loneMessage, growth };
+  return { figures, gains, loneMessage, growth };
 }

@@ -1,5 +1,6 @@
 import type { Encoding } from '../workload/messages.ts';
 import type { FreshFigures } from './freshProcess.ts';
+import type { GainFigures } from './gains.ts';
 import type { HopFigures } from './hops.ts';
 import type { LoneMessageFigures } from './loneMessage.ts';
 import type { Machine } from './machine.ts';
@@ -9,6 +10,7 @@ import type { ScenarioFigures } from './scenario.ts';
 export interface BenchResults {
   readonly machine: Machine;
   readonly scenarios: readonly ScenarioResult[];
+  readonly gains: readonly GainFigures[];
   readonly growth: readonly GrowthResult[];
   readonly loneMessage: readonly LoneMessageFigures[];
   readonly hops: readonly HopFigures[];

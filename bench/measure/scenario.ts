@@ -5,8 +5,9 @@ import type { Batchscore } from '../contestants/batchscore.ts';
 import { planFirstCome } from '../contestants/firstCome.ts';
 import { leastPadding } from '../contestants/leastPadding.ts';
 import { prepareLimit } from '../contestants/limit.ts';
+import { limitsOf, type PartitionLimits, type Parts } from '../contestants/partitions.ts';
 import type { Sweep } from '../contestants/sweep.ts';
-import { drawMessages, type Encoding, type Message, toRecords } from '../workload/messages.ts';
+import { type Encoding, type Message, toRecords } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 import { takeTurns, timed } from './contest.ts';
 import { watchRuns } from './watchRuns.ts';
@@ -36,22 +37,25 @@ export interface ScenarioFigures {
   readonly oneByOneMs: number;
 }
 
-/** @param batchscore serves the scenario's model at the size that the sweep found best */
+/**
+ * @param parts the fastest partition of the messages
+ * @param batchscore serves the scenario's model at the size that the sweep found best
+ */
 export async function measureScenario(
   scenario: Scenario,
   encoding: Encoding,
-  count: number,
+  messages: readonly Message[],
   session: InferenceSession,
   found: Sweep,
+  parts: Parts,
   batchscore: Batchscore,
 ): Promise<ScenarioFigures> {
-  const messages = [...drawMessages(scenario, count)];
+  const count = messages.length;
   const records = toRecords(messages, encoding);
   const firstCome = batchscore.with({ plan: planFirstCome });
-  const maxLength = Math.floor(batchscore.scoring.limits.maxBatchElements / (messages[0]?.inputs.length ?? 1));
-  const limit = await prepareLimit(session, scenario, messages, records, encoding, found, maxLength);
+  const limit = await prepareLimit(session, scenario, messages, records, encoding, parts);
   const sample = sampleOf(messages, records, Math.min(scenario.oneByOneMessages, count));
-  const padding = await measurePadding(batchscore, scenario, messages, records, found.bestRows, maxLength);
+  const padding = await measurePadding(batchscore, scenario, messages, records, limitsOf(messages, found.bestRows));
   const [limitMs = 0, oneByOneSampleMs = 0, firstComeMs = 0, batchscoreMs = 0] = await takeTurns(
     [
       limit.measureMs,
@@ -95,8 +99,7 @@ async function measurePadding(
   { lengths }: Scenario,
   messages: readonly Message[],
   records: SQSRecord[],
-  maxRows: number,
-  maxElements: number,
+  { bestRows, maxElements }: PartitionLimits,
 ): Promise<Pick<ScenarioFigures, 'paddingShare' | 'optimalPaddingShare' | 'microBatches'>> {
   const { models, seen } = watchRuns(batchscore.scoring.models);
   // Rows that are run once more to be compared are no padding.
@@ -108,7 +111,7 @@ async function measurePadding(
   const paddingShare = 1 - realElements / seen.elements;
   if (lengths === undefined) return { paddingShare, optimalPaddingShare: 0, microBatches: seen.runs };
   const allLengths = messages.map(({ length }) => length);
-  const least = leastPadding(allLengths, { maxRows, maxElements }, seen.runs).paddedElements(seen.runs);
+  const least = leastPadding(allLengths, { maxRows: bestRows, maxElements }, seen.runs).paddedElements(seen.runs);
   const optimalPaddingShare = 1 - allLengths.reduce((sum, length) => sum + length, 0) / least;
   return { paddingShare, optimalPaddingShare, microBatches: seen.runs };
 }

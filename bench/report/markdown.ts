@@ -6,13 +6,23 @@ import { assessTargets } from './targets.ts';
 
 /** The figures as Markdown tables. */
 export function renderMarkdown(results: BenchResults): string {
-  const { machine, scenarios, growth, loneMessage, hops } = results;
+  const { machine, scenarios, gains, growth, loneMessage, hops } = results;
   const sections = [
     `${machine.cpu}, ${machine.cores} cores, ${mebibytes(machine.memoryBytes)}, ${machine.platform}, ` +
       `Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}. Medians of interleaved rounds.`,
     `## Scenarios\n\n${scenarioTable(scenarios)}`,
+    `## Calls of a fresh process, the first and the second\n\n${table(
+      ['scenario', 'encoding', 'messages', 'batchscore', 'rows alone', 'bare', 'fastest partition'],
+      gains.map((row) => [
+        row.scenario,
+        row.encoding,
+        count(row.messages),
+        ...[row.batchscoreMs, row.rowsAloneMs, row.bareMs].map((both) => both.map(milliseconds).join(', ')),
+        `${milliseconds(row.partitionMs)} in ${count(row.partitionRuns)} runs`,
+      ]),
+    )}`,
     `## A lone message\n\n${table(
-      ['scenario', 'encoding', 'bare', 'batchscore', 'over', 'over'],
+      ['scenario', 'encoding', 'bare', 'batchscore', 'over', 'over', 'bare after a pause', 'batchscore after a pause'],
       loneMessage.map((row) => [
         row.scenario,
         row.encoding,
@@ -20,6 +30,8 @@ export function renderMarkdown(results: BenchResults): string {
         microseconds(row.batchscoreMicroseconds),
         microseconds(row.overMicroseconds),
         `${row.overPercent.toFixed(0)} %`,
+        microseconds(row.bareAfterPauseMicroseconds),
+        microseconds(row.afterPauseMicroseconds),
       ]),
     )}`,
     `## Growth\n\n${table(

@@ -8,8 +8,12 @@ export interface TemporaryRepository {
   readonly directory: string;
   /** Writes the scenario's model. @returns the path of its file */
   addModel(scenario: Scenario): Promise<string>;
-  /** Writes the scenario's config.json, with `more` in it. */
-  configure(scenario: Scenario, maxBatchRows: number, more?: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Writes the scenario's config.json, with `more` in it. @param maxBatchRows undefined: it says nothing of rows */
+  configure(
+    scenario: Scenario,
+    maxBatchRows: number | undefined,
+    more?: Readonly<Record<string, unknown>>,
+  ): Promise<void>;
   remove(): Promise<void>;
 }
 

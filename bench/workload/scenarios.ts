@@ -1,5 +1,7 @@
+import { encodeBytes } from './models/bytes.ts';
 import { encodeConvnet, IMAGE_SHAPE } from './models/convnet.ts';
 import { encodeMlp } from './models/mlp.ts';
+import { encodeTextline, LINE_HEIGHT } from './models/textline.ts';
 import { encodeTransformer, VOCABULARY } from './models/transformer.ts';
 import type { Random } from './random.ts';
 
@@ -20,6 +22,8 @@ export interface Scenario {
   readonly name: string;
   /** Messages in the one event. */
   readonly messages: number;
+  /** How many of them are scored where every call of a fresh process takes rows alone as well. @default all */
+  readonly gainMessages?: number;
   /** How many of them are also sent one by one. */
   readonly oneByOneMessages: number;
   /** Turns of every contestant, after a warm-up. */
@@ -31,20 +35,25 @@ export interface Scenario {
   readonly modelConfig?: Readonly<Record<string, unknown>>;
   /** @param length of the message; 1 where lengths do not differ */
   drawInputs(random: Random, length: number): readonly InputTensor[];
+  /** Whether only the calls of fresh processes and a lone message are measured, and no contest in one process. */
+  readonly onlyFresh?: boolean;
   /** Whether to measure how time and memory grow with the messages. */
   readonly showsGrowth?: boolean;
 }
 
 /** Weights are drawn from it. */
 export const MODEL_SEED = 20_261_121;
-const TYPICAL_LENGTH = 32;
 const LENGTH_SIGMA = 0.8;
-const LONGEST = 512;
+const SHORTEST_TEXT = 3;
+const LONGEST_TEXT = 256;
+const LETTERS = 4;
+const RAGGED_TEXT = { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 } } };
 
 export const SCENARIOS: readonly Scenario[] = [
   {
     name: 'mlp-small',
     messages: 10_000,
+    gainMessages: 2_000,
     oneByOneMessages: 1_000,
     rounds: 7,
     encodeModel: () => encodeMlp([64, 128, 64, 10], MODEL_SEED),
@@ -54,6 +63,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     name: 'mlp-wide',
     messages: 10_000,
+    gainMessages: 500,
     oneByOneMessages: 300,
     rounds: 3,
     encodeModel: () => encodeMlp([512, 2048, 2048, 1000], MODEL_SEED),
@@ -61,24 +71,53 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'transformer',
-    messages: 300,
+    messages: 200,
     oneByOneMessages: 100,
     rounds: 3,
     encodeModel: () => encodeTransformer(MODEL_SEED),
-    lengths: {
-      typical: TYPICAL_LENGTH,
-      draw: drawLength,
-    },
-    modelConfig: { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 } } },
-    drawInputs: (random, length) => [
-      { name: 'input_ids', datatype: 'INT64', shape: [1, length], data: drawTokens(random, length) },
-      { name: 'attention_mask', datatype: 'INT64', shape: [1, length], data: new BigInt64Array(length).fill(1n) },
-    ],
+    lengths: logNormal(32, SHORTEST_TEXT, LONGEST_TEXT),
+    modelConfig: RAGGED_TEXT,
+    drawInputs: drawText,
+  },
+  {
+    // Half the layers: a run is so short that padding and one more run cost alike.
+    name: 'encoder',
+    messages: 500,
+    oneByOneMessages: 150,
+    rounds: 3,
+    encodeModel: () => encodeTransformer(MODEL_SEED, 'FP32', 3),
+    // 34 tokens on average.
+    lengths: logNormal(24, SHORTEST_TEXT, LONGEST_TEXT),
+    modelConfig: RAGGED_TEXT,
+    drawInputs: drawText,
+    onlyFresh: true,
+  },
+  {
+    name: 'bytes',
+    messages: 1_000,
+    oneByOneMessages: 300,
+    rounds: 3,
+    encodeModel: () => encodeBytes(MODEL_SEED),
+    lengths: logNormal(120, 8, 1024),
+    modelConfig: { ragged: { axis: 'length', pad: { bytes: 0 } } },
+    drawInputs: (random, length) => [drawLetters(random, length)],
+    onlyFresh: true,
+  },
+  {
+    name: 'textline',
+    messages: 100,
+    oneByOneMessages: 100,
+    rounds: 3,
+    encodeModel: () => encodeTextline(MODEL_SEED),
+    lengths: logNormal(120, 32, 512),
+    modelConfig: { ragged: { axis: 'width', pad: { columns: 0 } } },
+    drawInputs: (random, length) => [drawColumns(random, length)],
+    onlyFresh: true,
   },
   {
     name: 'convnet',
-    messages: 1_000,
-    oneByOneMessages: 300,
+    messages: 100,
+    oneByOneMessages: 100,
     rounds: 3,
     encodeModel: () => encodeConvnet(MODEL_SEED),
     drawInputs: (random) => [drawFloats(random, 'image', [1, ...IMAGE_SHAPE])],
@@ -92,10 +131,15 @@ export function scenarioNamed(name: string): Scenario {
   throw new Error(`expected a scenario among ${SCENARIOS.map((known) => known.name).join(', ')}, got '${name}'`);
 }
 
-/** Log-normal, clamped to what the model takes. */
-function drawLength(random: Random): number {
-  const length = Math.round(TYPICAL_LENGTH * Math.exp(LENGTH_SIGMA * random.normal()));
-  return Math.min(LONGEST, Math.max(1, length));
+/** @param typical the median */
+function logNormal(typical: number, shortest: number, longest: number): Scenario['lengths'] {
+  return {
+    typical,
+    draw(random) {
+      const length = Math.round(typical * Math.exp(LENGTH_SIGMA * random.normal()));
+      return Math.min(longest, Math.max(shortest, length));
+    },
+  };
 }
 
 function drawFloats(random: Random, name: string, shape: InputTensor['shape']): InputTensor {
@@ -104,6 +148,23 @@ function drawFloats(random: Random, name: string, shape: InputTensor['shape']): 
   return { name, datatype: 'FP32', shape, data };
 }
 
-function drawTokens(random: Random, length: number): BigInt64Array {
-  return BigInt64Array.from({ length }, () => BigInt(1 + random.below(VOCABULARY - 1)));
+/** As texts of one language: of few letters. */
+function drawLetters(random: Random, length: number): InputTensor {
+  const first = 1 + random.below(255 - LETTERS);
+  const data = Uint8Array.from({ length }, () => first + random.below(LETTERS));
+  return { name: 'bytes', datatype: 'UINT8', shape: [1, length], data };
+}
+
+/** From 1 to 255: a zero is padding. */
+function drawColumns(random: Random, length: number): InputTensor {
+  const data = Uint8Array.from({ length: length * LINE_HEIGHT }, () => 1 + random.below(255));
+  return { name: 'columns', datatype: 'UINT8', shape: [1, length, LINE_HEIGHT], data };
+}
+
+function drawText(random: Random, length: number): InputTensor[] {
+  const tokens = BigInt64Array.from({ length }, () => BigInt(1 + random.below(VOCABULARY - 1)));
+  return [
+    { name: 'input_ids', datatype: 'INT64', shape: [1, length], data: tokens },
+    { name: 'attention_mask', datatype: 'INT64', shape: [1, length], data: new BigInt64Array(length).fill(1n) },
+  ];
 }

@@ -61,6 +61,20 @@ describe('npm run bench', () => {
         batchscoreMicroseconds: ANY_NUMBER,
         overMicroseconds: ANY_NUMBER,
         overPercent: ANY_NUMBER,
+        bareAfterPauseMicroseconds: ANY_NUMBER,
+        afterPauseMicroseconds: ANY_NUMBER,
+      });
+      const bothCalls = [ANY_NUMBER, ANY_NUMBER];
+      const gain = (encoding: string) => ({
+        scenario: 'mlp-small',
+        encoding,
+        messages: 20,
+        ragged: false,
+        batchscoreMs: bothCalls,
+        rowsAloneMs: bothCalls,
+        bareMs: bothCalls,
+        partitionMs: ANY_NUMBER,
+        partitionRuns: ANY_NUMBER,
       });
       expect(JSON.parse(stdout)).toEqual({
         machine: {
@@ -72,6 +86,7 @@ describe('npm run bench', () => {
           onnxruntime: expect.stringMatching(/^\d+\.\d+\.\d+$/),
         },
         scenarios: [scenario('json'), scenario('binary')],
+        gains: [gain('json'), gain('binary')],
         growth: [growth('json'), growth('binary')],
         loneMessage: [loneMessage('json'), loneMessage('binary')],
         hops: [],
@@ -113,7 +128,7 @@ describe('npm run bench', () => {
   it('shows its options with --help', async () => {
     const { code, stdout } = await runScript(SCRIPT, ['--help']);
     expect(code).toBe(0);
-    expect(stdout).toContain('mlp-small, mlp-wide, transformer, convnet, hops');
+    expect(stdout).toContain('mlp-small, mlp-wide, transformer, encoder, bytes, textline, convnet, hops');
   });
 
   it.each([

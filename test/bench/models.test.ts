@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { drawMessages, type Message } from '../../bench/workload/messages.ts';
 import { createTemporaryRepository } from '../../bench/workload/modelRepository.ts';
-import { SCENARIOS, type Scenario, scenarioNamed } from '../../bench/workload/scenarios.ts';
+import { type RowData, SCENARIOS, type Scenario, scenarioNamed } from '../../bench/workload/scenarios.ts';
 import { openRepository } from '../../lambda/adapters/onnx/repository/repository.ts';
 import type { Model } from '../../lambda/core/contract/model.ts';
 import type { Tensor } from '../../lambda/core/tensor/tensor.ts';
@@ -54,13 +54,18 @@ function drawEqualMessages(scenario: Scenario, count: number): Message[] {
 
 function stacked(messages: readonly Message[]): Tensor[] {
   return (messages[0] as Message).inputs.map(({ name, datatype, shape }, index) => {
-    const rows = messages.map(({ inputs }) => inputs[index]?.data as Float32Array | BigInt64Array);
-    const data =
-      datatype === 'INT64'
-        ? BigInt64Array.from(rows.flatMap((row) => [...(row as BigInt64Array)]))
-        : Float32Array.from(rows.flatMap((row) => [...(row as Float32Array)]));
+    const rows = messages.map(({ inputs }) => inputs[index]?.data as RowData);
+    const data = joined(rows);
     return tensor(name, datatype, [messages.length, ...shape.slice(1)], data);
   });
+}
+
+function joined(rows: readonly RowData[]): RowData {
+  const [first] = rows;
+  const Data = first?.constructor as Float32ArrayConstructor;
+  const all = new Data(rows.reduce((sum, { length }) => sum + length, 0));
+  for (const [index, row] of rows.entries()) all.set(row as Float32Array, index * row.length);
+  return all;
 }
 
 async function runOn(model: Model, inputs: readonly Tensor[]): Promise<Float32Array[]> {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { GainFigures } from '../../bench/measure/gains.ts';
 import type { HopFigures } from '../../bench/measure/hops.ts';
 import type { BenchResults, GrowthResult, ScenarioResult } from '../../bench/measure/results.ts';
 import { renderMarkdown } from '../../bench/report/markdown.ts';
@@ -33,6 +34,22 @@ function growthResult(messages: number, microsecondsPerMessage: number, peakMiB:
   return { scenario: 'mlp-small', encoding: 'json', messages, microsecondsPerMessage, ...MEMORY, peakRssBytes };
 }
 
+/** Just fast enough. */
+function gain(overrides: Partial<GainFigures>): GainFigures {
+  return {
+    scenario: 'encoder',
+    encoding: 'json',
+    messages: 500,
+    ragged: true,
+    batchscoreMs: [100, 100],
+    rowsAloneMs: [98, 98],
+    bareMs: [98, 98],
+    partitionMs: 95,
+    partitionRuns: 60,
+    ...overrides,
+  };
+}
+
 function hop(overrides: Partial<HopFigures>): HopFigures {
   return {
     store: 'queue',
@@ -58,7 +75,7 @@ function results(parts: Partial<BenchResults>): BenchResults {
     node: 'v24.21.0',
     onnxruntime: '1.30.0',
   };
-  return { machine, scenarios: [], growth: [], loneMessage: [], hops: [], ...parts };
+  return { machine, scenarios: [], gains: [], growth: [], loneMessage: [], hops: [], ...parts };
 }
 
 function reached(parts: Partial<BenchResults>): boolean[] {
@@ -91,16 +108,37 @@ describe('assessTargets', () => {
     expect(reached({ growth: [growthResult(1_000, 10, 20)] })).toEqual([]);
   });
 
-  it('allows a lone message 10 % or 1 ms, whichever is more', () => {
-    const lone = (overMicroseconds: number, overPercent: number) => ({
+  it('allows a lone message 0.3 ms', () => {
+    const lone = (overMicroseconds: number) => ({
       scenario: 'transformer',
       encoding: 'json' as const,
       bareMicroseconds: 20_000,
       batchscoreMicroseconds: 20_000,
       overMicroseconds,
-      overPercent,
+      overPercent: 3,
+      bareAfterPauseMicroseconds: 30_000,
+      afterPauseMicroseconds: 30_000,
     });
-    expect(reached({ loneMessage: [lone(900, 300), lone(1_800, 9), lone(2_200, 11)] })).toEqual([true, true, false]);
+    expect(reached({ loneMessage: [lone(-100), lone(300), lone(301)] })).toEqual([true, true, false]);
+  });
+
+  it("holds the second call against the fastest partition's runs, where lengths differ", () => {
+    const ragged = (secondMs: number) =>
+      gain({ batchscoreMs: [150, secondMs], partitionMs: 95, rowsAloneMs: [200, 200], bareMs: [200, 200] });
+    expect(reached({ gains: [ragged(100)] })).toEqual([true, true]);
+    expect(reached({ gains: [ragged(101)] })).toEqual([false, true]);
+    expect(reached({ gains: [{ ...ragged(101), ragged: false }] })).toEqual([true]);
+  });
+
+  it('holds both calls against rows alone, through the handler and bare', () => {
+    const even = { ragged: false, batchscoreMs: [100, 100] } as const;
+    const slower = [
+      gain({ ...even, rowsAloneMs: [97, 98] }),
+      gain({ ...even, rowsAloneMs: [98, 97] }),
+      gain({ ...even, bareMs: [97, 98] }),
+      gain({ ...even, bareMs: [98, 97] }),
+    ];
+    expect(reached({ gains: [gain(even), ...slower] })).toEqual([true, false, false, false, false]);
   });
 });
 

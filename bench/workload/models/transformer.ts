@@ -16,13 +16,14 @@ const CAST_TO = { FP32: 1, FP16: 10 } as const;
  * the mean over the positions that the mask keeps. Positions that it leaves out change nothing.
  *
  * @param floats what it computes with; its output is float32 either way
+ * @param layers of attention. @default as MiniLM-L6
  */
-export function encodeTransformer(seed: number, floats: 'FP16' | 'FP32' = 'FP32'): Uint8Array {
+export function encodeTransformer(seed: number, floats: 'FP16' | 'FP32' = 'FP32', layers = LAYERS): Uint8Array {
   const graph = buildGraph(seed, floats);
   const mask = graph.node('Cast', ['attention_mask'], { to: CAST_TO[floats] });
   const bias = attentionBias(graph, mask);
   let hidden = embed(graph);
-  for (let layer = 0; layer < LAYERS; layer++) {
+  for (let layer = 0; layer < layers; layer++) {
     hidden = normalize(graph, graph.node('Add', [hidden, attend(graph, hidden, bias)]));
     hidden = normalize(graph, graph.node('Add', [hidden, feedForward(graph, hidden)]));
   }
