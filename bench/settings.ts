@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { createTally } from '../cli/demo/tally.ts';
-import { startLocalStack } from '../cli/local/stack.ts';
+import { MAXIMUM_CONCURRENCY, startLocalStack } from '../cli/local/stack.ts';
 import { poissonArrivals } from '../cli/profile/settings/arrivals.ts';
 import { simulateMapping } from '../cli/profile/settings/simulate.ts';
 import { invocationTimes } from './host/invocationTimes.ts';
@@ -27,8 +27,6 @@ when they are answered, as the model has them and as they were. It ends with 1 w
 `;
 
 const MODELS = fileURLToPath(new URL('../models', import.meta.url));
-/** Of the local stack. */
-const MAXIMUM_CONCURRENCY = 2;
 /** The model is asked for many more messages than are sent. */
 const SIMULATED = 50_000;
 const MOST_DIFFERENT = 0.15;

@@ -1,16 +1,19 @@
 import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { FILL } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE } from '../lambda/limits/eventSourceMapping.ts';
-import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
+import { BATCH_SIZE, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
+import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { assess, secondsOf } from './demo/assess.ts';
+import { dollarsPerMillionRows } from './demo/dollars.ts';
 import { exchange, type Received, type Sent, takeResults } from './demo/exchange.ts';
 import { type DemoMessage, demoMessages } from './demo/messages.ts';
 import { type DemoReport, renderReport } from './demo/report.ts';
 import { createTally } from './demo/tally.ts';
 import { type Written, watchResults } from './demo/watchResults.ts';
-import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
+import type { InvocationReport } from './local/eventSourceMapping.ts';
+import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/stack.ts';
+import { poissonArrivals } from './profile/settings/arrivals.ts';
 
 const HELP = `Usage: npm start -- [options]
 
@@ -18,19 +21,27 @@ Sends handwritten digits through a local SQS server, the Lambda handler and the 
 in batches, in batches with results that share messages, and one message at a time, and
 shows what came back.
 
-  --messages N   how many digits to send (default 2000); a dozen broken messages come on top
-  --json         print one JSON object instead of the table
-  --help         show this
+  --messages N      how many digits to send (default 2000); a dozen broken messages come on top
+  --batch-size N    most messages of a batch (default: a quarter of all)
+  --window S        longest wait for a batch to fill, in seconds (default 1)
+  --arrival-rate N  messages a second, at random (default: as fast as the queue takes them)
+  --json            print one JSON object instead of the table
+  --help            show this
 `;
 
 const MODELS = new URL('../models/', import.meta.url);
 /** A batch that does not fill waits out the window: these fill. */
 const INVOCATIONS = 4;
 const ONE_BY_ONE: Batching = { batchSize: 1, windowSeconds: 0 };
+const MOST_WITHOUT_WINDOW = 10;
+const MOST_A_SECOND = 1_000;
 
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args, {
     messages: { type: 'string', default: '2000' },
+    'batch-size': { type: 'string' },
+    window: { type: 'string', default: '1' },
+    'arrival-rate': { type: 'string' },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   });
@@ -39,29 +50,63 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const count = wholeNumber('--messages', options.messages, 1, 1_000_000);
+  const traffic = trafficOf(options);
   const messages = await demoMessages(new URL('digits/held-out.jsonl', MODELS), count);
-  const report = await measure(messages);
+  const report = await measure(messages, traffic);
   process.stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report));
   const passes = [report.figures, report.figures.packed];
   return passes.every(({ missing, duplicates, wrongId }) => missing + duplicates + wrongId === 0) ? 0 : 1;
 }
 
-async function measure(messages: readonly DemoMessage[]): Promise<DemoReport> {
+interface Options {
+  readonly 'batch-size'?: string | undefined;
+  readonly window: string;
+  readonly 'arrival-rate'?: string | undefined;
+}
+
+/** How messages come, and how they are batched. */
+interface Traffic {
+  /** @default a quarter of all messages */
+  readonly batchSize: number | undefined;
+  readonly windowSeconds: number;
+  /** Messages a second. @default as fast as the queue takes them */
+  readonly perSecond: number | undefined;
+}
+
+/** @throws UsageError for what AWS would refuse, too */
+function trafficOf({ 'batch-size': size, window, 'arrival-rate': rate }: Options): Traffic {
+  const batchSize = size === undefined ? undefined : wholeNumber('--batch-size', size, 1, BATCH_SIZE.most);
+  const windowSeconds = wholeNumber('--window', window, 0, WINDOW_SECONDS.most);
+  if (windowSeconds === 0 && (batchSize === undefined || batchSize > MOST_WITHOUT_WINDOW)) {
+    const got = batchSize === undefined ? 'no --batch-size' : `--batch-size ${batchSize}`;
+    throw new UsageError(`--window: expected 0 only with a --batch-size of ${MOST_WITHOUT_WINDOW} or less, got ${got}`);
+  }
+  const perSecond = rate === undefined ? undefined : wholeNumber('--arrival-rate', rate, 1, MOST_A_SECOND);
+  return { batchSize, windowSeconds, perSecond };
+}
+
+async function measure(messages: readonly DemoMessage[], traffic: Traffic): Promise<DemoReport> {
   const tally = createTally((error) => warn(String(error)));
-  const batchSize = Math.min(BATCH_SIZE.most, Math.ceil(messages.length / INVOCATIONS));
-  const batching = { batchSize, windowSeconds: 1 };
+  const batchSize = traffic.batchSize ?? Math.min(BATCH_SIZE.most, Math.ceil(messages.length / INVOCATIONS));
+  const { perSecond, windowSeconds } = traffic;
+  const times = perSecond === undefined ? undefined : poissonArrivals(perSecond, messages.length).times;
+  // Each invocation gathers on its own: of all messages at once, two would leave their last batches to wait out the window.
+  const maximumConcurrency = times === undefined ? 1 : MAXIMUM_CONCURRENCY;
+  const batching = { batchSize, windowSeconds, maximumConcurrency, times };
   const { batched, tallied, oneByOne } = await withStack('1', tally, async (stack) => ({
     batched: await sendThrough(stack, messages, batching, 'in batches'),
     tallied: tally.take(),
-    oneByOne: await sendThrough(stack, messages, ONE_BY_ONE, 'one by one'),
+    oneByOne: await sendThrough(stack, messages, { ...ONE_BY_ONE, times }, 'one by one'),
   }));
   const packed = await withStack(FILL, tally, (stack) => sendThrough(stack, messages, batching, 'results packed'));
+  const dollars = (pass: Pass): number => dollarsOf(pass, messages);
   const { p50Ms, p99Ms, ...checked } = assess(messages, batched.sent, batched.received);
   const { missing, duplicates, wrongId } = assess(messages, packed.sent, packed.received);
   const seconds = secondsOf(batched.sent, batched.received);
   const oneByOneSeconds = secondsOf(oneByOne.sent, oneByOne.received);
   return {
     batchSize,
+    isAtARate: perSecond !== undefined,
     results: batched.received.map(({ body }) => body),
     figures: {
       messages: messages.length,
@@ -69,14 +114,18 @@ async function measure(messages: readonly DemoMessage[]): Promise<DemoReport> {
       ...tallied,
       seconds,
       written: batched.written,
+      invocations: batched.invocations.length,
+      dollarsPerMillionRows: dollars(batched),
       packed: {
         missing,
         duplicates,
         wrongId,
         seconds: secondsOf(packed.sent, packed.received),
         written: packed.written,
+        dollarsPerMillionRows: dollars(packed),
       },
       oneByOneSeconds,
+      oneByOneDollarsPerMillionRows: dollars(oneByOne),
       speedup: oneByOneSeconds / seconds,
       p50Ms,
       p99Ms,
@@ -113,23 +162,39 @@ interface Pass {
   readonly sent: readonly Sent[];
   readonly received: readonly Received[];
   readonly written: Written;
+  readonly invocations: readonly InvocationReport[];
+}
+
+function dollarsOf({ sent, received, written, invocations }: Pass, messages: readonly DemoMessage[]): number {
+  const bytesOf = (bodies: readonly { readonly body: string }[]): number =>
+    bodies.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0) / bodies.length;
+  return dollarsPerMillionRows({
+    invocations,
+    seconds: secondsOf(sent, received),
+    messageBytes: bytesOf(messages),
+    resultBytes: bytesOf(received),
+    packedResults: written.messages < written.results,
+    maximumConcurrency: MAXIMUM_CONCURRENCY,
+  });
 }
 
 async function sendThrough(
   stack: LocalStack,
   messages: readonly DemoMessage[],
-  batching: Batching,
+  { times, ...batching }: Batching & { readonly times: Float64Array | undefined },
   title: string,
 ): Promise<Pass> {
   const { requestQueueUrl, resultQueueUrl } = stack.queues;
   const watch = watchResults(stack.sqs, resultQueueUrl);
-  const mapping = stack.startMapping(batching);
+  const invocations: InvocationReport[] = [];
+  const mapping = stack.startMapping({ ...batching, onInvocation: (report) => void invocations.push(report) });
   const bar = progressBar(title, messages.length, 'count');
   let sent: Sent[];
   try {
     sent = await exchange(stack.sqs, {
       requestQueueUrl,
       bodies: messages.map(({ body }) => body),
+      times,
       resultsSoFar: () => watch.written().results,
       onProgress: (results) => bar.update(results),
     });
@@ -138,7 +203,7 @@ async function sendThrough(
     await mapping.stop();
     watch.stop();
   }
-  return { sent, received: await takeResults(stack.sqs, resultQueueUrl), written: watch.written() };
+  return { sent, received: await takeResults(stack.sqs, resultQueueUrl), written: watch.written(), invocations };
 }
 
 await runCommand(main);

@@ -32,6 +32,8 @@ const LOOK_EVERY_MS = 20;
 export interface Exchange {
   readonly requestQueueUrl: string;
   readonly bodies: readonly string[];
+  /** When each is sent, in milliseconds from the start, ascending. @default as fast as the queue takes them */
+  readonly times?: Float64Array | undefined;
   /** How many results were written so far. */
   readonly resultsSoFar: () => number;
   /** Told from time to time how many results there are. */
@@ -39,8 +41,12 @@ export interface Exchange {
 }
 
 /** Sends every body to the request queue and waits until as many results are written, or no more come. */
-export async function exchange(sqs: SQSClient, { requestQueueUrl, bodies, ...watch }: Exchange): Promise<Sent[]> {
-  const sending = sendAll(sqs, requestQueueUrl, bodies);
+export async function exchange(
+  sqs: SQSClient,
+  { requestQueueUrl, bodies, times, ...watch }: Exchange,
+): Promise<Sent[]> {
+  const sending =
+    times === undefined ? sendAll(sqs, requestQueueUrl, bodies) : sendAt(sqs, requestQueueUrl, bodies, times);
   await allWritten(bodies.length, watch);
   return await sending;
 }
@@ -79,15 +85,41 @@ async function sendAll(sqs: SQSClient, queueUrl: string, bodies: readonly string
     (_, call) => call * MAX_BATCH_ENTRIES,
   ).values();
   const sender = async (): Promise<void> => {
-    for (const start of starts) sent.push(...(await send(sqs, queueUrl, bodies, start)));
+    for (const start of starts) sent.push(...(await send(sqs, queueUrl, bodies, start, MAX_BATCH_ENTRIES)));
   };
   await Promise.all(Array.from({ length: SENDERS }, sender));
   return sent;
 }
 
-async function send(sqs: SQSClient, queueUrl: string, bodies: readonly string[], start: number): Promise<Sent[]> {
+/** Those that are due are sent together, and nothing waits for the answer. */
+async function sendAt(
+  sqs: SQSClient,
+  queueUrl: string,
+  bodies: readonly string[],
+  times: Float64Array,
+): Promise<Sent[]> {
+  const startMs = Date.now();
+  const dueIn = (index: number): number => startMs + (times[index] ?? Number.POSITIVE_INFINITY) - Date.now();
+  const calls: Promise<Sent[]>[] = [];
+  for (let next = 0; next < bodies.length; ) {
+    if (dueIn(next) > 0) await sleep(dueIn(next));
+    let count = 1;
+    while (count < MAX_BATCH_ENTRIES && dueIn(next + count) <= 0) count += 1;
+    calls.push(send(sqs, queueUrl, bodies, next, count));
+    next += count;
+  }
+  return (await Promise.all(calls)).flat();
+}
+
+async function send(
+  sqs: SQSClient,
+  queueUrl: string,
+  bodies: readonly string[],
+  start: number,
+  count: number,
+): Promise<Sent[]> {
   const Entries = bodies
-    .slice(start, start + MAX_BATCH_ENTRIES)
+    .slice(start, start + count)
     .map((MessageBody, offset) => ({ Id: String(start + offset), MessageBody }));
   const sentAtMs = Date.now();
   const { Successful = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries }));

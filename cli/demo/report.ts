@@ -9,25 +9,32 @@ export interface DemoFigures extends Assessment, Tally {
   readonly seconds: number;
   /** To the result queue, in batches, each result in a message of its own. */
   readonly written: Written;
+  readonly invocations: number;
+  /** What Lambda and SQS would bill for the pass in batches. */
+  readonly dollarsPerMillionRows: number;
   /** The same in batches, with results that share messages. */
   readonly packed: Pick<Assessment, 'missing' | 'duplicates' | 'wrongId'> & {
     readonly seconds: number;
     readonly written: Written;
+    readonly dollarsPerMillionRows: number;
   };
   /** The same messages through the same handler at batch size 1. */
   readonly oneByOneSeconds: number;
+  readonly oneByOneDollarsPerMillionRows: number;
   readonly speedup: number;
 }
 
 export interface DemoReport {
   readonly figures: DemoFigures;
   readonly batchSize: number;
+  /** Whether messages came at a rate: all passes then take as long as that. */
+  readonly isAtARate: boolean;
   /** Bodies of the results, in the order they came. */
   readonly results: readonly string[];
 }
 
 /** The figures as a person reads them, and three results in full. */
-export function renderReport({ figures, batchSize, results }: DemoReport): string {
+export function renderReport({ figures, batchSize, isAtARate, results }: DemoReport): string {
   const errors = Object.values(figures.errors).reduce((sum, count) => sum + count, 0);
   const rows: [label: string, text: string][] = [
     ['messages', `${number(figures.messages)} sent, ${number(figures.answered)} answered under their message IDs`],
@@ -49,18 +56,20 @@ export function renderReport({ figures, batchSize, results }: DemoReport): strin
       'in batches',
       `${number(figures.messages / figures.seconds)} messages/s at batch size ${batchSize}, ${figures.seconds.toFixed(2)} s`,
     ],
-    ['', inMessages(figures.written)],
+    ['', `${inMessages(figures.written)}; ${dollars(figures.dollarsPerMillionRows)}`],
     [
       'results packed',
       `${number(figures.messages / figures.packed.seconds)} messages/s at batch size ${batchSize}, ${figures.packed.seconds.toFixed(2)} s`,
     ],
-    ['', inMessages(figures.packed.written)],
+    ['', `${inMessages(figures.packed.written)}; ${dollars(figures.packed.dollarsPerMillionRows)}`],
     ['', ids(figures.packed)],
     [
       'one by one',
       `${number(figures.messages / figures.oneByOneSeconds)} messages/s at batch size 1, ${figures.oneByOneSeconds.toFixed(2)} s`,
     ],
-    ['speed-up', `${figures.speedup.toFixed(1)}×`],
+    ['', dollars(figures.oneByOneDollarsPerMillionRows)],
+    ...(isAtARate ? [] : [['speed-up', `${figures.speedup.toFixed(1)}×`] as [string, string]]),
+    ['dollars', "by the prices of Lambda and SQS, as if a function took this machine's times"],
   ];
   const table = rows.map(([label, text]) => `  ${label.padEnd(17)}${text}\n`).join('');
   const shown = pickThree(results)
@@ -71,6 +80,10 @@ export function renderReport({ figures, batchSize, results }: DemoReport): strin
 
 function ids({ missing, duplicates, wrongId }: Pick<Assessment, 'missing' | 'duplicates' | 'wrongId'>): string {
   return `${missing} missing, ${duplicates} duplicated, ${wrongId} under a wrong ID`;
+}
+
+function dollars(perMillionRows: number): string {
+  return `${perMillionRows.toFixed(2)} $ a million rows`;
 }
 
 function inMessages({ results, messages, calls }: Written): string {

@@ -30,6 +30,8 @@ export interface Batching {
   readonly batchSize: number;
   /** Longest wait for a batch to fill, in whole seconds, 0–300. */
   readonly windowSeconds: number;
+  /** Invocations that may run at once. @default 2 */
+  readonly maximumConcurrency?: number | undefined;
   readonly onInvocation?: (report: InvocationReport) => void;
 }
 
@@ -41,7 +43,8 @@ export interface LocalStack extends Omit<LocalServices, 'clients'> {
   startMapping(batching: Batching): EventSourceMapping;
 }
 
-const MAXIMUM_CONCURRENCY = 2;
+/** The least that AWS offers. */
+export const MAXIMUM_CONCURRENCY = 2;
 
 /** @throws Error when the port is taken, a setting is wrong, or a model is missing or broken */
 export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
@@ -76,7 +79,7 @@ function withFunction(services: LocalServices, composition: Composition, { warn 
     environment,
     sqs: clients.sqs,
     models: composition.models,
-    startMapping: (batching) =>
+    startMapping: ({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) =>
       together(
         queues.requestQueues.map((queue) =>
           startEventSourceMapping({
@@ -84,7 +87,7 @@ function withFunction(services: LocalServices, composition: Composition, { warn 
             ...queue,
             sqs: clients.sqs,
             region: queues.region,
-            maximumConcurrency: MAXIMUM_CONCURRENCY,
+            maximumConcurrency,
             functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
             invoke: handler,
             onError: (error) => warn(error.message),

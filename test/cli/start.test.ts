@@ -37,14 +37,18 @@ describe('npm start', () => {
       },
       seconds: expect.any(Number),
       written: { results: 132, messages: 132, calls: expect.any(Number) },
+      invocations: expect.any(Number),
+      dollarsPerMillionRows: expect.any(Number),
       packed: {
         missing: 0,
         duplicates: 0,
         wrongId: 0,
         seconds: expect.any(Number),
         written: { results: 132, messages: expect.any(Number), calls: expect.any(Number) },
+        dollarsPerMillionRows: expect.any(Number),
       },
       oneByOneSeconds: expect.any(Number),
+      oneByOneDollarsPerMillionRows: expect.any(Number),
       speedup: figures.oneByOneSeconds / figures.seconds,
       p50Ms: expect.any(Number),
       p99Ms: expect.any(Number),
@@ -54,6 +58,21 @@ describe('npm start', () => {
     expect(figures.packed.written.calls).toBeLessThan(figures.written.calls);
     expect(figures.accuracy).toBeGreaterThanOrEqual(0.95);
     expect(figures.microBatches * figures.meanRows).toBeCloseTo(120);
+  });
+
+  it('sends at the rate and batches as it is told, and says what that costs', async () => {
+    const options = ['--messages', '8', '--arrival-rate', '20', '--batch-size', '5', '--window', '1'];
+    const { code, stdout } = await runScript('cli/start.ts', [...options, '--json']);
+    expect(code).toBe(0);
+    const { messages, missing, invocations, seconds, ...figures } = JSON.parse(stdout);
+    expect({ messages, missing }).toEqual({ messages: 20, missing: 0 });
+    expect(invocations).toBeGreaterThanOrEqual(4);
+    expect(invocations).toBeLessThan(20);
+    expect(seconds).toBeGreaterThan(0.5);
+    // 2.1 requests to SQS for each of two queues at the least, and an invocation for five messages.
+    expect(figures.dollarsPerMillionRows).toBeGreaterThan(0.4 * 0.4 + 0.2 / 5);
+    expect(figures.oneByOneDollarsPerMillionRows).toBeGreaterThan(figures.dollarsPerMillionRows);
+    expect(figures.packed.dollarsPerMillionRows).toBeLessThan(figures.dollarsPerMillionRows);
   });
 
   it('prints a table and three results in full for a person', async () => {
@@ -73,6 +92,8 @@ describe('npm start', () => {
   it.each([
     [['--messages', '0'], /--messages: expected a whole number from 1/],
     [['--mesages', '5'], /--mesages/],
+    [['--window', '0'], /--window: expected 0 only with a --batch-size of 10 or less, got no --batch-size/],
+    [['--arrival-rate', '0'], /--arrival-rate: expected a whole number from 1/],
   ])('refuses %j with exit code 2', async (args, message) => {
     const { code, stderr } = await runScript('cli/start.ts', args);
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(message) });

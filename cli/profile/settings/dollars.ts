@@ -46,7 +46,11 @@ const LONG_POLL_SECONDS = 20;
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html for the polling
  */
-export function lambdaDollars(course: Course, invocation: Invocation, bill: Bill): Dollars {
+export function lambdaDollars(
+  course: Pick<Course, 'sizes' | 'messages' | 'invocations'>,
+  invocation: Pick<Invocation, 'memoryMb' | 'msOf'>,
+  bill: Bill,
+): Dollars {
   const { prices, architecture, messages } = bill;
   const perGbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
   let [milliseconds, deletes, resultCalls, results] = [0, 0, 0, 0];
