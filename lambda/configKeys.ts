@@ -39,15 +39,15 @@ export const CONFIG_KEYS = {
   maxPayloadBytes: 'BATCHSCORE_MAX_PAYLOAD_BYTES',
 } as const;
 
-/** What the two functions of jobs read besides: the first two the one that scores, the others the one that starts and ends jobs. */
+/** Those of the two functions of jobs, besides what of the above is about models, runs and logs. */
 export const JOB_CONFIG_KEYS = {
-  partBytes: 'BATCHSCORE_JOBS_PART_BYTES',
-  pieceBytes: 'BATCHSCORE_JOBS_PIECE_BYTES',
-  bucket: 'BATCHSCORE_JOBS_BUCKET',
-  inputPrefix: 'BATCHSCORE_JOBS_INPUT_PREFIX',
-  outputPrefix: 'BATCHSCORE_JOBS_OUTPUT_PREFIX',
-  stateMachine: 'BATCHSCORE_JOBS_STATE_MACHINE',
-  concurrency: 'BATCHSCORE_JOBS_CONCURRENCY',
+  jobsPartBytes: 'BATCHSCORE_JOBS_PART_BYTES',
+  jobsPieceBytes: 'BATCHSCORE_JOBS_PIECE_BYTES',
+  jobsBucket: 'BATCHSCORE_JOBS_BUCKET',
+  jobsInputPrefix: 'BATCHSCORE_JOBS_INPUT_PREFIX',
+  jobsOutputPrefix: 'BATCHSCORE_JOBS_OUTPUT_PREFIX',
+  jobsStateMachine: 'BATCHSCORE_JOBS_STATE_MACHINE',
+  jobsConcurrency: 'BATCHSCORE_JOBS_CONCURRENCY',
 } as const;
 
 export const CONFIG_PREFIX = 'BATCHSCORE_';
