@@ -8,7 +8,8 @@ import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
 
 const MIB = 1024 * 1024;
 
-const schema = z.strictObject({
+/** What each setting may be. */
+export const CONFIG_SCHEMA = z.strictObject({
   /** Folder of the model repository, absolute or from the working directory. */
   modelsDirectory: z.string().min(1).default('models'),
   /** A model repository in S3, fetched at start, in place of the folder. */
@@ -109,7 +110,7 @@ const schema = z.strictObject({
 
 const REQUIRED_BY_STORE = { queue: 'resultQueueUrl', table: 'resultTable', bucket: 'resultBucket' } as const;
 
-export type Config = Readonly<z.infer<typeof schema>>;
+export type Config = Readonly<z.infer<typeof CONFIG_SCHEMA>>;
 
 /**
  * The host's configuration from its environment, read once at cold start.
@@ -125,16 +126,16 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
     const value = environment[key];
     if (value !== undefined) raw[name] = value;
   }
-  const parsed = schema.safeParse(raw);
+  const parsed = CONFIG_SCHEMA.safeParse(raw);
   problems.push(...problemsOfModels(raw), ...problemsOfStores(raw));
   if (parsed.success) problems.push(...problemsOfPacking(parsed.data));
-  else problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw)));
+  else problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw, CONFIG_KEYS)));
   if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   return Object.freeze(parsed.data);
 }
 
 /** The memory is the function's; where there is no function, the container's, or the machine's. */
-function defaultsByMemory({
+export function defaultsByMemory({
   AWS_LAMBDA_FUNCTION_MEMORY_SIZE: functionMb,
 }: Readonly<Record<string, string | undefined>>): Record<string, string> {
   // Without a limit it is 0, or more than there is.
@@ -153,7 +154,7 @@ function problemsOfModels({ modelsDirectory, modelsUri }: Readonly<Record<string
 
 /** Each store that results go to must be named. */
 function problemsOfStores(raw: Readonly<Record<string, string>>): string[] {
-  const stores = schema.shape.results.safeParse(raw.results);
+  const stores = CONFIG_SCHEMA.shape.results.safeParse(raw.results);
   return (stores.data ?? []).flatMap((store) => {
     const needed = REQUIRED_BY_STORE[store];
     if (raw[needed] !== undefined) return [];
@@ -177,8 +178,13 @@ function problemsOfPacking({ results, resultsPerMessage, requestQueueUrls, resul
   return [];
 }
 
-function describeIssue(issue: z.core.$ZodIssue, raw: Readonly<Record<string, string>>): string {
+/** @param keys the variable of each setting */
+export function describeIssue(
+  issue: z.core.$ZodIssue,
+  raw: Readonly<Record<string, string>>,
+  keys: Readonly<Record<string, string>>,
+): string {
   const name = String(issue.path[0]);
-  const key = Object.entries(CONFIG_KEYS).find(([known]) => known === name)?.[1] ?? name;
+  const key = Object.entries(keys).find(([known]) => known === name)?.[1] ?? name;
   return `${key}: ${issue.message}, got ${raw[name] === undefined ? 'nothing; set it' : JSON.stringify(raw[name])}`;
 }

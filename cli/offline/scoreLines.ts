@@ -1,15 +1,7 @@
-import { z } from 'zod';
-import { type Failure, failure, reasonOf } from '../../lambda/core/contract/failure.ts';
 import type { ModelRepository } from '../../lambda/core/contract/model.ts';
 import type { BatchMismatch } from '../../lambda/core/contract/observer.ts';
-import type { MessageRecord } from '../../lambda/core/contract/record.ts';
-import type { Outcome } from '../../lambda/core/contract/result.ts';
-import { encodeError } from '../../lambda/core/encode/encode.ts';
-import { plan } from '../../lambda/core/plan/plan.ts';
-import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
-import { createLatencyEstimator } from '../../lambda/core/run/latencyEstimator.ts';
-import { createMemoryCeiling } from '../../lambda/core/run/memoryCeiling.ts';
-import { type ScoringLimits, scoreRecords } from '../../lambda/core/scoreRecords.ts';
+import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
+import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { RANGES } from '../../lambda/limits/configuration.ts';
 import type { Line } from '../lineBatches.ts';
 
@@ -29,11 +21,8 @@ export interface OfflineScoring {
   readonly summary: Readonly<OfflineSummary>;
 }
 
-const NO_DEADLINE = { remainingMs: () => Number.POSITIVE_INFINITY, signal: new AbortController().signal };
-
 /**
- * The core over lines of a file instead of records of a queue: a line's number is its message ID. There is nothing to
- * hand a line back to: where a record would come again, a line has one more try, alone, and then an error result.
+ * Scores lines of a file and counts: a line's number is its message ID.
  *
  * @param warn told once of a model whose rows were found to depend on each other
  */
@@ -43,54 +32,28 @@ export function createOfflineScoring(
   warn: (message: string) => void,
 ): OfflineScoring {
   const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, microBatches: 0, rows: 0 };
-  const results = new Map<string, string>();
-  let lastProblem: unknown;
-  const deps = {
+  const scoring = createRowScoring({
     models,
     limits,
-    plan,
-    latency: createLatencyEstimator(),
-    memory: createMemoryCeiling(),
-    batching: createBatchingWatch(RANGES.checkPercent.default / 100),
-    acknowledge: async () => {},
+    checkPercent: RANGES.checkPercent.default,
     observer: {
-      microBatch: ({ rows }: { readonly rows: number }) => {
+      batchMismatch: (mismatch) => warn(describe(mismatch)),
+      microBatch: ({ rows }) => {
         summary.microBatches += 1;
         summary.rows += rows;
       },
-      decoded: () => {},
-      checked: () => {},
-      batchMismatch: (mismatch: BatchMismatch) => warn(describe(mismatch)),
-      written: () => {},
-      runAbandoned: () => {},
-      problem: (error: unknown) => {
-        lastProblem = error;
-      },
     },
-    now: () => performance.now(),
-    writer: {
-      write: async (written: readonly { readonly messageId: string; readonly body: string }[]) => {
-        for (const { messageId, body } of written) results.set(messageId, body);
-        return written.map(() => ({ written: true as const }));
-      },
-    },
-  };
-  const failuresOf = async (line: Line, outcome: Outcome | undefined): Promise<readonly Failure[]> => {
-    if (outcome?.status === 'answered') return outcome.failures;
-    const [alone] = await scoreRecords([toRecord(line)], deps, NO_DEADLINE);
-    if (alone?.status === 'answered') return alone.failures;
-    const failed = explained(alone?.failure, lastProblem);
-    results.set(String(line.number), encodeError(String(line.number), idIn(line.text), failed));
-    return [failed];
-  };
+  });
   return {
     summary,
     async score(lines) {
-      const outcomes = await scoreRecords(lines.map(toRecord), deps, NO_DEADLINE);
-      for (const [index, line] of lines.entries()) count(summary, await failuresOf(line, outcomes[index]));
-      const inOrder = lines.map(({ number }) => results.get(String(number)) ?? '');
-      results.clear();
-      return inOrder;
+      const answers = await scoring.score(lines.map(({ number, text }) => ({ id: String(number), text })));
+      return answers.map((answer) => {
+        summary.lines += 1;
+        if (answer?.failures.length === 0) summary.scored += 1;
+        for (const { code } of answer?.failures ?? []) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
+        return answer?.text ?? '';
+      });
     },
   };
 }
@@ -99,38 +62,4 @@ function describe({ model, version, messageId, difference: { output }, wasBatche
   const found = `model '${model}/${version}': '${output}' of line ${messageId} is another when the row is run alone`;
   if (!wasBatched) return `${found}; all rows are run alone`;
   return `${found}; from here on all rows are. To be sure of the lines before, score again with --max-rows 1`;
-}
-
-function toRecord({ number, text }: Line): MessageRecord {
-  return {
-    messageId: String(number),
-    receiptHandle: '',
-    body: text,
-    attributes: { ApproximateReceiveCount: '1', SentTimestamp: '0' },
-    messageAttributes: {},
-    eventSourceARN: '',
-  };
-}
-
-/** A bug has no log to be read in: the result says why. */
-function explained(failed: Failure | undefined, problem: unknown): Failure {
-  if (failed !== undefined && failed.code !== 'INTERNAL') return failed;
-  return failure('INTERNAL', `expected the line to be scored; scoring it threw: ${reasonOf(problem)}`);
-}
-
-const WITH_ID = z.object({ id: z.string() });
-
-/** The id of a line's request, where it has one. */
-function idIn(text: string): string | undefined {
-  try {
-    return WITH_ID.safeParse(JSON.parse(text)).data?.id;
-  } catch {
-    return undefined;
-  }
-}
-
-function count(summary: OfflineSummary, failures: readonly Failure[]): void {
-  summary.lines += 1;
-  if (failures.length === 0) summary.scored += 1;
-  for (const { code } of failures) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
 }

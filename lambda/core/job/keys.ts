@@ -1,0 +1,77 @@
+/*
+ * Where a job keeps its objects, all under one folder. They follow from part and piece alone, so that a call that is
+ * made twice writes the same objects; in the order of their keys, data objects hold the rows in the order of the input.
+ */
+
+/** What a job's data objects begin with. */
+export function dataKeys(folder: string): string {
+  return `${folder}data/`;
+}
+
+export function dataKey(folder: string, part: number, piece: number): string {
+  return `${dataKeys(folder)}part-${place(part, piece)}.jsonl`;
+}
+
+export function reportKeys(folder: string): string {
+  return `${folder}reports/`;
+}
+
+export function reportKey(folder: string, part: number, piece: number): string {
+  return `${reportKeys(folder)}${place(part, piece)}.json`;
+}
+
+export function failedKeys(folder: string): string {
+  return `${folder}failed/`;
+}
+
+/** Of a piece that was given up. */
+export function failedKey(folder: string, part: number, piece: number): string {
+  return `${failedKeys(folder)}${place(part, piece)}.json`;
+}
+
+/** Of the rows of a piece from `row` on, counted from its first, that were scored before a call's time was spent. */
+export function partialKey(folder: string, part: number, piece: number, row: number): string {
+  return `${folder}partial/${place(part, piece)}/${digits(row, 9)}.jsonl`;
+}
+
+/** Of what is known of a piece that ends its calls. */
+export function suspectKey(folder: string, part: number, piece: number): string {
+  return `${folder}partial/${place(part, piece)}/suspect.json`;
+}
+
+export function headKey(folder: string): string {
+  return `${folder}job.json`;
+}
+
+export function planKey(folder: string, run: number): string {
+  return run === 1 ? `${folder}plan.jsonl` : `${folder}resume-${run}.jsonl`;
+}
+
+export function manifestKey(folder: string): string {
+  return `${folder}manifest.json`;
+}
+
+/** Says why a job ended without a manifest. */
+export function failureKey(folder: string): string {
+  return `${folder}failure.json`;
+}
+
+/** Its presence ends calls that are at work. */
+export function cancelledKey(folder: string): string {
+  return `${folder}cancelled`;
+}
+
+/** Part and piece of a key that {@link reportKey} or {@link failedKey} gave. */
+export function placeIn(key: string): { readonly part: number; readonly piece: number } | undefined {
+  const [, part, piece] = /\/(\d+)-(\d+)\.json$/.exec(key) ?? [];
+  return part === undefined ? undefined : { part: Number(part), piece: Number(piece) };
+}
+
+/** `000042-003`: so wide that keys sort as numbers up to a million parts of a thousand pieces. */
+function place(part: number, piece: number): string {
+  return `${digits(part, 6)}-${digits(piece, 3)}`;
+}
+
+function digits(number: number, width: number): string {
+  return String(number).padStart(width, '0');
+}

@@ -1,0 +1,21 @@
+import type { Span } from './cut.ts';
+import type { JobInput } from './words.ts';
+
+/** The one bucket of jobs. What fails for a while is tried again beneath; what is thrown ends the call. */
+export interface JobStorage {
+  /**
+   * Bytes of the version that the job was started for.
+   *
+   * @throws JobError INPUT_CHANGED or INPUT_NOT_FOUND when another one lies there, or none
+   */
+  readRange(input: JobInput, span: Span): Promise<Uint8Array>;
+  /** All bytes of it, in order. @throws JobError as above */
+  readAll(input: JobInput): Promise<AsyncIterable<Uint8Array>>;
+  /** An object's text; undefined when there is none. */
+  get(key: string): Promise<string | undefined>;
+  put(key: string, body: string | Uint8Array): Promise<void>;
+  /** Without one it does nothing. */
+  remove(key: string): Promise<void>;
+  /** Keys that begin with `prefix`, in order. */
+  list(prefix: string): AsyncIterable<string>;
+}

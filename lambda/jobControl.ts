@@ -1,0 +1,36 @@
+import { createS3Client, HOST_PATIENCE } from './adapters/awsClients.ts';
+import { createJobStorage } from './adapters/s3/jobStorage.ts';
+import { createExecutions, createSfnClient } from './adapters/sfn/executions.ts';
+import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
+import { logFatal, logWarnings } from './adapters/telemetry/startLog.ts';
+import { CONFIG_KEYS } from './configKeys.ts';
+import { loadJobControlConfig } from './jobConfig.ts';
+import { type ControlHandler, createControlHandler } from './jobs/controlHandler.ts';
+
+/** The Lambda entry of the function that starts jobs and finishes them. */
+export const handler: ControlHandler = start(process.env);
+
+function start(environment: NodeJS.ProcessEnv): ControlHandler {
+  try {
+    const config = loadJobControlConfig(environment);
+    const { logger } = createPowertoolsTelemetry(config);
+    logWarnings(logger);
+    const control = createControlHandler({
+      storage: createJobStorage({ s3: createS3Client(HOST_PATIENCE), bucket: config.jobsBucket }),
+      executions: createExecutions({ sfn: createSfnClient(), stateMachineArn: config.jobsStateMachine }),
+      bucket: config.jobsBucket,
+      inputPrefix: config.jobsInputPrefix,
+      outputPrefix: config.jobsOutputPrefix,
+      concurrency: config.jobsConcurrency,
+      warn: (message) => logger.warn(message),
+    });
+    return async (event) => {
+      const answer = await control(event);
+      logger.info('a call of a job', { answer });
+      return answer;
+    };
+  } catch (error) {
+    logFatal('the function cannot start', error, environment[CONFIG_KEYS.serviceName]);
+    throw error;
+  }
+}

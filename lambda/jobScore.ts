@@ -1,0 +1,58 @@
+import { createS3Client, HOST_PATIENCE } from './adapters/awsClients.ts';
+import { endProcess } from './adapters/endProcess.ts';
+import { observed } from './adapters/observedCalls.ts';
+import { openRepository } from './adapters/onnx/repository/repository.ts';
+import { createJobStorage } from './adapters/s3/jobStorage.ts';
+import { fetchModels } from './adapters/s3/models/fetchModels.ts';
+import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
+import { logFatal, logWarnings } from './adapters/telemetry/startLog.ts';
+import { CONFIG_KEYS } from './configKeys.ts';
+import { loadJobScoreConfig } from './jobConfig.ts';
+import { createScoreHandler, type ScoreHandler } from './jobs/scoreHandler.ts';
+
+/** The Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */
+export const handler = await start(process.env).catch((error: unknown): never => {
+  logFatal('the function cannot start', error, process.env[CONFIG_KEYS.serviceName]);
+  throw error;
+});
+
+async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
+  const config = loadJobScoreConfig(environment);
+  const telemetry = createPowertoolsTelemetry({ ...config, logsBatches: false });
+  const { logger, observer, awsCall } = telemetry;
+  logWarnings(logger);
+  const s3 = observed(createS3Client(HOST_PATIENCE), awsCall);
+  const warn = (message: string) => logger.warn(message);
+  const inform = (message: string) => logger.info(message);
+  const { modelsUri: uri } = config;
+  const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3, uri, inform });
+  const models = await openRepository({ ...config, directory, warn, inform, placed: telemetry.placed });
+  const score = createScoreHandler({
+    storage: (bucket) => createJobStorage({ s3, bucket }),
+    models,
+    // The call's own time is kept by what scores a part.
+    limits: { ...config, deadlineMarginMs: 1 },
+    checkPercent: config.checkPercent,
+    partBytes: config.jobsPartBytes,
+    pieceBytes: config.jobsPieceBytes,
+    mostLineBytes: config.maxPayloadBytes,
+    observer,
+    stuckRuns: models.stuckRuns,
+    async endHost(reason) {
+      telemetry.hostEnds(reason);
+      return endProcess(1);
+    },
+  });
+  return async (event, context) => {
+    try {
+      const answer = await score(event, context);
+      logger.info('a call of a job', { action: event.action, answer });
+      return answer;
+    } catch (error) {
+      logger.error('a call of a job failed', error instanceof Error ? error : String(error));
+      throw error;
+    } finally {
+      telemetry.publish();
+    }
+  };
+}

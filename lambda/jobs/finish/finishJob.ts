@@ -1,0 +1,117 @@
+import pLimit from 'p-limit';
+import { piecesOf } from '../../core/job/cut.ts';
+import { dataKeys, failedKeys, manifestKey, placeIn, planKey, reportKey, reportKeys } from '../../core/job/keys.ts';
+import type { JobStorage } from '../../core/job/storage.ts';
+import { type FailedPiece, JobError, type JobStart, type Manifest, type Report } from '../../core/job/words.ts';
+import { readHead, readParts } from '../plan/planObjects.ts';
+
+export interface FinishEvent {
+  readonly action: 'finish';
+  readonly start: JobStart;
+}
+
+/** What an execution ends with. */
+export interface FinishAnswer {
+  readonly job: string;
+  readonly rows: number;
+  readonly errors: Readonly<Record<string, number>>;
+  readonly failedParts: number;
+  readonly manifest: string;
+}
+
+/** Reports read at a time. */
+const READING = 64;
+/** Of pieces that were given up so many are told of in the manifest; all of them lie under `failed/`. */
+const MOST_TOLD = 1_000;
+
+/**
+ * Writes the manifest, once every piece of the plan has its report or was given up.
+ *
+ * @throws JobError PIECES_MISSING otherwise
+ */
+export async function finishJob(
+  { start: { folder } }: FinishEvent,
+  storage: JobStorage,
+  now: () => number,
+): Promise<FinishAnswer> {
+  const head = await readHead(storage, folder);
+  if (head === undefined) throw new JobError('PIECES_MISSING', `${folder}: expected a plan, got none; submit it again`);
+  const reports = await readAll<Report>(storage, reportKeys(folder));
+  const failed = new Map(
+    [...(await readAll<FailedPiece>(storage, failedKeys(folder)))].filter(([place]) => !reports.has(place)),
+  );
+  const missing: string[] = [];
+  for (const part of await readParts(storage, planKey(folder, 1))) {
+    const count = piecesOf(part, head.pieceBytes);
+    for (let piece = 0; count === undefined || piece < count; piece++) {
+      const place = placeOf(part.part, piece);
+      const report = reports.get(place);
+      if (report === undefined && !failed.has(place)) {
+        // How many pieces a compressed part has is known from its last report, or not at all where that one failed.
+        if (count === undefined && failed.has(placeOf(part.part, piece - 1))) break;
+        missing.push(reportKey('', part.part, piece));
+        break;
+      }
+      if (report?.last) break;
+    }
+  }
+  if (missing.length > 0) throw piecesMissing(folder, missing);
+
+  const total = sumOf([...reports.values()]);
+  const { job, bucket, key, etag, bytes, model, version, plannedAt } = head;
+  const manifest: Manifest = {
+    job,
+    input: { bucket, key, etag, bytes },
+    model,
+    version,
+    ...total,
+    failedParts: [...failed.values()].slice(0, MOST_TOLD),
+    data: { prefix: dataKeys(folder), objects: reports.size },
+    plannedAt,
+    finishedAt: new Date(now()).toISOString(),
+  };
+  await storage.put(manifestKey(folder), JSON.stringify(manifest));
+  const { rows, errors } = total;
+  return { job, rows, errors, failedParts: failed.size, manifest: manifestKey(folder) };
+}
+
+function piecesMissing(folder: string, missing: readonly string[]): JobError {
+  const some = missing.slice(0, 3).join(', ');
+  return new JobError(
+    'PIECES_MISSING',
+    `${folder}: expected a report of every piece, got none of ${some}${missing.length > 3 ? ', …' : ''}; resume the job`,
+  );
+}
+
+/** Small JSON objects by part and piece. */
+async function readAll<T extends { readonly part: number; readonly piece: number }>(
+  storage: JobStorage,
+  prefix: string,
+): Promise<Map<string, T>> {
+  const limit = pLimit(READING);
+  const reads: Promise<T | undefined>[] = [];
+  for await (const key of storage.list(prefix)) {
+    if (placeIn(key) !== undefined) reads.push(limit(async () => parsed<T>(await storage.get(key))));
+  }
+  const all = (await Promise.all(reads)).filter((one) => one !== undefined);
+  return new Map(all.map((one) => [placeOf(one.part, one.piece), one]));
+}
+
+function parsed<T>(text: string | undefined): T | undefined {
+  return text === undefined ? undefined : (JSON.parse(text) as T);
+}
+
+function placeOf(part: number, piece: number): string {
+  return `${part}-${piece}`;
+}
+
+function sumOf(reports: readonly Report[]): Pick<Manifest, 'rows' | 'errors' | 'bytesIn' | 'bytesOut'> {
+  const total = { rows: 0, errors: {} as Record<string, number>, bytesIn: 0, bytesOut: 0 };
+  for (const { rows, errors, bytesIn, bytesOut } of reports) {
+    total.rows += rows;
+    total.bytesIn += bytesIn;
+    total.bytesOut += bytesOut;
+    for (const [code, count] of Object.entries(errors)) total.errors[code] = (total.errors[code] ?? 0) + count;
+  }
+  return total;
+}

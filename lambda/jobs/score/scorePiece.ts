@@ -1,0 +1,77 @@
+import { failure } from '../../core/contract/failure.ts';
+import type { PieceRow, PieceRows } from '../read/pieceRows.ts';
+import { type Answer, errorRow, type RowScoring } from '../scoreRows.ts';
+import type { Output } from './output.ts';
+import type { Steps } from './steps.ts';
+
+/**
+ * Scores the rows of a piece that `output` does not hold yet, step by step.
+ *
+ * @param fruitless how many calls before ended without an answer to any of these rows
+ * @returns whether all rows are answered; else there was no more time
+ */
+export async function scorePiece(
+  rows: PieceRows,
+  output: Output,
+  scoring: RowScoring,
+  steps: Steps,
+  fruitless: number,
+): Promise<boolean> {
+  skip(rows, output.rows);
+  let isFirst = true;
+  for (let size = steps.size(); size > 0; size = steps.size()) {
+    const step = rows.take(size);
+    if (step.length === 0) return true;
+    const startedAt = performance.now();
+    const answers = await answersTo(step, scoring, steps, fruitless);
+    const settled = answers.indexOf(undefined);
+    const count = settled < 0 ? step.length : settled;
+    steps.took(count, performance.now() - startedAt);
+    for (const [index, row] of step.slice(0, count).entries()) addAnswer(output, row, answers[index]);
+    if (settled >= 0) return giveUp(step, isFirst && fruitless > 0 && count === 0, output);
+    isFirst = false;
+  }
+  return rows.take(1).length === 0;
+}
+
+/** Passes over rows that were answered before. */
+export function skip(rows: PieceRows, count: number): void {
+  for (let left = count; left > 0; ) {
+    const skipped = rows.take(left).length;
+    if (skipped === 0) throw new Error(`expected ${count} rows that were answered before, got ${count - left}`);
+    left -= skipped;
+  }
+}
+
+/** Undefined where there was no time. */
+export async function answersTo(
+  step: readonly PieceRow[],
+  scoring: RowScoring,
+  { time }: Steps,
+  fruitless: number,
+): Promise<readonly (Answer | undefined)[]> {
+  const good = step.filter(({ failed }) => failed === undefined);
+  const scored = good.length === 0 ? [] : await scoring.score(good, time, fruitless);
+  const answers = new Map(good.map((row, index) => [row, scored[index]]));
+  return step.map((row) => {
+    if (row.failed === undefined) return answers.get(row);
+    return { text: errorRow(row, row.failed), failures: [row.failed] };
+  });
+}
+
+/** A row that had a call's whole time, alone, and was not scored, never will be: on a queue it would be a dead letter. */
+function giveUp(step: readonly PieceRow[], hadAllTime: boolean, output: Output): false {
+  const [row] = step;
+  if (hadAllTime && step.length === 1 && row !== undefined) {
+    const failed = failure('DEADLINE', "expected the row to be scored within one call's time; it was not, alone");
+    addAnswer(output, row, { text: errorRow(row, failed), failures: [failed] });
+  }
+  return false;
+}
+
+/** @throws Error when there is none */
+export function addAnswer(output: Output, { kept }: PieceRow, answer: Answer | undefined): void {
+  if (answer === undefined) throw new Error('expected an answer to every row that was settled');
+  const { text, failures } = answer;
+  output.add(kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`, failures);
+}

@@ -1,0 +1,155 @@
+import { z } from 'zod';
+import { type Failure, failure, reasonOf } from '../core/contract/failure.ts';
+import type { ModelRepository } from '../core/contract/model.ts';
+import type { Observer } from '../core/contract/observer.ts';
+import type { MessageRecord } from '../core/contract/record.ts';
+import type { Outcome } from '../core/contract/result.ts';
+import type { TimeLimit } from '../core/contract/timeLimit.ts';
+import { encodeError } from '../core/encode/encode.ts';
+import { plan } from '../core/plan/plan.ts';
+import { createBatchingWatch } from '../core/run/batchingWatch.ts';
+import { createLatencyEstimator } from '../core/run/latencyEstimator.ts';
+import { createMemoryCeiling } from '../core/run/memoryCeiling.ts';
+import { type ScoringLimits, scoreRecords } from '../core/scoreRecords.ts';
+
+/** One request of a file: a line, or a row of columns that was spelled as one. */
+export interface Row {
+  /** What the result has as its message_id. */
+  readonly id: string;
+  readonly text: string;
+}
+
+/** The result of one row: a JSON document, and the failures that it tells of. */
+export interface Answer {
+  readonly text: string;
+  readonly failures: readonly Failure[];
+}
+
+export interface RowScoringOptions {
+  readonly models: ModelRepository;
+  readonly limits: ScoringLimits;
+  /** Percent of the run time that goes into running rows alone as well. */
+  readonly checkPercent: number;
+  /** Told of what it wants to know. */
+  readonly observer: Partial<Observer>;
+}
+
+export interface RowScoring {
+  /**
+   * The answers to rows with different ids, in their order; undefined where there was no time.
+   *
+   * @param tries how often these rows were handed over before without an answer to any: they are run in smaller steps
+   */
+  score(rows: readonly Row[], time?: TimeLimit, tries?: number): Promise<readonly (Answer | undefined)[]>;
+}
+
+const NO_DEADLINE: TimeLimit = {
+  remainingMs: () => Number.POSITIVE_INFINITY,
+  signal: new AbortController().signal,
+};
+
+const NOBODY: Observer = {
+  microBatch: () => {},
+  decoded: () => {},
+  checked: () => {},
+  batchMismatch: () => {},
+  written: () => {},
+  runAbandoned: () => {},
+  problem: () => {},
+};
+
+/**
+ * The core over rows of a file instead of records of a queue. There is nothing to hand a row back to: where a record
+ * would come again, a row has one more try, alone, and then an error result. Payload pointers are refused, not followed.
+ */
+export function createRowScoring({ observer, checkPercent, models, limits }: RowScoringOptions): RowScoring {
+  const results = new Map<string, string>();
+  let lastProblem: unknown;
+  const deps = {
+    models,
+    limits,
+    plan,
+    latency: createLatencyEstimator(),
+    memory: createMemoryCeiling(),
+    batching: createBatchingWatch(checkPercent / 100),
+    acknowledge: async () => {},
+    observer: {
+      ...NOBODY,
+      ...observer,
+      problem: (error: unknown) => {
+        lastProblem = error;
+        observer.problem?.(error);
+      },
+    },
+    now: () => performance.now(),
+    writer: {
+      write: async (written: readonly { readonly messageId: string; readonly body: string }[]) => {
+        for (const { messageId, body } of written) results.set(messageId, body);
+        return written.map(() => ({ written: true as const }));
+      },
+    },
+  };
+  const failuresOf = async (row: Row, outcome: Outcome | undefined, time: TimeLimit) => {
+    if (outcome?.status === 'answered') return outcome.failures;
+    if (isOutOfTime(outcome)) return undefined;
+    const [alone] = await scoreRecords([toRecord(row, 0)], deps, time);
+    if (alone?.status === 'answered') return alone.failures;
+    if (isOutOfTime(alone)) return undefined;
+    const failed = explained(alone?.failure, lastProblem);
+    results.set(row.id, errorRow(row, failed));
+    return [failed];
+  };
+  return {
+    async score(rows, time = NO_DEADLINE, tries = 0) {
+      const outcomes = await scoreRecords(
+        rows.map((row) => toRecord(row, tries)),
+        deps,
+        time,
+      );
+      const answers: (Answer | undefined)[] = [];
+      for (const [index, row] of rows.entries()) {
+        const failures = await failuresOf(row, outcomes[index], time);
+        answers.push(failures === undefined ? undefined : { text: results.get(row.id) ?? '', failures });
+      }
+      results.clear();
+      return answers;
+    },
+  };
+}
+
+/** The result of a row that cannot be scored. */
+export function errorRow({ id, text }: Row, failed: Failure): string {
+  return encodeError(id, idIn(text), failed);
+}
+
+function isOutOfTime(outcome: Outcome | undefined): boolean {
+  return outcome?.status === 'retry' && outcome.failure.code === 'DEADLINE';
+}
+
+function toRecord({ id, text }: Row, tries: number): MessageRecord {
+  return {
+    messageId: id,
+    receiptHandle: '',
+    body: text,
+    attributes: { ApproximateReceiveCount: String(1 + tries), SentTimestamp: '0' },
+    messageAttributes: {},
+    eventSourceARN: '',
+  };
+}
+
+/** A bug has no log to be read in: the result says why. */
+function explained(failed: Failure | undefined, problem: unknown): Failure {
+  if (failed !== undefined && failed.code !== 'INTERNAL') return failed;
+  return failure('INTERNAL', `expected the line to be scored; scoring it threw: ${reasonOf(problem)}`);
+}
+
+const WITH_ID = z.object({ id: z.string() });
+
+/** The id of a row's request, where it has one. */
+function idIn(text: string): string | undefined {
+  try {
+    return WITH_ID.safeParse(JSON.parse(text)).data?.id;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,40 @@
+import { describe, expect, it } from '@jest/globals';
+import { JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { loadJobControlConfig, loadJobScoreConfig } from '../../lambda/jobConfig.ts';
+import { docPage } from '../helpers/docExamples.ts';
+
+const CONTROL = {
+  BATCHSCORE_JOBS_BUCKET: 'bucket',
+  BATCHSCORE_JOBS_INPUT_PREFIX: 'jobs/in/',
+  BATCHSCORE_JOBS_OUTPUT_PREFIX: 'jobs/out/',
+  BATCHSCORE_JOBS_STATE_MACHINE: 'arn:aws:states:eu-central-1:123456789012:stateMachine:jobs',
+};
+
+describe('the table of the variables of jobs', () => {
+  const rows = [...docPage('configuration.md').matchAll(/^\| `(BATCHSCORE_JOBS_\w+)` \|.*\| (\S+) \|$/gm)];
+  const stated = Object.fromEntries(rows.map(([, name = '', text = '']) => [name, text]));
+
+  it('has every variable, and none that there is not', () => {
+    expect(Object.keys(stated).toSorted()).toEqual(Object.values<string>(JOB_CONFIG_KEYS).toSorted());
+  });
+
+  it('states the defaults, and what is required', () => {
+    const config: Record<string, unknown> = { ...loadJobScoreConfig({}), ...loadJobControlConfig(CONTROL) };
+    for (const [name, key] of Object.entries(JOB_CONFIG_KEYS)) {
+      if (key in CONTROL) {
+        expect(stated[key]).toBe('required');
+        expect(() => loadJobControlConfig({ ...CONTROL, [key]: undefined })).toThrow(`${key}: `);
+      } else {
+        expect([key, stated[key]]).toEqual([key, String(config[name])]);
+      }
+    }
+  });
+
+  it('refuses variables of queues, which a function of jobs would pass over', () => {
+    const queue = { BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests' };
+    expect(() => loadJobScoreConfig(queue)).toThrow(/^configuration: BATCHSCORE_REQUEST_QUEUE_URL: expected one of /);
+    expect(() => loadJobControlConfig({ ...CONTROL, BATCHSCORE_MODELS_DIR: 'models' })).toThrow(
+      'BATCHSCORE_MODELS_DIR: ',
+    );
+  });
+});
