@@ -1,11 +1,8 @@
-import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
-import { z } from 'zod';
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { createTally } from '../cli/demo/tally.ts';
-import { MAXIMUM_CONCURRENCY, startLocalStack } from '../cli/local/stack.ts';
+import { MAXIMUM_CONCURRENCY } from '../cli/local/stack.ts';
 import { poissonArrivals } from '../cli/profile/settings/arrivals.ts';
 import { simulateMapping } from '../cli/profile/settings/simulate.ts';
+import { digitRequest, startDigits, warn } from './host/digits.ts';
 import { invocationTimes } from './host/invocationTimes.ts';
 import { measureHost } from './host/measureHost.ts';
 import { table } from './report/table.ts';
@@ -26,11 +23,9 @@ when they are answered, as the model has them and as they were. It ends with 1 w
   --help           show this
 `;
 
-const MODELS = fileURLToPath(new URL('../models', import.meta.url));
 /** The model is asked for many more messages than are sent. */
 const SIMULATED = 50_000;
 const MOST_DIFFERENT = 0.15;
-const SAMPLE = z.object({ pixels: z.array(z.number()) });
 
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args, {
@@ -50,15 +45,8 @@ async function main(args: readonly string[]): Promise<number> {
   const windowSeconds = wholeNumber('--window', options.window, 0, 10);
   if (batchSize > 10 && windowSeconds === 0)
     throw new UsageError('--window: expected at least 1 with batches above 10');
-  const body = await requestBody();
-  const stack = await startLocalStack({
-    port: 0,
-    modelsDirectory: MODELS,
-    defaultModel: 'digits',
-    environment: process.env,
-    telemetry: createTally(warn),
-    warn,
-  });
+  const body = await digitRequest();
+  const stack = await startDigits();
   const rows: string[][] = [];
   let within = true;
   try {
@@ -106,16 +94,6 @@ const HEADS = [
 
 function difference([model, host]: readonly [number, number]): string {
   return `${(100 * (model / host - 1)).toFixed(1)} %`;
-}
-
-async function requestBody(): Promise<string> {
-  const text = await readFile(`${MODELS}/digits/held-out.jsonl`, 'utf8');
-  const { pixels } = SAMPLE.parse(JSON.parse(text.slice(0, text.indexOf('\n'))));
-  return JSON.stringify({ instances: [pixels] });
-}
-
-function warn(message: unknown): void {
-  process.stderr.write(`${String(message)}\n`);
 }
 
 await runCommand(main);
