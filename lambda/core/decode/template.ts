@@ -34,7 +34,22 @@ const MOST_MISSES = 64;
 export function createTemplates(): Templates {
   const templates: Template[] = [];
   let misses = 0;
+  let unlearnt: { readonly text: string; readonly request: ScoringRequest } | undefined;
+  // Only once another body comes: learning the body of a message that comes alone would take longer than decoding it.
+  const learnLast = (): void => {
+    if (unlearnt === undefined) return;
+    const { text, request } = unlearnt;
+    unlearnt = undefined;
+    const { end, levels, containers } = outlineAt(text, 0);
+    // One level less than may be: as one of a packed body it has one more.
+    if (end > text.length || levels >= MOST_LEVELS) return;
+    const template = templateOf(text, request, containers);
+    if (template === undefined) return;
+    templates.unshift(template);
+    templates.length = Math.min(templates.length, MOST_TEMPLATES);
+  };
   const firstThat = (read: (template: Template) => ScoringRequest | undefined): ScoringRequest | undefined => {
+    learnLast();
     for (const template of templates) {
       const request = read(template);
       if (request === undefined) continue;
@@ -50,14 +65,7 @@ export function createTemplates(): Templates {
     learn(text, request) {
       if (text.length > MOST_CHARACTERS) return;
       misses += 1;
-      if (misses > MOST_MISSES) return;
-      const { end, levels, containers } = outlineAt(text, 0);
-      // One level less than may be: as one of a packed body it has one more.
-      if (end > text.length || levels >= MOST_LEVELS) return;
-      const template = templateOf(text, request, containers);
-      if (template === undefined) return;
-      templates.unshift(template);
-      templates.length = Math.min(templates.length, MOST_TEMPLATES);
+      if (misses <= MOST_MISSES) unlearnt = { text, request };
     },
     isLearning: () => misses < MOST_MISSES,
   };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../lambda/core/contract/model.ts';
-import { type DecodedRequest, isRefused } from '../../../lambda/core/contract/request.ts';
+import { type DecodedRequest, isRefused, type ScoringRequest } from '../../../lambda/core/contract/request.ts';
 import { decodeBody, decodeFromTemplate } from '../../../lambda/core/decode/decode.ts';
 import { createTemplates, type Templates } from '../../../lambda/core/decode/template.ts';
 import { lineModel, modelOf, repositoryOf, spec } from '../../helpers/models.ts';
@@ -55,6 +55,22 @@ describe('a body like one before', () => {
     ['its beginning alone', jsonBody({}), jsonBody({}).slice(0, 40)],
   ])('is decoded in full with %s', (_, first, second) => {
     expect(hitsIn([first, second])).toBe(0);
+  });
+
+  it('costs nothing where none comes after it: it is learnt once the next is read', () => {
+    const templates = createTemplates();
+    const first = decodeBody(jsonBody({ id: 'a' }), 0, DEPS, UNHINDERED) as ScoringRequest;
+    let looks = 0;
+    const watched = new Proxy(first, {
+      get(request, key) {
+        looks += 1;
+        return Reflect.get(request, key);
+      },
+    });
+    templates.learn(jsonBody({ id: 'a' }), watched);
+    expect(looks).toBe(0);
+    expect(templates.read(jsonBody({ id: 'b' }), 1)).toMatchObject({ id: 'b' });
+    expect(looks).toBeGreaterThan(0);
   });
 
   it('is none where an id could stand for something else', () => {
