@@ -1,3 +1,5 @@
+import type { Datatype } from '../tensor/datatype.ts';
+
 /** How rows lie in an object. */
 export const FORMATS = ['jsonl', 'csv', 'parquet'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -45,6 +47,9 @@ export interface JobStart extends JobInput {
 /** What makes up one input of the model. */
 export interface InputColumns {
   readonly input: string;
+  readonly datatype: Datatype;
+  /** Of one row, as a request has it: with the batch axis, of size 1. */
+  readonly shape: readonly number[];
   readonly columns: readonly string[];
 }
 

@@ -1,7 +1,17 @@
 import type { Model } from '../../core/contract/model.ts';
 import { partsOf } from '../../core/job/cut.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
-import type { Compression, Format, JobHead, JobInput, Part, Spec } from '../../core/job/words.ts';
+import {
+  type Compression,
+  type Format,
+  JobError,
+  type JobHead,
+  type JobInput,
+  type Part,
+  type Spec,
+} from '../../core/job/words.ts';
+import { readHeader } from '../read/header.ts';
+import { matchColumns } from './matchColumns.ts';
 
 export interface LayOutOptions {
   readonly format: Format;
@@ -17,8 +27,32 @@ export interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
   readonly parts: readonly Part[];
 }
 
+/**
+ * Bytes of a compressed object. It is one part, which one call after the other scores, and each that goes on in the middle
+ * reads it from its beginning.
+ */
+const MOST_COMPRESSED_BYTES = 1024 * 1024 * 1024;
+
 /** Reads no more of the input than it must: of lines of JSON one byte, which proves that it is the version meant. */
 export async function layOut(storage: JobStorage, input: JobInput, options: LayOutOptions): Promise<Layout> {
-  if (input.bytes > 0) await storage.readRange(input, { start: 0, end: 1 });
-  return { parts: partsOf(input.bytes, options.partBytes) };
+  const { format, compression, partBytes } = options;
+  if (compression !== 'none') refuseLarge(input, compression);
+  const { start, ...columns } = format === 'csv' ? await layOutColumns(storage, input, options) : { start: 0 };
+  if (format === 'jsonl' && input.bytes > 0) await storage.readRange(input, { start: 0, end: 1 });
+  const parts = compression === 'none' ? partsOf(input.bytes, partBytes, start) : [{ part: 0, start }];
+  return { ...columns, parts };
+}
+
+async function layOutColumns(storage: JobStorage, input: JobInput, { compression, model, spec }: LayOutOptions) {
+  const { columns, end } = await readHeader(storage, input, compression);
+  return { start: end, columns, inputs: matchColumns(model, columns, spec) };
+}
+
+function refuseLarge({ key, bytes }: JobInput, compression: Compression): void {
+  if (bytes <= MOST_COMPRESSED_BYTES) return;
+  throw new JobError(
+    'INVALID_JOB',
+    `${key}: expected at most ${MOST_COMPRESSED_BYTES} bytes of ${compression}, which one call after the other must read, ` +
+      `got ${bytes}; cut the file, or put it as it is`,
+  );
 }

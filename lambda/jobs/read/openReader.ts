@@ -1,16 +1,21 @@
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { JobHead, Part } from '../../core/job/words.ts';
+import { openCompressedText } from './compressedSource.ts';
+import { requestOfFields } from './csvRows.ts';
 import { requestOfLine, rowsOfLines } from './lineRows.ts';
 import type { PieceReader } from './pieceRows.ts';
 import { openPlainText } from './textSource.ts';
 
 /** @param mostLineBytes of a line; longer ones are refused as rows */
 export function openReader(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): PieceReader {
-  const source = openPlainText(storage, head, part, mostLineBytes);
+  const open = head.compression === 'none' ? openPlainText : openCompressedText;
+  const source = open(storage, head, part, mostLineBytes);
+  const readLine = head.format === 'csv' ? requestOfFields(head) : requestOfLine;
   return {
     async read(piece) {
       const bytes = await source.read(piece);
-      return bytes === undefined ? undefined : rowsOfLines(bytes, mostLineBytes, requestOfLine);
+      return bytes === undefined ? undefined : rowsOfLines(bytes, mostLineBytes, readLine);
     },
+    close: () => source.close(),
   };
 }

@@ -23,4 +23,6 @@ export interface PieceRows {
 export interface PieceReader {
   /** @returns undefined past the last one @throws JobError when the input is not what the job was started for */
   read(piece: number): Promise<PieceRows | undefined>;
+  /** Lets go of what it reads from. */
+  close(): void;
 }

@@ -13,6 +13,7 @@ export interface PieceBytes {
 export interface TextSource {
   /** @returns undefined past the last piece */
   read(piece: number): Promise<PieceBytes | undefined>;
+  close(): void;
 }
 
 /** What is read past a piece, for the rest of its last line: most lines end within it. */
@@ -33,6 +34,7 @@ export function openPlainText(storage: JobStorage, head: JobHead, part: Part, mo
       const source = await readUntilLineEnds(storage, head, span, mostLineBytes);
       return { span, source, isLast: piece === count - 1 };
     },
+    close: () => {},
   };
 }
 

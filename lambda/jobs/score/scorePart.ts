@@ -39,6 +39,14 @@ const CANCEL_MS = 2_000;
  * again writes the same rows under the same keys.
  */
 export async function scorePart(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
+  try {
+    return await scorePieces(event, deps, time);
+  } finally {
+    deps.reader.close();
+  }
+}
+
+async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
   const { folder, part, next: begin = { piece: 0 }, ...rest } = event;
   const done: ScoreEvent = { ...rest, folder, part };
   const { reader, storage, scoring } = deps;

@@ -1,0 +1,68 @@
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { describe, expect, it } from '@jest/globals';
+import { planJob } from '../../lambda/jobs/plan/planJob.ts';
+import { lineModel, repositoryOf } from '../helpers/models.ts';
+import { FOLDER, type JobOptions, memoryStorage, rowsOf, runJob, startOf } from './setup.ts';
+
+const MODELS = repositoryOf(lineModel());
+const LINES = Array.from({ length: 800 }, (_, x) => JSON.stringify({ id: `${x}`, instances: [[x]], parameters: {} }));
+const TEXT = Buffer.from(`${LINES.join('\r\n')}\r\n`);
+
+function jobOf(key: string, content: Buffer, sizes: Partial<JobOptions> = {}): JobOptions {
+  const storage = memoryStorage();
+  storage.objects.set(key, content);
+  return { storage, models: MODELS, key, content, partBytes: 50_000, pieceBytes: 10_000, ...sizes };
+}
+
+describe.each([
+  ['in/a.jsonl.gz', gzipSync(TEXT)],
+  ['in/a.jsonl.gz', Buffer.concat([gzipSync(TEXT.subarray(0, 1_001)), gzipSync(TEXT.subarray(1_001))])],
+  ['in/a.jsonl.zst', zstdCompressSync(TEXT)],
+])('a job of %s', (key, content) => {
+  it.each([2_000, TEXT.length, TEXT.length + 1])(
+    'writes what it writes of the text, in pieces of %i bytes',
+    async (pieceBytes) => {
+      const plain = await runJob(jobOf('in/a.jsonl', TEXT));
+      expect(plain.length).toBe(800);
+      expect(await runJob(jobOf(key, content, { pieceBytes }))).toEqual(plain);
+    },
+  );
+
+  it('goes on in the middle, where the calls before have ended', async () => {
+    let calls = 0;
+    let asked = 0;
+    const time = () => {
+      calls += 1;
+      asked = 0;
+      return { remainingMs: () => 312 - asked++, signal: new AbortController().signal };
+    };
+    const rows = await runJob(jobOf(key, content, { time }));
+    expect(calls).toBeGreaterThan(2);
+    expect(rows.map(({ id }) => id)).toEqual(LINES.map((_, x) => `${x}`));
+  });
+});
+
+describe('compressed text', () => {
+  it.each(['in/a.jsonl.gz', 'in/a.jsonl.zst'])('that is none is refused: %s', async (key) => {
+    const job = jobOf(key, TEXT);
+    await expect(runJob(job)).rejects.toMatchObject({ name: 'INVALID_JOB' });
+    expect(await rowsOf(job.storage)).toEqual([]);
+  });
+
+  it('that is empty gives no rows, and is done', async () => {
+    const job = jobOf('in/a.jsonl.gz', gzipSync(''));
+    expect(await runJob(job)).toEqual([]);
+    expect(await job.storage.get(`${FOLDER}manifest.json`)).toContain('"rows":0');
+  });
+
+  it('of more than a gibibyte is refused, with the number', async () => {
+    const content = gzipSync(TEXT);
+    const { storage, models } = jobOf('in/a.jsonl.gz', content);
+    const start = { ...startOf({ storage, models, key: 'in/a.jsonl.gz', content }), bytes: 2 ** 30 + 1 };
+    const deps = { storage, models, partBytes: 100, pieceBytes: 10, now: () => 0 };
+    await expect(planJob({ action: 'plan', start }, deps)).rejects.toMatchObject({
+      name: 'INVALID_JOB',
+      message: expect.stringMatching(/expected at most 1073741824 bytes of gzip, .* got 1073741825; cut the file/),
+    });
+  });
+});
