@@ -114,9 +114,9 @@ function bodyOf({ Body }: { readonly Body?: unknown }): Readable {
   return Body;
 }
 
-/** Into one buffer of the size that is known, so that there is never a second copy. */
+/** Into one buffer of its own, of the size that is known: there is never a second copy. */
 async function allOf(body: Readable, size: number): Promise<Uint8Array> {
-  const whole = Buffer.allocUnsafe(size);
+  const whole = Buffer.allocUnsafeSlow(size);
   let filled = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     if (filled + chunk.length > size) throw new Error(`expected ${size} bytes, got more`);

@@ -76,14 +76,14 @@ export interface JobHead extends JobInput {
 /**
  * What one child of the map scores, a line of the plan. Of text the bytes from `start` until before `end`, cut into
  * pieces of the head's `pieceBytes`; of a compressed object the bytes that it holds, `end` being unknown. Of Parquet
- * pieces are listed.
+ * the rows, and its pieces are listed.
  */
 export interface Part {
   readonly part: number;
   readonly start: number;
   /** Undefined: to the end, wherever that is. */
   readonly end?: number | undefined;
-  /** Of Parquet. */
+  /** Of Parquet: its pieces. */
   readonly rows?: readonly RowPiece[] | undefined;
   /** Of a resumed job: the pieces that have no report. @default all */
   readonly only?: readonly number[] | undefined;

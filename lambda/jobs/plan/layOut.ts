@@ -11,6 +11,7 @@ import {
   type Spec,
 } from '../../core/job/words.ts';
 import { readHeader } from '../read/header.ts';
+import { layOutParquet } from './layOutParquet.ts';
 import { matchColumns } from './matchColumns.ts';
 
 export interface LayOutOptions {
@@ -36,6 +37,7 @@ const MOST_COMPRESSED_BYTES = 1024 * 1024 * 1024;
 /** Reads no more of the input than it must: of lines of JSON one byte, which proves that it is the version meant. */
 export async function layOut(storage: JobStorage, input: JobInput, options: LayOutOptions): Promise<Layout> {
   const { format, compression, partBytes } = options;
+  if (format === 'parquet') return layOutParquet(storage, input, options);
   if (compression !== 'none') refuseLarge(input, compression);
   const { start, ...columns } = format === 'csv' ? await layOutColumns(storage, input, options) : { start: 0 };
   if (format === 'jsonl' && input.bytes > 0) await storage.readRange(input, { start: 0, end: 1 });

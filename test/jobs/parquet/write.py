@@ -1,0 +1,61 @@
+"""Writes the Parquet files that tests read, and what PyArrow reads in them. Run it in this folder with PyArrow 26."""
+
+import json
+import math
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROWS = 60
+
+
+def column(values, kind, nulls):
+    return pa.array([None if nulls and row % 7 == 3 else values(row) for row in range(ROWS)], kind)
+
+
+def table(nulls):
+    return pa.table(
+        {
+            "id": column(lambda row: row, pa.int64(), False),
+            "f32": column(lambda row: row / 3 - 5, pa.float32(), nulls),
+            "f64": column(lambda row: math.inf if row == 11 else row / 7 - 3, pa.float64(), nulls),
+            "i8": column(lambda row: row - 30, pa.int8(), nulls),
+            "u16": column(lambda row: 1000 * row, pa.uint16(), nulls),
+            "i32": column(lambda row: row * 1_000_003 - 2**24, pa.int32(), nulls),
+            "i64": column(lambda row: 2**53 + row, pa.int64(), nulls),
+            "u32": column(lambda row: 2**32 - 1 - row, pa.uint32(), nulls),
+            "flag": column(lambda row: row % 3 == 0, pa.bool_(), nulls),
+            "text": column(lambda row: f"tëxt {row % 4}" * (row % 5), pa.string(), nulls),
+            "day": column(lambda row: row, pa.date32(), False),
+        }
+    )
+
+
+FILES = {
+    "none": {"compression": "none"},
+    "snappy": {"compression": "snappy"},
+    "gzip": {"compression": "gzip", "use_dictionary": False},
+    "zstd": {"compression": "zstd", "data_page_version": "2.0"},
+    "brotli": {"compression": "brotli", "use_dictionary": False, "data_page_version": "2.0"},
+    "nulls": {"compression": "snappy"},
+    "nulls-v2": {"compression": "zstd", "use_dictionary": False, "data_page_version": "2.0"},
+    "lz4": {"compression": "lz4"},
+}
+
+for name, options in FILES.items():
+    pq.write_table(table("nulls" in name), f"{name}.parquet", row_group_size=25, **options)
+
+
+def plain(value):
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity"
+    return str(value) if isinstance(value, int) and abs(value) > 2**53 - 1 else value
+
+
+for name in ["none", "nulls"]:
+    rows = [
+        {key: plain(value) for key, value in row.items() if key != "day"}
+        for row in pq.read_table(f"{name}.parquet").to_pylist()
+    ]
+    with open(f"{name}.json", "w") as file:
+        file.write("[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n")
