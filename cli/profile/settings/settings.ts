@@ -4,6 +4,7 @@ import { candidatesFor } from './candidates.ts';
 import { type Choice, choose } from './choose.ts';
 import type { Architecture, Dollars } from './dollars.ts';
 import { type Expectation, expect } from './expect.ts';
+import { type FormCurve, formCurves } from './formCurves.ts';
 import { type BreakEven, breakEvens, formsOf, type GpuProfile } from './forms.ts';
 import { HOST_COSTS, type HostCosts, type Invocation, type Messages } from './invocation.ts';
 import type { RunCost } from './runTimes.ts';
@@ -37,6 +38,7 @@ export interface SettingsAnswer extends Choice {
   /** Of the forms of compute; null where nothing was measured on it. */
   readonly forms: readonly { readonly name: string; readonly dollarsPerMillionRows: Dollars | null }[];
   readonly breakEvens: readonly BreakEven[];
+  readonly curves: readonly FormCurve[];
 }
 
 /** Messages of so many seconds: few for the many candidates, which all get the same ones; more for those that are shown. */
@@ -78,6 +80,7 @@ export function settingsFor(question: SettingsQuestion): SettingsAnswer {
     candidates: best.toSorted((a, b) => a.dollarsPerMillionRows.total - b.dollarsPerMillionRows.total),
     forms: forms.map(({ name, dollarsAt }) => ({ name, dollarsPerMillionRows: dollarsAt?.(many) ?? null })),
     breakEvens: breakEvens(forms),
+    curves: formCurves(forms),
   };
 }
 

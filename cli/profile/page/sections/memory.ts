@@ -1,0 +1,60 @@
+import { lineChart } from '../charts/lineChart.ts';
+import { doublings, fromZero } from '../charts/scale.ts';
+import { figure } from '../figure.ts';
+import { count, data, mebibytes } from '../format.ts';
+import type { Markup } from '../html.ts';
+import type { MeasuredRun, PageReport } from '../report.ts';
+import { panelsOf, rowsName } from '../runGroups.ts';
+import { table } from '../table.ts';
+
+const MIB = 1024 * 1024;
+
+/** The most memory of processes, by the rows that they ran, as deployed. */
+export function memoryFigure({ measured, recommendation: { memoryMb } }: PageReport): Promise<Markup> {
+  const [panel] = panelsOf(measured);
+  const groups = (panel?.groups ?? []).filter(({ runs }) => runs.some(({ threads }) => threads === measured.threads));
+  const runs = groups.flatMap((group) => group.runs);
+  const [least, most] = [lightest(runs), heaviest(runs)];
+  const mebibytesOf = ({ peakRssBytes }: MeasuredRun): number => peakRssBytes / MIB;
+  return figure({
+    id: 'memory',
+    title: 'Peak memory by rows in a run',
+    essence:
+      `A process took ${mebibytes(least.peakRssBytes)} with runs of ${rowsName(least.rows)}, and ` +
+      `${mebibytes(most.peakRssBytes)} with ${rowsName(most.rows)}. The recommended function has ${count(memoryMb)} MB.`,
+    chart: (size) =>
+      lineChart(
+        {
+          x: doublings(runs, ({ rows }) => rows, 'rows in a run'),
+          y: fromZero(runs.map(mebibytesOf), 'MiB, peak of the process'),
+          series: groups.map((group) => ({
+            name: group.name,
+            values: group.runs.map((run) => ({ x: run.rows, y: mebibytesOf(run) })),
+            isMarked: true,
+          })),
+          horizontals: [{ at: memoryMb, label: `function: ${count(memoryMb)} MB` }],
+        },
+        size,
+      ),
+    table: table(
+      'Peak memory',
+      ['rows', 'length', 'threads', 'peak MiB'],
+      runs.map((run) => ({
+        cells: [
+          data(run.rows, count(run.rows)),
+          data(run.length, count(run.length)),
+          data(run.threads, count(run.threads)),
+          data(run.peakRssBytes, count(mebibytesOf(run))),
+        ],
+      })),
+    ),
+  });
+}
+
+function heaviest(runs: readonly MeasuredRun[]): MeasuredRun {
+  return runs.reduce((most, run) => (run.peakRssBytes > most.peakRssBytes ? run : most));
+}
+
+function lightest(runs: readonly MeasuredRun[]): MeasuredRun {
+  return runs.reduce((least, run) => (run.peakRssBytes < least.peakRssBytes ? run : least));
+}
