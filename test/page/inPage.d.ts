@@ -1,0 +1,21 @@
+// What runs in the browser. Each that looks for problems returns them, a line each.
+
+/** What reaches beyond the window, or out of the chart that it belongs to. */
+export function overflowing(): string[];
+
+/** Words of one chart that cover each other. */
+export function covered(): string[];
+
+/** Texts smaller than 11 pixels on the screen, or too faint on what lies behind them (WCAG 2.2, AA). */
+export function illegible(): string[];
+
+/** How many elements a keyboard should reach. */
+export function reachable(): number;
+
+/** What it has reached, and whether that shows. */
+export function focused(): { readonly name: string; readonly shows: boolean };
+
+export function openDetails(): void;
+
+/** Of the text, as the browser computed it. */
+export function inkColour(): string;

@@ -1,0 +1,110 @@
+// Runs in the browser, whose types the rest of the repository does without.
+
+export function overflowing() {
+  const { scrollWidth, clientWidth } = document.documentElement;
+  const wide = scrollWidth > clientWidth ? [`the page is ${scrollWidth} pixels wide, the window ${clientWidth}`] : [];
+  const beyond = [...document.querySelectorAll('body *')]
+    .filter((element) => element.closest('.scroll, pre, .skip') === null)
+    .map((element) => ({ element, right: element.getBoundingClientRect().right }))
+    .filter(({ right }) => right > clientWidth + 1)
+    .map(({ element, right }) => `${element.tagName} '${element.textContent.slice(0, 40)}' ends at ${right}`);
+  const outside = [...document.querySelectorAll('svg')].flatMap((svg) => {
+    const frame = svg.getBoundingClientRect();
+    const leaves = ({ width, left, right, top, bottom }) =>
+      width > 0 &&
+      (left < frame.left - 1 || right > frame.right + 1 || top < frame.top - 1 || bottom > frame.bottom + 1);
+    return [...svg.querySelectorAll('text')]
+      .filter((text) => leaves(text.getBoundingClientRect()))
+      .map((text) => `'${text.textContent}' leaves the chart '${titleOf(svg)}'`);
+  });
+  return [...wide, ...beyond, ...outside];
+
+  function titleOf(svg) {
+    return svg.querySelector('title').textContent;
+  }
+}
+
+export function covered() {
+  const slack = 3;
+  return [...document.querySelectorAll('svg')].flatMap((svg) => {
+    const boxes = [...svg.querySelectorAll('text')]
+      .filter((text) => text.textContent !== '')
+      .map((text) => ({ words: text.textContent, box: text.getBoundingClientRect() }))
+      .filter(({ box }) => box.width > 0);
+    return boxes.flatMap((one, index) =>
+      boxes
+        .slice(index + 1)
+        .filter(
+          ({ box }) => overlap(one.box, box, 'left', 'right') > slack && overlap(one.box, box, 'top', 'bottom') > slack,
+        )
+        .map((other) => `'${one.words}' and '${other.words}' in '${svg.querySelector('title').textContent}'`),
+    );
+  });
+
+  function overlap(one, other, from, to) {
+    return Math.min(one[to], other[to]) - Math.max(one[from], other[from]);
+  }
+}
+
+export function illegible() {
+  const problems = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    const element = node.parentElement;
+    const words = node.textContent.trim();
+    if (words === '' || !element.checkVisibility() || element.closest('title, desc') !== null) continue;
+    const svg = element.closest('svg');
+    const style = getComputedStyle(element);
+    const scale = svg === null ? 1 : svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    const pixels = Number.parseFloat(style.fontSize) * scale;
+    if (pixels < 11) problems.push(`'${words}' has ${pixels.toFixed(1)} pixels`);
+    const ratio = contrast(luminance(parsed(svg === null ? style.color : style.fill)), luminance(groundOf(element)));
+    if (ratio < 4.5) problems.push(`'${words}' has a contrast of ${ratio.toFixed(2)}`);
+  }
+  return problems;
+
+  function contrast(one, other) {
+    return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+  }
+
+  function luminance([red, green, blue]) {
+    const [r, g, b] = [red, green, blue].map((value) => {
+      const share = value / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  }
+
+  function groundOf(element) {
+    if (element === null) return [255, 255, 255];
+    const own = parsed(getComputedStyle(element).backgroundColor);
+    return own[3] === 1 ? own : groundOf(element.parentElement);
+  }
+
+  function parsed(colour) {
+    const [red, green, blue, alpha = 1] = (colour.match(/[\d.]+/g) ?? [0, 0, 0]).map(Number);
+    return [red, green, blue, alpha];
+  }
+}
+
+export function reachable() {
+  const elements = [...document.querySelectorAll('a[href], summary, [tabindex="0"]')];
+  return elements.filter((element) => element.checkVisibility()).length;
+}
+
+export function focused() {
+  const element = document.activeElement;
+  const { outlineStyle, outlineWidth } = getComputedStyle(element);
+  return {
+    name: `${element.tagName} ${element.textContent.slice(0, 60)}`,
+    shows: element !== document.body && outlineStyle !== 'none' && outlineWidth !== '0px',
+  };
+}
+
+export function openDetails() {
+  for (const details of document.querySelectorAll('details')) details.open = true;
+}
+
+export function inkColour() {
+  return getComputedStyle(document.body).color;
+}
