@@ -1,37 +1,30 @@
-import type { MeasuredModel } from './measureRuns.ts';
-import type { Recommendation } from './recommendation.ts';
+import type { Measurement } from './measure/measureModel.ts';
+import type { Knee, ProfileReport } from './report.ts';
 import type { Expectation } from './settings/expect.ts';
 import type { SettingsAnswer } from './settings/settings.ts';
-
-export interface Profile {
-  readonly measured: MeasuredModel;
-  readonly answer: SettingsAnswer;
-  readonly recommendation: Recommendation;
-  /** What was looked for, in words. */
-  readonly question: string;
-  /** What holds of all figures, a line each. */
-  readonly notes: readonly string[];
-}
 
 const MOST_CANDIDATES = 10;
 
 /** What was found, for a terminal. */
-export function renderProfile({ measured, answer, recommendation, question, notes }: Profile): string {
+export function renderProfile({ measured, knee, answer, recommendation, asked, notes }: ProfileReport): string {
   const shown = answer.candidates.slice(0, MOST_CANDIDATES);
   const sections = [
-    `${measured.model}: ${describeSafety(measured)}, loaded in ${measured.loadSeconds.toFixed(2)} s`,
+    `${measured.model}: ${describeSafety(measured)}\n${describeStart(measured)}`,
     aligned(
-      ['rows', 'length', 'threads', 'median ms', 'rows/s', 'peak MiB'],
+      ['rows', 'length', 'threads', 'median ms', 'spread', 'rows/s', 'peak MiB'],
       measured.table.map((run) => [
         count(run.rows),
         count(run.length),
         count(run.threads),
         run.medianMs.toFixed(3),
+        percent(run.spread),
         count(run.rowsPerSecond),
         count(run.peakRssBytes / 1024 / 1024),
       ]),
     ),
-    `${question}; ${answer.tried} settings tried, the best of each batch size and window:`,
+    ...(measured.table.some(({ rows }) => rows !== knee.rows) ? [describeKnee(knee, measured)] : []),
+    ...(measured.findings.length === 0 ? [] : [measured.findings.map((finding) => `! ${finding}`).join('\n')]),
+    `${asked}; ${answer.tried} settings tried, the best of each batch size and window:`,
     aligned(
       CANDIDATE_HEADS,
       withChosen(shown, answer).map((one) => candidateRow(one, answer)),
@@ -43,6 +36,22 @@ export function renderProfile({ measured, answer, recommendation, question, note
     notes.map((note) => `- ${note}`).join('\n'),
   ];
   return `${sections.join('\n\n')}\n`;
+}
+
+function describeKnee({ rows, length, share, mostAtRows }: Knee, { table, threads }: Measurement): string {
+  const ofLength = table.every((run) => run.length === length) ? '' : ` of length ${length}`;
+  const what = `runs of ${count(rows)} ${rows === 1 ? 'row' : 'rows'}${ofLength}`;
+  const on = `on ${threads} ${threads === 1 ? 'thread' : 'threads'}, as deployed here`;
+  if (mostAtRows === rows) return `Knee: ${what} give the most rows a second ${on}.`;
+  return `Knee: ${what} give ${percent(share)} of the most rows a second, which ${count(mostAtRows)} rows give, ${on}.`;
+}
+
+function describeStart({ coldStart: { processMs, libraryMs, loadMs, warmUpMs } }: Measurement): string {
+  const seconds = (ms: number): string => (ms / 1000).toFixed(2);
+  return (
+    `Cold start ${seconds(processMs + libraryMs + loadMs + warmUpMs)} s: process ${seconds(processMs)}, library ` +
+    `${seconds(libraryMs)}, model ${seconds(loadMs)}, warm-up and checks ${seconds(warmUpMs)}`
+  );
 }
 
 /** Forms on which nothing was measured stand in one line, without a price. */
@@ -90,12 +99,17 @@ function candidateRow(one: Expectation, { chosen }: SettingsAnswer): string[] {
   ];
 }
 
-function describeSafety({ safety: { verdict, maxDifference } }: MeasuredModel): string {
-  const difference = maxDifference === null ? '' : ` (answers differed by ${maxDifference.toExponential(0)} at most)`;
-  return `${VERDICTS[verdict]}${difference}`;
+function describeSafety({ safety: { verdict, maxDifference, probes } }: Measurement): string {
+  const difference =
+    maxDifference === null
+      ? ''
+      : maxDifference === 0
+        ? ', answered alike'
+        : `, whose answers differed by ${maxDifference.toExponential(0)} at most`;
+  return `${VERDICTS[verdict]}${probes === 0 ? '' : ` (${probes} probes${difference})`}`;
 }
 
-const VERDICTS: Readonly<Record<MeasuredModel['safety']['verdict'], string>> = {
+const VERDICTS: Readonly<Record<Measurement['safety']['verdict'], string>> = {
   independent: 'rows are independent',
   trusted: 'rows share runs unchecked, as config.json says',
   unknown: 'whether rows are independent is unknown, so they run alone until requests have proved it',
@@ -105,6 +119,10 @@ const VERDICTS: Readonly<Record<MeasuredModel['safety']['verdict'], string>> = {
 
 function describeBreakEven({ messagesPerSecond, cheaper, than }: SettingsAnswer['breakEvens'][number]): string {
   return `From ${Number(messagesPerSecond.toPrecision(2))} messages/s on, ${cheaper} is cheaper than ${than}.`;
+}
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(0)} %`;
 }
 
 function count(value: number): string {

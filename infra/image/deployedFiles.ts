@@ -2,8 +2,8 @@ import { readdirSync, realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * The files of a model repository that a host needs, without those that only training does: what an image gets, and what
- * is published. Links are followed.
+ * The files of a model repository that a host needs, without those that only training does, or people read: what an image
+ * gets, and what is published. Links are followed.
  *
  * @returns their paths from the folder, with slashes
  * @throws Error naming a link that leads nowhere, or back to a folder that it is in
@@ -21,13 +21,16 @@ function filesBelow(root: string, path: string, above: ReadonlySet<string>): str
   return readdirSync(real).flatMap((name) => {
     const entry = path === '' ? name : `${path}/${name}`;
     const found = statSync(join(root, entry), { throwIfNoEntry: false });
-    if (isOfTraining(entry, found?.isFile() === true)) return [];
+    if (isForPeople(entry, found?.isFile() === true)) return [];
     if (found === undefined) {
       throw new Error(`${join(root, entry)}: expected a file, got a link to nothing; correct or remove it`);
     }
     return found.isDirectory() ? filesBelow(root, entry, here) : found.isFile() ? [entry] : [];
   });
 }
+
+/** The page on what was measured, beside a version's model. A host reads the figures themselves, in profile.json. */
+const PAGE = /^[^/]+\/[^/]+\/profile\.html$/;
 
 /** Python, prose and held-out samples: none of them can be imported by a transform. */
 const FILES_OF_TRAINING = /\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
@@ -36,7 +39,8 @@ const FILES_OF_TRAINING = /\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
 const DEEPEST_LEVEL = 2;
 
 /** A folder beside models is a model unless it is hidden or a cache of Python: `walkModels` passes over those too. */
-function isOfTraining(path: string, isFile: boolean): boolean {
+function isForPeople(path: string, isFile: boolean): boolean {
+  if (PAGE.test(path)) return true;
   const steps = path.split('/');
   if (steps.length > DEEPEST_LEVEL) return false;
   const name = steps.at(-1) ?? '';

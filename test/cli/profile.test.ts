@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CONTEXT_KEYS } from '../../infra/app/contextKeys.ts';
 import { REPOSITORY, runScript } from '../helpers/command.ts';
 
-const QUICK = ['--max-rows', '8'];
+const QUICK = ['--max-rows', '8', '--seconds', '1', '--no-write'];
 const profile = (args: readonly string[], cwd?: string) =>
   runScript('cli/batchscore.ts', ['profile', ...args], cwd === undefined ? {} : { cwd });
 
@@ -32,13 +32,18 @@ describe('batchscore profile', () => {
         dollarsPerMillionRows: expect.any(Number),
       },
     });
-    const { table, recommendation, candidates, forms } = printed;
+    const { table, recommendation, candidates, forms, knee, coldStart, safety } = printed;
     expect(recommendation.batchSize).toBeGreaterThan(10);
     for (const run of table) {
       expect(run.rowsPerSecond).toBeCloseTo((1000 * run.rows) / run.medianMs, 6);
       expect(run.peakRssBytes).toBeGreaterThan(30e6);
+      expect(run.spread).toBeGreaterThanOrEqual(0);
     }
+    expect(safety.probes).toBeGreaterThan(20);
+    for (const part of ['processMs', 'libraryMs', 'loadMs', 'warmUpMs']) expect(coldStart[part]).toBeGreaterThan(0);
+    expect(knee).toMatchObject({ rows: 8, length: 1 });
     expect([...new Set(table.map(({ rows }: { rows: number }) => rows))]).toEqual([1, 2, 4, 8]);
+    expect(table.some(({ threads }: { threads: number }) => threads === 1)).toBe(true);
     expect(candidates[0].p99AgeMs).toBeLessThanOrEqual(2000);
     expect(forms.at(-1)).toMatchObject({ dollarsPerMillionRows: null });
   });
@@ -46,8 +51,10 @@ describe('batchscore profile', () => {
   it('prints tables that a person reads', async () => {
     const { code, stdout, stderr } = await profile(['models/digits', ...QUICK]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^digits: rows are independent \(answers differed by \S+ at most\), loaded in/);
-    expect(stdout).toMatch(/^rows {2}length {2}threads {2}median ms +rows\/s {2}peak MiB$/m);
+    expect(stdout).toMatch(/^digits: rows are independent \(\d+ probes, /);
+    expect(stdout).toMatch(/^Cold start \S+ s: process \S+, library \S+, model \S+, warm-up and checks \S+$/m);
+    expect(stdout).toMatch(/^rows {2}length {2}threads {2}median ms {2}spread +rows\/s {2}peak MiB$/m);
+    expect(stdout).toMatch(/^Knee: runs of 8 rows give the most rows a second on \d+ threads?, as deployed here\.$/m);
     expect(stdout).toMatch(/^> +\d+ +1 /m);
     expect(stdout).toMatch(/^Not measured: lambda-gpu g4dn\.xlarge, /m);
     expect(stdout).toMatch(/^Recommended: \{"batchSize":\d+,"windowSeconds":1,/m);
@@ -85,12 +92,15 @@ describe('batchscore profile', () => {
     [['digits', '--latency-budget-ms', 'soon'], 2, '--latency-budget-ms: expected a whole number from 1 to 3600000'],
     [['digits', '--arrival-rate', '5', '--trace', 't'], 2, '--trace: expected it without --arrival-rate, got both'],
     [['digits', '--architecture', 'arm'], 2, "--architecture: expected arm64 or x86_64, got 'arm'"],
+    [['digits', '--seconds', '0'], 2, "--seconds: expected a whole number from 1 to 3600, got '0'"],
+    [['digits', '--length', 'long'], 2, '--length: expected a whole number from 1'],
     [['digits', '--requests-per-message', '0'], 2, '--requests-per-message: expected a whole number from 1'],
     [['digits', '--gpu-profile', 'p5=x'], 2, '--gpu-profile: expected TYPE=FILE with a type among g4dn.xlarge'],
     [['digits', '--gpu-profile', 'g5.xlarge=package.json'], 1, 'package.json: expected what batchscore profile'],
     [['digits', '--prices', 'README.md'], 1, 'prices: expected a JSON file, got README.md'],
     [['digits', '--trace', 'no-such-file'], 1, 'no-such-file: expected a file of times'],
     [['letters'], 1, 'letters'],
+    [['test'], 1, 'test: expected a version folder such as 1/ with model.onnx in it, got none'],
   ])('refuses %j with one sentence', async (args, code, message) => {
     const { stderr, ...rest } = await profile(args);
     expect(rest).toMatchObject({ code, stdout: '' });

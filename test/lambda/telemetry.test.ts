@@ -3,12 +3,14 @@ import { createPowertoolsTelemetry } from '../../lambda/adapters/telemetry/power
 import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
 import { identityModel } from '../helpers/onnxModels.ts';
+import { profileOf } from '../helpers/profiles.ts';
 import { sqsRecord } from '../helpers/sqsEvents.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
 import { composed, type Deployment, digitRequest, digitSamples, invoke, lookupRequest } from './setup.ts';
 
 const server = useSqsServer();
 /** What makes a run of its own cheaper than the padding of another. */
+const RAGGED = identityModel('FP32', ['batch', 'length']);
 const COSTLY_WHEN_LONG = [
   { rows: 1, length: 1, ms: 1 },
   { rows: 1, length: 20, ms: 20 },
@@ -101,8 +103,8 @@ describe('the telemetry of a deployment', () => {
         'few/1/model.onnx': identityModel('FP32', ['batch', 1]),
         'few/config.json': { maxBatchRows: 1 },
         'wide/1/model.onnx': identityModel('FP32', ['batch', 900]),
-        'ragged/1/model.onnx': identityModel('FP32', ['batch', 'length']),
-        'ragged/1/profile.json': { runs: COSTLY_WHEN_LONG },
+        'ragged/1/model.onnx': RAGGED,
+        'ragged/1/profile.json': profileOf(RAGGED, COSTLY_WHEN_LONG),
         'ragged/config.json': { ragged: { axis: 'length', pad: { x: 0 } } },
       },
       variables: { BATCHSCORE_MAX_BATCH_ELEMENTS: '1000' },

@@ -1,4 +1,5 @@
 import { tableCost } from '../../../lambda/core/plan/cost.ts';
+import { fullTable } from '../../../lambda/core/plan/fullTable.ts';
 
 /** What runs of some rows were measured to take. */
 export interface RunCost {
@@ -33,14 +34,13 @@ export const NEARLY = 1.05;
  * than threads it is longer in proportion, as if every thread worked all the time. Of several numbers of threads the best
  * counts. Row counts between those measured are interpolated.
  *
- * @param table every combination of some rows and lengths, for one or more numbers of threads
+ * @param table some rows of each of some lengths, for one or more numbers of threads; of long ones there may be fewer
  * @param length that rows have
- * @throws Error when a combination is missing
  */
 export function runTimes(table: readonly RunCost[], vcpus: number, length: number): RunTimes {
   const byThreads = [...Map.groupBy(table, ({ threads }) => threads)].map(([threads, runs]) => ({
     slower: Math.max(1, threads / vcpus),
-    cost: tableCost(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs }))),
+    cost: tableCost(fullTable(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs })))),
   }));
   const oneRun = (rows: number): number =>
     Math.min(...byThreads.map(({ slower, cost }) => slower * cost(rows, length)));

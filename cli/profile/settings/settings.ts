@@ -11,7 +11,7 @@ import type { RunCost } from './runTimes.ts';
 
 /** What settings are looked for. */
 export interface SettingsQuestion {
-  /** What runs took: every combination of some rows and lengths, for one or more numbers of threads. */
+  /** What runs took: some rows of each of some lengths, for one or more numbers of threads. */
   readonly table: readonly RunCost[];
   /** Of the rows; 1 without a ragged axis. */
   readonly length: number;

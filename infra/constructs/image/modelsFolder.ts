@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { readModelConfig } from '../../../lambda/adapters/onnx/config/modelConfig.ts';
 import { checkModelFile } from '../../../lambda/adapters/onnx/config/modelFile.ts';
-import { readCost } from '../../../lambda/adapters/onnx/config/profile.ts';
 import { type ModelFolder, walkModels } from '../../../lambda/adapters/onnx/repository/walkModels.ts';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
 import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../../lambda/core/contract/modelFolder.ts';
@@ -43,7 +42,6 @@ function problemsOfModel({ name, folder, versions }: ModelFolder, cards: number)
   return [
     problemOf(() => checkConfig(folder, cards)),
     ...versions.map(({ path }) => problemOf(() => checkModelFile(path))),
-    ...versions.map(({ path }) => problemOf(() => readCost(dirname(path)))),
   ];
 }
 

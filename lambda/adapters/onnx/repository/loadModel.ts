@@ -1,6 +1,6 @@
-import { dirname, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { messageOf } from '../../../core/contract/failure.ts';
-import { listNames, type Model, type TensorSpec } from '../../../core/contract/model.ts';
+import { type Cost, listNames, type Model, type TensorSpec } from '../../../core/contract/model.ts';
 import type { Transform } from '../../../core/contract/transform.ts';
 import { loadTransform } from '../config/loadTransform.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
@@ -11,7 +11,7 @@ import { CURES } from '../session/bakedRows.ts';
 import { readContract } from '../session/contract.ts';
 import { openWithProviders } from '../session/openWithProviders.ts';
 import { type Placement, placementOf } from '../session/placement.ts';
-import { hasCards, type Provider, runOnGpu } from '../session/provider.ts';
+import { hasCards, nameOf, type Provider, runOnGpu } from '../session/provider.ts';
 import { prepare } from '../startup/prepare.ts';
 import type { ModelLocation } from './findModels.ts';
 import { toModel } from './toModel.ts';
@@ -28,6 +28,10 @@ export interface ModelDefaults {
   readonly allowProviderFallback: boolean;
   /** Whether a provider can open a model on several cards. @default for those that ONNX Runtime tells of cards */
   readonly takesCards?: ((provider: Provider) => boolean) | undefined;
+  /** Leave a profile that lies beside a model alone. @default false */
+  readonly ignoreProfile?: boolean | undefined;
+  /** Try more probes for longer than a start may take. @default false */
+  readonly isThorough?: boolean | undefined;
 }
 
 /** What a model tells the repository that it is in. */
@@ -40,6 +44,22 @@ export interface ModelReports {
   readonly placed: (placement: Placement) => void;
   /** Holds something for every run that was left behind, until it ends. */
   readonly stuckRuns: Set<object>;
+  /** Told what the model's start took, once it is loaded. @default nobody is told */
+  readonly loaded?: ((start: ModelStart) => void) | undefined;
+}
+
+/** What the start of a model took, and what it came to. */
+export interface ModelStart {
+  /** Until its thread had ONNX Runtime. */
+  readonly libraryMs: number;
+  /** From then on, until it was open. */
+  readonly loadMs: number;
+  /** Its warm-up and checks. */
+  readonly warmUpMs: number;
+  /** Rows that the checks ran alone and in company. */
+  readonly probes: number;
+  /** Threads that a run is spread over; undefined: as many as ONNX Runtime takes. */
+  readonly threads: number | undefined;
 }
 
 /** A run at start that takes longer than this is taken for one that never ends. */
@@ -61,7 +81,7 @@ export async function loadModel(
   defaults: ModelDefaults,
   reports: ModelReports,
 ): Promise<LoadedModel> {
-  const { warn, inform, stuckRuns } = reports;
+  const { warn, inform, stuckRuns, loaded = () => {} } = reports;
   const startedAt = performance.now();
   const transform = await transformOf(location, config, warn);
   // Read while the thread starts.
@@ -78,9 +98,10 @@ export async function loadModel(
     { allowProviderFallback, takesCards, warn },
     stuckRuns,
   );
+  const openedAt = performance.now();
   try {
     const contract = readContract(session.metadata, config);
-    const cost = readCost(dirname(location.path));
+    const cost = defaults.ignoreProfile ? undefined : costOf(location, config, providers, warn);
     const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
     const [graph, lines] = await beside;
@@ -94,18 +115,38 @@ export async function loadModel(
       onGpu: runOnGpu(providers),
       maxElements: defaults.maxBatchElements,
       runLimitMs: RUN_LIMIT_MS,
+      isThorough: defaults.isThorough ?? false,
     });
     if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
     for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
     const placement = await placementOf(providers, devices);
     inform(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
     reports.placed(placement);
-    await session.warmedUp();
+    const threads = await session.warmedUp();
+    const { libraryMs } = session.metadata;
+    const loadMs = openedAt - startedAt - libraryMs;
+    loaded({ libraryMs, loadMs, warmUpMs: performance.now() - openedAt, probes: prepared.probes, threads });
     return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
   } catch (cause) {
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
   }
+}
+
+function costOf(
+  { path }: ModelLocation,
+  { ragged, sessionOptions }: ModelConfig,
+  [first = 'cpu']: readonly Provider[],
+  warn: (message: string) => void,
+): Cost | undefined {
+  const isRagged = ragged !== undefined;
+  return readCost(path, { provider: nameOf(first), threads: threadsOf(sessionOptions), isRagged, warn });
+}
+
+/** Those that config.json gives; ONNX Runtime takes 0 for as many as it likes. */
+function threadsOf(sessionOptions: ModelConfig['sessionOptions']): number | undefined {
+  const given = sessionOptions?.intraOpNumThreads;
+  return typeof given === 'number' && given > 0 ? given : undefined;
 }
 
 async function transformOf(

@@ -5,7 +5,7 @@ import { isVersion, MODEL_FILE } from '../../../core/contract/modelFolder.ts';
 import { type ModelConfig, readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
 import { findHighest, type ModelLocation } from './findModels.ts';
-import { loadModel, type ModelDefaults } from './loadModel.ts';
+import { loadModel, type ModelDefaults, type ModelStart } from './loadModel.ts';
 import { refuseStrayDevices } from './refuseStrayDevices.ts';
 import type { OnnxModelRepository } from './repository.ts';
 
@@ -19,15 +19,18 @@ export async function openModelAlone(
   path: string,
   options: ModelDefaults & {
     readonly warn: (message: string) => void;
-    /** Threads that a run is spread over. @default as config.json says, else ONNX Runtime's own */
-    readonly threads?: number | undefined;
+    /** What is to hold in place of config.json. @default as it says */
+    readonly adapt?: (config: ModelConfig) => ModelConfig;
+    /** Told what the start took. @default nobody is told */
+    readonly loaded?: (start: ModelStart) => void;
   },
 ): Promise<OnnxModelRepository> {
   const location = await locate(path);
   checkModelFile(location.path);
   const stuckRuns = new Set<object>();
-  const reports = { warn: options.warn, inform: () => {}, placed: () => {}, stuckRuns };
-  const config = withThreads(readModelConfig(location.folder), options.threads);
+  const reports = { warn: options.warn, inform: () => {}, placed: () => {}, stuckRuns, loaded: options.loaded };
+  const { adapt = (config) => config } = options;
+  const config = adapt(readModelConfig(location.folder));
   refuseStrayDevices(location, config, options);
   const { model, close } = await loadModel(location, config, options, reports);
   return {
@@ -50,12 +53,11 @@ export async function openModelAlone(
   };
 }
 
-function withThreads(config: ModelConfig, threads: number | undefined): ModelConfig {
-  if (threads === undefined) return config;
-  return { ...config, sessionOptions: { ...config.sessionOptions, intraOpNumThreads: threads } };
-}
-
-async function locate(path: string): Promise<ModelLocation> {
+/** The model at a path.
+ *
+ * @throws Error naming the path when there is no model
+ */
+export async function locate(path: string): Promise<ModelLocation> {
   const absolute = resolve(path);
   const isFolder = await stat(absolute).then(
     (found) => found.isDirectory(),

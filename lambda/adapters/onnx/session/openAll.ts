@@ -1,5 +1,4 @@
-import type { SessionMetadata } from './jobs.ts';
-import type { OpenThread } from './openThread.ts';
+import type { OpenMetadata, OpenThread } from './openThread.ts';
 
 /**
  * Opens a model on each of its cards: on the first alone, because where that cannot be done the others need not be
@@ -8,7 +7,7 @@ import type { OpenThread } from './openThread.ts';
  * @param threads one for each card, at least one
  * @throws Error of the first card on which it cannot be opened; then it is open on none
  */
-export async function openAll(threads: readonly OpenThread[]): Promise<SessionMetadata> {
+export async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   const [first, ...others] = threads as readonly [OpenThread, ...OpenThread[]];
   const { metadata } = await first.ready();
   const opened = await Promise.allSettled(others.map((thread) => thread.ready()));

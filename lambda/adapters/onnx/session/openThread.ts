@@ -22,13 +22,18 @@ export interface OpenThread {
 
 export interface ReadyThread {
   readonly thread: SessionThread;
-  readonly metadata: SessionMetadata;
+  readonly metadata: OpenMetadata;
+}
+
+export interface OpenMetadata extends SessionMetadata {
+  /** Until the thread had ONNX Runtime. */
+  readonly libraryMs: number;
 }
 
 /** @param stuckRuns holds a thread for every run that was left behind, until it ends */
 export function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread {
   let latestSpec = spec;
-  let current: { readonly thread: SessionThread; readonly opened: Promise<SessionMetadata> } | undefined;
+  let current: { readonly thread: SessionThread; readonly opened: Promise<OpenMetadata> } | undefined;
   const openIn = (thread: SessionThread): NonNullable<typeof current> => {
     current = { thread, opened: open(thread, latestSpec) };
     return current;
@@ -71,11 +76,13 @@ export class UnknownProviderError extends Error {
 }
 
 /** ONNX Runtime passes over a provider that it does not know without an error. */
-async function open(thread: SessionThread, spec: SessionSpec): Promise<SessionMetadata> {
+async function open(thread: SessionThread, spec: SessionSpec): Promise<OpenMetadata> {
+  const startedAt = performance.now();
   const known = await thread.call('listProviders', undefined);
+  const libraryMs = performance.now() - startedAt;
   const unknown = spec.providers.map(nameOf).filter((provider) => !known.includes(provider));
   if (unknown.length > 0) {
     throw new UnknownProviderError(`expected execution providers among ${known.join(', ')}, got ${unknown.join(', ')}`);
   }
-  return thread.call('open', spec);
+  return { ...(await thread.call('open', spec)), libraryMs };
 }

@@ -1,16 +1,16 @@
 import { messageOf } from '../../../core/contract/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../../../core/contract/model.ts';
 import { orAborted } from '../../orAborted.ts';
-import { memoryOf, type RunReply, type RunTask, type SessionMetadata, type SessionSpec } from './jobs.ts';
+import { memoryOf, type RunReply, type RunTask, type SessionSpec } from './jobs.ts';
 import { openAll } from './openAll.ts';
-import { createOpenThread, type OpenThread, type ReadyThread } from './openThread.ts';
+import { createOpenThread, type OpenMetadata, type OpenThread, type ReadyThread } from './openThread.ts';
 import { onCard, runOnGpu } from './provider.ts';
 import { ThreadDiedError } from './thread.ts';
 import { createTurns } from './turns.ts';
 
 /** A model's ONNX Runtime sessions, one for each card, each in a worker thread of its own. */
 export interface Session {
-  readonly metadata: SessionMetadata;
+  readonly metadata: OpenMetadata;
   /** How many runs are under way at the same time at most. */
   readonly cards: number;
   /**
@@ -22,8 +22,12 @@ export interface Session {
    *   is aborted first; anything else is the run's own failure
    */
   run(task: RunTask, signal?: AbortSignal, card?: number): Promise<SessionReply>;
-  /** To be called after the warm-up: from then on short runs are not shared among the cores. */
-  warmedUp(): Promise<void>;
+  /**
+   * To be called after the warm-up: from then on short runs are not shared among the cores.
+   *
+   * @returns threads that runs are spread over; undefined: as many as ONNX Runtime takes
+   */
+  warmedUp(): Promise<number | undefined>;
   /** Ends the threads after the runs that were asked for. Runs that were left behind are not waited for. */
   close(): Promise<void>;
 }
@@ -76,10 +80,13 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
       return turns.take(runOn, signal, only);
     },
     async warmedUp() {
-      if (!runsBetterOnOneCore(spec, fastestMs)) return;
+      const { intraOpNumThreads: given } = spec.sessionOptions;
+      if (given !== undefined) return typeof given === 'number' && given > 0 ? given : undefined;
+      if (!runsBetterOnOneCore(spec, fastestMs)) return undefined;
       await onEveryCard((thread, ofCard) =>
-        thread.reopen({ ...ofCard, sessionOptions: { intraOpNumThreads: 1, ...ofCard.sessionOptions } }),
+        thread.reopen({ ...ofCard, sessionOptions: { ...ofCard.sessionOptions, intraOpNumThreads: 1 } }),
       );
+      return 1;
     },
     async close() {
       closed = true;

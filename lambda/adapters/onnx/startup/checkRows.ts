@@ -1,6 +1,7 @@
 import { messageOf } from '../../../core/contract/failure.ts';
 import { type Model, OutOfMemoryError } from '../../../core/contract/model.ts';
-import { elementsPerRowAt, type Part } from '../../../core/plan/microBatch.ts';
+import type { Part } from '../../../core/plan/microBatch.ts';
+import { companiesOf, companiesOfPool, elementsOf, MANY_ROWS, poolOf, rowCountsOf } from './companies.ts';
 import { judge } from './judgeMismatch.ts';
 import type { ProbeSet, RowCheck } from './rowCheck.ts';
 import { isNotTheRuns, MANY_ELEMENTS, runTogether, type TogetherRun } from './runTogether.ts';
@@ -10,6 +11,8 @@ export interface RowCheckOptions {
   /** Most milliseconds until the verdict; what is not looked at until then is said. */
   readonly limitMs: number;
   readonly now: () => number;
+  /** At every row count of a ladder, at more places, however much a run holds. @default false */
+  readonly isThorough?: boolean;
 }
 
 /**
@@ -23,10 +26,10 @@ export interface RowCheckOptions {
 export async function checkRows(
   model: Model,
   sets: readonly Iterable<ProbeSet>[],
-  { limitMs, now }: RowCheckOptions,
+  { limitMs, now, isThorough = false }: RowCheckOptions,
 ): Promise<RowCheck> {
-  const [firstCount, ...laterCounts] = rowCountsOf(model);
-  if (firstCount === undefined) return { verdict: 'independent', finding: 'it is run one row at a time' };
+  const [firstCount, ...laterCounts] = rowCountsOf(model, isThorough);
+  if (firstCount === undefined) return { verdict: 'independent', finding: 'it is run one row at a time', probes: 0 };
   const startedAt = now();
   const sightings = createSightings(model);
   const usable: ProbeSet[] = [];
@@ -35,32 +38,30 @@ export async function checkRows(
   for (const alternatives of sets) {
     if (now() - startedAt > limitMs) break;
     const tried = await firstThatRuns(alternatives, usable.length === 0, firstCount, model, sightings);
-    if ('verdict' in tried) return tried;
+    if ('verdict' in tried) return { ...tried, probes: sightings.probes() };
     if ('reason' in tried) ({ reason } = tried);
     else usable.push(tried);
   }
   const pool = poolOf(usable);
-  const isRung = model.ladder.length > 0;
   let fewer: RowCheck['fewer'];
   let msPerRow = 0;
   for (const count of laterCounts) {
     const countStartedAt = now();
-    const isTooMuch = count > MANY_ROWS && elementsOf(pool[0]) * count > MANY_ELEMENTS;
+    const isTooMuch = !isThorough && count > MANY_ROWS && elementsOf(pool[0]) * count > MANY_ELEMENTS;
     if (pool.length === 0 || isTooMuch || countStartedAt - startedAt + msPerRow * count > limitMs) {
       skipped.push(count);
       continue;
     }
-    const companies =
-      count < MANY_ROWS || isRung ? [fill(pool, count), fill(pool.toReversed(), count)] : [fill(pool, count)];
+    const companies = companiesOfPool(pool, count, model, isThorough);
     const dependent = await compare(companies, model, sightings);
-    if (dependent !== undefined && dependent.fewer === undefined) return dependent;
+    if (dependent !== undefined && dependent.fewer === undefined) return { ...dependent, probes: sightings.probes() };
     if (dependent !== undefined) {
       ({ fewer } = dependent);
       skipped.push(count);
     }
     msPerRow = (now() - countStartedAt) / (count * companies.length);
   }
-  const unknown = (finding: string): RowCheck => ({ verdict: 'unknown', finding });
+  const unknown = (finding: string): RowCheck => ({ verdict: 'unknown', finding, probes: sightings.probes() });
   if (usable.length === 0) return unknown(reason);
   const names = usable.map(({ name }) => name).join(', ');
   if (!sightings.hasVaried()) return unknown(`all ${names} were answered alike`);
@@ -72,28 +73,13 @@ export async function checkRows(
     largest: sightings.largest()?.share ?? 0,
     finding: `${names} in runs of ${counts} rows differed by ${describeLargest(sightings)}, ${ms} ms${cut}`,
     fewer,
+    probes: sightings.probes(),
   };
 }
 
 function describeLargest(sightings: Sightings): string {
   const largest = sightings.largest();
   return largest === undefined ? 'nothing' : `${largest.share.toExponential(0)} at most (output '${largest.output}')`;
-}
-
-/** An odd and an even count, fewer and more rows than a vector has lanes, and the most there are; else the ladder's rungs. */
-const ROW_COUNTS = [3, 8, 32];
-const MANY_ROWS = 32;
-
-function elementsOf(probe: Part | undefined): number {
-  if (probe === undefined) return 0;
-  return elementsPerRowAt(probe.request, probe.request.length);
-}
-
-/** The row counts at which a row has neighbours, the first of them the one that tells most for its time. */
-function rowCountsOf({ ladder, maxBatchRows }: Model): number[] {
-  const counts = ladder.length > 0 ? ladder : [...ROW_COUNTS, ...(maxBatchRows > MANY_ROWS ? [maxBatchRows] : [])];
-  const several = counts.filter((count) => count > 1 && count <= maxBatchRows);
-  return several.length === 0 && maxBatchRows > 1 ? [maxBatchRows] : several;
 }
 
 /**
@@ -167,29 +153,4 @@ function failedAt(count: number, reason: string, { ladder }: Model): RowCheck {
     failed: true,
     fewer: count > MANY_ROWS && ladder.length === 0 ? { rows: MANY_ROWS, reason } : undefined,
   };
-}
-
-/** One probe among copies of another, among others, and at the end. */
-function companiesOf(probes: readonly Part[], count: number): [copies: Part[], others: Part[], last: Part[]] {
-  const [p, q = p, r = q, s = r] = probes as [Part, ...Part[]];
-  const behind = (first: Part, others: readonly Part[]): Part[] => [first, ...fill(others, count - 1)];
-  return [behind(p, [q]), behind(p, [r, s, q]), behind(p, [q, s]).reverse()];
-}
-
-/** So many rows, the parts one after the other again and again. */
-function fill(parts: readonly Part[], count: number): Part[] {
-  return Array.from({ length: count }, (_, index) => parts[index % parts.length] as Part);
-}
-
-/** The probes of all sets in turn, as far as they can share a run: those of the first one's trailing shapes. */
-function poolOf(sets: readonly ProbeSet[]): Part[] {
-  const [first] = sets;
-  if (first === undefined) return [];
-  const alike = sets.filter(({ probes }) => shapeOf(probes[0]) === shapeOf(first.probes[0]));
-  const longest = Math.max(...alike.map(({ probes }) => probes.length));
-  return Array.from({ length: longest }, (_, index) => alike.flatMap(({ probes }) => probes[index] ?? [])).flat();
-}
-
-function shapeOf(probe: Part | undefined): string {
-  return probe?.request.inputs.map(({ shape }) => shape.slice(1).join()).join(';') ?? '';
 }

@@ -39,7 +39,7 @@ export async function withFixedLadder(warm: WarmUpResult, maxElements: number): 
 }
 
 /** 1, 2, 4, … below `most`, and `most`. */
-function rungsUpTo(most: number): number[] {
+export function rungsUpTo(most: number): number[] {
   const powers = Array.from({ length: Math.ceil(Math.log2(most)) }, (_, power) => 2 ** power);
   return [...powers, most];
 }

@@ -36,9 +36,13 @@ export interface PrepareOptions {
   readonly maxElements: number;
   /** A run that takes longer is taken for one that never ends. */
   readonly runLimitMs: number;
+  /** Whether to try more probes for longer than a start may take. @default false */
+  readonly isThorough?: boolean;
 }
 
 export interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bakedRows'> {
+  /** Rows that were run alone and in company. */
+  readonly probes: number;
   /** What the checks found, for the start log. */
   readonly found: string;
   /** What works but not as well as it should, and what to do. */
@@ -47,6 +51,8 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bak
 
 /** The checks of a slow model may take as long as its loading took, and at least so long. */
 const LEAST_CHECK_MS = 100;
+/** Of checks that are to be thorough. */
+const THOROUGH_CHECK_MS = 10_000;
 
 /**
  * Runs the model as real requests will: warms it up, and checks that neither neighbours nor padding change answers.
@@ -79,7 +85,7 @@ async function warmUpAndCheck(
   modelOn: (card: number) => Model,
   options: PrepareOptions,
 ): Promise<Prepared> {
-  const { sizes, batching, graph, samples, now } = options;
+  const { sizes, batching, graph, samples, now, isThorough = false } = options;
   const startedAt = now();
   const warm = await warmEveryRung(model, options);
   await warmOtherCards(warm, modelOn, options.maxElements);
@@ -89,18 +95,18 @@ async function warmUpAndCheck(
   );
   const given = typeof sizes === 'boolean' ? {} : sizes;
   const loadMs = options.loadMs + now() - startedAt;
-  const limitMs = Math.max(LEAST_CHECK_MS, loadMs);
+  const limitMs = Math.max(isThorough ? THOROUGH_CHECK_MS : LEAST_CHECK_MS, loadMs);
+  let probes = 0;
   const decide = async (): Promise<Decided> => {
     if (batching !== undefined) return overriddenBatching(warm.model, batching);
     if (sizes === false) return notChecked(warm.model);
-    const check = await checkRows(warm.model, probeSets(warm.model, samples, warm.sizes, given, graph), {
-      limitMs,
-      now,
-    });
+    const sets = probeSets(warm.model, samples, warm.sizes, given, graph, isThorough);
+    const check = await checkRows(warm.model, sets, { limitMs, now, isThorough });
+    probes = check.probes ?? 0;
     return decideBatching(warm.model, check, graph);
   };
   const decided = withLadder(await decide());
-  const prepared = { model: decided.model, measured, bakedRows };
+  const prepared = { model: decided.model, measured, bakedRows, probes };
   const { ragged } = decided.model;
   if (ragged === undefined || (batching === 'alone' && ragged.ladder.length === 0)) {
     return { ...prepared, found: decided.found, warnings: [...problems, ...decided.warnings] };

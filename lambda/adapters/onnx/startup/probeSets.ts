@@ -33,6 +33,7 @@ const MOST_ELEMENTS = 262_144;
  * @param samples real requests
  * @param sizes of symbolic axes at which it is known to run; undefined where it ran at none
  * @param given those of them that its config.json gives
+ * @param isThorough whether there are four times as many of each kind. @default false
  * @returns lists of alternatives, of which the first that runs is to be taken; each is made when it is asked for
  */
 export function probeSets(
@@ -41,15 +42,18 @@ export function probeSets(
   sizes: AxisSizes | undefined,
   given: AxisSizes,
   graph: ModelGraph,
+  isThorough = false,
 ): Iterable<ProbeSet>[] {
-  const real = realProbes(samples);
+  const times = isThorough ? MORE_PROBES : 1;
+  const real = realProbes(samples, times * MOST_PROBES);
   const fromSamples: ProbeSet[][] = real.length === 0 ? [] : [[{ name: `${real.length} samples`, probes: real }]];
   // What it is given decides when a loop ends: made-up values may have it never end.
   if (graph.operators.has('Loop')) return fromSamples;
   const shapes = shapesToTry(model, real, sizes, given);
   function* made(...kinds: readonly (readonly [string, readonly Manner[]])[]): Generator<ProbeSet> {
     for (const [name, manners] of kinds) {
-      for (const shape of shapes) yield { name, probes: makeUp(model, shape, manners, graph) };
+      const repeated = Array.from({ length: times }, () => manners).flat();
+      for (const shape of shapes) yield { name, probes: makeUp(model, shape, repeated, graph) };
     }
   }
   return [
@@ -61,8 +65,10 @@ export function probeSets(
   ];
 }
 
+const MORE_PROBES = 4;
+
 /** Rows of real requests, all of the first one's trailing shape apart from the ragged axis; a row is a probe of its own. */
-export function realProbes(samples: readonly ScoringRequest[]): Part[] {
+export function realProbes(samples: readonly ScoringRequest[], most = MOST_PROBES): Part[] {
   const [first] = samples;
   if (first === undefined) return [];
   const signature = signatureOf(first);
@@ -71,7 +77,7 @@ export function realProbes(samples: readonly ScoringRequest[]): Part[] {
     .flatMap((request) =>
       Array.from({ length: request.rows }, (_, row) => ({ request, fromRow: row, toRow: row + 1 })),
     );
-  return rows.slice(0, MOST_PROBES);
+  return rows.slice(0, most);
 }
 
 function signatureOf({ model: { ragged }, inputs }: ScoringRequest): string {

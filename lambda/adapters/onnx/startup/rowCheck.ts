@@ -1,9 +1,9 @@
 import type { Part } from '../../../core/plan/microBatch.ts';
 
-/** More rows tell no more: one probe among others, at several places. */
+/** At start more rows tell no more: one probe among others, at several places. */
 export const MOST_PROBES = 4;
 
-/** Rows of one trailing shape, `MOST_PROBES` at most, that the model is tried with. */
+/** Rows of one trailing shape that the model is tried with. */
 export interface ProbeSet {
   /** As the start log calls them. */
   readonly name: string;
@@ -17,6 +17,8 @@ export interface RowCheck {
   readonly finding: string;
   /** The largest difference that was taken for rounding, as a share of the answer, where rows are independent. */
   readonly largest?: number | undefined;
+  /** How many rows were run alone and in company. */
+  readonly probes?: number;
   /** Set where the runs of several rows failed. */
   readonly failed?: boolean;
   /** Set where it runs with many rows, and not with the most that a run may have: how many, and why no more. */

@@ -36,6 +36,8 @@ export interface Sightings {
   see(parts: readonly Part[], run: TogetherRun): Mismatch | undefined;
   /** The largest difference that was taken for rounding, if there was any. */
   largest(): Difference | undefined;
+  /** How many probes were answered. */
+  probes(): number;
   /** Whether two probes got different answers: a model that answers all probes alike could mix rows unseen. */
   hasVaried(): boolean;
 }
@@ -69,6 +71,7 @@ export function createSightings({ outputs }: Model): Sightings {
       return mismatches.find(({ changed }) => changed !== 'row count') ?? mismatches[0];
     },
     largest: () => largest,
+    probes: () => sightings.size,
     hasVaried() {
       const firsts = [...sightings.values()].map(({ first }) => first.answer);
       return outputs.some((_, index) =>

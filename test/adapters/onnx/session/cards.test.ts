@@ -118,7 +118,7 @@ describe('a model on several cards', () => {
     const thread = (card: number, opens: boolean): OpenThread => ({
       ready: async () => {
         if (!opens) throw new Error(`card ${card} is not there`);
-        return { thread: {} as never, metadata: { inputs: [], outputs: [] } };
+        return { thread: {} as never, metadata: { inputs: [], outputs: [], libraryMs: 1 } };
       },
       reopen: async () => {},
       leaveBehind: () => {},
