@@ -78,7 +78,7 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function recommendation(rate: number): Promise<z.infer<typeof PROFILE>['recommendation']> {
-  const args = [COMMAND, 'profile', MODEL, '--json', '--arrival-rate', String(rate)];
+  const args = [COMMAND, 'profile', MODEL, '--json', '--no-write', '--arrival-rate', String(rate)];
   const { stdout } = await promisify(execFile)(process.execPath, args);
   return PROFILE.parse(JSON.parse(stdout)).recommendation;
 }
