@@ -1,0 +1,200 @@
+import { describe, expect, it } from '@jest/globals';
+import { type Call, named, planOf, runJob, START, wellAnswered } from './setup.ts';
+
+const actionsOf = (calls: readonly Call[]): string[] => calls.map(({ payload }) => payload.action);
+const isScoring = ({ payload }: Call): boolean => payload.action === 'score';
+
+describe('a job on the local stack', () => {
+  it('is planned, scored part by part, and finished with what the control function answers', async () => {
+    const { ended, calls, waits } = await runJob();
+    expect(ended).toEqual({ status: 'SUCCEEDED', output: { rows: 2, errors: {}, failedParts: 0 } });
+    expect(calls.map(({ function: name, payload }) => [name, payload.action])).toEqual([
+      ['score', 'plan'],
+      ['score', 'score'],
+      ['score', 'score'],
+      ['control', 'finish'],
+    ]);
+    expect(waits).toEqual([]);
+  });
+
+  it('hands each state what its paths say', async () => {
+    const { calls } = await runJob();
+    expect(calls[0]?.payload).toEqual({ action: 'plan', start: START });
+    expect(calls[1]?.payload).toEqual({ action: 'score', bucket: 'files', folder: 'out/a1/', part: { part: 0 } });
+    const plan = { value: { planKey: 'out/a1/plan.jsonl', parts: 2, pieces: 2 } };
+    expect(calls[3]?.payload).toEqual({ action: 'finish', start: { ...START, plan } });
+  });
+
+  it('calls a part again as long as its answers name a next piece', async () => {
+    const { calls } = await runJob(
+      (call) => {
+        const at = (call.payload.next as { piece: number } | undefined)?.piece ?? 0;
+        if (!isScoring(call) || at === 3) return wellAnswered(call);
+        return { ...call.payload, next: { piece: at + 1 } };
+      },
+      { plan: planOf([{ part: 7 }]) },
+    );
+    const scoring = calls.filter(isScoring);
+    expect(scoring.map(({ payload }) => payload.next)).toEqual([undefined, { piece: 1 }, { piece: 2 }, { piece: 3 }]);
+    expect(scoring.map(({ payload }) => payload.part)).toEqual([{ part: 7 }, { part: 7 }, { part: 7 }, { part: 7 }]);
+  });
+
+  it('has no more children at work than its concurrency', async () => {
+    let working = 0;
+    let most = 0;
+    await runJob(
+      async (call) => {
+        if (isScoring(call)) most = Math.max(most, ++working);
+        await new Promise(setImmediate);
+        if (isScoring(call)) working--;
+        return wellAnswered(call);
+      },
+      { plan: planOf(Array.from({ length: 9 }, (_, part) => ({ part }))) },
+    );
+    expect(most).toBe(START.concurrency);
+  });
+
+  it('writes what the children answered under the folder, and passes on none of it', async () => {
+    const { objects } = await runJob();
+    const written = [...objects].filter(([key]) => key.startsWith('files/out/a1/map/'));
+    expect(written).toHaveLength(1);
+    expect(JSON.parse(written[0]?.[1] ?? '')).toHaveLength(2);
+  });
+
+  it('takes the answers of functions as JSON: nothing that they go on to change changes a state', async () => {
+    const answers: Record<string, unknown>[] = [];
+    const { calls } = await runJob((call) => {
+      const answer = wellAnswered(call) as Record<string, unknown>;
+      for (const earlier of answers) earlier.planKey = 'other';
+      answers.push(answer);
+      return answer;
+    });
+    expect(JSON.stringify(calls.at(-1))).toContain('out/a1/plan.jsonl');
+  });
+});
+
+describe('a call that fails', () => {
+  const failing = (error: Error, times: number) => {
+    let left = times;
+    return (call: Call): unknown => {
+      if (isScoring(call) && left-- > 0) throw error;
+      return wellAnswered(call);
+    };
+  };
+  const onePart = { plan: planOf([{ part: 0 }]) };
+
+  it('is made twice more, later each time, with jitter', async () => {
+    const { ended, calls, waits } = await runJob(failing(named('Runtime.ExitError'), 2), onePart);
+    expect(ended.status).toBe('SUCCEEDED');
+    expect(actionsOf(calls)).toEqual(['plan', 'score', 'score', 'score', 'finish']);
+    expect(waits).toEqual([2500, 5000]);
+  });
+
+  it('is made so often as Lambda has no concurrency left, up to a minute apart', async () => {
+    const { ended, waits } = await runJob(failing(named('Lambda.TooManyRequestsException'), 40), onePart);
+    expect(ended.status).toBe('SUCCEEDED');
+    expect(waits).toHaveLength(40);
+    expect(waits.slice(0, 8)).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+  });
+
+  it('counts the attempts of each kind of error for itself', async () => {
+    const errors = ['Lambda.ServiceException', 'Error', 'Lambda.ServiceException', 'Error'];
+    const { ended, waits } = await runJob((call) => {
+      const name = isScoring(call) ? errors.shift() : undefined;
+      if (name !== undefined) throw named(name);
+      return wellAnswered(call);
+    }, onePart);
+    expect(ended.status).toBe('SUCCEEDED');
+    expect(waits).toEqual([1000, 2500, 2000, 5000]);
+  });
+
+  it('every time is passed over: the function hears why, and the part goes on behind the piece', async () => {
+    let failed = false;
+    const { ended, calls } = await runJob((call) => {
+      if (isScoring(call) && !failed) throw named('Runtime.ExitError', 'signal: killed');
+      if (call.payload.action !== 'skip') return wellAnswered(call);
+      failed = true;
+      return { action: 'score', bucket: 'files', folder: 'out/a1/', part: { part: 0 }, next: { piece: 1 } };
+    }, onePart);
+    expect(ended.status).toBe('SUCCEEDED');
+    expect(actionsOf(calls)).toEqual(['plan', 'score', 'score', 'score', 'skip', 'score', 'finish']);
+    expect(calls[4]?.payload).toEqual({
+      action: 'skip',
+      bucket: 'files',
+      folder: 'out/a1/',
+      part: { part: 0 },
+      error: {
+        Error: 'Runtime.ExitError',
+        Cause: JSON.stringify({ errorType: 'Runtime.ExitError', errorMessage: 'signal: killed' }),
+      },
+    });
+    expect(calls[5]?.payload.next).toEqual({ piece: 1 });
+  });
+});
+
+describe('a job that cannot go on', () => {
+  it('ends at once when the input was overwritten: no further call scores, and the failure is explained', async () => {
+    const { ended, calls, waits } = await runJob(
+      (call) => {
+        if (isScoring(call)) throw named('INPUT_CHANGED');
+        return wellAnswered(call);
+      },
+      { plan: planOf(Array.from({ length: 20 }, (_, part) => ({ part }))) },
+    );
+    expect(ended).toEqual({ status: 'FAILED', error: 'INPUT_CHANGED', cause: 'it was overwritten' });
+    expect(waits).toEqual([]);
+    expect(calls.filter(isScoring).length).toBeLessThanOrEqual(START.concurrency);
+    const explained = calls.find(({ payload }) => payload.action === 'explain');
+    expect(explained?.payload.start).toMatchObject({ error: { Error: 'States.ExceedToleratedFailureThreshold' } });
+    expect(actionsOf(calls)).not.toContain('finish');
+  });
+
+  it('ends with what the planning threw', async () => {
+    const { calls } = await runJob((call) => {
+      if (call.payload.action === 'plan') throw named('INVALID_JOB', 'no such model');
+      return wellAnswered(call);
+    });
+    expect(actionsOf(calls)).toEqual(['plan', 'explain']);
+    expect(calls[1]?.payload.start).toMatchObject({ error: { Error: 'INVALID_JOB' } });
+  });
+
+  it('fails with the last error where not even that can be explained', async () => {
+    const { ended } = await runJob(() => {
+      throw named('Broken', 'no function');
+    });
+    expect(ended).toMatchObject({ status: 'FAILED', error: 'Broken' });
+  });
+});
+
+describe('a job that is cancelled', () => {
+  it('makes no further call, not even of what waits for another attempt', async () => {
+    const cancel = new AbortController();
+    const { ended, calls } = await runJob(
+      (call) => {
+        if (!isScoring(call)) return wellAnswered(call);
+        cancel.abort();
+        throw named('Lambda.TooManyRequestsException');
+      },
+      { signal: cancel.signal, plan: planOf([{ part: 0 }, { part: 1 }, { part: 2 }]) },
+    );
+    const made = calls.length;
+    await new Promise(setImmediate);
+    expect(ended).toEqual({ status: 'ABORTED' });
+    expect(calls).toHaveLength(made);
+    expect(calls.filter(isScoring).length).toBeLessThanOrEqual(START.concurrency);
+    expect(actionsOf(calls)).not.toContain('finish');
+  });
+
+  it('is not waited for: a call that is at work goes on without the execution', async () => {
+    const cancel = new AbortController();
+    const { ended } = await runJob(
+      (call) => {
+        if (!isScoring(call)) return wellAnswered(call);
+        cancel.abort();
+        return new Promise(() => {});
+      },
+      { signal: cancel.signal },
+    );
+    expect(ended).toEqual({ status: 'ABORTED' });
+  });
+});
