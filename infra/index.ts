@@ -37,6 +37,8 @@ export type { ServiceOptions } from './constructs/ecs/serviceOptions.ts';
 export type { Tuning } from './constructs/environment/tuning.ts';
 export type { ContainerImage, ImageTarget } from './constructs/image/image.ts';
 export type { ImageBuild } from './constructs/image/imageBuild.ts';
+export type { Jobs } from './constructs/jobs/jobs.ts';
+export type { JobOptions } from './constructs/jobs/options.ts';
 export type { BatchScoringProps } from './constructs/props.ts';
 export type { EfsModels, ModelPlace, Models, S3Models } from './constructs/storage/models.ts';
 export type { ExistingQueue, Queues } from './constructs/storage/requestQueue.ts';

@@ -4,6 +4,7 @@ import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import type { Construct } from 'constructs';
 import { BatchScoring } from '../constructs/batchScoring.ts';
@@ -12,6 +13,7 @@ import { lambdaCompute } from '../constructs/compute/lambda.ts';
 import { lambdaGpuCompute } from '../constructs/compute/lambdaGpu.ts';
 import { ecsCompute } from '../constructs/ecs/ecs.ts';
 import { ecsGpuCompute } from '../constructs/ecs/ecsGpu.ts';
+import type { JobOptions } from '../constructs/jobs/options.ts';
 import type { Settings } from './contextKeys.ts';
 import { readPrices } from './readPrices.ts';
 
@@ -44,6 +46,7 @@ export function createStack(app: App, settings: Settings): Stack {
     prices: prices === undefined ? {} : readPrices(prices),
     tuning: { maxBatchRows, checkPercent },
     imageBuild: settings,
+    jobs: settings.jobs === true ? jobsOf(stack, settings) : undefined,
   });
   scoring.addClientOutputs();
   return stack;
@@ -70,6 +73,18 @@ function computeOf(settings: Settings): ComputeForm {
     case 'ecs-gpu':
       return ecsGpuCompute(options);
   }
+}
+
+function jobsOf(scope: Construct, settings: Settings): JobOptions {
+  return {
+    bucket: given(settings.jobsBucket, (name) => Bucket.fromBucketName(scope, 'JobsBucket', name)),
+    inputPrefix: settings.jobsInputPrefix,
+    outputPrefix: settings.jobsOutputPrefix,
+    concurrency: settings.jobsConcurrency,
+    reservedConcurrency: settings.jobsReservedConcurrency,
+    memorySize: given(settings.jobsMemoryMb, Size.mebibytes),
+    partSize: given(settings.jobsPartMb, Size.mebibytes),
+  };
 }
 
 function canary(percentage: number, minutes = DEFAULT_CANARY_MINUTES): TrafficRouting {

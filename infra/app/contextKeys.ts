@@ -63,6 +63,14 @@ export const CONTEXT = z.strictObject({
   logRetentionDays: number.optional(),
   logLevel: oneOf(LOG_LEVELS).optional(),
   tracing: flag.optional(),
+  jobs: flag.optional(),
+  jobsBucket: text.optional(),
+  jobsInputPrefix: text.optional(),
+  jobsOutputPrefix: text.optional(),
+  jobsConcurrency: number.optional(),
+  jobsReservedConcurrency: number.optional(),
+  jobsMemoryMb: amount.optional(),
+  jobsPartMb: amount.optional(),
   alarmTopicArn: topicArn.optional(),
   retriedPercent: number.optional(),
   errorPercent: number.optional(),
@@ -105,6 +113,17 @@ export type ContextKey = keyof Settings;
 
 export const CONTEXT_KEYS = CONTEXT.keyof().options;
 
+/** What `jobs` is needed for. */
+export const KEYS_OF_JOBS = [
+  'jobsBucket',
+  'jobsInputPrefix',
+  'jobsOutputPrefix',
+  'jobsConcurrency',
+  'jobsReservedConcurrency',
+  'jobsMemoryMb',
+  'jobsPartMb',
+] as const;
+
 const OF_FUNCTIONS = ['maximumConcurrency'] as const;
 const OF_SERVICES = ['minimumTasks', 'maximumTasks', 'backlogPerTask', 'stopTimeoutSeconds', 'vcpus', 'spot'] as const;
 const OF_GPUS = ['gpuMemoryGiB', 'instanceTypes', 'pythonImage', 'pipIndexUrl', 'cufft'] as const;
@@ -120,6 +139,8 @@ export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly Context
     'provisionedConcurrency',
     'canaryPercent',
     'canaryMinutes',
+    'jobs',
+    ...KEYS_OF_JOBS,
   ],
   'lambda-gpu': [...OF_FUNCTIONS, ...OF_GPUS, 'ephemeralStorageMb', 'minimumEnvironments', 'maximumEnvironments'],
   ecs: [...OF_SERVICES, 'ephemeralStorageMb'],

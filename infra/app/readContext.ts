@@ -1,6 +1,14 @@
 import type { z } from 'zod';
 import { type Problem, refuse } from '../constructs/base/refuse.ts';
-import { COMPUTE_KINDS, CONTEXT, CONTEXT_KEYS, type ContextKey, KEYS_OF_KIND, type Settings } from './contextKeys.ts';
+import {
+  COMPUTE_KINDS,
+  CONTEXT,
+  CONTEXT_KEYS,
+  type ContextKey,
+  KEYS_OF_JOBS,
+  KEYS_OF_KIND,
+  type Settings,
+} from './contextKeys.ts';
 import { nearestName } from './nearestName.ts';
 
 /**
@@ -11,7 +19,7 @@ import { nearestName } from './nearestName.ts';
 export function readContext(context: Readonly<Record<string, unknown>>): Settings {
   const own = Object.fromEntries(Object.entries(context).filter(([key]) => !isOfCdk(key)));
   const parsed = CONTEXT.safeParse(own);
-  if (parsed.success) refuse([...keysOfOtherKinds(parsed.data), minutesAlone(parsed.data)]);
+  if (parsed.success) refuse([...keysOfOtherKinds(parsed.data), minutesAlone(parsed.data), ...jobsAlone(parsed.data)]);
   else refuse(parsed.error.issues.flatMap((issue) => describe(issue, own)));
   return CONTEXT.parse(own);
 }
@@ -43,6 +51,14 @@ function keysOfOtherKinds(settings: Settings): Problem[] {
 function minutesAlone({ canaryPercent, canaryMinutes }: Settings): Problem {
   if (canaryMinutes === undefined || canaryPercent !== undefined) return undefined;
   return `canaryMinutes: expected only with canaryPercent, got ${canaryMinutes} without it; give both, or leave it out`;
+}
+
+function jobsAlone(settings: Settings): Problem[] {
+  if (settings.jobs === true) return [];
+  const given = KEYS_OF_JOBS.filter((key) => settings[key] !== undefined);
+  return given.map(
+    (key) => `${key}: expected only with jobs=true, got ${settings[key]} without it; give both, or leave it out`,
+  );
 }
 
 function keyOfOtherKinds(settings: Settings, key: ContextKey): Problem {

@@ -27,6 +27,7 @@ const PRICE_FILE = z
     dynamodbMillionReads: usd,
     s3ThousandPuts: usd,
     s3ThousandGets: usd,
+    stepFunctionsThousandTransitions: usd,
     logGb: usd,
     metricMonth: usd,
     managedInstancesFeePercent: usd,

@@ -14,19 +14,14 @@ import type { Compute, FunctionCompute } from './compute/compute.ts';
 import { clientOptionsOf } from './environment/clientOptions.ts';
 import { hostEnvironment } from './environment/hostEnvironment.ts';
 import { type ContainerImage, createImage } from './image/image.ts';
+import { createJobs, type Jobs } from './jobs/jobs.ts';
 import { createAlarms } from './monitoring/alarms.ts';
 import { createDashboard } from './monitoring/dashboard.ts';
 import { scoringMetric } from './monitoring/metrics.ts';
 import { oldestMessageAge } from './monitoring/requestMetrics.ts';
 import { grantCollect, grantSubmit } from './permissions/clientPermissions.ts';
 import { grantScoring } from './permissions/hostPermissions.ts';
-import {
-  grantKeysToConsumer,
-  grantKeysToHost,
-  grantKeysToOperator,
-  grantKeysToProducer,
-  type Keys,
-} from './permissions/keyPermissions.ts';
+import { grantKeysToHost, type Keys } from './permissions/keyPermissions.ts';
 import { grantModels } from './permissions/modelPermissions.ts';
 import { grantRepair } from './permissions/operatorPermissions.ts';
 import { makePlan } from './plan.ts';
@@ -60,6 +55,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
   readonly image: ContainerImage;
   /** What scores: function, alias and event source mappings, or what a compute of your own creates. */
   readonly compute: Created;
+  /** What scores files; undefined without the prop `jobs`. */
+  readonly jobs: Jobs | undefined;
   /** The principal that scores; grant it whatever else a model's transform needs. */
   readonly grantPrincipal: IPrincipal;
   /** The value of the dimension `service` of every metric. */
@@ -93,24 +90,24 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
-    const compute = plan.compute.create(computeScope, {
-      ...common,
-      image,
-      environment: { ...environment, ...props.environment },
-      requestQueues: requests.queues,
-    });
+    const run = { ...common, image, environment: { ...environment, ...props.environment } };
+    const compute = plan.compute.create(computeScope, { ...run, requestQueues: requests.queues });
     grantScoring(computeScope, compute, channels);
     grantKeysToHost(compute, props, channels);
     grantModels(computeScope, compute, plan.models);
 
-    const subject = { ...common, requests, stores, compute };
+    const { formerEncryptionKey } = props;
+    const ofJobs = { ...run, ...plan.compute.imageTarget, formerEncryptionKey };
+    this.jobs = plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, ofJobs);
+
+    const subject = { ...common, requests, stores, compute, jobs: this.jobs };
     const { alarmActions = [], okActions = alarmActions } = props;
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
     compute.shiftInSteps?.(alarms.ofVersions);
     this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms.all);
     warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes, plan.compute.feed);
     warnOfNoDeadLetters(this, requests, plan.maxReceiveCount);
-    if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels);
+    if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels, plan.jobs?.bucket);
 
     [this.requestQueue] = requests.queues;
     this.requestQueues = requests.queues;
@@ -124,7 +121,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     this.grantPrincipal = compute.grantPrincipal;
     this.serviceName = serviceName;
     this.alarms = alarms.all;
-    this.clientOptions = clientOptionsOf(this, requests, channels);
+    this.clientOptions = { ...clientOptionsOf(this, requests, channels), ...this.jobs?.clientOptions };
     this.#requests = requests;
     this.#channels = channels;
     this.#keys = props;
@@ -132,14 +129,19 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
 
   /** Lets a producer send requests, and upload those that are too large to send. */
   grantSubmit(grantee: IGrantable): Grant {
-    grantKeysToProducer(grantee, this.#keys, this.#channels);
-    return grantSubmit(grantee, this.#channels);
+    return grantSubmit(grantee, this.#keys, this.#channels);
   }
 
   /** Lets a consumer take results from every store of this deployment. */
   grantCollect(grantee: IGrantable): Grant {
-    grantKeysToConsumer(grantee, this.#keys, this.#channels);
-    return grantCollect(grantee, this.#channels);
+    return grantCollect(grantee, this.#keys, this.#channels);
+  }
+
+  /** Lets someone put files, submit jobs, look at them, cancel them and fetch what they wrote. @throws Error without the prop `jobs` */
+  grantSubmitJobs(grantee: IGrantable): Grant {
+    if (this.jobs === undefined)
+      throw new Error('grantSubmitJobs: expected the prop jobs, got none; set it, {} will do');
+    return this.jobs.grantSubmit(grantee);
   }
 
   /**
@@ -147,8 +149,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
    * switch the event source mapping off and on.
    */
   grantOperate(grantee: IGrantable): Grant {
-    grantKeysToOperator(grantee, this.#keys, this.#requests);
-    const repair = grantRepair(grantee, this.#requests);
+    const repair = grantRepair(grantee, this.#keys, this.#requests);
     const switched = this.compute.grantSwitch?.(grantee);
     return switched === undefined ? repair : repair.combine(switched);
   }

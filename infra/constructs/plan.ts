@@ -12,6 +12,7 @@ import { largestMessageProblem, latencyProblems } from './checks/batching.ts';
 import { bucketProblems } from './checks/buckets.ts';
 import { deadLetterProblems } from './checks/deadLetters.ts';
 import { environmentProblems } from './checks/environment.ts';
+import { jobProblems } from './checks/jobs.ts';
 import { modelProblems } from './checks/models.ts';
 import { payloadExpiryProblem } from './checks/payloadExpiry.ts';
 import { providersProblem } from './checks/providers.ts';
@@ -30,6 +31,7 @@ import type { Compute, ComputeForm } from './compute/compute.ts';
 import { lambdaCompute } from './compute/lambda.ts';
 import { type TuningNumbers, tuningNumbers } from './environment/tuning.ts';
 import { imageBuildProblems } from './image/imageBuild.ts';
+import { type JobSettings, jobSettings } from './jobs/options.ts';
 import type { BatchScoringProps } from './props.ts';
 import { visibilitySecondsOf } from './storage/known.ts';
 import { type ModelPlace, placeOfModels } from './storage/models.ts';
@@ -62,6 +64,8 @@ export interface Plan<Created extends Compute = Compute> {
   readonly eventSourceEnabled: boolean;
   readonly prices: Prices;
   readonly tuning: TuningNumbers;
+  /** Undefined: there are none. */
+  readonly jobs: JobSettings | undefined;
 }
 
 const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: RANGES.resultTtlSeconds.default, payloadExpiryDays: 30 };
@@ -106,6 +110,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     eventSourceEnabled: props.eventSourceEnabled ?? true,
     prices: withOverrides(props.prices ?? {}),
     tuning: tuningNumbers(props.tuning ?? {}),
+    jobs: props.jobs && jobSettings(props.jobs),
   };
   refuse([
     ...imageBuildProblems(props.imageBuild ?? {}, {
@@ -120,6 +125,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     ...latencyProblems(batching, plan.latencyTargetSeconds),
     ...alarmProblems(plan.alarmThresholds),
     ...modelProblems(plan.models, compute),
+    ...jobProblems(plan.jobs, plan),
     ...resultProblems(plan),
     ...bucketProblems({
       results: plan.results,

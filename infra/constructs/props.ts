@@ -10,6 +10,7 @@ import type { Compute, ComputeForm, FunctionCompute } from './compute/compute.ts
 import type { Tuning } from './environment/tuning.ts';
 import type { ContainerImage } from './image/image.ts';
 import type { ImageBuild } from './image/imageBuild.ts';
+import type { JobOptions } from './jobs/options.ts';
 import type { Models } from './storage/models.ts';
 import type { ExistingQueue } from './storage/requestQueue.ts';
 import type { ResultStore, ResultStores } from './storage/resultStores.ts';
@@ -99,6 +100,12 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * @default `batchscore/<account>/<region>/<service name>/`
    */
   readonly keyPrefix?: string;
+
+  /**
+   * Scores whole files of S3, besides messages, with functions and concurrency of their own: `{}` takes every default.
+   * It needs the image of `lambdaCompute`. @default no jobs
+   */
+  readonly jobs?: JobOptions;
 
   /**
    * Your own key for queues, buckets, table, logs and environment. Existing ones whose key the CDK does not know are taken

@@ -8,7 +8,12 @@ const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 
 /** What is started by its name in the image: by the host's command, by a health check, or as a thread. */
 const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>> = {
-  lambda: { handler: 'lambda/handler', sessionWorker: 'lambda/adapters/onnx/session/sessionWorker' },
+  lambda: {
+    handler: 'lambda/handler',
+    jobScore: 'lambda/jobScore',
+    jobControl: 'lambda/jobControl',
+    sessionWorker: 'lambda/adapters/onnx/session/sessionWorker',
+  },
   worker: {
     worker: 'lambda/worker',
     healthCheck: 'lambda/worker/healthCheck',

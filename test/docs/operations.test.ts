@@ -28,9 +28,10 @@ describe('docs/operations.md', () => {
     ['producer', 'grantSubmit'],
     ['consumer', 'grantCollect'],
     ['operator', 'grantOperate'],
+    ['submitter', 'grantSubmitJobs'],
   ] as const)('allows a %s by hand what %s allows', (who, method) => {
     const text = page.match(new RegExp(`^\`\`\`json ${who}\n([\\s\\S]*?)^\`\`\`$`, 'm'))?.[1] ?? '';
-    const scoring = createScoring({ results: ['queue', 'table', 'bucket'] });
+    const scoring = createScoring({ results: ['queue', 'table', 'bucket'], jobs: {} });
     const role = new Role(Stack.of(scoring), 'Someone', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
     const grant: (grantee: IGrantable) => unknown = scoring[method].bind(scoring);
     grant(role);
@@ -62,6 +63,13 @@ describe('docs/operations.md', () => {
     const explained = [...explainedIn('Read the dashboard'), ...ofService];
     expect(shown.filter((title) => !explained.some((name) => title.startsWith(name)))).toEqual([]);
     expect(ofService.filter((name) => !shown.some((title) => title.startsWith(name)))).toEqual(notShown);
+  });
+
+  it('explains every graph of jobs, from top to bottom', () => {
+    const messages = graphTitles(synthesize());
+    const shown = graphTitles(synthesize({ jobs: {} })).filter((title) => !messages.includes(title));
+    const explained = explainedIn('Jobs');
+    expect(shown.map((title) => explained.findIndex((name) => title.startsWith(name)))).toEqual([...explained.keys()]);
   });
 
   it('counts the metrics that are emitted', () => {
@@ -148,6 +156,7 @@ const NAMES = [
   [/^ScoringResultTable[0-9A-F]+$/, 'arn:aws:dynamodb:REGION:ACCOUNT:table/RESULT_TABLE'],
   [/^ScoringPayloadBucket[0-9A-F]+$/, 'arn:aws:s3:::PAYLOAD_BUCKET'],
   [/^ScoringResultBucket[0-9A-F]+$/, 'arn:aws:s3:::RESULT_BUCKET'],
+  [/^ScoringJobsBucket[0-9A-F]+$/, 'arn:aws:s3:::JOB_BUCKET'],
   [/^ScoringComputelambdaFunction[0-9A-F]+$/, 'arn:aws:lambda:REGION:ACCOUNT:function:FUNCTION'],
   [/^ScoringComputelambdaFunctionSqsEventSource\w+$/, 'UUID'],
 ] as const;
@@ -156,7 +165,12 @@ function named(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(named);
   if (typeof node !== 'object' || node === null) return node;
   const { Ref, 'Fn::GetAtt': attribute, 'Fn::Join': joined } = node as Record<string, readonly [string, unknown[]]>;
-  if (joined !== undefined) return joined[1].map(named).join(joined[0]);
+  if (joined !== undefined) {
+    return joined[1]
+      .map(named)
+      .join(joined[0])
+      .replace(/Test-Scoring-Jobs-\w+/, 'STATE_MACHINE');
+  }
   const id = String(Ref ?? attribute?.[0]);
   if (id !== 'undefined') return NAMES.find(([of]) => of.test(id))?.[1] ?? id;
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, named(value)]));

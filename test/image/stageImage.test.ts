@@ -48,7 +48,7 @@ const MODULE = join(REPOSITORY, 'infra', 'image', 'stageImage.ts');
 const STAGE = stagingCode();
 
 describe('the folder of an image', () => {
-  it('holds the handler and its worker, the models, their runtime and the Dockerfile, and nothing else', () => {
+  it('holds the handler, those of jobs and their worker, the models, their runtime and the Dockerfile, and nothing else', () => {
     const folder = stageFor();
 
     const [others, packages] = [false, true].map((wanted) =>
@@ -58,6 +58,8 @@ describe('the folder of an image', () => {
     expect(others?.filter((file) => !file.endsWith('/profile.json'))).toEqual([
       'Dockerfile',
       'handler.js',
+      'jobControl.js',
+      'jobScore.js',
       'models/digits/1/model.onnx',
       'models/digits/samples.jsonl',
       'models/tickets/1/model.onnx',
@@ -80,7 +82,7 @@ describe('the folder of an image', () => {
   it('holds the worker in place of the handler where it is for one, with its health check', () => {
     const code = (stage: ImageStage) => filesIn(stageFor({ stage })).filter((file) => /^[^/]+\.js$/.test(file));
 
-    expect(code('lambda-gpu')).toEqual(['handler.js', 'sessionWorker.js']);
+    expect(code('lambda-gpu')).toEqual(['handler.js', 'jobControl.js', 'jobScore.js', 'sessionWorker.js']);
     expect(code('worker')).toEqual(['callThread.js', 'healthCheck.js', 'sessionWorker.js', 'worker.js']);
     expect(code('worker-gpu')).toEqual(code('worker'));
   });
@@ -88,6 +90,7 @@ describe('the folder of an image', () => {
   it('holds every file that its code starts as a thread', () => {
     for (const [stage, entry] of [
       ['lambda', 'handler.js'],
+      ['lambda', 'jobScore.js'],
       ['worker', 'worker.js'],
     ] as const) {
       const folder = stageFor({ stage });
@@ -288,7 +291,7 @@ describe('staging', () => {
     const files = await inOwnProcess(module, list(STAGE), consumer);
     const ofWorker = await inOwnProcess(module, list(stagingCode({ stage: 'worker' })), consumer);
 
-    expect(files).toBe('Dockerfile handler.js models node_modules package.json sessionWorker.js');
+    expect(files).toBe('Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json sessionWorker.js');
     expect(ofWorker).toBe(
       'Dockerfile callThread.js healthCheck.js models node_modules package.json sessionWorker.js worker.js',
     );
@@ -310,6 +313,8 @@ async function compileInto(dist: string): Promise<void> {
     files: [
       'infra/image/stageImage.ts',
       'lambda/handler.ts',
+      'lambda/jobScore.ts',
+      'lambda/jobControl.ts',
       'lambda/worker.ts',
       'lambda/worker/healthCheck.ts',
       'lambda/adapters/sqs/threads/callThread.ts',

@@ -4,7 +4,7 @@ import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
-import { CfnBucket } from 'aws-cdk-lib/aws-s3';
+import { Bucket, CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { type Compute, ecsCompute, ecsGpuCompute, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { acknowledgementsIn, createCheckedStack, validate } from './checkedStack.ts';
@@ -21,6 +21,8 @@ describe('cdk-nag and the CloudFormation validator', () => {
     ['lambda, traced', { compute: lambdaCompute(), tracing: true }, false],
     ['lambda-gpu, traced', { compute: lambdaGpuCompute(), results: ALL, tracing: true }, false],
     ['lambda, models in S3', { compute: lambdaCompute(), models: `s3://models/${'0'.repeat(64)}` }, false],
+    ['lambda, jobs', { compute: lambdaCompute(), jobs: {} }, false],
+    ['lambda, jobs, traced, own key', { compute: lambdaCompute(), jobs: {}, tracing: true }, true],
     ['lambda-gpu', { compute: lambdaGpuCompute(), results: ALL }, false],
     ['lambda-gpu, FIFO, own key', { compute: lambdaGpuCompute(), results: ALL, fifo: true }, true],
     ['ecs', { compute: ecsCompute(), results: ALL }, false],
@@ -44,6 +46,22 @@ describe('cdk-nag and the CloudFormation validator', () => {
     const scoring = createScoring({ compute: lambdaCompute({ role }), results: ALL }, stack);
     scoring.grantOperate(new Role(stack, 'Operator', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
     expect(validate(stack)).toEqual({ found: [], messages: [] });
+  });
+
+  it('find nothing with jobs in a bucket and a network of your own', () => {
+    const stack = createCheckedStack(AwsSolutionsChecks);
+    const bucket = Bucket.fromBucketAttributes(stack, 'Files', {
+      bucketArn: 'arn:aws:s3:::files',
+      encryptionKey: Key.fromKeyArn(stack, 'Theirs', 'arn:aws:kms:eu-central-1:123456789012:key/0a1b'),
+    });
+    const vpc = new Vpc(stack, 'Network', { restrictDefaultSecurityGroup: false });
+    createScoring({ jobs: { bucket, vpc } }, stack).grantSubmitJobs(
+      new Role(stack, 'Someone', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }),
+    );
+    const { found, messages } = validate(stack);
+    const ofOthers = /^Test\/(Network|Someone)/;
+    expect(found.filter(([, path = '']: readonly string[]) => !ofOthers.test(path))).toEqual([]);
+    expect(messages).toEqual([]);
   });
 
   it('find nothing with more pollers than the library itself allows', () => {

@@ -151,6 +151,25 @@ describe('the stack of the app', () => {
     slow.hasResourceProperties('AWS::CodeDeploy::DeploymentConfig', canary(60));
   });
 
+  it('has jobs as the context says', () => {
+    const context = { jobs: 'true', jobsBucket: 'files', jobsInputPrefix: 'a/', jobsOutputPrefix: 'b/' };
+    const numbers = { jobsConcurrency: '7', jobsReservedConcurrency: '9', jobsMemoryMb: '2048', jobsPartMb: '32' };
+    const template = Template.fromStack(stackOf({ ...context, ...numbers }));
+    const functions = Object.values(template.findResources('AWS::Lambda::Function')).map(
+      ({ Properties }) => Properties,
+    );
+    const variables = Object.assign({}, ...functions.map(({ Environment }) => Environment?.Variables));
+    expect(variables).toMatchObject({
+      BATCHSCORE_JOBS_BUCKET: 'files',
+      BATCHSCORE_JOBS_INPUT_PREFIX: 'a/',
+      BATCHSCORE_JOBS_OUTPUT_PREFIX: 'b/',
+      BATCHSCORE_JOBS_CONCURRENCY: '7',
+      BATCHSCORE_JOBS_PART_BYTES: '33554432',
+    });
+    template.hasResourceProperties('AWS::Lambda::Function', { MemorySize: 2048, ReservedConcurrentExecutions: 9 });
+    expect(Object.keys(template.toJSON().Outputs)).toEqual(expect.arrayContaining(['jobStateMachine', 'jobBucket']));
+  });
+
   it('is deployed without a dashboard, and switched off, when the context says so', () => {
     const template = Template.fromStack(stackOf({ dashboard: 'false', eventSourceEnabled: 'false' }));
     template.resourceCountIs('AWS::CloudWatch::Dashboard', 0);
@@ -159,6 +178,9 @@ describe('the stack of the app', () => {
 
   it.each([
     [{ formerKeyArn: 'alias/key' }, 'formerKeyArn: expected the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID'],
+    [{ jobsPartMb: 32 }, 'jobsPartMb: expected only with jobs=true, got 32 without it; give both, or leave it out'],
+    [{ jobs: false, jobsBucket: 'files' }, 'jobsBucket: expected only with jobs=true, got files without it'],
+    [{ jobs: true, compute: 'ecs' }, 'jobs: expected only with compute=lambda, got it with compute=ecs; leave it out'],
     [{ logRetentionDays: 8 }, 'logRetentionDays: expected one of 1, 3, 5, 7, 14, 30,'],
     [
       { prices: '/no/such.json' },

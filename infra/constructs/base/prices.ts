@@ -27,6 +27,8 @@ export interface Prices {
   readonly dynamodbMillionReads: number;
   readonly s3ThousandPuts: number;
   readonly s3ThousandGets: number;
+  /** From one state to the next of a Standard workflow, retries included. */
+  readonly stepFunctionsThousandTransitions: number;
   /** A GiB of logs that CloudWatch takes in. */
   readonly logGb: number;
   /** A custom metric for a month. */

@@ -17,6 +17,7 @@ export interface GivenThings {
   readonly payloadBucket?: IBucket | undefined;
   readonly encryptionKey?: IKey | undefined;
   readonly image?: { readonly repository: IRepository } | undefined;
+  readonly jobs?: { readonly bucket?: IBucket | undefined } | undefined;
 }
 
 /** Where the models are, and what runs. */
@@ -34,7 +35,7 @@ interface Planned {
  * @throws Error naming everything that is elsewhere
  */
 export function refuseElsewhere(scope: Construct, given: GivenThings, { models, compute }: Planned): void {
-  const { requestQueue, stores = {}, payloadBucket, encryptionKey, image } = given;
+  const { requestQueue, stores = {}, payloadBucket, encryptionKey, image, jobs } = given;
   const { region, account } = Stack.of(scope);
   const table = stores.resultTable && placeOf(stores.resultTable);
   refuse([
@@ -46,6 +47,8 @@ export function refuseElsewhere(scope: Construct, given: GivenThings, { models, 
     otherRegion('payloadBucket', region, payloadBucket?.env),
     otherRegion('encryptionKey', region, encryptionKey?.env),
     compute.feed === 'worker' ? undefined : otherRegion('image', region, image?.repository.env),
+    otherRegion('jobs.bucket', region, jobs?.bucket?.env),
+    otherAccount('jobs.bucket', account, jobs?.bucket?.env, 'the stack sets its notifications'),
     otherRegion('models.bucket', region, models.s3?.bucketOfUri?.env),
   ]);
 }

@@ -1,4 +1,5 @@
 import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { statementText } from '../base/plainText.ts';
 import { warn } from '../base/warn.ts';
@@ -10,6 +11,7 @@ import type { RequestQueues } from '../storage/requestQueue.ts';
 export function warnOfUnknownKeys(
   scope: Construct,
   { requestQueues: [requestQueue], stores, payloadBucket }: Channels,
+  jobBucket?: IBucket,
 ): void {
   const existing = [
     { name: 'requestQueue', resource: requestQueue, how: QUEUE, actions: ['kms:Decrypt'] },
@@ -17,6 +19,7 @@ export function warnOfUnknownKeys(
     { name: 'stores.resultTable', resource: stores.resultTable, how: TABLE, actions: OF_TABLE },
     { name: 'stores.resultBucket', resource: stores.resultBucket, how: BUCKET, actions: ['kms:GenerateDataKey'] },
     { name: 'payloadBucket', resource: payloadBucket, how: BUCKET, actions: READ_AND_WRITE },
+    { name: 'jobs.bucket', resource: jobBucket, how: BUCKET, actions: READ_AND_WRITE },
   ];
   for (const { name, resource, how, actions } of existing) {
     if (!isKeyUnknown(resource)) continue;

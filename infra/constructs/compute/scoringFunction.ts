@@ -42,27 +42,49 @@ export interface ScoringFunctionOptions extends FunctionResources {
   readonly reservedConcurrency?: number | undefined;
   /** What the function is attached to. @default no network: it reaches AWS as it is */
   readonly network?: FunctionNetwork | undefined;
+  /** What of the image is run, such as `jobScore.handler`. @default the image's own command, the scoring of messages */
+  readonly entry?: FunctionEntry | undefined;
 }
 
+/** Another entry of the image, with what it is for. */
+export interface FunctionEntry {
+  readonly command: string;
+  readonly description: string;
+}
+
+/** What such a function is connected to. */
+export type FunctionWiring = Pick<
+  Wiring,
+  'image' | 'models' | 'environment' | 'encryptionKey' | 'logRetention' | 'logLevel' | 'tracing' | 'removalPolicy'
+>;
+
+const SCORING = {
+  description: 'batchscore: scores records from SQS in batches',
+  role: 'Scores records: reads requests, writes results',
+};
+
 /**
- * The function of both kinds of Lambda compute, with the image and the environment of its wiring. Its role may only write
- * the log; `BatchScoring` grants everything else to the `grantPrincipal` of the compute.
+ * A function of the image: that of both kinds of Lambda compute, or one of jobs. Its role may only write the log; who
+ * creates it grants everything else.
  */
 export function createScoringFunction(
   scope: Construct,
   options: ScoringFunctionOptions,
-  wiring: Wiring,
+  wiring: FunctionWiring,
   currentVersionOptions: VersionOptions = {},
 ): DockerImageFunction {
-  const { network = {} } = options;
+  const { network = {}, entry } = options;
   const logGroup = options.logGroup ?? createLogGroup(scope, 'Log', wiring);
   refuseForeignRole(scope, options.role);
-  const role = options.role ?? createRole(scope);
+  const role = options.role ?? createRole(scope, entry);
   logGroup.grantWrite(role);
   if (wiring.tracing) acknowledgeWildcard(role, '*', 'The permission to send traces knows no resources');
   const scoringFunction = new DockerImageFunction(scope, 'Function', {
-    description: 'batchscore: scores records from SQS in batches',
-    code: DockerImageCode.fromEcr(wiring.image.repository, { tagOrDigest: wiring.image.tagOrDigest }),
+    description: entry === undefined ? SCORING.description : `batchscore: ${entry.description}`,
+    code: DockerImageCode.fromEcr(wiring.image.repository, {
+      tagOrDigest: wiring.image.tagOrDigest,
+      ...(entry !== undefined && { cmd: [entry.command] }),
+    }),
     architecture: options.architecture,
     memorySize: options.memoryMb,
     timeout: Duration.seconds(options.timeoutSeconds),
@@ -86,9 +108,9 @@ export function createScoringFunction(
   return scoringFunction;
 }
 
-function createRole(scope: Construct): Role {
+function createRole(scope: Construct, entry: FunctionEntry | undefined): Role {
   return new Role(scope, 'Role', {
     assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
-    description: 'Scores records: reads requests, writes results',
+    description: entry === undefined ? SCORING.role : `Function that ${entry.description}`,
   });
 }

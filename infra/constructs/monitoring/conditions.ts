@@ -20,6 +20,7 @@ export function conditionsOf(subject: Subject): AlarmCondition[] {
     abandonedRuns(subject),
     batchMismatch(subject),
     ...subject.compute.alarms,
+    ...(subject.jobs?.alarms ?? []),
   ];
   return conditions.filter((condition) => condition !== undefined);
 }

@@ -34,6 +34,7 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
       [outcomes(subject), cost(subject)],
       [abandonedRuns(subject), batchMismatch(subject)],
       [...subject.compute.graphs.map(toWidget), ...(subject.compute.measuresGpus ? [gpus(subject)] : [])],
+      ...(subject.jobs === undefined ? [] : [subject.jobs.graphs.map(toWidget)]),
     ],
   });
 }

@@ -2,7 +2,7 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { AlarmThresholds } from '../base/alarmThresholds.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Prices } from '../base/prices.ts';
-import type { Compute } from '../compute/compute.ts';
+import type { AlarmCondition, Compute, Graph } from '../compute/compute.ts';
 import type { RequestQueues } from '../storage/requestQueue.ts';
 import type { ResultStores } from '../storage/resultStores.ts';
 
@@ -17,6 +17,8 @@ export interface Subject {
   readonly resultMessageBytes: number;
   readonly alarmThresholds: AlarmThresholds;
   readonly compute: Compute;
+  /** What jobs are watched by, if there are any. */
+  readonly jobs: { readonly alarms: readonly AlarmCondition[]; readonly graphs: readonly Graph[] } | undefined;
   readonly prices: Prices;
 }
 

@@ -3,9 +3,12 @@ import { QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { requestKeys, resultKeys } from '../../../lambda/core/contract/objectKeys.ts';
 import type { Channels } from '../storage/channels.ts';
 import { grantPut, grantRead, grantTableRead } from './grants.ts';
+import { grantKeysToConsumer, grantKeysToProducer, type Keys } from './keyPermissions.ts';
 
 /** What a producer needs: send requests, and upload those that are too large to send. */
-export function grantSubmit(grantee: IGrantable, { requestQueues, payloadBucket, payloadPrefix }: Channels): Grant {
+export function grantSubmit(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
+  const { requestQueues, payloadBucket, payloadPrefix } = channels;
+  grantKeysToProducer(grantee, keys, channels);
   const grants = [
     ...requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
     grantPut(grantee, payloadBucket, requestKeys(payloadPrefix)),
@@ -14,7 +17,8 @@ export function grantSubmit(grantee: IGrantable, { requestQueues, payloadBucket,
 }
 
 /** What a consumer needs: take results from every store, and read those that were too large for it. */
-export function grantCollect(grantee: IGrantable, channels: Channels): Grant {
+export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
+  grantKeysToConsumer(grantee, keys, channels);
   const { stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
   const { resultQueue, resultTable, resultBucket } = stores;
   const grants = [

@@ -1,6 +1,7 @@
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { RequestQueues } from '../storage/requestQueue.ts';
+import { grantKeysToOperator, type Keys } from './keyPermissions.ts';
 
 /** To see how much waits, and to drop it. */
 const EMPTY = ['sqs:GetQueueAttributes', 'sqs:GetQueueUrl', 'sqs:PurgeQueue'];
@@ -19,7 +20,9 @@ const REDRIVE = [
 ];
 
 /** What an operator needs: look into the dead letters, send them back, empty the queues. */
-export function grantRepair(grantee: IGrantable, { queues, deadLetterQueue }: RequestQueues): Grant {
+export function grantRepair(grantee: IGrantable, keys: Keys, requests: RequestQueues): Grant {
+  const { queues, deadLetterQueue } = requests;
+  grantKeysToOperator(grantee, keys, requests);
   const onRequests = deadLetterQueue === undefined ? EMPTY : [...EMPTY, 'sqs:SendMessage'];
   const grants = queues.map((queue) => grantOn(grantee, queue, onRequests));
   if (deadLetterQueue !== undefined) {

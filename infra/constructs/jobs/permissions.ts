@@ -1,0 +1,75 @@
+import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { Construct } from 'constructs';
+import { acknowledgeWildcard } from '../base/acknowledge.ts';
+import { grantPut, grantRead, patternOf } from '../permissions/grants.ts';
+import type { Keys } from '../permissions/keyPermissions.ts';
+import { isKeyUnknown } from '../storage/known.ts';
+import type { StateMachineNames } from './stateMachine.ts';
+
+/** Where jobs read and write. */
+export interface JobPlaces {
+  readonly bucket: IBucket;
+  readonly inputPrefix: string;
+  readonly outputPrefix: string;
+}
+
+/** What both functions need: read files, read and write what jobs write, and their environment's key. */
+export function grantJobs(scope: Construct, grantee: IGrantable, places: JobPlaces, keys: Keys): void {
+  const { bucket, inputPrefix, outputPrefix } = places;
+  grantRead(grantee, bucket, inputPrefix);
+  grantRead(grantee, bucket, outputPrefix);
+  grantPut(grantee, bucket, outputPrefix);
+  keys.encryptionKey?.grantDecrypt(grantee);
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  grantUnknownKey(grantee, bucket, keys.encryptionKey);
+  for (const prefix of [inputPrefix, outputPrefix]) {
+    acknowledgeWildcard(scope, bucket.arnForObjects(patternOf(prefix)), 'Files and jobs have keys of their own');
+  }
+}
+
+/** The right to start executions of the state machine, and nothing else. */
+export function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
+  return Grant.addToPrincipal({ grantee, actions: ['states:StartExecution'], resourceArns: [arn] });
+}
+
+/**
+ * What someone needs who submits jobs: put files, start jobs and look at them, fetch what they wrote, and cancel them,
+ * which leaves a mark in the job's folder that resuming removes.
+ */
+export function grantSubmitJobs(
+  grantee: IGrantable,
+  { bucket, inputPrefix, outputPrefix }: JobPlaces,
+  names: StateMachineNames,
+  keys: Keys,
+): Grant {
+  const mark = bucket.arnForObjects(`${outputPrefix}*/cancelled`);
+  const failure = bucket.arnForObjects(`${outputPrefix}*/failure.json`);
+  const onObjects = (actions: string[], resourceArns: string[]): Grant =>
+    Grant.addToPrincipalOrResource({ grantee, actions, resourceArns, resource: bucket });
+  const [executions] = names.executions;
+  const grants = [
+    grantRead(grantee, bucket, inputPrefix),
+    grantPut(grantee, bucket, inputPrefix),
+    grantRead(grantee, bucket, outputPrefix),
+    onObjects(['s3:PutObject', 's3:DeleteObject'], [mark]),
+    onObjects(['s3:DeleteObject'], [failure]),
+    grantStart(grantee, names),
+    Grant.addToPrincipal({
+      grantee,
+      actions: ['states:DescribeExecution', 'states:StopExecution'],
+      resourceArns: executions === undefined ? [] : [executions],
+    }),
+  ];
+  // What an execution was given and answered is encrypted with the state machine's key.
+  keys.encryptionKey?.grantDecrypt(grantee);
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  grantUnknownKey(grantee, bucket, keys.encryptionKey);
+  return grants.reduce((all, grant) => all.combine(grant));
+}
+
+/** An existing bucket whose key the CDK does not know is taken to have the deployment's. */
+export function grantUnknownKey(grantee: IGrantable, bucket: IBucket, key: IKey | undefined): void {
+  if (isKeyUnknown(bucket)) key?.grantEncryptDecrypt(grantee);
+}
