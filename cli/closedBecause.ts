@@ -15,5 +15,6 @@ export const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
   full: 'full',
   budget: 'element budget reached',
   padding: 'another run costs less than the padding',
+  dearer: 'dearer together',
   end: 'end of the batch that SQS handed over',
 };

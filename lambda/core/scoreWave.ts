@@ -53,7 +53,7 @@ export async function scoreWave(
   const run = (batches: readonly MicroBatch[]): void => {
     for (const batch of batches) schedule.add(batch.model, () => scoreMicroBatch(batch, invocation));
   };
-  const newPlan = (): Plan => deps.plan((model) => mostElements(deps, model));
+  const newPlan = (): Plan => deps.plan((model) => mostElements(deps, model), deps.latency.costOf);
   let plan = newPlan();
   let decodeMs = 0;
   const startedAt = deps.now();

@@ -32,6 +32,7 @@ const CLOSED_WHY = [
   ['ClosedFull', 'full'],
   ['ClosedBudget', 'element budget'],
   ['ClosedPadding', 'too much padding'],
+  ['ClosedDearer', 'dearer together'],
   ['ClosedEnd', 'end of the batch'],
 ] as const;
 

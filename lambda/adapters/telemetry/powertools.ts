@@ -14,6 +14,7 @@ const CLOSED_METRICS = {
   full: 'ClosedFull',
   budget: 'ClosedBudget',
   padding: 'ClosedPadding',
+  dearer: 'ClosedDearer',
   end: 'ClosedEnd',
 } as const satisfies Record<CloseReason, MetricName>;
 

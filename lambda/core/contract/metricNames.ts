@@ -20,6 +20,7 @@ export const METRIC_UNITS = {
   ClosedFull: 'Count',
   ClosedBudget: 'Count',
   ClosedPadding: 'Count',
+  ClosedDearer: 'Count',
   ClosedEnd: 'Count',
   BatchSize: 'Count',
   BatchFill: 'Percent',

@@ -2,9 +2,10 @@ import type { Difference } from '../tensor/difference.ts';
 
 /**
  * Why a micro-batch took no more: `full` no more rows, `budget` no more elements, `padding` another run costs less than
- * the padding that the next request would bring, `end` nothing left to add.
+ * the padding that the next request would bring, `dearer` more rows would cost more together than in another run, `end`
+ * nothing left to add.
  */
-export type CloseReason = 'full' | 'budget' | 'padding' | 'end';
+export type CloseReason = 'full' | 'budget' | 'padding' | 'dearer' | 'end';
 
 /** What one run was, for metrics and for whoever asks why a batch was small. */
 export interface MicroBatchReport {

@@ -15,20 +15,27 @@ export interface LimitsAtLength {
 
 export interface LimitsByLength {
   at(length: number): LimitsAtLength;
+  /** Whether a further row costs no less the more rows a run has and the longer it is, save for the second. */
+  readonly furtherRowsCostMore: boolean;
 }
 
-/** @param sample any request of the group */
-export function limitsByLength(sample: ScoringRequest, maxElements: number): LimitsByLength {
+/**
+ * @param sample any request of the group
+ * @param learnt what runs cost by what was learnt: where nobody has measured them, it counts in place of a guess
+ */
+export function limitsByLength(sample: ScoringRequest, maxElements: number, learnt: Cost | undefined): LimitsByLength {
   const { model } = sample;
   const known = new Map<number, LimitsAtLength>();
   return {
+    // Rows that are padded up to a rung cost nothing, and a table may hold anything.
+    furtherRowsCostMore: model.cost === undefined && model.ladder.length === 0,
     at(length) {
       const paddedLength = paddedLengthOf(model, length);
       const found = known.get(paddedLength);
       if (found !== undefined) return found;
       const elementsPerRow = elementsPerRowAt(sample, paddedLength);
       const capacity = capacityOf(model, elementsPerRow, maxElements);
-      const cost = model.cost ?? affineCost(() => elementsPerRow);
+      const cost = model.cost ?? learnt ?? affineCost(() => elementsPerRow);
       const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
       known.set(paddedLength, limits);
       return limits;

@@ -1,3 +1,4 @@
+import type { Cost } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import { capacityOf, limitsByLength } from './capacity.ts';
 import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
@@ -17,12 +18,13 @@ const NONE: readonly MicroBatch[] = [];
  *
  * @param sample any request of the group
  */
-export function createFill(sample: ScoringRequest, maxElements: number): Plan {
+export function createFill(sample: ScoringRequest, maxElements: number, learnt: Cost | undefined): Plan {
   const { model } = sample;
   const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), maxElements);
-  const limits = model.ladder.length > 1 || model.cost !== undefined ? limitsByLength(sample, maxElements) : undefined;
+  const isGuess = model.ladder.length < 2 && (model.cost ?? learnt) === undefined;
+  const limits = isGuess ? undefined : limitsByLength(sample, maxElements, learnt);
   const most = limits === undefined ? capacity.rows : leastPerRow(limits.at(sample.length).costs);
-  const reason = most === capacity.rows ? capacity.reason : 'full';
+  const reason = most === capacity.rows ? capacity.reason : 'dearer';
   let parts: Part[] = [];
   let rows = 0;
   const close = (closedBecause: MicroBatch['closedBecause']): readonly MicroBatch[] => {
@@ -54,11 +56,15 @@ export function createFill(sample: ScoringRequest, maxElements: number): Plan {
   };
 }
 
-/** The rows whose run costs least a row; of equals the most. */
+/** Of row counts that cost nearly the least a row, the smallest: more would only make answers wait. */
+const NEARLY = 1.01;
+
+/** The rows whose run costs least a row, or next to it. */
 function leastPerRow(costs: Float64Array): number {
-  let best = 1;
-  for (let rows = 2; rows < costs.length; rows++) {
-    if ((costs[rows] as number) / rows <= (costs[best] as number) / best) best = rows;
-  }
-  return best;
+  const perRow = (rows: number): number => (costs[rows] as number) / rows;
+  let least = 1;
+  for (let rows = 2; rows < costs.length; rows++) if (perRow(rows) < perRow(least)) least = rows;
+  const most = NEARLY * perRow(least);
+  for (let rows = 1; rows < least; rows++) if (perRow(rows) <= most) return rows;
+  return least;
 }

@@ -1,5 +1,4 @@
-import type { Model } from '../contract/model.ts';
-import type { LimitsByLength } from './capacity.ts';
+import type { LimitsAtLength, LimitsByLength } from './capacity.ts';
 import type { Part } from './microBatch.ts';
 
 /** Where a micro-batch starts and, exclusively, ends among the parts. */
@@ -14,9 +13,8 @@ interface Table {
   readonly minCost: Float64Array;
   /** Where the last micro-batch of their least-cost partition starts. */
   readonly startOfLast: Int32Array;
-  /** The positions at which a micro-batch may end, ascending, and how many there are. */
-  readonly candidates: Int32Array;
-  candidateCount: number;
+  /** What a micro-batch may hold and costs whose last part is the one before `i`. */
+  readonly limits: readonly LimitsAtLength[];
 }
 
 /**
@@ -25,78 +23,107 @@ interface Table {
  * A longer run never costs less. So for single rows there is a least-cost partition in which every micro-batch holds
  * neighbours in order of length, and among those the result is exact: `minCost[i]`, the cost of the first `i` parts, is
  * the least of `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. Of equally cheap ones the smallest is taken,
- * which fills the others. O(n · maxBatchRows) at worst.
+ * which fills the others.
  */
-export function minCostPartition(parts: readonly Part[], model: Model, limits: LimitsByLength): Span[] {
-  const table = emptyTable(parts.length);
-  const { rowsBefore, minCost, startOfLast, candidates } = table;
-  const mayEndBetweenLengthsOnly = rowsAddUp(model) && parts.every(({ fromRow, toRow }) => toRow - fromRow === 1);
-  let windowStart = 0;
-  for (let end = 1; end <= parts.length; end++) {
-    const { request, fromRow, toRow } = parts[end - 1] as Part;
-    rowsBefore[end] = (rowsBefore[end - 1] as number) + toRow - fromRow;
-    const own = limits.at(request.length);
-    const next = parts[end]?.request;
-    if (mayEndBetweenLengthsOnly && next !== undefined && limits.at(next.length) === own) {
-      if (!endsFull(table, end, own.rows, own.costs)) continue;
-    } else {
-      // A longer micro-batch holds no more rows, so the earliest start never goes back.
-      while (rowsBetween(table, candidates[windowStart] as number, end) > own.rows) windowStart += 1;
-      const start = cheapestStart(table, windowStart, end, own.costs);
-      startOfLast[end] = start;
-      minCost[end] = (minCost[start] as number) + (own.costs[rowsBetween(table, start, end)] as number);
-    }
-    candidates[table.candidateCount++] = end;
-  }
-  return spansOf(startOfLast, parts.length);
+export function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[] {
+  const table = tableOf(parts, limits);
+  if (limits.furtherRowsCostMore) tryFewStarts(table, parts.length);
+  else tryEveryStart(table, parts.length);
+  return spansOf(table.startOfLast, parts.length);
 }
 
-function emptyTable(parts: number): Table {
+function tableOf(parts: readonly Part[], limits: LimitsByLength): Table {
+  const rowsBefore = new Int32Array(parts.length + 1);
+  const limitsAt: LimitsAtLength[] = [];
+  for (const [index, { request, fromRow, toRow }] of parts.entries()) {
+    rowsBefore[index + 1] = (rowsBefore[index] as number) + toRow - fromRow;
+    limitsAt[index + 1] = limits.at(request.length);
+  }
   return {
-    rowsBefore: new Int32Array(parts + 1),
-    minCost: new Float64Array(parts + 1),
-    startOfLast: new Int32Array(parts + 1),
-    candidates: new Int32Array(parts + 1),
-    candidateCount: 1,
+    rowsBefore,
+    minCost: new Float64Array(parts.length + 1),
+    startOfLast: new Int32Array(parts.length + 1),
+    limits: limitsAt,
   };
 }
 
-/**
- * Whether each row adds the same to the cost of a run. Then a cut between two one-row requests of the same length is
- * needed only after a full micro-batch: otherwise the second might as well join the first, where it is not padded. So
- * nearly all cuts are between lengths, of which there are a few hundred at most.
- */
-function rowsAddUp({ ladder, cost }: Model): boolean {
-  return ladder.length === 0 && cost === undefined;
-}
-
-/** Among parts of one length: whether a full micro-batch can end here. Enters it if so. */
-function endsFull({ minCost, startOfLast }: Table, end: number, rows: number, costs: Float64Array): boolean {
-  const start = end - rows;
-  minCost[end] = start < 0 ? Number.POSITIVE_INFINITY : (minCost[start] as number) + (costs[rows] as number);
-  startOfLast[end] = start;
-  return minCost[end] !== Number.POSITIVE_INFINITY;
-}
-
-/** Where the cheapest last micro-batch starts: of equally cheap candidates from `windowStart` on, the latest. */
-function cheapestStart(table: Table, windowStart: number, end: number, costs: Float64Array): number {
-  const { candidates, candidateCount, minCost, rowsBefore } = table;
-  const rowsBeforeEnd = rowsBefore[end] as number;
-  let cheapest = Number.POSITIVE_INFINITY;
-  let start = 0;
-  for (let index = windowStart; index < candidateCount; index++) {
-    const candidate = candidates[index] as number;
-    const cost = (minCost[candidate] as number) + (costs[rowsBeforeEnd - (rowsBefore[candidate] as number)] as number);
-    if (cost <= cheapest) {
-      cheapest = cost;
-      start = candidate;
+/** Tries as the start of the last micro-batch whatever it may hold. O(n · maxBatchRows). */
+function tryEveryStart(table: Table, parts: number): void {
+  for (let end = 1, windowStart = 0; end <= parts; end++) {
+    // A longer micro-batch holds no more rows, so the earliest start never goes back.
+    while (costOf(table, windowStart, end) === Number.POSITIVE_INFINITY) windowStart += 1;
+    let cheapest = windowStart;
+    for (let start = windowStart + 1; start < end; start++) {
+      if (costOf(table, start, end) <= costOf(table, cheapest, end)) cheapest = start;
     }
+    enter(table, cheapest, end);
   }
-  return start;
 }
 
-function rowsBetween({ rowsBefore }: Table, start: number, end: number): number {
-  return (rowsBefore[end] as number) - (rowsBefore[start] as number);
+/** A start, and the first end from which it is cheaper than those before it. */
+interface Candidate {
+  readonly start: number;
+  readonly from: number;
+}
+
+/**
+ * The same where a further row costs no less the more rows a run has and the longer it is, save for the second. Then the
+ * cheapest start never goes back as the end goes on, and where a later start becomes cheaper than an earlier one it stays
+ * so, which bisection finds. Rows that are run alone are tried besides. O(n · log n).
+ *
+ * @see Galil and Park (1990), "A linear-time algorithm for concave one-dimensional dynamic programming", on such costs
+ */
+function tryFewStarts(table: Table, parts: number): void {
+  const candidates: Candidate[] = [];
+  let first = 0;
+  for (let end = 1; end <= parts; end++) {
+    const start = end - 1;
+    let from = end;
+    while (candidates.length > first) {
+      const last = candidates.at(-1) as Candidate;
+      const earliest = Math.max(last.from, end);
+      from = firstEndCheaper(table, start, last.start, earliest, parts);
+      if (from > earliest) break;
+      candidates.pop();
+    }
+    if (from <= parts) candidates.push({ start, from });
+    while ((candidates[first + 1]?.from ?? parts + 1) <= end) first += 1;
+    const among = (candidates[first] as Candidate).start;
+    enter(table, costOf(table, start, end) <= costInCompany(table, among, end) ? start : among, end);
+  }
+}
+
+/** The first end from `earliest` on at which `later` is no dearer a start than `sooner`; one beyond `parts` if there is none. */
+function firstEndCheaper(table: Table, later: number, sooner: number, earliest: number, parts: number): number {
+  const isCheaper = (end: number): boolean => costInCompany(table, later, end) <= costInCompany(table, sooner, end);
+  if (isCheaper(earliest)) return earliest;
+  // So far on, a micro-batch from `sooner` would hold too many rows.
+  const tooFar = sooner + (table.limits[earliest] as LimitsAtLength).rows + 1;
+  if (tooFar > parts && !isCheaper(parts)) return parts + 1;
+  let [dearer, cheaper] = [earliest, Math.min(tooFar, parts)];
+  while (cheaper - dearer > 1) {
+    const middle = (dearer + cheaper) >> 1;
+    if (isCheaper(middle)) cheaper = middle;
+    else dearer = middle;
+  }
+  return cheaper;
+}
+
+/** The least cost of the first `end` parts if the last micro-batch starts at `start`; infinite if it holds no so many. */
+function costOf({ minCost, rowsBefore, limits }: Table, start: number, end: number): number {
+  const rows = (rowsBefore[end] as number) - (rowsBefore[start] as number);
+  return (minCost[start] as number) + ((limits[end] as LimitsAtLength).costs[rows] ?? Number.POSITIVE_INFINITY);
+}
+
+/** The same, one row alone left out: what it costs says nothing of further rows. */
+function costInCompany(table: Table, start: number, end: number): number {
+  const rows = (table.rowsBefore[end] as number) - (table.rowsBefore[start] as number);
+  return rows === 1 ? Number.POSITIVE_INFINITY : costOf(table, start, end);
+}
+
+function enter(table: Table, start: number, end: number): void {
+  table.startOfLast[end] = start;
+  table.minCost[end] = costOf(table, start, end);
 }
 
 function spansOf(startOfLast: Int32Array, parts: number): Span[] {

@@ -1,19 +1,23 @@
-import type { Model } from '../contract/model.ts';
+import type { Cost, Model } from '../contract/model.ts';
 import type { CloseReason } from '../contract/observer.ts';
 import type { ScoringRequest } from '../contract/request.ts';
-import { type LimitsByLength, limitsByLength } from './capacity.ts';
-import { type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
+import { type LimitsAtLength, type LimitsByLength, limitsByLength } from './capacity.ts';
+import { type MicroBatch, microBatchOf, type Part, paddedRowsOf } from './microBatch.ts';
 import { minCostPartition } from './minCost.ts';
 
 /**
  * Cuts requests of one model and signature into micro-batches at the least total cost, shortest first. A request with
  * more rows than a micro-batch holds fills some of its own, and its last rows join the others.
  */
-export function partition(requests: readonly ScoringRequest[], maxElements: number): MicroBatch[] {
+export function partition(
+  requests: readonly ScoringRequest[],
+  maxElements: number,
+  learnt: Cost | undefined,
+): MicroBatch[] {
   const [sample] = requests;
   if (sample === undefined) return [];
   const { model } = sample;
-  const limits = limitsByLength(sample, maxElements);
+  const limits = limitsByLength(sample, maxElements, learnt);
   const parts: Part[] = [];
   const batches: MicroBatch[] = [];
   for (const { length, alike } of byLength(requests)) {
@@ -35,9 +39,9 @@ export function partition(requests: readonly ScoringRequest[], maxElements: numb
  * @param parts shortest first
  */
 export function partitionParts(parts: readonly Part[], model: Model, limits: LimitsByLength): MicroBatch[] {
-  return minCostPartition(parts, model, limits).map(({ start, end }) => {
+  return minCostPartition(parts, limits).map(({ start, end }) => {
     const taken = parts.slice(start, end);
-    return microBatchOf(model, taken, reasonOf(taken, parts[end], limits));
+    return microBatchOf(model, taken, reasonOf(taken, parts[end], model, limits));
   });
 }
 
@@ -55,11 +59,19 @@ function byLength(
 }
 
 /** @param taken shortest first @param next the part that was not taken */
-function reasonOf(taken: readonly Part[], next: Part | undefined, limits: LimitsByLength): CloseReason {
+function reasonOf(taken: readonly Part[], next: Part | undefined, model: Model, limits: LimitsByLength): CloseReason {
   const rows = taken.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0);
   const own = limits.at((taken.at(-1) as Part).request.length);
   if (rows === own.rows) return own.reason;
   if (next === undefined) return 'end';
   const withNext = limits.at(next.request.length);
-  return rows + next.toRow - next.fromRow > withNext.rows ? withNext.reason : 'padding';
+  const rowsWithNext = rows + next.toRow - next.fromRow;
+  if (rowsWithNext > withNext.rows) return withNext.reason;
+  const isPadded = paddedRowsOf(model, rowsWithNext) > rowsWithNext;
+  return !isPadded && costsMoreARow(own, rows, rowsWithNext) ? 'dearer' : 'padding';
+}
+
+/** Whether more rows would raise what one costs, even if they were no longer than these. */
+function costsMoreARow({ costs }: LimitsAtLength, rows: number, more: number): boolean {
+  return (costs[more] as number) / more > (costs[rows] as number) / rows;
 }

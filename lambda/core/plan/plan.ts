@@ -1,4 +1,4 @@
-import type { Model } from '../contract/model.ts';
+import type { Cost, Model } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import { createFill } from './fill.ts';
 import { partition } from './partition.ts';
@@ -8,7 +8,7 @@ import type { Plan, Planner } from './planner.ts';
  * Groups requests by model and signature. Where all rows have one shape, micro-batches are filled as requests come;
  * where they differ in length, nothing is cut before all requests are known, or no more may wait.
  */
-export const plan: Planner = (maxElementsOf) => {
+export const plan: Planner = (maxElementsOf, learntCostOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();
   let last: ModelGroups | undefined;
   const groupsOf = (model: Model): ModelGroups => {
@@ -18,7 +18,10 @@ export const plan: Planner = (maxElementsOf) => {
   };
   const createGroup = (request: ScoringRequest): Plan => {
     const maxElements = maxElementsOf(request.model);
-    return request.model.ragged === undefined ? createFill(request, maxElements) : createGathering(maxElements);
+    const learnt = learntCostOf?.(request.model);
+    return request.model.ragged === undefined
+      ? createFill(request, maxElements, learnt)
+      : createGathering(maxElements, learnt);
   };
   return {
     add(request) {
@@ -48,14 +51,14 @@ function hasOneShape({ inputs }: Model): boolean {
   return inputs.every(({ shape }) => shape.slice(1).every((dim) => typeof dim === 'number'));
 }
 
-function createGathering(maxElements: number): Plan {
+function createGathering(maxElements: number, learnt: Cost | undefined): Plan {
   const requests: ScoringRequest[] = [];
   return {
     add(request) {
       requests.push(request);
       return [];
     },
-    finish: () => partition(requests, maxElements),
+    finish: () => partition(requests, maxElements, learnt),
   };
 }
 

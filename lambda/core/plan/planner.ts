@@ -1,4 +1,4 @@
-import type { Model } from '../contract/model.ts';
+import type { Cost, Model } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import type { MicroBatch } from './microBatch.ts';
 
@@ -14,5 +14,10 @@ export interface Plan {
  * Begins a plan.
  *
  * @param maxElementsOf most elements, padding included, that the inputs of one micro-batch of a model hold together
+ * @param learntCostOf what this process has learnt of the cost of a model's runs, for those that bring none of their own.
+ *   @default nothing
  */
-export type Planner = (maxElementsOf: (model: Model) => number) => Plan;
+export type Planner = (
+  maxElementsOf: (model: Model) => number,
+  learntCostOf?: (model: Model) => Cost | undefined,
+) => Plan;

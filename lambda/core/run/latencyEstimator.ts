@@ -1,4 +1,5 @@
-import type { Model } from '../contract/model.ts';
+import type { Cost, MeasuredRun, Model } from '../contract/model.ts';
+import { createLearntCosts } from './learntCosts.ts';
 
 /** How long the runs of each model take, by what this process has measured, its warm-up included. */
 export interface LatencyEstimator {
@@ -10,20 +11,23 @@ export interface LatencyEstimator {
    * measured, because nothing says that time grows in proportion. Undefined while nothing was measured.
    */
   predictMs(model: Model, rows: number, length: number): number | undefined;
+  /** What its runs cost, for the plan; undefined while too little was measured. It stays as it is until that changes clearly. */
+  costOf(model: Model): Cost | undefined;
 }
 
 /** Runs of about one size: up to `rows` rows of up to `length`, both powers of two. */
 interface Bucket {
   readonly rows: number;
   readonly length: number;
-  /** Milliseconds a row of the latest runs. */
-  msPerRow: number[];
+  latest: readonly MeasuredRun[];
   /** Milliseconds a row that a run of this size was given up after. */
   overrunMsPerRow: number | undefined;
 }
 
 /** The median of so many runs says what a run takes: one that was slow for a reason of its own does not count. */
 const LATEST_RUNS = 7;
+/** What runs cost is known from more: a plan is to be the same again and again. */
+const MOST_RUNS = 15;
 /** A run of more than twice the rows or length that were measured is taken to be this many times slower. */
 const UNKNOWN_SIZE_FACTOR = 4;
 /** An overrun this many times slower than later runs of half its size was the fault of what it ran, not of its size. */
@@ -32,13 +36,14 @@ const HANG_FACTOR = 4;
 export function createLatencyEstimator(): LatencyEstimator {
   const measured = new WeakMap<Model, Map<string, Bucket>>();
   const hasRun = new WeakSet<Model>();
+  const learntCosts = createLearntCosts();
 
   const bucketsOf = (model: Model): Map<string, Bucket> => {
     const known = measured.get(model);
     if (known !== undefined) return known;
     const buckets = new Map<string, Bucket>();
     measured.set(model, buckets);
-    for (const { rows, length, ms } of model.measured ?? []) observe(bucketFor(buckets, rows, length), ms / rows);
+    for (const run of model.measured ?? []) observe(bucketFor(buckets, run.rows, run.length), run);
     return buckets;
   };
   return {
@@ -49,7 +54,8 @@ export function createLatencyEstimator(): LatencyEstimator {
         hasRun.add(model);
         return;
       }
-      observe(bucketFor(buckets, rows, length), runMs / rows);
+      observe(bucketFor(buckets, rows, length), { rows, length, ms: runMs });
+      learntCosts.ran(model, runMs);
       for (const bucket of buckets.values()) forgetHang(bucket, rows, length, runMs / rows);
     },
     overran(model, rows, length, elapsedMs) {
@@ -58,23 +64,24 @@ export function createLatencyEstimator(): LatencyEstimator {
     },
     predictMs(model, rows, length) {
       const buckets = [...bucketsOf(model).values()];
-      const known = buckets.filter(({ msPerRow }) => msPerRow.length > 0);
+      const known = buckets.filter(({ latest }) => latest.length > 0);
       const overrunMs = overrunOf(buckets, rows, length);
       return known.length === 0 ? overrunMs : Math.max(predict(known, rows, length), overrunMs ?? 0);
     },
+    costOf: (model) => learntCosts.costOf(model, () => [...bucketsOf(model).values()].map(({ latest }) => latest)),
   };
 }
 
 function bucketFor(buckets: Map<string, Bucket>, rows: number, length: number): Bucket {
   const size = { rows: powerOfTwo(rows), length: powerOfTwo(length) };
   const key = `${size.rows}x${size.length}`;
-  const bucket = buckets.get(key) ?? { ...size, msPerRow: [], overrunMsPerRow: undefined };
+  const bucket = buckets.get(key) ?? { ...size, latest: [], overrunMsPerRow: undefined };
   buckets.set(key, bucket);
   return bucket;
 }
 
-function observe(bucket: Bucket, msPerRow: number): void {
-  bucket.msPerRow = [...bucket.msPerRow, msPerRow].slice(-LATEST_RUNS);
+function observe(bucket: Bucket, run: MeasuredRun): void {
+  bucket.latest = [...bucket.latest, run].slice(-MOST_RUNS);
   bucket.overrunMsPerRow = undefined;
 }
 
@@ -84,7 +91,8 @@ function forgetHang(bucket: Bucket, rows: number, length: number, msPerRow: numb
 }
 
 /** The lower median. */
-function msPerRowOf({ msPerRow }: Bucket): number {
+function msPerRowOf({ latest }: Bucket): number {
+  const msPerRow = latest.slice(-LATEST_RUNS).map(({ rows, ms }) => ms / rows);
   return msPerRow.toSorted((a, b) => a - b)[Math.floor((msPerRow.length - 1) / 2)] as number;
 }
 
@@ -92,8 +100,7 @@ function msPerRowOf({ msPerRow }: Bucket): number {
 function overrunOf(buckets: readonly Bucket[], rows: number, length: number): number | undefined {
   const msPerRow = buckets
     .filter(
-      (bucket) =>
-        bucket.msPerRow.length === 0 && bucket.rows <= powerOfTwo(rows) && bucket.length <= powerOfTwo(length),
+      (bucket) => bucket.latest.length === 0 && bucket.rows <= powerOfTwo(rows) && bucket.length <= powerOfTwo(length),
     )
     .map(({ overrunMsPerRow }) => overrunMsPerRow ?? 0);
   return msPerRow.length === 0 ? undefined : Math.max(...msPerRow) * rows;

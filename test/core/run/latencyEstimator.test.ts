@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { createLatencyEstimator } from '../../../lambda/core/run/latencyEstimator.ts';
-import { lineModel } from '../../helpers/models.ts';
+import { echoModel, lineModel } from '../../helpers/models.ts';
 
 const model = lineModel({ measured: [] });
 
@@ -108,5 +108,65 @@ describe('a run that was given up', () => {
     latency.overran(model, 64, 1, 30_000);
     latency.observed(model, 32, 1, 3);
     expect(latency.predictMs(model, 64, 1)).toBe(6);
+  });
+});
+
+describe('the cost of runs', () => {
+  const costAt = (latency: ReturnType<typeof createLatencyEstimator>, of: Model, rows: number): number => {
+    const cost = latency.costOf(of);
+    if (cost === undefined) throw new Error('expected a cost');
+    return cost(rows, 1);
+  };
+  const affine = (rows: number): number => 5 + rows;
+  const warm = (): Model => lineModel({ measured: [1, 2, 8].map((rows) => ({ rows, length: 1, ms: affine(rows) })) });
+
+  it('is none before runs of two row counts were measured', () => {
+    const latency = estimatorOf(Array.from({ length: 20 }, () => [4, 1, 9] as const));
+    expect(latency.costOf(model)).toBeUndefined();
+    for (let run = 0; run < 8; run++) latency.observed(model, 1, 1, 6);
+    expect(costAt(latency, model, 4) / costAt(latency, model, 1)).toBeCloseTo(9 / 6, 1);
+  });
+
+  it('is none where requests of one row and length may differ in size all the same', () => {
+    const picture = echoModel('FP32', ['height'], { measured: [1, 2].map((rows) => ({ rows, length: 1, ms: rows })) });
+    expect(createLatencyEstimator().costOf(picture)).toBeUndefined();
+  });
+
+  it('holds what a run takes outside of ONNX Runtime', () => {
+    const none = lineModel({ measured: [1, 2, 4].map((rows) => ({ rows, length: 1, ms: rows / 1000 })) });
+    const latency = createLatencyEstimator();
+    expect(costAt(latency, none, 1)).toBeGreaterThan(0.05);
+    expect(costAt(latency, none, 4)).toBeLessThan(0.2);
+  });
+
+  it('stays the very same while nothing changes clearly, one slow run and a slower machine included', () => {
+    const of = warm();
+    const latency = createLatencyEstimator();
+    const cost = latency.costOf(of);
+    for (let run = 0; run < 40; run++) {
+      for (const rows of [1, 2, 8])
+        latency.observed(of, rows, 1, affine(rows) * (run % 20 === 7 ? 5 : 1 + 0.1 * (run % 2)));
+      expect(latency.costOf(of)).toBe(cost);
+    }
+    for (let run = 0; run < 40; run++) {
+      for (const rows of [1, 2, 8]) latency.observed(of, rows, 1, 3 * affine(rows));
+      expect(latency.costOf(of)).toBe(cost);
+    }
+  });
+
+  it('is another one after several runs that say so', () => {
+    const of = warm();
+    const latency = createLatencyEstimator();
+    const before = costAt(latency, of, 8) / costAt(latency, of, 1);
+    for (let run = 0; run < 20; run++) for (const rows of [1, 2, 8]) latency.observed(of, rows, 1, 6 * rows);
+    expect(costAt(latency, of, 8) / costAt(latency, of, 1)).toBeGreaterThan(2 * before);
+  });
+
+  it('knows more once larger runs were measured than any before', () => {
+    const of = warm();
+    const latency = createLatencyEstimator();
+    const before = costAt(latency, of, 32);
+    for (let run = 0; run < 8; run++) latency.observed(of, 16, 1, affine(16));
+    expect(costAt(latency, of, 32)).toBeLessThan(before);
   });
 });
