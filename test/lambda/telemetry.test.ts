@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { createPowertoolsTelemetry } from '../../lambda/adapters/telemetry/powertools.ts';
 import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
+import type { MicroBatchReport } from '../../lambda/core/contract/observer.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
 import { identityModel } from '../helpers/onnxModels.ts';
 import { profileOf } from '../helpers/profiles.ts';
@@ -23,6 +24,10 @@ const MISMATCH = {
   messageId: 'a message',
   difference: { output: 'y', share: 0.5, detail: '1 and 0.5 at element 0' },
   wasBatched: true,
+};
+const DEARER: MicroBatchReport = {
+  ...{ model: 'few', version: '1', requests: 1, rows: 1, paddedRows: 1, maxBatchRows: 8, paddedLength: 1 },
+  ...{ paddingShare: 0, closedBecause: 'dearer', stackMs: 1, runMs: 1, encodeMs: 1 },
 };
 const SECRET = 'only-the-producer-knows-this';
 
@@ -120,6 +125,7 @@ describe('the telemetry of a deployment', () => {
 
     await invoke(createHandler(composition), records);
     telemetry.observer.runAbandoned({ name: 'few', version: '1' }, 1);
+    telemetry.observer.microBatch(DEARER);
     telemetry.observer.checked(1);
     telemetry.observer.batchMismatch(MISMATCH);
     telemetry.hostEnds('a test');
