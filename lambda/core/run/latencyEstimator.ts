@@ -1,5 +1,5 @@
 import type { Cost, MeasuredRun, Model } from '../contract/model.ts';
-import { createLearntCosts } from './learntCosts.ts';
+import { createLearntCosts, type LatestRuns } from './learntCosts.ts';
 
 /** How long the runs of each model take, by what this process has measured, its warm-up included. */
 export interface LatencyEstimator {
@@ -16,10 +16,9 @@ export interface LatencyEstimator {
 }
 
 /** Runs of about one size: up to `rows` rows of up to `length`, both powers of two. */
-interface Bucket {
+interface Bucket extends LatestRuns {
   readonly rows: number;
   readonly length: number;
-  latest: readonly MeasuredRun[];
   /** Milliseconds a row that a run of this size was given up after. */
   overrunMsPerRow: number | undefined;
 }
@@ -43,7 +42,7 @@ export function createLatencyEstimator(): LatencyEstimator {
     if (known !== undefined) return known;
     const buckets = new Map<string, Bucket>();
     measured.set(model, buckets);
-    for (const run of model.measured ?? []) observe(bucketFor(buckets, run.rows, run.length), run);
+    for (const run of model.measured ?? []) observe(bucketFor(buckets, run.rows, run.length), run, 0);
     return buckets;
   };
   return {
@@ -54,8 +53,8 @@ export function createLatencyEstimator(): LatencyEstimator {
         hasRun.add(model);
         return;
       }
-      observe(bucketFor(buckets, rows, length), { rows, length, ms: runMs });
-      learntCosts.ran(model, runMs);
+      const ended = learntCosts.ran(model, runMs);
+      observe(bucketFor(buckets, rows, length), { rows, length, ms: runMs }, ended);
       for (const bucket of buckets.values()) forgetHang(bucket, rows, length, runMs / rows);
     },
     overran(model, rows, length, elapsedMs) {
@@ -68,19 +67,20 @@ export function createLatencyEstimator(): LatencyEstimator {
       const overrunMs = overrunOf(buckets, rows, length);
       return known.length === 0 ? overrunMs : Math.max(predict(known, rows, length), overrunMs ?? 0);
     },
-    costOf: (model) => learntCosts.costOf(model, () => [...bucketsOf(model).values()].map(({ latest }) => latest)),
+    costOf: (model) => learntCosts.costOf(model, () => [...bucketsOf(model).values()]),
   };
 }
 
 function bucketFor(buckets: Map<string, Bucket>, rows: number, length: number): Bucket {
   const size = { rows: powerOfTwo(rows), length: powerOfTwo(length) };
   const key = `${size.rows}x${size.length}`;
-  const bucket = buckets.get(key) ?? { ...size, latest: [], overrunMsPerRow: undefined };
+  const bucket = buckets.get(key) ?? { ...size, latest: [], endedAt: 0, overrunMsPerRow: undefined };
   buckets.set(key, bucket);
   return bucket;
 }
 
-function observe(bucket: Bucket, run: MeasuredRun): void {
+function observe(bucket: Bucket, run: MeasuredRun, ended: number): void {
+  bucket.endedAt = ended;
   bucket.latest = [...bucket.latest, run].slice(-MOST_RUNS);
   bucket.overrunMsPerRow = undefined;
 }

@@ -1,20 +1,28 @@
 import type { Cost, MeasuredRun, Model } from '../contract/model.ts';
 import { type FittedCost, fitCost, type ObservedRuns } from '../plan/fitCost.ts';
 
+/** Runs of about one size. */
+export interface LatestRuns {
+  latest: readonly MeasuredRun[];
+  /** How many runs of the model had ended when the last of them did. */
+  endedAt: number;
+}
+
 /** The costs that plans go by, of models whose runs were measured in this process. */
 export interface LearntCosts {
-  /** One more run of the model was observed. */
-  ran(model: Model, runMs: number): void;
+  /** One more run of the model was observed. @returns how many that makes */
+  ran(model: Model, runMs: number): number;
   /**
    * The cost to plan with; undefined while too little was measured, or where runs of as many rows and the same length may
    * still differ in size. It is the same until what was learnt differs clearly.
    *
    * @param observed the latest runs of each size
    */
-  costOf(model: Model, observed: () => readonly (readonly MeasuredRun[])[]): Cost | undefined;
+  costOf(model: Model, observed: () => readonly LatestRuns[]): Cost | undefined;
 }
 
 interface Learnt {
+  runs: number;
   /** Runs since what was learnt was last looked at, and what they took. */
   newRuns: number;
   newMs: number;
@@ -24,6 +32,8 @@ interface Learnt {
 /** What was learnt is looked at again after so many runs, or after some that took so long: looking takes a millisecond. */
 const RUNS_TO_LEARN = 8;
 const MS_TO_LEARN = 100;
+/** After so many runs of other sizes, runs count for half as much: what was slow on a busy machine is tried again some day. */
+const HALF_FORGOTTEN = 2_000;
 /** A change that is larger than this share of the cost, of this share of the sizes, is a clear one. */
 const CLEAR_CHANGE = 0.15;
 const CLEAR_SHARE = 0.25;
@@ -39,7 +49,7 @@ const OUTSIDE_MS = 0.1;
 export function createLearntCosts(): LearntCosts {
   const learnt = new WeakMap<Model, Learnt>();
   const learntOf = (model: Model): Learnt => {
-    const known = learnt.get(model) ?? { newRuns: RUNS_TO_LEARN, newMs: 0, fitted: undefined };
+    const known = learnt.get(model) ?? { runs: 0, newRuns: RUNS_TO_LEARN, newMs: 0, fitted: undefined };
     learnt.set(model, known);
     return known;
   };
@@ -48,6 +58,8 @@ export function createLearntCosts(): LearntCosts {
       const known = learntOf(model);
       known.newRuns += 1;
       known.newMs += runMs;
+      known.runs += 1;
+      return known.runs;
     },
     costOf(model, observed) {
       if (!isSizedByRowsAndLength(model)) return undefined;
@@ -55,7 +67,7 @@ export function createLearntCosts(): LearntCosts {
       if (known.newRuns >= RUNS_TO_LEARN || known.newMs >= MS_TO_LEARN) {
         known.newRuns = 0;
         known.newMs = 0;
-        const runs = observed().flatMap((latest) => typicalOf(latest) ?? []);
+        const runs = observed().flatMap((ofSize) => typicalOf(ofSize, known.runs) ?? []);
         if (new Set(runs.map(({ rows }) => rows)).size > 1) known.fitted = renewed(known.fitted, runs);
       }
       return known.fitted?.costOf;
@@ -71,10 +83,11 @@ function isSizedByRowsAndLength({ inputs, ragged }: Model): boolean {
 }
 
 /** The run in the middle by its time for an element: what it took is taken for what runs of about its size take. */
-function typicalOf(latest: readonly MeasuredRun[]): ObservedRuns | undefined {
+function typicalOf({ latest, endedAt }: LatestRuns, runs: number): ObservedRuns | undefined {
   const perElement = ({ rows, length, ms }: MeasuredRun): number => ms / (rows * length);
   const middle = latest.toSorted((a, b) => perElement(a) - perElement(b))[Math.floor((latest.length - 1) / 2)];
-  return middle === undefined || middle.ms <= 0 ? undefined : { ...middle, times: latest.length };
+  if (middle === undefined || middle.ms <= 0) return undefined;
+  return { ...middle, times: latest.length * 0.5 ** ((runs - endedAt) / HALF_FORGOTTEN) };
 }
 
 function renewed(before: FittedCost | undefined, runs: readonly ObservedRuns[]): FittedCost {

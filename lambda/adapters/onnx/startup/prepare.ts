@@ -16,6 +16,9 @@ import type { ModelGraph } from './modelGraph.ts';
 import { paddingProbes } from './paddingProbes.ts';
 import { probeSets, realProbes } from './probeSets.ts';
 import { rowShapes } from './probes.ts';
+import { type RecordedRuns, recordRuns } from './recordRuns.ts';
+import { timeSizes } from './timeSizes.ts';
+import { timingProbes } from './timingProbes.ts';
 import { type WarmUpResult, type WarmUpSizes, warmUp } from './warmUp.ts';
 import { zeroRuns } from './zeroRuns.ts';
 
@@ -49,6 +52,10 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bak
   readonly warnings: readonly string[];
 }
 
+/** Runs that are only timed may take this share of the loading before, and at least so long. */
+const TIMING_SHARE = 1 / 4;
+const LEAST_TIMING_MS = 40;
+
 /** The checks of a slow model may take as long as its loading took, and at least so long. */
 const LEAST_CHECK_MS = 100;
 /** Of checks that are to be thorough. */
@@ -66,9 +73,11 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
     ...model,
     run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs), card),
   });
+  const recorded = recordRuns(limitedTo(0));
   try {
-    const prepared = await warmUpAndCheck(limitedTo(0), limitedTo, options);
-    return { ...prepared, model: { ...prepared.model, run: model.run } };
+    const prepared = await warmUpAndCheck(recorded.model, limitedTo, options);
+    await learnCosts({ ...recorded, model: prepared.model }, options);
+    return { ...prepared, model: { ...prepared.model, run: model.run }, measured: recorded.measured() };
   } catch (error) {
     if (!(error instanceof RunAbandonedError)) throw error;
     throw new Error(
@@ -84,12 +93,12 @@ async function warmUpAndCheck(
   model: Model,
   modelOn: (card: number) => Model,
   options: PrepareOptions,
-): Promise<Prepared> {
+): Promise<Omit<Prepared, 'measured'>> {
   const { sizes, batching, graph, samples, now, isThorough = false } = options;
   const startedAt = now();
   const warm = await warmEveryRung(model, options);
   await warmOtherCards(warm, modelOn, options.maxElements);
-  const { measured, bakedRows } = warm;
+  const { bakedRows } = warm;
   const problems = [warm.problem, options.onGpu ? openLengths(warm.model) : undefined].filter(
     (one) => one !== undefined,
   );
@@ -106,7 +115,7 @@ async function warmUpAndCheck(
     return decideBatching(warm.model, check, graph);
   };
   const decided = withLadder(await decide());
-  const prepared = { model: decided.model, measured, bakedRows, probes };
+  const prepared = { model: decided.model, bakedRows, probes };
   const { ragged } = decided.model;
   if (ragged === undefined || (batching === 'alone' && ragged.ladder.length === 0)) {
     return { ...prepared, found: decided.found, warnings: [...problems, ...decided.warnings] };
@@ -129,6 +138,16 @@ async function warmUpAndCheck(
   const unchecked = padding.problem === undefined ? [] : [padding.problem];
   const found = `${decided.found}; ${padding.finding}`;
   return { ...prepared, found, warnings: [...problems, ...decided.warnings, ...unchecked] };
+}
+
+/** Times runs of several sizes, where rows may share runs and nothing else says what that costs. */
+async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Promise<void> {
+  const { sizes, samples, graph, loadMs, maxElements, onGpu, now } = options;
+  const { model } = recorded;
+  const mayShare = model.maxBatchRows > 1 && model.independence !== 'unproven';
+  if (!mayShare || model.ladder.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
+  const limitMs = Math.max(LEAST_TIMING_MS, TIMING_SHARE * loadMs);
+  await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, now });
 }
 
 /** On a GPU also at the rungs of a ladder that it has there by default. */
