@@ -9,6 +9,7 @@ import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
 import { warnOfLargeMessages } from './checks/batching.ts';
 import { refuseElsewhere } from './checks/elsewhere.ts';
 import { warnOfNoDeadLetters, warnOfUnknownKeys } from './checks/existing.ts';
+import { holdAgainstProfiles } from './checks/profiles.ts';
 import { acknowledgePacks } from './compliance.ts';
 import type { Compute, FunctionCompute } from './compute/compute.ts';
 import { clientOptionsOf } from './environment/clientOptions.ts';
@@ -88,6 +89,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
       providers: plan.compute.providers,
     });
     const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
+    holdAgainstProfiles(this, plan);
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
     const run = { ...common, image, environment: { ...environment, ...props.environment } };

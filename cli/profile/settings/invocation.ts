@@ -1,3 +1,4 @@
+import { MB_PER_VCPU } from '../../../lambda/limits/vcpus.ts';
 import type { RunCost, RunTimes } from './runTimes.ts';
 import { runTimes } from './runTimes.ts';
 
@@ -42,7 +43,6 @@ export function vcpusOf(memoryMb: number): number {
   return memoryMb / MB_PER_VCPU;
 }
 
-const MB_PER_VCPU = 1769;
 const MESSAGES_PER_CALL = 10;
 /** Of the result queue's writer, at a time. */
 const CALLS_AT_ONCE = 16;

@@ -10,3 +10,8 @@ import type { Construct } from 'constructs';
 export function warn(scope: Construct, id: string, message: string, context?: Readonly<Record<string, string>>): void {
   Annotations.of(scope).addWarningV2(`batchscore:${id}`, message, context && { context });
 }
+
+/** Says at synth what a deployer may want to know. `Annotations.of(scoring).acknowledgeInfo('batchscore:<id>')` silences it. */
+export function note(scope: Construct, id: string, message: string): void {
+  Annotations.of(scope).addInfoV2(`batchscore:${id}`, message);
+}

@@ -4,6 +4,7 @@ import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2'
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
 import { outside } from '../../../lambda/limits/range.ts';
+import { MB_PER_VCPU } from '../../../lambda/limits/vcpus.ts';
 import { oneOf } from '../base/refuse.ts';
 import { mebibytesOf, secondsOf } from '../base/units.ts';
 import { type Concurrency, concurrencyProblems } from '../checks/concurrency.ts';
@@ -67,7 +68,7 @@ export interface LambdaOptions extends Concurrency, FunctionResources, FunctionN
 /** A Lambda function on CPUs, from a container image. */
 export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<FunctionCompute> {
   const { architecture = Architecture.ARM_64 } = options;
-  const memoryMb = mebibytesOf('memoryMb', options.memorySize) ?? 1769;
+  const memoryMb = mebibytesOf('memoryMb', options.memorySize) ?? MB_PER_VCPU;
   const ephemeralStorageMb =
     mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize) ?? EPHEMERAL_STORAGE_MB.default;
   const timeoutSeconds = secondsOf('timeoutSeconds', options.timeout) ?? 60;
@@ -76,6 +77,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     kind: 'lambda',
     imageTarget: { stage: 'lambda', architecture },
     timeoutSeconds,
+    machine: { memoryMb, vcpus: memoryMb / MB_PER_VCPU },
     hasNetwork: options.vpc !== undefined,
     firstStepPercent: firstStepPercent(options),
     problems: ({ shards }) => [

@@ -1,0 +1,38 @@
+import { type ModelConfig, readModelConfig } from '../../../lambda/adapters/onnx/config/modelConfig.ts';
+import { otherModel } from '../../../lambda/adapters/onnx/config/profile.ts';
+import { type ProfileFile, profilePath, readProfile } from '../../../lambda/adapters/onnx/config/profileFile.ts';
+import { walkModels } from '../../../lambda/adapters/onnx/repository/walkModels.ts';
+import { messageOf } from '../../../lambda/core/contract/failure.ts';
+
+/** What was measured of a model that is deployed. */
+export interface DeployedProfile {
+  readonly profile: ProfileFile;
+  readonly config: ModelConfig;
+}
+
+export interface Profiles {
+  readonly usable: readonly DeployedProfile[];
+  /** Why others are of no use, a sentence for each. */
+  readonly unusable: readonly string[];
+}
+
+/** The profiles of a model repository that was checked. A model without one is passed over. */
+export function readProfiles(folder: string): Profiles {
+  const usable: DeployedProfile[] = [];
+  const unusable: string[] = [];
+  for (const model of walkModels(folder)) {
+    const config = readModelConfig(model.folder);
+    for (const { path } of model.versions) {
+      try {
+        const profile = readProfile(path);
+        if (profile === undefined) continue;
+        const problem = otherModel(profile, path);
+        if (problem === undefined) usable.push({ profile, config });
+        else unusable.push(`${profilePath(path)}: ${problem}`);
+      } catch (error) {
+        unusable.push(messageOf(error));
+      }
+    }
+  }
+  return { usable, unusable };
+}
