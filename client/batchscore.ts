@@ -2,6 +2,7 @@ import { preview } from '../lambda/core/contract/failure.ts';
 import { createPayloads, type Payloads } from './base/payloads.ts';
 import { assertRegion } from './base/region.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
+import { createJobs, type Jobs } from './jobs/jobs.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './options.ts';
 import { type CollectOptions, collect } from './receive/collect.ts';
 import { startQueueCollector } from './receive/collectFromQueue.ts';
@@ -30,6 +31,7 @@ export class Batchscore {
   readonly #inbox: Inbox = createInbox();
   readonly #collector: Collector | undefined;
   readonly #closing = new AbortController();
+  #jobs: Jobs | undefined;
 
   /** @throws TypeError listing everything that is wrong with the options */
   constructor(options: BatchscoreOptions) {
@@ -43,6 +45,18 @@ export class Batchscore {
       closing: this.#closing.signal,
     });
     this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
+  }
+
+  /**
+   * The jobs of the deployment: files in S3 that are scored in place.
+   *
+   * @throws Error when it is not said where they are
+   */
+  get jobs(): Jobs {
+    const { jobs } = this.#settings;
+    if (jobs === undefined) throw new Error('expected jobStateMachine and jobBucket, got none; set both options');
+    this.#jobs ??= createJobs(jobs);
+    return this.#jobs;
   }
 
   /**

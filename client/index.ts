@@ -2,6 +2,8 @@ export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor/dat
 export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './base/errors.ts';
 export { MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './base/requestsPerMessage.ts';
 export { Batchscore } from './batchscore.ts';
+export type { JobOptions, Jobs, SubmittedJob, WaitOptions } from './jobs/jobs.ts';
+export type { JobStatus } from './jobs/status.ts';
 export type { BatchscoreOptions } from './options.ts';
 export type { CollectOptions } from './receive/collect.ts';
 export type {

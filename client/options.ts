@@ -1,5 +1,6 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { S3Client } from '@aws-sdk/client-s3';
+import type { SFNClient } from '@aws-sdk/client-sfn';
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
 import {
@@ -8,8 +9,11 @@ import {
   createS3Client,
   createSqsClient,
 } from '../lambda/adapters/awsClients.ts';
+import { createSfnClient } from '../lambda/adapters/sfn/executions.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/contract/objectKeys.ts';
+import { JOB_PREFIXES } from '../lambda/limits/jobs.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
+import type { JobSettings } from './jobs/execution.ts';
 import type { Encoding } from './request/request.ts';
 
 export interface BatchscoreOptions {
@@ -30,6 +34,12 @@ export interface BatchscoreOptions {
   readonly payloadBucket?: string | undefined;
   /** What the deployment's keys in the payload bucket begin with, where it shares the bucket with others. @default '' */
   readonly payloadPrefix?: string | undefined;
+  /** ARN of the state machine of jobs, for `jobs`. */
+  readonly jobStateMachine?: string | undefined;
+  /** Name of the bucket that jobs read and write. */
+  readonly jobBucket?: string | undefined;
+  /** What the keys of jobs' outputs begin with. @default 'jobs/out/' */
+  readonly jobOutputPrefix?: string | undefined;
   /** AWS region of the clients that are created here. @default as the AWS SDK finds it */
   readonly region?: string | undefined;
   /** How tensors are written. @default 'binary' */
@@ -47,6 +57,8 @@ export interface BatchscoreOptions {
   readonly dynamodb?: DynamoDBClient | undefined;
   /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
   readonly s3?: S3Client | undefined;
+  /** @default a client in `region`, destroyed by `close` */
+  readonly sfn?: SFNClient | undefined;
 }
 
 /** The options, valid and complete. */
@@ -64,6 +76,8 @@ export interface Settings {
   readonly sqs: SQSClient;
   readonly dynamodb: DynamoDBClient;
   readonly s3: S3Client;
+  /** Undefined where it is not said where jobs are. */
+  readonly jobs: JobSettings | undefined;
   /** Those of the clients that were created here. */
   readonly ownClients: readonly { destroy(): void }[];
 }
@@ -87,6 +101,9 @@ const OPTIONS = z.strictObject({
   resultTable: NAME.optional(),
   payloadBucket: NAME.optional(),
   payloadPrefix: z.string().refine(isKeyPrefix, { error: EXPECTED_KEY_PREFIX }).default(''),
+  jobStateMachine: z.string().startsWith('arn:').optional(),
+  jobBucket: NAME.optional(),
+  jobOutputPrefix: z.string().endsWith('/').default(JOB_PREFIXES.output),
   region: NAME.optional(),
   encoding: z.enum(['binary', 'json']).default('binary'),
   maxInFlight: z.int().min(1).max(100).default(8),
@@ -94,6 +111,7 @@ const OPTIONS = z.strictObject({
   sqs: clientOption<SQSClient>('SQSClient').optional(),
   dynamodb: clientOption<DynamoDBClient>('DynamoDBClient').optional(),
   s3: clientOption<S3Client>('S3Client').optional(),
+  sfn: clientOption<SFNClient>('SFNClient').optional(),
 });
 
 /** Of an object; nothing but the SDK retries those here. */
@@ -116,7 +134,7 @@ export function readOptions(options: BatchscoreOptions): Settings {
   if (!parsed.success) throw new TypeError(`Batchscore options:\n${z.prettifyError(parsed.error)}`);
   const { requestQueueUrl: requestQueueUrls = [], resultQueueUrl, resultTable, ...others } = parsed.data;
   const { payloadBucket, payloadPrefix, encoding, region, ...rest } = others;
-  const { maxInFlight, requestsPerMessage, ...given } = rest;
+  const { maxInFlight, requestsPerMessage, jobStateMachine, jobBucket, jobOutputPrefix, ...given } = rest;
   const ownClients: { destroy(): void }[] = [];
   const own = <C extends { destroy(): void }>(client: C): C => {
     ownClients.push(client);
@@ -125,6 +143,12 @@ export function readOptions(options: BatchscoreOptions): Settings {
   const config = region === undefined ? {} : { region };
   const fifo = requestQueueUrls.some(isFifo);
   const queueUrls = [...requestQueueUrls, resultQueueUrl].filter((url) => url !== undefined);
+  const s3 = given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS }));
+  const jobs = (): JobSettings | undefined => {
+    if (jobStateMachine === undefined || jobBucket === undefined) return undefined;
+    const sfn = given.sfn ?? own(createSfnClient(config));
+    return { stateMachineArn: jobStateMachine, bucket: jobBucket, outputPrefix: jobOutputPrefix, s3, sfn };
+  };
   return {
     requestQueueUrls,
     resultQueueUrl,
@@ -137,7 +161,8 @@ export function readOptions(options: BatchscoreOptions): Settings {
     requestsPerMessage,
     sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT }, queueUrls)),
     dynamodb: given.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
-    s3: given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
+    s3,
+    jobs: jobs(),
     ownClients,
   };
 }

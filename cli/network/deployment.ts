@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import type { S3Client } from '@aws-sdk/client-s3';
 import { z } from 'zod';
 import { Batchscore } from '../../client/index.ts';
 import {
@@ -7,8 +8,27 @@ import {
   createS3Client,
   createSqsClient,
 } from '../../lambda/adapters/awsClients.ts';
+import { createSfnClient } from '../../lambda/adapters/sfn/executions.ts';
+import { JOB_PREFIXES } from '../../lambda/limits/jobs.ts';
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../fileErrors.ts';
+
+/** Those of the commands of jobs. */
+export const JOB_DEPLOYMENT_OPTIONS = {
+  stack: { type: 'string' },
+  'job-state-machine': { type: 'string' },
+  'job-bucket': { type: 'string' },
+  'job-output-prefix': { type: 'string' },
+  region: { type: 'string' },
+} as const;
+
+export const JOB_DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
+                          or the file that cdk deploy --outputs-file writes
+  --job-state-machine ARN this and the following replace what the stack FILE says, or stand
+                          without one
+  --job-bucket NAME
+  --job-output-prefix PREFIX
+  --region REGION`;
 
 /** The options that say which deployment a command talks to. */
 export const DEPLOYMENT_OPTIONS = {
@@ -44,6 +64,10 @@ const STACK = z.object({
   endpoint: text,
   dynamodbEndpoint: text,
   s3Endpoint: text,
+  jobStateMachine: text,
+  jobBucket: text,
+  jobOutputPrefix: text,
+  sfnEndpoint: text,
 });
 
 const OUTPUTS = z.record(z.string(), STACK);
@@ -72,6 +96,38 @@ export async function connectToCollect(values: DeploymentValues): Promise<Connec
     throw new UsageError('expected --stack FILE, --result-table NAME or --result-queue URL, got none');
   }
   return connect(stack);
+}
+
+/** What commands of jobs talk to. */
+export interface JobConnection extends Connection {
+  readonly bucket: string;
+  readonly outputPrefix: string;
+  readonly s3: S3Client;
+}
+
+type JobValues = { readonly [K in keyof typeof JOB_DEPLOYMENT_OPTIONS]?: string | undefined };
+
+/** @throws UsageError when it is not said where jobs are, or FILE cannot be read */
+export async function connectToJobs(values: JobValues): Promise<JobConnection> {
+  const stack = values.stack === undefined ? {} : await readStack(values.stack);
+  const jobStateMachine = values['job-state-machine'] ?? stack.jobStateMachine;
+  const jobBucket = values['job-bucket'] ?? stack.jobBucket;
+  const jobOutputPrefix = values['job-output-prefix'] ?? stack.jobOutputPrefix ?? JOB_PREFIXES.output;
+  const region = values.region ?? stack.region;
+  if (jobStateMachine === undefined || jobBucket === undefined) {
+    throw new UsageError('expected --stack FILE of a deployment with jobs, or --job-state-machine and --job-bucket');
+  }
+  const { endpoint, sfnEndpoint } = stack;
+  const local = endpoint === undefined ? undefined : localClients(stack, endpoint);
+  const s3 = local?.s3 ?? createS3Client(CLIENT_PATIENCE, { region, maxAttempts: 3 });
+  const localSfn = { region, endpoint: sfnEndpoint, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } };
+  const sfn = createSfnClient(sfnEndpoint === undefined ? { region } : localSfn);
+  const client = new Batchscore({ jobStateMachine, jobBucket, jobOutputPrefix, region, s3, sfn });
+  const close = async (): Promise<void> => {
+    await client.close();
+    for (const own of [...Object.values(local ?? {}), s3, sfn]) own.destroy();
+  };
+  return { client, close, bucket: jobBucket, outputPrefix: jobOutputPrefix, s3 };
 }
 
 async function deploymentOf(values: DeploymentValues): Promise<Stack> {

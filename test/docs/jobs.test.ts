@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { estimate } from '../../cli/job/estimate.ts';
+import { PRICES } from '../../infra/constructs/base/prices.ts';
 import { JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { loadJobControlConfig, loadJobScoreConfig } from '../../lambda/jobConfig.ts';
+import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
 import { docPage } from '../helpers/docExamples.ts';
 
 const CONTROL = {
@@ -36,5 +39,44 @@ describe('the table of the variables of jobs', () => {
     expect(() => loadJobControlConfig({ ...CONTROL, BATCHSCORE_MODELS_DIR: 'models' })).toThrow(
       'BATCHSCORE_MODELS_DIR: ',
     );
+  });
+});
+
+describe('what a job costs', () => {
+  it('is what the estimate says', () => {
+    const { partBytes, pieceBytes, concurrency } = JOB_RANGES;
+    const estimates = [1e6, 1e8, 1e10].map((rows) =>
+      estimate(
+        {
+          rows,
+          bytes: 500 * rows,
+          rowsPerSecond: 20_000,
+          concurrency: concurrency.default,
+          memoryMb: JOB_MEMORY_MB.default,
+          architecture: 'arm64',
+          partBytes: partBytes.default,
+          pieceBytes: pieceBytes.default,
+        },
+        PRICES,
+      ),
+    );
+    const stated = (name: string): number[] => {
+      const row =
+        docPage('jobs.md')
+          .split('\n')
+          .find((line) => line.startsWith(`| ${name} |`)) ?? '';
+      return row
+        .split(' | ')
+        .slice(-3)
+        .map((cell) => Number.parseFloat(cell));
+    };
+    for (const part of ['compute', 'objects', 'transitions', 'all'] as const) {
+      const name = part === 'objects' ? 'S3' : part;
+      for (const [index, { dollars }] of estimates.entries()) {
+        const share = (stated(name)[index] ?? 0) / dollars[part];
+        expect([name, index, Math.abs(share - 1) < 0.02]).toEqual([name, index, true]);
+      }
+    }
+    expect(stated('minutes')).toEqual(estimates.map(({ minutes }) => Number(minutes.toFixed(1))));
   });
 });

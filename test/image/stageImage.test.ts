@@ -291,7 +291,9 @@ describe('staging', () => {
     const files = await inOwnProcess(module, list(STAGE), consumer);
     const ofWorker = await inOwnProcess(module, list(stagingCode({ stage: 'worker' })), consumer);
 
-    expect(files).toBe('Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json sessionWorker.js');
+    expect(files).toBe(
+      'Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json sessionWorker.js',
+    );
     expect(ofWorker).toBe(
       'Dockerfile callThread.js healthCheck.js models node_modules package.json sessionWorker.js worker.js',
     );

@@ -47,7 +47,7 @@ export function createJobStorage({ s3, bucket, retry }: JobStorageOptions): JobS
         retry,
       ),
     async put(key, body) {
-      const object = { Bucket: bucket, Key: key, Body: body };
+      const object = { Bucket: bucket, Key: key, Body: body, ContentLength: Buffer.byteLength(body) };
       const verdict = await putObject(s3, object, { store: 'bucket of jobs', signal: NEVER, retry });
       if (isFailure(verdict)) throw new Error(`s3://${bucket}/${key}: ${verdict.message}`);
     },

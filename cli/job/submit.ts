@@ -1,0 +1,146 @@
+import type { S3Client } from '@aws-sdk/client-s3';
+import { HeadObjectCommand } from '@aws-sdk/client-s3';
+import type { JobOptions } from '../../client/index.ts';
+import { PRICES } from '../../infra/constructs/base/prices.ts';
+import { createJobStorage } from '../../lambda/adapters/s3/jobStorage.ts';
+import { expandColumns } from '../../lambda/core/job/columns.ts';
+import { COMPRESSIONS, FORMATS } from '../../lambda/core/job/words.ts';
+import { countRows } from '../../lambda/jobs/plan/countRows.ts';
+import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
+import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
+import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/deployment.ts';
+import { type Estimate, estimate } from './estimate.ts';
+import { print, waitAndReport } from './running.ts';
+
+const OPTIONS = {
+  ...JOB_DEPLOYMENT_OPTIONS,
+  model: { type: 'string' },
+  'model-version': { type: 'string' },
+  inputs: { type: 'string', multiple: true },
+  keep: { type: 'string' },
+  format: { type: 'string' },
+  compression: { type: 'string' },
+  concurrency: { type: 'string', default: String(JOB_RANGES.concurrency.default) },
+  out: { type: 'string' },
+  wait: { type: 'boolean', default: false },
+  estimate: { type: 'boolean', default: false },
+  'rows-per-second': { type: 'string', default: '20000' },
+  memory: { type: 'string', default: String(JOB_MEMORY_MB.default) },
+  json: { type: 'boolean', default: false },
+} as const;
+
+export async function submitJob(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['s3://BUCKET/KEY'], OPTIONS);
+  const [uri = ''] = positionals;
+  const { least, most } = JOB_RANGES.concurrency;
+  const concurrency = wholeNumber('--concurrency', options.concurrency, least, most);
+  const spec = specOf(options);
+  const { client, close, bucket, s3 } = await connectToJobs(options);
+  try {
+    if (options.estimate) {
+      const rowsPerSecond = wholeNumber('--rows-per-second', options['rows-per-second'], 1, 1e9);
+      const memoryMb = wholeNumber('--memory', options.memory, JOB_MEMORY_MB.least, JOB_MEMORY_MB.most);
+      const expected = await estimateOf(s3, uri, spec, { concurrency, rowsPerSecond, memoryMb });
+      print(options.json, expected, describe(expected));
+      return 0;
+    }
+    const outputPrefix = options.out === undefined ? {} : { outputPrefix: prefixIn(bucket, options.out) };
+    const submitted = await client.jobs.submit(uri, { ...spec, concurrency, ...outputPrefix });
+    const { job, isNew, folder } = submitted;
+    const was = isNew ? 'is submitted' : 'was submitted before';
+    if (!options.wait || !options.json)
+      print(options.json, submitted, `${job} ${was}; results go to s3://${bucket}/${folder}`);
+    return options.wait ? await waitAndReport(client, job, options.json) : 0;
+  } finally {
+    await close();
+  }
+}
+
+interface SpecValues {
+  readonly model?: string | undefined;
+  readonly 'model-version'?: string | undefined;
+  readonly inputs?: readonly string[] | undefined;
+  readonly keep?: string | undefined;
+  readonly format?: string | undefined;
+  readonly compression?: string | undefined;
+}
+
+function specOf(values: SpecValues): JobOptions {
+  const { model, 'model-version': version, inputs, keep } = values;
+  const format = oneOf('--format', values.format, FORMATS);
+  const compression = oneOf('--compression', values.compression, COMPRESSIONS);
+  return {
+    ...(model !== undefined && { model }),
+    ...(version !== undefined && { version }),
+    ...(format !== undefined && { format }),
+    ...(compression !== undefined && { compression }),
+    ...(inputs !== undefined && { inputs: Object.fromEntries(inputs.map(inputOf)) }),
+    ...(keep !== undefined && { keep: columnsOf('--keep', keep) }),
+  };
+}
+
+function inputOf(text: string): [string, string[]] {
+  const [, input, columns] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+  if (input === undefined || columns === undefined) {
+    throw new UsageError(`--inputs: expected INPUT=COLUMNS, such as image=p0..p63, got '${text}'`);
+  }
+  return [input, columnsOf('--inputs', columns)];
+}
+
+function columnsOf(option: string, text: string): string[] {
+  try {
+    return expandColumns(text.split(','));
+  } catch (cause) {
+    throw new UsageError(`${option}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  }
+}
+
+function oneOf<T extends string>(option: string, text: string | undefined, known: readonly T[]): T | undefined {
+  const found = known.find((one) => one === text);
+  if (text === undefined || found !== undefined) return found;
+  throw new UsageError(`${option}: expected one of ${known.join(', ')}, got '${text}'`);
+}
+
+function prefixIn(bucket: string, uri: string): string {
+  const place = `s3://${bucket}/`;
+  if (!uri.startsWith(place))
+    throw new UsageError(`--out: expected a folder in the bucket of jobs, ${place}…, got '${uri}'`);
+  const prefix = uri.slice(place.length);
+  return prefix.endsWith('/') ? prefix : `${prefix}/`;
+}
+
+async function estimateOf(
+  s3: S3Client,
+  uri: string,
+  spec: JobOptions,
+  of: { readonly concurrency: number; readonly rowsPerSecond: number; readonly memoryMb: number },
+): Promise<Estimate> {
+  const [, bucket = '', key = ''] = /^s3:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? [];
+  if (key === '') throw new UsageError(`expected s3://BUCKET/KEY, got '${uri}'`);
+  const { ETag: etag = '', ContentLength: bytes = 0 } = await s3.send(
+    new HeadObjectCommand({ Bucket: bucket, Key: key }),
+  );
+  const storage = createJobStorage({ s3, bucket });
+  const { rows, textBytes } = await countRows(storage, { bucket, key, etag, bytes }, spec);
+  const { partBytes, pieceBytes } = JOB_RANGES;
+  return estimate(
+    {
+      ...of,
+      rows,
+      bytes: textBytes,
+      architecture: 'arm64',
+      partBytes: partBytes.default,
+      pieceBytes: pieceBytes.default,
+    },
+    PRICES,
+  );
+}
+
+function describe({ rows, parts, pieces, minutes, dollars, dollarsPerMillion }: Estimate): string {
+  const cents = (usd: number): string => `${usd < 0.1 ? usd.toPrecision(2) : usd.toFixed(2)} $`;
+  return (
+    `about ${rows} rows in ${parts} parts, ${pieces} pieces: ${cents(dollars.all)}, ${minutes.toFixed(1)} minutes; ` +
+    `compute ${cents(dollars.compute)}, S3 ${cents(dollars.objects)}, transitions ${cents(dollars.transitions)}; ` +
+    `${cents(dollarsPerMillion)} a million rows`
+  );
+}

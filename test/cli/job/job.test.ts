@@ -1,0 +1,95 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { createJobStorage } from '../../../lambda/adapters/s3/jobStorage.ts';
+import { runScript } from '../../helpers/command.ts';
+import { type JobsServer, startJobsServer } from '../../helpers/jobsServer.ts';
+import { useS3Server } from '../../helpers/s3Server.ts';
+
+const server = useS3Server();
+const ROWS = 60;
+const FILE = `x,name\n${Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'oops,a\n' : `${x},n${x}\n`)).join('')}`;
+
+describe('batchscore job', () => {
+  let folder: string;
+  let bucket: string;
+  let jobs: JobsServer;
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-job-'));
+    bucket = await server.bucket();
+    await server.put(bucket, 'jobs/in/a.csv', FILE);
+    jobs = await startJobsServer(createJobStorage({ s3: server.client(), bucket }));
+    const stack = {
+      endpoint: server.endpoint(),
+      s3Endpoint: server.endpoint(),
+      sfnEndpoint: jobs.endpoint,
+      region: 'us-east-1',
+      jobStateMachine: jobs.stateMachineArn,
+      jobBucket: bucket,
+      jobOutputPrefix: 'jobs/out/',
+    };
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify(stack));
+  });
+  afterEach(() => {
+    jobs.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  const run = (...args: string[]) =>
+    runScript('cli/batchscore.ts', ['job', ...args, '--stack', join(folder, 'stack.json')]);
+
+  it('submits a file, waits, says what failed with exit code 3, and fetches all as one file', async () => {
+    const uri = `s3://${bucket}/jobs/in/a.csv`;
+    const { code, stdout } = await run('submit', uri, '--keep', 'name', '--inputs', 'x=x', '--wait');
+    const [job = ''] = stdout.split(' ');
+    expect(code).toBe(3);
+    expect(stdout).toMatch(
+      /^[0-9a-f]{32} is submitted; results go to s3:.*\n.* is done: 60 rows in .*, INVALID_DATA 1\n$/,
+    );
+    const out = join(folder, 'out.jsonl');
+    const fetched = await run('fetch', job, '--out', out, '--json');
+    expect([fetched.code, JSON.parse(fetched.stdout)]).toMatchObject([3, { state: 'done', rows: ROWS, out }]);
+    const rows = readFileSync(out, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(rows.map(({ kept }) => kept.name)).toEqual(
+      Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'a' : `n${x}`)),
+    );
+    expect(rows.map(({ code: failed }) => failed)).toEqual(
+      Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'INVALID_DATA' : undefined)),
+    );
+    const status = await run('status', job);
+    expect([status.code, status.stdout]).toEqual([3, expect.stringContaining('is done: 60 rows')]);
+  });
+
+  it('estimates, and starts nothing', async () => {
+    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/a.csv`, '--estimate', '--json');
+    const { rows, parts, pieces, dollars } = JSON.parse(stdout);
+    expect([code, rows, parts, pieces]).toEqual([0, ROWS + 1, 1, 1]);
+    expect(dollars.all).toBeGreaterThan(0);
+    expect(jobs.started).toEqual([]);
+  });
+
+  it('exits with 1 and the reason where a job has failed', async () => {
+    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/a.csv`, '--inputs', 'y=x', '--wait');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /has failed, not planned yet: INVALID_JOB: inputs: expected inputs of the model \(x\), got "y"\n$/,
+    );
+  });
+
+  it.each([
+    [['start', 'x'], /expected an action, submit, status, /],
+    [['submit'], /expected s3:\/\/BUCKET\/KEY, got nothing/],
+    [['submit', 's3://b/k', '--inputs', 'x'], /--inputs: expected INPUT=COLUMNS/],
+    [['submit', 's3://b/k', '--inputs', 'x=p9..p0'], /--inputs: columns: expected a range/],
+    [['submit', 's3://b/k', '--format', 'xml'], /--format: expected one of jsonl, csv, parquet, got 'xml'/],
+    [['submit', 's3://b/k', '--out', 's3://c/k'], /--out: expected a folder in the bucket of jobs/],
+    [['fetch', 'x'], /expected --out FILE, got none/],
+  ])('refuses %j with exit code 2', async (args, message) => {
+    const { code, stderr } = await run(...args);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
+  });
+});
