@@ -18,9 +18,9 @@ const HELP = `Usage: npm run dev -- [options]
 
 Runs batchscore on this machine until Ctrl-C: an SQS server, the event source mapping and the
 real Lambda handler. Any SQS client can send requests and receive results; any credentials do.
-The first line on stdout is a JSON object with the endpoint, the region and the queue URLs, and
-with the payload bucket, which shares the endpoint. With --results it also names the table
-and the result bucket.
+The first line on stdout is a JSON object with the endpoint, the region, the queue URLs and the
+buckets, which share the endpoint; with --results also the table and the result bucket. A file
+that is put under jobs/in/ of jobBucket is scored as a job, as on AWS.
 
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
   --shards N       request queues, ${SHARDS.least} to ${SHARDS.most} (default 1); their URLs are printed comma-separated
@@ -31,15 +31,14 @@ and the result bucket.
   --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
   --results-per-message N
                    most results in a message of the result queue, or ${FILL}: as many as fit (default 1)
-  --no-function    queues, tables and buckets alone: nothing is scored here. A line on stderr
-                   says how to start a worker
+  --no-function    queues, tables and buckets alone; a line on stderr says how to start a worker
   --help           show this
 
 BATCHSCORE_… environment variables tune the scoring, as they do on AWS. Without the option,
 ${CONFIG_KEYS.modelsUri}, ${CONFIG_KEYS.modelsDirectory}, ${CONFIG_KEYS.batchSize},
 ${CONFIG_KEYS.windowSeconds}, ${CONFIG_KEYS.results} and ${CONFIG_KEYS.resultsPerMessage}
 stand in for it. The queues, tables and buckets are always the local ones, whatever the
-variables name; models are the only thing that comes from AWS, and only from an s3:// URI.
+variables name; models alone may come from AWS, from an s3:// URI.
 `;
 
 const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
@@ -86,6 +85,7 @@ async function main(args: readonly string[]): Promise<number> {
       [CONFIG_KEYS.windowSeconds]: String(batching.windowSeconds),
       [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage,
     },
+    jobs: true,
     telemetry: createDevTelemetry(say),
     warn: say,
     inform: say,

@@ -2,6 +2,7 @@ import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
 import { hasCode } from '../../lambda/adapters/hasCode.ts';
+import { listenToObjects } from './jobs/fileEvents.ts';
 import { takeEveryCharacterOfSqs } from './messageCharacters.ts';
 
 export interface LocalQueueOptions {
@@ -31,6 +32,8 @@ export interface LocalQueues {
   requestQueueArn: string;
   resultQueueUrl: string;
   deadLetterQueueUrl: string;
+  /** Has a listener told of every object that is put into a bucket of the server. */
+  onObject(listener: (bucket: string, key: string) => void): void;
   /** Ends the server. What its queues held is gone: they are in memory. */
   stop(): Promise<void>;
 }
@@ -53,6 +56,7 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
     shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
   );
   const server = buildApp({ logger: false });
+  const onObject = listenToObjects(server);
   const endpoint = await listenOnLoopback(server, options.port);
   try {
     await createQueues(endpoint, names, options);
@@ -68,6 +72,7 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
     requestQueueArn: queueArn(REQUESTS),
     resultQueueUrl: queueUrl(endpoint, RESULTS),
     deadLetterQueueUrl: queueUrl(endpoint, DEAD_LETTERS),
+    onObject,
     stop: async () => {
       await server.close();
     },

@@ -1,10 +1,11 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
 import { type Composition, compose } from '../../lambda/compose.ts';
-import { loadConfig } from '../../lambda/config.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { type Config, loadConfig } from '../../lambda/config.ts';
+import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
 import { type EventSourceMapping, type InvocationReport, startEventSourceMapping } from './eventSourceMapping.ts';
+import { type LocalJobs, startLocalJobs } from './jobs/localJobs.ts';
 import {
   FUNCTION_TIMEOUT_SECONDS,
   type LocalServices,
@@ -19,6 +20,8 @@ export interface LocalStackOptions extends LocalServicesOptions {
   /** `BATCHSCORE_…` variables that tune the scoring; everything else in it is ignored. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly telemetry: Telemetry;
+  /** Whether files are scored too. @default false */
+  readonly jobs?: boolean | undefined;
   /** Told what works but not as well as it should, and what went wrong outside the handler. */
   readonly warn: (message: string) => void;
   /** Told what was found of each model when it was loaded. @default nobody is told */
@@ -39,6 +42,8 @@ export interface Batching {
 export interface LocalStack extends Omit<LocalServices, 'clients'> {
   readonly sqs: SQSClient;
   readonly models: readonly { readonly name: string; readonly version: string }[];
+  /** Where jobs are, by the names of the client's options; undefined where there are none. */
+  readonly jobs: Readonly<Record<string, string>> | undefined;
   /** Starts handing messages to the handler, from each shard on its own. */
   startMapping(batching: Batching): EventSourceMapping;
 }
@@ -50,26 +55,51 @@ export const MAXIMUM_CONCURRENCY = 2;
 export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
   const services = await startLocalServices(options);
   try {
-    return withFunction(services, await composeFunction(services, options), options);
+    const config = loadConfig(environmentOf(services, options));
+    const composition = await compose(config, { ...options, clients: services.clients });
+    const jobs = options.jobs === true ? await startJobs(services, composition, config, options) : undefined;
+    return withFunction(services, composition, jobs, options);
   } catch (error) {
     await services.stop();
     throw error;
   }
 }
 
-async function composeFunction(services: LocalServices, options: LocalStackOptions): Promise<Composition> {
-  const { modelsDirectory, defaultModel, environment } = options;
-  const config = loadConfig({
-    ...environment,
+/** What was set for jobs is not the function's that scores messages. */
+function environmentOf(
+  services: LocalServices,
+  { modelsDirectory, defaultModel, environment }: LocalStackOptions,
+): Readonly<Record<string, string | undefined>> {
+  const ofJobs: readonly string[] = Object.values(JOB_CONFIG_KEYS);
+  return {
+    ...Object.fromEntries(Object.entries(environment).filter(([key]) => !ofJobs.includes(key))),
     [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
     [CONFIG_KEYS.modelsUri]: undefined,
     [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
     ...services.environment,
-  });
-  return await compose(config, { ...options, clients: services.clients });
+  };
 }
 
-function withFunction(services: LocalServices, composition: Composition, { warn }: LocalStackOptions): LocalStack {
+async function startJobs(
+  { clients, queues }: LocalServices,
+  composition: Composition,
+  config: Config,
+  { environment, warn: say }: LocalStackOptions,
+): Promise<LocalJobs> {
+  try {
+    return await startLocalJobs({ s3: clients.s3(), ...queues, composition, config, environment, say });
+  } catch (error) {
+    await composition.close();
+    throw error;
+  }
+}
+
+function withFunction(
+  services: LocalServices,
+  composition: Composition,
+  jobs: LocalJobs | undefined,
+  { warn }: LocalStackOptions,
+): LocalStack {
   const { queues, buckets, table, environment, clients } = services;
   const handler = createHandler(composition);
   return {
@@ -79,6 +109,7 @@ function withFunction(services: LocalServices, composition: Composition, { warn 
     environment,
     sqs: clients.sqs,
     models: composition.models,
+    jobs: jobs?.whereabouts,
     startMapping: ({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) =>
       together(
         queues.requestQueues.map((queue) =>
@@ -95,6 +126,7 @@ function withFunction(services: LocalServices, composition: Composition, { warn 
         ),
       ),
     async stop() {
+      await jobs?.stop();
       await composition.close();
       await services.stop();
     },

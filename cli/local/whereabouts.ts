@@ -1,10 +1,12 @@
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { type LocalServices, urlsOf } from './services.ts';
 
-export type Whereabouts = Pick<LocalServices, 'queues' | 'buckets' | 'table' | 'environment'>;
+export interface Whereabouts extends Pick<LocalServices, 'queues' | 'buckets' | 'table' | 'environment'> {
+  readonly jobs?: Readonly<Record<string, string>> | undefined;
+}
 
 /** Where everything is, by the names of the client's options. */
-export function whereabouts({ queues, buckets, table, environment }: Whereabouts): object {
+export function whereabouts({ queues, buckets, table, environment, jobs }: Whereabouts): object {
   const { endpoint, region, resultQueueUrl, deadLetterQueueUrl } = queues;
   const resultsGoTo = environment[CONFIG_KEYS.results]?.split(',') ?? [];
   return {
@@ -17,6 +19,7 @@ export function whereabouts({ queues, buckets, table, environment }: Whereabouts
     s3Endpoint: buckets.endpoint,
     ...(table === undefined ? {} : { resultTable: table.tableName, dynamodbEndpoint: table.endpoint }),
     ...(resultsGoTo.includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
+    ...jobs,
   };
 }
 

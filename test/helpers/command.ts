@@ -50,6 +50,9 @@ export interface DevStack {
   readonly resultTable?: string;
   readonly dynamodbEndpoint?: string;
   readonly resultBucket?: string;
+  readonly jobBucket?: string;
+  readonly jobStateMachine?: string;
+  readonly sfnEndpoint?: string;
 }
 
 export interface RunningDev {

@@ -1,3 +1,4 @@
+import { JOB_CODES } from '../../../lambda/core/job/words.ts';
 import { JOB_TIMEOUT_SECONDS } from '../../../lambda/limits/jobs.ts';
 import type { Catcher, Retrier, State, StateMachine, TaskState } from './states.ts';
 
@@ -15,7 +16,7 @@ export interface JobFunctions {
 export const MAP_LABEL = 'Parts';
 
 /** What a function's refusal is called: trying again would be refused again. */
-const PERMANENT = ['INPUT_CHANGED', 'INVALID_JOB'];
+const PERMANENT = [...JOB_CODES];
 
 /** A function that has died without a word is not waited for; one that lives has ended by itself. */
 const CALL_SECONDS = JOB_TIMEOUT_SECONDS + 30;

@@ -14,7 +14,7 @@ import { controlEnvironment, jobServiceName, scoreEnvironment } from './jobEnvir
 import { jobAlarms, jobGraphs, type MonitoredJobs, partsOf } from './monitoring.ts';
 import { notifyOfFiles } from './notification.ts';
 import type { JobSettings } from './options.ts';
-import { grantJobs, grantStart, grantSubmitJobs, type JobPlaces } from './permissions.ts';
+import { grantJobs, grantResume, grantStart, grantSubmitJobs, type JobPlaces } from './permissions.ts';
 import { createStateMachine, type StateMachineNames, stateMachineNames } from './stateMachine.ts';
 
 /** What a deployment has for jobs. */
@@ -99,6 +99,7 @@ function createScore(
     { ...wiring, environment: scoreEnvironment(environment, serviceName, settings) },
   );
   grantJobs(scope, score, places, wiring);
+  grantResume(scope, score, places);
   grantModels(scope, score, models);
   return score;
 }

@@ -29,6 +29,16 @@ export function grantJobs(scope: Construct, grantee: IGrantable, places: JobPlac
   }
 }
 
+/** What of a job is removed when it is resumed: what ended it before. */
+const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*'];
+
+/** The right to resume jobs, which removes what ended them, and nothing that was scored. */
+export function grantResume(scope: Construct, grantee: IGrantable, { bucket, outputPrefix }: JobPlaces): void {
+  const resourceArns = OF_AN_END.map((name) => bucket.arnForObjects(`${outputPrefix}*/${name}`));
+  Grant.addToPrincipalOrResource({ grantee, actions: ['s3:DeleteObject'], resourceArns, resource: bucket });
+  for (const arn of resourceArns) acknowledgeWildcard(scope, arn, 'Every job has a folder of its own');
+}
+
 /** The right to start executions of the state machine, and nothing else. */
 export function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
   return Grant.addToPrincipal({ grantee, actions: ['states:StartExecution'], resourceArns: [arn] });
@@ -44,17 +54,17 @@ export function grantSubmitJobs(
   names: StateMachineNames,
   keys: Keys,
 ): Grant {
-  const mark = bucket.arnForObjects(`${outputPrefix}*/cancelled`);
-  const failure = bucket.arnForObjects(`${outputPrefix}*/failure.json`);
-  const onObjects = (actions: string[], resourceArns: string[]): Grant =>
-    Grant.addToPrincipalOrResource({ grantee, actions, resourceArns, resource: bucket });
   const [executions] = names.executions;
   const grants = [
     grantRead(grantee, bucket, inputPrefix),
     grantPut(grantee, bucket, inputPrefix),
     grantRead(grantee, bucket, outputPrefix),
-    onObjects(['s3:PutObject', 's3:DeleteObject'], [mark]),
-    onObjects(['s3:DeleteObject'], [failure]),
+    Grant.addToPrincipalOrResource({
+      grantee,
+      actions: ['s3:PutObject'],
+      resourceArns: [bucket.arnForObjects(`${outputPrefix}*/cancelled`)],
+      resource: bucket,
+    }),
     grantStart(grantee, names),
     Grant.addToPrincipal({
       grantee,

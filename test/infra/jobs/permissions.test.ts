@@ -45,8 +45,12 @@ function named(resource: unknown): string {
 }
 
 describe('the function that scores jobs', () => {
-  it('reads files and what jobs wrote, writes what jobs write, and nothing else', () => {
+  it('reads files and what jobs wrote, writes what jobs write, and deletes what ended a job alone', () => {
     expect(rightsOf(scoringWith(), 'JobsScoreRole')).toEqual([
+      's3:DeleteObject <Bucket>/out/*/cancelled',
+      's3:DeleteObject <Bucket>/out/*/failed/*',
+      's3:DeleteObject <Bucket>/out/*/failure.json',
+      's3:DeleteObject <Bucket>/out/*/manifest.json',
       `s3:GetObject ${IN}`,
       `s3:GetObject ${OUT}`,
       ...LISTS,
@@ -93,10 +97,8 @@ describe('the state machine', () => {
 });
 
 describe('grantSubmitJobs', () => {
-  it('lets someone put files, and start, look at, cancel, resume and fetch jobs, and delete no more than that takes', () => {
+  it('lets someone put files, and start, look at, cancel, resume and fetch jobs, and delete nothing', () => {
     expect(rightsOf(scoringWith(), 'Someone')).toEqual([
-      's3:DeleteObject <Bucket>/out/*/cancelled',
-      's3:DeleteObject <Bucket>/out/*/failure.json',
       `s3:GetObject ${IN}`,
       `s3:GetObject ${OUT}`,
       ...LISTS,

@@ -1,0 +1,130 @@
+import { HeadObjectCommand } from '@aws-sdk/client-s3';
+import {
+  DescribeExecutionCommand,
+  ListExecutionsCommand,
+  StartExecutionCommand,
+  StopExecutionCommand,
+} from '@aws-sdk/client-sfn';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { fileOf, type JobStack, row, startJobStack } from './setup.ts';
+
+let stack: JobStack;
+beforeAll(async () => {
+  stack = await startJobStack();
+}, 60_000);
+afterAll(() => stack.stop());
+
+/** The job of a file, once it has ended. */
+async function jobOf(key: string): Promise<{ readonly id: string; readonly folder: string; readonly end: string }> {
+  const started = await stack.line(new RegExp(`^job \\w+: ${key}$`));
+  const id = started.slice('job '.length, started.indexOf(':'));
+  return { id, folder: `jobs/out/${id}/`, end: await stack.line(new RegExp(`^job ${id}: (?!${key})`)) };
+}
+
+/** Put last: once it is done, what was put before would have been told of. */
+async function untilToldOfAll(name: string): Promise<void> {
+  await stack.put(`jobs/in/${name}.jsonl`, fileOf([row(1)]));
+  await jobOf(`jobs/in/${name}.jsonl`);
+}
+
+const executionArn = (id: string): string => `${stack.stateMachineArn.replace('stateMachine', 'execution')}:${id}`;
+
+describe('a file that is put under the input prefix', () => {
+  it('is scored, in order, one result for every row, and the manifest is there', async () => {
+    const rows = Array.from({ length: 20 }, (_, turn) => (turn === 7 ? '{"no": "request"}' : row(turn)));
+    await stack.put('jobs/in/rows.jsonl', fileOf(rows));
+    const { folder, end } = await jobOf('jobs/in/rows.jsonl');
+    expect(end).toContain(': done, ');
+    const objects = await stack.keysUnder(`${folder}data/`);
+    expect(objects.length).toBeGreaterThan(5);
+    const results = (await Promise.all(objects.map((key) => stack.get(key)))).join('').trimEnd().split('\n');
+    expect(results.map((line) => JSON.parse(line).id)).toEqual(
+      rows.map((_, turn) => (turn === 7 ? undefined : `row-${turn}`)),
+    );
+    expect(JSON.parse(await stack.get(`${folder}manifest.json`))).toMatchObject({ rows: 20, failedParts: [] });
+  });
+
+  it('is one job, however often S3 tells of it', async () => {
+    const body = fileOf([row(3), row(4)]);
+    await Promise.all(Array.from({ length: 10 }, () => stack.put('jobs/in/ten.jsonl', body)));
+    await jobOf('jobs/in/ten.jsonl');
+    await untilToldOfAll('after-ten');
+    expect(stack.said.filter((line) => line.endsWith('jobs/in/ten.jsonl'))).toHaveLength(1);
+  });
+
+  it('is none under the output prefix, elsewhere, or with a name that begins with _ or .', async () => {
+    const none = ['jobs/out/one.jsonl', 'other/one.jsonl', 'jobs/in/_one.jsonl', 'jobs/in/.one.jsonl'];
+    for (const key of none) await stack.put(key, fileOf([row(5)]));
+    await untilToldOfAll('after-others');
+    expect(stack.said.filter((line) => line.includes('one.jsonl'))).toEqual([]);
+  });
+
+  it('may have spaces and signs in its name, as S3 spells them', async () => {
+    await stack.put('jobs/in/a b+c/ü&1.jsonl', fileOf([row(6)]));
+    const line = await stack.line(/ü&1\.jsonl$/);
+    expect(line).toMatch(/^job \w+: jobs\/in\/a b\+c\/ü&1\.jsonl$/);
+  });
+
+  it('that can be no job is said to be none: its name tells no format', async () => {
+    await stack.put('jobs/in/rows.doc', fileOf([row(8)]));
+    const { folder, end } = await jobOf('jobs/in/rows.doc');
+    expect(end).toMatch(/INVALID_JOB/);
+    expect(JSON.parse(await stack.get(`${folder}failure.json`))).toMatchObject({ code: 'INVALID_JOB' });
+  });
+});
+
+describe('a client of Step Functions', () => {
+  it('is told what became of a job', async () => {
+    await stack.put('jobs/in/told.jsonl', fileOf([row(9)]));
+    const { id } = await jobOf('jobs/in/told.jsonl');
+    const told = await stack.sfn.send(new DescribeExecutionCommand({ executionArn: executionArn(id) }));
+    expect(told).toMatchObject({ name: id, status: 'SUCCEEDED', stateMachineArn: stack.stateMachineArn });
+    expect(JSON.parse(told.output ?? '')).toMatchObject({ rows: 1 });
+    expect(told.stopDate?.getTime()).toBeGreaterThanOrEqual(told.startDate?.getTime() ?? Number.POSITIVE_INFINITY);
+    const again = { stateMachineArn: stack.stateMachineArn, name: id, input: told.input };
+    await expect(stack.sfn.send(new StartExecutionCommand(again))).rejects.toThrow(
+      expect.objectContaining({ name: 'ExecutionAlreadyExists' }),
+    );
+  });
+
+  it('starts jobs, and stops them: what was not scored is left', async () => {
+    const { stateMachineArn, sfn } = stack;
+    const rows = fileOf(Array.from({ length: 3000 }, (_, turn) => row(turn)));
+    await stack.put('files/many.jsonl', rows);
+    const object = { bucket: 'batchscore-jobs', key: 'files/many.jsonl', etag: await etagOf('files/many.jsonl') };
+    const start = { ...object, bytes: Buffer.byteLength(rows), job: 'many', run: 1, folder: 'jobs/out/many/' };
+    const input = JSON.stringify({ ...start, concurrency: 1, spec: {} });
+    const started = await sfn.send(new StartExecutionCommand({ stateMachineArn, name: 'many', input }));
+    const twice = await sfn.send(new StartExecutionCommand({ stateMachineArn, name: 'many', input }));
+    expect(twice.executionArn).toBe(started.executionArn);
+    const other = new StartExecutionCommand({ stateMachineArn, name: 'many', input: '{}' });
+    await expect(sfn.send(other)).rejects.toThrow(expect.objectContaining({ name: 'ExecutionAlreadyExists' }));
+
+    while ((await stack.keysUnder('jobs/out/many/reports/')).length === 0);
+    await sfn.send(new StopExecutionCommand({ executionArn: started.executionArn }));
+    await stack.line(/^job many: cancelled$/);
+    const { status } = await sfn.send(new DescribeExecutionCommand({ executionArn: started.executionArn }));
+    expect(status).toBe('ABORTED');
+    // A call that was at work ends with its part, of three pieces; then nothing is scored any more.
+    await untilToldOfAll('after-many');
+    const left = await stack.keysUnder('jobs/out/many/');
+    expect(left).not.toContain('jobs/out/many/manifest.json');
+    await untilToldOfAll('long-after-many');
+    expect(await stack.keysUnder('jobs/out/many/')).toEqual(left);
+  });
+
+  it.each([
+    ['ExecutionDoesNotExist', new DescribeExecutionCommand({ executionArn: 'arn:none' })],
+    ['ExecutionDoesNotExist', new StopExecutionCommand({ executionArn: 'arn:none' })],
+    ['StateMachineDoesNotExist', new StartExecutionCommand({ stateMachineArn: 'arn:none', name: 'a', input: '{}' })],
+    ['UnknownOperationException', new ListExecutionsCommand({ stateMachineArn: 'arn:none' })],
+  ])('is refused as on AWS: %s', async (name, command) => {
+    await expect(stack.sfn.send(command as DescribeExecutionCommand)).rejects.toThrow(
+      expect.objectContaining({ name }),
+    );
+  });
+});
+
+async function etagOf(key: string): Promise<string> {
+  return (await stack.s3.send(new HeadObjectCommand({ Bucket: 'batchscore-jobs', Key: key }))).ETag ?? '';
+}
