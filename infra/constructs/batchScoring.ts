@@ -97,9 +97,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     grantScoring(computeScope, compute, channels);
     grantKeysToHost(compute, props, channels);
     grantModels(computeScope, compute, plan.models);
-
-    const { formerEncryptionKey } = props;
-    const ofJobs = { ...run, ...plan.compute.imageTarget, formerEncryptionKey };
+    const ofJobs = { ...run, ...plan.compute.imageTarget, formerEncryptionKey: props.formerEncryptionKey };
     this.jobs = plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, ofJobs);
 
     const subject = { ...common, requests, stores, compute, jobs: this.jobs };
@@ -141,8 +139,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
 
   /** Lets someone put files, submit jobs, look at them, cancel them and fetch what they wrote. @throws Error without the prop `jobs` */
   grantSubmitJobs(grantee: IGrantable): Grant {
-    if (this.jobs === undefined)
-      throw new Error('grantSubmitJobs: expected the prop jobs, got none; set it, {} will do');
+    if (this.jobs === undefined) throw new Error('grantSubmitJobs: expected the prop jobs, got none; set it');
     return this.jobs.grantSubmit(grantee);
   }
 
