@@ -116,6 +116,13 @@ describe('the packed package', () => {
     expect(JSON.parse(stdout)).toMatchObject({ message_id: '1', model_name: 'digits', predictions: [{}] });
   });
 
+  it('measures a model, in processes of compiled code', async () => {
+    const model = join(REPOSITORY, 'models', 'digits');
+    const args = ['profile', model, '--max-rows', '2', '--seconds', '1', '--no-write', '--json'];
+    const { stdout } = await run(process.execPath, [join(installed, 'cli', 'bin.js'), ...args], { cwd: folder });
+    expect(JSON.parse(stdout)).toMatchObject({ model: 'digits', versions: { batchscore: MANIFEST.version } });
+  });
+
   describe.each(nodesOnPath())('with its dependencies alone, without ONNX Runtime, on Node %s', (version, node) => {
     const batchscore = (...args: readonly string[]): Promise<Ended> =>
       outcomeOf(run(node, [join(installedBare, 'cli', 'bin.js'), ...args], { cwd: bare }));

@@ -196,6 +196,7 @@ describe('the models in it', () => {
       'a/requirements.txt',
       'a/held-out.jsonl',
       'a/train.py',
+      'a/1/profile.html',
     ];
 
     const folder = stageFor({ modelsDirectory: await folderWith(...needed, ...left) });
