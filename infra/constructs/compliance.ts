@@ -7,10 +7,12 @@ const OF_STANDARDS = {
   DynamoDBInBackupPlan: 'The table has point-in-time recovery, and its results expire after days',
   IAMNoInlinePolicy: 'Each policy is one role its own: a managed one would only be shared by mistake',
   LambdaDLQ:
-    'The function is invoked by event source mappings, which wait: dead letters are those of the request queue',
+    'Mappings and the state machine of jobs call again: dead letters are those of the request queue. S3 tells three ' +
+    'times of a file for a job; an alarm says when that was in vain',
   S3BucketLoggingEnabled: 'Server access logs would double the requests; CloudTrail data events serve an audit',
   S3BucketReplicationEnabled: 'What is lost with a region is scored again there: requests are kept by their producers',
-  S3BucketVersioningEnabled: 'Every object has a key of its own and is never overwritten',
+  S3BucketVersioningEnabled:
+    "Every object has a key of its own, and what is written to it again is the same; files for jobs are their owners'",
 };
 
 const OF_SERVERLESS = {

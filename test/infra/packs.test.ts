@@ -49,6 +49,17 @@ describe('the packs for HIPAA, NIST 800-53 and serverless apps', () => {
     expect(rulesIn(validate(stack).found)).toEqual([]);
   });
 
+  it('find nothing in jobs once those props are set', () => {
+    const stack = createCheckedStack(...PACKS);
+    const vpc = new Vpc(stack, 'Network', { subnetConfiguration: PRIVATE });
+    const compute = lambdaCompute({ reservedConcurrency: 10, vpc });
+    const topic = Topic.fromTopicArn(stack, 'OnCall', 'arn:aws:sns:eu-central-1:123456789012:on-call');
+    const encryptionKey = new Key(stack, 'Key', { enableKeyRotation: true });
+    const settings = { alarmActions: [new SnsAction(topic)], encryptionKey, tracing: true };
+    createScoring({ ...settings, compute, jobs: { vpc } }, stack);
+    expect(rulesIn(validate(stack).found)).toEqual([]);
+  });
+
   it.each(['lambda', 'lambda-gpu'])('find nothing once those props are set: %s', (kind) => {
     const stack = createCheckedStack(...PACKS);
     const vpc = new Vpc(stack, 'Network', { subnetConfiguration: PRIVATE });

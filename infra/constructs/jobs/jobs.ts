@@ -5,6 +5,7 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { JOB_TIMEOUT_SECONDS } from '../../../lambda/limits/jobs.ts';
+import { acknowledgeStandards } from '../base/acknowledge.ts';
 import { createBucket } from '../base/bucket.ts';
 import type { Prices } from '../base/prices.ts';
 import type { AlarmCondition, Graph } from '../compute/compute.ts';
@@ -126,5 +127,10 @@ function createControl(
   );
   grantJobs(scope, control, places, wiring);
   grantStart(control, names);
+  acknowledgeStandards(
+    scope,
+    'LambdaConcurrency',
+    'It is called once for a file and once for a job, of which none may wait',
+  );
   return control;
 }
