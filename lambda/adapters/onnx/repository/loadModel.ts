@@ -32,6 +32,8 @@ export interface ModelDefaults {
   readonly ignoreProfile?: boolean | undefined;
   /** Try more probes for longer than a start may take. @default false */
   readonly isThorough?: boolean | undefined;
+  /** Whether no other model is in this process. @default true */
+  readonly onlyModel?: boolean | undefined;
 }
 
 /** What a model tells the repository that it is in. */
@@ -94,6 +96,7 @@ export async function loadModel(
       providers: config.providers ?? defaults.providers,
       devices: config.devices,
       sessionOptions: config.sessionOptions ?? {},
+      onlyModel: defaults.onlyModel,
     },
     { allowProviderFallback, takesCards, warn },
     stuckRuns,
@@ -122,7 +125,8 @@ export async function loadModel(
     const placement = await placementOf(providers, devices);
     inform(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
     reports.placed(placement);
-    const threads = await session.warmedUp();
+    const { threads, waiting } = await session.warmedUp();
+    if (waiting !== undefined) inform(`${location.path}: ${waiting}`);
     const { libraryMs } = session.metadata;
     const loadMs = openedAt - startedAt - libraryMs;
     loaded({ libraryMs, loadMs, warmUpMs: performance.now() - openedAt, probes: prepared.probes, threads });

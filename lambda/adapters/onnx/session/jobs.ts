@@ -1,5 +1,6 @@
 import type { TensorData } from '../../../core/tensor/datatype.ts';
 import type { Provider } from './provider.ts';
+import type { Waiting } from './waiting.ts';
 
 /** What the thread of a session can be asked to do, and what it replies. */
 export interface SessionJobs {
@@ -8,6 +9,8 @@ export interface SessionJobs {
   /** Opens the session, in place of the one that is open. */
   open(spec: SessionSpec): SessionMetadata;
   run(task: RunTask): RunReply;
+  /** Opens the session a second time, times the task with threads that wait otherwise, and keeps the faster one. */
+  chooseWaiting(choice: WaitingChoice): Waiting;
   /** Closes the session and ends the thread; there is no reply. */
   close(none: undefined): never;
 }
@@ -20,6 +23,18 @@ export interface SessionSpec {
   /** The cards to open it on, each in a session of its own. @default one session, on the card that its provider names */
   readonly devices?: readonly number[] | undefined;
   readonly sessionOptions: Readonly<Record<string, unknown>>;
+  /** Whether no other model is in this process. @default true */
+  readonly onlyModel?: boolean | undefined;
+  /** What its threads do between runs, unless `sessionOptions` says so. @default asleep */
+  readonly waiting?: Waiting | undefined;
+}
+
+/** What it takes to choose how the threads of the open session wait. */
+export interface WaitingChoice {
+  /** As it was opened. */
+  readonly spec: SessionSpec;
+  readonly task: RunTask;
+  readonly limitMs: number;
 }
 
 /** One input or output as ONNX Runtime describes it. What is not a tensor (a sequence, a map) has a name only. */
@@ -61,9 +76,17 @@ export type JobName = keyof SessionJobs;
 export interface JobMessage {
   readonly job: JobName;
   readonly argument: unknown;
+  /** Of a job that may be withdrawn until it is begun. */
+  readonly stage?: JobStage | undefined;
 }
 
-/** What comes back: what the job gave, or what its error said. */
+/** One number: whoever changes it from `WAITING` decides. */
+export type JobStage = Int32Array<SharedArrayBuffer>;
+export const WAITING = 0;
+export const BEGUN = 1;
+export const WITHDRAWN = 2;
+
+/** What comes back: what the job gave, or what its error said. Of a job that was withdrawn nothing does. */
 export type JobReply = { readonly given: unknown } | { readonly error: string };
 
 /** What a thread is started with. */

@@ -13,8 +13,12 @@ export interface OpenThread {
    * @throws RunAbandonedError when the signal is aborted first; anything else is why the session cannot be opened
    */
   ready(signal?: AbortSignal): Promise<ReadyThread>;
+  /** The thread that has the session open at this moment, if one has. */
+  readyNow(): SessionThread | undefined;
   /** Opens the session again as `spec` says, in the same thread. Later threads open it so too. */
   reopen(spec: SessionSpec): Promise<void>;
+  /** Later threads open the session as `spec` says. */
+  reopenLaterAs(spec: SessionSpec): void;
   /** Has the thread end with the run that it is in. Until then it is one of the stuck runs. */
   leaveBehind(): void;
   close(): Promise<void>;
@@ -30,13 +34,24 @@ export interface OpenMetadata extends SessionMetadata {
   readonly libraryMs: number;
 }
 
+interface Opening {
+  readonly thread: SessionThread;
+  readonly opened: Promise<OpenMetadata>;
+  isOpen: boolean;
+}
+
 /** @param stuckRuns holds a thread for every run that was left behind, until it ends */
 export function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread {
   let latestSpec = spec;
-  let current: { readonly thread: SessionThread; readonly opened: Promise<OpenMetadata> } | undefined;
-  const openIn = (thread: SessionThread): NonNullable<typeof current> => {
-    current = { thread, opened: open(thread, latestSpec) };
-    return current;
+  let current: Opening | undefined;
+  const openIn = (thread: SessionThread): Opening => {
+    const opening: Opening = { thread, opened: open(thread, latestSpec), isOpen: false };
+    const opened = (): void => {
+      opening.isOpen = true;
+    };
+    opening.opened.then(opened, () => {});
+    current = opening;
+    return opening;
   };
   const ready = async (signal?: AbortSignal): Promise<ReadyThread> => {
     if (current?.thread.hasEnded()) current = undefined;
@@ -52,10 +67,14 @@ export function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): Ope
   };
   return {
     ready,
+    readyNow: () => (current?.isOpen && !current.thread.hasEnded() ? current.thread : undefined),
     async reopen(spec) {
       latestSpec = spec;
       if (current !== undefined) openIn(current.thread);
       await ready();
+    },
+    reopenLaterAs(spec) {
+      latestSpec = spec;
     },
     leaveBehind() {
       if (current === undefined) return;

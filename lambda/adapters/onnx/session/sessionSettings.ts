@@ -9,7 +9,8 @@ export function sessionSettings(given: unknown, defaults: Readonly<Record<string
   return { ...defaults, ...Object.fromEntries(fullNames(given)) };
 }
 
-function fullNames(settings: unknown, prefix = ''): [string, unknown][] {
+/** Each setting by its full name, whether it is given nested or written out. */
+export function fullNames(settings: unknown, prefix = ''): [string, unknown][] {
   return Object.entries(settings ?? {}).flatMap(([key, value]): [string, unknown][] =>
     typeof value === 'object' ? fullNames(value, `${prefix}${key}.`) : [[prefix + key, value]],
   );

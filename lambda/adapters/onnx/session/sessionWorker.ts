@@ -6,6 +6,7 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from '
 import { InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
 import { messageOf } from '../../../core/contract/failure.ts';
 import {
+  BEGUN,
   type JobMessage,
   type JobReply,
   memoryOf,
@@ -15,8 +16,12 @@ import {
   type SessionSpec,
   type TaskInput,
   type ThreadData,
+  WAITING,
+  type WaitingChoice,
+  WITHDRAWN,
 } from './jobs.ts';
 import { sessionSettings } from './sessionSettings.ts';
+import { fasterWaiting, WAITING_SETTINGS, type Waiting } from './waiting.ts';
 
 // The native binding cannot read a Float16Array. In a thread without that class ONNX Runtime carries float16 as its
 // bits, in a Uint16Array.
@@ -25,8 +30,11 @@ Reflect.deleteProperty(globalThis, 'Float16Array');
 
 const FATAL = 4;
 
-/** Threads that spin until the next run would take the cores that decode and encode in the meantime. */
-const NO_SPINNING_BETWEEN_RUNS = { 'session.force_spinning_stop': '1' };
+/** About what it takes to encode an answer and to decode the next request. */
+const WORK_BETWEEN_RUNS_MS = 0.3;
+/** Threads that spun are asleep by then. */
+const REST_MS = 3;
+const NOTHING = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
 
 const { jobsSent } = workerData as ThreadData;
 const port = parentPort as MessagePort;
@@ -36,7 +44,8 @@ let session: InferenceSession | undefined;
 async function doJobs(): Promise<void> {
   for (let seen = 0; ; seen = Atomics.load(jobsSent, 0)) {
     for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-      const { job, argument }: JobMessage = next.message;
+      const { job, argument, stage }: JobMessage = next.message;
+      if (stage !== undefined && Atomics.compareExchange(stage, 0, WAITING, BEGUN) === WITHDRAWN) continue;
       if (job === 'close') return session?.release();
       await answer(job, argument);
     }
@@ -44,7 +53,7 @@ async function doJobs(): Promise<void> {
   }
 }
 
-const JOBS = { listProviders, open, run };
+const JOBS = { listProviders, open, run, chooseWaiting };
 
 async function answer(job: keyof typeof JOBS, argument: unknown): Promise<void> {
   try {
@@ -59,15 +68,9 @@ function listProviders(): string[] {
   return listSupportedBackends().map((backend) => backend.name);
 }
 
-async function open({ path, providers, sessionOptions }: SessionSpec): Promise<SessionMetadata> {
+async function open(spec: SessionSpec): Promise<SessionMetadata> {
   const before = session;
-  session = await InferenceSession.create(path, {
-    // What fails is thrown. Printed by ONNX Runtime it would hold values of the request.
-    logSeverityLevel: FATAL,
-    ...sessionOptions,
-    extra: sessionSettings(sessionOptions.extra, NO_SPINNING_BETWEEN_RUNS),
-    executionProviders: providers.map((provider) => provider as InferenceSession.ExecutionProviderConfig),
-  });
+  session = await create(spec);
   await before?.release();
   const { inputMetadata, outputMetadata } = session;
   return { inputs: inputMetadata.map(describeValue), outputs: outputMetadata.map(describeValue) };
@@ -77,9 +80,19 @@ function describeValue(value: InferenceSession.ValueMetadata): SessionMetadata['
   return value.isTensor ? { name: value.name, onnxType: value.type, shape: [...value.shape] } : { name: value.name };
 }
 
+function create({ path, providers, sessionOptions, waiting = 'asleep' }: SessionSpec): Promise<InferenceSession> {
+  return InferenceSession.create(path, {
+    // What fails is thrown. Printed by ONNX Runtime it would hold values of the request.
+    logSeverityLevel: FATAL,
+    ...sessionOptions,
+    extra: sessionSettings(sessionOptions.extra, WAITING_SETTINGS[waiting]),
+    executionProviders: providers.map((provider) => provider as InferenceSession.ExecutionProviderConfig),
+  });
+}
+
 async function run({ inputs, constants = [] }: RunTask): Promise<RunReply> {
   if (session === undefined) throw new Error('expected a session to be opened before it is run, got none');
-  const feeds = Object.fromEntries([...inputs, ...constants].map((input) => [input.name, toTensor(input)]));
+  const feeds = feedsOf({ inputs, constants });
   const startedAt = performance.now();
   const results = await session.run(feeds);
   const runMs = performance.now() - startedAt;
@@ -88,6 +101,10 @@ async function run({ inputs, constants = [] }: RunTask): Promise<RunReply> {
     return { shape: tensor.dims, data: tensor.data as Float32Array | string[] };
   });
   return { outputs, runMs, inputs: memoryOf(inputs) };
+}
+
+function feedsOf({ inputs, constants = [] }: RunTask): Record<string, Tensor> {
+  return Object.fromEntries([...inputs, ...constants].map((input) => [input.name, toTensor(input)]));
 }
 
 function toTensor({ onnxType, shape, data }: TaskInput): Tensor {
@@ -99,6 +116,27 @@ function toTensor({ onnxType, shape, data }: TaskInput): Tensor {
 /** Given away instead of copied. An output that is an input as it is shares its memory. */
 function memoryOfReply({ outputs, inputs }: RunReply): ArrayBuffer[] {
   return [...new Set([...memoryOf(outputs), ...inputs])];
+}
+
+async function chooseWaiting({ spec, task, limitMs }: WaitingChoice): Promise<Waiting> {
+  if (session === undefined) throw new Error('expected a session to be opened before its threads wait, got none');
+  const sessions = { asleep: session, spinning: await create({ ...spec, waiting: 'spinning' }) };
+  const feeds = feedsOf(task);
+  const timeMs = async (waiting: Waiting): Promise<number> => {
+    const startedAt = performance.now();
+    while (performance.now() - startedAt < WORK_BETWEEN_RUNS_MS);
+    await sessions[waiting].run(feeds);
+    return performance.now() - startedAt;
+  };
+  const rest = (): void => void Atomics.wait(NOTHING, 0, 0, REST_MS);
+  let faster: Waiting = 'asleep';
+  try {
+    faster = await fasterWaiting({ timeMs, rest, now: () => performance.now() }, limitMs);
+    session = sessions[faster];
+  } finally {
+    await sessions[faster === 'asleep' ? 'spinning' : 'asleep'].release();
+  }
+  return faster;
 }
 
 await doJobs();

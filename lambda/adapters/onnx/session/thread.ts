@@ -2,9 +2,17 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { type Deferred, deferred } from '../../../core/base/deferred.ts';
 import { messageOf } from '../../../core/contract/failure.ts';
-import type { JobMessage, JobName, JobReply, SessionJobs, ThreadData } from './jobs.ts';
+import {
+  type JobMessage,
+  type JobName,
+  type JobReply,
+  type SessionJobs,
+  type ThreadData,
+  WAITING,
+  WITHDRAWN,
+} from './jobs.ts';
 
-/** A worker thread that holds one session and does one job at a time. */
+/** A worker thread that holds one session and does one job after the other. */
 export interface SessionThread {
   /** @throws ThreadDiedError when the thread ends before it replies; anything else is the job's own failure */
   call<J extends JobName>(
@@ -12,6 +20,13 @@ export interface SessionThread {
     argument: Parameters<SessionJobs[J]>[0],
     transferred?: readonly ArrayBuffer[],
   ): Promise<ReturnType<SessionJobs[J]>>;
+  /**
+   * Hands a job over while another is under way: it is begun as soon as that one has ended. The memory of its argument is
+   * copied, so that the job can be given to another thread instead.
+   */
+  callNext<J extends JobName>(job: J, argument: Parameters<SessionJobs[J]>[0]): NextJob<ReturnType<SessionJobs[J]>>;
+  /** Whether it has a job to do. */
+  isBusy(): boolean;
   /** Whether it takes no more jobs. */
   hasEnded(): boolean;
   /**
@@ -21,6 +36,15 @@ export interface SessionThread {
    * @returns when it has ended
    */
   close(): Promise<void>;
+}
+
+/** A job that was handed over before its turn. */
+export interface NextJob<T> {
+  readonly thread: SessionThread;
+  /** As that of a call; nobody has to wait for it. */
+  readonly reply: Promise<T>;
+  /** @returns false when it was begun already */
+  withdraw(): boolean;
 }
 
 /** The thread is gone, and the job it had with it. */
@@ -37,14 +61,15 @@ export function startThread(): SessionThread {
   // It prints nothing. Streams that are joined to this process's own would make Node warn of the eleventh thread.
   const worker = new Worker(WORKER_FILE, { workerData, stdout: true, stderr: true });
   const exited = deferred();
-  let underWay: Deferred<unknown> | undefined;
+  /** In the order in which the thread does them. */
+  let underWay: readonly Deferred<unknown>[] = [];
   let failed: unknown;
   let ended = false;
 
   worker.on('message', (reply: JobReply) => {
-    worker.unref();
-    const job = underWay;
-    underWay = undefined;
+    const [job, ...others] = underWay;
+    underWay = others;
+    if (others.length === 0) worker.unref();
     if ('error' in reply) job?.reject(new Error(reply.error));
     else job?.resolve(reply.given);
   });
@@ -55,7 +80,8 @@ export function startThread(): SessionThread {
   worker.on('exit', (code) => {
     ended = true;
     const reason = failed === undefined ? `with code ${code}` : `by an error: ${messageOf(failed)}`;
-    underWay?.reject(new ThreadDiedError(`the thread ended ${reason}`, { cause: failed }));
+    for (const job of underWay) job.reject(new ThreadDiedError(`the thread ended ${reason}`, { cause: failed }));
+    underWay = [];
     exited.resolve();
   });
   // Nothing keeps the process alive for a thread that has nothing to do.
@@ -66,15 +92,35 @@ export function startThread(): SessionThread {
     Atomics.add(jobsSent, 0, 1);
     Atomics.notify(jobsSent, 0);
   };
-  return {
+  const sendAndAwait = (message: JobMessage, transferred?: readonly ArrayBuffer[]): Deferred<unknown> => {
+    send(message, transferred);
+    worker.ref();
+    const replied = deferred<unknown>();
+    underWay = [...underWay, replied];
+    return replied;
+  };
+  const thread: SessionThread = {
     async call(job, argument, transferred) {
       if (ended) throw new ThreadDiedError('expected a thread to run in, got one that has ended');
-      send({ job, argument }, transferred);
-      worker.ref();
-      const replied = deferred<unknown>();
-      underWay = replied;
-      return replied.promise as Promise<ReturnType<SessionJobs[typeof job]>>;
+      const { promise } = sendAndAwait({ job, argument }, transferred);
+      return promise as Promise<ReturnType<SessionJobs[typeof job]>>;
     },
+    callNext(job, argument) {
+      const stage = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+      const replied = sendAndAwait({ job, argument, stage });
+      replied.promise.catch(() => {});
+      return {
+        thread,
+        reply: replied.promise as Promise<ReturnType<SessionJobs[typeof job]>>,
+        withdraw() {
+          if (Atomics.compareExchange(stage, 0, WAITING, WITHDRAWN) !== WAITING) return false;
+          underWay = underWay.filter((job) => job !== replied);
+          if (underWay.length === 0) worker.unref();
+          return true;
+        },
+      };
+    },
+    isBusy: () => underWay.length > 0,
     hasEnded: () => ended,
     async close() {
       worker.ref();
@@ -82,4 +128,5 @@ export function startThread(): SessionThread {
       await exited.promise;
     },
   };
+  return thread;
 }

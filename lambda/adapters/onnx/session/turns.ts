@@ -10,6 +10,8 @@ export interface Turns {
    * @throws RunAbandonedError when the signal is aborted before its turn comes: it is never started
    */
   take<T>(work: (place: number) => Promise<T>, signal?: AbortSignal, place?: number): Promise<T>;
+  /** Whether work that is given now would be the next, and not at once. */
+  wouldBeNext(): boolean;
 }
 
 interface Waiting {
@@ -43,6 +45,7 @@ export function createTurns(places = 1): Turns {
     next.turn.resolve(place);
   };
   return {
+    wouldBeNext: () => free.size === 0 && waiting.size === 0,
     async take(work, signal, wanted) {
       if (signal?.aborted) throw withdrawn();
       const found = firstFree(wanted);
