@@ -7,6 +7,7 @@ import { progressBar } from './bar.ts';
 import { applyContext } from './profile/applyContext.ts';
 import { DEFAULTS, describeQuestion, questionOf } from './profile/ask.ts';
 import { keepProfile } from './profile/keep.ts';
+import { keepPage } from './profile/keepPage.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './profile/measure/measureModel.ts';
 import { notesOf } from './profile/notes.ts';
 import { recommendationOf } from './profile/recommendation.ts';
@@ -41,7 +42,7 @@ concurrency. What was measured is kept in profile.json beside the model. Nothing
   --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
   --max-rows N             most rows in a run (default ${RANGES.maxBatchRows.default})
   --providers LIST         execution providers, first choice first (default cpu)
-  --no-write               leave profile.json as it is
+  --no-write               leave profile.json and profile.html as they are
   --apply                  write the recommendation into the context of ./cdk.json
   --json                   print one JSON object
   --help                   show this
@@ -119,15 +120,18 @@ function reportOf(found: Measurement, question: SettingsQuestion, architecture: 
   return { measured, knee, question, answer, recommendation, asked: describeQuestion(question), notes };
 }
 
-/** A folder that cannot be written to is no reason to throw away what was measured. */
+/** A folder that cannot be written to is no reason to throw away what was measured; nor is a page that cannot be drawn. */
 async function keep(report: ProfileReport): Promise<ProfileReport> {
-  try {
-    warn(`wrote ${await keepProfile(report)}`);
-    return report;
-  } catch (error) {
-    const { measured } = report;
-    return { ...report, measured: { ...measured, findings: [...measured.findings, messageOf(error)] } };
+  let kept = report;
+  for (const write of [keepProfile, keepPage]) {
+    try {
+      warn(`wrote ${await write(kept)}`);
+    } catch (error) {
+      const { measured } = kept;
+      kept = { ...kept, measured: { ...measured, findings: [...measured.findings, messageOf(error)] } };
+    }
   }
+  return kept;
 }
 
 function warn(message: string): void {

@@ -1,5 +1,5 @@
+import type { ProfileReport } from '../report.ts';
 import { type Content, html, type Markup } from './html.ts';
-import type { PageReport } from './report.ts';
 import { aboutSection, dateOf, findingsSection } from './sections/about.ts';
 import { coldStartFigure } from './sections/coldStart.ts';
 import { costsSection } from './sections/costs.ts';
@@ -15,7 +15,7 @@ import { STYLES } from './styles.ts';
  *
  * @returns the file's content
  */
-export async function renderPage(report: PageReport): Promise<string> {
+export async function renderPage(report: ProfileReport): Promise<string> {
   const { model, version, date, machine } = report.measured;
   const findings = findingsSection(report);
   const process = html`<section id="process"><h2>What a process takes</h2>

@@ -1,14 +1,18 @@
-import { NEARLY } from '../settings/runTimes.ts';
+import type { Measurement } from '../measure/measureModel.ts';
+import { kneeOf } from '../report.ts';
 import { count } from './format.ts';
-import type { MeasuredProfile, MeasuredRun } from './report.ts';
+
+export type MeasuredRun = Measurement['table'][number];
 
 /** Runs of one chart. */
 export interface Panel {
   /** Tells it from others, in a title; empty where there is one. */
   readonly suffix: string;
   readonly groups: readonly RunGroup[];
-  /** The ones that matter most: as the session is deployed, of ordinary rows. */
+  /** Of ordinary rows, with as many threads as are deployed or as the chart is of; at least one run. */
   readonly main: readonly MeasuredRun[];
+  /** The one of them at the knee. */
+  readonly knee: MeasuredRun;
   /** Begins a sentence on them; empty where all runs are such. */
   readonly ofMain: string;
 }
@@ -19,35 +23,47 @@ export interface RunGroup {
   readonly runs: readonly MeasuredRun[];
 }
 
-/** One chart with a line for each number of threads; or, with several lengths, one for each number of threads. */
-export function panelsOf({ table, threads, length }: MeasuredProfile): Panel[] {
+/**
+ * One chart with a line for each number of threads; or, with several lengths, one for each number of threads. The first is
+ * of what is deployed. What was not run is left out.
+ */
+export function panelsOf(measured: Measurement): Panel[] {
+  const { table, threads, length } = measured;
   const lengths = distinct(table.map((run) => run.length));
-  const counts = distinct(table.map((run) => run.threads)).toSorted((a) => (a === threads ? -1 : 1));
-  const runsOf = (ofThreads: number, ofLength: number): MeasuredRun[] =>
-    table.filter((run) => run.threads === ofThreads && run.length === ofLength).toSorted((a, b) => a.rows - b.rows);
+  const counts = distinct(table.map((run) => run.threads)).toSorted(
+    (a, b) => Number(b === threads) - Number(a === threads),
+  );
+  const groupOf = (name: string, ofThreads: number, ofLength: number): RunGroup => ({
+    name,
+    runs: table
+      .filter((run) => run.threads === ofThreads && run.length === ofLength)
+      .toSorted((a, b) => a.rows - b.rows),
+  });
+  const panelOf = (suffix: string, ofMain: string, ofThreads: number, groups: readonly RunGroup[]): Panel[] => {
+    const main = groupOf('', ofThreads, length).runs;
+    if (main.length === 0) return [];
+    const { rows } = kneeOf({ table, length, threads: ofThreads });
+    const knee = main.find((run) => run.rows === rows) as MeasuredRun;
+    return [{ suffix, ofMain, main, knee, groups: groups.filter(({ runs }) => runs.length > 0) }];
+  };
   if (lengths.length === 1) {
-    const groups = counts.map((count) => ({ name: threadsName(count), runs: runsOf(count, length) }));
-    return [
-      {
-        suffix: '',
-        groups,
-        main: runsOf(threads, length),
-        ofMain: counts.length === 1 ? '' : `with ${threadsName(threads)} `,
-      },
-    ];
+    const ofMain = counts.length === 1 ? '' : `with ${threadsName(threads)} `;
+    return panelOf(
+      '',
+      ofMain,
+      threads,
+      counts.map((count) => groupOf(threadsName(count), count, length)),
+    );
   }
-  return counts.map((count) => ({
-    suffix: counts.length === 1 ? '' : `, ${threadsName(count)}`,
-    groups: lengths.map((one) => ({ name: `length ${one}`, runs: runsOf(count, one) })),
-    main: runsOf(count, length),
-    ofMain: `of rows of length ${length}, `,
-  }));
-}
-
-/** The fewest rows that give nearly as many a second as any. */
-export function kneeOf(runs: readonly MeasuredRun[]): MeasuredRun | undefined {
-  const best = Math.max(...runs.map(({ rowsPerSecond }) => rowsPerSecond));
-  return runs.find(({ rowsPerSecond }) => rowsPerSecond * NEARLY >= best);
+  return counts.flatMap((count) => {
+    const groups = lengths.map((one) => groupOf(`length ${one}`, count, one));
+    return panelOf(
+      counts.length === 1 ? '' : `, ${threadsName(count)}`,
+      `of rows of length ${length}, `,
+      count,
+      groups,
+    );
+  });
 }
 
 export function distinct(values: readonly number[]): number[] {

@@ -32,10 +32,12 @@ nav+main>section:first-child{margin-top:32px}
 .facts dt{color:var(--muted);font-size:14px}
 .facts dd{margin:0;font-size:14px;font-variant-numeric:tabular-nums}
 .facts strong{display:block;font-size:26px;line-height:1.3;letter-spacing:-.01em}
-.verdict{display:flex;gap:14px;background:var(--raised);border-radius:8px;padding:14px 16px;max-width:72ch}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,328px),1fr));gap:24px 40px;align-items:start}
+.pair h3{margin-top:0}
+.verdict{display:flex;gap:14px;background:var(--raised);border-radius:8px;padding:14px 16px}
 .verdict h3,.verdict p{margin:0}
 .sign{flex:none;width:28px;height:28px;border:2px solid var(--ink);border-radius:50%;display:grid;place-items:center;font-weight:700;line-height:1}
-pre{background:var(--raised);border-radius:8px;padding:14px 16px;margin:0 0 8px;overflow-x:auto;max-width:72ch}
+pre{background:var(--raised);border-radius:8px;padding:14px 16px;margin:0 0 8px;overflow-x:auto}
 .findings li{margin-bottom:6px}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,max(328px,40%)),1fr));gap:0 40px}
 figure,.figures>div{margin:0 0 36px;min-width:0}
@@ -51,6 +53,7 @@ svg.narrow{width:328px}
 svg.wide{width:508px;display:none}
 @container (min-width:508px){svg.narrow{display:none}svg.wide{display:block}}
 details{margin-top:8px;font-size:14px}
+details.more{margin-top:0;font-size:16px}details.more>summary{margin-bottom:20px;font-size:14px}
 summary{cursor:pointer;color:var(--accent);padding:4px 0}
 .scroll{overflow-x:auto;max-width:100%;margin-bottom:12px}
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}

@@ -27,7 +27,7 @@ export interface RunTimes {
 }
 
 /** A row that costs so much more than in the best run is as good: fewer rows take less memory and answer sooner. */
-export const NEARLY = 1.05;
+const NEARLY = 1.05;
 
 /**
  * The run times of an environment with `vcpus`. Threads that have a core each take what was measured; with fewer cores

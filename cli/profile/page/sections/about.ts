@@ -1,9 +1,9 @@
+import type { ProfileReport } from '../../report.ts';
 import { count, sentence } from '../format.ts';
 import { html, type Markup } from '../html.ts';
-import type { PageReport } from '../report.ts';
 
 /** What was found besides; nothing where nothing was. */
-export function findingsSection({ measured: { findings } }: PageReport): Markup | undefined {
+export function findingsSection({ measured: { findings } }: ProfileReport): Markup | undefined {
   if (findings.length === 0) return undefined;
   return html`<section id="findings"><h2>Findings</h2>
 <ul class="findings">${findings.map((finding) => html`<li>${sentence(finding).replace(/\.?$/, '.')}</li>`)}</ul></section>
@@ -11,7 +11,7 @@ export function findingsSection({ measured: { findings } }: PageReport): Markup 
 }
 
 /** On what all this was measured, and what is assumed in it. */
-export function aboutSection({ measured, notes, question: { prices } }: PageReport): Markup {
+export function aboutSection({ measured, notes, question: { prices } }: ProfileReport): Markup {
   const { machine, versions, provider, threads, digest, date } = measured;
   const facts: readonly (readonly [string, string])[] = [
     ['Measured', `${dateOf(date)}, ${date.slice(11, 16)} UTC`],

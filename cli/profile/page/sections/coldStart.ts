@@ -1,9 +1,9 @@
+import type { ProfileReport } from '../../report.ts';
 import { fromZero } from '../charts/scale.ts';
 import { stepsChart } from '../charts/stepsChart.ts';
 import { figure } from '../figure.ts';
 import { data, figure as digits, duration, short } from '../format.ts';
 import type { Markup } from '../html.ts';
-import type { PageReport } from '../report.ts';
 import { table } from '../table.ts';
 
 const STEPS = [
@@ -14,7 +14,7 @@ const STEPS = [
 ] as const;
 
 /** What the start of a process took, step by step. */
-export function coldStartFigure({ measured: { coldStart } }: PageReport): Promise<Markup> {
+export function coldStartFigure({ measured: { coldStart } }: ProfileReport): Promise<Markup> {
   let total = 0;
   const steps = STEPS.map(([key, name]) => {
     const from = total;

@@ -1,13 +1,13 @@
+import type { ProfileReport } from '../../report.ts';
 import { lineChart } from '../charts/lineChart.ts';
 import { decades } from '../charts/scale.ts';
 import { figure } from '../figure.ts';
 import { count, data, figure as digits, dollarCell, dollars, dollarTick, short } from '../format.ts';
 import { html, type Markup } from '../html.ts';
-import type { PageReport } from '../report.ts';
 import { table } from '../table.ts';
 
 /** What forms of compute cost at other rates, and where one becomes cheaper than another. */
-export async function costsSection(report: PageReport): Promise<Markup> {
+export async function costsSection(report: ProfileReport): Promise<Markup> {
   const { answer } = report;
   const unmeasured = answer.forms
     .filter((form) => form.dollarsPerMillionRows === null)
@@ -29,7 +29,7 @@ function instanceOf(form: string): string {
   return form.split(' ').at(-1) ?? form;
 }
 
-function curveFigure({ answer, question: { messagesPerSecond } }: PageReport): Promise<Markup> {
+function curveFigure({ answer, question: { messagesPerSecond } }: ProfileReport): Promise<Markup> {
   const { curves } = answer;
   const rates = curves.flatMap(({ points }) => points.map((point) => point.messagesPerSecond));
   const x = decades(rates, 'messages a second');
@@ -77,7 +77,7 @@ function curveFigure({ answer, question: { messagesPerSecond } }: PageReport): P
   });
 }
 
-function curveEssence({ curves, breakEvens }: PageReport['answer']): string {
+function curveEssence({ curves, breakEvens }: ProfileReport['answer']): string {
   const [own] = curves;
   const [rare, busy] = [own?.points[0], own?.points.at(-1)];
   if (own === undefined || rare === undefined || busy === undefined) return 'Nothing has a price.';
@@ -87,7 +87,7 @@ function curveEssence({ curves, breakEvens }: PageReport['answer']): string {
   return breakEvens.length === 0 ? falls : `${falls} Rings are break-even points.`;
 }
 
-function breakEvenList({ answer: { breakEvens, curves } }: PageReport): Markup {
+function breakEvenList({ answer: { breakEvens, curves } }: ProfileReport): Markup {
   if (breakEvens.length === 0) {
     return html`<p>${curves.length > 1 ? 'None: between 0.01 and 10,000 messages/s no form becomes cheaper than the recommended one, or dearer.' : 'None: one form alone has a price.'}</p>`;
   }
@@ -98,7 +98,7 @@ function breakEvenList({ answer: { breakEvens, curves } }: PageReport): Markup {
   return html`<ul>${items}</ul>`;
 }
 
-function formTable({ answer: { forms } }: PageReport): Markup {
+function formTable({ answer: { forms } }: ProfileReport): Markup {
   return table(
     'Forms of compute, US dollars for a million rows',
     [{ head: 'form', isText: true }, 'compute', 'invocations', 'requests', 'results', 'idle', 'total'],
@@ -110,7 +110,7 @@ function formTable({ answer: { forms } }: PageReport): Markup {
   );
 }
 
-type Points = PageReport['answer']['curves'][number]['points'];
+type Points = ProfileReport['answer']['curves'][number]['points'];
 
 /** Between two points of the curve, straight on log axes. */
 function costAt(points: Points, rate: number): number {

@@ -1,27 +1,27 @@
+import type { ProfileReport } from '../../report.ts';
 import { lineChart } from '../charts/lineChart.ts';
 import { doublings, fromZero } from '../charts/scale.ts';
 import { figure } from '../figure.ts';
 import { count, data, mebibytes } from '../format.ts';
 import type { Markup } from '../html.ts';
-import type { MeasuredRun, PageReport } from '../report.ts';
-import { panelsOf, rowsName } from '../runGroups.ts';
+import { type MeasuredRun, panelsOf, rowsName } from '../runGroups.ts';
 import { table } from '../table.ts';
 
 const MIB = 1024 * 1024;
 
 /** The most memory of processes, by the rows that they ran, as deployed. */
-export function memoryFigure({ measured, recommendation: { memoryMb } }: PageReport): Promise<Markup> {
+export function memoryFigure({ measured, recommendation: { memoryMb } }: ProfileReport): Promise<Markup> {
   const [panel] = panelsOf(measured);
   const groups = (panel?.groups ?? []).filter(({ runs }) => runs.some(({ threads }) => threads === measured.threads));
   const runs = groups.flatMap((group) => group.runs);
-  const [least, most] = [lightest(runs), heaviest(runs)];
+  const [few, many] = [panel?.main[0], runs.at(-1)];
   const mebibytesOf = ({ peakRssBytes }: MeasuredRun): number => peakRssBytes / MIB;
   return figure({
     id: 'memory',
     title: 'Peak memory by rows in a run',
     essence:
-      `A process took ${mebibytes(least.peakRssBytes)} with runs of ${rowsName(least.rows)}, and ` +
-      `${mebibytes(most.peakRssBytes)} with ${rowsName(most.rows)}. The recommended function has ${count(memoryMb)} MB.`,
+      `A process that ran ${rowsName(few?.rows ?? 0)} at a time held ${mebibytes(few?.peakRssBytes ?? 0)} at most, with ` +
+      `${rowsName(many?.rows ?? 0)} ${mebibytes(many?.peakRssBytes ?? 0)}. The recommended function has ${count(memoryMb)} MB.`,
     chart: (size) =>
       lineChart(
         {
@@ -49,12 +49,4 @@ export function memoryFigure({ measured, recommendation: { memoryMb } }: PageRep
       })),
     ),
   });
-}
-
-function heaviest(runs: readonly MeasuredRun[]): MeasuredRun {
-  return runs.reduce((most, run) => (run.peakRssBytes > most.peakRssBytes ? run : most));
-}
-
-function lightest(runs: readonly MeasuredRun[]): MeasuredRun {
-  return runs.reduce((least, run) => (run.peakRssBytes < least.peakRssBytes ? run : least));
 }

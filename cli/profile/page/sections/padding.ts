@@ -1,21 +1,22 @@
+import type { ProfileReport } from '../../report.ts';
 import { lineChart } from '../charts/lineChart.ts';
 import { decades, doublings } from '../charts/scale.ts';
 import { figure } from '../figure.ts';
 import { count, data, figure as digits } from '../format.ts';
 import { html, type Markup } from '../html.ts';
-import type { MeasuredRun, PageReport } from '../report.ts';
-import { distinct, kneeOf, panelsOf, rowsName } from '../runGroups.ts';
+import type { MeasuredRun } from '../runGroups.ts';
+import { distinct, panelsOf, rowsName } from '../runGroups.ts';
 import { table } from '../table.ts';
 
 /** What a row takes at each length that it may be padded to. */
-export async function paddingSection({ measured }: PageReport): Promise<Markup> {
+export async function paddingSection({ measured }: ProfileReport): Promise<Markup> {
   const lengths = distinct(measured.table.map(({ length }) => length));
   if (lengths.length < 2) {
     return html`<section id="padding"><h2>Padding</h2>
 <p>Rows have one length, so none is padded to another's.</p></section>
 `;
   }
-  const rows = kneeOf(panelsOf(measured)[0]?.main ?? [])?.rows ?? 1;
+  const rows = panelsOf(measured)[0]?.knee.rows ?? 1;
   const runs = atEachLength(measured.table, measured.threads, rows);
   const [shortest, longest] = [runs[0], runs.at(-1)] as [MeasuredRun, MeasuredRun];
   const times = digits(msPerRow(longest) / msPerRow(shortest));

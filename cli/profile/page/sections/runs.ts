@@ -1,19 +1,29 @@
+import type { ProfileReport } from '../../report.ts';
 import { lineChart } from '../charts/lineChart.ts';
 import { decades, doublings } from '../charts/scale.ts';
 import { figure } from '../figure.ts';
 import { count, data, figure as digits, duration, milliseconds, percent, sentence } from '../format.ts';
 import { html, type Markup } from '../html.ts';
-import type { MeasuredRun, PageReport } from '../report.ts';
-import { kneeOf, type Panel, panelsOf, rowsName } from '../runGroups.ts';
+import type { MeasuredRun } from '../runGroups.ts';
+import { type Panel, panelsOf, rowsName } from '../runGroups.ts';
 import { table } from '../table.ts';
 
 /** Rows a second and milliseconds of runs, by their rows, with the knee and the budget. */
-export async function runsSection({ measured, question: { budgetMs } }: PageReport): Promise<Markup> {
-  const panels = panelsOf(measured);
-  const figures = panels.flatMap((panel, index) => [throughput(panel, index + 1), latency(panel, index + 1, budgetMs)]);
+export async function runsSection({ measured, question: { budgetMs } }: ProfileReport): Promise<Markup> {
+  const figures = panelsOf(measured).map(async (panel, index) => {
+    return html`<div class="figures">
+${await throughput(panel, index + 1)}${await latency(panel, index + 1, budgetMs)}</div>
+`;
+  });
+  const [deployed, ...others] = await Promise.all(figures);
+  const rest =
+    others.length === 0
+      ? undefined
+      : html`<details class="more"><summary>With other numbers of threads than are deployed</summary>
+${others}</details>
+`;
   return html`<section id="runs"><h2>What runs give and take</h2>
-<div class="figures">
-${await Promise.all(figures)}</div></section>
+${deployed}${rest}</section>
 `;
 }
 
@@ -40,36 +50,30 @@ function latency(panel: Panel, number: number, budgetMs: number): Promise<Markup
   });
 }
 
-function gainOf({ main, ofMain }: Panel): string {
-  const [knee, first] = [kneeOf(main), main[0]];
-  if (knee === undefined || first === undefined) return 'Nothing was measured.';
+function gainOf({ main, ofMain, knee }: Panel): string {
+  const [first = knee] = main;
   const single = `runs of ${rowsName(first.rows)}`;
-  if (main.length === 1) return `${ofMain}${single} give ${count(first.rowsPerSecond)} rows/s; no others were timed.`;
-  if (knee.rows === first.rows) {
-    return `${ofMain}${single} give ${count(first.rowsPerSecond)} rows/s, and larger ones at most 5 % more.`;
-  }
+  const rate = `${count(knee.rowsPerSecond)} rows/s`;
+  if (main.length === 1) return `${ofMain}${single} give ${rate}; no others were timed.`;
+  if (knee === first) return `${ofMain}${single} give ${rate}, at least 95 % of the most there are.`;
   const gain = digits(knee.rowsPerSecond / first.rowsPerSecond);
   return (
-    `${ofMain}the knee is at ${rowsName(knee.rows)}: ${count(knee.rowsPerSecond)} rows/s, ${gain} times as many as in ` +
-    `${single}. Larger runs give at most 5 % more.`
+    `${ofMain}the knee is at ${rowsName(knee.rows)}: ${rate}, ${gain} times as many as in ${single}, and at least 95 % of ` +
+    'the most there are.'
   );
 }
 
-function latencyOf({ main, ofMain, groups }: Panel, budgetMs: number): string {
-  const knee = kneeOf(main);
+function latencyOf({ ofMain, groups, knee }: Panel, budgetMs: number): string {
   const slowest = Math.max(...groups.flatMap(({ runs }) => runs.map(({ medianMs }) => medianMs)));
-  const at =
-    knee === undefined ? '' : `${ofMain}a run of ${rowsName(knee.rows)} takes ${milliseconds(knee.medianMs)}. `;
-  const share =
-    slowest > budgetMs
-      ? `the slowest run here takes ${milliseconds(slowest)}, more than that`
-      : `the slowest run here takes ${milliseconds(slowest)} of it`;
-  return `${at}The budget of ${duration(budgetMs)} is for a message's whole way: ${share}.`;
+  const isMore = slowest > budgetMs ? ', more than that' : ' of it';
+  return (
+    `${ofMain}a run of ${rowsName(knee.rows)} takes ${milliseconds(knee.medianMs)}. The budget of ${duration(budgetMs)} is ` +
+    `for a message's whole way: the slowest run here takes ${milliseconds(slowest)}${isMore}.`
+  );
 }
 
-function chartOf({ groups, main }: Panel, key: 'rowsPerSecond' | 'medianMs', title: string) {
+function chartOf({ groups, knee }: Panel, key: 'rowsPerSecond' | 'medianMs', title: string) {
   const runs = groups.flatMap((group) => group.runs);
-  const knee = kneeOf(main);
   return {
     x: doublings(runs, ({ rows }) => rows, 'rows in a run'),
     y: decades(
@@ -81,7 +85,7 @@ function chartOf({ groups, main }: Panel, key: 'rowsPerSecond' | 'medianMs', tit
       values: group.runs.map((run) => ({ x: run.rows, y: run[key] })),
       isMarked: true,
     })),
-    verticals: knee === undefined ? [] : [{ at: knee.rows, label: `knee: ${rowsName(knee.rows)}` }],
+    verticals: [{ at: knee.rows, label: `knee: ${rowsName(knee.rows)}` }],
   };
 }
 

@@ -1,17 +1,17 @@
+import type { ProfileReport } from '../../report.ts';
 import type { Expectation } from '../../settings/expect.ts';
 import { lineChart } from '../charts/lineChart.ts';
 import { decades, doublings, fromZero } from '../charts/scale.ts';
 import { figure } from '../figure.ts';
 import { count, data, dollarCell, dollars, dollarTick, duration, percent, sentence } from '../format.ts';
 import { html, type Markup } from '../html.ts';
-import type { PageReport } from '../report.ts';
 import { distinct } from '../runGroups.ts';
 import { table } from '../table.ts';
 
 const MOST_CANDIDATES = 12;
 
 /** What batch sizes and windows come to for the traffic that was asked for. */
-export async function settingsSection({ answer, question: { budgetMs }, asked }: PageReport): Promise<Markup> {
+export async function settingsSection({ answer, question: { budgetMs }, asked }: ProfileReport): Promise<Markup> {
   const { candidates, chosen, tried } = answer;
   const within = candidates.filter(({ p99AgeMs }) => p99AgeMs <= budgetMs).length;
   const age = figure({
@@ -61,7 +61,7 @@ ${candidateTable('The cheapest candidates', shown.includes(chosen) ? shown : [..
 `;
 }
 
-function costEssence({ chosen, oneByOne }: PageReport['answer']): string {
+function costEssence({ chosen, oneByOne }: ProfileReport['answer']): string {
   const recommended = `The recommended settings (ringed) cost ${dollars(costOf(chosen))} for a million rows`;
   return chosen.batchSize === 1
     ? `${recommended}: one message at a time.`

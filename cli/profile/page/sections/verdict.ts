@@ -1,5 +1,5 @@
+import type { ProfileReport } from '../../report.ts';
 import { count } from '../format.ts';
-import type { PageReport } from '../report.ts';
 
 export interface Verdict {
   /** Stands beside the title, which says the same in words. */
@@ -9,7 +9,7 @@ export interface Verdict {
 }
 
 /** Whether rows may share runs, in words. */
-export function verdictOf({ verdict, maxDifference, probes }: PageReport['measured']['safety']): Verdict {
+export function verdictOf({ verdict, maxDifference, probes }: ProfileReport['measured']['safety']): Verdict {
   const [mark, title, why] = VERDICTS[verdict];
   const tried =
     probes > 0 ? ` ${count(probes)} ${probes === 1 ? 'row was' : 'rows were'} run alone and in company.` : '';
@@ -20,7 +20,7 @@ export function verdictOf({ verdict, maxDifference, probes }: PageReport['measur
   return { mark, title, explanation: why + tried + difference };
 }
 
-const VERDICTS: Readonly<Record<PageReport['measured']['safety']['verdict'], readonly [string, string, string]>> = {
+const VERDICTS: Readonly<Record<ProfileReport['measured']['safety']['verdict'], readonly [string, string, string]>> = {
   independent: ['✓', 'Rows are independent', 'A row is answered the same whichever rows share its run.'],
   trusted: ['!', 'Rows share runs unchecked', 'config.json says that they may; nothing was compared.'],
   unknown: ['?', 'Whether rows are independent is unknown', 'They run alone until requests have proved it.'],

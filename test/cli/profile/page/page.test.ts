@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { renderPage } from '../../../../cli/profile/page/page.ts';
-import type { PageReport } from '../../../../cli/profile/page/report.ts';
 import { verdictOf } from '../../../../cli/profile/page/sections/verdict.ts';
+import type { ProfileReport } from '../../../../cli/profile/report.ts';
 import { attributes, malformed } from './markup.ts';
 import { type Given, reportOf } from './reports.ts';
 
@@ -13,7 +13,7 @@ describe.each([
   ['one size alone, on one thread', { mostRows: 1, threads: [1], msOf: () => 40 }],
   ['a rate and a budget beyond all charts', { messagesPerSecond: 20_000, budgetMs: 3_600_000 }],
 ] as const)('the page of %s', (_, given: Given) => {
-  let report: PageReport;
+  let report: ProfileReport;
   let page: string;
   beforeAll(async () => {
     report = reportOf(given);

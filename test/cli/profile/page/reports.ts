@@ -1,5 +1,6 @@
-import type { MeasuredRun, PageReport } from '../../../../cli/profile/page/report.ts';
+import type { MeasuredRun } from '../../../../cli/profile/page/runGroups.ts';
 import { recommendationOf } from '../../../../cli/profile/recommendation.ts';
+import { kneeOf, type ProfileReport } from '../../../../cli/profile/report.ts';
 import type { GpuProfile } from '../../../../cli/profile/settings/forms.ts';
 import { settingsFor } from '../../../../cli/profile/settings/settings.ts';
 import { PRICES } from '../../../../infra/constructs/base/prices.ts';
@@ -18,7 +19,7 @@ export interface Given {
 }
 
 /** What the command would have found of a model that gains from rows, unless something else is given. */
-export function reportOf(given: Given = {}): PageReport {
+export function reportOf(given: Given = {}): ProfileReport {
   const { lengths = [1], messagesPerSecond = 100, budgetMs = 2_000 } = given;
   const table = tableOf(given);
   const question = {
@@ -32,8 +33,11 @@ export function reportOf(given: Given = {}): PageReport {
     gpus: given.hasGpu ? [gpuOf(table)] : [],
   };
   const answer = settingsFor(question);
+  const threads = Math.max(...table.map((run) => run.threads));
   return {
     measured: {
+      path: 'models/digits/1/model.onnx',
+      requestBytes: undefined,
       model: 'digits',
       version: '1',
       digest: `sha256:${'0123456789abcdef'.repeat(4)}`,
@@ -41,13 +45,14 @@ export function reportOf(given: Given = {}): PageReport {
       machine: { cpu: 'AMD EPYC 7B13', cores: 2, architecture: 'x64', memoryBytes: 8 * 2 ** 30 },
       provider: 'cpu',
       versions: { batchscore: '0.1.0', node: '24.21.0', onnxruntime: '1.30.0' },
-      threads: Math.max(...table.map(({ threads }) => threads)),
+      threads,
       length: lengths[0] ?? 1,
       safety: { verdict: 'independent', maxDifference: 1.2e-7, probes: 64 },
       coldStart: { processMs: 42.3, libraryMs: 61.2, loadMs: 12.5, warmUpMs: 180.2 },
       table,
       findings: ['a run of 512 rows failed, so 256 rows are the most'],
     },
+    knee: kneeOf({ table, length: lengths[0] ?? 1, threads }),
     question,
     answer,
     recommendation: recommendationOf(answer, undefined),
