@@ -1,8 +1,8 @@
 import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { FILL } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
-import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
+import { BATCH_SIZE } from '../lambda/limits/eventSourceMapping.ts';
+import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { assess, secondsOf } from './demo/assess.ts';
 import { dollarsPerMillionRows } from './demo/dollars.ts';
@@ -10,6 +10,7 @@ import { exchange, type Received, type Sent, takeResults } from './demo/exchange
 import { type DemoMessage, demoMessages } from './demo/messages.ts';
 import { type DemoReport, renderReport } from './demo/report.ts';
 import { createTally } from './demo/tally.ts';
+import { type Traffic, trafficOf } from './demo/traffic.ts';
 import { type Written, watchResults } from './demo/watchResults.ts';
 import type { InvocationReport } from './local/eventSourceMapping.ts';
 import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/stack.ts';
@@ -33,8 +34,6 @@ const MODELS = new URL('../models/', import.meta.url);
 /** A batch that does not fill waits out the window: these fill. */
 const INVOCATIONS = 4;
 const ONE_BY_ONE: Batching = { batchSize: 1, windowSeconds: 0 };
-const MOST_WITHOUT_WINDOW = 10;
-const MOST_A_SECOND = 1_000;
 
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args, {
@@ -56,33 +55,6 @@ async function main(args: readonly string[]): Promise<number> {
   process.stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report));
   const passes = [report.figures, report.figures.packed];
   return passes.every(({ missing, duplicates, wrongId }) => missing + duplicates + wrongId === 0) ? 0 : 1;
-}
-
-interface Options {
-  readonly 'batch-size'?: string | undefined;
-  readonly window: string;
-  readonly 'arrival-rate'?: string | undefined;
-}
-
-/** How messages come, and how they are batched. */
-interface Traffic {
-  /** @default a quarter of all messages */
-  readonly batchSize: number | undefined;
-  readonly windowSeconds: number;
-  /** Messages a second. @default as fast as the queue takes them */
-  readonly perSecond: number | undefined;
-}
-
-/** @throws UsageError for what AWS would refuse, too */
-function trafficOf({ 'batch-size': size, window, 'arrival-rate': rate }: Options): Traffic {
-  const batchSize = size === undefined ? undefined : wholeNumber('--batch-size', size, 1, BATCH_SIZE.most);
-  const windowSeconds = wholeNumber('--window', window, 0, WINDOW_SECONDS.most);
-  if (windowSeconds === 0 && (batchSize === undefined || batchSize > MOST_WITHOUT_WINDOW)) {
-    const got = batchSize === undefined ? 'no --batch-size' : `--batch-size ${batchSize}`;
-    throw new UsageError(`--window: expected 0 only with a --batch-size of ${MOST_WITHOUT_WINDOW} or less, got ${got}`);
-  }
-  const perSecond = rate === undefined ? undefined : wholeNumber('--arrival-rate', rate, 1, MOST_A_SECOND);
-  return { batchSize, windowSeconds, perSecond };
 }
 
 async function measure(messages: readonly DemoMessage[], traffic: Traffic): Promise<DemoReport> {
