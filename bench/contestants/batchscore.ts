@@ -54,10 +54,13 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
     stuckRuns: () => new Set(),
     telemetry: { observer: scoring.observer, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
   });
+  // Lambda hands contexts over; what it takes to make one up is not the handler's.
+  const context = createLambdaContext(0);
   return {
     scoring,
     async invoke(Records) {
-      await handler({ Records }, createLambdaContext(Date.now() + LONGEST_INVOCATION_MS));
+      const deadlineMs = Date.now() + LONGEST_INVOCATION_MS;
+      await handler({ Records }, { ...context, getRemainingTimeInMillis: () => deadlineMs - Date.now() });
     },
     with: (parts) => toBatchscore({ ...scoring, ...parts }, close),
     close,
