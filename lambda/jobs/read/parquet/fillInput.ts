@@ -26,7 +26,9 @@ function fillNumbers({ datatype, columns }: InputColumns, data: readonly Decoded
       copyFloats(values, column, rows, width, place);
       continue;
     }
-    for (let row = 0; row < rows; row++) {
+    // Columns that may hold nulls come as plain arrays. Most hold none.
+    let row = info.kind === 'float' && Array.isArray(column) ? copyPlain(values, column, width, place, info.max) : 0;
+    for (; row < rows; row++) {
       const value = convert(column[row]);
       if (value !== undefined) values[row * width + place] = value as never;
       else if (!problems.has(row)) problems.set(row, refusal(columns[place], datatype, column[row]));
@@ -52,6 +54,16 @@ function copyFloats(
   place: number,
 ) {
   for (let row = 0, at = place; row < rows; row++, at += width) values[at] = column[row] as never;
+}
+
+/** Copies numbers until there is something else. @returns how many */
+function copyPlain(values: TypedArray, column: readonly unknown[], width: number, place: number, max: number): number {
+  for (let row = 0, at = place; row < column.length; row++, at += width) {
+    const value = column[row];
+    if (typeof value !== 'number' || value > max || value < -max) return row;
+    values[at] = value as never;
+  }
+  return column.length;
 }
 
 type Conversion = (value: unknown) => number | bigint | undefined;
