@@ -6,6 +6,7 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { fileEvent } from '../../../../cli/local/jobs/fileEvents.ts';
 import { fileOf, type JobStack, row, startJobStack } from './setup.ts';
 
 let stack: JobStack;
@@ -60,7 +61,10 @@ describe('a file that is put under the input prefix', () => {
   });
 
   it('may have spaces and signs in its name, as S3 spells them', async () => {
-    await stack.put('jobs/in/a b+c/ü&1.jsonl', fileOf([row(6)]));
+    const key = 'jobs/in/a b+c/ü&1.jsonl';
+    await stack.put(key, fileOf([row(6)]));
+    const { Records } = await fileEvent(stack.s3, 'batchscore-jobs', key);
+    expect(Records[0]?.s3.object.key).toBe('jobs/in/a+b%2Bc/%C3%BC%261.jsonl');
     const line = await stack.line(/ü&1\.jsonl$/);
     expect(line).toMatch(/^job \w+: jobs\/in\/a b\+c\/ü&1\.jsonl$/);
   });

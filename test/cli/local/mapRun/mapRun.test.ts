@@ -61,15 +61,17 @@ describe('a job on the local stack', () => {
     expect(JSON.parse(written[0]?.[1] ?? '')).toHaveLength(2);
   });
 
-  it('takes the answers of functions as JSON: nothing that they go on to change changes a state', async () => {
+  it('crosses to functions and back as JSON: nothing that they go on to change changes a state', async () => {
     const answers: Record<string, unknown>[] = [];
     const { calls } = await runJob((call) => {
       const answer = wellAnswered(call) as Record<string, unknown>;
       for (const earlier of answers) earlier.planKey = 'other';
+      if (call.payload.action === 'plan') (call.payload.start as Record<string, unknown>).folder = 'other/';
       answers.push(answer);
       return answer;
     });
     expect(JSON.stringify(calls.at(-1))).toContain('out/a1/plan.jsonl');
+    expect(calls.at(-1)?.payload.start).toMatchObject({ folder: START.folder });
   });
 });
 
