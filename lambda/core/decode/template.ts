@@ -28,12 +28,15 @@ export interface Templates {
 const MOST_TEMPLATES = 4;
 /** Learning a body takes several times as long as decoding it; of a longer one nearly all is elements anyway. */
 const MOST_CHARACTERS = 65_536;
-/** After so many bodies in a row that match none, they differ in more than that: nothing more is remembered. */
+/** After so many bodies in a row that match none, or so many characters of them, they differ in more than that: nothing more is remembered. */
 const MOST_MISSES = 64;
+const MOST_CHARACTERS_MISSED = 2 * MOST_CHARACTERS;
 
 export function createTemplates(): Templates {
   const templates: Template[] = [];
   let misses = 0;
+  let charactersMissed = 0;
+  const isLearning = (): boolean => misses < MOST_MISSES && charactersMissed < MOST_CHARACTERS_MISSED;
   let unlearnt: { readonly text: string; readonly request: ScoringRequest } | undefined;
   // Only once another body comes: learning the body of a message that comes alone would take longer than decoding it.
   const learnLast = (): void => {
@@ -54,6 +57,7 @@ export function createTemplates(): Templates {
       const request = read(template);
       if (request === undefined) continue;
       misses = 0;
+      charactersMissed = 0;
       return request;
     }
     return undefined;
@@ -64,9 +68,10 @@ export function createTemplates(): Templates {
     readNext: (body, cursor) => firstThat((template) => readNext(template, body, cursor)),
     learn(text, request) {
       if (text.length > MOST_CHARACTERS) return;
+      if (isLearning()) unlearnt = { text, request };
       misses += 1;
-      if (misses <= MOST_MISSES) unlearnt = { text, request };
+      charactersMissed += text.length;
     },
-    isLearning: () => misses < MOST_MISSES,
+    isLearning,
   };
 }

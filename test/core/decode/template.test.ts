@@ -94,6 +94,15 @@ describe('a body like one before', () => {
     expect([hitsAfter(63), hitsAfter(64)]).toEqual([1, 0]);
   });
 
+  it('is no longer looked for when 128 KiB in a row were like none: longer bodies take longer to be learnt', () => {
+    const padding = ' '.repeat(32_768);
+    const unlike = (index: number) => jsonBody({ parameters: { [`key-${index}`]: 1 } }) + padding;
+    const late = jsonBody({ id: 'late' }) + padding;
+    const hitsAfter = (misses: number): number =>
+      hitsIn([...Array.from({ length: misses }, (_, i) => unlike(i)), late, late]);
+    expect([hitsAfter(2), hitsAfter(4)]).toEqual([1, 0]);
+  });
+
   it('is looked for again as long when one was found', () => {
     const unlike = Array.from({ length: 63 }, (_, index) => jsonBody({ parameters: { index } }));
     const [early, late] = [jsonBody({ id: 'early' }), jsonBody({ id: 'late', parameters: {} })];
