@@ -14,7 +14,6 @@ export interface GainFigures {
   readonly scenario: string;
   readonly encoding: Encoding;
   readonly messages: number;
-  readonly ragged: boolean;
   readonly batchscoreMs: FirstAndSecond;
   /** Our handler with `maxBatchRows` 1. */
   readonly rowsAloneMs: FirstAndSecond;
@@ -65,7 +64,6 @@ export async function measureGains(
     scenario: scenario.name,
     encoding,
     messages,
-    ragged: scenario.lengths !== undefined,
     batchscoreMs: both('batchscore'),
     rowsAloneMs: both('rowsAlone'),
     bareMs: both('bare'),

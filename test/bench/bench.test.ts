@@ -69,7 +69,6 @@ describe('npm run bench', () => {
         scenario: 'mlp-small',
         encoding,
         messages: 20,
-        ragged: false,
         batchscoreMs: bothCalls,
         rowsAloneMs: bothCalls,
         bareMs: bothCalls,

@@ -40,7 +40,6 @@ function gain(overrides: Partial<GainFigures>): GainFigures {
     scenario: 'encoder',
     encoding: 'json',
     messages: 500,
-    ragged: true,
     batchscoreMs: [100, 100],
     rowsAloneMs: [98, 98],
     bareMs: [98, 98],
@@ -122,16 +121,16 @@ describe('assessTargets', () => {
     expect(reached({ loneMessage: [lone(-100), lone(300), lone(301)] })).toEqual([true, true, false]);
   });
 
-  it("holds the second call against the fastest partition's runs, where lengths differ", () => {
-    const ragged = (secondMs: number) =>
+  it("holds the second call against the fastest partition's runs, of the encoder", () => {
+    const second = (secondMs: number) =>
       gain({ batchscoreMs: [150, secondMs], partitionMs: 95, rowsAloneMs: [200, 200], bareMs: [200, 200] });
-    expect(reached({ gains: [ragged(100)] })).toEqual([true, true]);
-    expect(reached({ gains: [ragged(101)] })).toEqual([false, true]);
-    expect(reached({ gains: [{ ...ragged(101), ragged: false }] })).toEqual([true]);
+    expect(reached({ gains: [second(100)] })).toEqual([true, true]);
+    expect(reached({ gains: [second(101)] })).toEqual([false, true]);
+    expect(reached({ gains: [{ ...second(101), scenario: 'textline' }] })).toEqual([true]);
   });
 
   it('holds both calls against rows alone, through the handler and bare', () => {
-    const even = { ragged: false, batchscoreMs: [100, 100] } as const;
+    const even = { scenario: 'convnet', batchscoreMs: [100, 100] } as const;
     const slower = [
       gain({ ...even, rowsAloneMs: [97, 98] }),
       gain({ ...even, rowsAloneMs: [98, 97] }),
