@@ -14,14 +14,11 @@ export function memoryFigure({ measured, recommendation: { memoryMb } }: Profile
   const [panel] = panelsOf(measured);
   const groups = (panel?.groups ?? []).filter(({ runs }) => runs.some(({ threads }) => threads === measured.threads));
   const runs = groups.flatMap((group) => group.runs);
-  const [few, many] = [panel?.main[0], runs.at(-1)];
   const mebibytesOf = ({ peakRssBytes }: MeasuredRun): number => peakRssBytes / MIB;
   return figure({
     id: 'memory',
     title: 'Peak memory by rows in a run',
-    essence:
-      `A process that ran ${rowsName(few?.rows ?? 0)} at a time held ${mebibytes(few?.peakRssBytes ?? 0)} at most, with ` +
-      `${rowsName(many?.rows ?? 0)} ${mebibytes(many?.peakRssBytes ?? 0)}. The recommended function has ${count(memoryMb)} MB.`,
+    essence: `${peaksOf(panel?.main ?? [])} The recommended function has ${count(memoryMb)} MB.`,
     chart: (size) =>
       lineChart(
         {
@@ -49,4 +46,12 @@ export function memoryFigure({ measured, recommendation: { memoryMb } }: Profile
       })),
     ),
   });
+}
+
+/** Of the fewest and the most rows of ordinary length. */
+function peaksOf(runs: readonly MeasuredRun[]): string {
+  const [few, many] = [runs[0], runs.at(-1)];
+  if (few === undefined || many === undefined) return '';
+  const least = `A process that ran ${rowsName(few.rows)} at a time held ${mebibytes(few.peakRssBytes)} at most`;
+  return few === many ? `${least}.` : `${least}, with ${rowsName(many.rows)} ${mebibytes(many.peakRssBytes)}.`;
 }

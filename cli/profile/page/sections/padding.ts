@@ -51,7 +51,7 @@ export async function paddingSection({ measured }: ProfileReport): Promise<Marku
           data(run.length, count(run.length)),
           data(run.rows, count(run.rows)),
           data(run.medianMs, digits(run.medianMs)),
-          data(run.rowsPerSecond, count(run.rowsPerSecond)),
+          data(run.rowsPerSecond, digits(run.rowsPerSecond)),
         ],
       })),
     ),

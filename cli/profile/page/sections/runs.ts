@@ -34,7 +34,7 @@ function throughput(panel: Panel, number: number): Promise<Markup> {
     essence: sentence(gainOf(panel)),
     chart: (size) => lineChart(chartOf(panel, 'rowsPerSecond', 'rows per second'), size),
     table: tableOf(`Throughput${panel.suffix}`, panel, 'rows/s', ({ rowsPerSecond }) =>
-      data(rowsPerSecond, count(rowsPerSecond)),
+      data(rowsPerSecond, digits(rowsPerSecond)),
     ),
   });
 }
@@ -53,7 +53,7 @@ function latency(panel: Panel, number: number, budgetMs: number): Promise<Markup
 function gainOf({ main, ofMain, knee }: Panel): string {
   const [first = knee] = main;
   const single = `runs of ${rowsName(first.rows)}`;
-  const rate = `${count(knee.rowsPerSecond)} rows/s`;
+  const rate = `${digits(knee.rowsPerSecond)} rows/s`;
   if (main.length === 1) return `${ofMain}${single} give ${rate}; no others were timed.`;
   if (knee === first) return `${ofMain}${single} give ${rate}, at least 95 % of the most there are.`;
   const gain = digits(knee.rowsPerSecond / first.rowsPerSecond);
