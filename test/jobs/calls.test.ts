@@ -114,7 +114,7 @@ describe('the calls of a job', () => {
       await job.storage.put(`${FOLDER}cancelled`, '');
       const { next } = await callScore({ action: 'score', bucket: 'bucket', folder: FOLDER, part }, job);
       expect(next?.piece).toBeGreaterThan(0);
-      expect(job.storage.objects.has(`${FOLDER}reports/000000-000.json`)).toBe(true);
+      expect(job.storage.objects.has(`${FOLDER}reports/000000-0000.json`)).toBe(true);
       expect(job.storage.objects.has(`${FOLDER}reports/000000-${String(next?.piece).padStart(3, '0')}.json`)).toBe(
         false,
       );

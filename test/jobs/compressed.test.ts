@@ -1,12 +1,19 @@
-import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import { planJob } from '../../lambda/jobs/plan/planJob.ts';
 import { lineModel, repositoryOf } from '../helpers/models.ts';
-import { FOLDER, type JobOptions, memoryStorage, rowsOf, runJob, startOf } from './setup.ts';
+import { callScore, FOLDER, type JobOptions, memoryStorage, planOf, rowsOf, runJob, startOf } from './setup.ts';
 
 const MODELS = repositoryOf(lineModel());
 const LINES = Array.from({ length: 800 }, (_, x) => JSON.stringify({ id: `${x}`, instances: [[x]], parameters: {} }));
 const TEXT = Buffer.from(`${LINES.join('\r\n')}\r\n`);
+
+/** A frame that decompressors pass over. @see https://www.rfc-editor.org/rfc/rfc8878#section-3.1.2 */
+const SKIPPABLE = Buffer.from([0x5f, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 0x28, 0xb5]);
+
+function zstdOf(from: number, to?: number): Buffer {
+  return zstdCompressSync(TEXT.subarray(from, to), { params: { [constants.ZSTD_c_checksumFlag]: 1 } });
+}
 
 function jobOf(key: string, content: Buffer, sizes: Partial<JobOptions> = {}): JobOptions {
   const storage = memoryStorage();
@@ -18,8 +25,9 @@ describe.each([
   ['in/a.jsonl.gz', gzipSync(TEXT)],
   ['in/a.jsonl.gz', Buffer.concat([gzipSync(TEXT.subarray(0, 1_001)), gzipSync(TEXT.subarray(1_001))])],
   ['in/a.jsonl.zst', zstdCompressSync(TEXT)],
+  ['in/a.jsonl.zst', Buffer.concat([SKIPPABLE, zstdOf(0, 1_001), zstdOf(1_001, 1_001), zstdOf(1_001)])],
 ])('a job of %s', (key, content) => {
-  it.each([2_000, TEXT.length, TEXT.length + 1])(
+  it.each([30, 2_000, TEXT.length, TEXT.length + 1])(
     'writes what it writes of the text, in pieces of %i bytes',
     async (pieceBytes) => {
       const plain = await runJob(jobOf('in/a.jsonl', TEXT));
@@ -47,6 +55,24 @@ describe('compressed text', () => {
     const job = jobOf(key, TEXT);
     await expect(runJob(job)).rejects.toMatchObject({ name: 'INVALID_JOB' });
     expect(await rowsOf(job.storage)).toEqual([]);
+  });
+
+  it.each(['gz', 'zst'])('that ends too early, or has other bytes after it, is refused: %s', async (ending) => {
+    const whole = ending === 'gz' ? gzipSync(TEXT) : zstdCompressSync(TEXT);
+    for (const content of [whole.subarray(0, -1), Buffer.concat([whole, Buffer.from('no frame')])]) {
+      await expect(runJob(jobOf(`in/a.jsonl.${ending}`, content))).rejects.toMatchObject({ name: 'INVALID_JOB' });
+    }
+  });
+
+  it('of more pieces than keys can tell apart in order is refused, with the number', async () => {
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { pieceBytes: 2 });
+    await planOf(job);
+    const next = { piece: 10_000 };
+    const event = { action: 'score' as const, bucket: 'bucket', folder: FOLDER, part: { part: 0, start: 0 }, next };
+    await expect(callScore(event, job)).rejects.toMatchObject({
+      name: 'INVALID_JOB',
+      message: expect.stringContaining('at most 20000 bytes of text, got more; cut the file'),
+    });
   });
 
   it('that is empty gives no rows, and is done', async () => {

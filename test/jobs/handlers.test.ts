@@ -66,7 +66,7 @@ describe('the functions of jobs', () => {
     const finish = control({ action: 'finish', start: start(storage) });
     await expect(finish).rejects.toMatchObject({
       name: 'PIECES_MISSING',
-      message: expect.stringContaining('reports/000001-000.json; resume the job'),
+      message: expect.stringContaining('reports/000001-0000.json; resume the job'),
     });
     expect(storage.objects.has(`${FOLDER}manifest.json`)).toBe(false);
   });

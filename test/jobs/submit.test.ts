@@ -61,7 +61,7 @@ describe('an S3 event', () => {
   });
 
   it.each([
-    ['under the output prefix', eventOf('jobs/out/x/data/part-000000-000.jsonl')],
+    ['under the output prefix', eventOf('jobs/out/x/data/part-000000-0000.jsonl')],
     ['beside the input prefix', eventOf('jobs/input/a.jsonl')],
     ['in another bucket', eventOf('jobs/in/a.jsonl', { bucket: 'c' })],
     ['that is empty', eventOf('jobs/in/a.jsonl', { size: 0 })],

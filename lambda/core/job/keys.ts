@@ -3,6 +3,11 @@
  * made twice writes the same objects; in the order of their keys, data objects hold the rows in the order of the input.
  */
 
+const PIECE_DIGITS = 4;
+
+/** Pieces of a part: keys of more would not sort as numbers. */
+export const MOST_PIECES = 10 ** PIECE_DIGITS;
+
 /** What a job's data objects begin with. */
 export function dataKeys(folder: string): string {
   return `${folder}data/`;
@@ -67,9 +72,9 @@ export function placeIn(key: string): { readonly part: number; readonly piece: n
   return part === undefined ? undefined : { part: Number(part), piece: Number(piece) };
 }
 
-/** `000042-003`: so wide that keys sort as numbers up to a million parts of a thousand pieces. */
+/** `000042-0003`: so wide that keys sort as numbers up to a million parts of {@link MOST_PIECES}. */
 function place(part: number, piece: number): string {
-  return `${digits(part, 6)}-${digits(piece, 3)}`;
+  return `${digits(part, 6)}-${digits(piece, PIECE_DIGITS)}`;
 }
 
 function digits(number: number, width: number): string {

@@ -1,10 +1,12 @@
-import { pipeline, Readable, type Transform } from 'node:stream';
+import { pipeline, type Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { messageOf } from '../../core/contract/failure.ts';
+import { MOST_PIECES } from '../../core/job/keys.ts';
 import { type Bytes, endsWithin } from '../../core/job/ownedLines.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import { type Compression, JobError, type JobHead, type Part } from '../../core/job/words.ts';
 import type { TextSource } from './textSource.ts';
+import { cutAtFrames } from './zstdFrames.ts';
 
 /**
  * The pieces of compressed text: of what it decompresses to, from `part.start` on. It is read from its beginning, so a
@@ -14,6 +16,7 @@ export function openCompressedText(storage: JobStorage, head: JobHead, part: Par
   let window: Window | undefined;
   return {
     async read(piece) {
+      if (piece >= MOST_PIECES) throw tooLarge(head);
       const start = part.start + piece * head.pieceBytes;
       const from = Math.max(0, start - 1);
       if (window === undefined || window.at() > from) {
@@ -35,6 +38,13 @@ export function openCompressedText(storage: JobStorage, head: JobHead, part: Par
     },
     close: () => window?.close(),
   };
+}
+
+function tooLarge({ key, compression, pieceBytes }: JobHead): JobError {
+  return new JobError(
+    'INVALID_JOB',
+    `${key}: expected ${compression} of at most ${MOST_PIECES * pieceBytes} bytes of text, got more; cut the file`,
+  );
 }
 
 /** The first bytes of what compressed text decompresses to: at most so many, and fewer where it ends before. */
@@ -114,9 +124,10 @@ async function openWindow(storage: JobStorage, head: Compressed): Promise<Window
 }
 
 function decompressed(bytes: AsyncIterable<Uint8Array>, compression: Compression): Transform {
-  const decompress = compression === 'gzip' ? createGunzip() : createZstdDecompress();
   // What breaks is met by whoever reads on.
-  return pipeline(Readable.from(bytes, { objectMode: false }), decompress, () => {});
+  return compression === 'gzip'
+    ? pipeline(bytes, createGunzip(), () => {})
+    : pipeline(cutAtFrames(bytes), createZstdDecompress(), () => {});
 }
 
 /** What S3 met stays what it is, and is tried again; the rest is the file's fault. */
