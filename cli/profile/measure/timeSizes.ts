@@ -3,11 +3,17 @@ import type { Size, Timed, TimeTask, Told } from './messages.ts';
 import { openForTask, unchecked } from './openForTask.ts';
 import { batchOf, runMsOf } from './runOf.ts';
 
-/** Of each size. */
+/** Of each size that is not slow. */
 const LEAST_RUNS = 7;
 const MOST_RUNS = 501;
+/** Of slow ones, which have no more than their part of the time. */
+const LEAST_SLOW_RUNS = 3;
+/** What is left to do when the time is over may take so much of it again, for each size. */
+const OVERTIME = 0.02;
 /** A median is stable when its standard error is below this share of it. */
 const STABLE = 0.02;
+/** The first run of a shape is slow, and not counted where it is short. */
+const SHORT_RUN_MS = 50;
 const TELL_EVERY_MS = 100;
 
 interface Timing {
@@ -19,33 +25,42 @@ interface Timing {
 /**
  * Times runs of each size until their medians are stable or the time is over. The sizes take turns, so that what else
  * the machine does meanwhile slows all alike; up and down, so that none always follows a far larger one, which leaves
- * nothing of it in the caches.
+ * nothing of it in the caches. Slow ones have no more than their part of the time, so that it is not all theirs.
  */
 export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<void>): Promise<void> {
   const { sizes, threads, enoughMs, limits } = task;
   const { model, rows: maker } = await openForTask(task, tell, { adapt: unchecked(limits.ladder, threads) });
+  const startedAt = performance.now();
+  let toldAt = startedAt;
   const timings: Timing[] = [];
+  const tellProgress = async (): Promise<void> => {
+    const now = performance.now();
+    if (now - toldAt < TELL_EVERY_MS) return;
+    toldAt = now;
+    const done = timings.filter(({ times }) => isStable(times)).length / sizes.length;
+    await tell({ kind: 'progress', share: Math.min(1, Math.max(done, (now - startedAt) / enoughMs)) });
+  };
   for (const size of sizes) {
     const batch = batchOf(model, await maker.of(size.length), size.rows);
-    // The first run of a shape is slow, and not counted.
-    await runMsOf(model, batch);
-    timings.push({ size, batch, times: [] });
+    const firstMs = await runMsOf(model, batch);
+    timings.push({ size, batch, times: firstMs < SHORT_RUN_MS ? [] : [firstMs] });
+    await tellProgress();
   }
-  const startedAt = performance.now();
-  const isOver = (): boolean => performance.now() - startedAt > enoughMs;
-  let toldAt = startedAt;
-  for (let round = 0; round < MOST_RUNS; round++) {
-    const unstable = timings.filter(({ times }) => !isStable(times));
-    if (unstable.length === 0) break;
-    for (const { batch, times } of round % 2 === 0 ? unstable : unstable.toReversed()) {
-      if (round > 0 && isOver()) break;
-      times.push(await runMsOf(model, batch));
+  const needsRun = ({ times }: Timing): boolean => {
+    const spentMs = times.reduce((sum, ms) => sum + ms, 0);
+    if (times.length === 0) return true;
+    if (times.length >= MOST_RUNS || isStable(times)) return false;
+    if (performance.now() - startedAt < enoughMs) {
+      return times.length < LEAST_SLOW_RUNS || spentMs < enoughMs / sizes.length;
     }
-    if (isOver()) break;
-    if (performance.now() - toldAt < TELL_EVERY_MS) continue;
-    toldAt = performance.now();
-    const share = Math.max((toldAt - startedAt) / enoughMs, 1 - unstable.length / timings.length);
-    await tell({ kind: 'progress', share });
+    return times.length < LEAST_RUNS && (LEAST_RUNS * spentMs) / times.length < OVERTIME * enoughMs;
+  };
+  for (let round = 0; timings.some(needsRun); round++) {
+    for (const timing of round % 2 === 0 ? timings : timings.toReversed()) {
+      if (!needsRun(timing)) continue;
+      timing.times.push(await runMsOf(model, timing.batch));
+      await tellProgress();
+    }
   }
   await tell({ kind: 'timed', timed: timings.map(timedOf) });
 }
