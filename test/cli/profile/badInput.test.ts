@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { type Measurement, measureModel } from '../../../cli/profile/measure/measureModel.ts';
 import { kneeOf } from '../../../cli/profile/report.ts';
 import { modelsDirectory, type RepositoryFiles } from '../../adapters/onnx/setup.ts';
@@ -7,6 +7,9 @@ import { runScript } from '../../helpers/command.ts';
 import { hundredRowsModel, MIXING, mixingAtSixteenModel } from '../../helpers/mixingModels.ts';
 import { identityModel, maskedMeanModel, rowsOnlyModel } from '../../helpers/onnxModels.ts';
 import { failingModel, farIdsModel, slowerTogetherModel, trappingModel } from '../../helpers/troubledModels.ts';
+
+// Each test starts a dozen processes or more, on a machine that may be busy with others.
+jest.setTimeout(180_000);
 
 const REQUEST = (ids: readonly number[]) =>
   JSON.stringify({ inputs: [{ name: 'ids', datatype: 'INT64', shape: [1, ids.length], data: ids }] });

@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
@@ -6,7 +6,7 @@ import { readCost } from '../../../lambda/adapters/onnx/config/profile.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
 
 const profile = (args: readonly string[], cwd: string, env = {}) =>
-  runScript('cli/batchscore.ts', ['profile', ...args, '--json', '--max-rows', '4', '--seconds', '1'], { cwd, env });
+  runScript('cli/batchscore.ts', ['profile', ...args, '--json', '--max-rows', '2', '--seconds', '1'], { cwd, env });
 
 /** As where the package vega is not installed. */
 const WITHOUT_VEGA = `--import=data:text/javascript,${encodeURIComponent(`
@@ -50,7 +50,7 @@ describe('what was measured', () => {
     const cost = readCost(join(folder, 'digits/1/model.onnx'), use);
     const ofSession = kept.table.filter(({ threads }: { threads: number }) => threads === kept.threads);
     expect(warnings).toEqual([]);
-    expect([1, 2, 4].map((rows) => cost?.(rows, 1))).toEqual(
+    expect([1, 2].map((rows) => cost?.(rows, 1))).toEqual(
       ofSession.map(({ medianMs }: { medianMs: number }) => medianMs),
     );
   });
@@ -65,7 +65,7 @@ describe('what was measured', () => {
     });
   });
 
-  it('is printed all the same where it cannot be kept, and where it is not to be', async () => {
+  it('is printed all the same where it cannot be kept', async () => {
     cpSync(join(folder, 'digits/1/model.onnx'), join(folder, 'digits/1/profile.json/model.onnx'));
     const { code, stdout } = await profile(['digits', '--models', '.'], folder, { NODE_OPTIONS: WITHOUT_VEGA });
     expect(code).toBe(0);
@@ -76,10 +76,5 @@ describe('what was measured', () => {
     expect(ofPage).toMatch(
       /digits\/1\/profile\.html: expected the package vega, which draws the charts, got none; run npm install vega/,
     );
-
-    rmSync(join(folder, 'digits/1/profile.json'), { recursive: true });
-    const second = await profile(['digits', '--models', '.', '--no-write'], folder);
-    expect(second).toMatchObject({ code: 0, stderr: '' });
-    for (const name of ['profile.json', 'profile.html']) expect(existsSync(join(folder, 'digits/1', name))).toBe(false);
   });
 });
