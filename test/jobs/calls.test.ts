@@ -54,7 +54,14 @@ describe('the calls of a job', () => {
       model: 'line',
       version: '1',
     });
-    expect(job.storage.puts.at(-1)).toBe(`${FOLDER}manifest.json`);
+    const { puts } = job.storage;
+    expect(puts.at(-1)).toBe(`${FOLDER}manifest.json`);
+    const pieces = puts.filter((key) => key.includes('/data/'));
+    expect(pieces.length).toBeGreaterThan(10);
+    for (const data of pieces) {
+      const report = data.replace('/data/part-', '/reports/').replace('.jsonl', '.json');
+      expect(puts.indexOf(report)).toBeGreaterThan(puts.indexOf(data));
+    }
   });
 
   it('write the same objects when each of them is made twice', async () => {
