@@ -31,7 +31,7 @@ export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<
       await tell({ kind: 'ran', size, runMs, peakRssBytes: peakRssBytes() });
       if (runMs > limits.slowMs) return;
     } catch (error) {
-      await tell({ kind: 'failed', size, reason: messageOf(error) });
+      await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
     }
   }
 }

@@ -19,7 +19,7 @@ export interface RowMaker {
   /**
    * Some rows of one length.
    *
-   * @throws Error when the model runs with none of them alone
+   * @throws Error when the model does not run with each of them alone, however they are made up
    */
   of(length: number): Promise<readonly Part[]>;
 }
@@ -74,7 +74,7 @@ async function madeUpRows(model: Model, shapes: number[][], graph: ModelGraph): 
   for (const manners of MANNERS) {
     const rows = makeUp(model, shapes, manners, graph);
     try {
-      await model.run(stack(microBatchOf(model, rows.slice(0, 1), 'end')));
+      for (const row of rows) await model.run(stack(microBatchOf(model, [row], 'end')));
       return rows;
     } catch (error) {
       reason ||= messageOf(error);

@@ -5,7 +5,7 @@ import { kneeOf } from '../../../cli/profile/report.ts';
 import { modelsDirectory, type RepositoryFiles } from '../../adapters/onnx/setup.ts';
 import { runScript } from '../../helpers/command.ts';
 import { hundredRowsModel, MIXING, mixingAtSixteenModel } from '../../helpers/mixingModels.ts';
-import { identityModel, maskedMeanModel, rowsOnlyModel } from '../../helpers/onnxModels.ts';
+import { endlessModel, identityModel, lookupModel, maskedMeanModel, rowsOnlyModel } from '../../helpers/onnxModels.ts';
 import { failingModel, farIdsModel, slowerTogetherModel, trappingModel } from '../../helpers/troubledModels.ts';
 
 // Each test starts a dozen processes or more, on a machine that may be busy with others.
@@ -67,6 +67,12 @@ describe('a model', () => {
     const real = await measure({ 'model/1/model.onnx': farIdsModel(), 'model/samples.jsonl': samples });
     expect(rowsOf(real)).toEqual([1, 2, 4, 8]);
     expect(real.safety).toMatchObject({ verdict: 'independent', probes: 2 });
+  });
+
+  it('whose table is shorter than made-up ids usually are is measured with smaller ones', async () => {
+    const measured = await measure({ 'model/1/model.onnx': lookupModel() });
+    expect(rowsOf(measured)).toEqual([1, 2, 4, 8]);
+    expect(measured.findings.join('\n')).not.toContain('maxBatchRows');
   });
 
   it('with a fixed batch is measured at that, and that is a finding', async () => {
@@ -135,6 +141,7 @@ describe('a model', () => {
       'got no file that can be opened; put model.onnx there',
     ],
     ['is no ONNX', { 'model/1/model.onnx': 'a model' }, 'got a file that is not ONNX; export the model anew'],
+    ['needs more memory than there is', { 'model/1/model.onnx': endlessModel() }, 'more memory than there is'],
     ['has a broken config.json', { 'model/1/model.onnx': identityModel(), 'model/config.json': '{' }, 'expected JSON'],
   ])('that %s is refused with one sentence', async (_, files, message) => {
     const { code, stderr, printed } = await profile(files as RepositoryFiles);
