@@ -50,8 +50,8 @@ function tableOf(parts: readonly Part[], limits: LimitsByLength): Table {
 /** Tries as the start of the last micro-batch whatever it may hold. O(n · maxBatchRows). */
 function tryEveryStart(table: Table, parts: number): void {
   for (let end = 1, windowStart = 0; end <= parts; end++) {
-    // A longer micro-batch holds no more rows, so the earliest start never goes back.
-    while (costOf(table, windowStart, end) === Number.POSITIVE_INFINITY) windowStart += 1;
+    // A longer micro-batch holds no more rows, so the earliest start never goes back. A part alone always fits.
+    while (windowStart < end - 1 && costOf(table, windowStart, end) === Number.POSITIVE_INFINITY) windowStart += 1;
     let cheapest = windowStart;
     for (let start = windowStart + 1; start < end; start++) {
       if (costOf(table, start, end) <= costOf(table, cheapest, end)) cheapest = start;
