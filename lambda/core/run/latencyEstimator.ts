@@ -47,6 +47,8 @@ export function createLatencyEstimator(): LatencyEstimator {
   };
   return {
     observed(model, rows, length, runMs) {
+      // What is no time says nothing, and in a cost it would spread to all others.
+      if (!(runMs >= 0 && runMs < Number.POSITIVE_INFINITY)) return;
       const buckets = bucketsOf(model);
       // Nothing was warmed up: the first run also paid for that.
       if (buckets.size === 0 && !hasRun.has(model)) {

@@ -39,6 +39,14 @@ describe('the estimate of a run', () => {
     expect(latency.predictMs(model, 1, 1)).toBe(5);
   });
 
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, -1])('takes no notice of a run of %d milliseconds', (ms) => {
+    const runs = Array.from({ length: 20 }, (_, run) => [1 + (run % 4), 1, 2 + (run % 4)] as const);
+    const latency = estimatorOf([...runs, [1, 1, ms], [3, 1, ms], [64, 1, ms]]);
+    expect(latency.predictMs(model, 4, 1)).toBe(5);
+    expect(latency.costOf(model)?.(64, 1)).toBe(estimatorOf(runs).costOf(model)?.(64, 1));
+    expect(latency.costOf(model)?.(4, 1)).toBeGreaterThan(3);
+  });
+
   it('lies on the line between the sizes that were measured', () => {
     const latency = estimatorOf([
       [8, 1, 10],
