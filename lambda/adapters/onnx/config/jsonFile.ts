@@ -3,11 +3,13 @@ import type { z } from 'zod';
 import { messageOf } from '../../../core/contract/failure.ts';
 import { hasCode } from '../../hasCode.ts';
 
+const MOST_WRONG = 10;
+
 /**
  * What a JSON file says; undefined where there is no file. Read at once, because a CDK app cannot wait: it is short.
  *
  * @param what the file should hold, such as `model configuration`
- * @throws Error naming the file and everything that is wrong in it, in one line
+ * @throws Error naming the file and what is wrong in it, ten places at most, in one line
  */
 export function readJsonIfThere<T>(path: string, schema: z.ZodType<T>, what: string): T | undefined {
   const text = readIfThere(path);
@@ -15,7 +17,8 @@ export function readJsonIfThere<T>(path: string, schema: z.ZodType<T>, what: str
   const parsed = schema.safeParse(parseJson(text, path));
   if (parsed.success) return parsed.data;
   const wrong = parsed.error.issues.map(({ path, message }) => [path.join('.'), message].filter(Boolean).join(': '));
-  throw new Error(`${path}: not a valid ${what}: ${wrong.join('; ')}`);
+  const more = wrong.length > MOST_WRONG ? `; and ${wrong.length - MOST_WRONG} more` : '';
+  throw new Error(`${path}: not a valid ${what}: ${wrong.slice(0, MOST_WRONG).join('; ')}${more}`);
 }
 
 function readIfThere(path: string): string | undefined {

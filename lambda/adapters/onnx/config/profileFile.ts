@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { readJsonIfThere } from './jsonFile.ts';
@@ -5,28 +6,35 @@ import { readJsonIfThere } from './jsonFile.ts';
 /** What was measured of a model, beside its `.onnx` file. */
 export const PROFILE_FILE = 'profile.json';
 
+/** Far more than any profile has: a larger file would hold up a start. */
+const MOST_BYTES = 2 * 1024 * 1024;
+
 const size = z.int().min(1);
 const milliseconds = z.number().min(0);
+/** Such as the name of a processor: warnings have it. */
+const word = z.string().max(200);
+/** A run of a day and more is none: larger ones would make costs infinite. */
+const MOST_MS = 86_400_000;
 
 const schema = z
   .object({
     schemaVersion: z.literal(1),
-    model: z.string(),
-    version: z.string(),
+    model: word,
+    version: word,
     /** Of the model, as `modelDigest` has it. */
     digest: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'expected sha256: and 64 digits'),
     date: z.iso.datetime(),
     machine: z.object({
-      cpu: z.string(),
+      cpu: word,
       /** That the process may use. */
       cores: size,
       /** As Node names it, such as `x64`. */
-      architecture: z.string(),
+      architecture: word,
       memoryBytes: size,
     }),
     /** The ONNX Runtime execution provider that it was opened with. */
-    provider: z.string(),
-    versions: z.object({ batchscore: z.string(), node: z.string(), onnxruntime: z.string() }),
+    provider: word,
+    versions: z.object({ batchscore: word, node: word, onnxruntime: word }),
     /** Of a session as it is deployed on such a machine. */
     threads: size,
     /** Of ordinary rows; 1 where no axis is open. */
@@ -52,7 +60,7 @@ const schema = z
           /** Of the open axis; 1 without one. */
           length: size,
           threads: size,
-          medianMs: z.number().positive(),
+          medianMs: z.number().positive().max(MOST_MS),
           /** Of the middle 80 % of the runs, as a share of the median. */
           spread: z.number().min(0),
           rowsPerSecond: z.number().positive(),
@@ -98,5 +106,8 @@ export function profilePath(modelPath: string): string {
  * @throws Error naming the file and what is wrong in it
  */
 export function readProfile(modelPath: string): ProfileFile | undefined {
-  return readJsonIfThere(profilePath(modelPath), schema, 'profile');
+  const path = profilePath(modelPath);
+  const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes > MOST_BYTES) throw new Error(`${path}: expected a profile of ${MOST_BYTES} bytes at most, got ${bytes}`);
+  return readJsonIfThere(path, schema, 'profile');
 }

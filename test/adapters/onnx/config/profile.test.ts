@@ -79,6 +79,19 @@ describe('profile.json', () => {
     expect(warnings[0]).toContain('what runs cost here is unknown until they are measured');
   });
 
+  const [run] = profile.table;
+  it.each([
+    ['runs that took longer than a day', { table: [{ ...run, medianMs: 1e308 }] }, 'table.0.medianMs'],
+    ['more than it may say', { findings: ['x'.repeat(2 ** 21)] }, 'expected a profile of 2097152 bytes at most, got'],
+    ['a long name', { machine: { ...profile.machine, cpu: 'x'.repeat(10_000) } }, 'machine.cpu'],
+    ['very many faults', { table: new Array(1_000).fill({}) }, 'and 6990 more'],
+  ])('with %s is left alone, with a short warning', async (_, more, message) => {
+    const { cost, warnings } = await open({ ...profile, ...more });
+    expect(cost).toBeUndefined();
+    expect(warnings).toEqual([expect.stringContaining(message)]);
+    expect(warnings[0]?.length).toBeLessThan(1_500);
+  });
+
   it('with other threads than config.json has is left alone', async () => {
     const { cost, warnings } = await open(profile, { ...RAGGED, sessionOptions: { intraOpNumThreads: 2 } });
     expect(cost).toBeUndefined();
@@ -95,7 +108,6 @@ describe('profile.json', () => {
     expect(cost?.(1, 8)).toBe(2);
   });
 
-  const [run] = profile.table;
   it.each([
     ['is no JSON', '{', 'expected JSON'],
     ['is of another schema', { ...profile, schemaVersion: 2 }, 'schemaVersion'],
