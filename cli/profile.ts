@@ -4,7 +4,7 @@ import { messageOf } from '../lambda/core/contract/failure.ts';
 import { RANGES } from '../lambda/limits/configuration.ts';
 import { parseCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
-import { applyContext } from './profile/applyContext.ts';
+import { applyContext, checkContext } from './profile/applyContext.ts';
 import { DEFAULTS, describeQuestion, questionOf } from './profile/ask.ts';
 import { keepProfile } from './profile/keep.ts';
 import { keepPage } from './profile/keepPage.ts';
@@ -53,6 +53,7 @@ docs/profile.md says how it is reckoned.
 async function run(args: readonly string[]): Promise<number> {
   const { options, positionals } = parse(args);
   const ask = await questionOf(options, warn);
+  if (options.apply) await checkContext('cdk.json');
   const { least, most } = RANGES.maxBatchRows;
   const measured = await measure(pathOf(positionals[0] ?? '', options.models), {
     maxBatchRows: wholeNumber('--max-rows', options['max-rows'], least, most),

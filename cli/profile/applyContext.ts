@@ -11,14 +11,17 @@ export type ContextFragment = Readonly<Record<string, number | string>>;
  * @throws Error when the file is not there, is not JSON, or has settings that go against these
  */
 export async function applyContext(path: string, fragment: ContextFragment): Promise<void> {
-  const text = await textOf(path);
-  refuseOthers(contextOf(text, path), path);
-  await writeFile(path, withContext(text, fragment));
+  await writeFile(path, withContext(await checkedText(path), fragment));
+}
+
+/** @throws Error as `applyContext` does, which is to be known before a minute is spent on settings */
+export async function checkContext(path: string): Promise<void> {
+  await checkedText(path);
 }
 
 /** @param text of a JSON object */
 export function withContext(text: string, fragment: ContextFragment): string {
-  const context = membersOf(text, text.indexOf('{')).find(({ key }) => key === 'context');
+  const context = membersOf(text, text.indexOf('{')).findLast(({ key }) => key === 'context');
   if (context === undefined) return withMember(text, text.indexOf('{'), 'context', fragment);
   return Object.entries(fragment).reduce(
     (written, [key, value]) => withMember(written, context.valueStart, key, value),
@@ -29,13 +32,20 @@ export function withContext(text: string, fragment: ContextFragment): string {
 /** The object at `start` with the value of a key, in its place where it has one, else before all others. */
 function withMember(text: string, start: number, key: string, value: unknown): string {
   const members = membersOf(text, start);
-  const found = members.find((member) => member.key === key);
+  // Of a key that stands there twice the last one counts.
+  const found = members.findLast((member) => member.key === key);
   if (found !== undefined) return text.slice(0, found.valueStart) + JSON.stringify(value) + text.slice(found.valueEnd);
   const [first] = members;
   const member = `${JSON.stringify(key)}: ${JSON.stringify(value)}`;
   if (first === undefined) return `${text.slice(0, start + 1)} ${member} ${text.slice(start + 1)}`;
   const indent = text.slice(start + 1, first.keyStart);
   return `${text.slice(0, first.keyStart)}${member},${indent || ' '}${text.slice(first.keyStart)}`;
+}
+
+async function checkedText(path: string): Promise<string> {
+  const text = await textOf(path);
+  refuseOthers(contextOf(text, path), path);
+  return text;
 }
 
 async function textOf(path: string): Promise<string> {
@@ -51,7 +61,7 @@ async function textOf(path: string): Promise<string> {
 
 function contextOf(text: string, path: string): Readonly<Record<string, unknown>> {
   const parsed = parse(text, path);
-  const context = isObject(parsed) ? (parsed.context ?? {}) : undefined;
+  const context = isObject(parsed) ? (parsed.context === undefined ? {} : parsed.context) : undefined;
   if (isObject(context)) return context;
   throw new Error(`--apply: expected an object with a context in ${path}, got something else; correct it`);
 }

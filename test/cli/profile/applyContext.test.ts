@@ -19,6 +19,7 @@ describe('withContext', () => {
     ['{"app":"a"}', '{"context": {"batchSize":1}, "app":"a"}'],
     ['{}', '{ "context": {"batchSize":1} }'],
     ['{"context":{}}', '{"context":{ "batchSize": 1 }}'],
+    ['{"context":{"batchSize":7,"batchSize":8}}', '{"context":{"batchSize":7,"batchSize":1}}'],
     ['{"x":{"context":{}},"context":{"a":"}"}}', '{"x":{"context":{}},"context":{"batchSize": 1, "a":"}"}}'],
   ])('writes into %s', (text, expected) => {
     expect(withContext(text, { batchSize: 1 })).toBe(expected);
@@ -64,6 +65,7 @@ describe('applyContext', () => {
     ['{"context":{"minimumPollers":2,"maximumPollers":4}}', 'got minimumPollers, maximumPollers'],
     ['[]', 'expected an object with a context'],
     ['{"context":[]}', 'expected an object with a context'],
+    ['{"context":null}', 'expected an object with a context'],
     ['{context}', 'to be JSON, it is not'],
   ])('refuses %s, and leaves the file as it is', async (text, message) => {
     writeFileSync(path, text);
