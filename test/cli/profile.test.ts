@@ -82,6 +82,12 @@ describe('batchscore profile', () => {
     );
   });
 
+  it('looks for cdk.json before it looks at the model', async () => {
+    const { code, stdout, stderr } = await profile(['letters', '--apply'], folder);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toContain('--apply: expected cdk.json in the current folder, got: no such file or directory');
+  });
+
   it.each([
     [[], 2, 'expected MODEL, got nothing'],
     [
