@@ -59,12 +59,19 @@ export function createFill(sample: ScoringRequest, maxElements: number, learnt: 
 /** Of row counts that cost nearly the least a row, the smallest: more would only make answers wait. */
 const NEARLY = 1.01;
 
+/** Where that is nearly as many as there may be, it is as many. */
+const NEARLY_ALL = 0.8;
+
 /** The rows whose run costs least a row, or next to it. */
 function leastPerRow(costs: Float64Array): number {
   const perRow = (rows: number): number => (costs[rows] as number) / rows;
   let least = 1;
   for (let rows = 2; rows < costs.length; rows++) if (perRow(rows) < perRow(least)) least = rows;
   const most = NEARLY * perRow(least);
-  for (let rows = 1; rows < least; rows++) if (perRow(rows) <= most) return rows;
+  const all = costs.length - 1;
+  for (let rows = 1; rows < least; rows++) {
+    if (perRow(rows) > most) continue;
+    return rows >= NEARLY_ALL * all && perRow(all) <= most ? all : rows;
+  }
   return least;
 }

@@ -106,6 +106,12 @@ describe('rows of one shape, by what was learnt', () => {
     expect(batches.map(({ closedBecause }) => closedBecause)).toEqual(['dearer', 'dearer', 'end']);
   });
 
+  it('fill micro-batches also where the last rows gain next to nothing', () => {
+    const batches = planWith((rows) => 0.137 + 0.0045 * rows, ones(64));
+    expect(batches.map(({ rows, closedBecause }) => [rows, closedBecause])).toEqual([[64, 'full']]);
+    expect(rowsOf(planWith((rows) => 0.03 + 0.05 * rows, ones(64)))).toEqual([31, 31, 2]);
+  });
+
   it('stand in the smaller of runs that cost next to the same', () => {
     expect(rowsOf(planWith((rows) => 0.001 + rows, ones(4)))).toEqual([1, 1, 1, 1]);
   });
