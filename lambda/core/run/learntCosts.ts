@@ -32,13 +32,14 @@ interface Learnt {
 /** What was learnt is looked at again after so many runs, or after some that took so long: looking takes a millisecond. */
 const RUNS_TO_LEARN = 8;
 const MS_TO_LEARN = 100;
-/** After so many runs of other sizes, runs count for half as much: what was slow on a busy machine is tried again some day. */
-const HALF_FORGOTTEN = 2_000;
+/** After so many runs of other sizes a size is not known any more: what was slow on a busy machine is tried again some day. */
+const FORGOTTEN_AFTER = 4_000;
 /** A change that is larger than this share of the cost, of this share of the sizes, is a clear one. */
 const CLEAR_CHANGE = 0.15;
 const CLEAR_SHARE = 0.25;
-/** Larger runs than before by so much are news as well: they say what yet larger ones may cost. */
+/** So is a largest run that is larger by so much, or smaller, as it was forgotten: it says how large the next may be. */
 const CLEARLY_LARGER = 1.25;
+const CLEARLY_SMALLER = 0.5;
 
 /**
  * Milliseconds that a run takes of the pipeline outside of ONNX Runtime, however many rows it has: to its thread and back,
@@ -67,7 +68,7 @@ export function createLearntCosts(): LearntCosts {
       if (known.newRuns >= RUNS_TO_LEARN || known.newMs >= MS_TO_LEARN) {
         known.newRuns = 0;
         known.newMs = 0;
-        const runs = observed().flatMap((ofSize) => typicalOf(ofSize, known.runs) ?? []);
+        const runs = remembered(observed(), known.runs).flatMap(({ latest }) => typicalOf(latest) ?? []);
         if (new Set(runs.map(({ rows }) => rows)).size > 1) known.fitted = renewed(known.fitted, runs);
       }
       return known.fitted?.costOf;
@@ -82,12 +83,18 @@ function isSizedByRowsAndLength({ inputs, ragged }: Model): boolean {
   );
 }
 
+/** The sizes that were run not long ago, and those of the fewest rows, without which there is nothing to compare. */
+function remembered(sizes: readonly LatestRuns[], runs: number): readonly LatestRuns[] {
+  const rowsOf = ({ latest }: LatestRuns): number => latest[0]?.rows ?? 0;
+  const [, few = 1] = [...new Set(sizes.map(rowsOf))].toSorted((a, b) => a - b);
+  return sizes.filter((size) => runs - size.endedAt < FORGOTTEN_AFTER || rowsOf(size) <= few);
+}
+
 /** The run in the middle by its time for an element: what it took is taken for what runs of about its size take. */
-function typicalOf({ latest, endedAt }: LatestRuns, runs: number): ObservedRuns | undefined {
+function typicalOf(latest: readonly MeasuredRun[]): ObservedRuns | undefined {
   const perElement = ({ rows, length, ms }: MeasuredRun): number => ms / (rows * length);
   const middle = latest.toSorted((a, b) => perElement(a) - perElement(b))[Math.floor((latest.length - 1) / 2)];
-  if (middle === undefined || middle.ms <= 0) return undefined;
-  return { ...middle, times: latest.length * 0.5 ** ((runs - endedAt) / HALF_FORGOTTEN) };
+  return middle === undefined || middle.ms <= 0 ? undefined : { ...middle, times: latest.length };
 }
 
 function renewed(before: FittedCost | undefined, runs: readonly ObservedRuns[]): FittedCost {
@@ -101,7 +108,8 @@ function withOutside({ costOf, mostElements }: FittedCost): FittedCost {
 
 /** Only ratios between runs matter to a plan: a machine that is slower at everything changes nothing. */
 function differsClearly(before: FittedCost, now: FittedCost, runs: readonly ObservedRuns[]): boolean {
-  if (now.mostElements > CLEARLY_LARGER * before.mostElements) return true;
+  const larger = now.mostElements / before.mostElements;
+  if (larger > CLEARLY_LARGER || larger < CLEARLY_SMALLER) return true;
   const ratios = runs.map(({ rows, length }) => now.costOf(rows, length) / before.costOf(rows, length));
   const middle = ratios.toSorted((a, b) => a - b)[Math.floor(ratios.length / 2)] as number;
   const changed = ratios.filter((ratio) => Math.abs(ratio / middle - 1) > CLEAR_CHANGE);

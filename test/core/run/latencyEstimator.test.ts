@@ -177,4 +177,15 @@ describe('the cost of runs', () => {
     for (let run = 0; run < 8; run++) latency.observed(of, 16, 1, affine(16));
     expect(costAt(latency, of, 32)).toBeLessThan(before);
   });
+
+  it('forgets in the end how slow a size was that has not been run since', () => {
+    const sizes = [1, 2, 4].map((rows) => ({ rows, length: 1, ms: affine(rows) }));
+    const busy = lineModel({ measured: [...sizes, { rows: 16, length: 1, ms: 30 * affine(16) }] });
+    const latency = createLatencyEstimator();
+    const before = costAt(latency, busy, 16);
+    for (let run = 0; run < 20_000; run++)
+      latency.observed(busy, sizes[run % 3]?.rows ?? 1, 1, sizes[run % 3]?.ms ?? 0);
+    expect(costAt(latency, busy, 16)).toBeLessThan(before / 5);
+    expect(costAt(latency, busy, 16)).toBeLessThan(1.5 * affine(16));
+  });
 });
