@@ -8,7 +8,17 @@ import { plan } from '../../../lambda/core/plan/plan.ts';
 import { lineModel } from '../../helpers/models.ts';
 import { zeros } from '../requests.ts';
 import { leastOfAllCuts, type Piece, type RunCost, sentenceModel } from './runCosts.ts';
-import { measuredAtStart, OUTSIDE_MS, SURFACE_NAMES, SURFACES } from './surfaces.ts';
+import {
+  leastMs,
+  measuredAtStart,
+  msOf,
+  OUTSIDE_MS,
+  SURFACE_NAMES,
+  SURFACES,
+  type Surface,
+  seeded,
+  textLengths,
+} from './surfaces.ts';
 
 function planWith(learnt: Cost, requests: readonly ScoringRequest[], maxElements = 1_000_000): MicroBatch[] {
   const planned = plan(
@@ -55,6 +65,18 @@ describe('a plan by what was learnt', () => {
       }),
       { numRuns: 150 },
     );
+  });
+
+  it('costs the least there is for many texts, also of a model that is faster with one row', () => {
+    const alone: Surface = (rows, length) => 1 + (rows > 1 ? 0.5 + 0.045 * rows * length : 0.04 * length);
+    const lengths = textLengths(120, seeded(9));
+    const model = sentenceModel({ maxBatchRows: 40 });
+    const batches = planWith(
+      (rows, length) => OUTSIDE_MS + alone(rows, length),
+      lengths.map((length) => zeros(model, 1, length)),
+    );
+    const runs = batches.map(({ rows, paddedLength }) => ({ rows, length: paddedLength }));
+    expect(msOf(runs, alone)).toBeCloseTo(leastMs(lengths, alone, 40), 6);
   });
 
   it('says that more rows would have been dearer together', () => {
