@@ -74,7 +74,9 @@ export function createJobs(settings: JobSettings): Jobs {
       }
       const input = await headOf(settings, uri);
       const { start, isNew } = await startJob(input, { spec, outputPrefix, concurrency }, executions);
-      return { job: start.job, isNew, folder: start.folder };
+      // It was started before, and its results lie where it was told to put them then.
+      const { folder } = isNew ? start : (await describe(start.job)).start;
+      return { job: start.job, isNew, folder };
     },
     status: async (job) => statusOf(storage, await describe(job)),
     async wait(job, { onStatus, pollMs = 5_000, signal } = {}) {

@@ -60,6 +60,7 @@ describe('client.jobs', () => {
     for (let times = 0; times < 3; times++) {
       expect(await client.jobs.submit(uri)).toEqual({ ...first, isNew: false });
     }
+    expect(await client.jobs.submit(uri, { outputPrefix: 'jobs/out/else/' })).toEqual({ ...first, isNew: false });
     expect((await client.jobs.submit(uri, { version: '1' })).job).not.toBe(first.job);
     await server.put(bucket, 'jobs/in/a.jsonl', lineOf(1));
     expect((await client.jobs.submit(uri)).isNew).toBe(true);
