@@ -1,6 +1,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFNClient } from '@aws-sdk/client-sfn';
 import type { JobStart } from '../../lambda/core/job/words.ts';
+import { JOB_START, parseObject } from '../../lambda/jobs/schemas.ts';
 
 /** Where jobs are, and what they are talked to with. */
 export interface JobSettings {
@@ -44,7 +45,7 @@ async function describeRun({ sfn, stateMachineArn }: JobSettings, name: string):
   const executionArn = `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
   try {
     const answer = await sfn.send(new DescribeExecutionCommand({ executionArn }));
-    const start = JSON.parse(answer.input ?? '{}') as JobStart;
+    const start = parseObject(JOB_START, answer.input ?? '', executionArn);
     return { executionArn, status: answer.status, start, error: answer.error, cause: answer.cause };
   } catch (error) {
     if (error instanceof Error && error.name === 'ExecutionDoesNotExist') return undefined;

@@ -3,7 +3,8 @@ import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { createJobStorage } from '../../lambda/adapters/s3/jobStorage.ts';
 import { createExecutions } from '../../lambda/adapters/sfn/executions.ts';
 import { cancelledKey, dataKeys, manifestKey } from '../../lambda/core/job/keys.ts';
-import type { JobInput, JobStart, Manifest, Spec } from '../../lambda/core/job/words.ts';
+import type { JobInput, JobStart, Spec } from '../../lambda/core/job/words.ts';
+import { MANIFEST, parseObject } from '../../lambda/jobs/schemas.ts';
 import { startJob } from '../../lambda/jobs/submit/startJob.ts';
 import { type Execution, type JobSettings, latestRun, runName } from './execution.ts';
 import { type JobStatus, statusOf } from './status.ts';
@@ -107,7 +108,7 @@ export function createJobs(settings: JobSettings): Jobs {
       const text = await storage.get(manifestKey(start.folder));
       if (text === undefined)
         throw new Error(`job ${job}: expected it to be done, it has no manifest; wait, or resume it`);
-      const { data } = JSON.parse(text) as Manifest;
+      const { data } = parseObject(MANIFEST, text, manifestKey(start.folder));
       if (data.objects > 0) yield* readData(settings, start);
     },
   };

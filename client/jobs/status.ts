@@ -1,6 +1,8 @@
+import type { z } from 'zod';
 import { failureKey, headKey, manifestKey, reportKeys } from '../../lambda/core/job/keys.ts';
 import type { JobStorage } from '../../lambda/core/job/storage.ts';
-import type { FailedPiece, JobHead, Manifest } from '../../lambda/core/job/words.ts';
+import type { FailedPiece } from '../../lambda/core/job/words.ts';
+import { FAILURE, JOB_HEAD, MANIFEST, parseObject } from '../../lambda/jobs/schemas.ts';
 import type { Execution } from './execution.ts';
 
 /** How a job stands. */
@@ -31,26 +33,26 @@ export async function statusOf(storage: JobStorage, { start, status, error, caus
   const about = { job, state, input: `s3://${bucket}/${key}`, output: `s3://${bucket}/${folder}` };
   const pieces = await piecesOf(storage, folder);
   if (state === 'done') {
-    const manifest = await parsed<Manifest>(storage, manifestKey(folder));
+    const manifest = await parsed(storage, manifestKey(folder), MANIFEST);
     if (manifest === undefined)
       throw new Error(`${about.output}: expected the manifest of a job that is done, got none`);
     const { rows, errors, failedParts } = manifest;
     return { ...about, pieces, rows, errors, failedParts };
   }
   if (state === 'running') return { ...about, pieces };
-  const said = await parsed<{ readonly code: string; readonly message: string }>(storage, failureKey(folder));
+  const said = await parsed(storage, failureKey(folder), FAILURE);
   return { ...about, pieces, code: said?.code ?? error ?? status, message: said?.message ?? cause };
 }
 
 async function piecesOf(storage: JobStorage, folder: string): Promise<JobStatus['pieces']> {
-  const head = await parsed<JobHead>(storage, headKey(folder));
+  const head = await parsed(storage, headKey(folder), JOB_HEAD);
   if (head === undefined) return undefined;
   let done = 0;
   for await (const _ of storage.list(reportKeys(folder))) done += 1;
   return { done, all: head.pieces };
 }
 
-async function parsed<T>(storage: JobStorage, key: string): Promise<T | undefined> {
+async function parsed<T>(storage: JobStorage, key: string, schema: z.ZodType<T>): Promise<T | undefined> {
   const text = await storage.get(key);
-  return text === undefined ? undefined : (JSON.parse(text) as T);
+  return text === undefined ? undefined : parseObject(schema, text, key);
 }

@@ -1,6 +1,7 @@
 import { failureKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import { isJobCode, JobError, type JobStart } from '../../core/job/words.ts';
+import { FAILURE, parseObject } from '../schemas.ts';
 
 export interface ExplainEvent {
   readonly action: 'explain';
@@ -18,7 +19,7 @@ export interface JobFailure {
 /** What a call of the job has said of it, before what Step Functions knows: a map says only that one of its children failed. */
 export async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise<JobFailure> {
   const said = await storage.get(failureKey(start.folder));
-  if (said !== undefined) return JSON.parse(said) as JobFailure;
+  if (said !== undefined) return parseObject(FAILURE, said, failureKey(start.folder));
   const { Error: code = 'unknown', Cause: cause = 'the state machine ended without saying why' } = start.error ?? {};
   return { code, message: messageIn(cause) };
 }

@@ -1,9 +1,11 @@
 import pLimit from 'p-limit';
+import type { z } from 'zod';
 import { piecesOf } from '../../core/job/cut.ts';
 import { dataKeys, failedKeys, manifestKey, placeIn, planKey, reportKey, reportKeys } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import { type FailedPiece, JobError, type JobStart, type Manifest, type Report } from '../../core/job/words.ts';
 import { readHead, readParts } from '../plan/planObjects.ts';
+import { FAILED_PIECE, parseObject, REPORT } from '../schemas.ts';
 
 export interface FinishEvent {
   readonly action: 'finish';
@@ -36,9 +38,11 @@ export async function finishJob(
 ): Promise<FinishAnswer> {
   const head = await readHead(storage, folder);
   if (head === undefined) throw new JobError('PIECES_MISSING', `${folder}: expected a plan, got none; submit it again`);
-  const reports = await readAll<Report>(storage, reportKeys(folder));
+  const reports = await readAll<Report>(storage, reportKeys(folder), REPORT);
   const failed = new Map(
-    [...(await readAll<FailedPiece>(storage, failedKeys(folder)))].filter(([place]) => !reports.has(place)),
+    [...(await readAll<FailedPiece>(storage, failedKeys(folder), FAILED_PIECE))].filter(
+      ([place]) => !reports.has(place),
+    ),
   );
   const missing: string[] = [];
   for (const part of await readParts(storage, planKey(folder, 1))) {
@@ -87,18 +91,19 @@ function piecesMissing(folder: string, missing: readonly string[]): JobError {
 async function readAll<T extends { readonly part: number; readonly piece: number }>(
   storage: JobStorage,
   prefix: string,
+  schema: z.ZodType<T>,
 ): Promise<Map<string, T>> {
   const limit = pLimit(READING);
+  const read = async (key: string): Promise<T | undefined> => {
+    const text = await storage.get(key);
+    return text === undefined ? undefined : parseObject(schema, text, key);
+  };
   const reads: Promise<T | undefined>[] = [];
   for await (const key of storage.list(prefix)) {
-    if (placeIn(key) !== undefined) reads.push(limit(async () => parsed<T>(await storage.get(key))));
+    if (placeIn(key) !== undefined) reads.push(limit(() => read(key)));
   }
   const all = (await Promise.all(reads)).filter((one) => one !== undefined);
   return new Map(all.map((one) => [placeOf(one.part, one.piece), one]));
-}
-
-function parsed<T>(text: string | undefined): T | undefined {
-  return text === undefined ? undefined : (JSON.parse(text) as T);
 }
 
 function placeOf(part: number, piece: number): string {

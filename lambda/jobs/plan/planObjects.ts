@@ -1,6 +1,7 @@
 import { headKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { JobHead, Part } from '../../core/job/words.ts';
+import { JOB_HEAD, PART, parseObject } from '../schemas.ts';
 
 /** One part a line, as a distributed map reads them. */
 export function linesOfPlan(parts: readonly Part[]): string {
@@ -10,7 +11,7 @@ export function linesOfPlan(parts: readonly Part[]): string {
 /** What planning found out; undefined before. */
 export async function readHead(storage: JobStorage, folder: string): Promise<JobHead | undefined> {
   const text = await storage.get(headKey(folder));
-  return text === undefined ? undefined : (JSON.parse(text) as JobHead);
+  return text === undefined ? undefined : parseObject(JOB_HEAD, text, headKey(folder));
 }
 
 /** @throws Error when there is no plan */
@@ -20,5 +21,5 @@ export async function readParts(storage: JobStorage, key: string): Promise<Part[
   return text
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Part);
+    .map((line) => parseObject(PART, line, key));
 }

@@ -1,6 +1,7 @@
 import { dataKey, partialKey, reportKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { Report } from '../../core/job/words.ts';
+import { PARTIAL, parseObject } from '../schemas.ts';
 import { createOutput, type Output } from './output.ts';
 
 export interface Place {
@@ -13,10 +14,11 @@ export interface Place {
 export async function readPartials(storage: JobStorage, { folder, part, piece }: Place): Promise<Output> {
   const output = createOutput();
   for (;;) {
-    const text = await storage.get(partialKey(folder, part, piece, output.rows));
+    const key = partialKey(folder, part, piece, output.rows);
+    const text = await storage.get(key);
     if (text === undefined) return output;
     const end = text.indexOf('\n');
-    const { rows, errors } = JSON.parse(text.slice(0, end)) as Pick<Report, 'rows' | 'errors'>;
+    const { rows, errors } = parseObject(PARTIAL, text.slice(0, end), key);
     output.addPartial({ rows, errors, lines: text.slice(end + 1) });
   }
 }

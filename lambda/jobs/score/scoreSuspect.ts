@@ -1,7 +1,9 @@
+import { z } from 'zod';
 import { failure } from '../../core/contract/failure.ts';
 import { suspectKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { PieceRow, PieceRows } from '../read/pieceRows.ts';
+import { parseObject } from '../schemas.ts';
 import { errorRow, type RowScoring } from '../scoreRows.ts';
 import type { Output } from './output.ts';
 import { type Place, writePartial } from './pieceObjects.ts';
@@ -9,10 +11,8 @@ import { addAnswer, answersTo, skip } from './scorePiece.ts';
 import type { Steps } from './steps.ts';
 
 /** What is tried: rows from `row` on, so many. A call that begins and finds it where it is itself died of it. */
-interface Trial {
-  readonly row: number;
-  readonly size: number;
-}
+const TRIAL = z.object({ row: z.int().min(0), size: z.int().min(1) });
+type Trial = z.infer<typeof TRIAL>;
 
 export interface SuspectDependencies {
   readonly storage: JobStorage;
@@ -71,5 +71,5 @@ async function answerCulprit(rows: PieceRows, output: Output, storage: JobStorag
 
 async function readTrial(storage: JobStorage, key: string): Promise<Trial | undefined> {
   const text = await storage.get(key);
-  return text === undefined ? undefined : (JSON.parse(text) as Trial);
+  return text === undefined ? undefined : parseObject(TRIAL, text, key);
 }
