@@ -1,3 +1,4 @@
+import { messageOf } from '../../../lambda/core/contract/failure.ts';
 import type { MicroBatch } from '../../../lambda/core/plan/microBatch.ts';
 import type { Size, Timed, TimeTask, Told } from './messages.ts';
 import { openForTask, unchecked } from './openForTask.ts';
@@ -41,9 +42,14 @@ export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<vo
     await tell({ kind: 'progress', share: Math.min(1, Math.max(done, (now - startedAt) / enoughMs)) });
   };
   for (const size of sizes) {
-    const batch = batchOf(model, await maker.of(size.length), size.rows);
-    const firstMs = await runMsOf(model, batch);
-    timings.push({ size, batch, times: firstMs < SHORT_RUN_MS ? [] : [firstMs] });
+    try {
+      const batch = batchOf(model, await maker.of(size.length), size.rows);
+      const firstMs = await runMsOf(model, batch);
+      timings.push({ size, batch, times: firstMs < SHORT_RUN_MS ? [] : [firstMs] });
+    } catch (error) {
+      // It ran in a process of its own: here runs of other sizes have taken memory before.
+      await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
+    }
     await tellProgress();
   }
   const needsRun = ({ times }: Timing): boolean => {

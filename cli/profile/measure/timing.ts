@@ -33,12 +33,20 @@ export async function timeAll(
   enoughMs: number,
   onProgress: (share: number) => void,
 ): Promise<Timings> {
-  const timed: TimedWith[] = [];
+  const all: TimedWith[] = [];
+  const failed: Size[] = [];
   const findings: string[] = [];
   for (const [index, threads] of counts.entries()) {
     const task = { ...target, do: 'time', sizes, threads, limits, enoughMs: enoughMs / counts.length } as const;
     const crash = await runChild(task, (told) => {
-      if (told.kind === 'timed') timed.push(...told.timed.map((one) => ({ ...one, threads })));
+      if (told.kind === 'timed') all.push(...told.timed.map((one) => ({ ...one, threads })));
+      if (told.kind === 'failed') {
+        const { rows, length } = told.size;
+        failed.push(told.size);
+        findings.push(
+          `with ${threads} threads, ${rows} rows of length ${length} failed after runs of other sizes, and are not timed: ${told.reason}`,
+        );
+      }
       if (told.kind === 'progress') onProgress((index + told.share) / counts.length);
     });
     if (crash === undefined) continue;
@@ -46,6 +54,8 @@ export async function timeAll(
       `with ${threads} threads the runs ended their process (${describeCrash(crash)}): none of them is timed`,
     );
   }
+  // What fails with some number of threads is left out of all, so that each has the same sizes.
+  const timed = all.filter((one) => !failed.some(({ rows, length }) => rows === one.rows && length === one.length));
   const unstable = timed.filter(({ isStable }) => !isStable).length;
   if (unstable > 0) {
     findings.push(
