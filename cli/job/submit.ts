@@ -117,9 +117,11 @@ async function estimateOf(
 ): Promise<Estimate> {
   const [, bucket = '', key = ''] = /^s3:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? [];
   if (key === '') throw new UsageError(`expected s3://BUCKET/KEY, got '${uri}'`);
-  const { ETag: etag = '', ContentLength: bytes = 0 } = await s3.send(
-    new HeadObjectCommand({ Bucket: bucket, Key: key }),
-  );
+  const { ETag: etag = '', ContentLength: bytes = 0 } = await s3
+    .send(new HeadObjectCommand({ Bucket: bucket, Key: key }))
+    .catch((cause: unknown) => {
+      throw new Error(`expected ${uri} to be there, it cannot be read; check the key and the permissions`, { cause });
+    });
   const storage = createJobStorage({ s3, bucket });
   const { rows, textBytes } = await countRows(storage, { bucket, key, etag, bytes }, spec);
   const { partBytes, pieceBytes } = JOB_RANGES;

@@ -45,7 +45,7 @@ export interface Jobs {
   status(job: string): Promise<JobStatus>;
   /** Waits until it has ended, in whatever way. @throws the signal's reason when it aborts */
   wait(job: string, options?: WaitOptions): Promise<JobStatus>;
-  /** Ends it: no further call is made, those at work end after their piece, and what is finished stays. */
+  /** Ends it: no further call is made, those at work end after their piece, and what is finished stays. @throws Error when it has ended */
   cancel(job: string): Promise<void>;
   /** Scores what has no report, of a job that has ended. @throws Error when it is running */
   resume(job: string): Promise<SubmittedJob>;
@@ -89,7 +89,8 @@ export function createJobs(settings: JobSettings): Jobs {
       }
     },
     async cancel(job) {
-      const { start, executionArn } = await describe(job);
+      const { start, executionArn, status } = await describe(job);
+      if (status !== 'RUNNING') throw new Error(`job ${job}: expected one that is running, it has ended`);
       await storage.put(cancelledKey(start.folder), 'somebody cancelled the job\n');
       await sfn.send(
         new StopExecutionCommand({ executionArn, error: 'CANCELLED', cause: 'somebody cancelled the job' }),

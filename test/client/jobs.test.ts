@@ -78,6 +78,7 @@ describe('client.jobs', () => {
     await client.jobs.resume(job);
     expect(await client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: ROWS });
     expect(jobs.started).toEqual([job, `${job}-2`]);
+    await expect(client.jobs.cancel(job)).rejects.toThrow(/expected one that is running, it has ended/);
   });
 
   it('says why a job has failed, as the job itself said it', async () => {

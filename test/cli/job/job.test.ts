@@ -64,6 +64,12 @@ describe('batchscore job', () => {
     expect([status.code, status.stdout]).toEqual([3, expect.stringContaining('is done: 60 rows')]);
   });
 
+  it('says what cannot be read when it estimates', async () => {
+    const { code, stderr } = await run('submit', `s3://${bucket}/jobs/in/b.csv`, '--estimate');
+    expect(code).toBe(1);
+    expect(stderr).toContain(`expected s3://${bucket}/jobs/in/b.csv to be there, it cannot be read`);
+  });
+
   it('estimates, and starts nothing', async () => {
     const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/a.csv`, '--estimate', '--json');
     const { rows, parts, pieces, dollars } = JSON.parse(stdout);
