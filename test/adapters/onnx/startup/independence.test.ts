@@ -168,7 +168,8 @@ describe('batching in config.json', () => {
     );
 
     expect(model).toMatchObject({ maxBatchRows: 1 });
-    expect(log).toEqual([expect.stringMatching(/rows run one at a time, as "batching": "alone"/)]);
+    // How threads wait between runs may be said as well: it depends on how fast they are.
+    expect(log[0]).toMatch(/rows run one at a time, as "batching": "alone"/);
   });
 
   it('cannot have the rows of a baked batch run alone', async () => {
@@ -184,9 +185,7 @@ describe('the start log', () => {
     const label = SOUND['the label of the largest of many columns'];
     await openOnly(label?.() ?? new Uint8Array(), {}, { inform: (line) => void log.push(line) });
 
-    expect(log).toEqual([
-      expect.stringMatching(/model\.onnx: rows are independent: ordinary probes, .* in runs of 3, .* rows differed by/),
-    ]);
+    expect(log[0]).toMatch(/model\.onnx: rows are independent: ordinary probes, .* in runs of 3, .* rows differed by/);
   });
 });
 
