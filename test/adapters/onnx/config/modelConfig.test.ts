@@ -115,7 +115,8 @@ describe('warmup in config.json', () => {
     const { warnings, model } = await openOnly(multipleOfFourModel());
 
     expect(warnings).toEqual([]);
-    expect(model).toMatchObject({ independence: 'proved', measured: [{ rows: 1 }, { rows: 2 }] });
+    expect(model.independence).toBe('proved');
+    expect(model.measured?.map(({ rows }) => rows)).toEqual(expect.arrayContaining([1, 2, 512]));
   });
 
   it('is told of where no size does, with what to do', async () => {
