@@ -25,8 +25,9 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
 /** A package that cannot be bundled: it loads a native library. */
 const UNBUNDLED = 'onnxruntime-node';
 
-/** Bundled CommonJS packages call `require`, which an ES module does not have. */
-const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
+/** Bundled CommonJS packages call `require`, which an ES module does not have. The name is one that no code imports itself. */
+const REQUIRE =
+  "import { createRequire as requireOfBundle } from 'node:module'; const require = requireOfBundle(import.meta.url);";
 
 /** Writes what a host starts into a folder, a file each, bundled with everything that it imports. */
 export function bundleHost(host: ImageHost, folder: string): void {

@@ -166,6 +166,15 @@ describe('the folder of an image', () => {
   });
 });
 
+describe('the code in it', () => {
+  it.each<ImageStage>(['lambda', 'worker'])('is what Node can read, banner and all: %s', async (stage) => {
+    const folder = stageFor({ stage });
+    const files = readdirSync(folder).filter((file) => file.endsWith('.js'));
+    expect(files.length).toBeGreaterThan(2);
+    for (const file of files) await run(process.execPath, ['--check', join(folder, file)]);
+  });
+});
+
 describe('the models in it', () => {
   it('come without what their training left, and with all that a transform or a version may need', async () => {
     const needed = [
