@@ -6,6 +6,7 @@ import { batchOf, runMsOf } from './runOf.ts';
 
 /** Of each size that is not slow. */
 const LEAST_RUNS = 7;
+/** Are there more, every other one is let go of. */
 const MOST_RUNS = 501;
 /** Of slow ones, which have no more than their part of the time. */
 const LEAST_SLOW_RUNS = 3;
@@ -16,11 +17,13 @@ const STABLE = 0.02;
 /** The first run of a shape is slow, and not counted where it is short. */
 const SHORT_RUN_MS = 50;
 const TELL_EVERY_MS = 100;
+/** Whether medians are stable is looked at so often. */
+const LOOK_EVERY_MS = 50;
 
 interface Timing {
   readonly size: Size;
   readonly batch: MicroBatch;
-  readonly times: number[];
+  times: number[];
 }
 
 /**
@@ -52,21 +55,32 @@ export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<vo
     }
     await tellProgress();
   }
-  const needsRun = ({ times }: Timing): boolean => {
+  // In each round those whose turn it is by their part of the time until now: so every median is of the whole time, in
+  // which a shared machine is now faster, now slower.
+  const isDue = ({ times }: Timing): boolean => {
+    const elapsedMs = performance.now() - startedAt;
     const spentMs = times.reduce((sum, ms) => sum + ms, 0);
-    if (times.length === 0) return true;
-    if (times.length >= MOST_RUNS || isStable(times)) return false;
-    if (performance.now() - startedAt < enoughMs) {
-      return times.length < LEAST_SLOW_RUNS || spentMs < enoughMs / sizes.length;
-    }
-    return times.length < LEAST_RUNS && (LEAST_RUNS * spentMs) / times.length < OVERTIME * enoughMs;
+    if (times.length < LEAST_SLOW_RUNS && elapsedMs < enoughMs) return true;
+    if (elapsedMs < enoughMs) return spentMs <= elapsedMs / sizes.length;
+    return (
+      times.length === 0 || (times.length < LEAST_RUNS && (LEAST_RUNS * spentMs) / times.length < OVERTIME * enoughMs)
+    );
   };
-  for (let round = 0; timings.some(needsRun); round++) {
+  const isOver = (): boolean => {
+    const isLate = performance.now() - startedAt >= enoughMs;
+    return isLate ? !timings.some(isDue) : timings.every(({ times }) => isStable(times));
+  };
+  for (let round = 0, lookedAt = 0; timings.length > 0; round++) {
     for (const timing of round % 2 === 0 ? timings : timings.toReversed()) {
-      if (!needsRun(timing)) continue;
+      if (!isDue(timing)) continue;
       timing.times.push(await runMsOf(model, timing.batch));
+      if (timing.times.length > MOST_RUNS) timing.times = timing.times.filter((_, index) => index % 2 === 1);
       await tellProgress();
     }
+    const now = performance.now();
+    if (now - lookedAt < LOOK_EVERY_MS && now - startedAt < enoughMs) continue;
+    lookedAt = now;
+    if (isOver()) break;
   }
   await tell({ kind: 'timed', timed: timings.map(timedOf) });
 }
