@@ -1,4 +1,5 @@
 import type { Expectation } from './expect.ts';
+import type { RunTimes } from './runTimes.ts';
 
 /** What was chosen of everything that was tried. */
 export interface Choice {
@@ -20,16 +21,21 @@ const AS_CHEAP = 1.01;
  * window: messages that share an invocation then only wait for each other.
  *
  * @param expectations at least one with batches of one; undefined is returned without
- * @param gain rows a second of the best run, as a multiple of those of rows alone
+ * @param times what the best run gains over rows alone, and what of that is sure
  */
-export function choose(expectations: readonly Expectation[], gain: number, budgetMs: number): Choice | undefined {
+export function choose(
+  expectations: readonly Expectation[],
+  times: Pick<RunTimes, 'gain' | 'sureGain'>,
+  budgetMs: number,
+): Choice | undefined {
+  const { gain, sureGain } = times;
   const isWithin = ({ p99AgeMs }: Expectation) => p99AgeMs <= budgetMs;
   const singles = expectations.filter(({ batchSize }) => batchSize === 1);
   const oneByOne = cheapestOf(singles.filter(isWithin)) ?? soonestOf(singles);
   if (oneByOne === undefined) return undefined;
   const cheapest = cheapestOf(expectations.filter(isWithin));
   const found = { oneByOne, cheapest };
-  if (gain < LEAST_GAIN) {
+  if (sureGain < LEAST_GAIN) {
     return {
       ...found,
       chosen: oneByOne,
@@ -56,6 +62,9 @@ export function choose(expectations: readonly Expectation[], gain: number, budge
 }
 
 function doesNotPay(gain: number): string {
+  if (gain >= LEAST_GAIN) {
+    return `batching is not shown to pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, and runs of one size differ by more than that; measure again on a machine that does nothing else`;
+  }
   return `batching does not pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, less than ${LEAST_GAIN}`;
 }
 

@@ -9,6 +9,8 @@ export interface RunCost {
   /** Threads of the session. */
   readonly threads: number;
   readonly medianMs: number;
+  /** By how much the middle four fifths of the runs differ, as a share of the median. @default 0 */
+  readonly spread?: number | undefined;
   readonly rowsPerSecond: number;
   /** Most memory that the process had held by then. */
   readonly peakRssBytes: number;
@@ -20,6 +22,8 @@ export interface RunTimes {
   readonly rowsPerRun: number;
   /** How many times as many rows a second that is as one row a run. */
   readonly gain: number;
+  /** The same with slow runs of so many rows and fast ones of one row: what is left of it whatever the machine did meanwhile. */
+  readonly sureGain: number;
   /** Runs that so many rows are cut into. */
   runsOf(rows: number): number;
   /** Milliseconds of these runs together. */
@@ -28,6 +32,8 @@ export interface RunTimes {
 
 /** A row that costs so much more than in the best run is as good: fewer rows take less memory and answer sooner. */
 const NEARLY = 1.05;
+/** Of a run that now and then takes many times as long, so much at the least is taken for its fast one. */
+const LEAST_LEFT = 0.1;
 
 /**
  * The run times of an environment with `vcpus`. Threads that have a core each take what was measured; with fewer cores
@@ -49,9 +55,13 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
   const best = Math.min(...msPerRow);
   const rowsPerRun = measured[msPerRow.findIndex((ms) => ms <= NEARLY * best)] as number;
   const fullRun = oneRun(rowsPerRun);
+  const gain = (oneRun(1) * rowsPerRun) / fullRun;
+  const half = (rows: number): number =>
+    Math.max(...table.map((run) => (run.rows === rows ? (run.spread ?? 0) : 0))) / 2;
   return {
     rowsPerRun,
-    gain: (oneRun(1) * rowsPerRun) / fullRun,
+    gain,
+    sureGain: (gain * Math.max(LEAST_LEFT, 1 - half(1))) / (1 + half(rowsPerRun)),
     runsOf: (rows) => Math.ceil(rows / rowsPerRun),
     msOf: (rows) => {
       const rest = rows % rowsPerRun;

@@ -69,8 +69,8 @@ export function settingsFor(question: SettingsQuestion): SettingsAnswer {
   const many = trace ?? arrivalsOf(messagesPerSecond, TO_TELL);
   const again = (one: Expectation): Expectation => expect(one, invocationOf(one.memoryMb), many, bill);
   const best = bestOfEach(tried, budgetMs).map(again);
-  const gain = groups[0]?.invocation.times.gain ?? 1;
-  const choice = choose(best, gain, budgetMs);
+  const { gain, sureGain } = groups[0]?.invocation.times ?? { gain: 1, sureGain: 1 };
+  const choice = choose(best, { gain, sureGain }, budgetMs);
   if (choice === undefined) throw new Error(tooLarge(question));
   const forms = formsOf(choice, invocationOf, gpus, { ...bill, length: question.length });
   return {

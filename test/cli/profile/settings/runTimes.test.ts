@@ -39,6 +39,22 @@ describe('runTimes', () => {
     expect(runTimes(table, vcpus, 1).msOf(1)).toBe(ms);
   });
 
+  it('is sure of a gain that is larger than what runs of one size differ by, and of no other', () => {
+    const sureGain = (spread: number, ms: number): number =>
+      runTimes(
+        [
+          { rows: 1, length: 1, threads: 1, medianMs: 1, spread, rowsPerSecond: 1_000, peakRssBytes: 0 },
+          { rows: 10, length: 1, threads: 1, medianMs: ms, spread, rowsPerSecond: 10_000 / ms, peakRssBytes: 0 },
+        ],
+        1,
+        1,
+      ).sureGain;
+    expect(sureGain(0, 8)).toBeCloseTo(1.25);
+    expect(sureGain(0.3, 8)).toBeLessThan(1);
+    expect(sureGain(1.6, 0.5)).toBeGreaterThan(2);
+    expect(sureGain(5, 0.05)).toBeGreaterThan(2);
+  });
+
   it('finds that rows gain nothing where runs take as long as their rows alone', () => {
     const { rowsPerRun, gain } = runTimes(
       tableOf((rows) => 8 * rows),
