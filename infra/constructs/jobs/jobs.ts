@@ -13,10 +13,11 @@ import { createScoringFunction, type FunctionWiring } from '../compute/scoringFu
 import { grantModels } from '../permissions/modelPermissions.ts';
 import { controlEnvironment, jobServiceName, scoreEnvironment } from './jobEnvironment.ts';
 import { jobAlarms, jobGraphs, type MonitoredJobs, partsOf } from './monitoring.ts';
+import { type StateMachineNames, stateMachineNames } from './names.ts';
 import { notifyOfFiles } from './notification.ts';
 import type { JobSettings } from './options.ts';
 import { grantJobs, grantResume, grantStart, grantSubmitJobs, type JobPlaces } from './permissions.ts';
-import { createStateMachine, type StateMachineNames, stateMachineNames } from './stateMachine.ts';
+import { createStateMachine } from './stateMachine.ts';
 
 /** What a deployment has for jobs. */
 export interface Jobs {

@@ -6,7 +6,7 @@ import { acknowledgeWildcard } from '../base/acknowledge.ts';
 import { grantPut, grantRead, patternOf } from '../permissions/grants.ts';
 import type { Keys } from '../permissions/keyPermissions.ts';
 import { isKeyUnknown } from '../storage/known.ts';
-import type { StateMachineNames } from './stateMachine.ts';
+import type { StateMachineNames } from './names.ts';
 
 /** Where jobs read and write. */
 export interface JobPlaces {

@@ -1,4 +1,4 @@
-import { ArnFormat, Duration, Names, Stack, Validations } from 'aws-cdk-lib';
+import { Duration, Stack, Validations } from 'aws-cdk-lib';
 import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -11,16 +11,9 @@ import {
 import type { Construct } from 'constructs';
 import { acknowledgeWildcard } from '../base/acknowledge.ts';
 import { createLogGroup, type LogGroupOptions } from '../base/logGroup.ts';
-import { jobDefinition, MAP_LABEL } from './definition.ts';
+import { jobDefinition } from './definition.ts';
+import type { StateMachineNames } from './names.ts';
 import { grantUnknownKey } from './permissions.ts';
-
-/** What a state machine is called before it is there: one of its functions must know. */
-export interface StateMachineNames {
-  readonly name: string;
-  readonly arn: string;
-  /** Of its executions, and of those that are children of its map. */
-  readonly executions: readonly string[];
-}
 
 interface StateMachineOptions extends LogGroupOptions {
   readonly names: StateMachineNames;
@@ -37,23 +30,6 @@ const KEY_REUSE = Duration.minutes(15);
 const WHY_NOT_ALL_EVENTS =
   'Errors alone are logged: a large job has a hundred thousand children, each of which would log every step';
 const WHY_NOT_TRACED = 'Tracing is a setting of the whole deployment, off unless the prop says otherwise';
-
-/** The name is the construct's own path, so that two deployments in a stack differ. */
-export function stateMachineNames(scope: Construct): StateMachineNames {
-  const name = Names.uniqueResourceName(scope, { separator: '-', maxLength: 80 });
-  const arn = (resource: string, resourceName: string): string =>
-    Stack.of(scope).formatArn({
-      service: 'states',
-      resource,
-      resourceName,
-      arnFormat: ArnFormat.COLON_RESOURCE_NAME,
-    });
-  return {
-    name,
-    arn: arn('stateMachine', name),
-    executions: [arn('execution', `${name}:*`), arn('execution', `${name}/${MAP_LABEL}:*`)],
-  };
-}
 
 /** The state machine of jobs, which may do what its definition says and nothing else. */
 export function createStateMachine(scope: Construct, options: StateMachineOptions): StateMachine {

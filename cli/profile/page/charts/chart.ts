@@ -55,7 +55,7 @@ export function textWidth(text: string): number {
 }
 
 /** How series differ besides their colour. */
-export const STYLES = [
+const STYLES = [
   { colour: 'var(--series-1)', dash: [], shape: 'circle' },
   { colour: 'var(--series-2)', dash: [7, 3], shape: 'square' },
   { colour: 'var(--series-3)', dash: [2, 3], shape: 'triangle-up' },
@@ -64,4 +64,8 @@ export const STYLES = [
   { colour: 'var(--series-6)', dash: [12, 4], shape: 'triangle-down' },
 ] as const;
 
-export const REFERENCE_STYLE = { colour: 'var(--muted)', dash: [1, 4], shape: 'circle' } as const;
+const REFERENCE_STYLE = { colour: 'var(--muted)', dash: [1, 4], shape: 'circle' } as const;
+
+export function styleOf({ isReference }: Pick<Series, 'isReference'>, index: number) {
+  return isReference === true ? REFERENCE_STYLE : (STYLES[index % STYLES.length] ?? REFERENCE_STYLE);
+}

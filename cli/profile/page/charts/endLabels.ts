@@ -1,6 +1,5 @@
 import type { Mark } from 'vega';
-import { type Chart, SIZES, type Size } from './chart.ts';
-import { styleOf } from './lineChart.ts';
+import { type Chart, SIZES, type Size, styleOf } from './chart.ts';
 import { positionOf } from './scale.ts';
 
 const LINE_PIXELS = 14;

@@ -1,5 +1,5 @@
 import type { Axis, Mark, Spec, Scale as VegaScale } from 'vega';
-import { type Chart, FONT_PIXELS, REFERENCE_STYLE, type Series, type Size, STYLES, textWidth } from './chart.ts';
+import { type Chart, FONT_PIXELS, type Series, type Size, styleOf, textWidth } from './chart.ts';
 import { endLabels, labelLines } from './endLabels.ts';
 import { lineMarks, pointMarks } from './marks.ts';
 import type { Scale } from './scale.ts';
@@ -32,10 +32,6 @@ export function lineChart(chart: Chart, size: Size): Spec {
       ...(isNamed ? endLabels(chart, inner, size) : []),
     ],
   };
-}
-
-export function styleOf({ isReference }: Pick<Series, 'isReference'>, index: number) {
-  return isReference === true ? REFERENCE_STYLE : (STYLES[index % STYLES.length] ?? REFERENCE_STYLE);
 }
 
 function seriesMarks(series: Series, index: number): Mark[] {

@@ -1,6 +1,8 @@
 import type { TensorData } from '../../../core/tensor/datatype.ts';
 import type { Provider } from './provider.ts';
-import type { Waiting } from './waiting.ts';
+
+/** What the threads of a session do when a run has ended. */
+export type Waiting = 'asleep' | 'spinning';
 
 /** What the thread of a session can be asked to do, and what it replies. */
 export interface SessionJobs {

@@ -2,14 +2,14 @@ import { statSync } from 'node:fs';
 import { messageOf } from '../../../core/contract/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../../../core/contract/model.ts';
 import { orAborted } from '../../orAborted.ts';
-import { memoryOf, type RunReply, type RunTask, type SessionSpec, type WaitingChoice } from './jobs.ts';
+import { memoryOf, type RunReply, type RunTask, type SessionSpec, type Waiting, type WaitingChoice } from './jobs.ts';
 import { openAll } from './openAll.ts';
 import { createOpenThread, type OpenMetadata, type OpenThread, type ReadyThread } from './openThread.ts';
 import { onCard, runOnGpu } from './provider.ts';
 import { createSampleRun } from './sampleRun.ts';
 import { type NextJob, ThreadDiedError } from './thread.ts';
 import { createTurns } from './turns.ts';
-import { maySpin, type Waiting } from './waiting.ts';
+import { maySpin } from './waiting.ts';
 
 /** A model's ONNX Runtime sessions, one for each card, each in a worker thread of its own. */
 export interface Session {

@@ -17,11 +17,12 @@ import {
   type TaskInput,
   type ThreadData,
   WAITING,
+  type Waiting,
   type WaitingChoice,
   WITHDRAWN,
 } from './jobs.ts';
 import { sessionSettings } from './sessionSettings.ts';
-import { fasterWaiting, WAITING_SETTINGS, type Waiting } from './waiting.ts';
+import { fasterWaiting, WAITING_SETTINGS } from './waiting.ts';
 
 // The native binding cannot read a Float16Array. In a thread without that class ONNX Runtime carries float16 as its
 // bits, in a Uint16Array.

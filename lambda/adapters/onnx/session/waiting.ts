@@ -1,10 +1,7 @@
 import { availableParallelism } from 'node:os';
-import type { SessionSpec } from './jobs.ts';
+import type { SessionSpec, Waiting } from './jobs.ts';
 import { runOnGpu } from './provider.ts';
 import { fullNames } from './sessionSettings.ts';
-
-/** What the threads of a session do when a run has ended. */
-export type Waiting = 'asleep' | 'spinning';
 
 /**
  * The session settings of each. Threads that spin begin the next run sooner, and take a core meanwhile: for so long that

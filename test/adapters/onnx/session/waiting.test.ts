@@ -1,16 +1,11 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import type { RunTask, SessionSpec } from '../../../../lambda/adapters/onnx/session/jobs.ts';
+import type { RunTask, SessionSpec, Waiting } from '../../../../lambda/adapters/onnx/session/jobs.ts';
 import { createSampleRun } from '../../../../lambda/adapters/onnx/session/sampleRun.ts';
 import { openSession } from '../../../../lambda/adapters/onnx/session/session.ts';
 import { sessionSettings } from '../../../../lambda/adapters/onnx/session/sessionSettings.ts';
-import {
-  fasterWaiting,
-  maySpin,
-  WAITING_SETTINGS,
-  type Waiting,
-} from '../../../../lambda/adapters/onnx/session/waiting.ts';
+import { fasterWaiting, maySpin, WAITING_SETTINGS } from '../../../../lambda/adapters/onnx/session/waiting.ts';
 import { slowModel } from '../../../helpers/onnxModels.ts';
 import { afterThisTest, modelsDirectory } from '../setup.ts';
 
