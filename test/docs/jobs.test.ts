@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { estimate } from '../../cli/job/estimate.ts';
-import { PRICES } from '../../infra/constructs/base/prices.ts';
 import { JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { loadJobControlConfig, loadJobScoreConfig } from '../../lambda/jobConfig.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
 import { docPage } from '../helpers/docExamples.ts';
+import { estimatedJob } from '../helpers/jobEstimate.ts';
 
 const CONTROL = {
   BATCHSCORE_JOBS_BUCKET: 'bucket',
@@ -44,22 +42,7 @@ describe('the table of the variables of jobs', () => {
 
 describe('what a job costs', () => {
   it('is what the estimate says', () => {
-    const { partBytes, pieceBytes, concurrency } = JOB_RANGES;
-    const estimates = [1e6, 1e8, 1e10].map((rows) =>
-      estimate(
-        {
-          rows,
-          bytes: 500 * rows,
-          rowsPerSecond: 20_000,
-          concurrency: concurrency.default,
-          memoryMb: JOB_MEMORY_MB.default,
-          architecture: 'arm64',
-          partBytes: partBytes.default,
-          pieceBytes: pieceBytes.default,
-        },
-        PRICES,
-      ),
-    );
+    const estimates = [1e6, 1e8, 1e10].map(estimatedJob);
     const stated = (name: string): number[] => {
       const row =
         docPage('jobs.md')

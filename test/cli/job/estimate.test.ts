@@ -1,25 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Estimate, estimate } from '../../../cli/job/estimate.ts';
-import { PRICES } from '../../../infra/constructs/base/prices.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../../../lambda/limits/jobs.ts';
-
-/** Rows of 500 bytes, 20,000 of them a second in a call. */
-function estimated(rows: number): Estimate {
-  const { partBytes, pieceBytes, concurrency } = JOB_RANGES;
-  return estimate(
-    {
-      rows,
-      bytes: 500 * rows,
-      rowsPerSecond: 20_000,
-      concurrency: concurrency.default,
-      memoryMb: JOB_MEMORY_MB.default,
-      architecture: 'arm64',
-      partBytes: partBytes.default,
-      pieceBytes: pieceBytes.default,
-    },
-    PRICES,
-  );
-}
+import { estimatedJob } from '../../helpers/jobEstimate.ts';
 
 const within5Percent = (expected: number) => [0.95 * expected, 1.05 * expected] as const;
 
@@ -29,7 +9,7 @@ describe('the estimate of a job', () => {
     [1e8, 0.19],
     [1e10, 19],
   ])('of %d rows is %d $', (rows, dollars) => {
-    const { dollars: got } = estimated(rows);
+    const { dollars: got } = estimatedJob(rows);
     const [least, most] = within5Percent(dollars);
     expect(got.all).toBeGreaterThanOrEqual(least);
     expect(got.all).toBeLessThanOrEqual(most);
@@ -37,14 +17,14 @@ describe('the estimate of a job', () => {
   });
 
   it('of ten thousand million rows is 42 minutes with 200 calls at a time', () => {
-    const { minutes, parts, pieces } = estimated(1e10);
+    const { minutes, parts, pieces } = estimatedJob(1e10);
     expect(minutes).toBeCloseTo(41.7, 1);
     expect(parts).toBe(Math.ceil(5e12 / (96 * 2 ** 20)));
     expect(pieces).toBe(Math.ceil(5e12 / (16 * 2 ** 20)));
   });
 
   it('counts no more calls at a time than there are parts', () => {
-    expect(estimated(1e6).minutes).toBeCloseTo(50 / 5 / 60, 5);
-    expect(estimated(0)).toMatchObject({ parts: 1, pieces: 0, minutes: 0, dollarsPerMillion: 0 });
+    expect(estimatedJob(1e6).minutes).toBeCloseTo(50 / 5 / 60, 5);
+    expect(estimatedJob(0)).toMatchObject({ parts: 1, pieces: 0, minutes: 0, dollarsPerMillion: 0 });
   });
 });

@@ -20,19 +20,23 @@ export function endLabels({ x, y, series }: Chart, inner: Size, size: Size): Mar
       height: lines.length * LINE_PIXELS,
     };
   });
-  return movedApart(wanted, inner.height).map(({ lines, colour, left, middle }) => ({
-    type: 'text',
-    encode: {
-      enter: {
-        x: { value: left },
-        y: { value: middle - ((lines.length - 1) * LINE_PIXELS) / 2 },
-        text: { value: lines as unknown as string },
-        lineHeight: { value: LINE_PIXELS },
-        baseline: { value: 'middle' },
-        fill: { value: colour },
-      },
-    },
-  }));
+  return movedApart(wanted, inner.height).flatMap(({ lines, colour, left, middle }) =>
+    lines.map((line, index): Mark => {
+      const below = index - (lines.length - 1) / 2;
+      return {
+        type: 'text',
+        encode: {
+          enter: {
+            x: { value: left },
+            y: { value: middle + below * LINE_PIXELS },
+            text: { value: line },
+            baseline: { value: 'middle' },
+            fill: { value: colour },
+          },
+        },
+      };
+    }),
+  );
 }
 
 /** A longer name takes two lines where there is little room, and a line ends after so many characters. */
