@@ -42,7 +42,7 @@ describe('what was measured', () => {
     expect(printed).toMatchObject(kept);
     expect(printed.recommendation).toMatchObject(recommendation);
     expect(readFileSync(join(folder, 'digits/1/profile.html'), 'utf8')).toContain(
-      `Hand over up to ${recommendation.batchSize} messages at a time`,
+      recommendation.batchSize === 1 ? 'Do not batch' : `Hand over up to ${recommendation.batchSize} messages`,
     );
 
     const warnings: string[] = [];
