@@ -11,6 +11,7 @@ import {
 } from '../lambda/adapters/awsClients.ts';
 import { createSfnClient } from '../lambda/adapters/sfn/executions.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/contract/objectKeys.ts';
+import { IN_OUR_WORDS, problemsIn } from '../lambda/core/contract/wrongValue.ts';
 import { JOB_PREFIXES } from '../lambda/limits/jobs.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
 import type { JobSettings } from './jobs/execution.ts';
@@ -86,7 +87,7 @@ const QUEUE_URL = z.string().refine((text) => /^https?:\/\//.test(text) && URL.c
   error: ({ input }) => `expected the URL of an SQS queue, https://…, got ${JSON.stringify(input)}`,
 });
 const SHARDS = z
-  .string()
+  .string({ error: 'expected the URL of an SQS queue, or of several, comma-separated' })
   .transform((text) => text.split(',').map((url) => url.trim()))
   .pipe(z.array(QUEUE_URL))
   .refine((urls) => new Set(urls).size === urls.length, { error: 'expected each queue once, got one of them twice' })
@@ -94,6 +95,7 @@ const SHARDS = z
     error: 'expected FIFO queues or standard queues, got some of both',
   });
 const NAME = z.string().min(1);
+const IN_FLIGHT = { error: 'expected a whole number from 1 to 100' };
 
 const OPTIONS = z.strictObject({
   requestQueueUrl: SHARDS.optional(),
@@ -106,7 +108,7 @@ const OPTIONS = z.strictObject({
   jobOutputPrefix: z.string().endsWith('/').default(JOB_PREFIXES.output),
   region: NAME.optional(),
   encoding: z.enum(['binary', 'json']).default('binary'),
-  maxInFlight: z.int().min(1).max(100).default(8),
+  maxInFlight: z.int(IN_FLIGHT).min(1, IN_FLIGHT).max(100, IN_FLIGHT).default(8),
   requestsPerMessage: z.custom<RequestsPerMessage>(isRequestsPerMessage, { error: EXPECTED_PER_MESSAGE }).default(1),
   sqs: clientOption<SQSClient>('SQSClient').optional(),
   dynamodb: clientOption<DynamoDBClient>('DynamoDBClient').optional(),
@@ -130,8 +132,9 @@ const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error
 
 /** @throws TypeError listing everything that is wrong with the options */
 export function readOptions(options: BatchscoreOptions): Settings {
-  const parsed = OPTIONS.safeParse(options);
-  if (!parsed.success) throw new TypeError(`Batchscore options:\n${z.prettifyError(parsed.error)}`);
+  const parsed = OPTIONS.safeParse(options, IN_OUR_WORDS);
+  if (!parsed.success)
+    throw new TypeError(`Batchscore options: ${problemsIn(parsed.error.issues, options).join('; ')}`);
   const { requestQueueUrl: requestQueueUrls = [], resultQueueUrl, resultTable, ...others } = parsed.data;
   const { payloadBucket, payloadPrefix, encoding, region, ...rest } = others;
   const { maxInFlight, requestsPerMessage, jobStateMachine, jobBucket, jobOutputPrefix, ...given } = rest;

@@ -1,30 +1,45 @@
 import { totalmem } from 'node:os';
 import { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from './configKeys.ts';
-import { amount, commaSeparated, count, countOrDefault, countOrFill, flag, keyPrefix } from './configValues.ts';
+import {
+  amount,
+  commaSeparated,
+  count,
+  countOrDefault,
+  countOrFill,
+  flag,
+  keyPrefix,
+  oneOf,
+  queueUrl,
+  text,
+} from './configValues.ts';
 import { PUBLISHED, parseModelsUri } from './core/contract/modelsUri.ts';
+import { didYouMean, IN_OUR_WORDS } from './core/contract/wrongValue.ts';
 import { HOP_THREADS, LOG_LEVELS, RANGES, RANGES_BY_MEMORY, STORES, shareOfMemory } from './limits/configuration.ts';
 import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
 
 const MIB = 1024 * 1024;
+const QUEUES = 'expected the URLs of SQS queues, comma-separated, each once';
+const SOME_STORES = `expected one or several of ${STORES.join(', ')}, comma-separated, each once`;
+const SOME_PROVIDERS = 'expected names of execution providers, comma-separated';
 
 /** What each setting may be. */
 export const CONFIG_SCHEMA = z.strictObject({
   /** Folder of the model repository, absolute or from the working directory. */
-  modelsDirectory: z.string().min(1).default('models'),
+  modelsDirectory: text('the path of a folder').default('models'),
   /** A model repository in S3, fetched at start, in place of the folder. */
   modelsUri: z
-    .string()
+    .string({ error: `expected ${PUBLISHED}` })
     .refine((uri) => parseModelsUri(uri) !== undefined, `expected ${PUBLISHED}`)
     .optional(),
   /** Model of requests that name none. Default: the repository's only model. */
-  defaultModel: z.string().min(1).optional(),
+  defaultModel: text('the name of a model').optional(),
   /** ONNX Runtime execution providers, first choice first, comma-separated. */
   providers: z
-    .string()
+    .string({ error: SOME_PROVIDERS })
     .default('cpu')
     .transform(commaSeparated)
-    .pipe(z.array(z.string().min(1)).min(1)),
+    .pipe(z.array(z.string().min(1, { error: SOME_PROVIDERS }))),
   /** Whether to go on, with a warning, on the next provider when one cannot be loaded. */
   allowProviderFallback: flag(false),
   /** Whether to load every model at start, so that a broken one is found then; else when a request names it. */
@@ -44,9 +59,9 @@ export const CONFIG_SCHEMA = z.strictObject({
   /** Percent of a model's run time that goes into running rows alone as well, to compare. 0: nothing is compared. */
   checkPercent: countOrDefault(RANGES.checkPercent),
   /** The name that metrics and logs carry, such as the stack's. */
-  serviceName: z.string().min(1).default('batchscore'),
+  serviceName: text('a name').default('batchscore'),
   /** How much is logged. Default: the function's own log level, which is `info` unless its logging configuration says otherwise. */
-  logLevel: z.enum(LOG_LEVELS).optional(),
+  logLevel: oneOf(LOG_LEVELS).optional(),
   /** Whether to send X-Ray the stages of the invocations that it samples. */
   tracing: flag(false),
   /**
@@ -72,36 +87,35 @@ export const CONFIG_SCHEMA = z.strictObject({
   healthPort: countOrDefault(RANGES.healthPort),
   /** The queue that requests come from, or all shards, comma-separated; records are deleted and delayed there. */
   requestQueueUrls: z
-    .string()
+    .string({ error: QUEUES })
     .transform(commaSeparated)
-    .pipe(z.array(z.url()).refine((urls) => new Set(urls).size === urls.length, 'expected each queue once')),
+    .pipe(z.array(z.url({ error: QUEUES })).refine((urls) => new Set(urls).size === urls.length, QUEUES)),
   /** Where results go, comma-separated: `queue`, `table`, `bucket`. */
   results: z
-    .string()
+    .string({ error: SOME_STORES })
     .default('queue')
     .transform(commaSeparated)
     .pipe(
       z
-        .array(z.enum(STORES))
-        .min(1)
-        .refine((stores) => new Set(stores).size === stores.length, 'expected each store once'),
+        .array(z.enum(STORES, { error: SOME_STORES }))
+        .refine((stores) => new Set(stores).size === stores.length, SOME_STORES),
     ),
   /** The queue of the store `queue`. */
-  resultQueueUrl: z.url().optional(),
+  resultQueueUrl: queueUrl.optional(),
   /** Most results in a message of the result queue, or `fill`: as many as fit. */
   resultsPerMessage: countOrFill(RANGES.resultsPerMessage),
   /** Most bytes of a message of several results. */
   resultMessageBytes: countOrDefault(RANGES.resultMessageBytes),
   /** The DynamoDB table of the store `table`. */
-  resultTable: z.string().min(1).optional(),
+  resultTable: text('the name of a DynamoDB table').optional(),
   /** Seconds until the table forgets a result. */
   resultTtlSeconds: countOrDefault(RANGES.resultTtlSeconds),
   /** The S3 bucket of the store `bucket`. */
-  resultBucket: z.string().min(1).optional(),
+  resultBucket: text('the name of an S3 bucket').optional(),
   /** What comes before `results/` in the keys of that bucket. */
   resultPrefix: keyPrefix,
   /** The S3 bucket of bodies and results that are too large for SQS. Without it, such are refused. */
-  payloadBucket: z.string().min(1).optional(),
+  payloadBucket: text('the name of an S3 bucket').optional(),
   /** What comes before `requests/` and `results/` in the keys of that bucket. */
   payloadPrefix: keyPrefix,
   /** Most bytes of an object in the payload bucket that is read. Default: a 64th of the memory. */
@@ -119,19 +133,37 @@ export type Config = Readonly<z.infer<typeof CONFIG_SCHEMA>>;
  */
 export function loadConfig(environment: Readonly<Record<string, string | undefined>>): Config {
   const raw: Record<string, string> = defaultsByMemory(environment);
-  const problems = Object.keys(environment)
-    .filter((key) => key.startsWith(CONFIG_PREFIX) && !Object.values<string>(CONFIG_KEYS).includes(key))
-    .map((key) => `${key}: expected one of ${Object.values(CONFIG_KEYS).join(', ')}; unset it or fix its name`);
+  const problems = unknownVariables(environment);
   for (const [name, key] of Object.entries(CONFIG_KEYS)) {
     const value = environment[key];
     if (value !== undefined) raw[name] = value;
   }
-  const parsed = CONFIG_SCHEMA.safeParse(raw);
+  const parsed = CONFIG_SCHEMA.safeParse(raw, IN_OUR_WORDS);
   problems.push(...problemsOfModels(raw), ...problemsOfStores(raw));
   if (parsed.success) problems.push(...problemsOfPacking(parsed.data));
   else problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw, CONFIG_KEYS)));
-  if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
+  if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${[...new Set(problems)].join('; ')}`);
   return Object.freeze(parsed.data);
+}
+
+/**
+ * Every variable with our prefix that is not known: a setting that is misspelt would be passed over.
+ *
+ * @param shape what each setting may be
+ * @param keys the variable of each setting
+ */
+export function unknownVariables(
+  environment: Readonly<Record<string, string | undefined>>,
+  shape: Readonly<Record<string, z.ZodType>> = CONFIG_SCHEMA.shape,
+  keys: Readonly<Record<string, string>> = CONFIG_KEYS,
+): string[] {
+  const known = Object.fromEntries(Object.entries(shape).map(([name, schema]) => [keys[name] ?? name, schema]));
+  return Object.keys(environment)
+    .filter((key) => key.startsWith(CONFIG_PREFIX) && !Object.hasOwn(known, key))
+    .map((key) => {
+      const hint = didYouMean(key, known) ?? 'docs/configuration.md lists them';
+      return `${key}: expected a variable of batchscore, got an unknown one; ${hint}`;
+    });
 }
 
 /** The memory is the function's; where there is no function, the container's, or the machine's. */

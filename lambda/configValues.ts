@@ -1,32 +1,47 @@
 import { z } from 'zod';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from './core/contract/objectKeys.ts';
 import { FILL, type RangeWithDefault } from './limits/configuration.ts';
-import type { Range } from './limits/range.ts';
+import { type Range, wholeNumberIn } from './limits/range.ts';
 
-/* What the text of an environment variable may be, and what becomes of it. */
+/* What the text of an environment variable may be, and what becomes of it. Each says in its own words what it expects. */
 
-/** Empty text is no number, though JavaScript takes it for 0. */
-export const count = ({ least, most }: Range) =>
-  z.string().trim().min(1).transform(Number).pipe(z.number().int().min(least).max(most));
+/** A whole number. */
+export const count = (range: Range, error = `expected ${wholeNumberIn(range)}`) =>
+  numberIn(range, Number.isInteger, error);
 
 /** Fractions, too. */
-export const amount = ({ least, most }: Range) =>
-  z.string().trim().min(1).transform(Number).pipe(z.number().min(least).max(most));
+export const amount = (range: Range) =>
+  numberIn(range, Number.isFinite, `expected a number from ${range.least} to ${range.most}`);
+
+/** Empty text is no number, though JavaScript takes it for 0. */
+const numberIn = ({ least, most }: Range, isOne: (value: number) => boolean, error: string) =>
+  z
+    .string({ error })
+    .transform((text) => (text.trim() === '' ? Number.NaN : Number(text)))
+    .refine((value) => isOne(value) && value >= least && value <= most, { error });
 
 export const countOrDefault = (range: RangeWithDefault) => count(range).default(range.default);
 
-export const countOrFill = (range: RangeWithDefault) =>
-  z
-    .union([z.literal(FILL), count(range)], {
-      error: `expected a whole number from ${range.least} to ${range.most}, or '${FILL}'`,
-    })
-    .default(range.default);
+export const countOrFill = (range: RangeWithDefault) => {
+  const error = `expected ${wholeNumberIn(range)}, or '${FILL}'`;
+  return z.union([z.literal(FILL), count(range, error)], { error }).default(range.default);
+};
 
 export const flag = (fallback: boolean) =>
-  z
-    .enum(['true', 'false'])
+  oneOf(['true', 'false'])
     .default(fallback ? 'true' : 'false')
     .transform((text) => text === 'true');
+
+export const oneOf = <const T extends readonly string[]>(values: T) =>
+  z.enum(values, {
+    error: `expected ${values.length > 2 ? 'one of ' : ''}${values.join(values.length > 2 ? ', ' : ' or ')}`,
+  });
+
+/** @param what the text is, such as `the name of a model` */
+export const text = (what: string) => z.string({ error: `expected ${what}` }).min(1, { error: `expected ${what}` });
+
+/** The URL of an SQS queue. */
+export const queueUrl = z.url({ error: 'expected the URL of an SQS queue' });
 
 export const keyPrefix = z.string().refine(isKeyPrefix, { error: EXPECTED_KEY_PREFIX }).optional();
 

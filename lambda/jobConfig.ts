@@ -1,7 +1,8 @@
-import { z } from 'zod';
-import { CONFIG_SCHEMA, defaultsByMemory, describeIssue } from './config.ts';
-import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS } from './configKeys.ts';
-import { countOrDefault } from './configValues.ts';
+import type { z } from 'zod';
+import { CONFIG_SCHEMA, defaultsByMemory, describeIssue, unknownVariables } from './config.ts';
+import { CONFIG_KEYS, JOB_CONFIG_KEYS } from './configKeys.ts';
+import { countOrDefault, text } from './configValues.ts';
+import { IN_OUR_WORDS } from './core/contract/wrongValue.ts';
 import { JOB_RANGES } from './limits/jobs.ts';
 
 const KEYS: Readonly<Record<string, string>> = { ...CONFIG_KEYS, ...JOB_CONFIG_KEYS };
@@ -30,18 +31,18 @@ const SCORE_SCHEMA = CONFIG_SCHEMA.pick({
   jobsPieceBytes: countOrDefault(JOB_RANGES.pieceBytes),
 });
 
-const KEY_PREFIX = z.string().regex(/^([\w.=+-]+\/)+$/, "expected a path that ends in '/'");
+const KEY_PREFIX = text("a path that ends in '/'").regex(/^([\w.=+-]+\/)+$/, "expected a path that ends in '/'");
 
 /** Of the function that starts jobs and finishes them. */
 const CONTROL_SCHEMA = CONFIG_SCHEMA.pick({ serviceName: true, logLevel: true }).extend({
   /** The bucket that inputs lie in, and outputs are written to. */
-  jobsBucket: z.string().min(1),
+  jobsBucket: text('the name of an S3 bucket'),
   /** Objects under it are inputs. */
   jobsInputPrefix: KEY_PREFIX,
   /** Each job has a folder under it. */
   jobsOutputPrefix: KEY_PREFIX,
   /** ARN of the state machine. */
-  jobsStateMachine: z.string().startsWith('arn:'),
+  jobsStateMachine: text('the ARN of a state machine').startsWith('arn:', 'expected the ARN of a state machine'),
   /** Most calls of one job at a time, unless it asks for fewer. */
   jobsConcurrency: countOrDefault(JOB_RANGES.concurrency),
 });
@@ -69,15 +70,13 @@ function load<S extends z.ZodObject>(
 ): Readonly<z.infer<S>> {
   const names = Object.keys(schema.shape);
   const keys = Object.fromEntries(names.map((name) => [name, KEYS[name] ?? name]));
-  const problems = Object.keys(environment)
-    .filter((key) => key.startsWith(CONFIG_PREFIX) && !Object.values(keys).includes(key))
-    .map((key) => `${key}: expected one of ${Object.values(keys).join(', ')}; unset it or fix its name`);
+  const problems = unknownVariables(environment, schema.shape, keys);
   const raw = Object.fromEntries(
     names
       .map((name) => [name, environment[keys[name] ?? name] ?? defaults[name]])
       .filter(([, value]) => value !== undefined),
   );
-  const parsed = schema.safeParse(raw);
+  const parsed = schema.safeParse(raw, IN_OUR_WORDS);
   if (!parsed.success) problems.push(...parsed.error.issues.map((issue) => describeIssue(issue, raw, keys)));
   if (!parsed.success || problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   return Object.freeze(parsed.data);

@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/contract/wrongValue.ts';
 import { UsageError } from '../arguments.ts';
+import { systemReason } from '../fileErrors.ts';
 import type { GpuProfile } from './settings/forms.ts';
 
 const size = z.int().min(1);
@@ -35,9 +37,12 @@ export async function readGpuProfile(option: string, types: readonly string[]): 
     throw new UsageError(`--gpu-profile: expected TYPE=FILE with a type among ${types.join(', ')}, got '${option}'`);
   }
   try {
-    return { instanceType, ...PROFILE.parse(JSON.parse(await readFile(file, 'utf8'))) };
+    const value: unknown = JSON.parse(await readFile(file, 'utf8'));
+    const { data, error } = PROFILE.safeParse(value, IN_OUR_WORDS);
+    if (data !== undefined) return { instanceType, ...data };
+    throw new Error(problemsIn(error.issues, value).join('; '));
   } catch (cause) {
-    const reason = cause instanceof z.ZodError ? z.prettifyError(cause).split('\n').join(' ') : messageOf(cause);
+    const reason = systemReason(cause) ?? (cause instanceof SyntaxError ? 'no JSON' : messageOf(cause));
     throw new Error(
       `${file}: expected what batchscore profile MODEL --json printed on ${instanceType}, got: ${reason}; print it anew`,
       { cause },

@@ -1,18 +1,25 @@
 import { z } from 'zod';
-import { FILL, LOG_LEVELS, STORES } from '../../lambda/limits/configuration.ts';
+import { FILL, LOG_LEVELS, RANGES, STORES } from '../../lambda/limits/configuration.ts';
+import { BATCH_SIZE, MAXIMUM_CONCURRENCY, SHARDS, WINDOW_SECONDS } from '../../lambda/limits/eventSourceMapping.ts';
+import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
+import { type Range, wholeNumberIn } from '../../lambda/limits/range.ts';
 import { CAPACITIES } from '../constructs/checks/gpuTask.ts';
 import { ARCHITECTURES } from '../constructs/image/image.ts';
 
 /** `-c key=value` gives text, `cdk.json` gives values: both are accepted. The construct checks the limits. */
 const toNumber = (value: unknown): unknown =>
   typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
-const number = z.preprocess(toNumber, z.number({ error: 'expected a number' }));
+const numberThat = (error: string, least = Number.NEGATIVE_INFINITY) =>
+  z.preprocess(toNumber, z.number({ error }).min(least, { error }));
+const number = numberThat('expected a number');
 /** One that the CDK takes as a duration or a size, of which it has none below 0. */
-const amount = z.preprocess(
-  toNumber,
-  z.number({ error: 'expected a number' }).min(0, { error: 'expected a number from 0' }),
-);
-const numberOrFill = z.union([z.literal(FILL), number], { error: `expected a number or ${FILL}` });
+const amount = numberThat('expected a number from 0', 0);
+/** One whose range does not depend on other keys. */
+const numberIn = (range: Range) => numberThat(`expected ${wholeNumberIn(range)}`);
+const amountIn = (range: Range) => numberThat(`expected ${wholeNumberIn(range)}`, 0);
+const numberOrFill = z.union([z.literal(FILL), number], {
+  error: `expected ${wholeNumberIn(RANGES.resultsPerMessage)}, or ${FILL}`,
+});
 const flag = z.preprocess(
   (value) => (value === 'true' ? true : value === 'false' ? false : value),
   z.boolean({ error: 'expected true or false' }),
@@ -43,18 +50,18 @@ export const CONTEXT = z.strictObject({
   compute: oneOf(COMPUTE_KINDS).default('lambda'),
   models: text.default('models'),
   defaultModel: text.optional(),
-  batchSize: number.optional(),
-  windowSeconds: amount.optional(),
+  batchSize: numberIn(BATCH_SIZE).optional(),
+  windowSeconds: amountIn(WINDOW_SECONDS).optional(),
   largestMessageBytes: amount.optional(),
   latencyTargetSeconds: amount.optional(),
   eventSourceEnabled: flag.optional(),
   fifo: flag.optional(),
-  shards: number.optional(),
+  shards: numberIn(SHARDS).optional(),
   maxReceiveCount: number.optional(),
   results: listOf(oneOf(STORES)).optional(),
   resultsPerMessage: numberOrFill.optional(),
-  resultMessageBytes: amount.optional(),
-  resultTtlSeconds: amount.optional(),
+  resultMessageBytes: amountIn(RANGES.resultMessageBytes).optional(),
+  resultTtlSeconds: amountIn(RANGES.resultTtlSeconds).optional(),
   resultExpiryDays: amount.optional(),
   payloadExpiryDays: amount.optional(),
   encryption: oneOf(['service', 'kms']).default('service'),
@@ -67,9 +74,9 @@ export const CONTEXT = z.strictObject({
   jobsBucket: text.optional(),
   jobsInputPrefix: text.optional(),
   jobsOutputPrefix: text.optional(),
-  jobsConcurrency: number.optional(),
+  jobsConcurrency: numberIn(JOB_RANGES.concurrency).optional(),
   jobsReservedConcurrency: number.optional(),
-  jobsMemoryMb: amount.optional(),
+  jobsMemoryMb: amountIn(JOB_MEMORY_MB).optional(),
   jobsPartMb: amount.optional(),
   alarmTopicArn: topicArn.optional(),
   retriedPercent: number.optional(),
@@ -77,8 +84,8 @@ export const CONTEXT = z.strictObject({
   inFlightPercent: number.optional(),
   dashboard: flag.optional(),
   prices: text.optional(),
-  maxBatchRows: number.optional(),
-  checkPercent: number.optional(),
+  maxBatchRows: numberIn(RANGES.maxBatchRows).optional(),
+  checkPercent: numberIn(RANGES.checkPercent).optional(),
   architecture: oneOf(ARCHITECTURES).optional(),
   baseImage: text.optional(),
   pythonImage: text.optional(),
@@ -87,7 +94,7 @@ export const CONTEXT = z.strictObject({
   memoryMb: amount.optional(),
   ephemeralStorageMb: amount.optional(),
   timeoutSeconds: amount.optional(),
-  maximumConcurrency: number.optional(),
+  maximumConcurrency: numberIn(MAXIMUM_CONCURRENCY).optional(),
   reservedConcurrency: number.optional(),
   minimumPollers: number.optional(),
   maximumPollers: number.optional(),

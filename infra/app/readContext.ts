@@ -1,15 +1,7 @@
 import type { z } from 'zod';
+import { didYouMean, IN_OUR_WORDS } from '../../lambda/core/contract/wrongValue.ts';
 import { type Problem, refuse } from '../constructs/base/refuse.ts';
-import {
-  COMPUTE_KINDS,
-  CONTEXT,
-  CONTEXT_KEYS,
-  type ContextKey,
-  KEYS_OF_JOBS,
-  KEYS_OF_KIND,
-  type Settings,
-} from './contextKeys.ts';
-import { nearestName } from './nearestName.ts';
+import { COMPUTE_KINDS, CONTEXT, type ContextKey, KEYS_OF_JOBS, KEYS_OF_KIND, type Settings } from './contextKeys.ts';
 
 /**
  * The app's settings from the context of `cdk.json` and `-c`.
@@ -18,7 +10,7 @@ import { nearestName } from './nearestName.ts';
  */
 export function readContext(context: Readonly<Record<string, unknown>>): Settings {
   const own = Object.fromEntries(Object.entries(context).filter(([key]) => !isOfCdk(key)));
-  const parsed = CONTEXT.safeParse(own);
+  const parsed = CONTEXT.safeParse(own, IN_OUR_WORDS);
   if (parsed.success) refuse([...keysOfOtherKinds(parsed.data), minutesAlone(parsed.data), ...jobsAlone(parsed.data)]);
   else refuse(parsed.error.issues.flatMap((issue) => describe(issue, own)));
   return CONTEXT.parse(own);
@@ -38,8 +30,7 @@ function describe(issue: z.core.$ZodIssue, own: Readonly<Record<string, unknown>
 }
 
 function unknownKey(key: string): string {
-  const nearest = nearestName(key, CONTEXT_KEYS);
-  const hint = nearest === undefined ? 'docs/configuration.md lists them' : `did you mean ${nearest}?`;
+  const hint = didYouMean(key, CONTEXT.shape) ?? 'docs/configuration.md lists them';
   return `${key}: expected a context key of this app, got an unknown one; ${hint}`;
 }
 

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/contract/wrongValue.ts';
 import type { Prices } from '../constructs/base/prices.ts';
 
-const usd = z.number().min(0);
+const DOLLARS = 'expected US dollars as a number of at least 0';
+const usd = z.number({ error: DOLLARS }).min(0, { error: DOLLARS });
 
 /** Any of the keys of infra/constructs/base/prices.json. */
 const PRICE_FILE = z
@@ -37,13 +39,12 @@ const PRICE_FILE = z
 
 /** @throws Error when the file is not a price list */
 export function readPrices(file: string): Partial<Prices> {
-  const parsed = PRICE_FILE.safeParse(readJson(file));
+  const value = readJson(file);
+  const parsed = PRICE_FILE.safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const where = issue?.path.join('.') || 'its keys';
+  const [problem] = problemsIn(parsed.error.issues, value);
   throw new Error(
-    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, got ${where}: ${issue?.message}; ` +
-      'correct it',
+    `prices: expected ${file} to hold keys of infra/constructs/base/prices.json, got what is not: ${problem}`,
   );
 }
 

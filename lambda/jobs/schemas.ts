@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { IN_OUR_WORDS, problemsIn } from '../core/contract/wrongValue.ts';
 import {
   COMPRESSIONS,
   type FailedPiece,
@@ -106,10 +107,11 @@ export const FAILURE = z.object({ code: z.string(), message: z.string() });
  * @throws Error when it is not as this version writes it
  */
 export function parseObject<T>(schema: z.ZodType<T>, text: string, what: string): T {
-  const parsed = schema.safeParse(jsonIn(text));
+  const value = jsonIn(text);
+  const parsed = schema.safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
   throw new Error(
-    `${what}: expected what this version writes, got another (${z.prettifyError(parsed.error)}); ` +
+    `${what}: expected what this version writes, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
       'go on with the version of the deployment that wrote it, or submit the job anew',
   );
 }

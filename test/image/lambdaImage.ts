@@ -127,7 +127,10 @@ describe('a function that would not score', () => {
 
     const said = await refusalOf(lambda, { ...queues.environment, BATCHSCORE_BATCHSIZE: '10' });
 
-    assert.match(said, /^configuration: BATCHSCORE_BATCHSIZE: expected one of BATCHSCORE_MODELS_DIR, /);
+    assert.match(
+      said,
+      /^configuration: BATCHSCORE_BATCHSIZE: expected a variable of batchscore, got an unknown one; did you mean BATCHSCORE_BATCH_SIZE, /,
+    );
   });
 
   it('refuses to start on a model file that was cut short', async () => {

@@ -116,6 +116,9 @@ describe('the worker in its image, which writes to /tmp alone', () => {
     const { code, log } = await ended;
 
     assert.equal(code, 1);
-    assert.match(log, /configuration: BATCHSCORE_BATCHSIZE: expected one of BATCHSCORE_MODELS_DIR, /);
+    assert.match(
+      log,
+      /configuration: BATCHSCORE_BATCHSIZE: expected a variable of batchscore, got an unknown one; did you mean BATCHSCORE_BATCH_SIZE, /,
+    );
   });
 });

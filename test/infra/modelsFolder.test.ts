@@ -111,7 +111,12 @@ describe('the model folder', () => {
 
   it.each([
     ['config.json', '{', 'expected JSON, got something else; fix it or delete the file'],
-    ['config.json', '{"maxBatchRow": 1}', 'not a valid model configuration: Unrecognized key: "maxBatchRow"'],
+    [
+      'config.json',
+      '{"maxBatchRow": 1}',
+      'not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, constants, batching, providers, devices, sessionOptions, warmup, transform, ' +
+        'got "maxBatchRow"; did you mean maxBatchRows, a whole number from 1 to 65536?',
+    ],
   ])('is refused when a host would refuse its %s: %s', (file, content, sentence) => {
     write('digits/1/model.onnx', MODEL);
     write(`digits/${file}`, content);

@@ -31,21 +31,42 @@ describe('the context', () => {
   });
 
   it.each([
-    [{ batchsize: 5 }, 'batchsize: expected a context key of this app, got an unknown one; did you mean batchSize?'],
+    [
+      { batchsize: 5 },
+      'batchsize: expected a context key of this app, got an unknown one; did you mean batchSize, a whole number from 1 to 10000?',
+    ],
+    [
+      { encription: 'kms' },
+      'encription: expected a context key of this app, got an unknown one; did you mean encryption, one of service, kms?',
+    ],
     [
       { windowSecond: 5 },
-      'windowSecond: expected a context key of this app, got an unknown one; did you mean windowSeconds?',
+      'windowSecond: expected a context key of this app, got an unknown one; did you mean windowSeconds, a whole number from 0 to 300?',
     ],
     [
       { colour: 'red' },
       'colour: expected a context key of this app, got an unknown one; docs/configuration.md lists them',
     ],
-    [{ batchSize: 'many' }, 'batchSize: expected a number, got "many"; change it in cdk.json or with -c batchSize=…'],
+    [
+      { batchSize: 'many' },
+      'batchSize: expected a whole number from 1 to 10000, got "many"; change it in cdk.json or with -c batchSize=…',
+    ],
     [
       { windowSeconds: '-1' },
-      'windowSeconds: expected a number from 0, got "-1"; change it in cdk.json or with -c windowSeconds=…',
+      'windowSeconds: expected a whole number from 0 to 300, got "-1"; change it in cdk.json or with -c windowSeconds=…',
     ],
-    [{ batchSize: '' }, 'batchSize: expected a number, got ""; change it in cdk.json or with -c batchSize=…'],
+    [
+      { memoryMb: 'much' },
+      'memoryMb: expected a number from 0, got "much"; change it in cdk.json or with -c memoryMb=…',
+    ],
+    [
+      { maximumTasks: 'many' },
+      'maximumTasks: expected a number, got "many"; change it in cdk.json or with -c maximumTasks=…',
+    ],
+    [
+      { batchSize: '' },
+      'batchSize: expected a whole number from 1 to 10000, got ""; change it in cdk.json or with -c batchSize=…',
+    ],
     [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…'],
     [
       { compute: 'batch' },
@@ -93,7 +114,7 @@ describe('the context', () => {
     [
       { fifo: 'yes', batchsize: 1 },
       'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…; ' +
-        'batchsize: expected a context key of this app, got an unknown one; did you mean batchSize?',
+        'batchsize: expected a context key of this app, got an unknown one; did you mean batchSize, a whole number from 1 to 10000?',
     ],
   ])('%j is refused in one sentence', (context, sentence) => {
     expect(() => readContext(context)).toThrow(new Error(sentence));

@@ -186,8 +186,11 @@ describe('the stack of the app', () => {
       { prices: '/no/such.json' },
       'prices: expected a JSON file, got /no/such.json, which cannot be read as one; check',
     ],
-    [{ prices: priceList('typo.json', '{"lambda": 1}') }, 'its keys: Unrecognized key: "lambda"'],
-    [{ prices: priceList('text.json', '{"s3ThousandPuts": "1"}') }, 's3ThousandPuts: Invalid input: expected number'],
+    [{ prices: priceList('typo.json', '{"lambda": 1}') }, 'got what is not: expected no other keys, got "lambda"'],
+    [
+      { prices: priceList('text.json', '{"s3ThousandPuts": "1"}') },
+      's3ThousandPuts: expected US dollars as a number of at least 0, got "1"',
+    ],
   ])('is refused for %j', (context, sentence) => {
     expect(() => stackOf(context)).toThrow(sentence);
   });

@@ -285,11 +285,31 @@ describe('the configuration', () => {
     expect(loadConfig(environment)).toMatchObject({ results: ['table'], resultTable: 't' });
   });
 
-  it('is refused for a BATCHSCORE_ variable that it does not know, naming it and those it knows', () => {
-    const message = refusalOf({ ...QUEUES, BATCHSCORE_MAX_BATCH_ROW: '64' });
+  it.each([
+    ['BATCHSCORE_MAX_BATCH_ROW', 'did you mean BATCHSCORE_MAX_BATCH_ROWS, a whole number from 1 to 65536?'],
+    ['BATCHSCORE_WINDOWSECONDS', 'did you mean BATCHSCORE_WINDOW_SECONDS, a number from 0 to 300?'],
+    ['BATCHSCORE_LOGLEVEL', 'did you mean BATCHSCORE_LOG_LEVEL, one of debug, info, warn, error?'],
+    ['BATCHSCORE_COLOUR', 'docs/configuration.md lists them'],
+  ])('is refused for %s, which it does not know, with the nearest that it knows and its range', (key, hint) => {
+    expect(refusalOf({ ...QUEUES, [key]: '64' })).toBe(
+      `configuration: ${key}: expected a variable of batchscore, got an unknown one; ${hint}`,
+    );
+  });
 
-    expect(message).toMatch(/^configuration: BATCHSCORE_MAX_BATCH_ROW: expected one of .*BATCHSCORE_MAX_BATCH_ROWS, /);
-    expect(message).toMatch(/; unset it or fix its name$/);
+  it.each([
+    ['BATCHSCORE_MAX_BATCH_ROWS', 'many', 'a whole number from 1 to 65536'],
+    ['BATCHSCORE_CHECK_PERCENT', '101', 'a whole number from 0 to 100'],
+    ['BATCHSCORE_WINDOW_SECONDS', '-1', 'a number from 0 to 300'],
+    ['BATCHSCORE_RESULTS_PER_MESSAGE', 'all', "a whole number from 1 to 10000, or 'fill'"],
+    ['BATCHSCORE_TRACING', 'on', 'true or false'],
+    ['BATCHSCORE_LOG_LEVEL', 'loud', 'one of debug, info, warn, error'],
+    ['BATCHSCORE_RESULTS', 'queue,tabel', 'one or several of queue, table, bucket, comma-separated, each once'],
+    ['BATCHSCORE_REQUEST_QUEUE_URL', 'a,b', 'the URLs of SQS queues, comma-separated, each once'],
+    ['BATCHSCORE_RESULT_TABLE', '', 'the name of a DynamoDB table'],
+  ])('says once what %s takes, when it is %j', (key, value, expected) => {
+    expect(refusalOf({ ...QUEUES, [key]: value })).toBe(
+      `configuration: ${key}: expected ${expected}, got ${JSON.stringify(value)}`,
+    );
   });
 
   it('is refused for everything that is wrong with it at once', () => {

@@ -73,6 +73,7 @@ const PREVIEW_CHARACTERS = 60;
 export function preview(value: unknown): string {
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (typeof value === 'object' && value !== null) return 'an object';
+  if (value === undefined) return 'nothing';
   const text = typeof value === 'string' ? JSON.stringify(value.slice(0, PREVIEW_CHARACTERS + 1)) : String(value);
   return text.length > PREVIEW_CHARACTERS ? `${text.slice(0, PREVIEW_CHARACTERS).toWellFormed()}…` : text;
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { IN_OUR_WORDS, problemsIn } from '../../core/contract/wrongValue.ts';
 import { expandColumns } from '../../core/job/columns.ts';
 import { COMPRESSIONS, FORMATS, type Spec } from '../../core/job/words.ts';
 
@@ -17,8 +18,11 @@ const SETTINGS = z.strictObject({
 
 /** @throws Error naming everything that is wrong */
 export function readSpec(text: string): { readonly spec: Spec; readonly concurrency?: number | undefined } {
-  const parsed = SETTINGS.safeParse(JSON.parse(text));
-  if (!parsed.success) throw new Error(`expected the settings of a job: ${z.prettifyError(parsed.error)}`);
+  const value: unknown = JSON.parse(text);
+  const parsed = SETTINGS.safeParse(value, IN_OUR_WORDS);
+  if (!parsed.success) {
+    throw new Error(`expected the settings of a job: ${problemsIn(parsed.error.issues, value).join('; ')}`);
+  }
   const { concurrency, inputs, keep, ...rest } = parsed.data;
   const spec = {
     ...rest,

@@ -74,7 +74,7 @@ describe("a model's transform", () => {
     ['too few elements', { name: 'x', datatype: 'FP32', shape: [2, 1], data: Float32Array.of(1) }, 'got 1'],
     ['another shape', { name: 'x', datatype: 'FP32', shape: [1, 2], data: [1, 2] }, 'got [1, 2]'],
     ['another input', { name: 'z', datatype: 'FP32', shape: [1, 1], data: [1] }, 'got "z"'],
-    ['nothing', undefined, 'got undefined'],
+    ['nothing', undefined, 'got nothing'],
   ])('is checked like anyone: it is its own failure when it gives %s', async (_, input, got) => {
     const { answers } = await score(gives(input), [{}]);
     expect(answers).toMatchObject([{ code: 'TRANSFORM_FAILED', error: expect.stringContaining(got) }]);

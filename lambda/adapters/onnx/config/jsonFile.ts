@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import { messageOf } from '../../../core/contract/failure.ts';
+import { IN_OUR_WORDS, problemsIn } from '../../../core/contract/wrongValue.ts';
 import { hasCode } from '../../hasCode.ts';
 
 const MOST_WRONG = 10;
@@ -14,9 +15,10 @@ const MOST_WRONG = 10;
 export function readJsonIfThere<T>(path: string, schema: z.ZodType<T>, what: string): T | undefined {
   const text = readIfThere(path);
   if (text === undefined) return undefined;
-  const parsed = schema.safeParse(parseJson(text, path));
+  const value = parseJson(text, path);
+  const parsed = schema.safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
-  const wrong = parsed.error.issues.map(({ path, message }) => [path.join('.'), message].filter(Boolean).join(': '));
+  const wrong = problemsIn(parsed.error.issues, value);
   const more = wrong.length > MOST_WRONG ? `; and ${wrong.length - MOST_WRONG} more` : '';
   throw new Error(`${path}: not a valid ${what}: ${wrong.slice(0, MOST_WRONG).join('; ')}${more}`);
 }

@@ -1,30 +1,39 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { CONFIG_FILE } from '../../../core/contract/modelFolder.ts';
+import { RANGES } from '../../../limits/configuration.ts';
 import { readJsonIfThere } from './jsonFile.ts';
+import { atLeast, distinct, whole } from './numbers.ts';
 import { providers } from './providers.ts';
 import { sessionOptions } from './sessionOptions.ts';
 
-const rows = z.int().min(1).max(65_536);
+const rows = whole(RANGES.maxBatchRows);
 
-const rungs = z
-  .array(rows)
-  .min(1)
-  .refine((list) => new Set(list).size === list.length, 'expected each rung once');
+const rungs = distinct(rows, `whole numbers from ${RANGES.maxBatchRows.least} to ${RANGES.maxBatchRows.most}`);
+
+const AXIS = 'expected the name of a symbolic axis of the model';
+
+const byName = <T extends z.ZodType>(value: T, what: string) =>
+  z.record(z.string(), value, { error: `expected an object with ${what}` });
 
 /** An axis along which requests differ in size: they are padded to the longest of their micro-batch, and cut back. */
 const ragged = z.strictObject({
   /** The symbolic axis, as the model names it. */
-  axis: z.string().min(1),
+  axis: z.string({ error: AXIS }).min(1, { error: AXIS }),
   /** By the name of each input that has it: the element to pad with. */
-  pad: z.record(z.string(), z.union([z.number(), z.boolean(), z.string()])),
+  pad: byName(
+    z.union([z.number(), z.boolean(), z.string()], { error: 'expected a number, true, false or text' }),
+    'the element to pad with, by the name of each input that has the axis',
+  ),
   /** By output name: the axis that is cut back, where the model calls it something else. @default those of that name */
-  cut: z.record(z.string(), z.int().min(0)).optional(),
+  cut: byName(atLeast(0), 'the number of an axis, by the name of an output').optional(),
   /** The sizes it may be run at; a micro-batch is padded up to one, a longer request is refused. @default any */
   ladder: rungs.optional(),
 });
 
 export type RaggedConfig = z.infer<typeof ragged>;
+
+const MODULE = 'expected the name of a .ts, .js or .mjs file beside config.json';
 
 /** What `models/<name>/config.json` may say. Everything is optional, unknown keys are errors. */
 const schema = z
@@ -39,27 +48,27 @@ const schema = z
      * By name of an input or output: which of its axes is the batch axis, such as 1 for the state `[layers, batch, hidden]`
      * of an RNN. Requests and answers have it there too. @default 0 for each
      */
-    batchAxis: z.record(z.string(), z.int().min(0)).optional(),
+    batchAxis: byName(atLeast(0), 'the number of an axis, by the name of an input or output').optional(),
     /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
-    constants: z.record(z.string(), z.unknown()).optional(),
+    constants: byName(z.unknown(), 'the value of an input, by its name').optional(),
     /** Whether rows share runs: always, unchecked, or never. @default what the checks at start find */
-    batching: z.enum(['trust', 'alone']).optional(),
+    batching: z.enum(['trust', 'alone'], { error: 'expected "trust" or "alone"' }).optional(),
     /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
     providers: providers.optional(),
     /** The cards that the model is opened on, each in a session of its own. @default one, that of the provider */
-    devices: z
-      .array(z.int().min(0))
-      .min(1)
-      .refine((list) => new Set(list).size === list.length, 'expected each card once')
-      .optional(),
+    devices: distinct(atLeast(0), 'numbers of cards').optional(),
     /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
     sessionOptions: sessionOptions.optional(),
     /** Whether to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
-    warmup: z.union([z.boolean(), z.record(z.string(), z.int().min(1))]).optional(),
+    warmup: z
+      .union([z.boolean(), z.record(z.string(), atLeast(1))], {
+        error: 'expected true, false or an object with sizes of symbolic axes, each at least 1',
+      })
+      .optional(),
     /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */
     transform: z
-      .string()
-      .regex(/^[\w.-]+\.(ts|js|mjs)$/, 'expected the name of a .ts, .js or .mjs file beside config.json')
+      .string({ error: MODULE })
+      .regex(/^[\w.-]+\.(ts|js|mjs)$/, MODULE)
       .optional(),
   })
   .superRefine(({ devices, providers = [] }, context) => {

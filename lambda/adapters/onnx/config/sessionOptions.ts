@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { nearestName } from '../../../core/base/nearestName.ts';
 
 /** What ONNX Runtime can be told of a session, less the execution providers: they have a key of their own. */
 export const SESSION_OPTIONS = [
@@ -28,7 +29,14 @@ export const IGNORED_OPTIONS = ['enableGraphCapture', 'freeDimensionOverrides', 
  * @see https://github.com/microsoft/onnxruntime/blob/main/include/onnxruntime/core/session/onnxruntime_session_options_config_keys.h
  */
 export const sessionOptions = z
-  .looseObject({ extra: z.record(z.string(), z.unknown()).optional() })
+  .looseObject(
+    {
+      extra: z
+        .record(z.string(), z.unknown(), { error: "expected an object with ONNX Runtime's session settings" })
+        .optional(),
+    },
+    { error: "expected an object with ONNX Runtime's session options" },
+  )
   .superRefine((options, context) => {
     for (const key of Object.keys(options)) {
       const message = whyNot(key);
@@ -38,9 +46,13 @@ export const sessionOptions = z
 
 function whyNot(key: string): string | undefined {
   if (SESSION_OPTIONS.includes(key)) return undefined;
-  if (key === 'executionProviders') return 'use the key "providers" instead of executionProviders';
+  if (key === 'executionProviders') {
+    return 'expected none here, got it; use the key "providers" instead of executionProviders';
+  }
   if (IGNORED_OPTIONS.includes(key)) {
     return `expected an option that ONNX Runtime for Node reads, got ${key}, which it would ignore; remove it`;
   }
-  return `expected keys among ${SESSION_OPTIONS.join(', ')}, got ${key}; correct or remove it`;
+  const nearest = nearestName(key, SESSION_OPTIONS);
+  const cure = nearest === undefined ? 'correct or remove it' : `did you mean ${nearest}?`;
+  return `expected keys among ${SESSION_OPTIONS.join(', ')}, got ${key}; ${cure}`;
 }

@@ -4,6 +4,10 @@ import { identityModel, multipleOfFourModel } from '../../../helpers/onnxModels.
 import { modelsDirectory, openModels, openOnly } from '../setup.ts';
 
 const MODEL = identityModel();
+const ROWS = 'expected a whole number from 1 to 65536';
+const RUNGS = 'expected an array of whole numbers from 1 to 65536';
+const WARMUP = 'expected true, false or an object with sizes of symbolic axes, each at least 1';
+const PAD = 'expected an object with the element to pad with, by the name of each input that has the axis';
 
 async function refusalOf(config: string | Record<string, unknown>): Promise<{ message: string; path: string }> {
   const directory = await modelsDirectory({ 'model/1/model.onnx': MODEL, 'model/config.json': config });
@@ -33,11 +37,18 @@ describe('config.json', () => {
     expect(message).toBe(`${path}: expected JSON, got something else; fix it or delete the file`);
   });
 
-  it('is refused for an unknown key, naming the file and the key', async () => {
-    const { message, path } = await refusalOf({ maxBatchRow: 4 });
+  it.each([
+    [{ maxBatchRow: 4 }, 'maxBatchRow', 'did you mean maxBatchRows, a whole number from 1 to 65536?'],
+    [{ bathcing: 'alone' }, 'bathcing', 'did you mean batching, "trust" or "alone"?'],
+    [{ colour: 'red' }, 'colour', undefined],
+  ])('is refused for an unknown key, with those it knows and the nearest of them: %j', async (config, key, hint) => {
+    const { message, path } = await refusalOf(config);
 
-    expect(message).toContain(`${path}: not a valid model configuration`);
-    expect(message).toContain('"maxBatchRow"');
+    expect(message).toBe(
+      `${path}: not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, ` +
+        'constants, batching, providers, devices, sessionOptions, warmup, transform, got ' +
+        [JSON.stringify(key), ...(hint === undefined ? [] : [hint])].join('; '),
+    );
   });
 
   it('is refused for all that is wrong with it at once', async () => {
@@ -48,25 +59,35 @@ describe('config.json', () => {
   });
 
   it.each([
-    ['maxBatchRows', 0],
-    ['maxBatchRows', 1.5],
-    ['maxBatchRows', 65_537],
-    ['maxBatchRows', '4'],
-    ['ladder', []],
-    ['ladder', [0]],
-    ['ladder', [1, 65_537]],
-    ['ladder', 4],
-    ['providers', []],
-    ['providers', 'cpu'],
-    ['sessionOptions', []],
-    ['warmup', 'yes'],
-    ['warmup', { length: 0 }],
-    ['warmup', { length: 1.5 }],
-  ])('is refused when %s is %j, naming the key', async (key, value) => {
+    ['maxBatchRows', 0, `maxBatchRows: ${ROWS}, got 0`],
+    ['maxBatchRows', 1.5, `maxBatchRows: ${ROWS}, got 1.5`],
+    ['maxBatchRows', 65_537, `maxBatchRows: ${ROWS}, got 65537`],
+    ['maxBatchRows', '4', `maxBatchRows: ${ROWS}, got "4"`],
+    ['ladder', [], `ladder: ${RUNGS} with at least one, got an array of 0`],
+    ['ladder', [2, 2], `ladder: ${RUNGS}, each once, got an array of 2`],
+    ['ladder', [0], `ladder.0: ${ROWS}, got 0`],
+    ['ladder', [1, 65_537], `ladder.1: ${ROWS}, got 65537`],
+    ['ladder', 4, `ladder: ${RUNGS}, got 4`],
+    ['ragged', { axis: 'n' }, `ragged.pad: ${PAD}, got nothing`],
+    ['ragged', 'n', 'ragged: expected an object, got "n"'],
+    ['batchAxis', { x: -1 }, 'batchAxis.x: expected a whole number of at least 0, got -1'],
+    [
+      'providers',
+      [],
+      'providers: expected an array of execution providers, such as ["cuda", "cpu"], got an array of 0',
+    ],
+    ['providers', 'cpu', 'providers: expected an array of execution providers, such as ["cuda", "cpu"], got "cpu"'],
+    ['providers', [{}], 'providers.0.name: expected the name of a provider, such as "cuda", got nothing'],
+    ['devices', [-1], 'devices.0: expected a whole number of at least 0, got -1'],
+    ['sessionOptions', [], "sessionOptions: expected an object with ONNX Runtime's session options, got an array of 0"],
+    ['warmup', 'yes', `warmup: ${WARMUP}, got "yes"`],
+    ['warmup', { length: 0 }, 'warmup.length: expected a whole number of at least 1, got 0'],
+    ['warmup', { length: 1.5 }, `warmup: ${WARMUP}, got an object`],
+    ['transform', 4, 'transform: expected the name of a .ts, .js or .mjs file beside config.json, got 4'],
+  ])('is refused when %s is %j, saying what it takes', async (key, value, sentence) => {
     const { message, path } = await refusalOf({ [key]: value });
 
-    expect(message).toContain(`${path}: not a valid model configuration`);
-    expect(message).toContain(key);
+    expect(message).toBe(`${path}: not a valid model configuration: ${sentence}`);
   });
 
   it('is read at the start for models that are loaded later too', async () => {

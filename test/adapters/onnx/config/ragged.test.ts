@@ -66,7 +66,7 @@ describe('ragged in config.json', () => {
       { ...MASKED, cut: { doubled: 2 } },
       'ragged.cut.doubled: expected a symbolic axis of [batch, length] other than the batch axis 0, got 2',
     ],
-    ['a rung twice', { ...MASKED, ladder: [4, 4] }, 'expected each rung once'],
+    ['a rung twice', { ...MASKED, ladder: [4, 4] }, 'expected an array of whole numbers from 1 to 65536, each once'],
     ['an empty ladder', { ...MASKED, ladder: [] }, 'ladder'],
     [
       'the batch axis of an output',

@@ -29,7 +29,7 @@ describe('sessionOptions in config.json', () => {
 
     expect(message).toContain('expected keys among enableCpuMemArena, ');
     expect(message).toContain('intraOpNumThreads, ');
-    expect(message).toContain(', got intraOpThreads; correct or remove it');
+    expect(message).toContain(', got intraOpThreads; did you mean intraOpNumThreads?');
     expect(message).not.toContain('got interOpNumThreads');
   });
 

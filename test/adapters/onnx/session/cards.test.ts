@@ -185,7 +185,7 @@ describe('devices in config.json', () => {
 
   it.each([
     [{ devices: [] }, 'devices'],
-    [{ devices: [0, 0] }, 'expected each card once'],
+    [{ devices: [0, 0] }, 'expected an array of numbers of cards, each once'],
     [{ devices: [-1] }, 'devices.0'],
     [{ devices: 2 }, 'devices'],
     [

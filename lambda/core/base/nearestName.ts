@@ -1,10 +1,13 @@
 const MAX_EDITS = 3;
+/** In a name of these many letters one may be wrong: of fewer, any other name would be near. */
+const LETTERS_AN_EDIT = 3;
 
-/** The name that a misspelt one most likely stands for: at most three edits away, whatever the case; else undefined. */
+/** The name that a misspelt one most likely stands for, whatever the case: at most three edits away; else undefined. */
 export function nearestName(wrong: string, names: readonly string[]): string | undefined {
+  const most = Math.min(MAX_EDITS, Math.ceil(wrong.length / LETTERS_AN_EDIT));
   const [nearest] = names
     .map((name) => ({ name, edits: editDistance(wrong.toLowerCase(), name.toLowerCase()) }))
-    .filter(({ edits }) => edits <= MAX_EDITS)
+    .filter(({ edits }) => edits <= most)
     .toSorted((a, b) => a.edits - b.edits);
   return nearest?.name;
 }
