@@ -4,7 +4,8 @@ const HELP = `Usage: batchscore COMMAND [arguments]
 
   submit FILE.jsonl         put requests on the request queue
   collect IDS --out FILE    get the results of what was submitted
-  score MODEL FILE.jsonl    score a file without a queue
+  inspect MODEL             what a model takes and gives, and a request ready to send
+  score MODEL FILE          score a file without a queue
   job ACTION …              score files in S3 in place
   publish FOLDER s3://…     put models into S3, for functions that fetch them at start
   profile MODEL             time a model's runs, and find settings and their cost on AWS
@@ -23,6 +24,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   collect: async () => (await import('./collect.ts')).collect,
   score: async () => (await import('./score.ts')).score,
   job: async () => (await import('./job.ts')).job,
+  inspect: async () => (await import('./inspect.ts')).inspect,
   publish: async () => (await import('./publish.ts')).publish,
   profile: async () => (await import('./profile.ts')).profile,
 };

@@ -1,9 +1,8 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { messageOf } from '../lambda/core/contract/failure.ts';
 import { RANGES } from '../lambda/limits/configuration.ts';
 import { parseCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
+import { modelPath } from './modelPath.ts';
 import { applyContext, checkContext } from './profile/applyContext.ts';
 import { DEFAULTS, describeQuestion, questionOf } from './profile/ask.ts';
 import { keepProfile } from './profile/keep.ts';
@@ -55,7 +54,7 @@ async function run(args: readonly string[]): Promise<number> {
   const ask = await questionOf(options, warn);
   if (options.apply) await checkContext('cdk.json');
   const { least, most } = RANGES.maxBatchRows;
-  const measured = await measure(pathOf(positionals[0] ?? '', options.models), {
+  const measured = await measure(modelPath(positionals[0] ?? '', options.models), {
     maxBatchRows: wholeNumber('--max-rows', options['max-rows'], least, most),
     providers: options.providers.split(','),
     seconds: wholeNumber('--seconds', options.seconds, 1, SECONDS.most),
@@ -92,12 +91,6 @@ function parse(args: readonly string[]) {
     apply: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   });
-}
-
-/** A path, or a name in the model repository where there is no such path. */
-function pathOf(name: string, models: string): string {
-  const inRepository = join(models, name);
-  return !existsSync(name) && existsSync(inRepository) ? inRepository : name;
 }
 
 async function measure(

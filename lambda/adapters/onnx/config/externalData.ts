@@ -22,7 +22,7 @@ const ENTRY = { key: 1, value: 2 } as const;
 const WINDOW_BYTES = 2 * 1024;
 
 /** @returns the bytes from `position`, as many as there are */
-type Read = (position: number, length: number) => Buffer;
+export type Read = (position: number, length: number) => Buffer;
 
 /**
  * The files in which a model keeps weights, as it names them, each with the bytes that it must have at least. Weights are
@@ -69,7 +69,7 @@ function entriesOf(read: Read, tensor: Field): { readonly [key: string]: string 
   return entries;
 }
 
-function* fieldsOfFile(read: Read, start: number, end: number): Generator<Field> {
+export function* fieldsOfFile(read: Read, start: number, end: number): Generator<Field> {
   for (let position = start; position < end; ) {
     const header = readField(read(position, Math.min(MOST_HEADER_BYTES, end - position)), 0);
     if (header === undefined) return;
@@ -78,7 +78,7 @@ function* fieldsOfFile(read: Read, start: number, end: number): Generator<Field>
   }
 }
 
-function createReader(file: number): Read {
+export function createReader(file: number): Read {
   let window = Buffer.alloc(0);
   let windowStart = 0;
   return (position, length) => {

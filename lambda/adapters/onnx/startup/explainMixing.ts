@@ -51,7 +51,7 @@ export function explainPadding(graph: ModelGraph): string {
 }
 
 /** Others, such as Gather and Concat, do so too when they compute shapes. */
-const WORKS_ALONG_AN_AXIS = /softmax|Hardmax|^Reduce|^Arg|^TopK|Normalization|^Unique|^Compress|^CumSum/i;
+export const WORKS_ALONG_AN_AXIS = /softmax|Hardmax|^Reduce|^Arg|^TopK|Normalization|^Unique|^Compress|^CumSum/i;
 
 function namesWhere({ operators }: ModelGraph, isMeant: (operator: Operator, name: string) => boolean): string {
   return [...operators].flatMap(([name, operator]) => (isMeant(operator, name) ? [name] : [])).join(', ');

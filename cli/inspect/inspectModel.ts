@@ -1,0 +1,126 @@
+import { type ModelConfig, readModelConfig } from '../../lambda/adapters/onnx/config/modelConfig.ts';
+import { checkModelFile } from '../../lambda/adapters/onnx/config/modelFile.ts';
+import { readGraph } from '../../lambda/adapters/onnx/config/modelGraph.ts';
+import { readSampleLines } from '../../lambda/adapters/onnx/config/samples.ts';
+import { locate, openModelAlone } from '../../lambda/adapters/onnx/repository/openModelAlone.ts';
+import type { ModelGraph } from '../../lambda/adapters/onnx/startup/modelGraph.ts';
+import { symbolicAxes } from '../../lambda/adapters/onnx/startup/zeroRuns.ts';
+import { isFailure, messageOf } from '../../lambda/core/contract/failure.ts';
+import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
+import { RANGES } from '../../lambda/limits/configuration.ts';
+import type { Inspection, Opened, Value, Verdict } from './inspection.ts';
+import { notableOperators } from './notableOperators.ts';
+import { type OnnxFile, readOnnxFile } from './onnxFile.ts';
+import { sampleRequests } from './sampleRequests.ts';
+
+/**
+ * Opens a model as a host does, with its checks, and has it answer sample requests.
+ *
+ * @param path a model folder or a `.onnx` file
+ * @param providers execution providers, first choice first
+ * @throws Error when there is no whole ONNX file; of one that does not open, the error is in the answer
+ */
+export async function inspectModel(path: string, providers: readonly string[]): Promise<Inspection> {
+  const location = await locate(path);
+  checkModelFile(location.path);
+  const file = readOnnxFile(location.path);
+  const graph = await readGraph(location.path);
+  const { name: model, version, path: filePath } = location;
+  const found = { model, version, path: filePath, ...aboutFile(file) };
+  try {
+    const { opened, inputs, outputs, hasLengths } = await open(path, providers, graph);
+    return { ...found, inputs, outputs, opened, notableOperators: notableOperators(file, graph, hasLengths) };
+  } catch (error) {
+    const { inputs, outputs } = file;
+    return {
+      ...found,
+      inputs,
+      outputs,
+      error: messageOf(error),
+      notableOperators: notableOperators(file, graph, true),
+    };
+  }
+}
+
+function aboutFile({ inputs: _, outputs: __, operators, ...file }: OnnxFile) {
+  return { file, nodes: operators.reduce((sum, { count }) => sum + count, 0), operators };
+}
+
+interface Found {
+  readonly opened: Opened;
+  readonly inputs: readonly Value[];
+  readonly outputs: readonly Value[];
+  readonly hasLengths: boolean;
+}
+
+async function open(path: string, providers: readonly string[], graph: ModelGraph): Promise<Found> {
+  const warnings: string[] = [];
+  let probes = 0;
+  const models = await openModelAlone(path, {
+    maxBatchRows: RANGES.maxBatchRows.default,
+    maxBatchElements: RANGES.maxBatchElements.default,
+    providers,
+    allowProviderFallback: false,
+    warn: (warning) => warnings.push(warning),
+    loaded: (start) => {
+      probes = start.probes;
+    },
+  });
+  try {
+    const model = await models.find(undefined, undefined);
+    if (isFailure(model)) throw new Error(model.message);
+    const { folder } = await locate(path);
+    const config = readModelConfig(folder);
+    const samples = await sampleRequests(model, await readSampleLines(folder), graph, config.warmup);
+    const { ragged } = model;
+    return {
+      hasLengths: symbolicAxes(model).length > 0,
+      inputs: model.inputs.map((spec, index) => valueFrom(spec, ragged?.inputs[index]?.axis)),
+      outputs: model.outputs.map((spec, index) => valueFrom(spec, ragged?.outputs[index])),
+      opened: { ...aboutModel(model, config), probes, warnings, ...samples },
+    };
+  } finally {
+    await models.close();
+  }
+}
+
+function aboutModel(model: Model, config: ModelConfig): Omit<Opened, 'probes' | 'warnings' | 'samples' | 'isMadeUp'> {
+  const { ragged, inputs, constants = [], maxBatchRows, ladder, largestDifference = null, transform } = model;
+  return {
+    verdict: verdictOf(model, config),
+    largestDifference,
+    maxBatchRows,
+    ladder,
+    ragged:
+      ragged === undefined
+        ? null
+        : {
+            axis: ragged.name,
+            inputs: inputs.filter((_, index) => ragged.inputs[index] !== undefined).map(({ name }) => name),
+            ladder: ragged.ladder,
+          },
+    openAxes: symbolicAxes(model).filter((axis) => axis !== ragged?.name),
+    constants,
+    hasTransform: transform?.decode !== undefined,
+  };
+}
+
+function verdictOf({ independence, maxBatchRows }: Model, { batching }: ModelConfig): Verdict {
+  if (independence === 'proved') return 'independent';
+  if (independence === 'unproven') return 'unknown';
+  if (independence !== undefined || maxBatchRows > 1) return 'trusted';
+  return batching === 'alone' ? 'alone' : 'dependent';
+}
+
+/** Its shape is empty where the model does not say it, as that of some outputs. */
+function valueFrom(spec: TensorSpec, raggedAxis: number | undefined): Value {
+  const { name, datatype, shape } = spec;
+  const batchAxis = axisInModel(spec, 0);
+  return {
+    name,
+    datatype,
+    shape: shape.length === 0 ? undefined : [...shapeInModel(spec, shape)],
+    batchAxis,
+    ...(raggedAxis !== undefined && { raggedAxis: axisInModel(spec, raggedAxis) }),
+  };
+}

@@ -1,0 +1,46 @@
+import type { ModelConfig } from '../../lambda/adapters/onnx/config/modelConfig.ts';
+import type { ModelGraph } from '../../lambda/adapters/onnx/startup/modelGraph.ts';
+import { type Manner, makeUp, rowShapes } from '../../lambda/adapters/onnx/startup/probes.ts';
+import { symbolicAxes } from '../../lambda/adapters/onnx/startup/zeroRuns.ts';
+import type { Model } from '../../lambda/core/contract/model.ts';
+import type { RequestInput } from '../../lambda/core/contract/request.ts';
+import { DATATYPES } from '../../lambda/core/tensor/datatype.ts';
+
+const MANNERS: readonly Manner[] = ['unit', 'ones', 'small', 'zeros'];
+/** Short ones first: they are to be read. */
+const LENGTHS = [4, 8, 32, 128, 1];
+const REQUESTS = 4;
+/** Of floats that nobody measured. */
+const DIGITS = 3;
+
+/** Inputs of a few requests of one row each: what the model may take, the likeliest first. */
+export function* madeUpInputs(
+  model: Model,
+  graph: ModelGraph,
+  warmUp: ModelConfig['warmup'],
+): Generator<readonly (readonly RequestInput[])[]> {
+  const given = typeof warmUp === 'object' ? warmUp : {};
+  const ragged = model.ragged?.name;
+  const sizes = Object.fromEntries(Object.entries(given).filter(([axis]) => axis !== ragged));
+  const isOpen = symbolicAxes(model).some((axis) => sizes[axis] === undefined);
+  const most = model.ragged?.ladder.at(-1) ?? Number.POSITIVE_INFINITY;
+  const lengths = isOpen ? LENGTHS.filter((length) => length <= most) : [1];
+  for (const manner of MANNERS) {
+    for (const length of lengths) {
+      const rows = makeUp(
+        model,
+        rowShapes(model, sizes, length),
+        Array.from({ length: REQUESTS }, () => manner),
+        graph,
+      );
+      yield rows.map(({ request }) => request.inputs.map(rounded));
+    }
+  }
+}
+
+function rounded(input: RequestInput): RequestInput {
+  const { datatype, data } = input;
+  if (DATATYPES[datatype].kind !== 'float') return input;
+  const floats = data as Float32Array;
+  return { ...input, data: floats.map((value) => Number(value.toPrecision(DIGITS))) };
+}

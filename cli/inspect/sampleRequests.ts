@@ -1,0 +1,120 @@
+import { encodeRequest } from '../../client/request/request.ts';
+import type { ModelConfig } from '../../lambda/adapters/onnx/config/modelConfig.ts';
+import { decodeSamples, type SampleLines } from '../../lambda/adapters/onnx/config/samples.ts';
+import type { ModelGraph } from '../../lambda/adapters/onnx/startup/modelGraph.ts';
+import { isObject } from '../../lambda/core/base/json.ts';
+import type { Model } from '../../lambda/core/contract/model.ts';
+import type { RequestInput } from '../../lambda/core/contract/request.ts';
+import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
+import { moveAxis } from '../../lambda/core/tensor/moveAxis.ts';
+import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
+import { OFFLINE_LIMITS } from '../offline/limits.ts';
+import type { Answer, Sample } from './inspection.ts';
+import { madeUpInputs } from './madeUpInputs.ts';
+
+export interface Samples {
+  readonly samples: readonly Sample[];
+  readonly isMadeUp: boolean;
+  /** Why there is none. */
+  readonly noSample?: string | undefined;
+}
+
+interface Texts {
+  readonly json: string;
+  readonly binary: string | undefined;
+}
+
+/**
+ * Requests that the model has answered, in both forms: those of `samples.jsonl`, else made-up ones.
+ *
+ * @param lines of `samples.jsonl`
+ */
+export async function sampleRequests(
+  model: Model,
+  lines: SampleLines,
+  graph: ModelGraph,
+  warmUp: ModelConfig['warmup'],
+): Promise<Samples> {
+  const scoring = createRowScoring({
+    models: { find: () => model },
+    limits: OFFLINE_LIMITS,
+    checkPercent: 0,
+    observer: {},
+  });
+  if (lines.lines.length > 0) {
+    const { samples, refused } = await answered(await realTexts(model, lines), scoring);
+    return { samples, isMadeUp: false, ...(samples.length === 0 && { noSample: refused }) };
+  }
+  if (model.transform?.decode !== undefined) {
+    return none(
+      'the model has a transform, which takes requests of its own: put one into samples.jsonl beside config.json',
+    );
+  }
+  if (graph.operators.has('Loop')) {
+    return none(
+      'the model has a loop, which may never end with made-up values: put a request into samples.jsonl beside config.json',
+    );
+  }
+  let reason: string | undefined;
+  for (const rows of madeUpInputs(model, graph, warmUp)) {
+    const texts = rows.map((inputs, index) => textsOf(model, inputs, `sample-${index + 1}`));
+    const { samples, refused } = await answered(texts, scoring);
+    if (samples.length > 0) return { samples, isMadeUp: true };
+    reason ??= refused;
+  }
+  return none(`it answers none that was made up (${reason}): put a request into samples.jsonl beside config.json`);
+}
+
+function none(noSample: string): Samples {
+  return { samples: [], isMadeUp: true, noSample };
+}
+
+/** The requests to which both forms are answered with scores. */
+async function answered(
+  texts: readonly Texts[],
+  scoring: RowScoring,
+): Promise<{ readonly samples: readonly Sample[]; readonly refused: string | undefined }> {
+  const samples: Sample[] = [];
+  let refused: string | undefined;
+  for (const { json, binary } of texts) {
+    const forms = binary === undefined ? [json] : [json, binary];
+    const answers = await scoring.score(forms.map((text, index) => ({ id: String(index), text })));
+    const failed = answers.flatMap((answer) => answer?.failures ?? [])[0];
+    const answer = answers[0]?.text;
+    if (failed !== undefined || answer === undefined) refused ??= failed?.message;
+    else samples.push({ json, binary, answer: withoutMessageId(answer) });
+  }
+  return { samples, refused };
+}
+
+function withoutMessageId(text: string): Answer {
+  const { message_id: _, ...answer } = JSON.parse(text);
+  return answer;
+}
+
+/** As producers send them where the model has a transform; else in the canonical form, whatever form they have. */
+async function realTexts(model: Model, lines: SampleLines): Promise<Texts[]> {
+  if (model.transform?.decode !== undefined) {
+    return lines.lines.map(({ line }, index) => ({ json: ownForm(model, line, index), binary: undefined }));
+  }
+  const requests = await decodeSamples(lines, model);
+  return requests.map(({ inputs, id }, index) => textsOf(model, inputs, id ?? `sample-${index + 1}`));
+}
+
+/** Any deployment takes it, as it names its model. */
+function ownForm({ name }: Model, line: string, index: number): string {
+  const body: unknown = JSON.parse(line);
+  if (!isObject(body)) return line;
+  const { model_version: _, ...rest } = body;
+  return encodeRequest({ body: { id: `sample-${index + 1}`, ...rest, model_name: name } }, 'json');
+}
+
+function textsOf(model: Model, inputs: readonly RequestInput[], id: string): Texts {
+  const tensors = model.inputs.map((spec, index): [string, RequestInput] => {
+    const { datatype, shape, data } = inputs[index] as RequestInput;
+    const elements = isBase64Data(data) ? decodeAll(data, datatype, shape) : data;
+    return [spec.name, moveAxis({ datatype, shape, data: elements }, 0, spec.batchAxis ?? 0)];
+  });
+  const request = { id, model: model.name, inputs: Object.fromEntries(tensors) } as Parameters<typeof encodeRequest>[0];
+  return { json: encodeRequest(request, 'json'), binary: encodeRequest(request, 'binary') };
+}
