@@ -11,6 +11,10 @@ const FILE = 'requests.jsonl';
 /** SQS takes no larger message. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */
 const MOST_MESSAGE_BYTES = 1_048_576;
 
+/** The endpoint is the beginning of the URL: version 1 of the CLI asks another host, and reads no AWS_ENDPOINT_URL. */
+// biome-ignore lint/suspicious/noTemplateCurlyInString: it is the shell that expands it.
+const SEND = 'aws sqs send-message --endpoint-url "${QUEUE_URL%/*/*}" --queue-url "$QUEUE_URL" --message-body';
+
 /**
  * How to send a request with the AWS CLI and with boto3, to the queue that the environment variable QUEUE_URL names.
  *
@@ -25,7 +29,7 @@ export function sendersOf(request: string, samplesCommand: (file: string) => str
 
 function inline(request: string): Senders {
   return {
-    awsCli: `aws sqs send-message --queue-url "$QUEUE_URL" --message-body ${quoteForShell(request)}`,
+    awsCli: `${SEND} ${quoteForShell(request)}`,
     boto3: [
       'import json, os',
       'import boto3',
@@ -38,11 +42,7 @@ function inline(request: string): Senders {
 
 function fromFile(samplesCommand: string): Senders {
   return {
-    awsCli: [
-      samplesCommand,
-      `head -n 1 ${FILE} > request.json`,
-      'aws sqs send-message --queue-url "$QUEUE_URL" --message-body file://request.json',
-    ].join('\n'),
+    awsCli: [samplesCommand, `head -n 1 ${FILE} > request.json`, `${SEND} file://request.json`].join('\n'),
     boto3: [
       `# ${FILE} is written by: ${samplesCommand}`,
       'import os',

@@ -8,9 +8,9 @@ describe('how a request is sent', () => {
   it('is a command that any shell takes, whatever the request holds', () => {
     const request = JSON.stringify({ id: `it's "$(id)" \`id\` \\ ü 手 !! %s`, text: "''", empty: '' });
     const { awsCli } = sendersOf(request, samplesCommand, 1000);
-    const script = `aws() { for word in "$@"; do printf '%s|' "$word"; done; }; QUEUE_URL='a b'; ${awsCli}`;
+    const script = `aws() { for word in "$@"; do printf '%s|' "$word"; done; }; QUEUE_URL='http://host/0 0/queue'; ${awsCli}`;
     expect(execFileSync('sh', ['-c', script], { encoding: 'utf8' })).toBe(
-      `sqs|send-message|--queue-url|a b|--message-body|${request}|`,
+      `sqs|send-message|--endpoint-url|http://host|--queue-url|http://host/0 0/queue|--message-body|${request}|`,
     );
   });
 
@@ -26,7 +26,7 @@ describe('how a request is sent', () => {
     expect(awsCli.split('\n')).toEqual([
       'npx batchscore inspect digits --samples requests.jsonl',
       'head -n 1 requests.jsonl > request.json',
-      'aws sqs send-message --queue-url "$QUEUE_URL" --message-body file://request.json',
+      expect.stringMatching(/^aws sqs send-message .* --message-body file:\/\/request\.json$/),
     ]);
     expect(boto3).toContain('open("requests.jsonl", encoding="utf-8")');
   });
