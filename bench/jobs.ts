@@ -14,7 +14,7 @@ import { planJob } from '../lambda/jobs/plan/planJob.ts';
 import { readHead, readParts } from '../lambda/jobs/plan/planObjects.ts';
 import { openReader } from '../lambda/jobs/read/openReader.ts';
 import { scorePart } from '../lambda/jobs/score/scorePart.ts';
-import { createRowScoring } from '../lambda/jobs/scoreRows.ts';
+import { createRowScoring, MOST_CHARACTERS_HELD } from '../lambda/jobs/scoreRows.ts';
 import { RANGES } from '../lambda/limits/configuration.ts';
 import { JOB_RANGES } from '../lambda/limits/jobs.ts';
 
@@ -141,7 +141,13 @@ async function runOneJob(file: string): Promise<void> {
     maxBatchElements: RANGES.maxBatchElements.default,
     deadlineMarginMs: 1,
   };
-  const scoring = createRowScoring({ models, limits, checkPercent: RANGES.checkPercent.default, observer: {} });
+  const scoring = createRowScoring({
+    models,
+    limits,
+    checkPercent: RANGES.checkPercent.default,
+    observer: {},
+    mostCharacters: MOST_CHARACTERS_HELD,
+  });
   const time = { remainingMs: () => 900_000, signal: new AbortController().signal };
   const startedAt = performance.now();
   for (const part of await readParts(storage, planKey(FOLDER, 1))) {
@@ -176,8 +182,10 @@ function diskStorage(file: string): JobStorage {
     readAll: async () => (await open(file)).createReadStream(),
     get: async (key) => small.get(key),
     async put(key, body) {
-      if (!key.includes('/data/')) small.set(key, body.toString());
+      small.set(key, body.toString());
     },
+    putNew: async () => true,
+    look: async () => undefined,
     remove: async (key) => void small.delete(key),
     async *list(prefix) {
       yield* [...small.keys()].filter((key) => key.startsWith(prefix)).toSorted();

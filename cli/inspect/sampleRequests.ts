@@ -78,7 +78,7 @@ async function answered(
   let refused: string | undefined;
   for (const { json, binary } of texts) {
     const forms = binary === undefined ? [json] : [json, binary];
-    const answers = await scoring.score(forms.map((text, index) => ({ id: String(index), text })));
+    const { answers } = await scoring.score(forms.map((text, index) => ({ id: String(index), text })));
     const failed = answers.flatMap((answer) => answer?.failures ?? [])[0];
     const answer = answers[0]?.text;
     if (failed !== undefined || answer === undefined) refused ??= failed?.message;

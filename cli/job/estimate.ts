@@ -32,11 +32,11 @@ export interface Estimate {
 const TRANSITIONS_A_PART = 3;
 /** Plan, parts, finish and done. */
 const TRANSITIONS_A_JOB = 4;
-/** A piece puts its data and its report, a job what it was planned with, the plan and the manifest. */
+/** A piece puts its data, mostly as one object, and its report, a job what it was planned with, the plan and the manifest. */
 const PUTS_A_PIECE = 2;
 const PUTS_A_JOB = 3;
-/** A piece is read, and its report when the job is finished; a part reads what the job was planned with. */
-const GETS_A_PIECE = 2;
+/** A piece is read and looked for, and its report read when the job is finished; a part reads what the job was planned with. */
+const GETS_A_PIECE = 3;
 const GETS_A_PART = 1;
 const MIB_A_GIB = 1024;
 

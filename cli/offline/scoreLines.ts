@@ -47,7 +47,7 @@ export function createOfflineScoring(
   return {
     summary,
     async score(lines) {
-      const answers = await scoring.score(lines.map(({ number, text }) => ({ id: String(number), text })));
+      const { answers } = await scoring.score(lines.map(({ number, text }) => ({ id: String(number), text })));
       return answers.map((answer) => {
         summary.lines += 1;
         if (answer?.failures.length === 0) summary.scored += 1;

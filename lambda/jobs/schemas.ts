@@ -76,6 +76,7 @@ export const REPORT = z.object({
   errors: counts,
   bytesIn: count,
   bytesOut: count,
+  objects: count,
   ms: z.number(),
   last: z.literal(true).optional(),
 }) satisfies z.ZodType<Report>;
@@ -85,10 +86,11 @@ export const FAILED_PIECE = z.object({
   piece: count,
   code: z.string(),
   error: z.string(),
+  rows: count.optional(),
 }) satisfies z.ZodType<FailedPiece>;
 
-/** The head of what calls before have answered of a piece. */
-export const PARTIAL = z.object({ rows: count, errors: counts });
+/** What is said about a data object. */
+export const ANSWERED = z.object({ rows: z.int().min(1), errors: counts });
 
 /** Of a manifest what is asked for. */
 export const MANIFEST = z.object({

@@ -9,7 +9,7 @@ import { readHead } from './plan/planObjects.ts';
 import { openReader } from './read/openReader.ts';
 import { type ScoreEvent, scorePart } from './score/scorePart.ts';
 import { type SkipEvent, skipPiece } from './score/skipPiece.ts';
-import { createRowScoring, type RowScoring } from './scoreRows.ts';
+import { createRowScoring, MOST_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
 
 export interface ScoreHandlerDependencies {
   readonly storage: (bucket: string) => JobStorage;
@@ -67,7 +67,8 @@ function scoringFor({ models, limits, checkPercent, observer }: ScoreHandlerDepe
   return ({ model, version }: JobHead): RowScoring => {
     const find: ModelRepository['find'] = (name = model, asked) =>
       models.find(name, asked ?? (name === model ? version : undefined));
-    return createRowScoring({ models: { find }, limits, checkPercent, observer });
+    const mostCharacters = MOST_CHARACTERS_HELD;
+    return createRowScoring({ models: { find }, limits, checkPercent, observer, mostCharacters });
   };
 }
 

@@ -32,16 +32,29 @@ export interface RowScoringOptions {
   readonly checkPercent: number;
   /** Told of what it wants to know. */
   readonly observer: Partial<Observer>;
+  /** Characters of answers that are held together, or one answer that is longer. @default all of them */
+  readonly mostCharacters?: number | undefined;
+}
+
+/** What became of rows that were scored together. */
+export interface Scored {
+  /** In the order of the rows; undefined where there was no time, or no memory. */
+  readonly answers: readonly (Answer | undefined)[];
+  /** Whether some were let go, because all would have been too much to hold: fewer rows at a time are to be scored. */
+  readonly isTooMuch: boolean;
 }
 
 export interface RowScoring {
   /**
-   * The answers to rows with different ids, in their order; undefined where there was no time.
+   * The answers to rows with different ids.
    *
    * @param tries how often these rows were handed over before without an answer to any: they are run in smaller steps
    */
-  score(rows: readonly Row[], time?: TimeLimit, tries?: number): Promise<readonly (Answer | undefined)[]>;
+  score(rows: readonly Row[], time?: TimeLimit, tries?: number): Promise<Scored>;
 }
+
+/** What a job holds of answers: twice what a step should give. */
+export const MOST_CHARACTERS_HELD = 16 * 1024 * 1024;
 
 const NO_DEADLINE: TimeLimit = {
   remainingMs: () => Number.POSITIVE_INFINITY,
@@ -62,8 +75,11 @@ const NOBODY: Observer = {
  * The core over rows of a file instead of records of a queue. There is nothing to hand a row back to: where a record
  * would come again, a row has one more try, alone, and then an error result. Payload pointers are refused, not followed.
  */
-export function createRowScoring({ observer, checkPercent, models, limits }: RowScoringOptions): RowScoring {
+export function createRowScoring(options: RowScoringOptions): RowScoring {
+  const { observer, checkPercent, models, limits, mostCharacters = Number.POSITIVE_INFINITY } = options;
   const results = new Map<string, string>();
+  const letGo = new Set<string>();
+  let held = 0;
   let lastProblem: unknown;
   const deps = {
     models,
@@ -84,17 +100,24 @@ export function createRowScoring({ observer, checkPercent, models, limits }: Row
     now: () => performance.now(),
     writer: {
       write: async (written: readonly { readonly messageId: string; readonly body: string }[]) => {
-        for (const { messageId, body } of written) results.set(messageId, body);
-        return written.map(() => ({ written: true as const }));
+        return written.map(({ messageId, body }) => {
+          if (results.size > 0 && held + body.length > mostCharacters) {
+            letGo.add(messageId);
+            return NO_MEMORY;
+          }
+          held += body.length;
+          results.set(messageId, body);
+          return { written: true as const };
+        });
       },
     },
   };
   const failuresOf = async (row: Row, outcome: Outcome | undefined, time: TimeLimit) => {
     if (outcome?.status === 'answered') return outcome.failures;
-    if (isOutOfTime(outcome)) return undefined;
+    if (isOutOfTime(outcome) || letGo.has(row.id)) return undefined;
     const [alone] = await scoreRecords([toRecord(row, 0)], deps, time);
     if (alone?.status === 'answered') return alone.failures;
-    if (isOutOfTime(alone)) return undefined;
+    if (isOutOfTime(alone) || letGo.has(row.id)) return undefined;
     const failed = explained(alone?.failure, lastProblem);
     results.set(row.id, errorRow(row, failed));
     return [failed];
@@ -111,11 +134,16 @@ export function createRowScoring({ observer, checkPercent, models, limits }: Row
         const failures = await failuresOf(row, outcomes[index], time);
         answers.push(failures === undefined ? undefined : { text: results.get(row.id) ?? '', failures });
       }
+      const isTooMuch = letGo.size > 0;
       results.clear();
-      return answers;
+      letGo.clear();
+      held = 0;
+      return { answers, isTooMuch };
     },
   };
 }
+
+const NO_MEMORY = failure('WRITE_FAILED', 'expected memory for the answer beside those before it, got none');
 
 /** The result of a row that cannot be scored. */
 export function errorRow({ id, text }: Row, failed: Failure): string {

@@ -42,7 +42,7 @@ describe('npm run dev', () => {
     });
     const read = await put(dev, [row(1), 'no row', row(2)]);
     await dev.says(/^job \w+: done, /);
-    const results = (await read('data/part-000000-0000.jsonl')).trimEnd().split('\n');
+    const results = (await read('data/part-000000-0000-000000000.jsonl')).trimEnd().split('\n');
     expect(results.map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({ id: 'row-1', outputs: expect.any(Array) }),
       expect.objectContaining({ code: 'INVALID_JSON' }),

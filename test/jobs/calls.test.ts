@@ -59,7 +59,7 @@ describe('the calls of a job', () => {
     const pieces = puts.filter((key) => key.includes('/data/'));
     expect(pieces.length).toBeGreaterThan(10);
     for (const data of pieces) {
-      const report = data.replace('/data/part-', '/reports/').replace('.jsonl', '.json');
+      const report = data.replace('/data/part-', '/reports/').replace(/-\d+\.jsonl$/, '.json');
       expect(puts.indexOf(report)).toBeGreaterThan(puts.indexOf(data));
     }
   });

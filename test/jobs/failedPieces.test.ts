@@ -28,14 +28,20 @@ function deadlyJob(deadly: number): DeadlyJob {
       if (values.includes(deadly)) isDead = true;
     },
   });
+  const end = (): void => {
+    if (!isDead) return;
+    isDead = false;
+    throw new ProcessEnded();
+  };
   const alive: MemoryStorage = {
     ...storage,
     async put(key, body) {
-      if (isDead) {
-        isDead = false;
-        throw new ProcessEnded();
-      }
+      end();
       await storage.put(key, body);
+    },
+    async putNew(key, body, about) {
+      end();
+      return storage.putNew(key, body, about);
     },
   };
   return {

@@ -10,7 +10,7 @@ import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';
 import { openReader } from '../../lambda/jobs/read/openReader.ts';
 import { type ScoreEvent, scorePart } from '../../lambda/jobs/score/scorePart.ts';
 import { skipPiece } from '../../lambda/jobs/score/skipPiece.ts';
-import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
+import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 
 export const LIMITS = {
   maxRequestRows: 100,
@@ -35,6 +35,7 @@ export interface MemoryStorage extends JobStorage {
 export function memoryStorage(): MemoryStorage {
   const objects = new Map<string, Buffer>();
   const puts: string[] = [];
+  const abouts = new Map<string, string>();
   const input = (key: string, etag: string): Buffer => {
     const bytes = objects.get(key);
     if (bytes === undefined) throw new JobError('INPUT_NOT_FOUND', key);
@@ -50,6 +51,17 @@ export function memoryStorage(): MemoryStorage {
     async put(key, body) {
       puts.push(key);
       objects.set(key, Buffer.from(body));
+    },
+    async putNew(key, body, about) {
+      if (objects.has(key)) return false;
+      puts.push(key);
+      objects.set(key, Buffer.from(body));
+      abouts.set(key, about);
+      return true;
+    },
+    async look(key) {
+      const bytes = objects.get(key)?.length;
+      return bytes === undefined ? undefined : { bytes, about: abouts.get(key) ?? '' };
     },
     remove: async (key) => void objects.delete(key),
     async *list(prefix) {
@@ -75,6 +87,7 @@ export interface JobOptions {
   readonly partBytes?: number;
   readonly pieceBytes?: number;
   readonly mostLineBytes?: number;
+  readonly limits?: typeof LIMITS;
   /** The time of each call. @default no end */
   readonly time?: () => TimeLimit;
   readonly run?: number;
@@ -93,10 +106,11 @@ export function planOf(options: JobOptions): Promise<PlanAnswer> {
 
 /** One call of `score`, as the function answers it. */
 export async function callScore(event: ScoreEvent, options: JobOptions): Promise<ScoreEvent> {
-  const { storage, models, mostLineBytes = 100_000, time = () => NO_DEADLINE } = options;
+  const { storage, models, limits = LIMITS, mostLineBytes = 100_000, time = () => NO_DEADLINE } = options;
   const head = await readHead(storage, event.folder);
   if (head === undefined) throw new Error('expected a head');
-  const scoring = createRowScoring({ models, limits: LIMITS, checkPercent: 0, observer: {} });
+  const mostCharacters = MOST_CHARACTERS_HELD;
+  const scoring = createRowScoring({ models, limits, checkPercent: 0, observer: {}, mostCharacters });
   const reader = openReader(storage, head, event.part, mostLineBytes);
   return scorePart(event, { storage, head, scoring, reader }, time());
 }

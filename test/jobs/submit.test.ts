@@ -61,7 +61,7 @@ describe('an S3 event', () => {
   });
 
   it.each([
-    ['under the output prefix', eventOf('jobs/out/x/data/part-000000-0000.jsonl')],
+    ['under the output prefix', eventOf('jobs/out/x/data/part-000000-0000-000000000.jsonl')],
     ['beside the input prefix', eventOf('jobs/input/a.jsonl')],
     ['in another bucket', eventOf('jobs/in/a.jsonl', { bucket: 'c' })],
     ['that is empty', eventOf('jobs/in/a.jsonl', { size: 0 })],
@@ -76,7 +76,7 @@ describe('an S3 event', () => {
 
   it('starts no job for an output, even where outputs lie among the inputs', async () => {
     const { deps, started } = setUp();
-    await submitEvent(eventOf('jobs/out/x/data/part-000000-000.jsonl'), { ...deps, inputPrefix: 'jobs/' });
+    await submitEvent(eventOf('jobs/out/x/data/part-000000-0000-000000000.jsonl'), { ...deps, inputPrefix: 'jobs/' });
     expect(started.size).toBe(0);
   });
 

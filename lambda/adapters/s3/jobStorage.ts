@@ -1,5 +1,12 @@
 import { Readable } from 'node:stream';
-import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  type S3Client,
+} from '@aws-sdk/client-s3';
 import { isFailure } from '../../core/contract/failure.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import { JobError, type JobInput } from '../../core/job/words.ts';
@@ -51,6 +58,33 @@ export function createJobStorage({ s3, bucket, retry }: JobStorageOptions): JobS
       const verdict = await putObject(s3, object, { store: 'bucket of jobs', signal: NEVER, retry });
       if (isFailure(verdict)) throw new Error(`s3://${bucket}/${key}: ${verdict.message}`);
     },
+    putNew: (key, body, about) => {
+      const object = { Bucket: bucket, Key: key, Body: body, ContentLength: body.length, Metadata: { about } };
+      const put = async (): Promise<boolean> => {
+        try {
+          await s3.send(new PutObjectCommand({ ...object, IfNoneMatch: '*' }));
+          return true;
+        } catch (error) {
+          if (isNamed(error, 'PreconditionFailed')) return false;
+          throw error;
+        }
+      };
+      return untilAnswered(put, `s3://${bucket}/${key}`, retry);
+    },
+    look: (key) =>
+      untilAnswered(
+        async () => {
+          try {
+            const { Metadata, ContentLength = 0 } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+            return { about: Metadata?.about ?? '', bytes: ContentLength };
+          } catch (error) {
+            if (isNamed(error, 'NoSuchKey', 'NotFound')) return undefined;
+            throw error;
+          }
+        },
+        `s3://${bucket}/${key}`,
+        retry,
+      ),
     async remove(key) {
       const command = new DeleteObjectCommand({ Bucket: bucket, Key: key });
       await untilAnswered(() => s3.send(command), `s3://${bucket}/${key}`, retry);
@@ -80,13 +114,18 @@ async function untilAnswered<T>(ask: () => Promise<T>, what: string, retry: Retr
       return [];
     } catch (error) {
       met = error;
-      return error instanceof JobError || isCallersFault(error) ? [] : left;
+      return error instanceof JobError || (isCallersFault(error) && !isConflict(error)) ? [] : left;
     }
   };
   await untilDone([what], attempt, NEVER, retry);
   if (done !== undefined) return done.value;
   if (met instanceof JobError) throw met;
   throw new Error(`${what}: expected an answer, got ${describeError(met)}`, { cause: met });
+}
+
+/** Two puts at once: S3 asks for another try. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html */
+function isConflict(error: unknown): boolean {
+  return isNamed(error, 'ConditionalRequestConflict');
 }
 
 /** @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html on If-Match: another version is a 412 */

@@ -4,6 +4,8 @@
  */
 
 const PIECE_DIGITS = 4;
+/** A piece is of 64 MiB at the most, so it has fewer rows. */
+const ROW_DIGITS = 9;
 
 /** Pieces of a part: keys of more would not sort as numbers. */
 export const MOST_PIECES = 10 ** PIECE_DIGITS;
@@ -13,8 +15,9 @@ export function dataKeys(folder: string): string {
   return `${folder}data/`;
 }
 
-export function dataKey(folder: string, part: number, piece: number): string {
-  return `${dataKeys(folder)}part-${place(part, piece)}.jsonl`;
+/** Of the results of a piece's rows from `row` on, counted from its first. */
+export function dataKey(folder: string, part: number, piece: number, row: number): string {
+  return `${dataKeys(folder)}part-${place(part, piece)}-${digits(row, ROW_DIGITS)}.jsonl`;
 }
 
 export function reportKeys(folder: string): string {
@@ -34,14 +37,9 @@ export function failedKey(folder: string, part: number, piece: number): string {
   return `${failedKeys(folder)}${place(part, piece)}.json`;
 }
 
-/** Of the rows of a piece from `row` on, counted from its first, that were scored before a call's time was spent. */
-export function partialKey(folder: string, part: number, piece: number, row: number): string {
-  return `${folder}partial/${place(part, piece)}/${digits(row, 9)}.jsonl`;
-}
-
 /** Of what is known of a piece that ends its calls. */
 export function suspectKey(folder: string, part: number, piece: number): string {
-  return `${folder}partial/${place(part, piece)}/suspect.json`;
+  return `${folder}suspects/${place(part, piece)}.json`;
 }
 
 export function headKey(folder: string): string {

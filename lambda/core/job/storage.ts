@@ -14,6 +14,10 @@ export interface JobStorage {
   /** An object's text; undefined when there is none. */
   get(key: string): Promise<string | undefined>;
   put(key: string, body: string | Uint8Array): Promise<void>;
+  /** Puts an object with a few words about it, unless there is one of that key. @returns whether it was put */
+  putNew(key: string, body: Uint8Array, about: string): Promise<boolean>;
+  /** What {@link putNew} was told about an object, and how large it is; undefined when there is none. */
+  look(key: string): Promise<{ readonly about: string; readonly bytes: number } | undefined>;
   /** Without one it does nothing. */
   remove(key: string): Promise<void>;
   /** Keys that begin with `prefix`, in order. */

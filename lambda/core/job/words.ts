@@ -100,7 +100,7 @@ export interface RowPiece {
   readonly to: number;
 }
 
-/** Where the next call goes on. What is done within the piece lies in partial objects. */
+/** Where the next call goes on. What is done within the piece is seen from its data objects. */
 export interface Next {
   readonly piece: number;
   /** How many calls in a row have ended without an answer to any row: rows are then scored in smaller steps. @default 0 */
@@ -118,6 +118,8 @@ export interface Report {
   readonly errors: Readonly<Record<string, number>>;
   readonly bytesIn: number;
   readonly bytesOut: number;
+  /** Data objects. */
+  readonly objects: number;
   /** Milliseconds of the call that finished it. */
   readonly ms: number;
   /** Of a compressed object: nothing follows. */
@@ -130,6 +132,8 @@ export interface FailedPiece {
   readonly piece: number;
   readonly code: string;
   readonly error: string;
+  /** In the manifest: its first rows, so many, were scored before, and have their results. */
+  readonly rows?: number | undefined;
 }
 
 /** Written last: its presence means that the job is done. */

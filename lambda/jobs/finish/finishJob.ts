@@ -6,6 +6,7 @@ import type { JobStorage } from '../../core/job/storage.ts';
 import { type FailedPiece, JobError, type JobStart, type Manifest, type Report } from '../../core/job/words.ts';
 import { readHead, readParts } from '../plan/planObjects.ts';
 import { FAILED_PIECE, parseObject, REPORT } from '../schemas.ts';
+import { NOTHING, readStanding, type Standing, sumOf } from '../score/standing.ts';
 
 export interface FinishEvent {
   readonly action: 'finish';
@@ -61,16 +62,20 @@ export async function finishJob(
   }
   if (missing.length > 0) throw piecesMissing(folder, missing);
 
-  const total = sumOf([...reports.values()]);
+  const standing = await standingOf(storage, folder, [...failed.values()]);
+  const total = totalOf([...reports.values()], [...standing.values()]);
   const { job, bucket, key, etag, bytes, model, version, plannedAt } = head;
   const manifest: Manifest = {
     job,
     input: { bucket, key, etag, bytes },
     model,
     version,
-    ...total,
-    failedParts: [...failed.values()].slice(0, MOST_TOLD),
-    data: { prefix: dataKeys(folder), objects: reports.size },
+    rows: total.rows,
+    errors: total.errors,
+    failedParts: [...standing].slice(0, MOST_TOLD).map(([piece, { rows }]) => ({ ...piece, rows })),
+    data: { prefix: dataKeys(folder), objects: total.objects },
+    bytesIn: total.bytesIn,
+    bytesOut: total.bytes,
     plannedAt,
     finishedAt: new Date(now()).toISOString(),
   };
@@ -110,13 +115,19 @@ function placeOf(part: number, piece: number): string {
   return `${part}-${piece}`;
 }
 
-function sumOf(reports: readonly Report[]): Pick<Manifest, 'rows' | 'errors' | 'bytesIn' | 'bytesOut'> {
-  const total = { rows: 0, errors: {} as Record<string, number>, bytesIn: 0, bytesOut: 0 };
-  for (const { rows, errors, bytesIn, bytesOut } of reports) {
-    total.rows += rows;
-    total.bytesIn += bytesIn;
-    total.bytesOut += bytesOut;
-    for (const [code, count] of Object.entries(errors)) total.errors[code] = (total.errors[code] ?? 0) + count;
-  }
-  return total;
+/** What stands of pieces that were given up: rows that calls had scored before. */
+async function standingOf(
+  storage: JobStorage,
+  folder: string,
+  failed: readonly FailedPiece[],
+): Promise<Map<FailedPiece, Standing>> {
+  const limit = pLimit(READING);
+  const read = async (one: FailedPiece) => [one, await readStanding(storage, { folder, ...one })] as const;
+  return new Map(await Promise.all(failed.map((one) => limit(() => read(one)))));
+}
+
+function totalOf(reports: readonly Report[], standing: readonly Standing[]): Standing & { readonly bytesIn: number } {
+  const written = reports.map(({ bytesOut, ...report }): Standing => ({ ...report, bytes: bytesOut }));
+  const bytesIn = reports.reduce((sum, report) => sum + report.bytesIn, 0);
+  return { ...[...written, ...standing].reduce(sumOf, NOTHING), bytesIn };
 }

@@ -1,79 +1,116 @@
 import type { Failure } from '../../core/contract/failure.ts';
+import { dataKey } from '../../core/job/keys.ts';
+import type { JobStorage } from '../../core/job/storage.ts';
+import { type Place, type Standing, sumOf } from './standing.ts';
 
-/** What was answered of a piece so far. */
+/** The results of one piece on their way into data objects. At most two objects of them are in memory. */
 export interface Output {
+  /** Rows that have their results, here or in objects. */
   readonly rows: number;
-  readonly errors: Readonly<Record<string, number>>;
-  readonly bytes: number;
+  /** Whether what was added comes to an object: it is to be put before more is added. */
+  readonly isFull: boolean;
+  /**
+   * Whether another call has put rows that this one was about to put: an object is put once, so this one is to end, and
+   * the next goes on behind whatever lies there.
+   */
+  readonly isOvertaken: boolean;
   add(text: string, failures: readonly Failure[]): void;
-  /** Takes in what an earlier call answered. */
-  addPartial(partial: Partial): void;
-  /** What was added since this was asked the last time, or since an earlier call's rows were taken in. */
-  partial(): Partial;
-  /** All rows as one object. */
-  whole(): Uint8Array;
+  /** Begins to put what was added, as soon as what was added before it is put. */
+  put(): Promise<void>;
+  /** Puts what is left. @returns all that stands then */
+  finish(): Promise<Standing>;
 }
 
-/** Rows of a piece that one call has answered: what a call that goes on with it begins with. */
-export interface Partial {
+export interface OutputOptions {
+  readonly storage: JobStorage;
+  readonly place: Place;
+  /** What calls before have put. */
+  readonly standing: Standing;
+  /** Bytes that an object has at the most, unless one row has more. */
+  readonly objectBytes: number;
+}
+
+export function createOutput({ storage, place, standing: before, objectBytes }: OutputOptions): Output {
+  const gathered = createGathered();
+  let begunRows = before.rows;
+  let standing = before;
+  let isOvertaken = false;
+  let putting: Promise<void> = Promise.resolve();
+  const putObject = async (object: Gathered): Promise<void> => {
+    const { rows, errors, body } = object;
+    const key = dataKey(place.folder, place.part, place.piece, standing.rows);
+    if (!(await storage.putNew(key, body, JSON.stringify({ rows, errors })))) isOvertaken = true;
+    else standing = sumOf(standing, { rows, errors, bytes: body.length, objects: 1 });
+  };
+  const put = async (): Promise<void> => {
+    await putting;
+    if (gathered.rows() === 0 || isOvertaken) return;
+    const object = gathered.take();
+    begunRows += object.rows;
+    putting = putObject(object);
+    // What it rejects with is met where it is awaited.
+    putting.catch(() => {});
+  };
+  return {
+    get rows() {
+      return begunRows + gathered.rows();
+    },
+    get isFull() {
+      return gathered.size() >= objectBytes;
+    },
+    get isOvertaken() {
+      return isOvertaken;
+    },
+    add: gathered.add,
+    put,
+    async finish() {
+      await put();
+      await putting;
+      return standing;
+    },
+  };
+}
+
+interface Gathered {
   readonly rows: number;
   readonly errors: Readonly<Record<string, number>>;
-  readonly lines: string;
+  readonly body: Uint8Array;
 }
 
-export function createOutput(): Output {
-  const chunks: Buffer[] = [];
+/** Text that is turned into bytes at a time. */
+const CHUNK_CHARACTERS = 256 * 1024;
+
+function createGathered() {
+  let chunks: Buffer[] = [];
   let pending = '';
   let bytes = 0;
-  let own = { rows: 0, errors: {} as Record<string, number>, from: 0 };
-  const all = { rows: 0, errors: {} as Record<string, number> };
+  let rows = 0;
+  let errors: Record<string, number> = {};
   const flush = (): void => {
-    if (pending === '') return;
     const chunk = Buffer.from(pending);
     chunks.push(chunk);
     bytes += chunk.length;
     pending = '';
   };
   return {
-    get rows() {
-      return all.rows;
-    },
-    get errors() {
-      return all.errors;
-    },
-    get bytes() {
-      flush();
-      return bytes;
-    },
-    add(text, failures) {
+    rows: () => rows,
+    /** About as many bytes as there are: no more. */
+    size: () => bytes + pending.length,
+    add(text: string, failures: readonly Failure[]): void {
       pending += `${text}\n`;
-      all.rows += 1;
-      own.rows += 1;
-      for (const { code } of failures) {
-        all.errors[code] = (all.errors[code] ?? 0) + 1;
-        own.errors[code] = (own.errors[code] ?? 0) + 1;
-      }
+      rows += 1;
+      for (const { code } of failures) errors[code] = (errors[code] ?? 0) + 1;
       if (pending.length > CHUNK_CHARACTERS) flush();
     },
-    addPartial({ rows, errors, lines }) {
-      pending += lines;
+    /** All of it; nothing is left. */
+    take(): Gathered {
       flush();
-      own = { rows: 0, errors: {}, from: chunks.length };
-      all.rows += rows;
-      for (const [code, count] of Object.entries(errors)) all.errors[code] = (all.errors[code] ?? 0) + count;
-    },
-    partial() {
-      flush();
-      const { rows, errors, from } = own;
-      own = { rows: 0, errors: {}, from: chunks.length };
-      return { rows, errors, lines: Buffer.concat(chunks.slice(from)).toString() };
-    },
-    whole() {
-      flush();
-      return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+      const taken = { rows, errors, body: Buffer.concat(chunks, bytes) };
+      chunks = [];
+      bytes = 0;
+      rows = 0;
+      errors = {};
+      return taken;
     },
   };
 }
-
-/** Text that is turned into bytes at a time. */
-const CHUNK_CHARACTERS = 256 * 1024;

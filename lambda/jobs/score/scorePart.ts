@@ -1,14 +1,14 @@
 import type { TimeLimit } from '../../core/contract/timeLimit.ts';
 import { wantedFrom } from '../../core/job/cut.ts';
-import { cancelledKey } from '../../core/job/keys.ts';
+import { cancelledKey, reportKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
-import type { JobHead, Next, Part } from '../../core/job/words.ts';
+import type { JobHead, Next, Part, Report } from '../../core/job/words.ts';
 import type { PieceReader, PieceRows } from '../read/pieceRows.ts';
 import type { RowScoring } from '../scoreRows.ts';
-import { createOutput } from './output.ts';
-import { type Place, readPartials, writePartial, writePiece } from './pieceObjects.ts';
+import { createOutput, type Output } from './output.ts';
 import { scorePiece } from './scorePiece.ts';
 import { scoreSuspect } from './scoreSuspect.ts';
+import { NOTHING, type Place, readStanding, type Standing } from './standing.ts';
 import { createSteps } from './steps.ts';
 
 /** What a call is given, and answers with: `next` is where the one after it goes on; without it the part is done. */
@@ -33,10 +33,13 @@ const WRITING_MS = { least: 300, most: 10_000 };
 /** How often it is asked whether the job was cancelled. */
 const CANCEL_MS = 2_000;
 
+/** An object of results has at most so many times the bytes of a piece: mostly, a piece has one. */
+const OBJECT_PIECES = 2;
+
 /**
  * Scores the pieces of a part, one after the other, until the call's time is nearly spent. While a piece is scored the
- * next one is read and the one before is written. What is written follows from the input alone: a call that is made
- * again writes the same rows under the same keys.
+ * next one is read and the one before is written. What was put of a piece stands: a call that is made again, or after
+ * one that ended early, goes on behind it.
  */
 export async function scorePart(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
   try {
@@ -49,53 +52,72 @@ export async function scorePart(event: ScoreEvent, deps: PartDependencies, time:
 async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
   const { folder, part, next: begin = { piece: 0 }, ...rest } = event;
   const done: ScoreEvent = { ...rest, folder, part };
-  const { reader, storage, scoring } = deps;
+  const { reader, storage, scoring, head } = deps;
   const { fruitless = 0 } = begin;
   const steps = createSteps(time, reserveOf(time.remainingMs()), fruitless);
   const isCancelled = cancelWatch(storage, folder);
-  let written: Promise<void> = Promise.resolve();
+  const placeOf = (piece: number): Place => ({ folder, part: part.part, piece });
+  let written = Promise.resolve(true);
+  let before = begin.piece;
   let longestMs = 0;
   let piece = wantedFrom(part, begin.piece);
-  let reading = startReading(reader, piece);
+  let reading = startReading(reader, storage, placeOf(piece));
   for (let isFirst = true; ; isFirst = false) {
     if (!isFirst && (steps.hasNoTimeFor(longestMs) || (await isCancelled()))) {
-      await written;
-      return { ...done, next: { piece } };
+      return { ...done, next: { piece: (await written) ? piece : before } };
     }
     const startedAt = performance.now();
-    const rows = await reading;
+    const [rows, standing] = await reading;
     if (rows === undefined) break;
     const following = wantedFrom(part, piece + 1);
-    reading = rows.isLast ? Promise.resolve(undefined) : startReading(reader, following);
-    const place: Place = { folder, part: part.part, piece };
-    const output =
-      part.suspect || (isFirst && event.next !== undefined) ? await readPartials(storage, place) : createOutput();
+    reading = startReading(reader, storage, placeOf(rows.isLast ? Number.POSITIVE_INFINITY : following));
+    const place = placeOf(piece);
+    const output = createOutput({ storage, place, standing, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const isWhole = part.suspect
       ? await scoreSuspect(rows, output, { storage, place, scoring, steps })
       : await scorePiece(rows, output, scoring, steps, isFirst ? fruitless : 0);
-    await written;
+    if (!(await written)) return { ...done, next: { piece: before } };
     if (!isWhole) {
-      const answered = await writePartial(storage, place, output);
-      return { ...done, next: answered > 0 ? { piece } : { piece, fruitless: isFirst ? fruitless + 1 : 0 } };
+      const isFruitless = (await output.finish()).rows === standing.rows && !output.isOvertaken;
+      return { ...done, next: isFruitless ? { piece, fruitless: isFirst ? fruitless + 1 : 0 } : { piece } };
     }
     const ms = performance.now() - startedAt;
     longestMs = Math.max(longestMs, ms);
     const last = rows.isLast && part.end === undefined && part.rows === undefined ? { last: true as const } : {};
-    written = writePiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
+    written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
     written.catch(() => {});
+    before = piece;
     piece = following;
   }
-  await written;
-  return done;
+  return (await written) ? done : { ...done, next: { piece: before } };
+}
+
+/** The report is put last: a piece that has one has all its rows. @returns false when another call is ahead of this one */
+async function finishPiece(
+  storage: JobStorage,
+  { folder, part, piece }: Place,
+  output: Output,
+  about: Pick<Report, 'bytesIn' | 'ms' | 'last'>,
+): Promise<boolean> {
+  const { rows, errors, bytes, objects } = await output.finish();
+  if (output.isOvertaken) return false;
+  const report: Report = { part, piece, rows, errors, bytesOut: bytes, objects, ...about };
+  await storage.put(reportKey(folder, part, piece), JSON.stringify(report));
+  return true;
 }
 
 function reserveOf(totalMs: number): number {
   return Math.min(WRITING_MS.most, Math.max(WRITING_MS.least, totalMs * WRITING_SHARE));
 }
 
-/** What it rejects with is met where it is awaited. */
-function startReading(reader: PieceReader, piece: number): Promise<PieceRows | undefined> {
-  const reading = Number.isFinite(piece) ? reader.read(piece) : Promise.resolve(undefined);
+/** Rows of a piece, and what stands of them. What it rejects with is met where it is awaited. */
+function startReading(
+  reader: PieceReader,
+  storage: JobStorage,
+  place: Place,
+): Promise<readonly [rows: PieceRows | undefined, standing: Standing]> {
+  if (!Number.isFinite(place.piece)) return Promise.resolve([undefined, NOTHING]);
+  const reading = Promise.all([reader.read(place.piece), readStanding(storage, place)]);
   reading.catch(() => {});
   return reading;
 }

@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { failure } from '../../core/contract/failure.ts';
 import { suspectKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
-import type { PieceRow, PieceRows } from '../read/pieceRows.ts';
+import type { PieceRows } from '../read/pieceRows.ts';
 import { parseObject } from '../schemas.ts';
 import { errorRow, type RowScoring } from '../scoreRows.ts';
 import type { Output } from './output.ts';
-import { type Place, writePartial } from './pieceObjects.ts';
-import { addAnswer, answersTo, skip } from './scorePiece.ts';
+import { addAnswer, leftOf, scoreStep, skip } from './scorePiece.ts';
+import type { Place } from './standing.ts';
 import type { Steps } from './steps.ts';
 
 /** What is tried: rows from `row` on, so many. A call that begins and finds it where it is itself died of it. */
@@ -38,35 +38,32 @@ export async function scoreSuspect(
 ): Promise<boolean> {
   const key = suspectKey(place.folder, place.part, place.piece);
   skip(rows, output.rows);
+  const left = leftOf(rows);
   const died = await readTrial(storage, key);
   let size = ROWS_AT_FIRST;
   if (died !== undefined && died.row === output.rows) {
     size = Math.max(1, Math.floor(died.size / 2));
-    if (died.size === 1) await answerCulprit(rows, output, storage, place);
+    if (died.size === 1) await answerCulprit(rows, output);
   }
   for (; steps.size() > 0; size = Math.min(ROWS_AT_FIRST, 2 * size)) {
-    const step = rows.take(Math.min(size, steps.size()));
+    const step = left.take(Math.min(size, steps.size()));
     if (step.length === 0) return true;
     const trial: Trial = { row: output.rows, size: step.length };
     await storage.put(key, JSON.stringify(trial));
-    const startedAt = performance.now();
-    const answers = await answersTo(step, scoring, steps, 0);
-    const settled = answers.indexOf(undefined);
-    const answered = settled < 0 ? step.length : settled;
-    for (const [index, row] of step.slice(0, answered).entries()) addAnswer(output, row, answers[index]);
-    steps.took(answered, performance.now() - startedAt);
-    await writePartial(storage, place, output);
-    if (settled >= 0) return false;
+    const { count, isTooMuch } = await scoreStep(step, output, scoring, steps, 0);
+    await output.finish();
+    if (output.isOvertaken || (count < step.length && !isTooMuch)) return false;
+    left.giveBack(step.slice(count));
   }
   return false;
 }
 
-async function answerCulprit(rows: PieceRows, output: Output, storage: JobStorage, place: Place): Promise<void> {
+async function answerCulprit(rows: PieceRows, output: Output): Promise<void> {
   const [row] = rows.take(1);
   if (row === undefined) return;
   const failed = failure('RUN_FAILED', 'expected the row to be scored; alone too, it ended the process');
-  addAnswer(output, row as PieceRow, { text: errorRow(row, failed), failures: [failed] });
-  await writePartial(storage, place, output);
+  addAnswer(output, row, { text: errorRow(row, failed), failures: [failed] });
+  await output.finish();
 }
 
 async function readTrial(storage: JobStorage, key: string): Promise<Trial | undefined> {

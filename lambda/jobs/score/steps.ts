@@ -2,8 +2,14 @@ import type { TimeLimit } from '../../core/contract/timeLimit.ts';
 
 /** Rows that are scored together: what a step costs besides its rows is little then, and its end is near. */
 const ROWS_A_STEP = 1000;
+/** Of a call's first step: nothing is known yet of what a row takes. */
+const ROWS_AT_FIRST = 16;
+/** Each step has at most so many times the rows of the one before. */
+const GROWTH = 8;
 /** A step is taken for so much slower than the one before when it is asked whether there is time for it. */
 const CAUTION = 1.5;
+/** What the answers of a step should come to: half of what is held of them. */
+const CHARACTERS_A_STEP = 8 * 1024 * 1024;
 
 /** How many rows are scored at a time within a call. */
 export interface Steps {
@@ -11,14 +17,15 @@ export interface Steps {
   readonly time: TimeLimit;
   /** Rows of the next step; 0 when there is no time for another one. */
   size(): number;
-  /** A step of `rows` rows took `ms`. */
-  took(rows: number, ms: number): void;
+  /** A step gave answers of so many characters to `rows` rows in `ms`. */
+  took(rows: number, ms: number, characters: number): void;
   /** Whether there is no time left for `ms` more. */
   hasNoTimeFor(ms: number): boolean;
 }
 
 /**
- * Steps are a thousand rows until the time left is shorter than such a step takes; then as many as fit.
+ * Steps grow to a thousand rows, or to so many as give some MiB of answers, until the time left is shorter than such a
+ * step takes; then to as many as fit.
  *
  * @param reserveMs of the call, kept for writing what was scored
  * @param fruitless how many calls before this one ended without an answer: the first step is an eighth for each
@@ -26,16 +33,20 @@ export interface Steps {
 export function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Steps {
   const left = () => time.remainingMs() - reserveMs;
   const deadline = AbortSignal.timeout(Math.min(Math.max(0, Math.floor(left())), MOST_TIMER_MS));
-  let msPerRow: number | undefined;
+  let next = Math.max(1, ROWS_AT_FIRST >> (3 * fruitless));
+  let msPerRow = 0;
   return {
     time: { remainingMs: left, signal: AbortSignal.any([time.signal, deadline]) },
     size() {
-      if (left() <= 0) return 0;
-      if (msPerRow === undefined) return Math.max(1, ROWS_A_STEP >> (3 * fruitless));
-      return Math.floor(Math.min(ROWS_A_STEP, left() / (msPerRow * CAUTION)));
+      const now = left();
+      if (now <= 0) return 0;
+      return msPerRow === 0 ? next : Math.floor(Math.min(next, now / (msPerRow * CAUTION)));
     },
-    took(rows, ms) {
-      if (rows > 0) msPerRow = ms / rows;
+    took(rows, ms, characters) {
+      if (rows === 0) return;
+      msPerRow = ms / rows;
+      const fitting = Math.floor((CHARACTERS_A_STEP / Math.max(1, characters)) * rows);
+      next = Math.max(1, Math.min(ROWS_A_STEP, GROWTH * rows, fitting));
     },
     hasNoTimeFor: (ms) => left() < ms,
   };

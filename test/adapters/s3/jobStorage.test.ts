@@ -52,6 +52,22 @@ describe('the storage of jobs', () => {
     expect(keys).toEqual(['out/a']);
   });
 
+  it('puts an object once, and tells what was said about it', async () => {
+    const bucket = await server.bucket();
+    // The server knows no conditions of puts: S3's answers are in its place.
+    const refused: Step = ({ response }) =>
+      void response.writeHead(412).end('<Error><Code>PreconditionFailed</Code></Error>');
+    const conflict: Step = ({ response }) =>
+      void response.writeHead(409).end('<Error><Code>ConditionalRequestConflict</Code></Error>');
+    const front = await server.front(conflict, undefined, refused);
+    const storage = createJobStorage({ s3: server.client(front), bucket, retry: RETRY });
+    expect(await storage.putNew('out/a', Buffer.from('rows'), '{"rows":1}')).toBe(true);
+    expect(await storage.putNew('out/a', Buffer.from('others'), '{"rows":2}')).toBe(false);
+    expect(front.requests.map(({ headers }) => headers['if-none-match'])).toEqual(['*', '*', '*']);
+    expect(await storage.look('out/a')).toEqual({ about: '{"rows":1}', bytes: 4 });
+    expect(await storage.look('out/b')).toBeUndefined();
+  });
+
   it('tries again what fails for a while, and says what it met when that does not end', async () => {
     const bucket = await server.bucket();
     await server.put(bucket, 'in/a.jsonl', 'one\n');
