@@ -108,7 +108,10 @@ async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<v
 /** What is still at work when the signal is aborted is handed back; nothing more is written of it. */
 const OUT_OF_TIME: Outcome = {
   status: 'retry',
-  failure: failure('DEADLINE', 'expected the record to be settled before the deadline; it was not'),
+  failure: failure(
+    'DEADLINE',
+    'expected the record to be settled before the deadline; it was not: raise the timeout, or lower the batch size',
+  ),
 };
 
 /** The outcome of a record that nothing else has settled: a missing verdict is a failure, never an answer. */

@@ -16,8 +16,8 @@ import { unknownInput } from './unknownInput.ts';
  */
 export function decodeInstances(value: unknown, path: string, model: Model): RequestInput[] | Failure {
   if (!Array.isArray(value) || value.length === 0) {
-    const got = Array.isArray(value) ? 'an empty one' : preview(value);
-    return failure('INVALID_REQUEST', `${path}: expected an array of at least one instance, got ${got}`);
+    const [got, cure] = Array.isArray(value) ? ['an empty one', 'send one for each row'] : [preview(value), WRAP_IT];
+    return failure('INVALID_REQUEST', `${path}: expected an array of at least one instance, got ${got}; ${cure}`);
   }
   const byName = isObject(value[0]);
   if (!byName && model.inputs.length > 1) {
@@ -35,10 +35,24 @@ export function decodeInstances(value: unknown, path: string, model: Model): Req
   for (const spec of model.inputs) {
     const rows = byName ? value.map((instance: JsonObject) => instance[spec.name]) : value;
     const input = decodeColumn(rows, spec, sizes, pathWithin(path, byName ? spec.name : undefined));
-    if (isFailure(input)) return input;
+    if (isFailure(input)) return !byName && isOneInstance(value, spec) ? loneInstance(path, spec) : input;
     inputs.push(input);
   }
   return inputs;
+}
+
+const WRAP_IT = 'wrap it in an array';
+
+/** Whether what should be a list of instances has the shape of one. */
+function isOneInstance(value: readonly unknown[], { shape }: TensorSpec): boolean {
+  const [, ...dims] = shape;
+  const nesting = nestingOf(value, dims.length + 1);
+  return nesting.length === dims.length && dims.every((dim, axis) => typeof dim === 'string' || dim === nesting[axis]);
+}
+
+function loneInstance(path: string, { name, shape }: TensorSpec): Failure {
+  const expected = `an array of instances, each [${shape.slice(1).join(', ')}] for '${name}'`;
+  return failure('INVALID_SHAPE', `${path}: expected ${expected}, got one instance; ${WRAP_IT}`);
 }
 
 function refuseOddInstances(instances: readonly unknown[], path: string, model: Model): Failure | undefined {

@@ -13,8 +13,13 @@ import { decodeBinaryOutput, decodeId, refuseModelName } from './requestFields.t
 import { refuseUnknownKeys, SEE_FORMAT } from './unknownKeys.ts';
 
 const COMMON_KEYS = ['id', 'model_name', 'model_version', 'parameters'];
-const REQUEST_KEYS = [...COMMON_KEYS, 'inputs', 'outputs', 'raw_input_contents'];
+const LONG_FORM_KEYS = ['inputs', 'outputs', 'raw_input_contents'];
+const REQUEST_KEYS = [...COMMON_KEYS, ...LONG_FORM_KEYS];
 const SHORT_KEYS = [...COMMON_KEYS, 'instances'];
+
+function keysOfBothForms(): string {
+  return `${COMMON_KEYS.join(', ')} and either ${LONG_FORM_KEYS.join(', ')} or instances`;
+}
 
 /** Where a request stands. */
 export interface Place {
@@ -114,7 +119,7 @@ function decodeForm(
     return decodeOwnForm(value, path, model, model.transform, binaryOutput, limits);
   if ('instances' in value) return decodeShortForm(value, path, model, limits);
 
-  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path);
+  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path, keysOfBothForms);
   if (refused !== undefined) return refused;
   const raw = value.raw_input_contents;
   const inputs = decodeInputs(value.inputs, path, model, raw, limits);
@@ -126,7 +131,13 @@ function decodeForm(
 }
 
 function decodeShortForm(value: JsonObject, path: string, model: Model, limits: DecodeLimits): DecodedForm | Failure {
-  const refused = refuseUnknownKeys(value, SHORT_KEYS, () => path);
+  const ofOtherForm = LONG_FORM_KEYS.find((key) => Object.hasOwn(value, key));
+  if (ofOtherForm !== undefined) {
+    const got = `${preview(ofOtherForm)} beside instances`;
+    const message = `${path}: expected only the keys ${keysOfBothForms()}, got ${got}; leave one of them out`;
+    return failure('INVALID_REQUEST', message);
+  }
+  const refused = refuseUnknownKeys(value, SHORT_KEYS, () => path, keysOfBothForms);
   if (refused !== undefined) return refused;
   const rows = Array.isArray(value.instances) ? value.instances.length : 0;
   if (rows > limits.maxRequestRows) return tooManyRows(rows, path, limits);

@@ -5,6 +5,9 @@ import type { Invocation } from './invocation.ts';
 /** The most rows of the first run of a model of which nothing was measured. */
 const FIRST_ROWS = 8;
 
+/** What makes room for runs that find none. */
+const MORE_TIME = 'raise the timeout, or lower the batch size or maxBatchRows';
+
 /** What is known of a run's time before it is started. */
 export type Fit =
   | { readonly fits: true; readonly expectedMs: number }
@@ -16,11 +19,18 @@ export type Fit =
  */
 export function fitTime({ model, rows, paddedRows, paddedLength }: MicroBatch, invocation: Invocation): Fit {
   const { deps, time, schedule } = invocation;
-  if (time.signal.aborted) return { fits: false, failure: failure('DEADLINE', 'the deadline came before the run') };
+  if (time.signal.aborted) {
+    const message = `model '${model.name}': expected a run to start before the deadline, got none of its time; ${MORE_TIME}`;
+    return { fits: false, failure: failure('DEADLINE', message) };
+  }
   const expectedMs = deps.latency.predictMs(model, paddedRows, paddedLength);
+  const remainingMs = time.remainingMs();
   const neededMs = schedule.busyMs(model) + (expectedMs ?? 0) + deps.limits.deadlineMarginMs;
   const isSmallEnough = expectedMs !== undefined || rows <= Math.max(FIRST_ROWS, model.ladder[0] ?? 1);
-  if (time.remainingMs() >= neededMs && isSmallEnough) return { fits: true, expectedMs: expectedMs ?? 0 };
-  const message = `expected ${Math.ceil(neededMs)} ms for a run and its writes; less than that is left`;
+  if (remainingMs >= neededMs && isSmallEnough) return { fits: true, expectedMs: expectedMs ?? 0 };
+  const cure = rows === 1 ? 'one row takes that long: raise the timeout, or the memory' : MORE_TIME;
+  const message =
+    `model '${model.name}': expected ${Math.ceil(neededMs)} ms for a run of ${rows} ${rows === 1 ? 'row' : 'rows'} and its writes, ` +
+    `got ${Math.max(0, Math.floor(remainingMs))}; ${cure}`;
   return { fits: false, failure: failure('DEADLINE', message) };
 }

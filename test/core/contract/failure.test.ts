@@ -5,7 +5,7 @@ describe('preview', () => {
   it.each([
     ['a short string in quotes', 'a"b', '"a\\"b"'],
     ['a number', -0.5, '-0.5'],
-    ['nothing', undefined, 'undefined'],
+    ['nothing', undefined, 'nothing'],
     ['null', null, 'null'],
     ['an array by its length', [1, [2]], 'an array of 2'],
     ['an object without its contents', { secret: 1 }, 'an object'],

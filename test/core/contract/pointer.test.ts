@@ -48,10 +48,10 @@ describe('a pointer', () => {
   });
 
   it.each([
-    ['no location', [CLASS], 'body[1]', 'undefined'],
+    ['no location', [CLASS], 'body[1]', 'nothing'],
     ['a location that is no object', [CLASS, 'a/b'], 'body[1]', '"a/b"'],
     ['more than a location', [CLASS, LOCATION, 1], 'body[1]', 'an object'],
-    ['no bucket', [CLASS, { s3Key: 'k' }], 'body[1].s3BucketName', 'undefined'],
+    ['no bucket', [CLASS, { s3Key: 'k' }], 'body[1].s3BucketName', 'nothing'],
     ['no key', [CLASS, { s3BucketName: 'b', s3Key: 1 }], 'body[1].s3Key', '1'],
   ])('is refused with %s', async (_, body, path, got) => {
     expect(sentence(await refusal(body, MODELS, bucketOf({})))).toEqual({ code: 'INVALID_POINTER', path, got });

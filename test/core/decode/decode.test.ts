@@ -107,11 +107,21 @@ describe('keys that mean nothing', () => {
     expect(sentence(await refusal(body, LINE))).toEqual({ code, path, got });
   });
 
+  it.each([
+    [{ instances: [[1]], model_nam: 'line' }, 'got "model_nam"; did you mean model_name?'],
+    [{ instances: [[1]], inputs: [] }, 'or instances, got "inputs" beside instances; leave one of them out'],
+    [{ inputs: [X], instances: [[1]] }, 'or instances, got "inputs" beside instances; leave one of them out'],
+    [{ inputs: [{ ...X, shap: [1, 1] }] }, 'got "shap"; did you mean shape?'],
+    [{ inputs: [X], colour: 1 }, 'got "colour"; fix its name or remove it'],
+  ])('says what to do about %j', async (body, end) => {
+    expect((await refusal(body, LINE)).message.slice(-end.length)).toBe(end);
+  });
+
   it('lists the keys that do', async () => {
     const { message } = await refusal({ input: [] }, LINE);
     expect(message).toBe(
-      'body: expected only the keys id, model_name, model_version, parameters, inputs, outputs, raw_input_contents, ' +
-        'got "input"; fix its name or remove it',
+      'body: expected only the keys id, model_name, model_version, parameters and either inputs, outputs, ' +
+        'raw_input_contents or instances, got "input"; did you mean inputs?',
     );
   });
 });
@@ -178,7 +188,7 @@ describe('the inputs', () => {
   const [left, right, bias] = SUM_OF_ONE.inputs as [object, object, object];
   it.each<Refusal>([
     ['no array', { inputs: { left } }, 'INVALID_REQUEST', 'inputs', 'an object'],
-    ['left out', {}, 'INVALID_REQUEST', 'inputs', 'undefined'],
+    ['left out', {}, 'INVALID_REQUEST', 'inputs', 'nothing'],
     ['not objects', { inputs: [1] }, 'INVALID_REQUEST', 'inputs[0]', '1'],
     ['null', { inputs: [null] }, 'INVALID_REQUEST', 'inputs[0]', 'null'],
     ['arrays', { inputs: [[left]] }, 'INVALID_REQUEST', 'inputs[0]', 'an array of 1'],
@@ -208,7 +218,7 @@ describe('the outputs', () => {
     ['no array', { ...SUM_OF_ONE, outputs: 'sums' }, 'INVALID_REQUEST', 'outputs', '"sums"'],
     ['not objects', { ...SUM_OF_ONE, outputs: ['sums'] }, 'INVALID_REQUEST', 'outputs[0]', '"sums"'],
     ['unknown', { ...SUM_OF_ONE, outputs: [{ name: 'sum' }] }, 'UNKNOWN_OUTPUT', 'outputs[0].name', '"sum"'],
-    ['nameless', { ...SUM_OF_ONE, outputs: [{}] }, 'UNKNOWN_OUTPUT', 'outputs[0].name', 'undefined'],
+    ['nameless', { ...SUM_OF_ONE, outputs: [{}] }, 'UNKNOWN_OUTPUT', 'outputs[0].name', 'nothing'],
     [
       'doubled',
       { ...SUM_OF_ONE, outputs: [{ name: 'sums' }, { name: 'sums' }] },

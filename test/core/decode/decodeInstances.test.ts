@@ -55,6 +55,19 @@ describe('instances', () => {
     ['with an unknown input', SUM, [{ ...SUM_OF_ONE, wrong: 1 }], 'UNKNOWN_INPUT', 'instances[0]', '"wrong"'],
     ['of two kinds, objects first', LINE, [{ x: [1] }, [2]], 'INVALID_REQUEST', 'instances[1]', 'an array of 1'],
     ['of two kinds, arrays first', LINE, [[1], { x: [2] }], 'INVALID_SHAPE', 'instances[1]', 'an object'],
+    [
+      'one of them for a matrix',
+      MATRIX,
+      [
+        [1, 2],
+        [3, 4],
+      ],
+      'INVALID_SHAPE',
+      'instances',
+      'one instance',
+    ],
+    ['one of them for a line', LINE, [1], 'INVALID_SHAPE', 'instances', 'one instance'],
+    ['scalars by name', LINE, [{ x: 1 }], 'INVALID_SHAPE', 'instances[0].x', '[1]'],
     ['too shallow', LINE, [1, 2], 'INVALID_SHAPE', 'instances[0]', '[2]'],
     ['too deep', LINE, [[[1]]], 'INVALID_DATA', 'instances[0][0]', 'an array of 1'],
     ['ragged', LINE, [[1], [1, 2]], 'INVALID_SHAPE', 'instances[1]', 'an array of 2'],
@@ -105,9 +118,22 @@ describe('instances', () => {
     expect(sentence(await refusal({ instances }, models))).toEqual({ code, path, got });
   });
 
-  it.each(['inputs', 'outputs', 'raw_input_contents', 'instance'])('have no %s beside them', async (key) => {
+  it.each([
+    [LINE, [1], "each [1] for 'x', got one instance; wrap it in an array"],
+    [LINE, { x: [1] }, 'at least one instance, got an object; wrap it in an array'],
+    [LINE, [], 'at least one instance, got an empty one; send one for each row'],
+  ])('are refused with what to do: %#', async (models, instances, end) => {
+    expect((await refusal({ instances }, models)).message.endsWith(end)).toBe(true);
+  });
+
+  it.each([
+    ['inputs', '"inputs" beside instances'],
+    ['outputs', '"outputs" beside instances'],
+    ['raw_input_contents', '"raw_input_contents" beside instances'],
+    ['instance', '"instance"'],
+  ])('have no %s beside them', async (key, got) => {
     const failed = await refusal({ instances: [[1]], [key]: [] }, LINE);
-    expect(sentence(failed)).toEqual({ code: 'INVALID_REQUEST', path: 'body', got: `"${key}"` });
+    expect(sentence(failed)).toEqual({ code: 'INVALID_REQUEST', path: 'body', got });
   });
 
   it('are refused beyond the limit of rows', async () => {

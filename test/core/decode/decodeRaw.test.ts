@@ -99,7 +99,7 @@ describe('a string in base64', () => {
 describe('raw contents', () => {
   it.each<[title: string, value: unknown, datatype: Datatype, code: ErrorCode, got: string]>([
     ['no text', 1, 'UINT8', 'INVALID_DATA', '1'],
-    ['left out', undefined, 'UINT8', 'INVALID_DATA', 'undefined'],
+    ['left out', undefined, 'UINT8', 'INVALID_DATA', 'nothing'],
     ['not base64', 'ab c', 'UINT8', 'INVALID_DATA', '4 characters that are not'],
     ['cut off', 'AAAAA', 'UINT8', 'INVALID_DATA', '5 characters that are not'],
     ['padded for nothing', 'AAA==', 'UINT8', 'INVALID_DATA', '5 characters that are not'],

@@ -18,7 +18,7 @@ describe('the datatype', () => {
     ['another one', 'FP64', '"FP64"'],
     ['in lower case', 'fp32', '"fp32"'],
     ['a name from the prototype', 'constructor', '"constructor"'],
-    ['left out', undefined, 'undefined'],
+    ['left out', undefined, 'nothing'],
     ['a number', 1, '1'],
   ])('is refused when it is %s', async (_, datatype, got) => {
     const failed = await refusal({ inputs: [{ name: 'in', datatype, shape: [1, 2, 2], data: [1, 2, 3, 4] }] }, FIXED);
@@ -36,7 +36,7 @@ describe('the datatype', () => {
 
 describe('the shape', () => {
   it.each([
-    ['left out', undefined, 'undefined'],
+    ['left out', undefined, 'nothing'],
     ['no array', 4, '4'],
     ['of too few dims', [1, 4], '[1, 4]'],
     ['of too many dims', [1, 2, 2, 1], '[1, 2, 2, 1]'],
@@ -67,7 +67,7 @@ describe('the shape', () => {
 
 describe('shape and data together', () => {
   it.each<[title: string, shape: number[], data: unknown, code: ErrorCode, path: string, got: string]>([
-    ['no data', [1, 2], undefined, 'INVALID_DATA', 'inputs[0].data', 'undefined'],
+    ['no data', [1, 2], undefined, 'INVALID_DATA', 'inputs[0].data', 'nothing'],
     ['data that is a string', [1, 2], 'AAAA', 'INVALID_DATA', 'inputs[0].data', '"AAAA"'],
     ['data that is an object', [1, 2], { 0: 1 }, 'INVALID_DATA', 'inputs[0].data', 'an object'],
     ['too few elements', [2, 2], [1, 2, 3], 'INVALID_SHAPE', 'inputs[0].data', '3'],

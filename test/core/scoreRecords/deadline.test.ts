@@ -42,6 +42,19 @@ describe('the deadline', () => {
     expect(deps.reports).toHaveLength(status === 'answered' ? 1 : 0);
   });
 
+  it('says what to change when a row never fits', async () => {
+    const deps = scoringDependencies({ latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+    const [outcome] = await scoreRecords(
+      standardRecords([lineRequest([1])]),
+      deps,
+      withRemaining(() => 599),
+    );
+    const message =
+      "model 'line': expected 600 ms for a run of 1 row and its writes, got 599; one row takes that long: raise the " +
+      'timeout, or the memory';
+    expect(outcome).toMatchObject({ status: 'retry', failure: { code: 'DEADLINE', message } });
+  });
+
   it('counts the padding of a run, not only its rows', async () => {
     const models = repositoryOf(lineModel({ ladder: [8] }));
     const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 0 } });
