@@ -7,6 +7,7 @@ export const BATCH_CLOSED: Readonly<Record<ClosedBecause, string>> = {
   window: 'its window ended',
   bytes: 'the next message did not fit',
   poll: 'there is no window',
+  update: 'size or window changed',
   stop: 'stopping',
 };
 

@@ -4,8 +4,8 @@ import { type Clock, SYSTEM_CLOCK } from '../../lambda/adapters/clock.ts';
 import { type Acknowledge, createAcknowledger } from '../../lambda/adapters/sqs/acknowledge.ts';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { type BatchSource, createBatchSource } from './batchSource.ts';
-import type { ClosedBecause } from './gather.ts';
-import { type Invoke, invokeOnce } from './invocation.ts';
+import type { Batch, ClosedBecause, GatherLimits } from './gather.ts';
+import { type Invoke, invokeOnce, type Verdict } from './invocation.ts';
 import { type MappingLimits, refuseInvalidLimits } from './mappingLimits.ts';
 import { toSqsRecord } from './sqsEvent.ts';
 
@@ -18,12 +18,17 @@ export interface InvocationReport {
   durationMs: number;
 }
 
+/** Runs an invocation, knowing its batch: all that the function does happens within. */
+export type Around = (batch: Batch, invocation: () => Promise<Verdict>) => Promise<Verdict>;
+
 export interface EventSourceMappingOptions extends MappingLimits {
   sqs: SQSClient;
   queueUrl: string;
   region: string;
   /** The Lambda handler. */
   invoke: Invoke;
+  /** @default runs it */
+  around?: Around | undefined;
   /** Told of each invocation once its succeeded records are deleted. */
   onInvocation?: (report: InvocationReport) => void;
   /** Told of SQS requests that fail and of batches that fail as a whole. @default writes the message to stderr */
@@ -33,6 +38,12 @@ export interface EventSourceMappingOptions extends MappingLimits {
 }
 
 export interface EventSourceMapping {
+  /**
+   * Gathers by another size and window from now on; the open batches are handed over as they are.
+   *
+   * @throws for settings that AWS would refuse, and then nothing is changed
+   */
+  update(limits: GatherLimits): void;
   /** Stops receiving, invokes with what is gathered, and resolves when every invocation is acknowledged. */
   stop(): Promise<void>;
 }
@@ -64,6 +75,10 @@ export function startEventSourceMapping(options: EventSourceMappingOptions): Eve
   );
   const slots = sources.map((source) => mapBatches(source, acknowledge, report, options));
   return {
+    update(limits) {
+      refuseInvalidLimits({ ...options, ...limits });
+      for (const source of sources) source.update(limits);
+    },
     stop: async () => {
       await Promise.all(sources.map((source) => source.stop()));
       await Promise.all(slots);
@@ -78,7 +93,7 @@ async function mapBatches(
   report: Report,
   options: EventSourceMappingOptions,
 ): Promise<void> {
-  const { clock = SYSTEM_CLOCK } = options;
+  const { clock = SYSTEM_CLOCK, around = (_, invocation) => invocation() } = options;
   let acknowledged = Promise.resolve();
   for (let batch = await batches.next(); batch !== undefined; batch = await batches.next()) {
     const { records, closedBecause } = batch;
@@ -86,7 +101,7 @@ async function mapBatches(
     const handles = records.map(({ messageId, receiptHandle }) => ({ messageId, receiptHandle }));
 
     const start = clock.now();
-    const { failed, error } = await invokeOnce(records, { ...options, clock });
+    const { failed, error } = await around(batch, () => invokeOnce(records, { ...options, clock }));
     const durationMs = clock.now() - start;
     if (error !== undefined) report(`a batch of ${handles.length} records failed and will be redelivered`, error);
 

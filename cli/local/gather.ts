@@ -3,8 +3,11 @@ import { type Clock, SYSTEM_CLOCK } from '../../lambda/adapters/clock.ts';
 import { MAX_EVENT_BYTES } from '../../lambda/limits/eventSourceMapping.ts';
 import { ENVELOPE_BYTES, recordBytes } from './sqsEvent.ts';
 
-/** Why a batch was closed. `poll`: there is no window to wait for the next poll. `stop`: its window was cut short. */
-export type ClosedBecause = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
+/**
+ * Why a batch was closed. `poll`: there is no window to wait for the next poll. Its window was cut short by `update`, other
+ * settings, or `stop`.
+ */
+export type ClosedBecause = 'full' | 'window' | 'bytes' | 'poll' | 'update' | 'stop';
 
 export interface Batch {
   records: SQSRecord[];
@@ -14,17 +17,21 @@ export interface Batch {
 export interface Gather {
   /** Takes what one poll returned, and hands over each batch that this closes. */
   add(records: readonly SQSRecord[]): void;
-  /** Hands over the open batch, if it holds anything. */
-  flush(): void;
+  /** Hands over the open batch, if it holds anything. @param because @default 'stop' */
+  flush(because?: 'update' | 'stop'): void;
   /** Records in the open batch. */
   size(): number;
 }
 
-export interface GatherOptions {
+/** How batches are gathered. */
+export interface GatherLimits {
   /** Records that fill a batch. */
   batchSize: number;
   /** Longest time from a batch's first record to its hand-over, in seconds; 0 keeps no record waiting. */
   windowSeconds: number;
+}
+
+export interface GatherOptions extends GatherLimits {
   /** @default the system's */
   clock?: Clock;
 }
@@ -65,7 +72,7 @@ export function createGather(options: GatherOptions, handOver: (batch: Batch) =>
       for (const record of records) addOne(record);
       if (windowMs === 0) close('poll');
     },
-    flush: () => close('stop'),
+    flush: (because = 'stop') => close(because),
     size: () => open.length,
   };
 }
