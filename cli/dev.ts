@@ -1,28 +1,29 @@
 import { fileURLToPath } from 'node:url';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import { FILL, RANGES, STORES } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE, mappingProblems, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
-import type { Range } from '../lambda/limits/range.ts';
-import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
+import { FILL, STORES } from '../lambda/limits/configuration.ts';
+import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
+import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { BATCH_CLOSED } from './closedBecause.ts';
+import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom } from './devOptions.ts';
 import { createDevTelemetry } from './devTelemetry.ts';
 import { listenForInterruption } from './interruption.ts';
+import type { InvocationReport } from './local/eventSourceMapping.ts';
 import { localModels } from './local/models.ts';
+import { type ServedPage, servePage } from './local/page/servePage.ts';
 import { type LocalServices, startLocalServices } from './local/services.ts';
-import { type Batching, type LocalStack, startLocalStack } from './local/stack.ts';
 import { type Whereabouts, whereabouts, workerCommand } from './local/whereabouts.ts';
-
-const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
 
 const HELP = `Usage: npm run dev -- [options]
 
 Runs batchscore on this machine until Ctrl-C: an SQS server, the event source mapping and the
 real Lambda handler. Any SQS client can send requests and receive results; any credentials do.
 The first line on stdout is a JSON object with the endpoint, the region, the queue URLs and the
-buckets, which share the endpoint; with --results also the table and the result bucket. A file
-that is put under jobs/in/ of jobBucket is scored as a job, as on AWS.
+buckets, which share the endpoint, and page, the address of a page for browsers that shows what
+goes on; with --results also the table and the result bucket. A file that is put under jobs/in/
+of jobBucket is scored as a job, as on AWS.
 
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
+  --page-port N    port of the page (default: the one after --port, or any where that is taken)
   --shards N       request queues, ${SHARDS.least} to ${SHARDS.most} (default 1); their URLs are printed comma-separated
   --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's),
                    or the s3:// URI of one that batchscore publish put into S3
@@ -31,7 +32,7 @@ that is put under jobs/in/ of jobBucket is scored as a job, as on AWS.
   --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
   --results-per-message N
                    most results in a message of the result queue, or ${FILL}: as many as fit (default 1)
-  --no-function    queues, tables and buckets alone; a line on stderr says how to start a worker
+  --no-function    queues, tables and buckets alone, without the page; a line on stderr says how to start a worker
   --help           show this
 
 BATCHSCORE_… environment variables tune the scoring, as they do on AWS. Without the option,
@@ -47,6 +48,7 @@ async function main(args: readonly string[]): Promise<number> {
   const { env } = process;
   const options = parseOptions(args, {
     port: { type: 'string', default: '4566' },
+    'page-port': { type: 'string' },
     shards: { type: 'string', default: '1' },
     models: {
       type: 'string',
@@ -64,6 +66,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const port = wholeNumber('--port', options.port, 0, 65_535);
+  const pagePort = pagePortFrom(options['page-port']);
   const shards = wholeNumber('--shards', options.shards, SHARDS.least, SHARDS.most);
   const stores = storesFrom(options.results, env);
   const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
@@ -73,8 +76,10 @@ async function main(args: readonly string[]): Promise<number> {
     await serveServices(await startLocalServices({ port, shards, stores }), resultsPerMessage);
     return 0;
   }
-  const stack = await startLocalStack({
+  const served = await servePage({
     port,
+    pagePort,
+    batching: { ...batching, onInvocation: sayInvocation },
     shards,
     modelsDirectory: await localModels(options.models, say),
     defaultModel: options.models === REPOSITORY_MODELS ? 'digits' : undefined,
@@ -90,71 +95,24 @@ async function main(args: readonly string[]): Promise<number> {
     warn: say,
     inform: say,
   });
-  await serve(stack, batching);
+  await serve(served);
   return 0;
 }
 
-/** What the environment says is checked with the rest of it. @throws UsageError for an option that names no stores */
-function storesFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string[] {
-  const list = option ?? environment[CONFIG_KEYS.results] ?? DEFAULTS.results;
-  const stores = list.split(',').map((store) => store.trim());
-  const known: readonly string[] = STORES;
-  if (option !== undefined && !stores.every((store) => known.includes(store))) {
-    throw new UsageError(
-      `--results: expected queue, table or bucket, or several of them, comma-separated, got ${option}`,
-    );
-  }
-  return stores;
-}
-
-/** What the environment says is checked with the rest of it. @throws UsageError for an option that is no such number */
-function resultsPerMessageFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
-  const { least, most } = RANGES.resultsPerMessage;
-  if (option !== undefined && option !== FILL) wholeNumber('--results-per-message', option, least, most);
-  return option ?? environment[CONFIG_KEYS.resultsPerMessage];
-}
-
-/** @throws UsageError for what AWS would refuse */
-function batchingFrom(
-  batchSizeOption: string | undefined,
-  windowOption: string | undefined,
-  environment: NodeJS.ProcessEnv,
-): Batching {
-  const whole = (option: string, text: string | undefined, key: string, { least, most }: Range, fallback: number) =>
-    text === undefined
-      ? wholeNumber(key, environment[key] ?? String(fallback), least, most)
-      : wholeNumber(option, text, least, most);
-  const batchSize = whole('--batch-size', batchSizeOption, CONFIG_KEYS.batchSize, BATCH_SIZE, DEFAULTS.batchSize);
-  const windowSeconds = whole(
-    '--window',
-    windowOption,
-    CONFIG_KEYS.windowSeconds,
-    WINDOW_SECONDS,
-    DEFAULTS.windowSeconds,
-  );
-  const problems = mappingProblems({ fifo: false, batchSize, windowSeconds });
-  if (problems.length > 0) throw new UsageError(`--batch-size, --window: ${problems.join('; ')}`);
-  return { batchSize, windowSeconds };
-}
-
-/** Hands messages to the handler until the first SIGINT or SIGTERM, then finishes what was received. */
-async function serve(stack: LocalStack, batching: Batching): Promise<void> {
-  const mapping = stack.startMapping({
-    ...batching,
-    onInvocation: ({ records, closedBecause, failed, durationMs }) =>
-      say(
-        `invocation: ${records} messages (closed: ${BATCH_CLOSED[closedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
-      ),
-  });
+/** Until the first SIGINT or SIGTERM; then what was received is finished. */
+async function serve({ stack, page, stop }: ServedPage): Promise<void> {
   const models = stack.models.map(({ name, version }) => `${name}/${version}`).join(', ');
   await untilInterrupted({
-    announce: () => announce(stack, `ready for ${models}; Ctrl-C stops`),
+    announce: () => announce({ ...stack, page }, `ready for ${models}; Ctrl-C stops`),
     finishing: 'what was received, runs of models included',
-    async finish() {
-      await mapping.stop();
-      await stack.stop();
-    },
+    finish: stop,
   });
+}
+
+function sayInvocation({ records, closedBecause, failed, durationMs }: InvocationReport): void {
+  say(
+    `invocation: ${records} messages (closed: ${BATCH_CLOSED[closedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
+  );
 }
 
 /** Keeps the services up for a worker. */

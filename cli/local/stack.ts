@@ -3,8 +3,15 @@ import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
 import { type Composition, compose } from '../../lambda/compose.ts';
 import { type Config, loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import type { ResultWriter } from '../../lambda/core/contract/result.ts';
+import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { createHandler } from '../../lambda/createHandler.ts';
-import { type EventSourceMapping, type InvocationReport, startEventSourceMapping } from './eventSourceMapping.ts';
+import {
+  type Around,
+  type EventSourceMapping,
+  type InvocationReport,
+  startEventSourceMapping,
+} from './eventSourceMapping.ts';
 import { type LocalJobs, startLocalJobs } from './jobs/localJobs.ts';
 import {
   FUNCTION_TIMEOUT_SECONDS,
@@ -26,6 +33,14 @@ export interface LocalStackOptions extends LocalServicesOptions {
   readonly warn: (message: string) => void;
   /** Told what was found of each model when it was loaded. @default nobody is told */
   readonly inform?: ((message: string) => void) | undefined;
+  /** Sees what the function does with messages. @default nobody */
+  readonly watch?: Watch | undefined;
+}
+
+export interface Watch {
+  readonly around: Around;
+  /** What results of messages are written through. */
+  readonly through: (writer: ResultWriter) => ResultWriter;
 }
 
 export interface Batching {
@@ -41,6 +56,9 @@ export interface Batching {
 /** The whole of batchscore on one machine: queues, the real handler, and what stands between them on AWS. */
 export interface LocalStack extends Omit<LocalServices, 'clients'> {
   readonly sqs: SQSClient;
+  readonly config: Config;
+  /** What the function scores with. */
+  readonly scoring: ScoringDependencies;
   readonly models: readonly { readonly name: string; readonly version: string }[];
   /** Where jobs are, by the names of the client's options; undefined where there are none. */
   readonly jobs: Readonly<Record<string, string>> | undefined;
@@ -58,7 +76,7 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
     const config = loadConfig(environmentOf(services, options));
     const composition = await compose(config, { ...options, clients: services.clients });
     const jobs = options.jobs === true ? await startJobs(services, composition, config, options) : undefined;
-    return withFunction(services, composition, jobs, options);
+    return withFunction(services, config, watched(composition, options.watch), jobs, options);
   } catch (error) {
     await services.stop();
     throw error;
@@ -94,11 +112,19 @@ async function startJobs(
   }
 }
 
+/** Jobs write elsewhere, and are not watched. */
+function watched(composition: Composition, watch: Watch | undefined): Composition {
+  if (watch === undefined) return composition;
+  const { scoring } = composition;
+  return { ...composition, scoring: { ...scoring, writer: watch.through(scoring.writer) } };
+}
+
 function withFunction(
   services: LocalServices,
+  config: Config,
   composition: Composition,
   jobs: LocalJobs | undefined,
-  { warn }: LocalStackOptions,
+  { warn, watch }: LocalStackOptions,
 ): LocalStack {
   const { queues, buckets, table, environment, clients } = services;
   const handler = createHandler(composition);
@@ -108,6 +134,8 @@ function withFunction(
     table,
     environment,
     sqs: clients.sqs,
+    config,
+    scoring: composition.scoring,
     models: composition.models,
     jobs: jobs?.whereabouts,
     startMapping: ({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) =>
@@ -121,6 +149,7 @@ function withFunction(
             maximumConcurrency,
             functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
             invoke: handler,
+            around: watch?.around,
             onError: (error) => warn(error.message),
           }),
         ),
@@ -135,6 +164,9 @@ function withFunction(
 
 function together(mappings: readonly EventSourceMapping[]): EventSourceMapping {
   return {
+    update: (limits) => {
+      for (const mapping of mappings) mapping.update(limits);
+    },
     stop: async () => {
       await Promise.all(mappings.map((mapping) => mapping.stop()));
     },

@@ -3,10 +3,12 @@ import { type LocalServices, urlsOf } from './services.ts';
 
 export interface Whereabouts extends Pick<LocalServices, 'queues' | 'buckets' | 'table' | 'environment'> {
   readonly jobs?: Readonly<Record<string, string>> | undefined;
+  /** URL of the page. */
+  readonly page?: string | undefined;
 }
 
 /** Where everything is, by the names of the client's options. */
-export function whereabouts({ queues, buckets, table, environment, jobs }: Whereabouts): object {
+export function whereabouts({ queues, buckets, table, environment, jobs, page }: Whereabouts): object {
   const { endpoint, region, resultQueueUrl, deadLetterQueueUrl } = queues;
   const resultsGoTo = environment[CONFIG_KEYS.results]?.split(',') ?? [];
   return {
@@ -20,6 +22,7 @@ export function whereabouts({ queues, buckets, table, environment, jobs }: Where
     ...(table === undefined ? {} : { resultTable: table.tableName, dynamodbEndpoint: table.endpoint }),
     ...(resultsGoTo.includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
     ...jobs,
+    ...(page === undefined ? {} : { page }),
   };
 }
 

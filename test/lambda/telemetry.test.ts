@@ -125,7 +125,7 @@ describe('the telemetry of a deployment', () => {
 
     await invoke(createHandler(composition), records);
     telemetry.observer.runAbandoned({ name: 'few', version: '1' }, 1);
-    telemetry.observer.microBatch(DEARER);
+    telemetry.observer.microBatch(DEARER, () => []);
     telemetry.observer.checked(1);
     telemetry.observer.batchMismatch(MISMATCH);
     telemetry.hostEnds('a test');

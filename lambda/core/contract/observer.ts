@@ -43,7 +43,8 @@ export type StageDetails = Readonly<Record<string, string | number>>;
 
 /** What is told of the work while it goes on. Never a message's content. */
 export interface Observer {
-  microBatch(report: MicroBatchReport): void;
+  /** @param records gives the records of the invocation whose rows it ran, by index */
+  microBatch(report: MicroBatchReport, records: () => readonly number[]): void;
   /** The records of an invocation were decoded in so many milliseconds, reading their payloads included. */
   decoded(decodeMs: number): void;
   /** Runs took so many milliseconds whose answers were compared, and not written. */

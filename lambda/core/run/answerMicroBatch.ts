@@ -22,5 +22,7 @@ export async function answerMicroBatch(
   }
   encodeMs += stopwatch.lap();
   observer.stage?.('encode', startedAt, now(), { model: batch.model.name, rows: batch.rows, busyMs: encodeMs });
-  observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs }));
+  observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs }), () =>
+    batch.parts.map(({ request }) => request.record),
+  );
 }

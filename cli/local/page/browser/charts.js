@@ -1,0 +1,128 @@
+import uPlot from '/uplot.js';
+import { CHARTS } from './chartLines.js';
+import { essenceOf, fillTable } from './chartWords.js';
+import { make, setText } from './dom.js';
+import { timeOf } from './format.js';
+
+/** @typedef {import('./chartLines.js').SecondSeen} SecondSeen */
+/** @typedef {import('./chartLines.js').Chart} Chart */
+
+const HEIGHT = 180;
+
+/**
+ * @param {HTMLElement} place
+ * @returns {(state: import('./state.js').State) => void} draws them
+ */
+export function createCharts(place) {
+  const figures = CHARTS.map((chart) => createFigure(place, chart));
+  /** @type {readonly SecondSeen[]} */
+  let seconds = [];
+  const draw = () => {
+    for (const one of figures) one.draw(seconds);
+  };
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+    for (const one of figures) one.recolour();
+    draw();
+  });
+  new ResizeObserver(() => {
+    for (const one of figures) one.resize();
+  }).observe(place);
+  return (state) => {
+    if (state.seconds === seconds) return;
+    seconds = state.seconds;
+    draw();
+  };
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {Chart} chart
+ */
+function createFigure(place, chart) {
+  const legend = make('p', { class: 'legend' });
+  const values = chart.lines.map(({ name }, index) => {
+    const value = make('b', {}, '–');
+    legend.append(make('span', {}, make('span', { class: `swatch line-${index + 1}` }), ` ${name} `, value));
+    return value;
+  });
+  const drawing = make('div', { class: 'drawing', role: 'img' });
+  const table = make('div', { class: 'scroll', role: 'region', 'aria-label': `Figures: ${chart.title}`, tabindex: 0 });
+  const details = make('details', { class: 'more' }, make('summary', {}, `Figures: ${chart.title}`), table);
+  place.append(make('figure', {}, make('figcaption', {}, make('h3', {}, chart.title), legend), drawing, details));
+  /** @type {readonly SecondSeen[]} */
+  let shown = [];
+  details.addEventListener('toggle', () => fillTable(table, chart, shown));
+  let plot = plotOf(drawing, chart);
+  return {
+    resize: () => plot.setSize({ width: drawing.clientWidth, height: HEIGHT }),
+    recolour() {
+      plot.destroy();
+      plot = plotOf(drawing, chart);
+    },
+    /** @param {readonly SecondSeen[]} seconds */
+    draw(seconds) {
+      shown = seconds;
+      const last = seconds.at(-1);
+      for (const [index, { of }] of chart.lines.entries()) {
+        const value = last === undefined ? null : of(last);
+        const element = values[index];
+        if (element !== undefined) setText(element, value === null ? '–' : chart.spell(value));
+      }
+      drawing.setAttribute('aria-label', `${chart.title}: ${essenceOf(chart, seconds)}`);
+      plot.setData(dataOf(chart, seconds));
+      if (details.open) fillTable(table, chart, seconds);
+    },
+  };
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {Chart} chart
+ */
+function plotOf(place, chart) {
+  const style = getComputedStyle(document.documentElement);
+  /** @param {string} name */
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  const axis = {
+    stroke: colour('muted'),
+    font: '12px system-ui, sans-serif',
+    grid: { stroke: colour('grid'), width: 1 },
+    ticks: { show: false },
+  };
+  return new uPlot(
+    {
+      width: place.clientWidth || 300,
+      height: HEIGHT,
+      padding: [8, 32, 0, 0],
+      legend: { show: false },
+      cursor: { show: false },
+      scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
+      axes: [
+        { ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => timeOf(tick * 1000)) },
+        { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => chart.spell(tick)) },
+      ],
+      series: [
+        {},
+        ...chart.lines.map(({ name, dash }, index) => ({
+          label: name,
+          stroke: colour(`series-${index + 1}`),
+          width: 2,
+          spanGaps: true,
+          dash: dash === undefined ? undefined : [...dash],
+          points: { show: false },
+        })),
+      ],
+    },
+    [[], ...chart.lines.map(() => [])],
+    place,
+  );
+}
+
+/**
+ * @param {Chart} chart
+ * @param {readonly SecondSeen[]} seconds
+ * @returns {uPlot.AlignedData}
+ */
+function dataOf({ lines }, seconds) {
+  return [seconds.map(({ at }) => at), ...lines.map(({ of }) => seconds.map(of))];
+}

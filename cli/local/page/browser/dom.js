@@ -1,0 +1,64 @@
+/**
+ * An element with its attributes, what it listens to (`onclick`, …), and what is in it. Text is text: nothing is parsed as HTML.
+ *
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>} [attributes]
+ * @param {...(Node | string)} children
+ * @returns {HTMLElementTagNameMap[Name]}
+ */
+export function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (typeof value === 'function') element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? '' : String(value));
+  }
+  element.append(...children);
+  return element;
+}
+
+/**
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+export function byId(id) {
+  const element = document.getElementById(id);
+  if (element === null) throw new Error(`expected an element ${id}`);
+  return element;
+}
+
+/**
+ * Sets a text where it differs, so that nothing is announced or drawn anew.
+ *
+ * @param {Element} element
+ * @param {string} text
+ */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Keeps a list's elements in step with items, newest first. What is open, or has the focus, stays where it is.
+ *
+ * @template T
+ * @param {HTMLElement} list
+ * @param {readonly T[]} items oldest first
+ * @param {(item: T) => string} keyOf
+ * @param {(item: T) => HTMLElement} create
+ */
+export function keepList(list, items, keyOf, create) {
+  const there = new Map([...list.children].map((child) => [/** @type {HTMLElement} */ (child).dataset.key, child]));
+  const keys = new Set(items.map(keyOf));
+  for (const [key, child] of there) {
+    const isRead = child.contains(document.activeElement) || child.querySelector('details[open]') !== null;
+    if (!keys.has(key ?? '') && !isRead) child.remove();
+  }
+  for (const item of items) {
+    const key = keyOf(item);
+    if (there.has(key)) continue;
+    const element = create(item);
+    element.dataset.key = key;
+    list.prepend(element);
+  }
+}

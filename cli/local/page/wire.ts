@@ -1,0 +1,182 @@
+/** What the page is told, as JSON. Times are milliseconds; `at` counts from 1970. */
+import type { Independence } from '../../../lambda/core/contract/model.ts';
+import type { MicroBatchReport } from '../../../lambda/core/contract/observer.ts';
+import type { ClosedBecause } from '../gather.ts';
+
+export type MicroBatchSeen = MicroBatchReport;
+
+/** One call of the function. */
+export interface InvocationSeen {
+  /** Counted from 1. */
+  readonly number: number;
+  readonly at: number;
+  readonly records: number;
+  /** What the batch size was. */
+  readonly batchSize: number;
+  readonly closedBecause: ClosedBecause;
+  /** From when the oldest record was sent until the function was called. */
+  readonly waitedMs: number;
+  readonly durationMs: number;
+  readonly decodeMs: number;
+  readonly writeMs: number;
+  readonly answered: number;
+  /** Requests that were answered with an error. */
+  readonly errors: number;
+  readonly retried: number;
+  /** Records that had been received before. */
+  readonly cameBefore: number;
+  /** The first ones, 32 at the most. */
+  readonly microBatches: readonly MicroBatchSeen[];
+  /** What all of them were. */
+  readonly runs: number;
+  readonly rows: number;
+  readonly paddedRows: number;
+}
+
+/** A second, and what ended in it. */
+export interface SecondSeen {
+  /** Seconds since 1970. */
+  readonly at: number;
+  readonly sent: number;
+  readonly answered: number;
+  readonly errors: number;
+  readonly retried: number;
+  readonly invocations: number;
+  readonly records: number;
+  /** What the invocations could have taken. */
+  readonly room: number;
+  readonly rows: number;
+  readonly paddedRows: number;
+  readonly runs: number;
+  /** From being sent to being answered; null where nothing was answered. */
+  readonly p50Ms: number | null;
+  readonly p99Ms: number | null;
+}
+
+/** What lies on the queues. */
+export interface QueuesSeen {
+  readonly waiting: number;
+  /** Received and not deleted: in a batch that is gathered, or being scored. */
+  readonly inFlight: number;
+  /** About: SQS tells it only to CloudWatch, so it is reckoned from when what was received last had been sent. */
+  readonly oldestMs: number;
+  readonly deadLetters: number;
+  /** On the result queue, for whoever receives them. */
+  readonly results: number;
+}
+
+export interface ResultSeen {
+  readonly messageId: string;
+  readonly at: number;
+  readonly invocation: number;
+  readonly isError: boolean;
+  /** Whether the page's load sent the message. */
+  readonly isLoad: boolean;
+  /** The JSON text, its first 16,384 characters. */
+  readonly body: string;
+  /** Of the whole text. */
+  readonly characters: number;
+}
+
+/** What became of a message that was sent from the page. */
+export interface AnswerSeen {
+  readonly messageId: string;
+  /** Undefined where the message goes back to the queue. */
+  readonly result?: ResultSeen | undefined;
+  /** From being sent to its invocation, and to its answer. */
+  readonly waitedMs: number;
+  readonly answeredMs?: number | undefined;
+  readonly invocation: InvocationSeen;
+  /** Its place in the invocation's micro-batches; undefined where it was refused before, or is none of the first. */
+  readonly microBatch?: number | undefined;
+}
+
+export interface TensorSeen {
+  readonly name: string;
+  readonly datatype: string;
+  readonly shape: readonly (number | string)[];
+}
+
+export interface ModelSeen {
+  readonly name: string;
+  readonly version: string;
+  readonly inputs: readonly TensorSeen[];
+  readonly outputs: readonly TensorSeen[];
+  readonly independence: Independence;
+  /** How its rows are run, by what was seen until now. */
+  readonly batching: 'together' | 'proving' | 'alone';
+  readonly maxBatchRows: number;
+  readonly ladder: readonly number[];
+  readonly raggedAxis?: string | undefined;
+  readonly hasTransform: boolean;
+  /** The text of a request, from its samples. */
+  readonly sample?: string | undefined;
+}
+
+/** What can be set while the stack runs, and what is set. */
+export interface SettingsSeen {
+  readonly batchSize: number;
+  readonly windowSeconds: number;
+  readonly load: LoadSeen;
+}
+
+export interface LoadSeen {
+  /** Messages a second; 0: none. */
+  readonly perSecond: number;
+  /** Whose samples are sent. */
+  readonly model: string;
+  /** Why it sends less than it was told to. */
+  readonly heldBack?: string | undefined;
+}
+
+/** Since the stack was started. */
+export interface TotalsSeen {
+  readonly messages: number;
+  readonly answered: number;
+  readonly errors: Readonly<Record<string, number>>;
+  readonly retries: Readonly<Record<string, number>>;
+}
+
+/** Why batches and micro-batches are closed, as a person reads it. */
+export interface ClosedWords {
+  readonly batch: Readonly<Record<string, string>>;
+  readonly microBatch: Readonly<Record<string, string>>;
+}
+
+export interface Hello {
+  readonly closed: ClosedWords;
+  readonly models: readonly ModelSeen[];
+  /** Models whose samples the load may send. */
+  readonly loadModels: readonly string[];
+  readonly settings: SettingsSeen;
+  readonly queues: QueuesSeen | undefined;
+  readonly totals: TotalsSeen;
+  readonly seconds: readonly SecondSeen[];
+  readonly invocations: readonly InvocationSeen[];
+  readonly results: readonly ResultSeen[];
+  readonly errors: readonly ResultSeen[];
+}
+
+/** What is new since the last of these. */
+export interface News {
+  readonly invocations: readonly InvocationSeen[];
+  readonly results: readonly ResultSeen[];
+  readonly errors: readonly ResultSeen[];
+}
+
+export interface Tick {
+  /** Those that have ended since the last one. */
+  readonly seconds: readonly SecondSeen[];
+  readonly queues: QueuesSeen | undefined;
+  readonly totals: TotalsSeen;
+  readonly batching: readonly ModelSeen['batching'][];
+}
+
+/** The events of the stream, by name. */
+export interface Events {
+  readonly hello: Hello;
+  readonly tick: Tick;
+  readonly news: News;
+  readonly answer: AnswerSeen;
+  readonly settings: SettingsSeen;
+}
