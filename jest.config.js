@@ -1,3 +1,8 @@
+import { fileURLToPath } from 'node:url';
+
+// Hundreds of processes start from the same sources: compiled once, a start takes a third of the time.
+process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/compiled', import.meta.url));
+
 // Node 24 strips the types itself, so there is no transform.
 export default {
   extensionsToTreatAsEsm: ['.ts'],
@@ -7,9 +12,10 @@ export default {
   testPathIgnorePatterns: ['/node_modules/', '/dist/', '/cdk.out/'],
   modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
   reporters: ['default', './test/helpers/summaryReporter.ts'],
-  // Half of the tests wait for processes and servers; a worker lets go of the modules of its test files when it is renewed.
+  // Half of the tests wait for processes and servers. A worker lets go of the modules of its test files when it is renewed:
+  // with 1 GB of them, the garbage collector takes half of its time.
   maxWorkers: 2,
-  workerIdleMemoryLimit: '1200MB',
+  workerIdleMemoryLimit: '400MB',
   testTimeout: 60_000,
   coverageProvider: 'v8',
 };

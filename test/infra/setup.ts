@@ -29,11 +29,12 @@ afterAll(() => {
 /**
  * An app whose output goes when the tests of a file end; without a folder of its own it would stay. The library's
  * validator of templates is off: its start takes longer than most tests, in every file, and `checkedStack.ts` has it on.
+ * So are the traces that say where a construct was made, which nobody reads here.
  */
 export function createApp(props: AppProps = {}): App {
   const outdir = mkdtempSync(join(tmpdir(), 'batchscore-cdk-'));
   outputs.push(outdir);
-  return new App({ outdir, builtinCloudFormationValidation: false, ...props });
+  return new App({ outdir, builtinCloudFormationValidation: false, stackTraces: false, ...props });
 }
 
 export function imageOf(stack: Stack) {
