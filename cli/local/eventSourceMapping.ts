@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/adapters/clock.ts';
@@ -69,7 +70,7 @@ export function startEventSourceMapping(options: EventSourceMappingOptions): Eve
   const sources = Array.from({ length: options.maximumConcurrency }, () =>
     createBatchSource({
       ...options,
-      receive: (most) => receive(options, most),
+      receive: inTurn((most) => receive(options, most)),
       onError: (cause) => report(`could not receive from ${options.queueUrl}`, cause),
     }),
   );
@@ -115,6 +116,25 @@ async function mapBatches(
     });
   }
   await acknowledged;
+}
+
+/** Longer than a poll that was answered with nothing takes to be sent again. */
+const TURN_MS = 5;
+
+/**
+ * The local SQS server wakes every poll that waits, and answers the first that it knows of with what came: of several
+ * slots, one would get everything that comes one by one. So a slot that received less than it asked for lets the others go first.
+ */
+function inTurn(poll: (most: number) => Promise<SQSRecord[]>): typeof poll {
+  let turn: Promise<void> | undefined;
+  return async (most) => {
+    await turn;
+    const records = await poll(most);
+    if (records.length > 0 && records.length < most) {
+      turn = setTimeout(TURN_MS);
+    }
+    return records;
+  };
 }
 
 async function receive(options: EventSourceMappingOptions, most: number): Promise<SQSRecord[]> {

@@ -39,6 +39,24 @@ describe('batches', () => {
     ]);
   });
 
+  it('take what comes one by one in turn', async () => {
+    const clock = createManualClock();
+    const { send, map } = await stack();
+    const { reports } = map({ batchSize: 25, windowSeconds: 1, clock, maximumConcurrency: 2 });
+
+    await send(['first']);
+    await clock.untilWaitedFor(1000, 1);
+    await send(['second']);
+    await clock.untilWaitedFor(1000, 2);
+    clock.advance(1000);
+    await reports.reaching(2);
+
+    expect(sizes(reports.entries)).toEqual([
+      [1, 'window'],
+      [1, 'window'],
+    ]);
+  });
+
   it('invokes with what one poll returned when there is no window', async () => {
     const { send, map } = await stack();
     await send(numbered(7));
