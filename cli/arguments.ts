@@ -1,5 +1,8 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { hasCode } from '../lambda/adapters/hasCode.ts';
+import { nearestName } from '../lambda/core/base/nearestName.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
+import { wholeNumberIn } from '../lambda/limits/range.ts';
 
 /** What the user typed cannot be understood; the message says what would be. */
 export class UsageError extends Error {
@@ -32,15 +35,53 @@ export function wholeNumber(option: string, text: string, least: number, most: n
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;
   const orWord = word === undefined ? '' : `, or ${word}`;
-  throw new UsageError(`${option}: expected a whole number from ${least} to ${most}${orWord}, got '${text}'`);
+  throw new UsageError(`${option}: expected ${wholeNumberIn({ least, most })}${orWord}, got '${text}'`);
+}
+
+/** Whether the arguments ask what a command does, in place of running it. */
+export function asksForHelp(args: readonly string[]): boolean {
+  return args.includes('--help') || args.includes('-h');
+}
+
+/**
+ * Of names that are typed, such as those of commands.
+ *
+ * @param what they are, such as `a command`
+ * @throws UsageError for one that is not known
+ */
+export function knownName<T extends string>(what: string, name: string | undefined, known: readonly T[]): T {
+  const found = known.find((one) => one === name);
+  if (found !== undefined) return found;
+  const got = name === undefined ? 'none' : `'${name}'`;
+  throw new UsageError(`expected ${what}, ${known.join(', ')}, got ${got}${hint(name ?? '', known)}`);
+}
+
+function hint(name: string, known: readonly string[]): string {
+  const nearest = nearestName(name, known);
+  return nearest === undefined ? '' : `; did you mean ${nearest}?`;
 }
 
 function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
   try {
     return parseArgs(config);
   } catch (cause) {
-    throw new UsageError(messageOf(cause), { cause });
+    throw new UsageError(inOurWords(cause, config.options ?? {}), { cause });
   }
+}
+
+/** @see https://nodejs.org/api/errors.html#err_parse_args_invalid_option_value and the two after it */
+function inOurWords(error: unknown, options: NonNullable<ParseArgsConfig['options']>): string {
+  const message = messageOf(error);
+  const [, quoted = ''] = /'([^' ]+)/.exec(message) ?? [];
+  if (hasCode(error, 'ERR_PARSE_ARGS_UNKNOWN_OPTION')) {
+    const known = Object.keys(options).map((name) => `--${name}`);
+    return `expected an option of this command, got ${quoted}${hint(quoted, known)}`;
+  }
+  if (hasCode(error, 'ERR_PARSE_ARGS_UNEXPECTED_POSITIONAL')) return `expected options alone, got '${quoted}'`;
+  if (!hasCode(error, 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE')) return message;
+  if (options[quoted.replace(/^-+/, '')]?.type === 'boolean') return `${quoted}: expected no value, got one`;
+  const dash = message.includes('ambiguous') ? `; one that begins with - is written ${quoted}=VALUE` : '';
+  return `${quoted}: expected a value, got none${dash}`;
 }
 
 /** Runs a command. What it throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */

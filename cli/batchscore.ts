@@ -1,4 +1,5 @@
-import { runCommand, UsageError } from './arguments.ts';
+import { asksForHelp, knownName, runCommand } from './arguments.ts';
+import { ownVersion } from './ownVersion.ts';
 
 const HELP = `Usage: batchscore COMMAND [arguments]
 
@@ -10,7 +11,7 @@ const HELP = `Usage: batchscore COMMAND [arguments]
   publish FOLDER s3://…     put models into S3, for functions that fetch them at start
   profile MODEL             time a model's runs, and find settings and their cost on AWS
 
-batchscore COMMAND --help says more.
+batchscore COMMAND --help says more; batchscore --version says which version this is.
 `;
 
 interface Command {
@@ -19,7 +20,7 @@ interface Command {
 }
 
 /** A command's module is loaded only when it is the one to run: submit needs no ONNX Runtime. */
-const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+const COMMANDS = {
   submit: async () => (await import('./submit.ts')).submit,
   collect: async () => (await import('./collect.ts')).collect,
   score: async () => (await import('./score.ts')).score,
@@ -27,22 +28,34 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   inspect: async () => (await import('./inspect.ts')).inspect,
   publish: async () => (await import('./publish.ts')).publish,
   profile: async () => (await import('./profile.ts')).profile,
-};
+} satisfies Readonly<Record<string, () => Promise<Command>>>;
+
+const NAMES = Object.keys(COMMANDS) as (keyof typeof COMMANDS)[];
 
 async function main([name, ...args]: readonly string[]): Promise<number> {
-  if (name === undefined || name === '--help') {
-    process.stdout.write(HELP);
-    return name === undefined ? 2 : 0;
+  switch (name) {
+    case undefined:
+      return print(HELP, 2);
+    case '--version':
+    case '-v':
+      return print(`${ownVersion()}\n`);
+    case '--help':
+    case '-h':
+      return print(HELP);
+    case 'help':
+      return print(args.length === 0 ? HELP : (await commandOf(args[0])).help);
   }
-  if (!Object.hasOwn(COMMANDS, name)) {
-    throw new UsageError(`expected a command, ${Object.keys(COMMANDS).join(', ')}; got '${name}'`);
-  }
-  const command = await COMMANDS[name]?.();
-  if (args.includes('--help')) {
-    process.stdout.write(command?.help ?? '');
-    return 0;
-  }
-  return (await command?.run(args)) ?? 1;
+  const command = await commandOf(name);
+  return asksForHelp(args) ? print(command.help) : command.run(args);
+}
+
+async function commandOf(name: string | undefined): Promise<Command> {
+  return COMMANDS[knownName('a command', name, NAMES)]();
+}
+
+function print(text: string, exitCode = 0): number {
+  process.stdout.write(text);
+  return exitCode;
 }
 
 await runCommand(main);

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import { systemReason } from './fileErrors.ts';
 
 /** A file of requests, or stdin. */
 export interface InputFile {
@@ -16,9 +17,10 @@ export interface InputFile {
  */
 export async function inputFile(path: string): Promise<InputFile> {
   if (path === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
-  const found = await stat(path).catch(() => undefined);
-  if (found === undefined || !found.isFile()) {
-    throw new Error(`${path}: expected a file of requests, it cannot be read; check the path`);
+  const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
+  if (typeof found === 'string' || !found.isFile()) {
+    const got = typeof found === 'string' ? found : 'no file';
+    throw new Error(`${path}: expected a file of requests, got: ${got}; check the path`);
   }
   const stream = createReadStream(path);
   return { stream, bytes: found.size, bytesRead: () => stream.bytesRead };

@@ -1,4 +1,4 @@
-import { UsageError } from './arguments.ts';
+import { knownName } from './arguments.ts';
 import { cancelJob, fetchResults, resumeJob, showStatus, waitForJob } from './job/running.ts';
 import { submitJob } from './job/submit.ts';
 import { JOB_DEPLOYMENT_HELP } from './network/deployment.ts';
@@ -40,20 +40,19 @@ or given up, 1 the job failed or was cancelled, 2 wrong usage, 130 stopped by Ct
 the job goes on.
 `;
 
-const ACTIONS: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = {
+const ACTIONS = {
   submit: submitJob,
   status: showStatus,
   wait: waitForJob,
   cancel: cancelJob,
   resume: resumeJob,
   fetch: fetchResults,
-};
+} satisfies Readonly<Record<string, (args: readonly string[]) => Promise<number>>>;
 
-async function run([name = '', ...args]: readonly string[]): Promise<number> {
-  const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined;
-  if (action === undefined)
-    throw new UsageError(`expected an action, ${Object.keys(ACTIONS).join(', ')}; got '${name}'`);
-  return action(args);
+const NAMES = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
+
+async function run([name, ...args]: readonly string[]): Promise<number> {
+  return ACTIONS[knownName('an action', name, NAMES)](args);
 }
 
 export const job = { help: HELP, run };

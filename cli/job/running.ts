@@ -1,10 +1,10 @@
-import { createWriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Batchscore, JobStatus } from '../../client/index.ts';
 import { parseCommand, UsageError } from '../arguments.ts';
 import { progressBar } from '../bar.ts';
+import { openOutput } from '../fileErrors.ts';
 import { listenForInterruption } from '../interruption.ts';
 import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/deployment.ts';
 
@@ -78,7 +78,7 @@ export async function fetchResults(args: readonly string[]): Promise<number> {
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
   try {
     const results = Readable.from(client.jobs.results(job), { objectMode: false });
-    await pipeline(results, createWriteStream(unfinished), { signal });
+    await pipeline(results, (await openOutput(unfinished, 'w')).createWriteStream(), { signal });
     await rename(unfinished, out);
     const status = await client.jobs.status(job);
     print(options.json, { ...status, out }, `${describe(status)}; the results are in ${out}`);

@@ -83,9 +83,7 @@ interface Connection {
 /** @throws UsageError when it is not said where the request queue is, or FILE cannot be read */
 export async function connectToSubmit(values: DeploymentValues): Promise<Connection> {
   const stack = await deploymentOf(values);
-  if (stack.requestQueueUrl === undefined) {
-    throw new UsageError('expected --stack FILE or --request-queue URL, got neither');
-  }
+  if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl', '--request-queue URL');
   return connect(stack);
 }
 
@@ -93,9 +91,14 @@ export async function connectToSubmit(values: DeploymentValues): Promise<Connect
 export async function connectToCollect(values: DeploymentValues): Promise<Connection> {
   const stack = await deploymentOf(values);
   if (stack.resultTable === undefined && stack.resultQueueUrl === undefined) {
-    throw new UsageError('expected --stack FILE, --result-table NAME or --result-queue URL, got none');
+    throw notSaid(values.stack, 'resultTable or resultQueueUrl', '--result-table NAME or --result-queue URL');
   }
   return connect(stack);
+}
+
+function notSaid(stack: string | undefined, key: string, options: string): UsageError {
+  if (stack === undefined) return new UsageError(`expected --stack FILE or ${options}, got none`);
+  return new UsageError(`--stack: expected ${stack} to name ${key}, it does not; name another, or give ${options}`);
 }
 
 /** What commands of jobs talk to. */
@@ -115,7 +118,7 @@ export async function connectToJobs(values: JobValues): Promise<JobConnection> {
   const jobOutputPrefix = values['job-output-prefix'] ?? stack.jobOutputPrefix ?? JOB_PREFIXES.output;
   const region = values.region ?? stack.region;
   if (jobStateMachine === undefined || jobBucket === undefined) {
-    throw new UsageError('expected --stack FILE of a deployment with jobs, or --job-state-machine and --job-bucket');
+    throw notSaid(values.stack, 'jobStateMachine and jobBucket', '--job-state-machine ARN and --job-bucket NAME');
   }
   const { endpoint, sfnEndpoint } = stack;
   const local = endpoint === undefined ? undefined : localClients(stack, endpoint);

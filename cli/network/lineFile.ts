@@ -70,7 +70,9 @@ function readWhole(line: string, number: number, path: string, read: (line: stri
 
 async function sizeOf(path: string): Promise<number> {
   try {
-    return (await stat(path)).size;
+    const found = await stat(path);
+    // Whoever opens it says why that cannot be written.
+    return found.isFile() ? found.size : 0;
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return 0;
     throw error;

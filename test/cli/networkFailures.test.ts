@@ -58,10 +58,23 @@ describe('batchscore submit and collect, without a deployment', () => {
       'the folder of results',
       ['ids', '--out', '/no/x', '--result-table', 'any'],
       1,
-      '/no/x: expected a file that can be written, got: no such file or directory; check the path',
+      '/no/x: expected a folder for it, got none at /no; make that folder',
+    ],
+    [
+      'the file of results',
+      ['ids', '--out', '.', '--result-table', 'any'],
+      1,
+      '.: expected a file that can be written, got: a folder; name another file',
+    ],
+    [
+      'a name in the stack file',
+      ['ids', '--out', 'out', '--stack', 'other'],
+      2,
+      '--stack: expected other to name resultTable or resultQueueUrl, it does not; name another, or give --result-table NAME or --result-queue URL',
     ],
   ])('collect says that %s is missing or bad', async (_, args, code, sentence) => {
     writeFileSync(join(folder, 'bad'), 'nonsense\n');
+    writeFileSync(join(folder, 'other'), '{}\n');
     const finished = await runScript('cli/batchscore.ts', ['collect', ...args], { cwd: folder });
     expect({ code: finished.code, said: finished.stderr.split('\n')[0] }).toEqual({
       code,
@@ -70,8 +83,8 @@ describe('batchscore submit and collect, without a deployment', () => {
   });
 
   it.each([
-    ['submit', 'expected --stack FILE or --request-queue URL, got neither'],
-    ['collect', 'expected --stack FILE, --result-table NAME or --result-queue URL, got none'],
+    ['submit', 'expected --stack FILE or --request-queue URL, got none'],
+    ['collect', 'expected --stack FILE or --result-table NAME or --result-queue URL, got none'],
   ])('%s wants to know the deployment before it makes a file', async (command, message) => {
     const { code, stderr } = await batchscore(command, ids, ...(command === 'collect' ? ['--out', out] : []));
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) });

@@ -116,13 +116,17 @@ describe('batchscore score', () => {
 
   it.each([
     [['/no/model', '-'], 1, /\/no\/model: expected an ONNX model, got no file/],
-    [['models/digits', '/no/file'], 1, /\/no\/file: expected a file of requests/],
+    [
+      ['models/digits', '/no/file'],
+      1,
+      /\/no\/file: expected a file of requests, got: no such file or directory; check the path/,
+    ],
     [['models/digits'], 2, /expected MODEL FILE/],
     [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
     [
       ['models/digits', '-', '--out', '/no/folder/out'],
       1,
-      /^batchscore: \/no\/folder\/out: expected a file that can be written, got: no such file or directory; check the path\n$/,
+      /^batchscore: \/no\/folder\/out: expected a folder for it, got none at \/no\/folder; make that folder\n$/,
     ],
   ])('refuses %j with exit code %i', async (args, code, message) => {
     const finished = await runScript('cli/batchscore.ts', ['score', ...args], { stdin: '{}' });
