@@ -1,5 +1,4 @@
 import uPlot from '/uplot.js';
-import { CHARTS } from './chartLines.js';
 import { essenceOf, fillTable } from './chartWords.js';
 import { make, setText } from './dom.js';
 import { timeOf } from './format.js';
@@ -7,14 +6,17 @@ import { timeOf } from './format.js';
 /** @typedef {import('./chartLines.js').SecondSeen} SecondSeen */
 /** @typedef {import('./chartLines.js').Chart} Chart */
 
-const HEIGHT = 180;
+const HEIGHT = 160;
+/** Lines differ in more than their colour. */
+const DASHES = [undefined, [6, 4]];
 
 /**
  * @param {HTMLElement} place
+ * @param {readonly Chart[]} charts
  * @returns {(state: import('./state.js').State) => void} draws them
  */
-export function createCharts(place) {
-  const figures = CHARTS.map((chart) => createFigure(place, chart));
+export function createCharts(place, charts) {
+  const figures = charts.map((chart) => createFigure(place, chart));
   /** @type {readonly SecondSeen[]} */
   let seconds = [];
   const draw = () => {
@@ -98,17 +100,17 @@ function plotOf(place, chart) {
       cursor: { show: false },
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
       axes: [
-        { ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => timeOf(tick * 1000)) },
+        { ...axis, space: 90, size: 28, values: (_, ticks) => ticks.map((tick) => timeOf(tick * 1000)) },
         { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => chart.spell(tick)) },
       ],
       series: [
         {},
-        ...chart.lines.map(({ name, dash }, index) => ({
+        ...chart.lines.map(({ name }, index) => ({
           label: name,
           stroke: colour(`series-${index + 1}`),
           width: 2,
           spanGaps: true,
-          dash: dash === undefined ? undefined : [...dash],
+          dash: DASHES[index],
           points: { show: false },
         })),
       ],

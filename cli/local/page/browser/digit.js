@@ -2,8 +2,9 @@ import { make } from './dom.js';
 
 const SIDE = 8;
 const FULL = 16;
-/** Of the pen, in cells. */
-const RADIUS = 1.15;
+/** Of the pen, in cells, and how soft its edge is. */
+const RADIUS = 1.3;
+const SHARPNESS = 1.6;
 
 /**
  * A picture of 8 × 8 grey values, 0 to 16, to be drawn by mouse, finger or keyboard.
@@ -53,22 +54,37 @@ export function createDigit() {
     else return;
     event.preventDefault();
   });
+  /** @type {readonly [number, number] | undefined} where the pen was, in cells */
+  let pen;
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
+  const ink = (x, y) => {
+    for (const [index, before] of values.entries()) {
+      const distance = Math.hypot((index % SIDE) + 0.5 - x, Math.floor(index / SIDE) + 0.5 - y);
+      const value = Math.round(FULL * Math.min(1, Math.max(0, SHARPNESS * (1 - distance / RADIUS))));
+      if (value > before) put(index, value);
+    }
+  };
   const draw = (/** @type {PointerEvent} */ event) => {
     const { left, top, width, height } = element.getBoundingClientRect();
     const x = ((event.clientX - left) / width) * SIDE;
     const y = ((event.clientY - top) / height) * SIDE;
-    for (const index of values.keys()) {
-      const distance = Math.hypot((index % SIDE) + 0.5 - x, Math.floor(index / SIDE) + 0.5 - y);
-      const ink = Math.round(FULL * Math.min(1, Math.max(0, 1.5 * (1 - distance / RADIUS))));
-      if (ink > values[index]) put(index, ink);
+    const [fromX, fromY] = pen ?? [x, y];
+    const steps = Math.ceil(4 * Math.hypot(x - fromX, y - fromY)) || 1;
+    for (let step = 1; step <= steps; step++) {
+      ink(fromX + ((x - fromX) * step) / steps, fromY + ((y - fromY) * step) / steps);
     }
+    pen = [x, y];
   };
   element.addEventListener('pointerdown', (event) => {
     element.setPointerCapture(event.pointerId);
+    pen = undefined;
     draw(event);
   });
   element.addEventListener('pointermove', (event) => {
-    if (event.buttons === 1) for (const each of event.getCoalescedEvents?.() ?? [event]) draw(each);
+    if (event.buttons === 1) draw(event);
   });
   for (const index of values.keys()) put(index, 0);
   return {

@@ -1,6 +1,7 @@
 import { createAnswer } from './answer.js';
 import { listen } from './api.js';
 import { createAsk } from './ask.js';
+import { EFFECTS, FLOW } from './chartLines.js';
 import { createCharts } from './charts.js';
 import { byId, setText } from './dom.js';
 import { createFacts } from './facts.js';
@@ -20,7 +21,8 @@ const offer = createAsk(byId('ask'), answer.sent, answer.refused);
 const showKnobs = createKnobs(byId('controls'), byId('refused'));
 const parts = [
   createFacts(byId('facts')),
-  createCharts(byId('figures')),
+  createCharts(byId('effects'), EFFECTS),
+  createCharts(byId('figures'), FLOW),
   createInvocations(byId('invocation-list')),
   createResults({ results: byId('result-list'), errors: byId('error-list'), codes: byId('codes') }),
   createModels(byId('model-list')),
@@ -58,8 +60,10 @@ listen(
       show();
     },
     news(news) {
-      if (state !== undefined) addNews(state, news);
-      show();
+      if (state === undefined) return;
+      addNews(state, news);
+      // Under load, lists change once a second: nobody could read them else.
+      if (state.settings.load.perSecond === 0) show();
     },
     settings(settings) {
       if (state !== undefined) state.settings = settings;

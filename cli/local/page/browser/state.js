@@ -9,8 +9,8 @@
  */
 
 const SECONDS = 300;
-const INVOCATIONS = 12;
-const RESULTS = 8;
+const INVOCATIONS = 10;
+const RESULTS = 6;
 
 /**
  * @param {Hello} hello
