@@ -53,6 +53,7 @@ export interface DevStack {
   readonly jobBucket?: string;
   readonly jobStateMachine?: string;
   readonly sfnEndpoint?: string;
+  readonly page?: string;
 }
 
 export interface RunningDev {

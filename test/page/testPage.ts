@@ -1,19 +1,16 @@
 /** Opens the profile's page in Chromium, at the widths of a phone, a tablet and a desk, light, dark and on paper. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions } from 'playwright-core';
 import { renderPage } from '../../cli/profile/page/page.ts';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { type Given, reportOf } from '../cli/profile/page/reports.ts';
-import { findChromium } from './findChromium.ts';
+import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts';
 import { covered, focused, illegible, inkColour, openDetails, overflowing, reachable } from './inPage.js';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const PAGES: Readonly<Record<string, Given>> = {
   plain: {},
   ragged: { lengths: [32, 64, 128, 256], threads: [1, 2, 4], messagesPerSecond: 5, hasGpu: true },
@@ -25,7 +22,6 @@ const WIDTHS = [360, 768, 1280];
 const PAPER_WIDTH = 680;
 const HEIGHT = 900;
 
-const executablePath = chromiumOrEnd();
 let browser: Browser;
 let folder: string;
 before(async () => {
@@ -33,8 +29,7 @@ before(async () => {
   for (const [name, given] of Object.entries(PAGES)) {
     writeFileSync(join(folder, `${name}.html`), await renderPage(reportOf(given)));
   }
-  const args = ['--no-sandbox', '--disable-gpu', '--disable-background-networking'];
-  browser = await chromium.launch({ executablePath, args });
+  browser = await launchBrowser();
 });
 after(async () => {
   await browser?.close();
@@ -95,40 +90,10 @@ for (const name of Object.keys(PAGES)) {
   });
 }
 
-function chromiumOrEnd(): string {
-  try {
-    return findChromium();
-  } catch (error) {
-    process.stderr.write(`test:page: ${messageOf(error)}\n`);
-    process.exit(1);
-  }
-}
-
-interface Opened {
-  readonly page: Page;
-  readonly requests: string[];
-  /** Of the console, and errors that nobody caught. */
-  readonly complaints: string[];
-}
-
-async function open(name: string, options: BrowserContextOptions): Promise<Opened> {
-  const page = await (await browser.newContext(options)).newPage();
-  const opened: Opened = { page, requests: [], complaints: [] };
-  page.on('request', (request) => opened.requests.push(request.url()));
-  page.on('console', (message) => opened.complaints.push(message.text()));
-  page.on('pageerror', (error) => opened.complaints.push(error.message));
-  await page.goto(fileOf(name));
-  return opened;
+function open(name: string, options: BrowserContextOptions): Promise<Opened> {
+  return openPage(browser, fileOf(name), options);
 }
 
 function fileOf(name: string): string {
   return pathToFileURL(join(folder, `${name}.html`)).href;
-}
-
-/** @see https://github.com/dequelabs/axe-core/blob/develop/doc/rule-descriptions.md */
-async function violationsOf(page: Page): Promise<string[]> {
-  await page.evaluate(AXE);
-  const found = await page.evaluate('axe.run(document, { resultTypes: ["violations"] })');
-  const { violations } = found as { violations: { id: string; nodes: { html: string }[] }[] };
-  return violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 120)}`);
 }

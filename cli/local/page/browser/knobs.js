@@ -67,9 +67,9 @@ export function createKnobs(place, refused) {
   return ({ settings, loadModels }) => {
     if (model.children.length !== loadModels.length) {
       model.replaceChildren(...loadModels.map((name) => make('option', {}, name)));
-      loadField.hidden = loadModels.length === 0;
-      modelField.hidden = loadModels.length < 2;
     }
+    loadField.hidden = loadModels.length === 0;
+    modelField.hidden = loadModels.length < 2;
     const { perSecond, heldBack } = settings.load;
     unlessTouched(
       load,

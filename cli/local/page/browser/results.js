@@ -12,8 +12,8 @@ import { keyOfResult } from './state.js';
 export function createResults({ results, errors, codes }) {
   let shownCodes = '';
   return (state) => {
-    keepList(results, state.results, keyOfResult, itemOf);
-    keepList(errors, state.errors, keyOfResult, itemOf);
+    keepList(results, state.results, keyOfResult, (result) => itemOf(result, 'Result'));
+    keepList(errors, state.errors, keyOfResult, (result) => itemOf(result, 'Error'));
     const now = JSON.stringify([state.totals.errors, state.totals.retries]);
     if (now === shownCodes) return;
     shownCodes = now;
@@ -21,8 +21,11 @@ export function createResults({ results, errors, codes }) {
   };
 }
 
-/** @param {ResultSeen} result */
-function itemOf({ messageId, at, invocation, isLoad, body, characters }) {
+/**
+ * @param {ResultSeen} result
+ * @param {string} what
+ */
+function itemOf({ messageId, at, invocation, isLoad, body, characters }, what) {
   const shown = prettyOf(body);
   const cut = characters > body.length ? `, the first ${count(body.length)} of ${count(characters)} characters` : '';
   return make(
@@ -37,7 +40,7 @@ function itemOf({ messageId, at, invocation, isLoad, body, characters }) {
         make('span', {}, `${timeOf(at)} · invocation #${count(invocation)}${isLoad ? ' · load' : ''}${cut}`),
         make('code', { class: 'preview' }, body.slice(0, 200)),
       ),
-      make('pre', { role: 'region', tabindex: 0, 'aria-label': `Result of ${messageId}` }, shown),
+      make('pre', { role: 'region', tabindex: 0, 'aria-label': `${what} of ${messageId}` }, shown),
     ),
   );
 }
