@@ -1,7 +1,8 @@
 import cliProgress, { type GenericFormatter } from 'cli-progress';
 
 export interface ProgressBar {
-  update(value: number): void;
+  /** @param errors so far @default none */
+  update(value: number, errors?: number): void;
   /** Clears the bar away and lets the process end. Whoever shows one stops it, whatever happens in between. */
   stop(): void;
 }
@@ -37,17 +38,18 @@ export function progressBar(
     clearOnComplete: true,
   });
   bar.start(total, 0);
-  return { update: (value) => bar.update(value), stop: () => bar.stop() };
+  return { update: (value, errors = 0) => bar.update(value, { errors }), stop: () => bar.stop() };
 }
 
 /** The line that is shown. It is made anew for each drawing, with the width that the terminal then has. */
 function formatWith(title: string, figure: Figure): GenericFormatter {
-  return (options, { progress, value, total, startTime, maxWidth }) => {
+  return (options, { progress, value, total, startTime, maxWidth }, { errors = 0 }: { errors?: number } = {}) => {
     // A terminal wraps once its last column is written and something follows.
     const columns = Math.max(0, maxWidth - 1);
     const seconds = Math.round((Date.now() - startTime) / 1000);
-    const before = title.padEnd(TITLE_COLUMNS);
-    const figures = figure(progress, value, total);
+    const before = `${title} `.padEnd(TITLE_COLUMNS);
+    const failed = errors === 0 ? '' : `, ${errors} ${errors === 1 ? 'error' : 'errors'}`;
+    const figures = `${figure(progress, value, total)}${failed}`;
     const after = ` ${figures}  ${cliProgress.Format.TimeFormat(seconds, options, 1)}`;
     const cells = Math.min(MOST_CELLS, columns - before.length - after.length);
     if (cells < LEAST_CELLS) return figures.slice(0, columns);

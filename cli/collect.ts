@@ -52,7 +52,7 @@ async function run(args: readonly string[]): Promise<number> {
       if ('error' in result && result.error.retryable) continue;
       // A result leaves the queue when the next one is asked for: by then it is in the file.
       await results.append(resultText(result));
-      bar.update(results.messageIds.size);
+      bar.update(results.messageIds.size, results.failed());
     }
   } catch (error) {
     if (error instanceof CollectTimeoutError) {

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { unknownVariables } from '../lambda/config.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { FILL, STORES } from '../lambda/limits/configuration.ts';
 import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
@@ -6,11 +7,13 @@ import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { BATCH_CLOSED } from './closedBecause.ts';
 import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom } from './devOptions.ts';
 import { createDevTelemetry } from './devTelemetry.ts';
+import { greeting } from './greeting.ts';
 import { listenForInterruption } from './interruption.ts';
 import type { InvocationReport } from './local/eventSourceMapping.ts';
 import { localModels } from './local/models.ts';
 import { type ServedPage, servePage } from './local/page/servePage.ts';
 import { type LocalServices, startLocalServices } from './local/services.ts';
+import type { Batching } from './local/stack.ts';
 import { type Whereabouts, whereabouts, workerCommand } from './local/whereabouts.ts';
 
 const HELP = `Usage: npm run dev -- [options]
@@ -59,7 +62,7 @@ async function main(args: readonly string[]): Promise<number> {
     results: { type: 'string' },
     'results-per-message': { type: 'string' },
     'no-function': { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h', default: false },
   });
   if (options.help) {
     process.stdout.write(HELP);
@@ -71,6 +74,8 @@ async function main(args: readonly string[]): Promise<number> {
   const stores = storesFrom(options.results, env);
   const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
+  const unknown = unknownVariables(env);
+  if (unknown.length > 0) throw new Error(`configuration: ${unknown.join('; ')}`);
 
   if (options['no-function']) {
     await serveServices(await startLocalServices({ port, shards, stores }), resultsPerMessage);
@@ -93,17 +98,15 @@ async function main(args: readonly string[]): Promise<number> {
     jobs: true,
     telemetry: createDevTelemetry(say),
     warn: say,
-    inform: say,
   });
-  await serve(served);
+  await serve(served, batching);
   return 0;
 }
 
 /** Until the first SIGINT or SIGTERM; then what was received is finished. */
-async function serve({ stack, page, stop }: ServedPage): Promise<void> {
-  const models = stack.models.map(({ name, version }) => `${name}/${version}`).join(', ');
+async function serve({ stack, page, stop }: ServedPage, batching: Batching): Promise<void> {
   await untilInterrupted({
-    announce: () => announce({ ...stack, page }, `ready for ${models}; Ctrl-C stops`),
+    announce: () => announce({ ...stack, page }, greeting({ ...stack, ...batching, page })),
     finishing: 'what was received, runs of models included',
     finish: stop,
   });

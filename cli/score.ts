@@ -95,7 +95,8 @@ async function scoreAll(
   const results = async function* (): AsyncGenerator<string> {
     for await (const batch of batchesOfLines(input.stream, { lines, characters: CHARACTERS_A_BATCH }, signal)) {
       yield `${(await scoring.score(batch)).join('\n')}\n`;
-      bar.update(input.bytesRead());
+      const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
+      bar.update(input.bytesRead(), errors);
     }
   };
   try {

@@ -1,4 +1,3 @@
-import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { FILL } from '../lambda/limits/configuration.ts';
 import { BATCH_SIZE } from '../lambda/limits/eventSourceMapping.ts';
@@ -9,7 +8,8 @@ import { dollarsPerMillionRows } from './demo/dollars.ts';
 import { exchange, type Received, type Sent, takeResults } from './demo/exchange.ts';
 import { type DemoMessage, demoMessages } from './demo/messages.ts';
 import { type DemoReport, renderReport } from './demo/report.ts';
-import { createTally } from './demo/tally.ts';
+import { samplesOf } from './demo/samples.ts';
+import { createTally, type DemoTally } from './demo/tally.ts';
 import { type Traffic, trafficOf } from './demo/traffic.ts';
 import { type Written, watchResults } from './demo/watchResults.ts';
 import type { InvocationReport } from './local/eventSourceMapping.ts';
@@ -42,7 +42,7 @@ async function main(args: readonly string[]): Promise<number> {
     window: { type: 'string', default: '1' },
     'arrival-rate': { type: 'string' },
     json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h', default: false },
   });
   if (options.help) {
     process.stdout.write(HELP);
@@ -52,7 +52,7 @@ async function main(args: readonly string[]): Promise<number> {
   const traffic = trafficOf(options);
   const messages = await demoMessages(new URL('digits/held-out.jsonl', MODELS), count);
   const report = await measure(messages, traffic);
-  process.stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report));
+  process.stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report, process.stdout));
   const passes = [report.figures, report.figures.packed];
   return passes.every(({ missing, duplicates, wrongId }) => missing + duplicates + wrongId === 0) ? 0 : 1;
 }
@@ -66,11 +66,13 @@ async function measure(messages: readonly DemoMessage[], traffic: Traffic): Prom
   const maximumConcurrency = times === undefined ? 1 : MAXIMUM_CONCURRENCY;
   const batching = { batchSize, windowSeconds, maximumConcurrency, times };
   const { batched, tallied, oneByOne } = await withStack('1', tally, async (stack) => ({
-    batched: await sendThrough(stack, messages, batching, 'in batches'),
+    batched: await sendThrough(stack, messages, batching, { title: 'in batches', tally }),
     tallied: tally.take(),
-    oneByOne: await sendThrough(stack, messages, { ...ONE_BY_ONE, times }, 'one by one'),
+    oneByOne: await sendThrough(stack, messages, { ...ONE_BY_ONE, times }, { title: 'one by one', tally }),
   }));
-  const packed = await withStack(FILL, tally, (stack) => sendThrough(stack, messages, batching, 'results packed'));
+  const packed = await withStack(FILL, tally, (stack) =>
+    sendThrough(stack, messages, batching, { title: 'results packed', tally }),
+  );
   const dollars = (pass: Pass): number => dollarsOf(pass, messages);
   const { p50Ms, p99Ms, ...checked } = assess(messages, batched.sent, batched.received);
   const { missing, duplicates, wrongId } = assess(messages, packed.sent, packed.received);
@@ -78,8 +80,13 @@ async function measure(messages: readonly DemoMessage[], traffic: Traffic): Prom
   const oneByOneSeconds = secondsOf(oneByOne.sent, oneByOne.received);
   return {
     batchSize,
+    windowSeconds,
+    waited: batched.invocations.filter(({ closedBecause }) => closedBecause === 'window').length,
     isAtARate: perSecond !== undefined,
-    results: batched.received.map(({ body }) => body),
+    samples: samplesOf(
+      messages,
+      batched.received.map(({ body }) => body),
+    ),
     figures: {
       messages: messages.length,
       ...checked,
@@ -111,7 +118,7 @@ function warn(message: string): void {
 
 async function withStack<T>(
   resultsPerMessage: string,
-  telemetry: Telemetry,
+  telemetry: DemoTally,
   use: (stack: LocalStack) => Promise<T>,
 ): Promise<T> {
   const stack = await startLocalStack({
@@ -154,13 +161,14 @@ async function sendThrough(
   stack: LocalStack,
   messages: readonly DemoMessage[],
   { times, ...batching }: Batching & { readonly times: Float64Array | undefined },
-  title: string,
+  { title, tally }: { readonly title: string; readonly tally: DemoTally },
 ): Promise<Pass> {
   const { requestQueueUrl, resultQueueUrl } = stack.queues;
   const watch = watchResults(stack.sqs, resultQueueUrl);
   const invocations: InvocationReport[] = [];
   const mapping = stack.startMapping({ ...batching, onInvocation: (report) => void invocations.push(report) });
   const bar = progressBar(title, messages.length, 'count');
+  const errorsBefore = tally.errors();
   let sent: Sent[];
   try {
     sent = await exchange(stack.sqs, {
@@ -168,7 +176,7 @@ async function sendThrough(
       bodies: messages.map(({ body }) => body),
       times,
       resultsSoFar: () => watch.written().results,
-      onProgress: (results) => bar.update(results),
+      onProgress: (results) => bar.update(results, tally.errors() - errorsBefore),
     });
   } finally {
     bar.stop();

@@ -6,6 +6,8 @@ export interface DemoMessage {
   readonly body: string;
   /** The digit's true label; undefined for a message that is broken on purpose. */
   readonly label: number | undefined;
+  /** The digit as it is sent. */
+  readonly pixels?: readonly number[];
 }
 
 interface Sample {
@@ -19,7 +21,7 @@ export async function demoMessages(samplesFile: URL, count: number): Promise<Dem
   const digits = Array.from({ length: count }, (_, index): DemoMessage => {
     const { pixels, label } = samples[index % samples.length] as Sample;
     const id = `digit-${index}`;
-    return { id, body: requestFor(id, { data: pixels }), label };
+    return { id, body: requestFor(id, { data: pixels }), label, pixels };
   });
   const broken = brokenMessages(samples[0] as Sample);
   const every = Math.max(1, Math.floor(count / broken.length));

@@ -1,5 +1,9 @@
+import { styleText } from 'node:util';
 import { MICRO_BATCH_CLOSED } from '../closedBecause.ts';
 import type { Assessment } from './assess.ts';
+import { drawDigits } from './drawDigits.ts';
+import { cut, fold } from './fold.ts';
+import type { DemoSamples } from './samples.ts';
 import type { StageTimes, Tally } from './tally.ts';
 import type { Written } from './watchResults.ts';
 
@@ -27,55 +31,93 @@ export interface DemoFigures extends Assessment, Tally {
 export interface DemoReport {
   readonly figures: DemoFigures;
   readonly batchSize: number;
+  readonly windowSeconds: number;
+  /** Batches that did not fill, and waited out the window. */
+  readonly waited: number;
   /** Whether messages came at a rate: all passes then take as long as that. */
   readonly isAtARate: boolean;
-  /** Bodies of the results, in the order they came. */
-  readonly results: readonly string[];
+  readonly samples: DemoSamples;
 }
 
-/** The figures as a person reads them, and three results in full. */
-export function renderReport({ figures, batchSize, isAtARate, results }: DemoReport): string {
+/** Where it is written: a terminal has a width, anything else takes whole lines. */
+interface Output {
+  readonly columns?: number;
+}
+
+const LABEL_COLUMNS = 19;
+/** Fewer would be a word a line. */
+const LEAST_COLUMNS = 20;
+const MOST_COLUMNS = 100;
+
+/** What came back as a person reads it: some of it, and the figures. */
+export function renderReport(report: DemoReport, { columns }: Output): string {
+  const width = Math.min(MOST_COLUMNS, columns ?? MOST_COLUMNS);
+  const { digits, refused, result } = report.samples;
+  const title = 'Handwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine';
+  const indented = (text: string): string[] =>
+    fold(text, Math.max(LEAST_COLUMNS, width - 2)).map((line) => `  ${line}`);
+  return [
+    '',
+    ...fold(title, width).map(bold),
+    '',
+    ...drawDigits(digits, width - 2).map((line) => `  ${line}`.trimEnd()),
+    '',
+    ...rowsOf(report).flatMap(([label, text]) => tableRow(label, text, width)),
+    ...(refused === undefined ? [] : ['', bold(`A refused message: ${refused.code}`), ...indented(refused.error)]),
+    ...(result === undefined
+      ? []
+      : ['', bold('A result'), `  ${columns === undefined ? result : cut(result, columns - 3)}`]),
+    '',
+  ].join('\n');
+}
+
+/** Plain where it is no terminal, or NO_COLOR is set. */
+function bold(text: string): string {
+  return styleText('bold', text, { stream: process.stdout });
+}
+
+function tableRow(label: string, text: string, width: number): string[] {
+  const [first = '', ...others] = fold(text, Math.max(LEAST_COLUMNS, width - LABEL_COLUMNS));
+  const blank = ' '.repeat(LABEL_COLUMNS);
+  return [`  ${label}`.padEnd(LABEL_COLUMNS) + first, ...others.map((line) => `${blank}${line}`)];
+}
+
+function rowsOf({ figures, batchSize, windowSeconds, waited, isAtARate }: DemoReport): [label: string, text: string][] {
   const errors = Object.values(figures.errors).reduce((sum, count) => sum + count, 0);
-  const rows: [label: string, text: string][] = [
+  const codes = Object.entries(figures.errors).map(([code, count]) => `${code} ${count}`);
+  const closed = Object.entries(figures.closed).map(([why, count]) => `${CLOSED[why] ?? why} ${count}×`);
+  return [
     ['messages', `${number(figures.messages)} sent, ${number(figures.answered)} answered under their message IDs`],
     ['', ids(figures)],
     ['scores', `${number(figures.answered - errors)}, ${(figures.accuracy * 100).toFixed(1)} % of the labels right`],
-    ['errors', `${errors}, each answered with its code`],
-    ...Object.entries(figures.errors).map(([code, count]): [string, string] => ['', `${code} ${count}`]),
+    ['errors', `${errors}, each answered with its code: ${codes.join(', ')}`],
     ['micro-batches', `${figures.microBatches} of ${figures.meanRows.toFixed(1)} rows on average`],
-    [
-      'closed because',
-      Object.entries(figures.closed)
-        .map(([why, count]) => `${CLOSED[why] ?? why} ${count}×`)
-        .join(', '),
-    ],
+    ['closed because', closed.join(', ')],
     ['padding', `${(figures.paddingShare * 100).toFixed(1)} % of the rows run`],
     ['stages, in all', stages(figures.stagesMs)],
     ['queue to result', `p50 ${number(figures.p50Ms)} ms, p99 ${number(figures.p99Ms)} ms`],
-    [
-      'in batches',
-      `${number(figures.messages / figures.seconds)} messages/s at batch size ${batchSize}, ${figures.seconds.toFixed(2)} s`,
-    ],
+    ['in batches', `${speed(figures, figures.seconds)} at batch size ${batchSize}`],
     ['', `${inMessages(figures.written)}; ${dollars(figures.dollarsPerMillionRows)}`],
-    [
-      'results packed',
-      `${number(figures.messages / figures.packed.seconds)} messages/s at batch size ${batchSize}, ${figures.packed.seconds.toFixed(2)} s`,
-    ],
+    ['results packed', `${speed(figures, figures.packed.seconds)} at batch size ${batchSize}`],
     ['', `${inMessages(figures.packed.written)}; ${dollars(figures.packed.dollarsPerMillionRows)}`],
     ['', ids(figures.packed)],
-    [
-      'one by one',
-      `${number(figures.messages / figures.oneByOneSeconds)} messages/s at batch size 1, ${figures.oneByOneSeconds.toFixed(2)} s`,
-    ],
+    ['one by one', `${speed(figures, figures.oneByOneSeconds)} at batch size 1`],
     ['', dollars(figures.oneByOneDollarsPerMillionRows)],
     ...(isAtARate ? [] : [['speed-up', `${figures.speedup.toFixed(1)}×`] as [string, string]]),
+    ...(waited === 0 ? [] : [['window', explainWindow(waited, windowSeconds, isAtARate)] as [string, string]]),
     ['dollars', "by the prices of Lambda and SQS, as if a function took this machine's times"],
   ];
-  const table = rows.map(([label, text]) => `  ${label.padEnd(17)}${text}\n`).join('');
-  const shown = pickThree(results)
-    .map((body) => `  ${body}\n`)
-    .join('');
-  return `\nHandwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine\n\n${table}\nThree results\n${shown}`;
+}
+
+/** Of few messages, most of the time is that. */
+function explainWindow(waited: number, windowSeconds: number, isAtARate: boolean): string {
+  const batches = waited === 1 ? 'a batch that did not fill' : `${waited} batches that did not fill`;
+  const more = isAtARate ? 'a smaller --batch-size fills sooner' : 'with more --messages it counts for less';
+  return `${batches} waited ${windowSeconds} s for more messages: that is in the times above; ${more}`;
+}
+
+function speed({ messages }: DemoFigures, seconds: number): string {
+  return `${number(messages / seconds)} messages/s, ${seconds.toFixed(2)} s`;
 }
 
 function ids({ missing, duplicates, wrongId }: Pick<Assessment, 'missing' | 'duplicates' | 'wrongId'>): string {
@@ -98,13 +140,6 @@ function stages(stagesMs: StageTimes): string {
 
 /** By the reasons as they are counted. */
 const CLOSED: Readonly<Record<string, string>> = MICRO_BATCH_CLOSED;
-
-/** Two scores and an error, where there are both. */
-function pickThree(results: readonly string[]): string[] {
-  const failed = results.find((body) => body.includes('"code":"'));
-  const scores = results.filter((body) => !body.includes('"code":"')).slice(0, failed === undefined ? 3 : 2);
-  return failed === undefined ? scores : [...scores, failed];
-}
 
 function number(value: number): string {
   return Math.round(value).toLocaleString('en-US');

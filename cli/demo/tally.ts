@@ -26,12 +26,22 @@ interface Counts {
   stagesMs: { -readonly [stage in keyof StageTimes]: number };
 }
 
-/** Telemetry that counts micro-batches instead of sending them anywhere. */
-export function createTally(problem: (error: unknown) => void): Telemetry & { take(): Tally } {
+/** Telemetry that counts instead of sending anything anywhere. */
+export interface DemoTally extends Telemetry {
+  /** What was counted since it was called last. */
+  take(): Tally;
+  /** Errors that were answered, in all. */
+  errors(): number;
+}
+
+export function createTally(problem: (error: unknown) => void): DemoTally {
   let counts = nothing();
+  let errors = 0;
   return {
     middlewares: [],
-    outcomes: () => {},
+    outcomes(outcomes) {
+      for (const outcome of outcomes) if (outcome.status === 'answered') errors += outcome.failures.length;
+    },
     hostEnds: () => {},
     observer: {
       microBatch({ rows, paddedRows, closedBecause, stackMs, runMs, encodeMs }) {
@@ -53,6 +63,7 @@ export function createTally(problem: (error: unknown) => void): Telemetry & { ta
       runAbandoned: () => {},
       problem,
     },
+    errors: () => errors,
     take() {
       const { rows, paddedRows, closed, stagesMs } = counts;
       counts = nothing();

@@ -101,8 +101,11 @@ describe('npm run dev, stopping and failing', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it('ends with exit code 0 on Ctrl-C', async () => {
+  it('says in a few lines what it is good for, and ends with exit code 0 on Ctrl-C', async () => {
     const dev = await startDev();
+    await dev.says(/^ready for digits\/1, tickets\/1; Ctrl-C stops$/);
+    await dev.says(new RegExp(`^ {2}look {3}${dev.stack.page} in a browser$`));
+    await dev.says(/^ {2}batch {2}up to 100 messages, or those of 1 s$/);
     expect(await dev.interrupt()).toBe(0);
   });
 
@@ -153,8 +156,13 @@ describe('npm run dev, stopping and failing', () => {
     [{ BATCHSCORE_WINDOW_SECONDS: '0' }, /expected at least 1 with a batchSize above 10, got 0/],
     [{ BATCHSCORE_BATCH_SIZE: '10001' }, /BATCHSCORE_BATCH_SIZE: expected a whole number from 1 to 10000/],
     [{ BATCHSCORE_RESULTS: 'shelf' }, /BATCHSCORE_RESULTS/],
-  ])('refuses %j in the environment', async (env, message) => {
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0'], { env });
+    [
+      { BATCHSCORE_BATCHSIZE: '5' },
+      /BATCHSCORE_BATCHSIZE: expected .*did you mean BATCHSCORE_BATCH_SIZE, .*\?/,
+      '--no-function',
+    ],
+  ])('refuses %j in the environment', async (env, message, ...options: string[]) => {
+    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', ...options], { env });
     expect(code).not.toBe(0);
     expect(stderr).toMatch(message);
   });

@@ -75,23 +75,23 @@ describe('npm start', () => {
     expect(figures.packed.dollarsPerMillionRows).toBeLessThan(figures.dollarsPerMillionRows);
   });
 
-  it('prints a table and three results in full for a person', async () => {
-    const { code, stdout } = await runScript('cli/start.ts', ['--messages', '20']);
+  it('prints digits, figures, a refusal and a result for a person, plain and whole where it is no terminal', async () => {
+    const { code, stdout } = await runScript('cli/start.ts', ['--messages', '18']);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/32 sent, 32 answered under their message IDs/);
+    expect(stdout).toMatch(/30 sent, 30 answered under their message IDs/);
     expect(stdout).toMatch(/0 missing, 0 duplicated, 0 under a wrong ID/);
-    const results = stdout
-      .split('Three results\n')[1]
-      ?.trim()
-      .split('\n')
-      .map((line) => JSON.parse(line));
-    expect(results).toHaveLength(3);
-    expect(results?.at(-1)).toHaveProperty('code');
+    expect(stdout.match(/█/g)?.length).toBeGreaterThan(10);
+    // 30 messages in batches of 8: the last one waits out the window.
+    expect(stdout).toMatch(/ {2}window +a batch that did not fill waited 1 s for more messages/);
+    expect(stdout).toMatch(/\nA refused message: [A-Z_]+\n {2}\S.*expected /);
+    const [, result = ''] = stdout.split('\nA result\n');
+    expect(JSON.parse(result)).toMatchObject({ id: expect.stringMatching(/^digit-/), outputs: expect.any(Array) });
+    expect(stdout).not.toContain('\x1b');
   });
 
   it.each([
     [['--messages', '0'], /--messages: expected a whole number from 1/],
-    [['--mesages', '5'], /--mesages/],
+    [['--mesages', '5'], /got --mesages; did you mean --messages\?/],
     [['--window', '0'], /--window: expected 0 only with a --batch-size of 10 or less, got no --batch-size/],
     [['--arrival-rate', '0'], /--arrival-rate: expected a whole number from 1/],
   ])('refuses %j with exit code 2', async (args, message) => {

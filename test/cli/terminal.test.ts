@@ -145,7 +145,7 @@ describe('in a terminal', () => {
       await sqs.client().send(new SendMessageCommand({ QueueUrl: queueUrl, MessageBody, MessageAttributes }));
       const options = ['--out', inFolder('results.jsonl'), '--stack', inFolder('stack.json')];
       const { shows, press, ended, output } = start(['collect', inFolder('ids'), ...options]);
-      await shows(/collecting .* 50 %/);
+      await shows(/collecting .* 50 %, 1 error /);
       press(CTRL_C);
       expect(await ended()).toBe(130);
       expect(output()).toMatch(/1 of 2 results are in .*\s+stopped; run the same command again to get the others/);
