@@ -41,7 +41,8 @@ export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent, 
   let timer: NodeJS.Timeout | undefined;
   let turnedAt = 0;
   let owed = 0;
-  let next = 0;
+  let nextSample = 0;
+  let nextQueue = 0;
   const calls = new Set<Promise<void>>();
 
   const turn = (): void => {
@@ -65,10 +66,10 @@ export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent, 
     const samples = samplesOf(settings.model);
     const Entries = Array.from({ length: messages }, (_, index) => ({
       Id: String(index),
-      MessageBody: samples[next++ % samples.length],
+      MessageBody: samples[nextSample++ % samples.length],
       MessageAttributes: ownAttributes('load'),
     }));
-    const QueueUrl = queueUrls[next % queueUrls.length];
+    const QueueUrl = queueUrls[nextQueue++ % queueUrls.length];
     try {
       const { Successful = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
       onSent(Successful.length);
