@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
 import { hasCode } from '../lambda/adapters/hasCode.ts';
@@ -15,10 +15,23 @@ export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHa
   try {
     return await open(path, flags);
   } catch (cause) {
-    if (hasCode(cause, 'ENOENT')) {
-      throw new Error(`${path}: expected a folder for it, got none at ${dirname(path)}; make that folder`, { cause });
-    }
+    if (hasCode(cause, 'ENOENT')) throw noFolder(path, cause);
     const reason = systemReason(cause) ?? String(cause);
     throw new Error(`${path}: expected a file that can be written, got: ${reason}; name another file`, { cause });
   }
+}
+
+/**
+ * Checks before long work that a file can lie where it is asked for.
+ *
+ * @throws Error naming the folder that is not there
+ */
+export async function refuseMissingFolder(path: string): Promise<void> {
+  await stat(dirname(path)).catch((cause) => {
+    if (hasCode(cause, 'ENOENT')) throw noFolder(path, cause);
+  });
+}
+
+function noFolder(path: string, cause: unknown): Error {
+  return new Error(`${path}: expected a folder for it, got none at ${dirname(path)}; make that folder`, { cause });
 }

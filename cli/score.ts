@@ -1,33 +1,50 @@
 import { resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { openModelAlone } from '../lambda/adapters/onnx/repository/openModelAlone.ts';
-import type { ScoringLimits } from '../lambda/core/scoreRecords.ts';
-import { RANGES, RANGES_BY_MEMORY } from '../lambda/limits/configuration.ts';
+import { isFailure } from '../lambda/core/contract/failure.ts';
+import { RANGES } from '../lambda/limits/configuration.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
-import { openOutput } from './fileErrors.ts';
+import { columnSpec, oneOf } from './columnOptions.ts';
+import { openOutput, refuseMissingFolder } from './fileErrors.ts';
 import { type InputFile, inputFile } from './inputFile.ts';
 import { listenForInterruption } from './interruption.ts';
-import { batchesOfLines } from './lineBatches.ts';
+import { modelPath } from './modelPath.ts';
+import { type CsvResults, csvResults } from './offline/csvResults.ts';
+import { DATA_FORMATS, formatByEnding } from './offline/dataFormat.ts';
+import { OFFLINE_LIMITS } from './offline/limits.ts';
+import { type RowOptions, rowBatches } from './offline/rowBatches.ts';
 import { createOfflineScoring, type OfflineScoring, type OfflineSummary } from './offline/scoreLines.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
-Scores a file of requests, one JSON request a line, without a queue: the same code as on AWS,
-in constant memory. Results are written in the order of the lines, one a line; the number of
-the line is the message_id.
+Scores a file without a queue: the same code as on AWS, in constant memory. Results are written
+in the order of the file, one for each line, or each row of an array.
 
-  MODEL             a model folder such as models/digits, or a .onnx file
-  FILE              the requests, or - for stdin
+  MODEL             a model folder such as models/digits, a .onnx file, or the name of a model
+                    in the model repository
+  FILE              what to score, or - for stdin:
+                      JSON requests, one a line
+                      plain objects, one a line, whose keys are the model's inputs
+                      .csv, whose first line names the columns
+                      .npy, an array whose first axis is the rows, for a model with one input
 
+  --inputs I=COLS   columns or keys that make up input I, such as image=p0..p63; may be repeated
+                    (default: the one of its name)
+  --keep COLS       columns or keys that are carried beside the result
+  --format F        ${DATA_FORMATS.join(', ')} (default: by the ending; lines of JSON are requests
+                    where the first has inputs, instances or model_name, else plain objects)
   --out FILE        where results go (default: stdout)
+  --out-format F    ndjson or csv (default: csv where --out ends in .csv)
+  --models DIR      the model repository (default models)
   --batch-size N    lines scored together (default 1000)
   --max-rows N      most rows in one run (default ${RANGES.maxBatchRows.default})
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print the summary as one JSON object
   --help            show this
 
-The summary goes to stdout, or to stderr when the results go to stdout.
+A result's message_id is the number of its line, or of its row in an array, from 0. The summary
+goes to stdout, or to stderr when the results go to stdout.
 Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage,
 130 stopped by Ctrl-C, 143 by SIGTERM.
 `;
@@ -35,26 +52,37 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 /** What is read at a time: it bounds the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
 const SOME_LINES_FAILED = 3;
+const OUT_FORMATS = ['ndjson', 'csv'] as const;
 
 async function run(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL', 'FILE'], {
+    inputs: { type: 'string', multiple: true },
+    keep: { type: 'string' },
+    format: { type: 'string' },
     out: { type: 'string' },
+    'out-format': { type: 'string' },
+    models: { type: 'string', default: 'models' },
     'batch-size': { type: 'string', default: '1000' },
     'max-rows': { type: 'string', default: String(RANGES.maxBatchRows.default) },
     providers: { type: 'string', default: 'cpu' },
     json: { type: 'boolean', default: false },
   });
-  const [modelPath = '', file = ''] = positionals;
+  const [model = '', file = ''] = positionals;
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
   const { least, most } = RANGES.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], least, most);
+  const format = oneOf('--format', options.format, DATA_FORMATS) ?? formatByEnding(file);
+  const ending = options.out !== undefined && /\.csv$/i.test(options.out) ? 'csv' : 'ndjson';
+  const outFormat = oneOf('--out-format', options['out-format'], OUT_FORMATS) ?? ending;
+  const spec = columnSpec(options);
   if (options.out !== undefined && file !== '-' && resolve(options.out) === resolve(file)) {
-    throw new UsageError(`--out: expected another file than the requests, got ${options.out}`);
+    throw new UsageError(`--out: expected another file than the one that is scored, got ${options.out}`);
   }
+  if (options.out !== undefined) await refuseMissingFolder(options.out);
 
   const input = await inputFile(file);
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
-  const models = await openModelAlone(modelPath, {
+  const models = await openModelAlone(modelPath(model, options.models), {
     maxBatchRows,
     maxBatchElements: RANGES.maxBatchElements.default,
     providers: options.providers.split(','),
@@ -62,9 +90,16 @@ async function run(args: readonly string[]): Promise<number> {
     warn,
   });
   try {
+    const opened = await models.find(undefined, undefined);
+    if (isFailure(opened)) throw new Error(opened.message);
     const startedAt = performance.now();
-    const scoring = createOfflineScoring(models, LIMITS, warn);
-    const exitCode = await scoreAll(input, lines, scoring, options.out);
+    const scoring = createOfflineScoring(models, OFFLINE_LIMITS, warn);
+    const limits = { lines, characters: CHARACTERS_A_BATCH };
+    const takesRequests = outFormat === 'ndjson';
+    const name = file === '-' ? 'stdin' : file;
+    const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits, bytes: input.bytes };
+    const csv = outFormat === 'csv' ? csvResults(opened, spec.keep ?? []) : undefined;
+    const exitCode = await scoreAll(input, rows, scoring, csv, options.out);
     const seconds = (performance.now() - startedAt) / 1000;
     const summary = options.json ? JSON.stringify({ ...scoring.summary, seconds }) : describe(scoring.summary, seconds);
     (options.out === undefined ? process.stderr : process.stdout).write(`${summary}\n`);
@@ -75,38 +110,41 @@ async function run(args: readonly string[]): Promise<number> {
   }
 }
 
-const LIMITS: ScoringLimits = {
-  maxRequestRows: RANGES.maxRequestRows.most,
-  maxRequestsPerMessage: RANGES.maxRequestsPerMessage.most,
-  maxAnswerCharacters: RANGES_BY_MEMORY.maxAnswerCharacters.most,
-  maxBatchElements: RANGES.maxBatchElements.default,
-  deadlineMarginMs: 0,
-};
-
 /** @returns the exit code where SIGINT or SIGTERM stopped it; what was scored by then is written */
 async function scoreAll(
   input: InputFile,
-  lines: number,
+  options: RowOptions,
   scoring: OfflineScoring,
+  csv: CsvResults | undefined,
   out: string | undefined,
 ): Promise<number | undefined> {
   const bar = progressBar('scoring', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', bar.stop);
   const results = async function* (): AsyncGenerator<string> {
-    for await (const batch of batchesOfLines(input.stream, { lines, characters: CHARACTERS_A_BATCH }, signal)) {
-      yield `${(await scoring.score(batch)).join('\n')}\n`;
+    for await (const batch of rowBatches(input.stream, options, signal)) {
+      const found = await scoring.score(batch);
+      yield `${(csv === undefined ? found : found.map(csv.lineOf)).join('\n')}\n`;
       const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
       bar.update(input.bytesRead(), errors);
     }
   };
+  const texts = results();
   try {
+    // A file that cannot be read leaves what lies at --out as it is.
+    const first = await texts.next();
     const output = out === undefined ? process.stdout : (await openOutput(out, 'w')).createWriteStream();
-    await pipeline(results, output, { end: output !== process.stdout });
+    const head = `${csv === undefined ? '' : `${csv.header}\n`}${first.value ?? ''}`;
+    await pipeline(startingWith(head, texts), output, { end: output !== process.stdout });
   } finally {
     bar.stop();
     finished();
   }
   return exitCode();
+}
+
+async function* startingWith(head: string, texts: AsyncGenerator<string>): AsyncGenerator<string> {
+  if (head !== '') yield head;
+  yield* texts;
 }
 
 export const score = { help: HELP, run };

@@ -3,11 +3,11 @@ import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import type { JobOptions } from '../../client/index.ts';
 import { PRICES } from '../../infra/constructs/base/prices.ts';
 import { createJobStorage } from '../../lambda/adapters/s3/jobStorage.ts';
-import { expandColumns } from '../../lambda/core/job/columns.ts';
 import { COMPRESSIONS, FORMATS } from '../../lambda/core/job/words.ts';
 import { countRows } from '../../lambda/jobs/plan/countRows.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
 import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
+import { columnSpec, oneOf } from '../columnOptions.ts';
 import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/deployment.ts';
 import { type Estimate, estimate } from './estimate.ts';
 import { print, waitAndReport } from './running.ts';
@@ -74,31 +74,8 @@ function specOf(values: SpecValues): JobOptions {
     ...(version !== undefined && { version }),
     ...(format !== undefined && { format }),
     ...(compression !== undefined && { compression }),
-    ...(inputs !== undefined && { inputs: Object.fromEntries(inputs.map(inputOf)) }),
-    ...(keep !== undefined && { keep: columnsOf('--keep', keep) }),
+    ...columnSpec({ inputs, keep }),
   };
-}
-
-function inputOf(text: string): [string, string[]] {
-  const [, input, columns] = /^([^=]+)=(.+)$/.exec(text) ?? [];
-  if (input === undefined || columns === undefined) {
-    throw new UsageError(`--inputs: expected INPUT=COLUMNS, such as image=p0..p63, got '${text}'`);
-  }
-  return [input, columnsOf('--inputs', columns)];
-}
-
-function columnsOf(option: string, text: string): string[] {
-  try {
-    return expandColumns(text.split(','));
-  } catch (cause) {
-    throw new UsageError(`${option}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
-  }
-}
-
-function oneOf<T extends string>(option: string, text: string | undefined, known: readonly T[]): T | undefined {
-  const found = known.find((one) => one === text);
-  if (text === undefined || found !== undefined) return found;
-  throw new UsageError(`${option}: expected one of ${known.join(', ')}, got '${text}'`);
 }
 
 function prefixIn(bucket: string, uri: string): string {

@@ -1,9 +1,10 @@
+import type { Failure } from '../../lambda/core/contract/failure.ts';
 import type { ModelRepository } from '../../lambda/core/contract/model.ts';
 import type { BatchMismatch } from '../../lambda/core/contract/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
-import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
+import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
+import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import { RANGES } from '../../lambda/limits/configuration.ts';
-import type { Line } from '../lineBatches.ts';
 
 export interface OfflineSummary {
   lines: number;
@@ -16,13 +17,13 @@ export interface OfflineSummary {
 }
 
 export interface OfflineScoring {
-  /** The result of each line, in order, one JSON document each. */
-  score(lines: readonly Line[]): Promise<string[]>;
+  /** The result of each row, in order, one JSON document each. */
+  score(rows: readonly PieceRow[]): Promise<string[]>;
   readonly summary: Readonly<OfflineSummary>;
 }
 
 /**
- * Scores lines of a file and counts: a line's number is its message ID.
+ * Scores the rows of a file and counts: a row's id is its message ID.
  *
  * @param warn told once of a model whose rows were found to depend on each other
  */
@@ -46,16 +47,29 @@ export function createOfflineScoring(
   });
   return {
     summary,
-    async score(lines) {
-      const { answers } = await scoring.score(lines.map(({ number, text }) => ({ id: String(number), text })));
-      return answers.map((answer) => {
+    async score(rows) {
+      const isGood = rows.every(({ failed }) => failed === undefined);
+      const good = isGood ? rows : rows.filter(({ failed }) => failed === undefined);
+      const { answers } = await scoring.score(good);
+      let next = 0;
+      return rows.map((row) => {
+        const answer = row.failed === undefined ? answers[next++] : refused(row, row.failed);
         summary.lines += 1;
         if (answer?.failures.length === 0) summary.scored += 1;
         for (const { code } of answer?.failures ?? []) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
-        return answer?.text ?? '';
+        return withKept(answer?.text ?? '', row.kept);
       });
     },
   };
+}
+
+/** What cannot be a request is answered as one that was refused. */
+function refused(row: PieceRow, failed: Failure): Answer {
+  return { text: errorRow(row, failed), failures: [failed] };
+}
+
+function withKept(text: string, kept: string | undefined): string {
+  return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
 }
 
 function describe({ model, version, messageId, difference: { output }, wasBatched }: BatchMismatch): string {

@@ -99,6 +99,38 @@ describe('batchscore score', () => {
     expect(code).toBe(3);
   });
 
+  it('takes CSV by the names of its columns, and writes CSV with a line for each row', async () => {
+    const names = Array.from({ length: 64 }, (_, index) => `p${index}`);
+    const rows = SAMPLES.slice(0, 20).map(({ pixels, label }) => [...pixels, label].join(','));
+    writeFileSync(join(folder, 'in.csv'), `${[...names, 'label'].join(',')}\n${[...rows, 'no row'].join('\n')}\n`);
+    const out = join(folder, 'out.csv');
+    const args = ['digits', join(folder, 'in.csv'), '--inputs', 'image=p0..p63', '--keep', 'label', '--out', out];
+    const { code, stdout } = await runScript('cli/batchscore.ts', ['score', ...args]);
+    expect({ code, stdout }).toEqual({
+      code: 3,
+      stdout: expect.stringMatching(/^21 lines .* 20 scored, INVALID_REQUEST 1;/),
+    });
+    const [header, ...lines] = readFileSync(out, 'utf8').trimEnd().split('\n');
+    expect(header).toBe(
+      `message_id,label,output.label,${names.slice(0, 10).map((_, index) => `probabilities.${index}`)},code,error`,
+    );
+    const scored = lines.map((line) => line.split(','));
+    expect(scored.map(([number, label]) => [number, label])).toEqual([
+      ...SAMPLES.slice(0, 20).map(({ label }, index) => [`${index + 2}`, `${label}`]),
+      ['22', ''],
+    ]);
+    expect(scored.filter(([, label, found]) => label === found).length).toBeGreaterThanOrEqual(19);
+  });
+
+  it('leaves what lies at --out as it is where the file cannot be read', async () => {
+    const [file, out] = [join(folder, 'in.csv'), join(folder, 'out.jsonl')];
+    writeFileSync(file, 'p0,p1\n1,2\n');
+    writeFileSync(out, 'before');
+    const { code, stderr } = await runScript('cli/batchscore.ts', ['score', 'digits', file, '--out', out]);
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^batchscore: input 'image': .*\n$/) });
+    expect(readFileSync(out, 'utf8')).toBe('before');
+  });
+
   it('says in one sentence why its results cannot be written', async () => {
     const request = JSON.stringify({ instances: [SAMPLES[0]?.pixels] });
     writeFileSync(join(folder, 'in.jsonl'), `${request}\n`.repeat(10));
@@ -122,6 +154,12 @@ describe('batchscore score', () => {
       /\/no\/file: expected a file of requests, got: no such file or directory; check the path/,
     ],
     [['models/digits'], 2, /expected MODEL FILE/],
+    [
+      ['models/digits', '-', '--format', 'parquet'],
+      2,
+      /--format: expected one of requests, ndjson, csv, npy, got 'parquet'/,
+    ],
+    [['models/digits', '-', '--keep', 'id', '--format', 'requests'], 2, /--keep: expected a file with columns/],
     [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
     [
       ['models/digits', '-', '--out', '/no/folder/out'],

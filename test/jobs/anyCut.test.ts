@@ -15,7 +15,11 @@ async function scoredWhole(content: Uint8Array): Promise<Record<string, unknown>
   const limits = { lines: 1000, characters: 1_000_000 };
   const input = Readable.from([Buffer.from(content)], { objectMode: false });
   for await (const batch of batchesOfLines(input, limits, new AbortController().signal)) {
-    results.push(...(await scoring.score(batch)).map((text) => JSON.parse(text)));
+    results.push(
+      ...(await scoring.score(batch.map(({ number, text: line }) => ({ id: String(number), text: line })))).map(
+        (text) => JSON.parse(text),
+      ),
+    );
   }
   return results;
 }

@@ -5,7 +5,11 @@ import { DATATYPES } from '../../core/tensor/datatype.ts';
 import type { LineReader } from './lineRows.ts';
 
 /** Reads a line of CSV as a request: each input's data are its columns. A line that is no row becomes an error. */
-export function requestOfFields({ columns = [], inputs = [], keep }: JobHead): LineReader {
+export function requestOfFields({
+  columns = [],
+  inputs = [],
+  keep,
+}: Pick<JobHead, 'columns' | 'inputs' | 'keep'>): LineReader {
   const placeOf = new Map(columns.map((name, place) => [name, place]));
   const placesOf = (names: readonly string[]) => names.map((name) => placeOf.get(name) ?? -1);
   const spellers = inputs.map((input) => speller(input, placesOf(input.columns)));

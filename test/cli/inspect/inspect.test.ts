@@ -54,7 +54,7 @@ async function scored(path: string, lines: readonly string[]): Promise<object[]>
   const options = { maxBatchRows: 8, maxBatchElements: 4096, providers: ['cpu'], allowProviderFallback: false, warn };
   const models = await openModelAlone(path, options);
   const scoring = createOfflineScoring(models, OFFLINE_LIMITS, warn);
-  const answers = await scoring.score(lines.map((text, index) => ({ number: index + 1, text })));
+  const answers = await scoring.score(lines.map((text, index) => ({ id: String(index + 1), text })));
   await models.close();
   return answers.map((text) => JSON.parse(text));
 }

@@ -12,7 +12,7 @@ const LIMITS = {
   maxBatchElements: 1000,
   deadlineMarginMs: 0,
 };
-const LINES = [1, 2, 3].map((number) => ({ number, text: `{"id":"${number}","instances":[[${number}]]}` }));
+const LINES = [1, 2, 3].map((number) => ({ id: String(number), text: `{"id":"${number}","instances":[[${number}]]}` }));
 
 /** A model whose first runs fail as it does when its thread dies. */
 function dyingModel(deaths: number): Model {
@@ -92,7 +92,7 @@ describe('scoring lines without a queue', () => {
       },
     };
     const scoring = createOfflineScoring(models, LIMITS, failOnWarning);
-    const results = await scoring.score([{ number: 4, text: '{"instances":[[1]]}' }]);
+    const results = await scoring.score([{ id: '4', text: '{"instances":[[1]]}' }]);
     expect(results.map((text) => JSON.parse(text))).toEqual([
       {
         message_id: '4',

@@ -1,0 +1,130 @@
+import { addAbortSignal, type Readable } from 'node:stream';
+import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
+import { encodeData } from '../../lambda/core/encode/encodeData.ts';
+import { allocate, DATATYPES, type TypedArray } from '../../lambda/core/tensor/datatype.ts';
+import { elementCount } from '../../lambda/core/tensor/tensor.ts';
+import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
+import { cutShort, LEAST_NPY_BYTES, type NpyHeader, npyHeaderBytes, readNpyHeader } from './npyHeader.ts';
+import type { RowOptions } from './rowBatches.ts';
+
+/** Bytes of elements become so many characters of base64, or, as numbers, at most some more. */
+const CHARACTERS_A_BYTE = 4;
+/** What a header says is not believed without end. */
+const MOST_ROW_BYTES = 256 * 1024 * 1024;
+
+/**
+ * The rows of a NumPy array, those along its first axis, for a model with one input. Elements of another type than the
+ * input's are passed on as numbers: the core says which of them fit.
+ *
+ * @throws Error when the array cannot be read, or is not of the model's shape
+ */
+export async function* npyBatches(
+  input: Readable,
+  { model, name, limits, bytes }: Pick<RowOptions, 'model' | 'name' | 'limits' | 'bytes'>,
+  signal: AbortSignal,
+): AsyncGenerator<readonly PieceRow[]> {
+  const [spec, ...others] = model.inputs;
+  if (spec === undefined || others.length > 0) {
+    const names = model.inputs.map((input) => input.name).join(', ');
+    throw new Error(`${name}: expected a model with one input for an array, got ${names}; use CSV or plain objects`);
+  }
+  try {
+    const take = takerOf(addAbortSignal(signal, input));
+    const header = await readHeader(take, bytes);
+    const { shape, itemBytes } = header;
+    const requestOf = requestsOf(spec, header);
+    const rowBytes = elementCount(shape.slice(1)) * itemBytes;
+    if (rowBytes > MOST_ROW_BYTES) throw new Error(`expected rows of at most ${MOST_ROW_BYTES} bytes, got ${rowBytes}`);
+    const rows = shape[0] as number;
+    const most = Math.max(1, Math.min(limits.lines, Math.floor(limits.characters / (CHARACTERS_A_BYTE * rowBytes))));
+    for (let row = 0; row < rows && !signal.aborted; row += most) {
+      const count = Math.min(most, rows - row);
+      const chunk = await take(count * rowBytes);
+      if (chunk.length < count * rowBytes) throw cutShort(`${rows} rows`);
+      yield Array.from({ length: count }, (_, index) => ({
+        id: String(row + index),
+        text: requestOf(chunk.subarray(index * rowBytes, (index + 1) * rowBytes)),
+      }));
+    }
+  } catch (error) {
+    if (!signal.aborted) throw new Error(`${name}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Takes so many bytes off a stream, or what is left of it. */
+function takerOf(stream: Readable): (bytes: number) => Promise<Buffer> {
+  const chunks = stream[Symbol.asyncIterator]();
+  let rest = Buffer.alloc(0);
+  return async (bytes) => {
+    const parts = [rest];
+    let length = rest.length;
+    while (length < bytes) {
+      const { done, value } = await chunks.next();
+      if (done === true) break;
+      parts.push(value);
+      length += value.length;
+    }
+    const all = parts.length === 1 ? rest : Buffer.concat(parts);
+    rest = all.subarray(Math.min(bytes, all.length));
+    return all.subarray(0, bytes);
+  };
+}
+
+async function readHeader(take: (bytes: number) => Promise<Buffer>, fileBytes: number | undefined): Promise<NpyHeader> {
+  const start = await take(LEAST_NPY_BYTES + 2);
+  const headerBytes = npyHeaderBytes(start);
+  const header = Buffer.concat([start, await take(headerBytes - start.length)]);
+  if (header.length < headerBytes) throw cutShort('a header');
+  const found = readNpyHeader(header);
+  const expected = headerBytes + elementCount(found.shape) * found.itemBytes;
+  if (fileBytes !== undefined && fileBytes !== expected) {
+    throw new Error(
+      `expected ${expected} bytes of a npy file with an array of (${found.shape.join(', ')}), got ${fileBytes}; ` +
+        (fileBytes < expected ? 'the file was cut short, copy it again' : 'save one array, alone in its file'),
+    );
+  }
+  return found;
+}
+
+/** Spells a row's bytes as a request. */
+function requestsOf(spec: TensorSpec, header: NpyHeader): (row: Buffer) => string {
+  const { datatype } = header;
+  const info = DATATYPES[datatype];
+  const rowShape = rowShapeOf(spec, header.shape);
+  const shape = shapeInModel(spec, [1, ...rowShape]).join(',');
+  const head = `{"inputs":[{"name":${JSON.stringify(spec.name)},"datatype":"${spec.datatype}","shape":[${shape}]`;
+  if ((info.kind === 'boolean') !== (DATATYPES[spec.datatype].kind === 'boolean')) {
+    throw new Error(`input '${spec.name}': expected an array for ${spec.datatype}, got one of ${datatype}; convert it`);
+  }
+  if (datatype === spec.datatype) {
+    return (row) =>
+      `${head}}],"raw_input_contents":["${row.toString('base64')}"],"parameters":{"binary_data_output":false}}`;
+  }
+  const elements = elementCount(rowShape);
+  return (row) => {
+    // A view of its own memory: a row may begin anywhere in what was read.
+    const data = allocate(datatype, elements) as TypedArray;
+    row.copy(Buffer.from(data.buffer, data.byteOffset, data.byteLength));
+    return `${head},"data":[${encodeData(datatype, data)}]}]}`;
+  };
+}
+
+/** Sizes of a row: the array's own, or those of the input where the array has them all in one axis, or none. */
+function rowShapeOf({ name, shape, datatype }: TensorSpec, found: readonly number[]): readonly number[] {
+  const wanted = shape.slice(1);
+  const got = found.slice(1);
+  const fits = (size: number, axis: number): boolean => typeof wanted[axis] === 'string' || wanted[axis] === size;
+  const isAlike = got.length === wanted.length && got.every(fits);
+  const fixed = wanted.every((size) => typeof size === 'number');
+  const isFlat = got.length < 2 && fixed && elementCount(wanted as number[]) === elementCount(got);
+  if (datatype === 'BYTES') {
+    throw new Error(`input '${name}': expected texts, got an array of numbers; use CSV or plain objects`);
+  }
+  if (isAlike && elementCount(got) > 0) return got;
+  if (isFlat) return wanted as number[];
+  throw new Error(
+    `input '${name}': expected an array of (rows${wanted.map((size) => `, ${size}`).join('')}), got (${found.join(', ')}); ` +
+      'reshape it',
+  );
+}
