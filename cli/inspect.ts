@@ -1,5 +1,5 @@
 import { parseCommand, UsageError } from './arguments.ts';
-import { openOutput } from './fileErrors.ts';
+import { openOutput, refuseMissingFolder } from './fileErrors.ts';
 import { describe, MOST_SHOWN } from './inspect/describe.ts';
 import type { Inspection, Sample } from './inspect/inspection.ts';
 import { inspectModel } from './inspect/inspectModel.ts';
@@ -44,6 +44,7 @@ const OPTIONS = {
 async function run(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const [name = ''] = positionals;
+  if (options.samples !== undefined) await refuseMissingFolder(options.samples);
   const found = await inspectModel(modelPath(name, options.models), options.providers.split(','));
   const samples = found.opened?.samples ?? [];
   if (options.binary) refuseWithoutBinary(samples);

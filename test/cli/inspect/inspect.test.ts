@@ -156,7 +156,7 @@ describe('batchscore inspect', () => {
   it.each([
     [['/no/model'], /^\/no\/model: expected an ONNX model, got no file/],
     [[], /^expected MODEL, got nothing/],
-    [['digits', '--samples', '/no/folder/x'], /expected a file that can be written, got: .*no such file/],
+    [['digits', '--samples', '/no/folder/x'], /expected a folder for it, got none at \/no\/folder; make that folder/],
     [['tickets', '--binary'], /--binary: expected a model without a transform/],
   ])('refuses %j in one sentence', async (args, message) => {
     await expect(inspect.run(args)).rejects.toThrow(message);
