@@ -9,19 +9,23 @@ export interface FilledInput {
   readonly problems: ReadonlyMap<number, string>;
 }
 
-/** @param data of each column of the input, in order, each of `rows` values */
-export function fillInput(input: InputColumns, data: readonly DecodedArray[], rows: number): FilledInput {
-  return DATATYPES[input.datatype].kind === 'string' ? fillTexts(input, data, rows) : fillNumbers(input, data, rows);
+/** The `rows` values of a column. */
+type ReadColumn = (name: string) => Promise<DecodedArray>;
+
+/** Reads the columns of an input one after the other. */
+export function fillInput(input: InputColumns, read: ReadColumn, rows: number): Promise<FilledInput> {
+  return DATATYPES[input.datatype].kind === 'string' ? fillTexts(input, read, rows) : fillNumbers(input, read, rows);
 }
 
-function fillNumbers({ datatype, columns }: InputColumns, data: readonly DecodedArray[], rows: number): FilledInput {
+async function fillNumbers({ datatype, columns }: InputColumns, read: ReadColumn, rows: number): Promise<FilledInput> {
   const info = DATATYPES[datatype];
   if (info.kind === 'string') throw new Error('expected a datatype of numbers');
   const width = columns.length;
   const values = new info.array(rows * width);
   const problems = new Map<number, string>();
   const convert = CONVERSIONS[info.kind](Number(info.min), Number(info.max));
-  for (const [place, column] of data.entries()) {
+  for (const [place, name] of columns.entries()) {
+    const column = await read(name);
     if (info.kind === 'float' && fits(column, values)) {
       copyFloats(values, column, rows, width, place);
       continue;
@@ -31,7 +35,7 @@ function fillNumbers({ datatype, columns }: InputColumns, data: readonly Decoded
     for (; row < rows; row++) {
       const value = convert(column[row]);
       if (value !== undefined) values[row * width + place] = value as never;
-      else if (!problems.has(row)) problems.set(row, refusal(columns[place], datatype, column[row]));
+      else if (!problems.has(row)) problems.set(row, refusal(name, datatype, column[row]));
     }
   }
   const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
@@ -95,17 +99,20 @@ const CONVERSIONS: Readonly<
   },
 };
 
-function refusal(column: string | undefined, datatype: string, value: unknown): string {
+function refusal(column: string, datatype: string, value: unknown): string {
   const got = value === null || value === undefined ? 'null' : String(value).slice(0, 60);
   return `column '${column}': expected a value of ${datatype}, got ${got}; fix that row`;
 }
 
 /** Each text stands after its length in bytes. @see docs/message-format.md */
-function fillTexts({ columns, datatype }: InputColumns, data: readonly DecodedArray[], rows: number): FilledInput {
+async function fillTexts({ columns, datatype }: InputColumns, read: ReadColumn, rows: number): Promise<FilledInput> {
   const problems = new Map<number, string>();
-  for (const [place, column] of data.entries()) {
+  const data: DecodedArray[] = [];
+  for (const name of columns) {
+    const column = await read(name);
+    data.push(column);
     for (let row = 0; row < rows; row++) {
-      if (typeof column[row] !== 'string') problems.set(row, refusal(columns[place], datatype, column[row]));
+      if (typeof column[row] !== 'string') problems.set(row, refusal(name, datatype, column[row]));
     }
   }
   const raw = (row: number): string => {

@@ -1,0 +1,72 @@
+/*
+ * Scores one file as a job does, in this process, one part after the other, and prints what that took: `node oneJob.ts
+ * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
+ */
+import { statSync } from 'node:fs';
+import { openModelAlone } from '../../lambda/adapters/onnx/repository/openModelAlone.ts';
+import { planKey } from '../../lambda/core/job/keys.ts';
+import type { JobStart, Spec } from '../../lambda/core/job/words.ts';
+import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
+import { planJob } from '../../lambda/jobs/plan/planJob.ts';
+import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';
+import { openReader } from '../../lambda/jobs/read/openReader.ts';
+import { scorePart } from '../../lambda/jobs/score/scorePart.ts';
+import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
+import { RANGES } from '../../lambda/limits/configuration.ts';
+import { JOB_RANGES } from '../../lambda/limits/jobs.ts';
+import { diskStorage } from './diskStorage.ts';
+
+const FOLDER = 'out/job/';
+const MIB = 1024 * 1024;
+/** With 1,769 MB. */
+const MOST_CHARACTERS = 28 * MIB;
+const IMAGE: Spec = { inputs: { image: Array.from({ length: 64 }, (_, pixel) => `p${pixel}`) } };
+
+async function main(model: string, file: string): Promise<void> {
+  const storage = diskStorage(file);
+  const models = await openModelAlone(model, {
+    maxBatchRows: RANGES.maxBatchRows.default,
+    maxBatchElements: RANGES.maxBatchElements.default,
+    providers: ['cpu'],
+    allowProviderFallback: false,
+    warn: (message) => void process.stderr.write(`${message}\n`),
+  });
+  const start: JobStart = {
+    ...{ job: 'job', run: 1, bucket: 'disk', key: file, etag: 'one', bytes: statSync(file).size },
+    ...{ folder: FOLDER, concurrency: 1, spec: file.includes('.jsonl') ? {} : IMAGE },
+  };
+  const sizes = { partBytes: JOB_RANGES.partBytes.default, pieceBytes: JOB_RANGES.pieceBytes.default };
+  await planJob({ action: 'plan', start }, { storage, models, ...sizes, now: Date.now });
+  const head = await readHead(storage, FOLDER);
+  if (head === undefined) throw new Error('expected a plan');
+  const scoring = createRowScoring({
+    models,
+    limits: {
+      maxRequestRows: RANGES.maxRequestRows.default,
+      maxRequestsPerMessage: RANGES.maxRequestsPerMessage.default,
+      maxAnswerCharacters: MOST_CHARACTERS,
+      maxBatchElements: RANGES.maxBatchElements.default,
+      deadlineMarginMs: 1,
+    },
+    checkPercent: RANGES.checkPercent.default,
+    observer: {},
+    mostCharacters: MOST_CHARACTERS_HELD,
+  });
+  const time = { remainingMs: () => 900_000, signal: new AbortController().signal };
+  const startedAt = performance.now();
+  const { user, system } = process.cpuUsage();
+  for (const part of await readParts(storage, planKey(FOLDER, 1))) {
+    const reader = openReader(storage, head, part, MOST_CHARACTERS);
+    const event = { action: 'score' as const, bucket: 'disk', folder: FOLDER, part };
+    await scorePart(event, { storage, head, reader, scoring }, time);
+  }
+  const cpu = process.cpuUsage({ user, system });
+  const { rows } = await finishJob({ action: 'finish', start }, storage, Date.now);
+  const seconds = (performance.now() - startedAt) / 1000;
+  await models.close();
+  const peakMib = process.resourceUsage().maxRSS / 1024;
+  process.stdout.write(JSON.stringify({ rows, seconds, cpuSeconds: (cpu.user + cpu.system) / 1e6, peakMib }));
+}
+
+const [model = '', file = ''] = process.argv.slice(2);
+await main(model, file);
