@@ -24,7 +24,7 @@ order, under the output prefix of the deployment.
   --keep COLUMNS          of CSV and Parquet: columns to carry beside the results
   --format FORMAT         jsonl, csv or parquet (default: by the key's ending)
   --compression NAME      none, gzip or zstd (default: by the key's ending)
-  --concurrency N         most calls at a time (default 200)
+  --concurrency N         most calls at a time (default: the deployment's)
   --out s3://BUCKET/KEY/  a folder under the output prefix (default: the output prefix)
   --wait                  wait until it has ended
   --estimate              print parts, rows, dollars and minutes, and start nothing

@@ -12,7 +12,7 @@ import {
 import { createSfnClient } from '../lambda/adapters/sfn/executions.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/contract/objectKeys.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/contract/wrongValue.ts';
-import { JOB_PREFIXES } from '../lambda/limits/jobs.ts';
+import { JOB_PREFIXES, JOB_RANGES } from '../lambda/limits/jobs.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
 import type { JobSettings } from './jobs/execution.ts';
 import type { Encoding } from './request/request.ts';
@@ -39,8 +39,12 @@ export interface BatchscoreOptions {
   readonly jobStateMachine?: string | undefined;
   /** Name of the bucket that jobs read and write. */
   readonly jobBucket?: string | undefined;
+  /** What the keys of files begin with that jobs may read. @default 'jobs/in/' */
+  readonly jobInputPrefix?: string | undefined;
   /** What the keys of jobs' outputs begin with. @default 'jobs/out/' */
   readonly jobOutputPrefix?: string | undefined;
+  /** Most calls at a time that the deployment has for a job. @default 200 */
+  readonly jobConcurrency?: number | undefined;
   /** AWS region of the clients that are created here. @default as the AWS SDK finds it */
   readonly region?: string | undefined;
   /** How tensors are written. @default 'binary' */
@@ -105,7 +109,9 @@ const OPTIONS = z.strictObject({
   payloadPrefix: z.string().refine(isKeyPrefix, { error: EXPECTED_KEY_PREFIX }).default(''),
   jobStateMachine: z.string().startsWith('arn:').optional(),
   jobBucket: NAME.optional(),
+  jobInputPrefix: z.string().endsWith('/').default(JOB_PREFIXES.input),
   jobOutputPrefix: z.string().endsWith('/').default(JOB_PREFIXES.output),
+  jobConcurrency: z.int().min(1).default(JOB_RANGES.concurrency.default),
   region: NAME.optional(),
   encoding: z.enum(['binary', 'json']).default('binary'),
   maxInFlight: z.int(IN_FLIGHT).min(1, IN_FLIGHT).max(100, IN_FLIGHT).default(8),
@@ -137,7 +143,8 @@ export function readOptions(options: BatchscoreOptions): Settings {
     throw new TypeError(`Batchscore options: ${problemsIn(parsed.error.issues, options).join('; ')}`);
   const { requestQueueUrl: requestQueueUrls = [], resultQueueUrl, resultTable, ...others } = parsed.data;
   const { payloadBucket, payloadPrefix, encoding, region, ...rest } = others;
-  const { maxInFlight, requestsPerMessage, jobStateMachine, jobBucket, jobOutputPrefix, ...given } = rest;
+  const { maxInFlight, requestsPerMessage, jobStateMachine, jobBucket, ...ofJobs } = rest;
+  const { jobInputPrefix, jobOutputPrefix, jobConcurrency, ...given } = ofJobs;
   const ownClients: { destroy(): void }[] = [];
   const own = <C extends { destroy(): void }>(client: C): C => {
     ownClients.push(client);
@@ -150,7 +157,8 @@ export function readOptions(options: BatchscoreOptions): Settings {
   const jobs = (): JobSettings | undefined => {
     if (jobStateMachine === undefined || jobBucket === undefined) return undefined;
     const sfn = given.sfn ?? own(createSfnClient(config));
-    return { stateMachineArn: jobStateMachine, bucket: jobBucket, outputPrefix: jobOutputPrefix, s3, sfn };
+    const prefixes = { inputPrefix: jobInputPrefix, outputPrefix: jobOutputPrefix };
+    return { stateMachineArn: jobStateMachine, bucket: jobBucket, ...prefixes, concurrency: jobConcurrency, s3, sfn };
   };
   return {
     requestQueueUrls,

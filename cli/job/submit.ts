@@ -20,7 +20,7 @@ const OPTIONS = {
   keep: { type: 'string' },
   format: { type: 'string' },
   compression: { type: 'string' },
-  concurrency: { type: 'string', default: String(JOB_RANGES.concurrency.default) },
+  concurrency: { type: 'string' },
   out: { type: 'string' },
   wait: { type: 'boolean', default: false },
   estimate: { type: 'boolean', default: false },
@@ -33,9 +33,11 @@ export async function submitJob(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['s3://BUCKET/KEY'], OPTIONS);
   const [uri = ''] = positionals;
   const { least, most } = JOB_RANGES.concurrency;
-  const concurrency = wholeNumber('--concurrency', options.concurrency, least, most);
+  const asked =
+    options.concurrency === undefined ? most : wholeNumber('--concurrency', options.concurrency, least, most);
   const spec = specOf(options);
-  const { client, close, bucket, s3 } = await connectToJobs(options);
+  const { client, close, bucket, s3, concurrency: granted } = await connectToJobs(options);
+  const concurrency = Math.min(asked, granted);
   try {
     if (options.estimate) {
       const rowsPerSecond = wholeNumber('--rows-per-second', options['rows-per-second'], 1, 1e9);

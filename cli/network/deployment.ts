@@ -9,7 +9,7 @@ import {
   createSqsClient,
 } from '../../lambda/adapters/awsClients.ts';
 import { createSfnClient } from '../../lambda/adapters/sfn/executions.ts';
-import { JOB_PREFIXES } from '../../lambda/limits/jobs.ts';
+import { JOB_PREFIXES, JOB_RANGES } from '../../lambda/limits/jobs.ts';
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../fileErrors.ts';
 
@@ -18,6 +18,7 @@ export const JOB_DEPLOYMENT_OPTIONS = {
   stack: { type: 'string' },
   'job-state-machine': { type: 'string' },
   'job-bucket': { type: 'string' },
+  'job-input-prefix': { type: 'string' },
   'job-output-prefix': { type: 'string' },
   region: { type: 'string' },
 } as const;
@@ -27,6 +28,7 @@ export const JOB_DEPLOYMENT_HELP = `  --stack FILE            where the deployme
   --job-state-machine ARN this and the following replace what the stack FILE says, or stand
                           without one
   --job-bucket NAME
+  --job-input-prefix PREFIX
   --job-output-prefix PREFIX
   --region REGION`;
 
@@ -66,7 +68,9 @@ const STACK = z.object({
   s3Endpoint: text,
   jobStateMachine: text,
   jobBucket: text,
+  jobInputPrefix: text,
   jobOutputPrefix: text,
+  jobConcurrency: text,
   sfnEndpoint: text,
 });
 
@@ -105,6 +109,8 @@ function notSaid(stack: string | undefined, key: string, options: string): Usage
 export interface JobConnection extends Connection {
   readonly bucket: string;
   readonly outputPrefix: string;
+  /** Most calls at a time. */
+  readonly concurrency: number;
   readonly s3: S3Client;
 }
 
@@ -116,6 +122,8 @@ export async function connectToJobs(values: JobValues): Promise<JobConnection> {
   const jobStateMachine = values['job-state-machine'] ?? stack.jobStateMachine;
   const jobBucket = values['job-bucket'] ?? stack.jobBucket;
   const jobOutputPrefix = values['job-output-prefix'] ?? stack.jobOutputPrefix ?? JOB_PREFIXES.output;
+  const jobInputPrefix = values['job-input-prefix'] ?? stack.jobInputPrefix ?? JOB_PREFIXES.input;
+  const jobConcurrency = Number(stack.jobConcurrency ?? JOB_RANGES.concurrency.default);
   const region = values.region ?? stack.region;
   if (jobStateMachine === undefined || jobBucket === undefined) {
     throw notSaid(values.stack, 'jobStateMachine and jobBucket', '--job-state-machine ARN and --job-bucket NAME');
@@ -125,12 +133,13 @@ export async function connectToJobs(values: JobValues): Promise<JobConnection> {
   const s3 = local?.s3 ?? createS3Client(CLIENT_PATIENCE, { region, maxAttempts: 3 });
   const localSfn = { region, endpoint: sfnEndpoint, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } };
   const sfn = createSfnClient(sfnEndpoint === undefined ? { region } : localSfn);
-  const client = new Batchscore({ jobStateMachine, jobBucket, jobOutputPrefix, region, s3, sfn });
+  const places = { jobStateMachine, jobBucket, jobInputPrefix, jobOutputPrefix, jobConcurrency };
+  const client = new Batchscore({ ...places, region, s3, sfn });
   const close = async (): Promise<void> => {
     await client.close();
     for (const own of [...Object.values(local ?? {}), s3, sfn]) own.destroy();
   };
-  return { client, close, bucket: jobBucket, outputPrefix: jobOutputPrefix, s3 };
+  return { client, close, bucket: jobBucket, outputPrefix: jobOutputPrefix, concurrency: jobConcurrency, s3 };
 }
 
 async function deploymentOf(values: DeploymentValues): Promise<Stack> {

@@ -8,7 +8,10 @@ export interface JobSettings {
   /** ARN of the state machine. */
   readonly stateMachineArn: string;
   readonly bucket: string;
+  readonly inputPrefix: string;
   readonly outputPrefix: string;
+  /** Most calls at a time. */
+  readonly concurrency: number;
   readonly s3: S3Client;
   readonly sfn: SFNClient;
 }

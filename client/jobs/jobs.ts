@@ -10,7 +10,7 @@ import { type Execution, type JobSettings, latestRun, runName } from './executio
 import { type JobStatus, statusOf } from './status.ts';
 
 export interface JobOptions extends Spec {
-  /** Most calls at a time, 1 to 10,000. @default 200 */
+  /** Most calls at a time, 1 to 10,000; no more than the deployment has. @default as many as it has */
   readonly concurrency?: number | undefined;
   /** What the job's folder lies under: the deployment's output prefix, or a key prefix below it that ends in `/`. */
   readonly outputPrefix?: string | undefined;
@@ -38,7 +38,8 @@ export interface Jobs {
   /**
    * Starts the job of an object, `s3://bucket/key`: as it is now.
    *
-   * @throws Error when there is no such object, or it does not lie where the deployment's jobs read
+   * @throws Error when there is no such object, it does not lie where the deployment's jobs read, or so many columns are
+   * named that Step Functions does not take them
    */
   submit(uri: string, options?: JobOptions): Promise<SubmittedJob>;
   /** @throws Error when there is no such job */
@@ -67,12 +68,16 @@ export function createJobs(settings: JobSettings): Jobs {
     return latest;
   };
   const jobs: Jobs = {
-    async submit(uri, { concurrency = 200, outputPrefix = settings.outputPrefix, ...spec } = {}) {
+    async submit(
+      uri,
+      { concurrency: asked = settings.concurrency, outputPrefix = settings.outputPrefix, ...spec } = {},
+    ) {
       if (!outputPrefix.startsWith(settings.outputPrefix) || !outputPrefix.endsWith('/')) {
         throw new Error(
           `output: expected keys under s3://${bucket}/${settings.outputPrefix}, got ${outputPrefix}; choose a folder there`,
         );
       }
+      const concurrency = Math.min(asked, settings.concurrency);
       const input = await headOf(settings, uri);
       const { start, isNew } = await startJob(input, { spec, outputPrefix, concurrency }, executions);
       // It was started before, and its results lie where it was told to put them then.
@@ -116,10 +121,12 @@ export function createJobs(settings: JobSettings): Jobs {
   return jobs;
 }
 
-async function headOf({ s3, bucket }: JobSettings, uri: string): Promise<JobInput> {
+async function headOf({ s3, bucket, inputPrefix }: JobSettings, uri: string): Promise<JobInput> {
   const [, asked, key] = /^s3:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? [];
-  if (asked !== bucket || key === undefined) {
-    throw new Error(`input: expected an object in the bucket of jobs, s3://${bucket}/…, got '${uri}'; put it there`);
+  if (asked !== bucket || !key?.startsWith(inputPrefix)) {
+    throw new Error(
+      `input: expected an object where jobs read, s3://${bucket}/${inputPrefix}…, got '${uri}'; put it there`,
+    );
   }
   try {
     const { ETag: etag, ContentLength: bytes = 0 } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));

@@ -1,5 +1,6 @@
+import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Batchscore, type JobStatus } from '../../client/index.ts';
+import { Batchscore, type BatchscoreOptions, type JobStatus } from '../../client/index.ts';
 import { createJobStorage } from '../../lambda/adapters/s3/jobStorage.ts';
 import { startJobsServer } from '../helpers/jobsServer.ts';
 import { useS3Server } from '../helpers/s3Server.ts';
@@ -14,13 +15,13 @@ const ROWS = 40;
 const lineOf = (x: number): string => `${JSON.stringify({ id: `${x}`, instances: [[x]] })}\n`;
 const FILE = Array.from({ length: ROWS }, (_, x) => lineOf(x)).join('');
 
-async function setUp(options: { waits?: boolean } = {}) {
+async function setUp(options: { waits?: boolean } = {}, other: Partial<BatchscoreOptions> = {}) {
   const bucket = await server.bucket();
   const s3 = server.client();
   await server.put(bucket, 'jobs/in/a.jsonl', FILE);
   const jobs = await startJobsServer(createJobStorage({ s3, bucket }), options);
   const { sfn, stateMachineArn: jobStateMachine } = jobs;
-  const client = new Batchscore({ jobStateMachine, jobBucket: bucket, s3, sfn, region: 'us-east-1' });
+  const client = new Batchscore({ jobStateMachine, jobBucket: bucket, s3, sfn, region: 'us-east-1', ...other });
   cleanups.push(() => client.close(), jobs.stop);
   return { bucket, client, jobs, uri: `s3://${bucket}/jobs/in/a.jsonl` };
 }
@@ -67,6 +68,20 @@ describe('client.jobs', () => {
     expect(jobs.started.length).toBe(3);
   });
 
+  it('has no more calls at a time than the deployment', async () => {
+    const { client, uri, jobs } = await setUp({}, { jobConcurrency: 7 });
+    for (const [asked, got] of [
+      [{}, 7],
+      [{ version: '1', concurrency: 3 }, 3],
+      [{ keep: ['x'], concurrency: 3000 }, 7],
+    ] as const) {
+      const { job } = await client.jobs.submit(uri, asked);
+      const executionArn = `${jobs.stateMachineArn.replace('stateMachine', 'execution')}:${job}`;
+      const { input = '' } = await jobs.sfn.send(new DescribeExecutionCommand({ executionArn }));
+      expect(JSON.parse(input).concurrency).toBe(got);
+    }
+  });
+
   it('cancels, and resumes what has no result', async () => {
     const { client, uri, jobs } = await setUp({ waits: true });
     const { job } = await client.jobs.submit(uri);
@@ -108,7 +123,13 @@ describe('client.jobs', () => {
   });
 
   it.each([
-    ['s3://another/jobs/in/a.jsonl', {}, /expected an object in the bucket of jobs/],
+    ['s3://another/jobs/in/a.jsonl', {}, /expected an object where jobs read, s3:\/\/bucket-\d+\/jobs\/in\/…, got/],
+    ['elsewhere/a.jsonl', {}, /expected an object where jobs read, .*, got 's3:.*\/elsewhere\/a\.jsonl'; put it there/],
+    [
+      'jobs/in/a.jsonl',
+      { keep: Array(50_000).fill('name') },
+      /to come to at most 204800 bytes, got 35\d{4}; name fewer/,
+    ],
     ['jobs/in/b.jsonl', {}, /to be there, it cannot be read/],
     ['jobs/in/a.jsonl', { outputPrefix: 'elsewhere/' }, /expected keys under s3:\/\/.*\/jobs\/out\//],
   ])('refuses %s with %j', async (key, options, message) => {

@@ -64,6 +64,34 @@ describe('compressed text', () => {
     }
   });
 
+  it('that takes too long to pass over is given up from there on, and what comes before it stands', async () => {
+    let calls = 0;
+    const time = () => {
+      calls += 1;
+      let asked = 0;
+      // The first call ends in the middle; of each further one half the time is gone as soon as it is asked again.
+      const [most, then] = calls === 1 ? [12, 0] : [1, 499_999];
+      return { remainingMs: () => (asked++ < most ? 1_000_000 : then), signal: new AbortController().signal };
+    };
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { time });
+    const rows = await runJob(job);
+    expect(calls).toBe(2);
+    expect(rows.length).toBeGreaterThan(100);
+    expect(rows.map(({ id }) => id)).toEqual(rows.map((_, x) => `${x}`));
+    const manifest = JSON.parse((await job.storage.get(`${FOLDER}manifest.json`)) ?? '');
+    expect([manifest.rows, manifest.failedParts]).toEqual([
+      rows.length,
+      [
+        expect.objectContaining({
+          code: 'DEADLINE',
+          error: expect.stringMatching(
+            /^in\/a\.jsonl\.gz: expected half of a call's time .* all after it .* without gzip$/,
+          ),
+        }),
+      ],
+    ]);
+  });
+
   it('of more pieces than keys can tell apart in order is refused, with the number', async () => {
     const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { pieceBytes: 2 });
     await planOf(job);

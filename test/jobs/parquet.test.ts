@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { parquetMetadataAsync } from 'hyparquet';
 import type { Spec } from '../../lambda/core/job/words.ts';
+import type { Tensor } from '../../lambda/core/tensor/tensor.ts';
 import { inMemoryModel, repositoryOf, spec } from '../helpers/models.ts';
-import { memoryStorage, planOf, runJob } from './setup.ts';
+import { FOLDER as JOB, memoryStorage, planOf, runJob } from './setup.ts';
 
 type Row = Record<string, unknown>;
 
@@ -116,6 +118,47 @@ describe('a job of Parquet', () => {
     await refused(fileOf('lz4'), /expected one of UNCOMPRESSED, SNAPPY, GZIP, ZSTD, BROTLI, got LZ4/);
     await refused(Buffer.from('not parquet at all'), /expected Parquet, got bytes that are not/);
     await refused(Buffer.alloc(0), /expected Parquet, got bytes that are not/);
+  });
+
+  it('keeps dates and moments as the words that PyArrow has for them', async () => {
+    const model = inMemoryModel(
+      { inputs: [spec('f64', 'FP64', 'rows')], outputs: [spec('y', 'FP64', 'rows')] },
+      ([input]) => [{ ...(input as Tensor), name: 'y', data: (input as Tensor).data.slice() }],
+    );
+    const content = fileOf('times');
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    const asked = { keep: ['f64', 'day', 'ms', 'us', 'utc', 'ns'] };
+    const job = { storage, models: repositoryOf(model), key: 'in/a.parquet', content, spec: asked };
+    expect((await runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 })).map(({ kept }) => kept)).toEqual(
+      rowsIn('times'),
+    );
+  });
+
+  it('gives up the pieces that a broken page is of, and no others', async () => {
+    const content = Buffer.from(fileOf('gzip'));
+    const { row_groups } = await parquetMetadataAsync(
+      content.buffer.slice(content.byteOffset, content.byteOffset + content.length),
+    );
+    const page = row_groups[1]?.columns.find(({ meta_data }) => meta_data?.path_in_schema[0] === 'f32')?.meta_data;
+    // In the middle of the page's deflated bytes.
+    const at = Number(page?.data_page_offset) + Math.floor(Number(page?.total_compressed_size) / 2);
+    content.fill(0xff, at, at + 8);
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    const job = { storage, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
+    const rows = await runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 });
+    // Row groups have 25 rows, and a page of each column.
+    const expected = [...Array(25).keys(), ...Array.from({ length: 10 }, (_, row) => 50 + row)];
+    expect(rows.map((row) => Number(row.message_id))).toEqual(expected);
+    const { failedParts } = JSON.parse(storage.objects.get(`${JOB}manifest.json`)?.toString() ?? '');
+    expect(failedParts.length).toBeGreaterThan(1);
+    for (const one of failedParts) {
+      expect(one.code).toBe('UNREADABLE');
+      expect(one.error).toMatch(
+        /^in\/a\.parquet: expected column 'f32' in rows \d+ to \d+, got bytes that are not \(.*\); write/,
+      );
+    }
   });
 
   it('plans parts of row groups, whose pieces are bounded by their bytes', async () => {

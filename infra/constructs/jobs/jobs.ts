@@ -76,6 +76,7 @@ export function createJobs(scope: Construct, settings: JobSettings, wiring: JobW
       jobBucket: bucket.bucketName,
       jobInputPrefix: settings.inputPrefix,
       jobOutputPrefix: settings.outputPrefix,
+      jobConcurrency: String(settings.concurrency),
     },
     grantSubmit: (grantee) => grantSubmitJobs(grantee, places, names, wiring),
   };

@@ -5,6 +5,7 @@ import { MOST_PIECES } from '../../core/job/keys.ts';
 import { type Bytes, endsWithin } from '../../core/job/ownedLines.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import { type Compression, JobError, type JobHead, type Part } from '../../core/job/words.ts';
+import { UnreadableError } from './pieceRows.ts';
 import type { TextSource } from './textSource.ts';
 import { cutAtFrames } from './zstdFrames.ts';
 
@@ -15,7 +16,7 @@ import { cutAtFrames } from './zstdFrames.ts';
 export function openCompressedText(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): TextSource {
   let window: Window | undefined;
   return {
-    async read(piece) {
+    async read(piece, hasTime) {
       if (piece >= MOST_PIECES) throw tooLarge(head);
       const start = part.start + piece * head.pieceBytes;
       const from = Math.max(0, start - 1);
@@ -23,7 +24,7 @@ export function openCompressedText(storage: JobStorage, head: JobHead, part: Par
         window?.close();
         window = await openWindow(storage, head);
       }
-      await window.dropUntil(from);
+      if (!(await window.dropUntil(from, hasTime))) throw tooFar(head, start);
       let end = start + head.pieceBytes;
       await window.fillUntil(end + 1);
       const isLast = window.hasEnded() && window.end() <= end;
@@ -38,6 +39,14 @@ export function openCompressedText(storage: JobStorage, head: JobHead, part: Par
     },
     close: () => window?.close(),
   };
+}
+
+function tooFar({ key, compression }: JobHead, start: number): UnreadableError {
+  return new UnreadableError(
+    `${key}: expected half of a call's time to suffice to pass over the ${start} bytes of text before this piece, it did ` +
+      `not; this piece and all after it are not scored: cut the file, or put it without ${compression}`,
+    { isOutOfTime: true },
+  );
 }
 
 function tooLarge({ key, compression, pieceBytes }: JobHead): JobError {
@@ -69,7 +78,8 @@ interface Window {
   hasEnded(): boolean;
   bytes(): Bytes;
   fillUntil(place: number): Promise<void>;
-  dropUntil(place: number): Promise<void>;
+  /** @returns false when it was stopped before */
+  dropUntil(place: number, goesOn: () => boolean): Promise<boolean>;
   close(): void;
 }
 
@@ -112,10 +122,11 @@ async function openWindow(storage: JobStorage, head: Compressed): Promise<Window
     async fillUntil(place) {
       while (!ended && at + size < place) await more();
     },
-    async dropUntil(place) {
+    async dropUntil(place, goesOn) {
       for (;;) {
         dropTo(place);
-        if (ended || at + size > place) return;
+        if (ended || at + size > place) return true;
+        if (!goesOn()) return false;
         await more();
       }
     },

@@ -14,8 +14,8 @@ export function openReader(storage: JobStorage, head: JobHead, part: Part, mostL
   const source = open(storage, head, part, mostLineBytes);
   const readLine = head.format === 'csv' ? requestOfFields(head) : requestOfLine;
   return {
-    async read(piece) {
-      const bytes = await source.read(piece);
+    async read(piece, hasTime) {
+      const bytes = await source.read(piece, hasTime);
       return bytes === undefined ? undefined : rowsOfLines(bytes, mostLineBytes, readLine);
     },
     close: () => source.close(),

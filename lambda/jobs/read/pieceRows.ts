@@ -19,10 +19,27 @@ export interface PieceRows {
   readonly isLast: boolean;
 }
 
+/** The piece is to be given up. */
+export class UnreadableError extends Error {
+  /** Whether it was for lack of time, which those after it will lack as well. */
+  readonly isOutOfTime: boolean;
+
+  constructor(message: string, { isOutOfTime = false, cause }: { isOutOfTime?: boolean; cause?: unknown } = {}) {
+    super(message, { cause });
+    this.name = isOutOfTime ? 'DEADLINE' : 'UNREADABLE';
+    this.isOutOfTime = isOutOfTime;
+  }
+}
+
 /** Reads pieces of one part, in any order; those that follow each other are read at least cost. */
 export interface PieceReader {
-  /** @returns undefined past the last one @throws JobError when the input is not what the job was started for */
-  read(piece: number): Promise<PieceRows | undefined>;
+  /**
+   * @param hasTime whether to go on passing over what comes before the piece, where it must be
+   * @returns undefined past the last one
+   * @throws JobError when the input is not what the job was started for
+   * @throws UnreadableError when the piece cannot be read, however often it is tried
+   */
+  read(piece: number, hasTime: () => boolean): Promise<PieceRows | undefined>;
   /** Lets go of what it reads from. */
   close(): void;
 }

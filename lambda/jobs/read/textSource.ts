@@ -2,6 +2,7 @@ import { pieceCount, pieceSpan, type Span } from '../../core/job/cut.ts';
 import { type Bytes, endsWithin } from '../../core/job/ownedLines.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { JobHead, Part } from '../../core/job/words.ts';
+import type { PieceReader } from './pieceRows.ts';
 
 /** The bytes in which a piece's lines lie: {@link Bytes} from the byte before it until past its last line. */
 export interface PieceBytes {
@@ -11,8 +12,8 @@ export interface PieceBytes {
 }
 
 export interface TextSource {
-  /** @returns undefined past the last piece */
-  read(piece: number): Promise<PieceBytes | undefined>;
+  /** As {@link PieceReader} has it. */
+  read(piece: number, hasTime: () => boolean): Promise<PieceBytes | undefined>;
   close(): void;
 }
 

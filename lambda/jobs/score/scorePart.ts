@@ -1,9 +1,9 @@
 import type { TimeLimit } from '../../core/contract/timeLimit.ts';
 import { wantedFrom } from '../../core/job/cut.ts';
-import { cancelledKey, reportKey } from '../../core/job/keys.ts';
+import { cancelledKey, failedKey, reportKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
-import type { JobHead, Next, Part, Report } from '../../core/job/words.ts';
-import type { PieceReader, PieceRows } from '../read/pieceRows.ts';
+import type { FailedPiece, JobHead, Next, Part, Report } from '../../core/job/words.ts';
+import { type PieceReader, type PieceRows, UnreadableError } from '../read/pieceRows.ts';
 import type { RowScoring } from '../scoreRows.ts';
 import { createOutput, type Output } from './output.ts';
 import { scorePiece } from './scorePiece.ts';
@@ -30,6 +30,8 @@ export interface PartDependencies {
 /** Of a call's time so much is kept for writing what was scored, within these milliseconds. */
 const WRITING_SHARE = 0.1;
 const WRITING_MS = { least: 300, most: 10_000 };
+/** Of a call's time so much is left for scoring when what comes before its first piece is passed over. */
+const READING_SHARE = 0.5;
 /** How often it is asked whether the job was cancelled. */
 const CANCEL_MS = 2_000;
 
@@ -54,24 +56,36 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   const done: ScoreEvent = { ...rest, folder, part };
   const { reader, storage, scoring, head } = deps;
   const { fruitless = 0 } = begin;
-  const steps = createSteps(time, reserveOf(time.remainingMs()), fruitless);
+  const totalMs = time.remainingMs();
+  const steps = createSteps(time, reserveOf(totalMs), fruitless);
   const isCancelled = cancelWatch(storage, folder);
   const placeOf = (piece: number): Place => ({ folder, part: part.part, piece });
+  const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > totalMs * READING_SHARE;
+  const startReading = (piece: number) => readPiece(reader, storage, placeOf(piece), hasTime);
   let written = Promise.resolve(true);
   let before = begin.piece;
   let longestMs = 0;
   let piece = wantedFrom(part, begin.piece);
-  let reading = startReading(reader, storage, placeOf(piece));
+  let reading = startReading(piece);
   for (let isFirst = true; ; isFirst = false) {
     if (!isFirst && (steps.hasNoTimeFor(longestMs) || (await isCancelled()))) {
       return { ...done, next: { piece: (await written) ? piece : before } };
     }
     const startedAt = performance.now();
-    const [rows, standing] = await reading;
-    if (rows === undefined) break;
-    const following = wantedFrom(part, piece + 1);
-    reading = startReading(reader, storage, placeOf(rows.isLast ? Number.POSITIVE_INFINITY : following));
+    const read = await reading;
     const place = placeOf(piece);
+    const following = wantedFrom(part, piece + 1);
+    if (read instanceof UnreadableError) {
+      if (read.isOutOfTime && !isFirst) return { ...done, next: { piece: (await written) ? piece : before } };
+      await giveUp(storage, place, read);
+      if (read.isOutOfTime) break;
+      piece = following;
+      reading = startReading(piece);
+      continue;
+    }
+    const { rows, standing } = read;
+    if (rows === undefined) break;
+    reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
     const output = createOutput({ storage, place, standing, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const isWhole = part.suspect
       ? await scoreSuspect(rows, output, { storage, place, scoring, steps })
@@ -106,18 +120,37 @@ async function finishPiece(
   return true;
 }
 
+/** Trying again would be of no use. */
+async function giveUp(storage: JobStorage, { folder, part, piece }: Place, unreadable: UnreadableError): Promise<void> {
+  const failed: FailedPiece = { part, piece, code: unreadable.name, error: unreadable.message };
+  await storage.put(failedKey(folder, part, piece), JSON.stringify(failed));
+}
+
 function reserveOf(totalMs: number): number {
   return Math.min(WRITING_MS.most, Math.max(WRITING_MS.least, totalMs * WRITING_SHARE));
 }
 
-/** Rows of a piece, and what stands of them. What it rejects with is met where it is awaited. */
-function startReading(
+interface ReadPiece {
+  /** Undefined past the last piece. */
+  readonly rows: PieceRows | undefined;
+  readonly standing: Standing;
+}
+
+/** What it rejects with is met where it is awaited. */
+function readPiece(
   reader: PieceReader,
   storage: JobStorage,
   place: Place,
-): Promise<readonly [rows: PieceRows | undefined, standing: Standing]> {
-  if (!Number.isFinite(place.piece)) return Promise.resolve([undefined, NOTHING]);
-  const reading = Promise.all([reader.read(place.piece), readStanding(storage, place)]);
+  hasTime: () => boolean,
+): Promise<ReadPiece | UnreadableError> {
+  if (!Number.isFinite(place.piece)) return Promise.resolve({ rows: undefined, standing: NOTHING });
+  const reading = Promise.all([reader.read(place.piece, hasTime), readStanding(storage, place)]).then(
+    ([rows, standing]) => ({ rows, standing }),
+    (error: unknown) => {
+      if (error instanceof UnreadableError) return error;
+      throw error;
+    },
+  );
   reading.catch(() => {});
   return reading;
 }

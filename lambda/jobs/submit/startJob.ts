@@ -20,7 +20,15 @@ export interface Started {
   readonly isNew: boolean;
 }
 
-/** Starts the job of an object. The same version, asked for in the same way, is one job however often this is called. */
+/**
+ * An execution is started with at most 256 KiB, and what each state gives the next has no more: the plan and an error
+ * need some of it.
+ *
+ * @see https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
+ */
+const MOST_START_BYTES = 200 * 1024;
+
+/** Starts the job of an object. The same version, asked for in the same way, is one job however often this is called. @throws Error when it asks for too much */
 export async function startJob(
   input: JobInput,
   { spec, outputPrefix, concurrency }: StartOptions,
@@ -28,5 +36,12 @@ export async function startJob(
 ): Promise<Started> {
   const job = jobId(input, spec);
   const start: JobStart = { ...input, job, run: 1, folder: `${outputPrefix}${job}/`, concurrency, spec };
+  const bytes = Buffer.byteLength(JSON.stringify(start));
+  if (bytes > MOST_START_BYTES) {
+    throw new Error(
+      `job: expected what is asked for to come to at most ${MOST_START_BYTES} bytes, got ${bytes}; ` +
+        'name fewer columns, or shorter ones: their names are the most of it',
+    );
+  }
   return { start, isNew: await executions.start(job, start) };
 }

@@ -142,11 +142,12 @@ describe('a file that is put', () => {
 
 describe('the outputs for the client', () => {
   it('say where jobs are, if there are any', () => {
-    const scoring = createScoring({ jobs: { inputPrefix: 'in/', outputPrefix: 'out/' } });
+    const scoring = createScoring({ jobs: { inputPrefix: 'in/', outputPrefix: 'out/', concurrency: 40 } });
     scoring.addClientOutputs();
     const outputs = templateOf(scoring).toJSON().Outputs;
     expect(outputs.jobInputPrefix.Value).toBe('in/');
     expect(outputs.jobOutputPrefix.Value).toBe('out/');
+    expect(outputs.jobConcurrency.Value).toBe('40');
     expect(outputs.jobBucket.Value).toEqual(Stack.of(scoring).resolve(scoring.jobs?.bucket.bucketName));
     expect(JSON.stringify(outputs.jobStateMachine.Value)).toContain(':stateMachine:Test-Scoring-Jobs-');
     expect(Object.keys(createScoring().clientOptions).filter((name) => name.startsWith('job'))).toEqual([]);

@@ -59,3 +59,32 @@ for name in ["none", "nulls"]:
     ]
     with open(f"{name}.json", "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n")
+
+
+def moment(row, digits):
+    return row * 86_400_123_456 * digits // 1_000 - 10**11 * digits
+
+
+times = pa.table(
+    {
+        "f64": pa.array([float(row) for row in range(20)]),
+        "day": pa.array([row * 1_000 - 9_000 for row in range(20)], pa.date32()),
+        "ms": pa.array([moment(row, 1) for row in range(20)], pa.timestamp("ms", tz="UTC")),
+        "us": pa.array([moment(row, 1_000) + 7 for row in range(20)], pa.timestamp("us")),
+        "utc": pa.array([None if row % 5 == 2 else moment(row, 1_000) + 1 for row in range(20)], pa.timestamp("us", tz="UTC")),
+        "ns": pa.array([1_000 * (moment(row, 1_000) + 3) for row in range(20)], pa.timestamp("ns")),
+    }
+)
+pq.write_table(times, "times.parquet")
+
+
+def iso(value):
+    if not hasattr(value, "isoformat"):
+        return value
+    text = value.isoformat().replace("+00:00", "")
+    return (text.rstrip("0") if "." in text else text) + ("Z" if getattr(value, "tzinfo", None) else "")
+
+
+with open("times.json", "w") as file:
+    json.dump([{key: iso(value) for key, value in row.items()} for row in times.to_pylist()], file, indent=1)
+    file.write("\n")

@@ -29,6 +29,12 @@ function kindOf({ type, repetition_type, converted_type, logical_type }: SchemaE
   return NUMBERS.includes(type) && isPlain && wasPlain ? 'number' : 'other';
 }
 
+/** Whether the moments of a column are UTC, and not of no zone; of one that has none it means nothing. */
+export function isUtc({ schema }: FileMetaData, name: string): boolean {
+  const { type, logical_type: logical } = schema.find((element) => element.name === name) ?? {};
+  return type !== 'INT96' && !(logical?.type === 'TIMESTAMP' && !logical.isAdjustedToUTC);
+}
+
 /** What a row group says of the columns that are needed. */
 export function chunksOf(footer: FileMetaData, group: number, names: ReadonlySet<string>): ColumnMetaData[] {
   const { columns = [] } = footer.row_groups[group] ?? {};

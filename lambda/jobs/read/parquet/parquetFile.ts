@@ -35,22 +35,33 @@ export async function readFooter(storage: JobStorage, input: JobInput): Promise<
   }
 }
 
+export interface GroupFile extends AsyncBuffer {
+  /** Whether an error is of reading the object, and not of what lies in it. */
+  hasMet(error: unknown): boolean;
+}
+
 /**
  * The bytes of one row group's columns, each read once however many of its pieces are. Columns that lie close together
  * are read by one GET.
  *
  * @param chunks where the columns lie that are needed
  */
-export function groupFile(storage: JobStorage, input: JobInput, chunks: readonly Span[]): AsyncBuffer {
+export function groupFile(storage: JobStorage, input: JobInput, chunks: readonly Span[]): GroupFile {
   const reads = new Map<Span, Promise<ArrayBuffer>>();
   const runs = together(chunks);
+  const met = new Set<unknown>();
   return {
+    hasMet: (error) => met.has(error),
     byteLength: input.bytes,
     async slice(start, end = input.bytes) {
       const run = runs.find((one) => one.start <= start && end <= one.end) ?? { start, end };
       const reading = reads.get(run) ?? readBuffer(storage, input, run);
       reads.set(run, reading);
-      return (await reading).slice(start - run.start, end - run.start);
+      const bytes = await reading.catch((error: unknown) => {
+        met.add(error);
+        throw error;
+      });
+      return bytes.slice(start - run.start, end - run.start);
     },
   };
 }

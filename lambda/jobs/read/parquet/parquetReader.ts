@@ -1,12 +1,13 @@
-import { type AsyncBuffer, type DecodedArray, type FileMetaData, parquetScan } from 'hyparquet';
-import { failure } from '../../../core/contract/failure.ts';
+import { type DecodedArray, type FileMetaData, parquetScan } from 'hyparquet';
+import { failure, messageOf } from '../../../core/contract/failure.ts';
 import type { JobStorage } from '../../../core/job/storage.ts';
 import type { JobHead, Part, RowPiece } from '../../../core/job/words.ts';
-import type { PieceReader, PieceRow, PieceRows } from '../pieceRows.ts';
-import { chunksOf, spanOf } from './columnsOf.ts';
+import { type PieceReader, type PieceRow, type PieceRows, UnreadableError } from '../pieceRows.ts';
+import { chunksOf, isUtc, spanOf } from './columnsOf.ts';
 import { type FilledInput, fillInput } from './fillInput.ts';
-import { COMPRESSORS, groupFile, readFooter } from './parquetFile.ts';
+import { COMPRESSORS, type GroupFile, groupFile, readFooter } from './parquetFile.ts';
 import { spellKept } from './spellKept.ts';
+import { spellTimes } from './spellTimes.ts';
 
 /**
  * The pieces of a part of Parquet: rows of one row group. Each row becomes a request with `raw_input_contents`, so that
@@ -16,7 +17,7 @@ export function openParquet(storage: JobStorage, head: JobHead, part: Part): Pie
   const { rows: pieces = [] } = part;
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
   let footer: Promise<FileMetaData> | undefined;
-  let group: { readonly number: number; readonly file: AsyncBuffer } | undefined;
+  let group: { readonly number: number; readonly file: GroupFile } | undefined;
   let latest: { readonly span: RowPiece; readonly decoded: Promise<Decoded> } | undefined;
   const decode = async (span: RowPiece): Promise<Decoded> => {
     footer ??= readFooter(storage, head);
@@ -27,6 +28,12 @@ export function openParquet(storage: JobStorage, head: JobHead, part: Part): Pie
     }
     return decodeRows(group.file, metadata, head, span);
   };
+  /** A page that is broken is met with the pieces that it is of, and no others. */
+  const decodeAlone = async (span: RowPiece, cause: unknown): Promise<Decoded> => {
+    if (!(cause instanceof UnreadableError)) throw cause;
+    latest = { span, decoded: decode(span) };
+    return latest.decoded;
+  };
   return {
     async read(piece) {
       const span = pieces[piece];
@@ -35,11 +42,9 @@ export function openParquet(storage: JobStorage, head: JobHead, part: Part): Pie
         const together = decodedTogether(pieces, piece);
         latest = { span: together, decoded: decode(together) };
       }
-      const { from } = latest.span;
-      return rowsOf(head, await latest.decoded, from, span, {
-        isLast: piece === pieces.length - 1,
-        columns: names.size,
-      });
+      const decoded = await latest.decoded.catch((cause: unknown) => decodeAlone(span, cause));
+      const isLast = piece === pieces.length - 1;
+      return rowsOf(head, decoded, latest.span.from, span, { isLast, columns: names.size });
     },
     close: () => {
       group = undefined;
@@ -71,16 +76,27 @@ interface Decoded {
 }
 
 async function decodeRows(
-  file: AsyncBuffer,
+  file: GroupFile,
   metadata: FileMetaData,
-  { inputs = [], keep }: JobHead,
+  { key, inputs = [], keep }: JobHead,
   { from, to }: RowPiece,
 ): Promise<Decoded> {
   // A scan holds every column that it has read: of inputs, one is let go once its values are where they are sent from.
   const read = async (column: string): Promise<DecodedArray> => {
-    const options = { file, metadata, columns: [column], compressors: COMPRESSORS, useOffsetIndex: false };
-    const scan = await parquetScan(options);
-    return scan.readColumn({ column, rowStart: from, rowEnd: to });
+    const options = { columns: [column], parsers: spellTimes(isUtc(metadata, column)), useOffsetIndex: false };
+    try {
+      const scan = await parquetScan({ file, metadata, compressors: COMPRESSORS, ...options });
+      const values = await scan.readColumn({ column, rowStart: from, rowEnd: to });
+      if (values.length !== to - from) throw new Error(`${values.length} values`);
+      return values;
+    } catch (cause) {
+      if (file.hasMet(cause)) throw cause;
+      throw new UnreadableError(
+        `${key}: expected column '${column}' in rows ${from} to ${to - 1}, got bytes that are not (${messageOf(cause)}); ` +
+          'write the file anew',
+        { cause },
+      );
+    }
   };
   const filled: FilledInput[] = [];
   for (const input of inputs) filled.push(await fillInput(input, read, to - from));
