@@ -31,9 +31,9 @@ function msToPlan(count: number): number {
 }
 
 describe('planning', () => {
-  it('takes well under 100 ms for 10,000 sentences, and grows with their number only', () => {
+  it('takes well under 200 ms for 10,000 sentences, also on a busy machine, and grows with their number only', () => {
     const [few, many] = [msToPlan(10_000), msToPlan(40_000)];
-    expect(few).toBeLessThan(100);
+    expect(few).toBeLessThan(200);
     expect(many / few).toBeLessThan(9);
   });
 });

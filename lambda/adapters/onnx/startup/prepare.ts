@@ -54,7 +54,7 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bak
 
 /** Runs that are only timed may take this share of the loading before, and at least so long. */
 const TIMING_SHARE = 1 / 4;
-const LEAST_TIMING_MS = 40;
+const LEAST_TIMING_MS = 100;
 
 /** The checks of a slow model may take as long as its loading took, and at least so long. */
 const LEAST_CHECK_MS = 100;

@@ -156,7 +156,8 @@ describe('batching in config.json', () => {
 
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'trusted' });
     expect(warnings).toEqual([]);
-    expect(log).toEqual([expect.stringMatching(/model\.onnx: rows share runs unchecked, .*"batching": "trust"/)]);
+    // How threads wait between runs may be said as well: it depends on how fast they are.
+    expect(log[0]).toMatch(/model\.onnx: rows share runs unchecked, .*"batching": "trust"/);
   });
 
   it('may have rows run alone, which the start log says', async () => {
