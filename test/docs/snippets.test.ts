@@ -12,6 +12,7 @@ const run = promisify(execFile);
 const GIVEN: Readonly<Record<string, string>> = {
   'README.md': "declare const requestQueueUrl: string;\ndeclare const requests: import('batchscore').ScoreRequest[];\n",
   'docs/client.md': '',
+  'docs/construct.md': '',
   'docs/jobs.md': 'declare const jobStateMachine: string;\ndeclare const jobBucket: string;\n',
 };
 
