@@ -23,7 +23,6 @@ export function stepsOf(blocks: readonly Block[]): Step[] {
  */
 export function scriptOf(steps: readonly Step[]): string {
   return `set -euo pipefail
-set -m
 exec 3>&1
 recipes=$PWD
 dev=
@@ -45,8 +44,10 @@ function commandsOf({ language, name, text }: Block, index: number): string {
   }
   if (name !== 'dev') return `${begin}${text}${end}`;
   return `${begin}stop_dev
+set -m
 { ${text} } 2>"$recipes/.printed/dev.log" &
 dev=$!
+set +m
 until [ -s stack.json ]; do
   kill -0 "$dev" || { cat "$recipes/.printed/dev.log" >&2; exit 1; }
   sleep 0.2
