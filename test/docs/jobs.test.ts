@@ -33,7 +33,9 @@ describe('the table of the variables of jobs', () => {
 
   it('refuses variables of queues, which a function of jobs would pass over', () => {
     const queue = { BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests' };
-    expect(() => loadJobScoreConfig(queue)).toThrow(/^configuration: BATCHSCORE_REQUEST_QUEUE_URL: expected a variable of /);
+    expect(() => loadJobScoreConfig(queue)).toThrow(
+      /^configuration: BATCHSCORE_REQUEST_QUEUE_URL: expected a variable of /,
+    );
     expect(() => loadJobControlConfig({ ...CONTROL, BATCHSCORE_MODELS_DIR: 'models' })).toThrow(
       'BATCHSCORE_MODELS_DIR: ',
     );
