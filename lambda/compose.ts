@@ -12,7 +12,7 @@ import type { SqsCaller } from './adapters/sqs/caller.ts';
 import { createQueueWriter } from './adapters/sqs/queueWriter.ts';
 import { createRetryDelay } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
-import type { Config } from './config.ts';
+import type { Config } from './configSchema.ts';
 import type { ResultWriter } from './core/contract/result.ts';
 import { plan } from './core/plan/plan.ts';
 import { createBatchingWatch } from './core/run/batchingWatch.ts';

@@ -1,8 +1,9 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
 import { type Composition, compose } from '../../lambda/compose.ts';
-import { type Config, loadConfig } from '../../lambda/config.ts';
+import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import type { Config } from '../../lambda/configSchema.ts';
 import type { ResultWriter } from '../../lambda/core/contract/result.ts';
 import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { createHandler } from '../../lambda/createHandler.ts';

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
-import type { Config } from '../config.ts';
 import { CONFIG_KEYS } from '../configKeys.ts';
+import type { Config } from '../configSchema.ts';
 import { DRAIN_SHARE, END_SHARE } from '../limits/worker.ts';
 
 /** What a worker does when, from its configuration. */

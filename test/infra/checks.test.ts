@@ -248,6 +248,21 @@ describe('what would fail in production', () => {
     );
   });
 
+  it('a result queue is refused that is the request queue', () => {
+    const queue = new Queue(createStack(), 'Both');
+    const requestQueue = { queue, visibilityTimeout: Duration.seconds(400) };
+    expect(refusalOf({ requestQueue, stores: { resultQueue: queue } })).toContain(
+      'stores.resultQueue: expected another queue than the request queue, got the same; give each its own',
+    );
+  });
+
+  it.each([
+    ['cpux', "among cpu, webgpu, cuda, tensorrt, got 'cpux'; did you mean cpu?"],
+    ['cpu, openvino', "got 'openvino'; take one of them"],
+  ])('providers %s are refused that ONNX Runtime does not have', (providers, sentence) => {
+    expect(refusalOf({ tuning: { providers } })).toContain(sentence);
+  });
+
   it('batches of large messages that never fill are warned of, and deployed', () => {
     const stack = Stack.of(createScoring({ batchSize: 100, largestMessage: Size.bytes(70_000) }));
     Annotations.fromStack(stack).hasWarning(

@@ -272,6 +272,13 @@ describe('the configuration', () => {
     expect(loadConfig({ ...packed, ...both }).resultsPerMessage).toBe('fill');
   });
 
+  it('is refused when results go to a request queue', () => {
+    const { BATCHSCORE_REQUEST_QUEUE_URL: url } = QUEUES;
+    expect(refusalOf({ BATCHSCORE_REQUEST_QUEUE_URL: `https://a/b,${url}`, BATCHSCORE_RESULT_QUEUE_URL: url })).toBe(
+      `configuration: BATCHSCORE_RESULT_QUEUE_URL: expected another queue than the requests', got "${url}"; give each its own`,
+    );
+  });
+
   it('takes several request queues, with spaces after their commas', () => {
     const config = loadConfig({ ...QUEUES, BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.aws/1/a, https://sqs.aws/1/b' });
 
