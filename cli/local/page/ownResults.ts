@@ -1,6 +1,6 @@
 import { CreateQueueCommand, PurgeQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { createQueueWriter } from '../../../lambda/adapters/sqs/queueWriter.ts';
-import type { Config } from '../../../lambda/config.ts';
+import type { Config } from '../../../lambda/configSchema.ts';
 import type { ResultWriter } from '../../../lambda/core/contract/result.ts';
 import { FILL } from '../../../lambda/limits/configuration.ts';
 import type { LocalQueues } from '../queues.ts';
