@@ -100,11 +100,11 @@ describe('the page of npm run dev', () => {
     const answer = await answered(page, '1, ');
     assert.match(
       answer,
-      /It rode in micro-batch 1 of invocation #\d+, 1 row, run in [\d.]+ ms \(closed: end of the batch/,
+      /It rode in micro-batch 1 of invocation #\d+, 1 row, run in [\d.]+\sms \(closed: end of the batch/,
     );
     assert.match(
       answer,
-      /It waited [\d.]+ (ms|s) for its invocation, and was answered [\d.]+ (ms|s) after it was sent/,
+      /It waited [\d.]+\s(ms|s) for its invocation, and was answered [\d.]+\s(ms|s) after it was sent/,
     );
     await page.getByText('The whole answer').click();
     assert.match(await page.getByRole('region', { name: 'The whole answer' }).innerText(), /"model_name": "digits"/);
@@ -130,7 +130,7 @@ describe('the page of npm run dev', () => {
     await page.getByLabel('A ticket').check();
     await page.getByLabel('Text of the ticket').fill('I was charged twice for one order, please refund me');
     await send(page);
-    assert.match(await answered(page, ' sure'), /^[a-z_ -]+, [\d.]+ % sure/i);
+    assert.match(await answered(page, ' sure'), /^[a-z_ -]+, [\d.]+\s% sure/i);
   });
 
   it('shows errors with their sentences as text, whatever they quote', async () => {

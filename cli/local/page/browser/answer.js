@@ -1,5 +1,6 @@
 import { barOf } from './bar.js';
 import { make } from './dom.js';
+import { essenceOf } from './essence.js';
 import { count, duration, percent, things } from './format.js';
 import { whyOf } from './invocations.js';
 import { prettyOf } from './pretty.js';
@@ -61,10 +62,10 @@ function partsOf(answer, words) {
     make(
       'p',
       { class: 'lead' },
-      result === undefined ? 'Not answered: it goes back to the queue.' : essenceOf(result.body),
+      result === undefined ? 'Not answered: it goes back to the queue.' : (essenceOf(result.body) ?? 'Answered.'),
     ),
     make('p', {}, rode, ' ', times),
-    make('span', { class: 'track' }, barOf(invocation, microBatch)),
+    make('p', { class: 'track' }, barOf(invocation, microBatch)),
     make('p', { class: 'aside' }, whyOf(invocation, words)),
     ...(result === undefined
       ? []
@@ -83,26 +84,4 @@ function partsOf(answer, words) {
 function sizeOf({ rows, requests, paddingShare }) {
   const of = rows === requests ? things(rows, 'row') : `${things(rows, 'row')} of ${things(requests, 'request')}`;
   return paddingShare > 0 ? `${of} and ${percent(paddingShare)} padding` : of;
-}
-
-/**
- * An answer in a few words.
- *
- * @param {string} body
- */
-function essenceOf(body) {
-  try {
-    const answer = JSON.parse(body);
-    if (answer.code !== undefined) return `${answer.code}: ${answer.error}`;
-    const [ticket] = answer.result?.tickets ?? [];
-    if (ticket !== undefined) return `${ticket.label}, ${percent(ticket.confidence)} sure`;
-    /** @param {string} name */
-    const output = (name) => answer.outputs?.find((/** @type {{ name: string }} */ one) => one.name === name)?.data;
-    const [label] = output('label') ?? [];
-    const probability = output('probabilities')?.[label];
-    if (probability !== undefined) return `${label}, ${percent(probability)} sure`;
-    return 'Answered.';
-  } catch {
-    return 'Answered.';
-  }
 }

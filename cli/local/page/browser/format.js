@@ -1,3 +1,6 @@
+/** Between a number and its unit: a line is not broken there. */
+const SPACE = '\u00a0';
+
 /**
  * 12,345
  *
@@ -24,14 +27,14 @@ export function figure(value) {
  * @param {number} ms
  */
 export function duration(ms) {
-  return ms < 1000 ? `${figure(ms)} ms` : `${figure(ms / 1000)} s`;
+  return ms < 1000 ? `${figure(ms)}${SPACE}ms` : `${figure(ms / 1000)}${SPACE}s`;
 }
 
 /**
  * @param {number} share from 0 to 1
  */
 export function percent(share) {
-  return `${figure(100 * share)} %`;
+  return `${figure(100 * share)}${SPACE}%`;
 }
 
 /**

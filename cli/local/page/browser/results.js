@@ -1,4 +1,5 @@
 import { keepList, make } from './dom.js';
+import { essenceOf } from './essence.js';
 import { count, timeOf } from './format.js';
 import { prettyOf } from './pretty.js';
 import { keyOfResult } from './state.js';
@@ -38,7 +39,7 @@ function itemOf({ messageId, at, invocation, isLoad, body, characters }, what) {
         'summary',
         {},
         make('span', {}, `${timeOf(at)} · invocation #${count(invocation)}${isLoad ? ' · load' : ''}${cut}`),
-        make('code', { class: 'preview' }, body.slice(0, 200)),
+        make('span', { class: 'preview' }, essenceOf(body) ?? body.slice(0, 200)),
       ),
       make('pre', { role: 'region', tabindex: 0, 'aria-label': `${what} of ${messageId}` }, shown),
     ),
