@@ -4,7 +4,7 @@ import { isFailure } from '../../../lambda/core/contract/failure.ts';
 import type { Outcome, Result, ResultWriter } from '../../../lambda/core/contract/result.ts';
 import type { Watch } from '../stack.ts';
 import { createNewest } from './newest.ts';
-import { type OpenInvocation, openInvocation } from './openInvocation.ts';
+import { createOngoingInvocation, type OngoingInvocation } from './ongoingInvocation.ts';
 import { isErrorBody, resultSeen } from './resultSeen.ts';
 import { createTimeline } from './timeline.ts';
 import type { AnswerSeen, Hello, News, SecondSeen, TotalsSeen } from './wire.ts';
@@ -35,7 +35,7 @@ const RESULTS_KEPT = 20;
 const MOST_NEWS = 10;
 
 export function createMonitor(now: () => number = Date.now): Monitor {
-  const current = new AsyncLocalStorage<OpenInvocation>();
+  const current = new AsyncLocalStorage<OngoingInvocation>();
   const timeline = createTimeline(now);
   const invocations = createNewest<Hello['invocations'][number]>(INVOCATIONS_KEPT);
   const results = createNewest<Hello['results'][number]>(RESULTS_KEPT);
@@ -47,7 +47,7 @@ export function createMonitor(now: () => number = Date.now): Monitor {
   let ownWriter: ResultWriter | undefined;
   let tellAnswer: (answer: AnswerSeen) => void = () => {};
 
-  const written = (invocation: OpenInvocation, taken: readonly Result[]): void => {
+  const written = (invocation: OngoingInvocation, taken: readonly Result[]): void => {
     const at = now();
     for (const [index, result] of taken.entries()) {
       timeline.answered(at - invocation.sentAt(result.messageId));
@@ -83,7 +83,7 @@ export function createMonitor(now: () => number = Date.now): Monitor {
     watch: {
       async around(batch, run) {
         numbered += 1;
-        const invocation = openInvocation(numbered, batch, batchSize, now);
+        const invocation = createOngoingInvocation(numbered, batch, batchSize, now);
         for (const { messageId } of batch.records) {
           newestSentAt = Math.max(newestSentAt, invocation.sentAt(messageId));
         }

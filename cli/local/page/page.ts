@@ -4,7 +4,7 @@ import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from '../../closedBecause.ts';
 import type { EventSourceMapping } from '../eventSourceMapping.ts';
 import type { GatherLimits } from '../gather.ts';
 import { localSqsClient } from '../queues.ts';
-import type { LocalStack } from '../stack.ts';
+import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY } from '../stack.ts';
 import { createControls } from './controls.ts';
 import { createLoad } from './load.ts';
 import { lookAtModels } from './models.ts';
@@ -20,7 +20,7 @@ export interface PageOptions {
   readonly stack: LocalStack;
   readonly mapping: EventSourceMapping;
   readonly monitor: Monitor;
-  readonly batching: GatherLimits;
+  readonly batching: Batching;
   readonly modelsDirectory: string;
   /** On 127.0.0.1. @default the one after the queues', or any where that is taken */
   readonly port?: number | undefined;
@@ -42,11 +42,13 @@ export async function startPage(options: PageOptions): Promise<PageServer> {
   const loadModels = names.filter((name) => models.samplesOf(name).length > 0);
   const queueWatch = createQueueWatch({ sqs, queues: stack.queues, newestSentAt: monitor.newestSentAt });
 
-  let batching = options.batching;
+  let batching: GatherLimits = options.batching;
+  const { maximumConcurrency = MAXIMUM_CONCURRENCY } = options.batching;
+  const gathered = maximumConcurrency * stack.queues.requestQueues.length;
   let queues: QueuesSeen | undefined;
   const settings = (): SettingsSeen => {
     const { batchSize, windowSeconds } = batching;
-    return { batchSize, windowSeconds, load: load.seen() };
+    return { batchSize, windowSeconds, gathered, load: load.seen() };
   };
   const tellSettings = (): void => stream.tell('settings', settings());
   const load = createLoad({

@@ -117,6 +117,8 @@ export interface ModelSeen {
 export interface SettingsSeen {
   readonly batchSize: number;
   readonly windowSeconds: number;
+  /** Batches that are gathered at the same time, each on its own. */
+  readonly gathered: number;
   readonly load: LoadSeen;
 }
 

@@ -1,6 +1,6 @@
 import { post } from './api.js';
 import { make, setText } from './dom.js';
-import { count, duration } from './format.js';
+import { count, duration, things } from './format.js';
 
 /** @typedef {import('../wire.ts').SettingsSeen} SettingsSeen */
 /** @typedef {import('./state.js').State} State */
@@ -94,15 +94,16 @@ export function createKnobs(place, refused) {
  *
  * @param {SettingsSeen} settings
  */
-function expectationOf({ batchSize, windowSeconds, load: { perSecond } }) {
-  const longest = `No message waits longer than ${windowSeconds === 0 ? 'the next poll' : duration(windowSeconds * 1000)} for a batch to fill.`;
-  if (perSecond === 0 || windowSeconds === 0) return longest;
-  const came = perSecond * windowSeconds;
+function expectationOf({ batchSize, windowSeconds, gathered, load: { perSecond } }) {
+  if (windowSeconds === 0) return 'There is no window: what one poll brings is a batch.';
+  const longest = `No message waits longer than ${duration(windowSeconds * 1000)} for a batch to fill.`;
+  if (perSecond === 0) return longest;
+  const came = (perSecond * windowSeconds) / gathered;
   const what =
     came >= batchSize
-      ? `${count(batchSize)} of them come in ${duration((1000 * batchSize) / perSecond)}: batches are full before their window ends.`
-      : `${count(came)} of ${count(batchSize)} come in a window: it ends before a batch is full.`;
-  return `${longest} At ${count(perSecond)} a second ${what}`;
+      ? `each has its ${count(batchSize)} in ${duration((1000 * batchSize * gathered) / perSecond)}, before the window ends.`
+      : `each gets ${count(came)} of ${count(batchSize)}, and then the window ends.`;
+  return `${longest} ${things(gathered, 'batch', 'batches')} ${gathered === 1 ? 'is' : 'are'} gathered at a time: at ${count(perSecond)} a second ${what}`;
 }
 
 /**

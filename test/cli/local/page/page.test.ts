@@ -62,7 +62,7 @@ describe('the page', () => {
       { name: 'tickets', hasTransform: true, sample: expect.stringContaining('"text"') },
     ]);
     expect(loadModels).toEqual(['digits', 'tickets']);
-    expect(settings).toEqual({ batchSize: 10, windowSeconds: 0, load: { perSecond: 0, model: 'digits' } });
+    expect(settings).toEqual({ batchSize: 10, windowSeconds: 0, gathered: 2, load: { perSecond: 0, model: 'digits' } });
   });
 
   it('tells what became of a message that it sent, and leaves nothing of it on the result queue', async () => {

@@ -15,7 +15,12 @@ describe('the stream of events', () => {
     reader.on('error', () => {});
     await opened.promise;
 
-    const settings = { batchSize: 1, windowSeconds: 1, load: { perSecond: 0, model: 'x'.repeat(1024 * 1024) } };
+    const settings = {
+      batchSize: 1,
+      windowSeconds: 1,
+      gathered: 2,
+      load: { perSecond: 0, model: 'x'.repeat(1024 * 1024) },
+    };
     let told = 0;
     while (stream.isWatched() && told < 256) {
       stream.tell('settings', settings);

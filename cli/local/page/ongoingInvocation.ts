@@ -6,7 +6,7 @@ import { type Purpose, purposeOf } from './ownMessages.ts';
 import type { AnswerSeen, InvocationSeen, MicroBatchSeen, ResultSeen } from './wire.ts';
 
 /** An invocation while it goes on. */
-export interface OpenInvocation {
+export interface OngoingInvocation {
   readonly number: number;
   /** Undefined for messages that the page did not send. */
   purposeOf(messageId: string): Purpose | undefined;
@@ -30,12 +30,12 @@ interface Asked {
 }
 
 /** @param now milliseconds since 1970 */
-export function openInvocation(
+export function createOngoingInvocation(
   number: number,
   { records, closedBecause }: Batch,
   batchSize: number,
   now: () => number,
-): OpenInvocation {
+): OngoingInvocation {
   const at = now();
   const own = new Map<string, Purpose>();
   const sentAt = new Map<string, number>();
