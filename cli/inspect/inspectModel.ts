@@ -2,6 +2,7 @@ import { type ModelConfig, readModelConfig } from '../../lambda/adapters/onnx/co
 import { checkModelFile } from '../../lambda/adapters/onnx/config/modelFile.ts';
 import { readGraph } from '../../lambda/adapters/onnx/config/modelGraph.ts';
 import { readSampleLines } from '../../lambda/adapters/onnx/config/samples.ts';
+import type { ModelLocation } from '../../lambda/adapters/onnx/repository/findModels.ts';
 import { locate, openModelAlone } from '../../lambda/adapters/onnx/repository/openModelAlone.ts';
 import type { ModelGraph } from '../../lambda/adapters/onnx/startup/modelGraph.ts';
 import { symbolicAxes } from '../../lambda/adapters/onnx/startup/zeroRuns.ts';
@@ -28,7 +29,7 @@ export async function inspectModel(path: string, providers: readonly string[]): 
   const { name: model, version, path: filePath } = location;
   const found = { model, version, path: filePath, ...aboutFile(file) };
   try {
-    const { opened, inputs, outputs, hasLengths } = await open(path, providers, graph);
+    const { opened, inputs, outputs, hasLengths } = await open(location, path, providers, graph);
     return { ...found, inputs, outputs, opened, notableOperators: notableOperators(file, graph, hasLengths) };
   } catch (error) {
     const { inputs, outputs } = file;
@@ -53,7 +54,12 @@ interface Found {
   readonly hasLengths: boolean;
 }
 
-async function open(path: string, providers: readonly string[], graph: ModelGraph): Promise<Found> {
+async function open(
+  { path: filePath, folder }: ModelLocation,
+  path: string,
+  providers: readonly string[],
+  graph: ModelGraph,
+): Promise<Found> {
   const warnings: string[] = [];
   let probes = 0;
   const models = await openModelAlone(path, {
@@ -61,7 +67,7 @@ async function open(path: string, providers: readonly string[], graph: ModelGrap
     maxBatchElements: RANGES.maxBatchElements.default,
     providers,
     allowProviderFallback: false,
-    warn: (warning) => warnings.push(warning),
+    warn: (warning) => warnings.push(warning.replace(`${filePath}: `, '')),
     loaded: (start) => {
       probes = start.probes;
     },
@@ -69,7 +75,6 @@ async function open(path: string, providers: readonly string[], graph: ModelGrap
   try {
     const model = await models.find(undefined, undefined);
     if (isFailure(model)) throw new Error(model.message);
-    const { folder } = await locate(path);
     const config = readModelConfig(folder);
     const samples = await sampleRequests(model, await readSampleLines(folder), graph, config.warmup);
     const { ragged } = model;

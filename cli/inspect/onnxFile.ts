@@ -6,7 +6,6 @@ import {
   fieldsOfFile,
   type Read,
 } from '../../lambda/adapters/onnx/config/externalData.ts';
-import { MOST_HEADER_BYTES, readField } from '../../lambda/adapters/onnx/config/protobuf.ts';
 import { type FileValue, readValue } from './fileValue.ts';
 
 /** What an ONNX file says of itself, read without ONNX Runtime. */
@@ -88,17 +87,11 @@ function readModel(read: Read, size: number): Omit<OnnxFile, 'bytes' | 'weights'
 function readOpset(read: Read, from: number, to: number, opsets: Record<string, number>): void {
   let domain = '';
   let version = 0;
-  for (const { number, start, end } of fieldsOfFile(read, from, to)) {
+  for (const { number, start, end, value } of fieldsOfFile(read, from, to)) {
     if (number === OPSET.domain) domain = textAt(read, start, end);
-    if (number === OPSET.version) version = numberAt(read, start, end);
+    if (number === OPSET.version) version = value;
   }
   opsets[domain || ONNX_DOMAIN] = version;
-}
-
-/** A number's own field has its value; here only its place is left. */
-function numberAt(read: Read, start: number, end: number): number {
-  const tag = Buffer.from([8]);
-  return readField(Buffer.concat([tag, read(start, Math.min(end - start, MOST_HEADER_BYTES))]), 0)?.value ?? 0;
 }
 
 interface Found {
