@@ -155,6 +155,11 @@ describe('batchscore inspect', () => {
 
   it.each([
     [['/no/model'], /^\/no\/model: expected an ONNX model, got no file/],
+    [
+      ['digit'],
+      /^digit: expected a model folder, a \.onnx file or a model of models \(digits, tickets\), .*did you mean digits\?$/,
+    ],
+    [['digits', '--models', '/no/models'], /^digits: expected .* or a model of \/no\/models \(which has none\)/],
     [[], /^expected MODEL, got nothing/],
     [['digits', '--samples', '/no/folder/x'], /expected a folder for it, got none at \/no\/folder; make that folder/],
     [['tickets', '--binary'], /--binary: expected a model without a transform/],

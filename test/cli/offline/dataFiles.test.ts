@@ -175,7 +175,7 @@ describe('lines of JSON', () => {
     const model = echoModel('FP32', [1], {
       transform: { decode: () => [{ name: 'in', datatype: 'FP32', shape: [1, 1], data: [4] }] },
     });
-    expect(await told(model, '{"in":"anything"}')).toEqual([['1', [4]]]);
+    expect(await told(model, '{"text":"anything"}')).toEqual([['1', [4]]]);
     await expect(scoreData(model, 'in\n1', csv)).rejects.toThrow(/expected one without a transform/);
   });
 
