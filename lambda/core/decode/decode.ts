@@ -119,7 +119,8 @@ const REQUESTS_A_TURN = 256;
 
 function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
   if (values.length === 0) {
-    return refusedBody(failure('INVALID_REQUEST', 'body: expected at least one request in a packed message, got none'));
+    const message = 'body: expected at least one request in a packed message, got none; put one into the array';
+    return refusedBody(failure('INVALID_REQUEST', message));
   }
   if (values.length > deps.limits.maxRequestsPerMessage) {
     return refusedBody(tooManyRequests(values.length, WHOLE_BODY, deps.limits));

@@ -93,7 +93,7 @@ function refuseRawList(raw: unknown, inputs: number, path: string): Failure | un
   const got = Array.isArray(raw) ? raw.length : preview(raw);
   return failure(
     'INVALID_REQUEST',
-    `${fieldOf(path, 'raw_input_contents')}: expected an array of ${inputs} base64 strings, one per input, got ${got}`,
+    `${fieldOf(path, 'raw_input_contents')}: expected an array of ${inputs} base64 strings, one per input, got ${got}; send one for each`,
   );
 }
 

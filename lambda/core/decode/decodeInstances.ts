@@ -70,7 +70,10 @@ function refuseOddInstances(instances: readonly unknown[], path: string, model: 
     }
     const missing = model.inputs.filter((spec) => !Object.hasOwn(instance, spec.name));
     if (missing.length > 0) {
-      return failure('MISSING_INPUT', `${at}: expected ${listNames(model.inputs)}, got no ${listNames(missing)}`);
+      return failure(
+        'MISSING_INPUT',
+        `${at}: expected ${listNames(model.inputs)}, got no ${listNames(missing)}; add what is missing`,
+      );
     }
   }
   return undefined;

@@ -246,7 +246,7 @@ describe('a packed message', () => {
       failure: {
         failed: true,
         code: 'INVALID_REQUEST',
-        message: 'body: expected at least one request in a packed message, got none',
+        message: 'body: expected at least one request in a packed message, got none; put one into the array',
       },
     });
   });
