@@ -73,7 +73,7 @@ describe('the app', () => {
   });
 
   it.each([
-    ['a typo', { batchsize: 5 }, 'did you mean batchSize?'],
+    ['a typo', { batchsize: 5 }, 'did you mean batchSize, a whole number from 1 to 10000?'],
     ['a missing model folder', { models: 'nowhere' }, 'expected a folder of the model repository'],
   ])('refuses %s with one sentence and no stack trace', async (_, context, sentence) => {
     const { code, stdout, stderr } = await synth(context);
