@@ -1,7 +1,7 @@
 import { knownName } from './arguments.ts';
 import { cancelJob, fetchResults, resumeJob, showStatus, waitForJob } from './job/running.ts';
 import { submitJob } from './job/submit.ts';
-import { JOB_DEPLOYMENT_HELP } from './network/deployment.ts';
+import { JOB_DEPLOYMENT_HELP } from './network/jobDeployment.ts';
 
 const HELP = `Usage: batchscore job ACTION [arguments] [options]
 

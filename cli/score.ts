@@ -13,7 +13,8 @@ import { modelPath } from './modelPath.ts';
 import { type CsvResults, csvResults } from './offline/csvResults.ts';
 import { DATA_FORMATS, formatByEnding } from './offline/dataFormat.ts';
 import { OFFLINE_LIMITS } from './offline/limits.ts';
-import { type RowOptions, rowBatches } from './offline/rowBatches.ts';
+import { rowBatches } from './offline/rowBatches.ts';
+import type { RowOptions } from './offline/rowOptions.ts';
 import { createOfflineScoring, type OfflineScoring, type OfflineSummary } from './offline/scoreLines.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]

@@ -6,7 +6,7 @@ import { parseCommand, UsageError } from '../arguments.ts';
 import { progressBar } from '../bar.ts';
 import { openOutput } from '../fileErrors.ts';
 import { listenForInterruption } from '../interruption.ts';
-import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/deployment.ts';
+import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/jobDeployment.ts';
 
 const OPTIONS = { ...JOB_DEPLOYMENT_OPTIONS, json: { type: 'boolean', default: false } } as const;
 

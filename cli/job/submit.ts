@@ -8,7 +8,7 @@ import { countRows } from '../../lambda/jobs/plan/countRows.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
 import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
 import { columnSpec, oneOf } from '../columnOptions.ts';
-import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/deployment.ts';
+import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/jobDeployment.ts';
 import { type Estimate, estimate } from './estimate.ts';
 import { print, waitAndReport } from './running.ts';
 

@@ -6,7 +6,7 @@ import { allocate, DATATYPES, type TypedArray } from '../../lambda/core/tensor/d
 import { elementCount } from '../../lambda/core/tensor/tensor.ts';
 import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
 import { cutShort, LEAST_NPY_BYTES, type NpyHeader, npyHeaderBytes, readNpyHeader } from './npyHeader.ts';
-import type { RowOptions } from './rowBatches.ts';
+import type { RowOptions } from './rowOptions.ts';
 
 /** Bytes of elements become so many characters of base64, or, as numbers, at most some more. */
 const CHARACTERS_A_BYTE = 4;

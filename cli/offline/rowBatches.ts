@@ -1,31 +1,15 @@
 import type { Readable } from 'node:stream';
-import type { Model } from '../../lambda/core/contract/model.ts';
 import { fieldsOf } from '../../lambda/core/job/csv.ts';
-import type { Spec } from '../../lambda/core/job/words.ts';
 import { matchColumns } from '../../lambda/jobs/plan/matchColumns.ts';
 import { requestOfFields } from '../../lambda/jobs/read/csvRows.ts';
 import { type LineReader, requestOfLine } from '../../lambda/jobs/read/lineRows.ts';
 import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
 import { UsageError } from '../arguments.ts';
-import { batchesOfLines, type LineBatchLimits } from '../lineBatches.ts';
-import { type DataFormat, firstObject, formatByLines } from './dataFormat.ts';
+import { batchesOfLines } from '../lineBatches.ts';
+import { firstObject, formatByLines } from './dataFormat.ts';
 import { npyBatches } from './npyBatches.ts';
 import { requestOfObject } from './objectRows.ts';
-
-export interface RowOptions {
-  readonly model: Model;
-  /** Of the file, for messages. */
-  readonly name: string;
-  /** @default what the first line tells */
-  readonly format: DataFormat | undefined;
-  /** Which columns make up an input, and which are carried beside the result. */
-  readonly spec: Pick<Spec, 'inputs' | 'keep'>;
-  /** Whether lines may be requests: their results are not columns. */
-  readonly takesRequests: boolean;
-  readonly limits: LineBatchLimits;
-  /** Of the file; undefined for stdin. */
-  readonly bytes: number | undefined;
-}
+import type { RowOptions } from './rowOptions.ts';
 
 /**
  * The rows of a file in batches, in order: a row's id is the number of its line, or of its place in the array, from 0.

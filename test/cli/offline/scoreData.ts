@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream';
 import { csvResults } from '../../../cli/offline/csvResults.ts';
 import { OFFLINE_LIMITS } from '../../../cli/offline/limits.ts';
-import { type RowOptions, rowBatches } from '../../../cli/offline/rowBatches.ts';
+import { rowBatches } from '../../../cli/offline/rowBatches.ts';
+import type { RowOptions } from '../../../cli/offline/rowOptions.ts';
 import { createOfflineScoring } from '../../../cli/offline/scoreLines.ts';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { repositoryOf } from '../../helpers/models.ts';
