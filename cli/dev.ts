@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { unknownVariables } from '../lambda/config.ts';
-import { CONFIG_KEYS } from '../lambda/configKeys.ts';
+import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { FILL, STORES } from '../lambda/limits/configuration.ts';
 import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
@@ -15,6 +15,9 @@ import { type ServedPage, servePage } from './local/page/servePage.ts';
 import { type LocalServices, startLocalServices } from './local/services.ts';
 import type { Batching } from './local/stack.ts';
 import { type Whereabouts, whereabouts, workerCommand } from './local/whereabouts.ts';
+
+/** What of jobs is taken here: its values are checked where they are used. */
+const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KEYS.jobsPieceBytes];
 
 const HELP = `Usage: npm run dev -- [options]
 
@@ -74,7 +77,7 @@ async function main(args: readonly string[]): Promise<number> {
   const stores = storesFrom(options.results, env);
   const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
-  const unknown = unknownVariables(env);
+  const unknown = unknownVariables(Object.fromEntries(Object.entries(env).filter(([key]) => !OF_JOBS.includes(key))));
   if (unknown.length > 0) throw new Error(`configuration: ${unknown.join('; ')}`);
 
   if (options['no-function']) {

@@ -17,7 +17,7 @@ export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHa
   } catch (cause) {
     if (hasCode(cause, 'ENOENT')) throw noFolder(path, cause);
     const reason = systemReason(cause) ?? String(cause);
-    throw new Error(`${path}: expected a file that can be written, got: ${reason}; name another file`, { cause });
+    throw notWritable(path, reason, cause);
   }
 }
 
@@ -30,6 +30,16 @@ export async function refuseMissingFolder(path: string): Promise<void> {
   await stat(dirname(path)).catch((cause) => {
     if (hasCode(cause, 'ENOENT')) throw noFolder(path, cause);
   });
+}
+
+/** Checks before long work that what is asked for is no folder. @throws Error naming it */
+export async function refuseFolder(path: string): Promise<void> {
+  const there = await stat(path).catch(() => undefined);
+  if (there?.isDirectory()) throw notWritable(path, 'a folder');
+}
+
+function notWritable(path: string, got: string, cause?: unknown): Error {
+  return new Error(`${path}: expected a file that can be written, got: ${got}; name another file`, { cause });
 }
 
 function noFolder(path: string, cause: unknown): Error {

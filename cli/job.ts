@@ -1,3 +1,5 @@
+import { hasCode } from '../lambda/adapters/hasCode.ts';
+import { messageOf } from '../lambda/core/contract/failure.ts';
 import { knownName } from './arguments.ts';
 import { cancelJob, fetchResults, resumeJob, showStatus, waitForJob } from './job/running.ts';
 import { submitJob } from './job/submit.ts';
@@ -52,7 +54,17 @@ const ACTIONS = {
 const NAMES = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
 
 async function run([name, ...args]: readonly string[]): Promise<number> {
-  return ACTIONS[knownName('an action', name, NAMES)](args);
+  try {
+    return await ACTIONS[knownName('an action', name, NAMES)](args);
+  } catch (cause) {
+    if (!hasCode(cause, 'ECONNREFUSED')) throw cause;
+    throw new Error(
+      `expected the deployment's jobs, nothing listens there (${messageOf(cause)}); is npm run dev running?`,
+      {
+        cause,
+      },
+    );
+  }
 }
 
 export const job = { help: HELP, run };

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Batchscore, JobStatus } from '../../client/index.ts';
 import { parseCommand, UsageError } from '../arguments.ts';
 import { progressBar } from '../bar.ts';
-import { openOutput } from '../fileErrors.ts';
+import { openOutput, refuseFolder } from '../fileErrors.ts';
 import { listenForInterruption } from '../interruption.ts';
 import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/jobDeployment.ts';
 
@@ -73,6 +73,7 @@ export async function fetchResults(args: readonly string[]): Promise<number> {
   const [job = ''] = positionals;
   const { out } = options;
   if (out === undefined) throw new UsageError('expected --out FILE, got none');
+  await refuseFolder(out);
   const { client, close } = await connectToJobs(options);
   const unfinished = `${out}.part`;
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
@@ -130,7 +131,7 @@ function describe({
   const done = pieces === undefined ? 'not planned yet' : `${pieces.done} of ${pieces.all ?? 'its'} pieces scored`;
   if (state === 'running') return `${job} is running: ${done}`;
   if (state !== 'done')
-    return `${job} ${state === 'failed' ? 'has failed' : 'was cancelled'}, ${done}: ${code}: ${message}`;
+    return [`${job} ${state === 'failed' ? 'has failed' : 'was cancelled'}, ${done}`, code, message].join(': ');
   const failed = Object.entries(errors).map(([name, count]) => `, ${name} ${count}`);
   const given = failedParts.length > 0 ? `; ${failedParts.length} pieces were given up, see ${output}failed/` : '';
   return `${job} is done: ${rows} rows in ${output}data/${failed.join('')}${given}`;

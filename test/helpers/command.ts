@@ -62,8 +62,8 @@ export interface RunningDev {
   readonly firstLine: string;
   /** Sends SIGINT. @returns the exit code */
   interrupt(): Promise<number | null>;
-  /** Waits until a line on stderr matches. */
-  says(pattern: RegExp): Promise<void>;
+  /** Waits until a line on stderr matches. @returns it */
+  says(pattern: RegExp): Promise<string>;
   send(signal: NodeJS.Signals): void;
   /** How the process ended. */
   readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
@@ -86,7 +86,11 @@ export async function startDev(args: readonly string[] = [], options: CommandOpt
       return (await ended).code;
     },
     async says(pattern) {
-      while (!said.some((line) => pattern.test(line))) await once(messages, 'line');
+      for (;;) {
+        const found = said.find((line) => pattern.test(line));
+        if (found !== undefined) return found;
+        await once(messages, 'line');
+      }
     },
     send: (signal) => void child.kill(signal),
     ended,

@@ -92,6 +92,21 @@ describe('compressed text', () => {
     ]);
   });
 
+  it('of zstd with a window that is too large for Node is refused, with what to do', async () => {
+    // A frame whose header asks for 2 GiB, and one block as it is. @see https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1
+    const block = Buffer.from([
+      (TEXT.length * 8 + 1) & 0xff,
+      ((TEXT.length * 8 + 1) >> 8) & 0xff,
+      (TEXT.length * 8 + 1) >> 16,
+    ]);
+    const content = Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (31 - 10) << 3]), block, TEXT]);
+    await expect(runJob(jobOf('in/a.jsonl.zst', content))).rejects.toMatchObject({
+      name: 'INVALID_JOB',
+      message:
+        'in/a.jsonl.zst: expected zstd with a window of at most 128 MiB, got a larger one; compress it with --long=27 or less',
+    });
+  });
+
   it('of more pieces than keys can tell apart in order is refused, with the number', async () => {
     const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { pieceBytes: 2 });
     await planOf(job);

@@ -10,7 +10,13 @@ export interface Execution {
   readonly input: string;
   readonly startedAt: Date;
   /** Undefined while it runs. */
-  readonly ended?: { readonly at: Date; readonly how: Ended } | undefined;
+  readonly ended?: { readonly at: Date; readonly how: Ended; readonly why: Why | undefined } | undefined;
+}
+
+/** Why an execution was stopped, as whoever did it says. */
+export interface Why {
+  readonly error?: string | undefined;
+  readonly cause?: string | undefined;
 }
 
 export interface LocalExecutions {
@@ -24,7 +30,7 @@ export interface LocalExecutions {
   start(name: string, input: string): { readonly execution: Execution; readonly isNew: boolean } | undefined;
   find(arn: string): Execution | undefined;
   /** No further call is made. */
-  stop(arn: string): Execution | undefined;
+  stop(arn: string, why: Why): Execution | undefined;
   /** Stops those that run. */
   close(): Promise<void>;
 }
@@ -41,6 +47,7 @@ const NAME = 'batchscore-jobs';
 
 interface Running {
   execution: Execution;
+  why?: Why;
   readonly cancel: AbortController;
   readonly finished: Promise<void>;
 }
@@ -68,16 +75,20 @@ export function createLocalExecutions(options: ExecutionsOptions): LocalExecutio
       const execution: Execution = { arn, name, input, startedAt: new Date() };
       const finished = run(arn, input, cancel.signal).then((how) => {
         const running = all.get(arn);
-        if (running !== undefined) running.execution = { ...execution, ended: { at: new Date(), how } };
+        if (running !== undefined)
+          running.execution = { ...execution, ended: { at: new Date(), how, why: running.why } };
         onEnd(execution, how);
       });
       all.set(arn, { execution, cancel, finished });
       return { execution, isNew: true };
     },
     find: (arn) => all.get(arn)?.execution,
-    stop(arn) {
-      all.get(arn)?.cancel.abort();
-      return all.get(arn)?.execution;
+    stop(arn, why) {
+      const running = all.get(arn);
+      if (running === undefined) return undefined;
+      if (running.execution.ended === undefined) running.why = why;
+      running.cancel.abort();
+      return running.execution;
     },
     async close() {
       for (const { cancel } of all.values()) cancel.abort();

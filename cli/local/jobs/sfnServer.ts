@@ -14,6 +14,7 @@ export interface SfnServer {
 
 const START = z.object({ stateMachineArn: z.string(), name: z.string().regex(/^[\w-]{1,80}$/), input: z.string() });
 const EXECUTION = z.object({ executionArn: z.string() });
+const STOP = EXECUTION.extend({ error: z.string().optional(), cause: z.string().optional() });
 
 /** What a call answers, or how Step Functions refuses it. */
 type Answer = { readonly answer: object } | { readonly refusal: string; readonly message: string };
@@ -62,7 +63,7 @@ function answerTo(target: string, body: string, executions: LocalExecutions): An
       case 'DescribeExecution':
         return of(executions.find(EXECUTION.parse(input).executionArn), (found) => describe(found, executions));
       case 'StopExecution':
-        return of(executions.stop(EXECUTION.parse(input).executionArn), () => ({ stopDate: seconds(new Date()) }));
+        return stop(STOP.parse(input), executions);
       default:
         return { refusal: 'UnknownOperationException', message: `${target}: the local stack knows no such call` };
     }
@@ -83,6 +84,10 @@ function start({ stateMachineArn, name, input }: z.infer<typeof START>, executio
   return { answer: { executionArn: arn, startDate: seconds(startedAt) } };
 }
 
+function stop({ executionArn, ...why }: z.infer<typeof STOP>, executions: LocalExecutions): Answer {
+  return of(executions.stop(executionArn, why), () => ({ stopDate: seconds(new Date()) }));
+}
+
 function of(execution: Execution | undefined, answer: (execution: Execution) => object): Answer {
   if (execution !== undefined) return { answer: answer(execution) };
   return { refusal: 'ExecutionDoesNotExist', message: 'there is no execution of that ARN' };
@@ -91,12 +96,13 @@ function of(execution: Execution | undefined, answer: (execution: Execution) => 
 function describe({ arn, name, input, startedAt, ended }: Execution, { stateMachineArn }: LocalExecutions): object {
   const common = { executionArn: arn, stateMachineArn, name, input, startDate: seconds(startedAt) };
   if (ended === undefined) return { ...common, status: 'RUNNING' };
-  const { at, how } = ended;
+  const { at, how, why } = ended;
   return {
     ...common,
     status: how.status,
     stopDate: seconds(at),
     ...(how.status === 'SUCCEEDED' && { output: JSON.stringify(how.output) }),
+    ...(how.status === 'ABORTED' && why),
     ...(how.status === 'FAILED' && { error: how.error, cause: how.cause }),
   };
 }

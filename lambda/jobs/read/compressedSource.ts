@@ -146,5 +146,11 @@ function broken({ key, compression }: Compressed, cause: unknown): Error {
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : '';
   const isOfZlib = /^(Z_|ZSTD_|ERR_ZLIB|ERR_ZSTD)/.test(code);
   if (!isOfZlib) return cause instanceof Error ? cause : new Error(messageOf(cause));
+  if (code === 'ZSTD_error_frameParameter_windowTooLarge') {
+    return new JobError(
+      'INVALID_JOB',
+      `${key}: expected zstd with a window of at most 128 MiB, got a larger one; compress it with --long=27 or less`,
+    );
+  }
   return new JobError('INVALID_JOB', `${key}: expected ${compression}, got bytes that are not (${messageOf(cause)})`);
 }

@@ -2,6 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { UsageError } from '../../../cli/arguments.ts';
+import { job } from '../../../cli/job.ts';
 import { createJobStorage } from '../../../lambda/adapters/s3/jobStorage.ts';
 import { runScript } from '../../helpers/command.ts';
 import { type JobsServer, startJobsServer } from '../../helpers/jobsServer.ts';
@@ -42,13 +44,13 @@ describe('batchscore job', () => {
   it('submits a file, waits, says what failed with exit code 3, and fetches all as one file', async () => {
     const uri = `s3://${bucket}/jobs/in/a.csv`;
     const { code, stdout } = await run('submit', uri, '--keep', 'name', '--inputs', 'x=x', '--wait');
-    const [job = ''] = stdout.split(' ');
+    const [id = ''] = stdout.split(' ');
     expect(code).toBe(3);
     expect(stdout).toMatch(
       /^[0-9a-f]{32} is submitted; results go to s3:.*\n.* is done: 60 rows in .*, INVALID_DATA 1\n$/,
     );
     const out = join(folder, 'out.jsonl');
-    const fetched = await run('fetch', job, '--out', out, '--json');
+    const fetched = await run('fetch', id, '--out', out, '--json');
     expect([fetched.code, JSON.parse(fetched.stdout)]).toMatchObject([3, { state: 'done', rows: ROWS, out }]);
     const rows = readFileSync(out, 'utf8')
       .trimEnd()
@@ -60,7 +62,7 @@ describe('batchscore job', () => {
     expect(rows.map(({ code: failed }) => failed)).toEqual(
       Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'INVALID_DATA' : undefined)),
     );
-    const status = await run('status', job);
+    const status = await run('status', id);
     expect([status.code, status.stdout]).toEqual([3, expect.stringContaining('is done: 60 rows')]);
   });
 
@@ -94,8 +96,17 @@ describe('batchscore job', () => {
     [['submit', 's3://b/k', '--format', 'xml'], /--format: expected one of jsonl, csv, parquet, got 'xml'/],
     [['submit', 's3://b/k', '--out', 's3://c/k'], /--out: expected a folder in the bucket of jobs/],
     [['fetch', 'x'], /expected --out FILE, got none/],
-  ])('refuses %j with exit code 2', async (args, message) => {
-    const { code, stderr } = await run(...args);
-    expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
+  ])('refuses %j as wrong usage', async (args, message) => {
+    const refused = job.run([...args, '--stack', join(folder, 'stack.json')]);
+    await expect(refused).rejects.toThrow(message);
+    await expect(refused).rejects.toBeInstanceOf(UsageError);
+  });
+
+  it('refuses to fetch into a folder, and what is no job', async () => {
+    const stack = ['--stack', join(folder, 'stack.json')];
+    await expect(job.run(['fetch', 'x', '--out', folder, ...stack])).rejects.toThrow(
+      `${folder}: expected a file that can be written, got: a folder; name another file`,
+    );
+    await expect(job.run(['wait', 'x', ...stack])).rejects.toThrow(/expected one that was submitted here, got 'x'/);
   });
 });
