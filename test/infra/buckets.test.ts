@@ -51,7 +51,7 @@ describe('the prefix of keys', () => {
     const queue = 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests';
     const config = loadConfig({
       [CONFIG_KEYS.requestQueueUrls]: queue,
-      [CONFIG_KEYS.resultQueueUrl]: queue,
+      [CONFIG_KEYS.resultQueueUrl]: `${queue}-results`,
       [CONFIG_KEYS.payloadPrefix]: deployed,
     });
     expect(config.payloadPrefix).toBe(deployed);

@@ -240,7 +240,7 @@ describe('the environment', () => {
     });
     const environment = Object.entries(environmentIn(templateOf(scoring))).map(([key, value]) => [
       key,
-      typeof value === 'string' ? value : 'https://deployed.example',
+      typeof value === 'string' ? value : `https://deployed.example/${key}`,
     ]);
     expect(loadConfig(Object.fromEntries(environment))).toMatchObject({
       defaultModel: 'digits',

@@ -171,7 +171,7 @@ describe('the environment of a worker', () => {
     });
     const environment = Object.entries(workerEnvironmentIn(templateOf(scoring))).map(([key, value]) => [
       key,
-      typeof value === 'string' ? value : 'https://deployed.example',
+      typeof value === 'string' ? value : `https://deployed.example/${key}`,
     ]);
     expect(loadConfig(Object.fromEntries(environment))).toMatchObject({
       serviceName: scoring.serviceName,

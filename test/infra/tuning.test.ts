@@ -49,7 +49,7 @@ function hostRefuses(key: string, value: number): boolean {
   try {
     loadConfig({
       [CONFIG_KEYS.requestQueueUrls]: queue,
-      [CONFIG_KEYS.resultQueueUrl]: queue,
+      [CONFIG_KEYS.resultQueueUrl]: `${queue}-of-results`,
       [key]: String(value),
     });
     return false;

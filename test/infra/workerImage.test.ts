@@ -89,7 +89,7 @@ describe.each([
     expect(all.taskEnvironment.BATCHSCORE_HEALTH_PORT).toBe(environment.BATCHSCORE_HEALTH_PORT);
     const known = Object.entries(all.taskEnvironment).map(([name, value]) => [
       name,
-      typeof value === 'string' ? value : 'https://sqs.eu-central-1.amazonaws.com/123456789012/queue',
+      typeof value === 'string' ? value : `https://sqs.eu-central-1.amazonaws.com/123456789012/${name}`,
     ]);
     expect(loadConfig({ ...environment, ...Object.fromEntries(known) })).toMatchObject({
       healthPort: Number(environment.BATCHSCORE_HEALTH_PORT),
