@@ -27,6 +27,8 @@ export interface PageServer {
 }
 
 export const STREAM_PATH = '/events';
+/** A browser opens six for a page. */
+const MOST_CONNECTIONS = 64;
 
 const HEADERS = {
   'content-security-policy':
@@ -43,6 +45,7 @@ export async function startPageServer(options: PageServerOptions): Promise<PageS
   const server = createServer((request, response) => {
     answer(request, response, options).catch((error: unknown) => refuse(response, 500, messageOf(error)));
   });
+  server.maxConnections = MOST_CONNECTIONS;
   await listen(server, options);
   const { port } = server.address() as AddressInfo;
   return {
