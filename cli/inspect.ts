@@ -1,5 +1,5 @@
 import { parseCommand, UsageError } from './arguments.ts';
-import { openOutput, refuseMissingFolder } from './fileErrors.ts';
+import { openOutput, refuseMissingFolder, refuseOverwriting } from './fileErrors.ts';
 import { describe, MOST_SHOWN } from './inspect/describe.ts';
 import type { Inspection, Sample } from './inspect/inspection.ts';
 import { inspectModel } from './inspect/inspectModel.ts';
@@ -44,8 +44,10 @@ const OPTIONS = {
 async function run(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const [name = ''] = positionals;
+  const path = modelPath(name, options.models);
   if (options.samples !== undefined) await refuseMissingFolder(options.samples);
-  const found = await inspectModel(modelPath(name, options.models), options.providers.split(','));
+  const found = await inspectModel(path, options.providers.split(','));
+  if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
   const samples = found.opened?.samples ?? [];
   if (options.binary) refuseWithoutBinary(samples);
   const samplesCommand = samplesCommandOf(name, options);

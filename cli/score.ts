@@ -1,12 +1,11 @@
-import { resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { openModelAlone } from '../lambda/adapters/onnx/repository/openModelAlone.ts';
+import { locate, openModelAlone } from '../lambda/adapters/onnx/repository/openModelAlone.ts';
 import { isFailure } from '../lambda/core/contract/failure.ts';
 import { RANGES } from '../lambda/limits/configuration.ts';
-import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
+import { parseCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { columnSpec, oneOf } from './columnOptions.ts';
-import { openOutput, refuseMissingFolder } from './fileErrors.ts';
+import { openOutput, refuseMissingFolder, refuseOverwriting } from './fileErrors.ts';
 import { type InputFile, inputFile } from './inputFile.ts';
 import { listenForInterruption } from './interruption.ts';
 import { modelPath } from './modelPath.ts';
@@ -76,14 +75,16 @@ async function run(args: readonly string[]): Promise<number> {
   const ending = options.out !== undefined && /\.csv$/i.test(options.out) ? 'csv' : 'ndjson';
   const outFormat = oneOf('--out-format', options['out-format'], OUT_FORMATS) ?? ending;
   const spec = columnSpec(options);
-  if (options.out !== undefined && file !== '-' && resolve(options.out) === resolve(file)) {
-    throw new UsageError(`--out: expected another file than the one that is scored, got ${options.out}`);
+  const path = modelPath(model, options.models);
+  if (options.out !== undefined) {
+    await refuseMissingFolder(options.out);
+    const { path: modelFile } = await locate(path);
+    await refuseOverwriting('--out', options.out, [file === '-' ? '/dev/stdin' : file, modelFile]);
   }
-  if (options.out !== undefined) await refuseMissingFolder(options.out);
 
   const input = await inputFile(file);
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
-  const models = await openModelAlone(modelPath(model, options.models), {
+  const models = await openModelAlone(path, {
     maxBatchRows,
     maxBatchElements: RANGES.maxBatchElements.default,
     providers: options.providers.split(','),

@@ -1,7 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { score } from '../../cli/score.ts';
 import { runScript } from '../helpers/command.ts';
 import { hungryModel, putModel } from './models.ts';
 
@@ -139,11 +140,17 @@ describe('batchscore score', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: 'batchscore: ENOSPC: no space left on device, write\n' });
   });
 
-  it('refuses to write over its own requests', async () => {
-    const file = join(folder, 'in.jsonl');
+  it('refuses to write over its own requests, and over its model, by whatever name', async () => {
+    const [file, link, model] = [join(folder, 'in.jsonl'), join(folder, 'link.jsonl'), join(folder, 'own.onnx')];
     writeFileSync(file, '{"instances":[[1]]}\n');
-    const { code } = await runScript('cli/batchscore.ts', ['score', 'models/digits', file, '--out', file]);
-    expect({ code, content: readFileSync(file, 'utf8') }).toEqual({ code: 2, content: '{"instances":[[1]]}\n' });
+    symlinkSync(file, link);
+    copyFileSync('models/digits/1/model.onnx', model);
+    const before = readFileSync(model);
+    for (const out of [link, model]) {
+      await expect(score.run([model, file, '--out', out])).rejects.toThrow(/^--out: expected another file than those/);
+    }
+    expect(readFileSync(file, 'utf8')).toBe('{"instances":[[1]]}\n');
+    expect(readFileSync(model)).toEqual(before);
   });
 
   it.each([
