@@ -3,6 +3,7 @@ import { hasCode } from '../lambda/adapters/hasCode.ts';
 import { nearestName } from '../lambda/core/base/nearestName.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
 import { wholeNumberIn } from '../lambda/limits/range.ts';
+import { printable } from './printable.ts';
 
 /** What the user typed cannot be understood; the message says what would be. */
 export class UsageError extends Error {
@@ -91,7 +92,7 @@ export async function runCommand(main: (args: readonly string[]) => Promise<numb
   try {
     process.exitCode = await main(process.argv.slice(2));
   } catch (error) {
-    process.stderr.write(`batchscore: ${messageOf(error)}\n`);
+    process.stderr.write(`batchscore: ${shown(error)}\n`);
     if (error instanceof UsageError) process.stderr.write('Run it with --help for the options.\n');
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }
@@ -99,8 +100,13 @@ export async function runCommand(main: (args: readonly string[]) => Promise<numb
 
 /** What escapes a transform or a stream; a stack trace tells a user nothing. */
 function failUncaught(error: unknown): void {
-  process.stderr.write(`batchscore: ${messageOf(error)}\n`);
+  process.stderr.write(`batchscore: ${shown(error)}\n`);
   process.exit(1);
+}
+
+/** A message may name what a file holds. */
+function shown(error: unknown): string {
+  return messageOf(error).split('\n').map(printable).join('\n');
 }
 
 /** `batchscore … | head`: the reader has seen enough. */

@@ -1,4 +1,6 @@
 import { relative } from 'node:path';
+import { isObject } from '../../lambda/core/base/json.ts';
+import { printable } from '../printable.ts';
 import { inColumns, wrapped } from './columns.ts';
 import type { Inspection, Opened, Sample, Value, Verdict } from './inspection.ts';
 import { ONNX_DOMAIN } from './onnxFile.ts';
@@ -11,9 +13,11 @@ const MOST_ANSWER = 500;
 /**
  * What was found, for a terminal of so many columns. What is to be copied, requests and commands, is not wrapped.
  *
+ * @param inspection what was found
  * @param senders of the first sample; undefined where there is none
  */
-export function describe(found: Inspection, senders: Senders | undefined, width: number): string {
+export function describe(inspection: Inspection, senders: Senders | undefined, width: number): string {
+  const found = printableIn(inspection) as Inspection;
   const { opened } = found;
   const sections = [
     aboutModel(found, width),
@@ -21,9 +25,17 @@ export function describe(found: Inspection, senders: Senders | undefined, width:
     section('Outputs', valueTable(found.outputs, width)),
     ...(found.notableOperators.length === 0 ? [] : [section('Operators that matter', operatorTable(found, width))]),
     ...(opened === undefined ? [] : opened.warnings.map((warning) => wrapped(`! ${warning}`, width).join('\n'))),
-    ...(opened === undefined ? [] : requests(opened, senders, width)),
+    ...(opened === undefined ? [] : requests({ ...opened, samples: inspection.opened?.samples ?? [] }, senders, width)),
   ];
   return `${sections.join('\n\n')}\n`;
+}
+
+/** Whatever the file calls its inputs, operators and axes, all of it can be shown. */
+function printableIn(value: unknown): unknown {
+  if (typeof value === 'string') return printable(value);
+  if (Array.isArray(value)) return value.map(printableIn);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [printable(name), printableIn(member)]));
 }
 
 function section(title: string, body: string): string {
@@ -138,7 +150,7 @@ const LOCAL =
   'AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local';
 
 function answerText({ answer }: Sample): string {
-  return JSON.stringify(answer);
+  return printable(JSON.stringify(answer));
 }
 
 function cut(text: string, most: number): string {

@@ -9,6 +9,7 @@ import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
 import { moveAxis } from '../../lambda/core/tensor/moveAxis.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { OFFLINE_LIMITS } from '../offline/limits.ts';
+import { printable } from '../printable.ts';
 import type { Answer, Sample } from './inspection.ts';
 import { madeUpInputs } from './madeUpInputs.ts';
 
@@ -106,7 +107,7 @@ function ownForm({ name }: Model, line: string, index: number): string {
   const body: unknown = JSON.parse(line);
   if (!isObject(body)) return line;
   const { model_version: _, ...rest } = body;
-  return encodeRequest({ body: { id: `sample-${index + 1}`, ...rest, model_name: name } }, 'json');
+  return printable(encodeRequest({ body: { id: `sample-${index + 1}`, ...rest, model_name: name } }, 'json'));
 }
 
 function textsOf(model: Model, inputs: readonly RequestInput[], id: string): Texts {
@@ -116,5 +117,5 @@ function textsOf(model: Model, inputs: readonly RequestInput[], id: string): Tex
     return [spec.name, moveAxis({ datatype, shape, data: elements }, 0, spec.batchAxis ?? 0)];
   });
   const request = { id, model: model.name, inputs: Object.fromEntries(tensors) } as Parameters<typeof encodeRequest>[0];
-  return { json: encodeRequest(request, 'json'), binary: encodeRequest(request, 'binary') };
+  return { json: printable(encodeRequest(request, 'json')), binary: printable(encodeRequest(request, 'binary')) };
 }

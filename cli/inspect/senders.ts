@@ -1,3 +1,5 @@
+import { printable } from '../printable.ts';
+
 /** How a request is sent by other tools: text that works as it is printed. */
 export interface Senders {
   /** Lines of a shell. */
@@ -85,10 +87,10 @@ export function pythonOf(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(pythonOf).join(', ')}]`;
   if (typeof value === 'object' && value !== null) {
     return `{${Object.entries(value)
-      .map(([key, member]) => `${JSON.stringify(key)}: ${pythonOf(member)}`)
+      .map(([key, member]) => `${pythonOf(key)}: ${pythonOf(member)}`)
       .join(', ')}}`;
   }
   if (value === null) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
-  return Object.is(value, -0) ? '-0.0' : JSON.stringify(value);
+  return Object.is(value, -0) ? '-0.0' : printable(JSON.stringify(value));
 }

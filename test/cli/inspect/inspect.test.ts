@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { encodeModel } from '../../../bench/workload/models/encodeModel.ts';
 import { inspect } from '../../../cli/inspect.ts';
 import { OFFLINE_LIMITS } from '../../../cli/offline/limits.ts';
 import { createOfflineScoring } from '../../../cli/offline/scoreLines.ts';
@@ -115,6 +116,33 @@ describe('what batchscore inspect prints', () => {
       `npx batchscore inspect ${path} --samples requests.jsonl\nhead -n 1 requests.jsonl > request.json\n`,
     );
     expect(stdout).toContain('--message-body file://request.json\n');
+  });
+
+  it('never writes its samples over the model', async () => {
+    const model = join(await putModel(folder, 'kept', identityModel()), '1', 'model.onnx');
+    const before = readFileSync(model);
+    const link = join(folder, 'link.jsonl');
+    linkSync(model, link);
+    for (const file of [model, link]) {
+      await expect(inspect.run([model, '--samples', file])).rejects.toThrow(/^--samples: expected another file than/);
+    }
+    expect(readFileSync(model)).toEqual(before);
+  });
+
+  it('shows names as text, whatever they would do to a terminal', async () => {
+    const name = 'it\'s \x1b[2J"\n\x9b31m';
+    const value = { name, datatype: 'FP32', shape: ['n\x1b]0;', 2] } as const;
+    const model = encodeModel({
+      inputs: [value],
+      outputs: [{ ...value, name: `${name} out` }],
+      nodes: [{ op: 'Identity', inputs: [name], outputs: [`${name} out`] }],
+    });
+    const path = await putModel(folder, 'controls', model);
+    const { stdout } = await outputOf(() => inspect.run([path]));
+    expect(stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
+    expect(stdout).toContain(String.raw`  it's \u001b[2J"\u000a\u009b31m  FP32      [n\u001b]0;, 2]`);
+    const { send } = JSON.parse((await outputOf(() => inspect.run([path, '--json']))).stdout);
+    expect(JSON.parse(bodyIn(send.json.awsCli)).inputs[0].name).toBe(name);
   });
 
   it('says why there is no sample, and what to do', async () => {
