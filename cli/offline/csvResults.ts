@@ -60,7 +60,7 @@ export function csvResults(model: Model, kept: readonly string[]): CsvResults {
       }: Result = JSON.parse(text);
       const cells = [
         id,
-        ...kept.map((name) => carried[name]),
+        ...kept.map((name) => (Object.hasOwn(carried, name) ? carried[name] : '')),
         ...outputs.flatMap((output) => cellsOf(output, found?.find(({ name }) => name === output.name)?.data)),
         ...(hasOwnForm ? [result] : []),
         code,

@@ -47,6 +47,10 @@ export async function* npyBatches(
         text: requestOf(chunk.subarray(index * rowBytes, (index + 1) * rowBytes)),
       }));
     }
+    // Of stdin the size is not known before.
+    if (!signal.aborted && (await take(1)).length > 0) {
+      throw new Error(`expected one array of ${rows} rows, got more after it; save one array, alone in its file`);
+    }
   } catch (error) {
     if (!signal.aborted) throw new Error(`${name}: ${messageOf(error)}`, { cause: error });
   }

@@ -53,7 +53,9 @@ function keysOfInputs({ inputs }: Model, { inputs: given = {} }: Columns): Input
     const names = inputs.map(({ name }) => name).join(', ');
     throw new Error(`--inputs: expected inputs of the model (${names}), got ${preview(other)}`);
   }
-  return inputs.map((spec) => ({ spec, keys: given[spec.name] ?? [spec.name] }));
+  // An input may be called as a member of every object, such as constructor.
+  const keysOf = new Map(Object.entries(given));
+  return inputs.map((spec) => ({ spec, keys: keysOf.get(spec.name) ?? [spec.name] }));
 }
 
 function refuseMissing(first: JsonObject, inputs: readonly InputKeys[], keep: readonly string[]): void {
@@ -62,7 +64,7 @@ function refuseMissing(first: JsonObject, inputs: readonly InputKeys[], keep: re
     if (missing === undefined) continue;
     throw new Error(
       `input '${spec.name}': expected the key ${preview(missing)} in each line, got none in the first; say which keys ` +
-        `it has, such as --inputs ${spec.name}=first..last, or --format requests if lines are requests`,
+        `it has, such as --inputs ${spec.name}=p0..p63 or ${spec.name}=a,b, or --format requests if lines are requests`,
     );
   }
   const lost = keep.find((key) => !Object.hasOwn(first, key));

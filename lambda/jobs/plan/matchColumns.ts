@@ -23,8 +23,9 @@ export function matchColumns(model: Model, columns: readonly string[], spec: Spe
     problems.push(`inputs: expected inputs of the model (${names}), got ${preview(name)}`);
   }
   const missing = (wanted: readonly string[]) => wanted.filter((column) => !known.has(column));
+  const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
-    const wanted = spec.inputs?.[input.name] ?? [input.name];
+    const wanted = given.get(input.name) ?? [input.name];
     problems.push(...problemsOf(input, wanted, missing(wanted)));
     const shape = shapeInModel(input, rowShape(input, wanted.length));
     return { input: input.name, datatype: input.datatype, shape, columns: wanted };
@@ -36,7 +37,7 @@ export function matchColumns(model: Model, columns: readonly string[], spec: Spe
 }
 
 function problemsOf({ name, shape }: TensorSpec, columns: readonly string[], missing: readonly string[]): string[] {
-  const cure = `say which columns it has, such as --inputs ${name}=first..last`;
+  const cure = `say which columns it has, such as --inputs ${name}=p0..p63 or ${name}=a,b`;
   if (missing.length > 0)
     return [`input '${name}': expected the columns ${list(columns)}, got none called ${list(missing)}; ${cure}`];
   const rest = shape.slice(1);

@@ -40,6 +40,18 @@ describe('results as CSV', () => {
     expect(csv).toEqual(['message_id,out,output.out,output.output.out,code,error', '2,b,c,9007199254740993,,']);
   });
 
+  it('have nothing in a column that is carried along where the line is no row, whatever it is called', async () => {
+    const { csv } = await scoreData(lineModel(), 'x,constructor\n1\n1,b', {
+      format: 'csv',
+      spec: { keep: ['constructor'] },
+    });
+    expect(csv).toEqual([
+      'message_id,constructor,y,code,error',
+      expect.stringMatching(/^2,,,INVALID_REQUEST,/),
+      '3,b,3,,',
+    ]);
+  });
+
   it('have what a transform makes of the outputs as JSON', async () => {
     const model = echoModel('FP32', [], { transform: { encode: () => ({ label: 'a "b"' }) } });
     const { csv } = await scoreData(model, '{"in":1}', { format: 'ndjson' });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { echoModel, lineModel, sumModel } from '../../helpers/models.ts';
+import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
+import { echoModel, inMemoryModel, lineModel, sumModel } from '../../helpers/models.ts';
 import { npyFile, scoreData } from './scoreData.ts';
 
 /** Of each result its message ID, and its code or what its only output holds. */
@@ -65,11 +66,31 @@ describe('a CSV file', () => {
     ['"x\n1', /^file: expected the names of the columns in the first line of CSV, got a quoted name/],
     [
       'z\n1',
-      /^input 'x': expected the columns "x", got none called "x"; say which columns it has, such as --inputs x=/,
+      /^input 'x': expected the columns "x", got none called "x"; say which columns it has, such as --inputs x=p0..p63 or x=a,b$/,
     ],
     ['x,x\n1,2', /^columns: expected each name once/],
   ])('is refused before anything is scored: %j', async (file, message) => {
     await expect(scoreData(lineModel(), file, csv)).rejects.toThrow(message);
+  });
+});
+
+describe.each([
+  ['CSV', 'constructor,b\n1,2', csv],
+  ['plain objects', '{"constructor":1,"b":2}', ndjson],
+])('a file of %s', (_, file, format) => {
+  it('may be for inputs that are called as members of every object', async () => {
+    const input = { datatype: 'FP32', shape: ['batch'] } as const;
+    const contract = {
+      inputs: [
+        { name: 'constructor', ...input },
+        { name: 'other', ...input },
+      ],
+      outputs: [{ name: 'y', ...input }],
+    };
+    const model = inMemoryModel(contract, ([x]) => [{ ...(x as Tensor), name: 'y', data: (x as Tensor).data.slice() }]);
+    expect(await told(model, file, { ...format, spec: { inputs: { other: ['b'] } } })).toEqual([
+      [format === csv ? '2' : '1', [1]],
+    ]);
   });
 });
 

@@ -91,6 +91,11 @@ describe('an array of NumPy', () => {
     ],
     ['nothing', Buffer.alloc(0), /expected an array as numpy\.save writes it/],
     ['half a header', whole.subarray(0, 20), /^file: expected a header of a npy file, got fewer bytes/],
+    [
+      'more after the array',
+      Buffer.concat([whole, whole]),
+      /^file: expected one array of 3 rows, got more after it; save/,
+    ],
     ['too few rows', whole.subarray(0, -1), /^file: expected 3 rows of a npy file, got fewer bytes/],
     [
       'version 9',
