@@ -36,7 +36,7 @@ export async function openBatchscore(
     [CONFIG_KEYS.defaultModel]: model,
     [CONFIG_KEYS.preload]: 'false',
     [CONFIG_KEYS.requestQueueUrls]: NO_QUEUE,
-    [CONFIG_KEYS.resultQueueUrl]: NO_QUEUE,
+    [CONFIG_KEYS.resultQueueUrl]: `${NO_QUEUE}-of-results`,
     ...variables,
   });
   const { scoring, close } = await compose(config, {
