@@ -1,4 +1,4 @@
-import { count, duration, figure } from './format.js';
+import { duration, figure } from './format.js';
 
 /** @typedef {import('../wire.ts').SecondSeen} SecondSeen */
 /** @typedef {{ readonly name: string, readonly of: (second: SecondSeen) => number | null }} Line */
@@ -39,7 +39,7 @@ export const EFFECTS = [
 export const FLOW = [
   {
     title: 'Messages a second',
-    spell: (value) => `${count(value)}/s`,
+    spell: (value) => `${figure(value)}/s`,
     lines: [
       { name: 'answered', of: ({ answered }) => answered },
       { name: 'sent from here', of: ({ sent }) => sent },
