@@ -8,6 +8,7 @@ import { createJobStorage } from '../../../lambda/adapters/s3/jobStorage.ts';
 import { runScript } from '../../helpers/command.ts';
 import { type JobsServer, startJobsServer } from '../../helpers/jobsServer.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';
+import { startInTerminal } from '../../helpers/terminal.ts';
 
 const server = useS3Server();
 const ROWS = 60;
@@ -64,6 +65,23 @@ describe('batchscore job', () => {
     );
     const status = await run('status', id);
     expect([status.code, status.stdout]).toEqual([3, expect.stringContaining('is done: 60 rows')]);
+  });
+
+  it('stops waiting at Ctrl-C, and says that the job goes on', async () => {
+    const s3 = server.client();
+    const storage = createJobStorage({ s3, bucket });
+    const running = await startJobsServer(storage, { waits: true });
+    const stack = { ...JSON.parse(readFileSync(join(folder, 'stack.json'), 'utf8')), sfnEndpoint: running.endpoint };
+    const stackFile = join(folder, 'running.json');
+    writeFileSync(stackFile, JSON.stringify(stack));
+    const args = ['job', 'submit', `s3://${bucket}/jobs/in/a.csv`, '--inputs', 'x=x', '--wait', '--stack', stackFile];
+    const terminal = startInTerminal('cli/batchscore.ts', args);
+    await terminal.shows(/is submitted; results go to/);
+    terminal.press('\x03');
+    expect(await terminal.ended()).toBe(130);
+    expect(terminal.output()).toMatch(/stopped waiting; the job goes on\. batchscore job cancel [0-9a-f]{32} ends it/);
+    expect(running.started).toHaveLength(1);
+    running.stop();
   });
 
   it('says what cannot be read when it estimates', async () => {
