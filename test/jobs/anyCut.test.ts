@@ -59,7 +59,7 @@ describe('a job of lines', () => {
     await fc.assert(
       fc.asyncProperty(file, size, size, async (content, partBytes, pieceBytes) => {
         // Tiny pieces of a long file are many objects and nothing else.
-        const least = Math.ceil(content.length / 400);
+        const least = Math.ceil(content.length / 100);
         const sizes = { partBytes: Math.max(partBytes, least), pieceBytes: Math.max(pieceBytes, least) };
         const storage = memoryStorage();
         storage.objects.set('in/a.jsonl', content);
