@@ -20,7 +20,7 @@ export async function writeRows(file: string, mib: number, pad?: string): Promis
   const block = lines.join('');
   const handle = await open(file, 'w');
   try {
-    for (let bytes = 0; bytes < mib * MIB; bytes += block.length) await writeFile(handle, block);
+    for (let bytes = 0; bytes <= mib * MIB; bytes += block.length) await writeFile(handle, block);
   } finally {
     await handle.close();
   }
