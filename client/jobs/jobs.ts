@@ -1,5 +1,6 @@
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
+import { hasCode } from '../../lambda/adapters/hasCode.ts';
 import { createJobStorage } from '../../lambda/adapters/s3/jobStorage.ts';
 import { createExecutions } from '../../lambda/adapters/sfn/executions.ts';
 import { cancelledKey, dataKeys, manifestKey } from '../../lambda/core/job/keys.ts';
@@ -133,6 +134,7 @@ async function headOf({ s3, bucket, inputPrefix }: JobSettings, uri: string): Pr
     if (etag === undefined) throw new Error('S3 told no ETag');
     return { bucket, key, etag, bytes };
   } catch (cause) {
+    if (hasCode(cause, 'ECONNREFUSED')) throw cause;
     throw new Error(`input: expected ${uri} to be there, it cannot be read; check the key and the permissions`, {
       cause,
     });

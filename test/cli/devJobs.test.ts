@@ -99,7 +99,7 @@ describe('npm run dev', () => {
     const results = readFileSync(out, 'utf8').trimEnd().split('\n');
     expect(results.map((line) => JSON.parse(line).id)).toEqual(MANY.map((_, turn) => `row-${turn}`));
     expect(await dev.interrupt()).toBe(0);
-    expect(await job('wait', id)).toMatchObject({
+    expect(await job('submit', 's3://batchscore-jobs/jobs/in/many.jsonl')).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
         /expected the deployment's jobs, nothing listens there \(.*\); is npm run dev running\?\n$/,
