@@ -20,8 +20,8 @@ const MOST_CELLS = 60;
 const LEAST_CELLS = 5;
 
 /**
- * A progress bar on stderr where that is a terminal and the total is known; nothing elsewhere. It is as wide as the
- * terminal allows, and leaves the terminal's settings as they are.
+ * A progress bar on stderr where that is a terminal that can move its cursor, and the total is known; nothing elsewhere.
+ * It is as wide as the terminal allows, and leaves the terminal's settings as they are.
  *
  * @param figure shown beside the bar
  */
@@ -30,7 +30,8 @@ export function progressBar(
   total: number | undefined,
   figure: keyof typeof FIGURES = 'share',
 ): ProgressBar {
-  if (total === undefined || !process.stderr.isTTY) return { update: () => {}, stop: () => {} };
+  const canMove = process.stderr.isTTY && process.env.TERM !== 'dumb';
+  if (total === undefined || !canMove) return { update: () => {}, stop: () => {} };
   const bar = new cliProgress.SingleBar({
     format: formatWith(title, FIGURES[figure]),
     // Wrapping that is switched off must be switched on again, which nobody does for a process that is killed.

@@ -173,6 +173,15 @@ describe('in a terminal', () => {
       expect(isRestored(output())).toBe(true);
     });
 
+    it('draws nothing where the terminal cannot move its cursor', async () => {
+      writeLines('in.jsonl', 3, () => '{}');
+      const out = ['--out', inFolder('out.jsonl')];
+      const { ended, output } = start(['score', 'models/digits', inFolder('in.jsonl'), ...out], { term: 'dumb' });
+      expect(await ended()).toBe(3);
+      expect(output()).toMatch(/^\S+\r\n3 lines in .*\r\n$/);
+      expect(output()).not.toContain('\x1b');
+    });
+
     it('ends at a second Ctrl-C although the model is busy for ever', async () => {
       const model = await putModel(folder, 'turning', turningModel());
       writeLines('in.jsonl', 2, (index) => request(index === 0 ? 1 : FOR_EVER));

@@ -5,6 +5,8 @@ import { REPOSITORY } from './command.ts';
 
 export interface TerminalOptions {
   readonly columns?: number;
+  /** What kind of terminal it is. @default xterm */
+  readonly term?: string;
 }
 
 /** A script of the repository that runs in a terminal of its own. */
@@ -27,13 +29,13 @@ export interface InTerminal {
 export function startInTerminal(
   scriptFile: string,
   args: readonly string[],
-  { columns = 80 }: TerminalOptions = {},
+  { columns = 80, term = 'xterm' }: TerminalOptions = {},
 ): InTerminal {
   assertScriptIsThere();
   const path = fileURLToPath(new URL(`../../${scriptFile}`, import.meta.url));
   const node = [process.execPath, path, ...args].map(quoted).join(' ');
   // The terminal's name is what another process needs to resize it.
-  const command = `stty cols ${columns} rows 24; tty; exec ${node}`;
+  const command = `stty cols ${columns} rows 24; tty; export TERM=${quoted(term)}; exec ${node}`;
   const child = spawn('script', ['-qefc', command, '/dev/null'], { cwd: REPOSITORY });
   const closed = once(child, 'close');
   let output = '';
