@@ -63,11 +63,16 @@ function hint(name: string, known: readonly string[]): string {
 }
 
 function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  let parsed: ReturnType<typeof parseArgs<T>>;
   try {
-    return parseArgs(config);
+    parsed = parseArgs(config);
   } catch (cause) {
     throw new UsageError(inOurWords(cause, config.options ?? {}), { cause });
   }
+  // As of "$OUT" in a shell where OUT is not set.
+  const empty = Object.entries(parsed.values).find(([, value]) => value === '')?.[0];
+  if (empty !== undefined) throw new UsageError(`--${empty}: expected a value, got an empty text`);
+  return parsed;
 }
 
 /** @see https://nodejs.org/api/errors.html#err_parse_args_invalid_option_value and the two after it */

@@ -20,6 +20,7 @@ describe('what is typed', () => {
     [['file', '--colour'], 'expected an option of this command, got --colour'],
     [['file', '-x'], 'expected an option of this command, got -x'],
     [['file', '--out'], '--out: expected a value, got none'],
+    [['file', '--out', ''], '--out: expected a value, got an empty text'],
     [['file', '--out', '--json'], '--out: expected a value, got none; one that begins with - is written --out=VALUE'],
     [['file', '--json=yes'], '--json: expected no value, got one'],
     [[], 'expected FILE, got nothing'],
