@@ -17,7 +17,8 @@ export interface StreamOptions {
 
 /** @see https://html.spec.whatwg.org/multipage/server-sent-events.html */
 export const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' };
-export const MOST_PAGES = 8;
+/** A browser opens six connections to a server at the most: one is left for what its pages ask. */
+export const MOST_PAGES = 5;
 /** What may lie unread for one page; one that reads no faster is dropped, and opens a new stream by itself. */
 const MOST_UNREAD_BYTES = 4 * 1024 * 1024;
 

@@ -8,6 +8,8 @@ import { prettyOf } from './pretty.js';
 /** @typedef {import('../wire.ts').AnswerSeen} AnswerSeen */
 /** @typedef {import('../wire.ts').ClosedWords} ClosedWords */
 
+const MOST_EARLY = 16;
+
 /**
  * The answer to what was sent last, and the micro-batch that it rode in.
  *
@@ -19,6 +21,11 @@ export function createAnswer(place) {
   const early = new Map();
   /** @type {ClosedWords} */
   let words = { batch: {}, microBatch: {} };
+  /** @param {AnswerSeen} answer that may be another page's */
+  const keepEarly = (answer) => {
+    early.set(answer.messageId, answer);
+    for (const oldest of early.keys()) if (early.size > MOST_EARLY) early.delete(oldest);
+  };
   /** @param {AnswerSeen} answer */
   const show = (answer) => place.replaceChildren(...partsOf(answer, words));
   return {
@@ -41,7 +48,7 @@ export function createAnswer(place) {
     /** @param {AnswerSeen} answer */
     came(answer) {
       if (answer.messageId === awaited) show(answer);
-      else if (early.size < 16) early.set(answer.messageId, answer);
+      else keepEarly(answer);
     },
   };
 }
