@@ -161,6 +161,23 @@ describe('a job of Parquet', () => {
     }
   });
 
+  it('gives up nothing where the object cannot be read for a while: the call fails, and is made again', async () => {
+    const content = fileOf('none');
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    let reads = 0;
+    const flaky = {
+      ...storage,
+      readRange: (...[input, span]: Parameters<typeof storage.readRange>) => {
+        reads += 1;
+        return reads === 4 ? Promise.reject(new Error('no answer')) : storage.readRange(input, span);
+      },
+    };
+    const job = { storage: flaky, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
+    await expect(runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 })).rejects.toThrow('no answer');
+    expect([...storage.objects.keys()].filter((key) => key.includes('/failed/'))).toEqual([]);
+  });
+
   it('plans parts of row groups, whose pieces are bounded by their bytes', async () => {
     const content = fileOf('none');
     const storage = memoryStorage();
