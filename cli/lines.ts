@@ -36,6 +36,18 @@ function decode(bytes: Buffer, number: number): string {
   try {
     return UTF8.decode(bytes);
   } catch (cause) {
-    throw new Error(`line ${number}: expected UTF-8, got other bytes; convert the file`, { cause });
+    throw new Error(`line ${number}: expected UTF-8, got ${othersIn(bytes, number)}`, { cause });
   }
+}
+
+/** How files begin that are often given in place of text, and what to do with them. */
+const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
+  [Buffer.from([0x1f, 0x8b]), 'gzip; unpack the file, as with gunzip'],
+  [Buffer.from('PK'), 'a zip, such as a sheet of Excel is; unpack the file, or save the sheet as CSV'],
+  [Buffer.from([0xff, 0xfe]), 'UTF-16, as PowerShell writes it; save the file as UTF-8'],
+];
+
+function othersIn(line: Buffer, number: number): string {
+  const found = OTHERS.find(([start]) => number === 1 && line.subarray(0, start.length).equals(start));
+  return found?.[1] ?? 'other bytes; convert the file';
 }
