@@ -9,12 +9,13 @@ import { type InputColumns, JobError, type Spec } from '../../core/job/words.ts'
  * @throws JobError naming everything that does not fit
  */
 export function matchColumns(model: Model, columns: readonly string[], spec: Spec): readonly InputColumns[] {
-  const problems: string[] = [];
   if (model.transform?.decode !== undefined) {
-    problems.push(
+    throw new JobError(
+      'INVALID_JOB',
       `model '${model.name}': expected one without a transform, which takes requests of its own; use JSONL`,
     );
   }
+  const problems: string[] = [];
   const known = new Set(columns);
   if (known.size < columns.length) problems.push('columns: expected each name once, got one of them twice; rename it');
   for (const name of Object.keys(spec.inputs ?? {})) {

@@ -40,7 +40,8 @@ export function isNotThere(error: unknown): boolean {
 
 function parseJson(text: string, path: string): unknown {
   try {
-    return JSON.parse(text);
+    // Editors of Windows put it before UTF-8.
+    return JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (cause) {
     throw new Error(`${path}: expected JSON, got something else; fix it or delete the file`, { cause });
   }

@@ -31,6 +31,12 @@ describe('config.json', () => {
     expect(model).toMatchObject({ maxBatchRows: 77, ladder: [] });
   });
 
+  it('may begin with a byte order mark', async () => {
+    const { message, path } = await refusalOf('\uFEFF{"maxBatchRows": 0}');
+
+    expect(message).toBe(`${path}: not a valid model configuration: maxBatchRows: ${ROWS}, got 0`);
+  });
+
   it('is refused when it is not JSON, naming the file', async () => {
     const { message, path } = await refusalOf('{"maxBatchRows": 4,}');
 
