@@ -45,6 +45,7 @@ const LEAST_LEFT = 0.1;
  */
 export function runTimes(table: readonly RunCost[], vcpus: number, length: number): RunTimes {
   const byThreads = [...Map.groupBy(table, ({ threads }) => threads)].map(([threads, runs]) => ({
+    threads,
     slower: Math.max(1, threads / vcpus),
     cost: tableCost(fullTable(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs })))),
   }));
@@ -56,8 +57,13 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
   const rowsPerRun = measured[msPerRow.findIndex((ms) => ms <= NEARLY * best)] as number;
   const fullRun = oneRun(rowsPerRun);
   const gain = (oneRun(1) * rowsPerRun) / fullRun;
-  const half = (rows: number): number =>
-    Math.max(...table.map((run) => (run.rows === rows ? (run.spread ?? 0) : 0))) / 2;
+  const threadsAt = (rows: number): number | undefined =>
+    byThreads.find(({ slower, cost }) => slower * cost(rows, length) === oneRun(rows))?.threads;
+  // Of the number of threads that counts: with another one, something else may have held the machine up.
+  const half = (rows: number): number => {
+    const counting = table.filter((run) => run.rows === rows && run.threads === threadsAt(rows));
+    return Math.max(0, ...counting.map(({ spread = 0 }) => spread)) / 2;
+  };
   return {
     rowsPerRun,
     gain,

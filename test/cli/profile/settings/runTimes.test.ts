@@ -55,6 +55,16 @@ describe('runTimes', () => {
     expect(sureGain(5, 0.05)).toBeGreaterThan(2);
   });
 
+  it('is no less sure for what runs on a number of threads that does not count differ by', () => {
+    const run = (rows: number, threads: number, medianMs: number, spread: number) => {
+      return { rows, length: 1, threads, medianMs, spread, rowsPerSecond: (1_000 * rows) / medianMs, peakRssBytes: 0 };
+    };
+    const one = [run(1, 1, 1, 0.1), run(10, 1, 2, 0.1)];
+    const heldUp = [run(1, 2, 1, 3), run(10, 2, 2, 25)];
+    expect(runTimes([...heldUp, ...one], 1, 1).sureGain).toBeCloseTo((5 * 0.95) / 1.05);
+    expect(runTimes(heldUp, 1, 1).sureGain).toBeLessThan(1.1);
+  });
+
   it('finds that rows gain nothing where runs take as long as their rows alone', () => {
     const { rowsPerRun, gain } = runTimes(
       tableOf((rows) => 8 * rows),
