@@ -25,15 +25,18 @@ describe('batchscore profile', () => {
       safety: { verdict: 'independent', maxDifference: expect.any(Number) },
       recommendation: {
         batchSize: expect.any(Number),
-        windowSeconds: 1,
-        maxBatchRows: 8,
+        windowSeconds: expect.any(Number),
+        maxBatchRows: expect.any(Number),
         memoryMb: expect.any(Number),
         reason: expect.any(String),
         dollarsPerMillionRows: expect.any(Number),
       },
     });
     const { table, recommendation, candidates, forms, knee, coldStart, safety } = printed;
-    expect(recommendation.batchSize).toBeGreaterThan(10);
+    // What to do hangs on how busy this machine is now; that it fits what was measured does not.
+    const { batchSize, windowSeconds, reason } = recommendation;
+    expect([0, batchSize > 1 ? 1 : 0]).toContain(windowSeconds);
+    expect(reason).toContain(batchSize > 1 ? 'times the rows a second of one row' : 'batching');
     for (const run of table) {
       expect(run.rowsPerSecond).toBeCloseTo((1000 * run.rows) / run.medianMs, 6);
       expect(run.peakRssBytes).toBeGreaterThan(30e6);
@@ -41,8 +44,8 @@ describe('batchscore profile', () => {
     }
     expect(safety.probes).toBeGreaterThan(20);
     for (const part of ['processMs', 'libraryMs', 'loadMs', 'warmUpMs']) expect(coldStart[part]).toBeGreaterThan(0);
-    expect(knee).toMatchObject({ rows: 8, length: 1 });
     expect([...new Set(table.map(({ rows }: { rows: number }) => rows))]).toEqual([1, 2, 4, 8]);
+    expect(table).toContainEqual(expect.objectContaining({ rows: knee.rows, length: 1, threads: knee.threads }));
     expect(table.some(({ threads }: { threads: number }) => threads === 1)).toBe(true);
     expect(candidates[0].p99AgeMs).toBeLessThanOrEqual(2000);
     expect(forms.at(-1)).toMatchObject({ dollarsPerMillionRows: null });
@@ -54,10 +57,10 @@ describe('batchscore profile', () => {
     expect(stdout).toMatch(/^digits: rows are independent \(\d+ probes, /);
     expect(stdout).toMatch(/^Cold start \S+ s: process \S+, library \S+, model \S+, warm-up and checks \S+$/m);
     expect(stdout).toMatch(/^rows {2}length {2}threads {2}median ms {2}spread +rows\/s {2}peak MiB$/m);
-    expect(stdout).toMatch(/^Knee: runs of 8 rows give the most rows a second on \d+ threads?, as deployed here\.$/m);
-    expect(stdout).toMatch(/^> +\d+ +1 /m);
+    expect(stdout).toMatch(/^Knee: runs? of \d rows? give .* a second,? .*on \d+ threads?, as deployed here\.$/m);
+    expect(stdout).toMatch(/^> +\d+ +[01] /m);
     expect(stdout).toMatch(/^Not measured: lambda-gpu g4dn\.xlarge, /m);
-    expect(stdout).toMatch(/^Recommended: \{"batchSize":\d+,"windowSeconds":1,/m);
+    expect(stdout).toMatch(/^Recommended: \{"batchSize":\d+,"windowSeconds":[01],/m);
   });
 
   it('writes what it recommends into cdk.json, in keys of the app, and prices what was measured on a GPU', async () => {
