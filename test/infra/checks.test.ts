@@ -248,14 +248,6 @@ describe('what would fail in production', () => {
     );
   });
 
-  it('a result queue is refused that is the request queue', () => {
-    const queue = new Queue(createStack(), 'Both');
-    const requestQueue = { queue, visibilityTimeout: Duration.seconds(400) };
-    expect(refusalOf({ requestQueue, stores: { resultQueue: queue } })).toContain(
-      'stores.resultQueue: expected another queue than the request queue, got the same; give each its own',
-    );
-  });
-
   it.each([
     ['cpux', "among cpu, webgpu, cuda, tensorrt, got 'cpux'; did you mean cpu?"],
     ['cpu, openvino', "got 'openvino'; take one of them"],

@@ -14,19 +14,12 @@ export interface GivenQueues {
   readonly resultQueue?: IQueue | undefined;
 }
 
-/** An existing request queue must be of the kind that was asked for, and the result queue another one of the same kind. */
+/** An existing request queue must be of the kind that was asked for, and the result queue of the same kind. */
 export function queueKindProblems({ fifo, requestQueue, resultQueue }: GivenQueues): Problem[] {
   return [
     requestQueue && otherKind(requestQueue, fifo),
     mixedKinds(requestQueue?.fifo ?? fifo ?? false, resultQueue?.fifo),
-    oneForBoth(requestQueue, resultQueue),
   ];
-}
-
-/** Each result would be taken for a request, and be answered with a result, without end. */
-function oneForBoth(requestQueue: IQueue | undefined, resultQueue: IQueue | undefined): Problem {
-  if (requestQueue === undefined || requestQueue.queueArn !== resultQueue?.queueArn) return undefined;
-  return 'stores.resultQueue: expected another queue than the request queue, got the same; give each its own';
 }
 
 function otherKind(requestQueue: IQueue, fifo: boolean | undefined): Problem {
