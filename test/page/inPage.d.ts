@@ -19,3 +19,6 @@ export function openDetails(): void;
 
 /** Of the text, as the browser computed it. */
 export function inkColour(): string;
+
+/** Waits until what follows from a change of size is drawn. */
+export function twoFrames(): Promise<unknown>;

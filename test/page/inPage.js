@@ -108,3 +108,8 @@ export function openDetails() {
 export function inkColour() {
   return getComputedStyle(document.body).color;
 }
+
+/** Waits until what follows from a change of size is drawn. */
+export function twoFrames() {
+  return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+}

@@ -9,7 +9,7 @@ import { putModel } from '../cli/models.ts';
 import { type RunningDev, startDev } from '../helpers/command.ts';
 import { identityModel } from '../helpers/onnxModels.ts';
 import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts';
-import { focused, illegible, openDetails, overflowing } from './inPage.js';
+import { focused, illegible, openDetails, overflowing, twoFrames } from './inPage.js';
 
 const WIDTHS = [390, 768, 1280];
 const HEIGHT = 900;
@@ -70,6 +70,8 @@ describe('the page of npm run dev', () => {
       assert.deepEqual(await violationsOf(page), []);
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: HEIGHT });
+        // Charts take the width of their place in the frame after it has changed.
+        await page.evaluate(twoFrames);
         for (const problems of [overflowing, illegible])
           assert.deepEqual([width, await page.evaluate(problems)], [width, []]);
       }
