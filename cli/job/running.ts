@@ -21,14 +21,25 @@ export async function showStatus(args: readonly string[]): Promise<number> {
 }
 
 export async function waitForJob(args: readonly string[]): Promise<number> {
-  return withJob(args, waitAndReport);
+  return withJob(args, (client, job, json) => waitAndReport(client, job, json));
 }
 
-/** Waits with a progress bar, and prints how the job has ended. @returns the exit code */
-export async function waitAndReport(client: Batchscore, job: string, json: boolean): Promise<number> {
+/**
+ * Waits with a progress bar, and prints how the job has ended.
+ *
+ * @param begin what to say first: whoever has read it may interrupt the waiting
+ * @returns the exit code
+ */
+export async function waitAndReport(
+  client: Batchscore,
+  job: string,
+  json: boolean,
+  begin: () => void = () => {},
+): Promise<number> {
   let bar: ReturnType<typeof progressBar> | undefined;
   const stopBar = (): void => bar?.stop();
   const { signal, exitCode, finished } = listenForInterruption('nothing: the job goes on', stopBar);
+  begin();
   try {
     const status = await client.jobs.wait(job, {
       signal,

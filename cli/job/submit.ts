@@ -50,9 +50,10 @@ export async function submitJob(args: readonly string[]): Promise<number> {
     const submitted = await client.jobs.submit(uri, { ...spec, concurrency, ...outputPrefix });
     const { job, isNew, folder } = submitted;
     const was = isNew ? 'is submitted' : 'was submitted before';
-    if (!options.wait || !options.json)
-      print(options.json, submitted, `${job} ${was}; results go to s3://${bucket}/${folder}`);
-    return options.wait ? await waitAndReport(client, job, options.json) : 0;
+    const tell = (): void => print(options.json, submitted, `${job} ${was}; results go to s3://${bucket}/${folder}`);
+    if (options.wait) return await waitAndReport(client, job, options.json, options.json ? undefined : tell);
+    tell();
+    return 0;
   } finally {
     await close();
   }
