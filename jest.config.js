@@ -14,7 +14,7 @@ export default {
   reporters: ['default', './test/helpers/summaryReporter.ts'],
   // Half of the tests wait for processes and servers. A worker lets go of the modules of its test files when it is renewed:
   // with 1 GB of them, the garbage collector takes half of its time.
-  maxWorkers: 3,
+  maxWorkers: 2,
   workerIdleMemoryLimit: '400MB',
   testTimeout: 60_000,
   coverageProvider: 'v8',

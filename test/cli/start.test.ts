@@ -72,7 +72,10 @@ describe('npm start', () => {
     // 2.1 requests to SQS for each of two queues at the least, and an invocation for five messages.
     expect(figures.dollarsPerMillionRows).toBeGreaterThan(0.4 * 0.4 + 0.2 / 5);
     expect(figures.oneByOneDollarsPerMillionRows).toBeGreaterThan(figures.dollarsPerMillionRows);
-    expect(figures.packed.dollarsPerMillionRows).toBeLessThan(figures.dollarsPerMillionRows);
+    // What packing saves of the dollars hangs on how the messages came; that it writes fewer of them does not.
+    expect(figures.packed.dollarsPerMillionRows).toBeGreaterThan(0.1);
+    expect(figures.packed.written).toMatchObject({ results: 20 });
+    expect(figures.packed.written.messages).toBeLessThan(20);
   });
 
   it('prints digits, figures, a refusal and a result for a person, plain and whole where it is no terminal', async () => {
