@@ -143,7 +143,7 @@ describe('the datatype of an input that names none', () => {
 describe('an input that cannot be sent as it is', () => {
   it.each([
     ['too few elements', { data: Float32Array.of(1), shape: [2] }, 'expected 2 elements for shape [2], got 1'],
-    ['an empty axis', { data: Float32Array.of(), shape: [0] }, 'expected a shape [rows, …]'],
+    ['no rows', { data: Float32Array.of(), shape: [0, 2] }, 'expected a shape [rows, …]'],
     ['no axis', { data: Float32Array.of(1), shape: [] }, 'expected a shape [rows, …]'],
     ['numbers of no datatype', { data: [1] }, 'expected a datatype for a plain array that starts with 1'],
     ['no elements', { data: [] }, 'expected a shape [rows, …]'],

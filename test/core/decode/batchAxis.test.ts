@@ -23,7 +23,7 @@ describe('an input whose batch is axis 1', () => {
       new Array(12).fill(0),
       "where 'rows' is 1 in this request's other inputs, got [2, 2, 3]",
     ],
-    ['no rows', [2, 0, 3], [], 'every dim a whole number of at least 1, got [2, 0, 3]'],
+    ['no rows', [2, 0, 3], [], 'rows at least 1, got [2, 0, 3]'],
     ['no axes', [], [1], 'expected [2, rows, 3], got []'],
     ['too few axes', [2, 3], [1, 2, 3, 4, 5, 6], 'got [2, 3]'],
     ['more rows than a number can count', [2, 1e300, 3], [], 'got [2, 1e+300, 3]'],

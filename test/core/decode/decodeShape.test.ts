@@ -59,6 +59,45 @@ describe('the shape', () => {
     );
   });
 
+  it.each<[title: string, shape: number[]]>([
+    ['no row', [0, 0, 3]],
+    ['nothing where the model has something', [1, 0, 3]],
+    ['nothing beside more than a body could hold', [1, 2, 0, 2 ** 50]],
+  ])('is refused when it is of %s', async (_, shape) => {
+    const models = repositoryOf(echoModel('FP32', shape.length === 3 ? [2, 3] : [2, 'past', 'width']));
+    expect(await refusal(request(shape, []), models)).toMatchObject({ code: 'INVALID_SHAPE' });
+  });
+
+  it.each<[form: string, body: object]>([
+    ['flat', request([2, 2, 0, 3], [])],
+    [
+      'nested',
+      request(
+        [2, 2, 0, 3],
+        [
+          [[], []],
+          [[], []],
+        ],
+      ),
+    ],
+    [
+      'raw',
+      { inputs: [{ name: 'in', datatype: 'FP32', shape: [2, 2, 0, 3] }], raw_input_contents: [''] },
+    ],
+    [
+      'short',
+      {
+        instances: [
+          [[], []],
+          [[], []],
+        ],
+      },
+    ],
+  ])('may be empty within its rows, as a past of which there is none yet: %s', async (_, body) => {
+    const { rows, inputs } = await accepted(body, repositoryOf(echoModel('FP32', [2, 'past', 3])));
+    expect([rows, inputs[0]?.shape]).toEqual([2, [2, 2, 0, 3]]);
+  });
+
   it('is quoted short when it has very many dims', async () => {
     const { message } = await refusal(request(new Array(100_000).fill(1), [1]), FIXED);
     expect(message.length).toBeLessThan(200);
