@@ -1,7 +1,7 @@
 import type { ModelConfig } from '../../lambda/adapters/onnx/config/modelConfig.ts';
 import type { ModelGraph } from '../../lambda/adapters/onnx/startup/modelGraph.ts';
 import { type Manner, makeUp, rowShapes } from '../../lambda/adapters/onnx/startup/probes.ts';
-import { symbolicAxes } from '../../lambda/adapters/onnx/startup/zeroRuns.ts';
+import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/adapters/onnx/startup/zeroRuns.ts';
 import type { Model } from '../../lambda/core/contract/model.ts';
 import type { RequestInput } from '../../lambda/core/contract/request.ts';
 import { DATATYPES } from '../../lambda/core/tensor/datatype.ts';
@@ -25,15 +25,19 @@ export function* madeUpInputs(
   const isOpen = symbolicAxes(model).some((axis) => sizes[axis] === undefined);
   const most = model.ragged?.ladder.at(-1) ?? Number.POSITIVE_INFINITY;
   const lengths = isOpen ? LENGTHS.filter((length) => length <= most) : [1];
+  const past = emptyPast(model);
+  const choices: AxisSizes[] = past === undefined ? [sizes] : [sizes, { ...past, ...sizes }];
   for (const manner of MANNERS) {
     for (const length of lengths) {
-      const rows = makeUp(
-        model,
-        rowShapes(model, sizes, length),
-        Array.from({ length: REQUESTS }, () => manner),
-        graph,
-      );
-      yield rows.map(({ request }) => request.inputs.map(rounded));
+      for (const choice of choices) {
+        const rows = makeUp(
+          model,
+          rowShapes(model, choice, length),
+          Array.from({ length: REQUESTS }, () => manner),
+          graph,
+        );
+        yield rows.map(({ request }) => request.inputs.map(rounded));
+      }
     }
   }
 }

@@ -18,7 +18,7 @@ export type NestedArray = readonly (Scalar | NestedArray)[];
 /** Elements in a typed array, or flat strings, row-major. An output of a result can be one. */
 export interface TypedInput {
   readonly data: TypedArray | readonly string[];
-  /** `[rows, …]`, every dim at least 1. */
+  /** `[rows, …]`: at least one row; other axes may be empty. */
   readonly shape: readonly number[];
   /** @default that of the array's class: Float32Array is FP32, BigInt64Array is INT64, Uint8Array is UINT8, … */
   readonly datatype?: Datatype | undefined;
@@ -27,7 +27,7 @@ export interface TypedInput {
 /** Elements in plain arrays, flat or nested as in the shape. */
 export interface ArrayInput {
   readonly data: NestedArray;
-  /** `[rows, …]`, every dim at least 1. @default as `data` is nested */
+  /** `[rows, …]`: at least one row; other axes may be empty. @default as `data` is nested */
   readonly shape?: readonly number[] | undefined;
   /** Required for numbers. @default BYTES for strings, BOOL for booleans */
   readonly datatype?: Datatype | undefined;
@@ -110,10 +110,10 @@ function assertBooleans(path: string, data: TypedArray): void {
 }
 
 function assertShape(path: string, shape: readonly number[]): void {
-  const sound = Array.isArray(shape) && shape.length > 0 && shape.every((dim) => Number.isSafeInteger(dim) && dim > 0);
-  if (sound) return;
+  const isSound = Array.isArray(shape) && shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
+  if (isSound && (shape[0] ?? 0) > 0) return;
   throw new RequestError(
-    `${path}: expected a shape [rows, …] of whole numbers of at least 1, got ${JSON.stringify(shape)}`,
+    `${path}: expected a shape [rows, …] of whole numbers, rows at least 1, got ${JSON.stringify(shape)}`,
   );
 }
 

@@ -69,6 +69,13 @@ describe.each(ENCODINGS)('a request in %s', (encoding) => {
     });
   });
 
+  it('brings a tensor that is empty within its rows', async () => {
+    const empty = { data: Float32Array.of(), shape: [2, 0] };
+    for (const input of [empty, { data: [], shape: [2, 0], datatype: 'FP32' } as const]) {
+      await expect(arrivalOf({ inputs: { in: input } }, encoding, 'FP32', ['width'])).resolves.toEqual(empty);
+    }
+  });
+
   it('brings a flat array with the shape that is given', async () => {
     const input = { data: [1, 2, 3, 4], shape: [2, 2], datatype: 'INT8' } as const;
     await expect(arrivalOf({ inputs: { in: input } }, encoding, 'INT8', ['width'])).resolves.toEqual({

@@ -1,4 +1,4 @@
-import { DataType, encodeModel, type GraphNode, type GraphValue } from '../../bench/workload/models/encodeModel.ts';
+import { DataType, encodeModel, type GraphValue } from '../../bench/workload/models/encodeModel.ts';
 
 const HEADS = 2;
 const WIDTH = 4;

@@ -9,7 +9,7 @@ import { fillData } from './fillData.ts';
  *
  * A typed array, which transforms may give, is copied.
  *
- * @param shape proved to be positive integers
+ * @param shape proved to be whole numbers, 0 or more
  * @param path names the field in messages: `inputs[1].data`, or a function from the position of an element, one index per
  *   axis, to its path
  * @param room makes the array that is filled

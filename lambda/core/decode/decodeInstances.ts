@@ -88,6 +88,13 @@ function pathWithin(path: string, name: string | undefined): (position: readonly
   };
 }
 
+/** The sizes of an instance: behind an empty array those of the model, and 0 where it leaves them open. */
+function sizesOf(instance: unknown, { shape }: TensorSpec): number[] {
+  const sizes = nestingOf(instance, shape.length - 1);
+  if (sizes.at(-1) !== 0) return sizes;
+  return [...sizes, ...shape.slice(1 + sizes.length).map((dim) => (typeof dim === 'number' ? dim : 0))];
+}
+
 /** All instances' values of one input, as one tensor. Its shape is read off the first instance's nesting. */
 function decodeColumn(
   rows: readonly unknown[],
@@ -95,7 +102,7 @@ function decodeColumn(
   sizes: SharedSizes,
   pathOf: (position: readonly number[]) => string,
 ): RequestInput | Failure {
-  const nesting = [rows.length, ...nestingOf(rows[0], spec.shape.length - 1)];
+  const nesting = [rows.length, ...sizesOf(rows[0], spec)];
   const shape = decodeShape(nesting, () => pathOf([0]), spec, sizes, 0);
   if (isFailure(shape)) return shape;
   const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);

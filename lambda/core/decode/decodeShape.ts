@@ -1,6 +1,7 @@
 import { type Failure, failure, preview } from '../contract/failure.ts';
 import type { Model, TensorSpec } from '../contract/model.ts';
 import { moveDim } from '../tensor/moveAxis.ts';
+import { elementCount } from '../tensor/tensor.ts';
 
 /**
  * Sizes that must agree between the inputs of one request: its rows, and the length of the ragged axis. Other symbolic
@@ -18,7 +19,13 @@ export function noSharedSizes({ ragged }: Model): SharedSizes {
 }
 
 /**
- * A `shape` that agrees with the model's, every dim at least 1.
+ * Elements that an empty tensor would have if its axes of size 0 had size 1: nothing that is sent bounds its other sizes,
+ * and padding makes them real.
+ */
+const MOST_BESIDE_NOTHING = 1_048_576;
+
+/**
+ * A `shape` that agrees with the model's: at least one row, and other axes of size 0 where the model leaves them open.
  *
  * @param known gets the sizes that are new
  * @param batchAxis where the rows are counted in `value`
@@ -35,7 +42,7 @@ export function decodeShape(
   const shape: number[] = [];
   for (let axis = 0; axis < value.length; axis++) {
     const dim: unknown = value[axis];
-    if (!isPositiveInteger(dim)) return refuse(', every dim a whole number of at least 1');
+    if (!isSize(dim, axis === batchAxis ? 1 : 0)) return refuse(', whole numbers, rows at least 1');
     if (axis === batchAxis) {
       known.rows ??= dim;
       if (dim !== known.rows) return refuse(elsewhere('rows', known.rows));
@@ -49,6 +56,9 @@ export function decodeShape(
       }
     }
     shape.push(dim);
+  }
+  if (shape.includes(0) && elementCount(shape.map((dim) => dim || 1)) > MOST_BESIDE_NOTHING) {
+    return refuse(`, at most ${MOST_BESIDE_NOTHING} elements beside an axis of size 0`);
   }
   return shape;
 }
@@ -71,8 +81,8 @@ function refuseShape(
   );
 }
 
-function isPositiveInteger(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 1;
+function isSize(value: unknown, least: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= least;
 }
 
 const MAX_DIMS_SHOWN = 16;

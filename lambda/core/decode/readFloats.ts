@@ -21,6 +21,7 @@ const CLOSE_ARRAY = 93;
 export function readFloats(text: string, from: number, target: Float32Array | Float64Array): number {
   if (text.charCodeAt(from) !== OPEN_ARRAY) return -1;
   const last = target.length - 1;
+  if (last < 0) return text.charCodeAt(from + 1) === CLOSE_ARRAY ? from + 2 : -1;
   let at = from;
   for (let index = 0; index <= last; index++) {
     let code = text.charCodeAt(++at);

@@ -23,7 +23,7 @@ export interface MicroBatch {
 
 export function microBatchOf(model: Model, parts: readonly Part[], closedBecause: CloseReason): MicroBatch {
   let rows = 0;
-  let longest = 1;
+  let longest = 0;
   for (const { request, fromRow, toRow } of parts) {
     rows += toRow - fromRow;
     if (request.length > longest) longest = request.length;

@@ -146,6 +146,7 @@ function msAt(points: readonly Point[], rows: number): number {
   return lower.ms + share * (upper.ms - lower.ms);
 }
 
+/** An empty ragged axis counts as one of size 1. */
 function powerOfTwo(size: number): number {
-  return 2 ** Math.ceil(Math.log2(size));
+  return 2 ** Math.ceil(Math.log2(Math.max(1, size)));
 }

@@ -94,7 +94,9 @@ function remembered(sizes: readonly LatestRuns[], runs: number): readonly Latest
 function typicalOf(latest: readonly MeasuredRun[]): ObservedRuns | undefined {
   const perElement = ({ rows, length, ms }: MeasuredRun): number => ms / (rows * length);
   const middle = latest.toSorted((a, b) => perElement(a) - perElement(b))[Math.floor((latest.length - 1) / 2)];
-  return middle === undefined || middle.ms <= 0 ? undefined : { ...middle, times: latest.length };
+  return middle === undefined || middle.ms <= 0 || middle.length === 0
+    ? undefined
+    : { ...middle, times: latest.length };
 }
 
 function renewed(before: FittedCost | undefined, runs: readonly ObservedRuns[]): FittedCost {

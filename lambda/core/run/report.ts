@@ -28,5 +28,6 @@ function paddingShareOf(batch: MicroBatch): number {
   for (const { request, fromRow, toRow } of parts) {
     sent += (toRow - fromRow) * elementsPerRowAt(request, request.length);
   }
-  return 1 - sent / elementsIn(batch);
+  const run = elementsIn(batch);
+  return run === 0 ? 0 : 1 - sent / run;
 }

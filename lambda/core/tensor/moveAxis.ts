@@ -9,9 +9,9 @@ export function moveDim<T>(dims: readonly T[], from: number, to: number): readon
   return from === to ? dims : dims.toSpliced(from, 1).toSpliced(to, 0, dims[from] as T);
 }
 
-/** Whether the elements lie in the same order when axis `from` of `shape` stands at `to`, as they do where its size is 1. */
+/** Whether the elements lie in the same order when axis `from` of `shape` stands at `to`, as they do where there is no other. */
 export function keepsOrder(shape: readonly number[], from: number, to: number): boolean {
-  return from === to || shape[from] === 1 || elementCount(passedBy(shape, from, to)) === 1;
+  return from === to || shape[from] === 1 || elementCount(passedBy(shape, from, to)) <= 1;
 }
 
 /** The sizes of the axes that change sides with axis `from`. */

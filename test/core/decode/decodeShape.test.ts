@@ -80,10 +80,7 @@ describe('the shape', () => {
         ],
       ),
     ],
-    [
-      'raw',
-      { inputs: [{ name: 'in', datatype: 'FP32', shape: [2, 2, 0, 3] }], raw_input_contents: [''] },
-    ],
+    ['raw', { inputs: [{ name: 'in', datatype: 'FP32', shape: [2, 2, 0, 3] }], raw_input_contents: [''] }],
     [
       'short',
       {

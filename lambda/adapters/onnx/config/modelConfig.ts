@@ -61,8 +61,8 @@ const schema = z
     sessionOptions: sessionOptions.optional(),
     /** Whether to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
     warmup: z
-      .union([z.boolean(), z.record(z.string(), atLeast(1))], {
-        error: 'expected true, false or an object with sizes of symbolic axes, each at least 1',
+      .union([z.boolean(), z.record(z.string(), atLeast(0))], {
+        error: 'expected true, false or an object with sizes of symbolic axes',
       })
       .optional(),
     /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */

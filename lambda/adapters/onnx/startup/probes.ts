@@ -3,6 +3,7 @@ import type { RequestInput, ScoringRequest } from '../../../core/contract/reques
 import type { Part } from '../../../core/plan/microBatch.ts';
 import { allocate, DATATYPES, type Datatype, type TensorData } from '../../../core/tensor/datatype.ts';
 import { elementCount } from '../../../core/tensor/tensor.ts';
+import { type AxisSizes, shapesAt } from './zeroRuns.ts';
 
 /** Values that a model's operators know: the words of its vocabularies, the thresholds of its trees. */
 export interface KnownValues {
@@ -71,11 +72,8 @@ export function asProbe(model: Model, inputs: readonly RequestInput[]): Part {
 }
 
 /** Shapes of one row of each input: symbolic axes have the size that is given by name, or `size`. */
-export function rowShapes(model: Model, sizes: Readonly<Record<string, number>>, size: number): number[][] {
-  return model.inputs.map(({ shape }) => [
-    1,
-    ...shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : (sizes[dim] ?? size))),
-  ]);
+export function rowShapes(model: Model, sizes: AxisSizes, size: number): number[][] {
+  return shapesAt(model, 1, sizes, size);
 }
 
 function elementsOf(

@@ -1,5 +1,5 @@
 import type { MeasuredRun, Model } from '../../../core/contract/model.ts';
-import { type AxisSizes, elementsAt, symbolicAxes, type ZeroRuns, zeroRuns } from './zeroRuns.ts';
+import { type AxisSizes, elementsAt, emptyPast, freeAxes, symbolicAxes, type ZeroRuns, zeroRuns } from './zeroRuns.ts';
 
 /** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */
 export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
@@ -73,14 +73,18 @@ async function findSizes(
   given: AxisSizes,
   runs: ZeroRuns,
 ): Promise<{ readonly sizes: AxisSizes } | { readonly reason: string }> {
-  const open = symbolicAxes(model).filter((name) => given[name] === undefined);
+  const open = freeAxes(model).filter((name) => given[name] === undefined);
+  const past = emptyPast(model);
   let first: string | undefined;
   for (const size of open.length === 0 ? [1] : SIZES) {
-    const sizes = { ...Object.fromEntries(open.map((name) => [name, size])), ...given };
-    if (size > 1 && elementsAt(model, rows, sizes) > MOST_ELEMENTS) break;
-    const reason = await runs.tryAt(rows, sizes);
-    if (reason === undefined) return { sizes };
-    first ??= reason;
+    const ofOneSize = Object.fromEntries(open.map((name) => [name, size]));
+    for (const some of [ofOneSize, ...(past === undefined ? [] : [{ ...ofOneSize, ...past }])]) {
+      const sizes = { ...some, ...given };
+      if (size > 1 && elementsAt(model, rows, sizes) > MOST_ELEMENTS) break;
+      const reason = await runs.tryAt(rows, sizes);
+      if (reason === undefined) return { sizes };
+      first ??= reason;
+    }
   }
   return { reason: first ?? '' };
 }

@@ -52,11 +52,42 @@ export function zeroRuns(model: Model, onGpu: boolean, maxElements = Number.POSI
 
 /** Elements that the inputs hold together. */
 export function elementsAt(model: Model, rows: number, sizes: AxisSizes): number {
-  return model.inputs.reduce((sum, spec) => sum + elementCount(shapeAt(spec, rows, sizes)), 0);
+  return shapesAt(model, rows, sizes, 1).reduce((sum, shape) => sum + elementCount(shape), 0);
 }
 
-function shapeAt({ shape }: TensorSpec, rows: number, sizes: AxisSizes): number[] {
-  return [rows, ...shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : (sizes[dim] ?? 1)))];
+/**
+ * Shapes of each input: symbolic axes have the size that is given by name, the sum that their name spells, such as
+ * `past + 1`, or `size`.
+ */
+export function shapesAt(model: Model, rows: number, sizes: AxisSizes, size: number): number[][] {
+  const axes = symbolicAxes(model);
+  const sizeOf = (dim: number | string): number => {
+    if (typeof dim === 'number') return dim;
+    return sizes[dim] ?? termsOf(dim, axes)?.reduce<number>((sum, term) => sum + sizeOf(term), 0) ?? size;
+  };
+  return model.inputs.map(({ shape }) => [rows, ...shape.slice(1).map(sizeOf)]);
+}
+
+/** Numbers, and names of other axes, that the name of an axis adds up; undefined where it does not. */
+function termsOf(name: string, axes: readonly string[]): (number | string)[] | undefined {
+  const terms = name.split('+').map((term) => term.trim());
+  if (terms.length < 2 || !terms.every((term) => /^\d+$/.test(term) || axes.includes(term))) return undefined;
+  return terms.map((term) => (axes.includes(term) ? term : Number(term)));
+}
+
+/** The axes whose sizes others do not add up to. */
+export function freeAxes(model: Model): string[] {
+  const axes = symbolicAxes(model);
+  return axes.filter((name) => termsOf(name, axes) === undefined);
+}
+
+/**
+ * Sizes to try besides one size for all axes: the keys and values of a decoder's past are empty at first, and where they
+ * are not, its mask is longer than what it is given.
+ */
+export function emptyPast(model: Model): AxisSizes | undefined {
+  const past = freeAxes(model).filter((name) => /past/i.test(name));
+  return past.length === 0 ? undefined : Object.fromEntries(past.map((name) => [name, 0]));
 }
 
 /** The axes other than that of the batch whose sizes requests choose. */
@@ -85,9 +116,9 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
 
 /** What the run gave, or why it failed. */
 async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
-  const inputs = model.inputs.map((spec): Tensor => {
-    const shape = shapeAt(spec, rows, sizes);
-    return { name: spec.name, datatype: spec.datatype, shape, data: allocate(spec.datatype, elementCount(shape)) };
+  const inputs = shapesAt(model, rows, sizes, 1).map((shape, index): Tensor => {
+    const { name, datatype } = model.inputs[index] as TensorSpec;
+    return { name, datatype, shape, data: allocate(datatype, elementCount(shape)) };
   });
   try {
     return await model.run(inputs);
