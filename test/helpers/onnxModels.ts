@@ -6,6 +6,7 @@ import {
   encodeModel,
   type Graph,
   type GraphValue,
+  tensorType,
 } from '../../bench/workload/models/encodeModel.ts';
 import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
 
@@ -164,7 +165,7 @@ export function slowModel(depth: number, width: number): Uint8Array {
 export function sequenceModel(): Uint8Array {
   return encodeModel({
     inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
-    outputs: [{ name: 'pieces', sequenceOf: 'FP32' }],
+    outputs: [{ name: 'pieces', type: { sequenceType: { elemType: tensorType({ datatype: 'FP32', shape: [] }) } } }],
     nodes: [{ op: 'SequenceConstruct', inputs: ['x'], outputs: ['pieces'] }],
   });
 }

@@ -1,7 +1,104 @@
-import { DataType, encodeModel, type GraphValue } from '../../bench/workload/models/encodeModel.ts';
+import { DataType, encodeModel, type GraphValue, tensorType } from '../../bench/workload/models/encodeModel.ts';
 
 const HEADS = 2;
 const WIDTH = 4;
+
+const value = (name: string, ...shape: GraphValue['shape']): GraphValue => ({ name, datatype: 'FP32', shape });
+const FLOATS = tensorType({ datatype: 'FP32', shape: ['batch', 3] });
+
+/** A classifier as skl2onnx exports it: strings `label` `[batch]`, and `probabilities`, a sequence of maps by label. */
+export function zipMapModel(): Uint8Array {
+  const byLabel = { keyType: DataType.STRING, valueType: tensorType({ datatype: 'FP32', shape: [] }) };
+  const labels = ['low', 'middle', 'high'];
+  const weights = { coefficients: { floats: [1, 0, 0, 0, 1, 0, 0, 0, 1] }, intercepts: { floats: [0, 0, 0] } };
+  return encodeModel({
+    inputs: [value('x', undefined, 3)],
+    outputs: [
+      { name: 'label', datatype: 'BYTES', shape: [undefined] },
+      { name: 'probabilities', type: { sequenceType: { elemType: { mapType: byLabel } } } },
+    ],
+    nodes: [
+      {
+        op: 'LinearClassifier',
+        domain: 'ai.onnx.ml',
+        inputs: ['x'],
+        outputs: ['label', 'scores'],
+        attributes: { ...weights, classlabels_strings: labels },
+      },
+      {
+        op: 'ZipMap',
+        domain: 'ai.onnx.ml',
+        inputs: ['scores'],
+        outputs: ['probabilities'],
+        attributes: { classlabels_strings: labels },
+      },
+    ],
+  });
+}
+
+/** `y` is float32 `x` `[batch, 3]`, and so is what the optional `maybe` holds. */
+export function optionalOutputModel(): Uint8Array {
+  return encodeModel({
+    inputs: [value('x', 'batch', 3)],
+    outputs: [value('y', 'batch', 3), { name: 'maybe', type: { optionalType: { elemType: FLOATS } } }],
+    nodes: [
+      { op: 'Identity', inputs: ['x'], outputs: ['y'] },
+      { op: 'Optional', inputs: ['x'], outputs: ['maybe'] },
+    ],
+  });
+}
+
+/**
+ * `y` is float32 `x` `[batch, 3]`. Beside it: `classes` `[7]`, the same for all; the scalar `loss` and the `mean` `[1, 1]`
+ * over everything; `columns` `[3, batch]`, which is `x` transposed; and `flat` `[3 * batch]`.
+ */
+export function extraOutputsModel(): Uint8Array {
+  return encodeModel({
+    inputs: [value('x', 'batch', 3)],
+    outputs: [
+      { name: 'classes', datatype: 'INT64', shape: [7] },
+      value('y', 'batch', 3),
+      value('loss'),
+      value('mean', 1, 1),
+      value('columns', 3, 'batch'),
+      value('flat', undefined),
+    ],
+    nodes: [
+      { op: 'Identity', inputs: ['seven'], outputs: ['classes'] },
+      { op: 'Identity', inputs: ['x'], outputs: ['y'] },
+      { op: 'ReduceMean', inputs: ['x'], outputs: ['loss'], attributes: { keepdims: 0 } },
+      { op: 'ReduceMean', inputs: ['x'], outputs: ['mean'], attributes: { keepdims: 1 } },
+      { op: 'Transpose', inputs: ['x'], outputs: ['columns'], attributes: { perm: [1, 0] } },
+      { op: 'Reshape', inputs: ['x', 'all'], outputs: ['flat'] },
+    ],
+    constants: [
+      { name: 'seven', dataType: DataType.INT64, dims: [7], int64Data: [1, 2, 3, 4, 5, 6, 7] },
+      { name: 'all', dataType: DataType.INT64, dims: [1], int64Data: [-1] },
+    ],
+  });
+}
+
+/**
+ * `y` is float32 `x` `[batch, length]` times the scalar `scale`, its second axis called otherwise; `new_state` is `state`
+ * `[2, batch, 3]`. Beside them the scalar `loss`, and `pieces`, a sequence.
+ */
+export function everyGapModel(): Uint8Array {
+  return encodeModel({
+    inputs: [value('x', 'batch', 'length'), value('state', 2, 'batch', 3), value('scale')],
+    outputs: [
+      value('y', 'batch', 'time'),
+      value('new_state', 2, 'batch', 3),
+      value('loss'),
+      { name: 'pieces', type: { sequenceType: { elemType: FLOATS } } },
+    ],
+    nodes: [
+      { op: 'Mul', inputs: ['x', 'scale'], outputs: ['y'] },
+      { op: 'Identity', inputs: ['state'], outputs: ['new_state'] },
+      { op: 'ReduceMean', inputs: ['x'], outputs: ['loss'], attributes: { keepdims: 0 } },
+      { op: 'SequenceConstruct', inputs: ['x'], outputs: ['pieces'] },
+    ],
+  });
+}
 
 /**
  * One layer of attention as a decoder of text has it: float32 `x` `[batch, 2, seq, 4]`, `mask` `[batch, past + seq]`,
@@ -9,7 +106,6 @@ const WIDTH = 4;
  * `x`, and `present_key` and `present_value`, longer by `seq`.
  */
 export function attentionModel(): Uint8Array {
-  const value = (name: string, ...shape: GraphValue['shape']): GraphValue => ({ name, datatype: 'FP32', shape });
   const [past, seq, both] = ['past_sequence_length', 'sequence_length', 'past_sequence_length + sequence_length'];
   return encodeModel({
     inputs: [

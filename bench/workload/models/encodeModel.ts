@@ -30,9 +30,15 @@ export type Attributes = Readonly<
 /** A constant of the graph. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 export type Constant = onnx.ITensorProto;
 
+/** What is no tensor: a sequence, a map, an optional. */
+export interface OtherValue {
+  readonly name: string;
+  readonly type: onnx.ITypeProto;
+}
+
 export interface Graph {
   readonly inputs: readonly GraphValue[];
-  readonly outputs: readonly (GraphValue | { readonly name: string; readonly sequenceOf: Datatype })[];
+  readonly outputs: readonly (GraphValue | OtherValue)[];
   readonly nodes: readonly GraphNode[];
   readonly constants?: readonly Constant[];
 }
@@ -76,13 +82,7 @@ function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraph
   return {
     name: 'graph',
     input: inputs.map((value) => ({ name: value.name, type: tensorType(value) })),
-    output: outputs.map((value) => ({
-      name: value.name,
-      type:
-        'sequenceOf' in value
-          ? { sequenceType: { elemType: tensorType({ datatype: value.sequenceOf, shape: [] }) } }
-          : tensorType(value),
-    })),
+    output: outputs.map((value) => ({ name: value.name, type: 'type' in value ? value.type : tensorType(value) })),
     node: nodes.map(({ op, inputs, outputs, attributes = {}, domain = '' }) => ({
       opType: op,
       domain,
@@ -94,7 +94,8 @@ function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraph
   };
 }
 
-function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
+/** The type of a tensor. */
+export function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
   const elemType = typeof datatype === 'number' ? datatype : ELEMENT_TYPE_OF[datatype];
   return { tensorType: { elemType, shape: { dim: shape.map(toDimension) } } };
 }
