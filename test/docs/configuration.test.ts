@@ -127,6 +127,7 @@ describe("the table of a model's config.json", () => {
     ladder: true,
     ragged: true,
     batchAxis: true,
+    outputs: true,
     constants: true,
     batching: true,
     providers: true,

@@ -36,7 +36,7 @@ export function axisRowsFirst({ batchAxis = 0 }: TensorSpec, axis: number): numb
 }
 
 /** `'image', 'mask'`, for messages. */
-export function listNames(specs: readonly TensorSpec[]): string {
+export function listNames(specs: readonly Pick<TensorSpec, 'name'>[]): string {
   return specs.map((spec) => `'${spec.name}'`).join(', ');
 }
 
@@ -67,7 +67,7 @@ export interface MeasuredRun {
   readonly ms: number;
 }
 
-/** What a run gave: one tensor per model output, in the model's order, each `[rows, …]`. */
+/** What a run gave: one tensor per model output, in the order of `outputs`, each `[rows, …]`. */
 export interface RunResult {
   readonly outputs: readonly Tensor[];
   /** Milliseconds inside ONNX Runtime, without the wait for its thread. */
@@ -128,6 +128,11 @@ export interface Model {
 export interface ModelRepository {
   /** The model a request means; without a name or version, the default one. Loads it where that is still to do. */
   find(name: string | undefined, version: string | undefined): MaybePromise<Model | Failure>;
+}
+
+/** A model is refused until its config.json says more of it. The message says of what, in words. */
+export class SettingsMissingError extends Error {
+  override readonly name = 'SettingsMissingError';
 }
 
 /** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */

@@ -89,7 +89,7 @@ export function assertBatched(batch: MicroBatch, outputs: readonly Tensor[]): vo
     if (shape[0] !== batch.paddedRows) {
       throw new Error(
         `output '${name}': expected ${batch.paddedRows} rows on axis ${spec.batchAxis ?? 0}, ${got()}; ` +
-          'export the model so that axis 0 of every output is the batch axis, or say which is with "batchAxis" in config.json',
+          'name the outputs that have rows as "outputs" in config.json, or the axis that they are as "batchAxis"',
       );
     }
     const cutAxis = batch.model.ragged?.outputs[index];

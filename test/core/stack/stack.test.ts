@@ -100,7 +100,7 @@ describe('unstack', () => {
     ['no axis at all', { name: 'y', datatype: 'FP32' as Datatype, shape: [], data: Float32Array.of(1) }, '[]'],
   ])('refuses an output with %s, by its name', (_, output, shape) => {
     expect(() => unstackAll(batch, [output])).toThrow(
-      `output 'y': expected 4 rows on axis 0, got shape ${shape}; export the model so that axis 0 of every output is`,
+      `output 'y': expected 4 rows on axis 0, got shape ${shape}; name the outputs that have rows as "outputs"`,
     );
   });
 

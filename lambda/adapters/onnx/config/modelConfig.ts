@@ -49,6 +49,8 @@ const schema = z
      * of an RNN. Requests and answers have it there too. @default 0 for each
      */
     batchAxis: byName(atLeast(0), 'the number of an axis, by the name of an input or output').optional(),
+    /** The outputs to compute, in the order of answers: those of a model that gives more than rows can have. @default all */
+    outputs: distinct(z.string(), 'names of outputs').optional(),
     /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
     constants: byName(z.unknown(), 'the value of an input, by its name').optional(),
     /** Whether rows share runs: always, unchecked, or never. @default what the checks at start find */

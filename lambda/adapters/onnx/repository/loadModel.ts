@@ -1,19 +1,28 @@
 import { resolve } from 'node:path';
 import { messageOf } from '../../../core/contract/failure.ts';
-import { type Cost, listNames, type Model, type TensorSpec } from '../../../core/contract/model.ts';
+import {
+  type Cost,
+  listNames,
+  type Model,
+  SettingsMissingError,
+  type TensorSpec,
+} from '../../../core/contract/model.ts';
 import type { Transform } from '../../../core/contract/transform.ts';
 import { loadTransform } from '../config/loadTransform.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
 import { readGraph } from '../config/modelGraph.ts';
 import { readCost } from '../config/profile.ts';
-import { decodeSamples, readSampleLines } from '../config/samples.ts';
+import { decodeSamples, readSampleLines, type SampleLines } from '../config/samples.ts';
 import { CURES } from '../session/bakedRows.ts';
 import { readContract } from '../session/contract.ts';
 import { openWithProviders } from '../session/openWithProviders.ts';
 import { type Placement, placementOf } from '../session/placement.ts';
 import { hasCards, nameOf, type Provider, runOnGpu } from '../session/provider.ts';
+import type { Session } from '../session/session.ts';
+import type { ModelGraph } from '../startup/modelGraph.ts';
 import { prepare } from '../startup/prepare.ts';
 import type { ModelLocation } from './findModels.ts';
+import { missingSettings } from './missingSettings.ts';
 import { toModel } from './toModel.ts';
 
 /** The deployment's settings for every model; a model's config.json comes first. */
@@ -132,9 +141,19 @@ export async function loadModel(
     loaded({ libraryMs, loadMs, warmUpMs: performance.now() - openedAt, probes: prepared.probes, threads });
     return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
   } catch (cause) {
+    const missing = cause instanceof SettingsMissingError ? await explain(session, config, beside) : undefined;
     await session.close();
-    throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
+    throw new Error(`${location.path}: ${missing ?? messageOf(cause)}`, { cause });
   }
+}
+
+async function explain(
+  session: Session,
+  config: ModelConfig,
+  beside: Promise<readonly [ModelGraph, SampleLines]>,
+): Promise<string | undefined> {
+  const [graph] = await beside;
+  return missingSettings(session, config, !graph.operators.has('Loop'));
 }
 
 function costOf(

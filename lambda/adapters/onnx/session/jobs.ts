@@ -55,6 +55,8 @@ export interface RunTask {
   readonly inputs: readonly TaskInput[];
   /** Further inputs, whose memory is copied and not given away. */
   readonly constants?: readonly TaskInput[];
+  /** The names of the outputs to fetch, in that order. @default all, in the session's order */
+  readonly outputs?: readonly string[] | undefined;
 }
 
 export interface TaskInput {
@@ -64,7 +66,7 @@ export interface TaskInput {
   readonly data: TensorData;
 }
 
-/** Outputs in the session's order; float16 as its bits, in a Uint16Array. */
+/** Outputs in the order of the task; float16 as its bits, in a Uint16Array. */
 export interface RunReply {
   readonly outputs: readonly { readonly shape: readonly number[]; readonly data: TensorData }[];
   readonly runMs: number;

@@ -11,6 +11,7 @@ import type { Session } from './session.ts';
 export interface RunContract {
   /** Those that a run is given, in the model's order. */
   readonly inputs: readonly TensorSpec[];
+  /** Those that are fetched, in that order. */
   readonly outputs: readonly TensorSpec[];
   /** The inputs that are the same in every run, as the model has them. */
   readonly constants: readonly Tensor[];
@@ -31,7 +32,11 @@ export async function runInSession(
   card?: number,
 ): Promise<RunResult> {
   const laidOut = inModelLayout(specs, inputs, pool);
-  const task = { inputs: laidOut.map(toTaskInput), constants: constants.map(toTaskInput) };
+  const task = {
+    inputs: laidOut.map(toTaskInput),
+    constants: constants.map(toTaskInput),
+    outputs: outputs.map(({ name }) => name),
+  };
   const reply = await orOutOfMemory(session.run(task, signal, card));
   // An output that is an input as it is shares its memory.
   pool.giveBack(memoryNotIn(reply.outputs, reply.inputs));

@@ -1,5 +1,5 @@
 import { messageOf } from '../../../core/contract/failure.ts';
-import { axisInModel, type Model, type RaggedAxis } from '../../../core/contract/model.ts';
+import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../../../core/contract/model.ts';
 import { elementsPerRowAt, type Part } from '../../../core/plan/microBatch.ts';
 import { type Difference, firstDifference, type Tolerance } from '../../../core/tensor/difference.ts';
 import { explainPadding } from './explainMixing.ts';
@@ -145,7 +145,7 @@ function inModel(difference: Difference, { outputs }: Model): Difference {
   return { ...difference, axis: { index: axisInModel(spec, index), sizes } };
 }
 
-class PaddingChangesAnswers extends Error {
+class PaddingChangesAnswers extends SettingsMissingError {
   constructor(difference: Difference, { name }: RaggedAxis, length: number, padded: number, graph: ModelGraph) {
     const { output, detail } = difference;
     super(

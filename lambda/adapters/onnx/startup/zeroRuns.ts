@@ -5,6 +5,7 @@ import {
   type Model,
   RunAbandonedError,
   type RunResult,
+  SettingsMissingError,
   shapeInModel,
   type TensorSpec,
 } from '../../../core/contract/model.ts';
@@ -50,8 +51,10 @@ export function zeroRuns(model: Model, onGpu: boolean, maxElements = Number.POSI
   };
 }
 
+type Inputs = Pick<Model, 'inputs'>;
+
 /** Elements that the inputs hold together. */
-export function elementsAt(model: Model, rows: number, sizes: AxisSizes): number {
+export function elementsAt(model: Inputs, rows: number, sizes: AxisSizes): number {
   return shapesAt(model, rows, sizes, 1).reduce((sum, shape) => sum + elementCount(shape), 0);
 }
 
@@ -59,7 +62,7 @@ export function elementsAt(model: Model, rows: number, sizes: AxisSizes): number
  * Shapes of each input: symbolic axes have the size that is given by name, the sum that their name spells, such as
  * `past + 1`, or `size`.
  */
-export function shapesAt(model: Model, rows: number, sizes: AxisSizes, size: number): number[][] {
+export function shapesAt(model: Inputs, rows: number, sizes: AxisSizes, size: number): number[][] {
   const axes = symbolicAxes(model);
   const sizeOf = (dim: number | string): number => {
     if (typeof dim === 'number') return dim;
@@ -76,7 +79,7 @@ function termsOf(name: string, axes: readonly string[]): (number | string)[] | u
 }
 
 /** The axes whose sizes others do not add up to. */
-export function freeAxes(model: Model): string[] {
+export function freeAxes(model: Inputs): string[] {
   const axes = symbolicAxes(model);
   return axes.filter((name) => termsOf(name, axes) === undefined);
 }
@@ -85,13 +88,13 @@ export function freeAxes(model: Model): string[] {
  * Sizes to try besides one size for all axes: the keys and values of a decoder's past are empty at first, and where they
  * are not, its mask is longer than what it is given.
  */
-export function emptyPast(model: Model): AxisSizes | undefined {
+export function emptyPast(model: Inputs): AxisSizes | undefined {
   const past = freeAxes(model).filter((name) => /past/i.test(name));
   return past.length === 0 ? undefined : Object.fromEntries(past.map((name) => [name, 0]));
 }
 
 /** The axes other than that of the batch whose sizes requests choose. */
-export function symbolicAxes({ inputs }: Model): string[] {
+export function symbolicAxes({ inputs }: Inputs): string[] {
   const names = inputs.flatMap(({ shape }) => shape.slice(1)).filter((dim) => typeof dim === 'string');
   return [...new Set(names)];
 }
@@ -106,10 +109,10 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
   for (const [index, { name, shape }] of outputs.entries()) {
     if (shape[0] === rows) continue;
     const spec = specs[index] as TensorSpec;
-    throw new Error(
+    throw new SettingsMissingError(
       `output '${name}': expected axis ${axisInModel(spec, 0)} to be the batch axis, ${rows} rows, got shape ` +
-        `[${shapeInModel(spec, shape).join(', ')}]; export the model so that every output keeps the batch axis, leave ` +
-        `out those that have none, or name the axis that it is as "batchAxis": {"${name}": …} in config.json`,
+        `[${shapeInModel(spec, shape).join(', ')}]; name the outputs that have one as "outputs" in config.json, or the ` +
+        `axis that it is as "batchAxis": {"${name}": …}`,
     );
   }
 }

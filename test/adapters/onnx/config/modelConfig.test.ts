@@ -52,7 +52,7 @@ describe('config.json', () => {
 
     expect(message).toBe(
       `${path}: not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, ` +
-        'constants, batching, providers, devices, sessionOptions, warmup, transform, got ' +
+        'outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, got ' +
         [JSON.stringify(key), ...(hint === undefined ? [] : [hint])].join('; '),
     );
   });

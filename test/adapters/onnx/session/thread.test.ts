@@ -158,7 +158,7 @@ describe('the threads of models', () => {
   it('do not outlive a start that fails because the contract is refused', async () => {
     const threads = watchThreads();
 
-    await expect(openOnly(identityModel('FP32', []))).rejects.toThrow(/got a scalar/);
+    await expect(openOnly(identityModel('FP32', []))).rejects.toThrow(/got only scalars/);
 
     expect(threads.map(({ threadId }) => threadId)).toEqual([ENDED]);
   });

@@ -67,7 +67,9 @@ describe('a model whose answers padding changes', () => {
 
   it('is told of the key "cut" where an output keeps the padded length', async () => {
     const opening = openOnly(renamedLengthModel(), { ragged: { axis: 'length', pad: { x: 0 } } });
-    await expect(opening).rejects.toThrow('say where, as "cut": {"y": 1} within "ragged" in config.json');
+    await expect(opening).rejects.toThrow(
+      'put into config.json: {"ragged":{"axis":"length","pad":{"x":0},"cut":{"y":1}}}',
+    );
 
     const cut = { axis: 'length', pad: { x: 0 }, cut: { y: 1 } };
     expect((await openOnly(renamedLengthModel(), { ragged: cut })).warnings).toEqual([]);
