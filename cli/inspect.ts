@@ -10,7 +10,7 @@ const HELP = `Usage: batchscore inspect MODEL [options]
 
 Opens a model as a host does and says what it takes and gives, whether its rows are independent,
 which of its operators matter, and how to send it a request: as JSON, in binary, with the AWS CLI
-and with boto3. The request is one of samples.jsonl, or made up; the model has answered it.
+and with boto3. The request is one of samples.jsonl, or made up, and was run from its text to its answer.
 
   MODEL             a model folder such as models/digits, a .onnx file, or the name of a model
                     in the model repository
@@ -22,7 +22,8 @@ and with boto3. The request is one of samples.jsonl, or made up; the model has a
   --json            print one JSON object, nothing in it cut
   --help            show this
 
-Exit code: 0, 1 where the model does not open, or nothing can be written, 2 wrong usage.
+Exit code: 0, 1 where the model does not open, a request of samples.jsonl or every made-up one gets
+no scores, or nothing can be written, 2 wrong usage.
 `;
 
 /** A word of a command line may be 128 KiB long on Linux. */
@@ -56,7 +57,16 @@ async function run(args: readonly string[]): Promise<number> {
   if (options.json) process.stdout.write(`${JSON.stringify(printedOf(found, samplesCommand))}\n`);
   else process.stdout.write(describe(found, sendersFor(samples[0], form, samplesCommand, MOST_SHOWN), width()));
   if (found.error !== undefined) throw new Error(found.error);
+  const failed = found.opened?.failed;
+  if (failed !== undefined)
+    throw new Error(`${failed.place}: expected scores, got: ${failed.reason}; ${cureOf(found)}`);
   return 0;
+}
+
+function cureOf({ opened }: Inspection): string {
+  return opened?.isMadeUp
+    ? 'put requests that it answers into samples.jsonl beside config.json'
+    : 'mend the line, or delete it';
 }
 
 export const inspect = { help: HELP, run };
@@ -110,11 +120,12 @@ function samplesCommandOf(
 function printedOf(found: Inspection, samplesCommand: SamplesCommand) {
   const { opened, ...rest } = found;
   if (opened === undefined) return rest;
-  const { samples, ...aboutOpened } = opened;
+  const { samples, failed, ...aboutOpened } = opened;
   const [first] = samples;
   return {
     ...rest,
     ...aboutOpened,
+    ...(failed !== undefined && { failed: { ...failed, json: JSON.parse(failed.json) } }),
     samples: samples.map(({ json, binary, answer }) => ({
       json: JSON.parse(json),
       ...(binary !== undefined && { binary: JSON.parse(binary) }),

@@ -2,7 +2,7 @@ import { relative } from 'node:path';
 import { isObject } from '../../lambda/core/base/json.ts';
 import { printable } from '../printable.ts';
 import { inColumns, wrapped } from './columns.ts';
-import type { Inspection, Opened, Sample, Value, Verdict } from './inspection.ts';
+import type { Answer, FailedRequest, Inspection, Opened, Sample, Value, Verdict } from './inspection.ts';
 import { ONNX_DOMAIN } from './onnxFile.ts';
 import type { Senders } from './senders.ts';
 
@@ -25,9 +25,14 @@ export function describe(inspection: Inspection, senders: Senders | undefined, w
     section('Outputs', valueTable(found.outputs, width)),
     ...(found.notableOperators.length === 0 ? [] : [section('Operators that matter', operatorTable(found, width))]),
     ...(opened === undefined ? [] : opened.warnings.map((warning) => wrapped(`! ${warning}`, width).join('\n'))),
-    ...(opened === undefined ? [] : requests({ ...opened, samples: inspection.opened?.samples ?? [] }, senders, width)),
+    ...(opened === undefined ? [] : requests({ ...opened, ...textsIn(inspection) }, senders, width)),
   ];
   return `${sections.join('\n\n')}\n`;
+}
+
+/** Requests, which are spelled to be copied. */
+function textsIn({ opened }: Inspection): Pick<Opened, 'samples' | 'failed'> {
+  return { samples: opened?.samples ?? [], failed: opened?.failed };
 }
 
 /** Whatever the file calls its inputs, operators and axes, all of it can be shown. */
@@ -63,10 +68,19 @@ function aboutRows(opened: Opened, inputs: readonly Value[]): [string, string][]
   return [
     ['rows', `${VERDICTS[verdict]}${evidence(opened)}`],
     ['runs', runs(opened, inputs)],
+    ...(opened.samples.length === 0 ? [] : [['ran', ran(opened)] as [string, string]]),
     ['ragged', ragged(opened)],
     ...(constants.length === 0
       ? []
       : [['constants', `${constants.join(', ')}, given by config.json`] as [string, string]]),
+    ...(opened.leftOut.length === 0
+      ? []
+      : [
+          ['left out', `${opened.leftOut.join(', ')}, which "outputs" in config.json does not name`] as [
+            string,
+            string,
+          ],
+        ]),
     ...(hasTransform ? [['transform', 'takes requests of its own: docs/transforms.md'] as [string, string]] : []),
   ];
 }
@@ -93,6 +107,23 @@ function runs({ maxBatchRows, ladder, verdict }: Opened, inputs: readonly Value[
   if (maxBatchRows === 1) return 'of 1 row';
   if (verdict === 'unknown') return `of 1 row, and of up to ${count(maxBatchRows)} once that is proved`;
   return ladder.length > 0 ? `of ${ladder.map(count).join(', ')} rows` : `of up to ${count(maxBatchRows)} rows`;
+}
+
+/** What went in and came out. */
+function ran({ samples, isMadeUp }: Opened): string {
+  const [{ json, binary, answer }] = samples as [Sample];
+  const origin = isMadeUp ? 'made up' : 'of samples.jsonl';
+  const forms = binary === undefined ? 'as they are' : 'as JSON and in binary';
+  const [sent, got] = [shapesIn(JSON.parse(json), 'inputs'), shapesIn(answer, 'outputs')];
+  const first = sent === undefined || got === undefined ? '' : `; the first: ${sent} → ${got}`;
+  return `${count(samples.length)} ${samples.length === 1 ? 'request' : 'requests'}, ${origin}, ${forms}${first}`;
+}
+
+/** The names and shapes of tensors in a request or an answer, where it is in the canonical form. */
+function shapesIn(body: Answer, key: 'inputs' | 'outputs'): string | undefined {
+  const tensors = body[key];
+  if (!Array.isArray(tensors)) return undefined;
+  return tensors.map(({ name, shape }) => `${printable(name)} [${shape.join(', ')}]`).join(', ');
 }
 
 function ragged({ ragged: axis, openAxes }: Opened): string {
@@ -127,10 +158,12 @@ function operatorTable({ notableOperators }: Inspection, width: number): string 
 }
 
 function requests(opened: Opened, senders: Senders | undefined, width: number): string[] {
-  const { samples, isMadeUp, noSample } = opened;
+  const { samples, isMadeUp, noSample, failed } = opened;
   const [sample] = samples;
-  if (sample === undefined || senders === undefined)
-    return [wrapped(`No sample request: ${noSample}.`, width).join('\n')];
+  const ofFailed = failed === undefined ? [] : aboutFailed(failed, width);
+  if (sample === undefined || senders === undefined) {
+    return failed === undefined ? [wrapped(`No request was run: ${noSample}.`, width).join('\n')] : ofFailed;
+  }
   const origin = isMadeUp ? 'made up, and answered by the model' : 'of samples.jsonl, and answered by the model';
   return [
     `Request (${origin})\n${cut(sample.json, MOST_SHOWN)}`,
@@ -139,6 +172,14 @@ function requests(opened: Opened, senders: Senders | undefined, width: number): 
     `With the AWS CLI\n${senders.awsCli}`,
     `With boto3\n${senders.boto3}`,
     `${wrapped(WHERE, width).join('\n')}\n${LOCAL}`,
+    ...ofFailed,
+  ];
+}
+
+function aboutFailed({ place, json, reason }: FailedRequest, width: number): string[] {
+  return [
+    `Request (${place}, and not answered)\n${cut(json, MOST_SHOWN)}`,
+    `Why it failed\n${wrapped(printable(reason), width).join('\n')}`,
   ];
 }
 

@@ -29,7 +29,13 @@ export async function inspectModel(path: string, providers: readonly string[]): 
   const { name: model, version, path: filePath } = location;
   const found = { model, version, path: filePath, ...aboutFile(file) };
   try {
-    const { opened, inputs, outputs, hasLengths } = await open(location, path, providers, graph);
+    const { opened, inputs, outputs, hasLengths } = await open(
+      location,
+      path,
+      providers,
+      graph,
+      file.outputs.map(({ name }) => name),
+    );
     return { ...found, inputs, outputs, opened, notableOperators: notableOperators(file, graph, hasLengths) };
   } catch (error) {
     const { inputs, outputs } = file;
@@ -59,6 +65,7 @@ async function open(
   path: string,
   providers: readonly string[],
   graph: ModelGraph,
+  offered: readonly string[],
 ): Promise<Found> {
   const warnings: string[] = [];
   let probes = 0;
@@ -78,18 +85,23 @@ async function open(
     const config = readModelConfig(folder);
     const samples = await sampleRequests(model, await readSampleLines(folder), graph, config.warmup);
     const { ragged } = model;
+    const computed = model.outputs.map(({ name }) => name);
+    const leftOut = offered.filter((name) => !computed.includes(name));
     return {
       hasLengths: symbolicAxes(model).length > 0,
       inputs: model.inputs.map((spec, index) => valueFrom(spec, ragged?.inputs[index]?.axis)),
       outputs: model.outputs.map((spec, index) => valueFrom(spec, ragged?.outputs[index])),
-      opened: { ...aboutModel(model, config), probes, warnings, ...samples },
+      opened: { ...aboutModel(model, config), leftOut, probes, warnings, ...samples },
     };
   } finally {
     await models.close();
   }
 }
 
-function aboutModel(model: Model, config: ModelConfig): Omit<Opened, 'probes' | 'warnings' | 'samples' | 'isMadeUp'> {
+function aboutModel(
+  model: Model,
+  config: ModelConfig,
+): Omit<Opened, 'leftOut' | 'probes' | 'warnings' | 'samples' | 'isMadeUp'> {
   const { ragged, inputs, constants = [], maxBatchRows, ladder, largestDifference = null, transform } = model;
   return {
     verdict: verdictOf(model, config),

@@ -47,6 +47,8 @@ export interface Opened {
   /** Axes of any size that requests of one run must share. */
   readonly openAxes: readonly string[];
   readonly constants: readonly string[];
+  /** Outputs that config.json does not have computed. */
+  readonly leftOut: readonly string[];
   readonly hasTransform: boolean;
   readonly warnings: readonly string[];
   readonly samples: readonly Sample[];
@@ -54,6 +56,16 @@ export interface Opened {
   readonly isMadeUp: boolean;
   /** Why there is no sample. */
   readonly noSample?: string | undefined;
+  /** The first request that was run and got no scores. */
+  readonly failed?: FailedRequest | undefined;
+}
+
+/** A request that the model did not answer in each of its forms. */
+export interface FailedRequest {
+  /** Its file and line, or that it was made up. */
+  readonly place: string;
+  readonly json: string;
+  readonly reason: string;
 }
 
 /** A result without its message ID. */

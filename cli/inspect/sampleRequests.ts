@@ -10,7 +10,7 @@ import { moveAxis } from '../../lambda/core/tensor/moveAxis.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { OFFLINE_LIMITS } from '../offline/limits.ts';
 import { printable } from '../printable.ts';
-import type { Answer, Sample } from './inspection.ts';
+import type { Answer, FailedRequest, Sample } from './inspection.ts';
 import { madeUpInputs } from './madeUpInputs.ts';
 
 export interface Samples {
@@ -18,15 +18,19 @@ export interface Samples {
   readonly isMadeUp: boolean;
   /** Why there is none. */
   readonly noSample?: string | undefined;
+  readonly failed?: FailedRequest | undefined;
 }
 
 interface Texts {
+  /** Where it is from. */
+  readonly place: string;
   readonly json: string;
   readonly binary: string | undefined;
 }
 
 /**
- * Requests that the model has answered, in both forms: those of `samples.jsonl`, else made-up ones.
+ * Requests that the model has answered, in both forms, from their text to the text of the answer: those of
+ * `samples.jsonl`, else made-up ones.
  *
  * @param lines of `samples.jsonl`
  */
@@ -43,8 +47,8 @@ export async function sampleRequests(
     observer: {},
   });
   if (lines.lines.length > 0) {
-    const { samples, refused } = await answered(await realTexts(model, lines), scoring);
-    return { samples, isMadeUp: false, ...(samples.length === 0 && { noSample: refused }) };
+    const { samples, failed } = await answered(await realTexts(model, lines), scoring);
+    return { samples, isMadeUp: false, failed, ...(samples.length === 0 && { noSample: failed?.reason }) };
   }
   if (model.transform?.decode !== undefined) {
     return none(
@@ -56,14 +60,17 @@ export async function sampleRequests(
       'the model has a loop, which may never end with made-up values: put a request into samples.jsonl beside config.json',
     );
   }
-  let reason: string | undefined;
+  let first: FailedRequest | undefined;
   for (const rows of madeUpInputs(model, graph, warmUp)) {
-    const texts = rows.map((inputs, index) => textsOf(model, inputs, `sample-${index + 1}`));
-    const { samples, refused } = await answered(texts, scoring);
+    const texts = rows.map((inputs, index) => textsOf(model, inputs, `sample-${index + 1}`, 'a made-up request'));
+    const { samples, failed } = await answered(texts, scoring);
     if (samples.length > 0) return { samples, isMadeUp: true };
-    reason ??= refused;
+    first ??= failed;
   }
-  return none(`it answers none that was made up (${reason}): put a request into samples.jsonl beside config.json`);
+  return {
+    ...none('it answers none that was made up: put a request into samples.jsonl beside config.json'),
+    failed: first,
+  };
 }
 
 function none(noSample: string): Samples {
@@ -71,21 +78,18 @@ function none(noSample: string): Samples {
 }
 
 /** The requests to which both forms are answered with scores. */
-async function answered(
-  texts: readonly Texts[],
-  scoring: RowScoring,
-): Promise<{ readonly samples: readonly Sample[]; readonly refused: string | undefined }> {
+async function answered(texts: readonly Texts[], scoring: RowScoring): Promise<Pick<Samples, 'samples' | 'failed'>> {
   const samples: Sample[] = [];
-  let refused: string | undefined;
-  for (const { json, binary } of texts) {
+  let first: FailedRequest | undefined;
+  for (const { place, json, binary } of texts) {
     const forms = binary === undefined ? [json] : [json, binary];
     const { answers } = await scoring.score(forms.map((text, index) => ({ id: String(index), text })));
     const failed = answers.flatMap((answer) => answer?.failures ?? [])[0];
     const answer = answers[0]?.text;
-    if (failed !== undefined || answer === undefined) refused ??= failed?.message;
-    else samples.push({ json, binary, answer: withoutMessageId(answer) });
+    if (failed === undefined && answer !== undefined) samples.push({ json, binary, answer: withoutMessageId(answer) });
+    else first ??= { place, json, reason: failed?.message ?? 'no answer' };
   }
-  return { samples, refused };
+  return { samples, failed: first };
 }
 
 function withoutMessageId(text: string): Answer {
@@ -95,11 +99,14 @@ function withoutMessageId(text: string): Answer {
 
 /** As producers send them where the model has a transform; else in the canonical form, whatever form they have. */
 async function realTexts(model: Model, lines: SampleLines): Promise<Texts[]> {
+  const placeOf = (index: number): string => `${lines.path}:${lines.lines[index]?.number}`;
   if (model.transform?.decode !== undefined) {
-    return lines.lines.map(({ line }, index) => ({ json: ownForm(model, line, index), binary: undefined }));
+    return lines.lines.map(({ line }, index) => {
+      return { place: placeOf(index), json: ownForm(model, line, index), binary: undefined };
+    });
   }
   const requests = await decodeSamples(lines, model);
-  return requests.map(({ inputs, id }, index) => textsOf(model, inputs, id ?? `sample-${index + 1}`));
+  return requests.map(({ inputs, id }, index) => textsOf(model, inputs, id ?? `sample-${index + 1}`, placeOf(index)));
 }
 
 /** Any deployment takes it, as it names its model. */
@@ -110,12 +117,16 @@ function ownForm({ name }: Model, line: string, index: number): string {
   return printable(encodeRequest({ body: { id: `sample-${index + 1}`, ...rest, model_name: name } }, 'json'));
 }
 
-function textsOf(model: Model, inputs: readonly RequestInput[], id: string): Texts {
+function textsOf(model: Model, inputs: readonly RequestInput[], id: string, place: string): Texts {
   const tensors = model.inputs.map((spec, index): [string, RequestInput] => {
     const { datatype, shape, data } = inputs[index] as RequestInput;
     const elements = isBase64Data(data) ? decodeAll(data, datatype, shape) : data;
     return [spec.name, moveAxis({ datatype, shape, data: elements }, 0, spec.batchAxis ?? 0)];
   });
   const request = { id, model: model.name, inputs: Object.fromEntries(tensors) } as Parameters<typeof encodeRequest>[0];
-  return { json: printable(encodeRequest(request, 'json')), binary: printable(encodeRequest(request, 'binary')) };
+  return {
+    place,
+    json: printable(encodeRequest(request, 'json')),
+    binary: printable(encodeRequest(request, 'binary')),
+  };
 }

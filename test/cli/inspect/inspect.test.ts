@@ -11,7 +11,9 @@ import { openModelAlone } from '../../../lambda/adapters/onnx/repository/openMod
 import { columnsModel, voiceModel } from '../../helpers/batchAxisModels.ts';
 import { runScript } from '../../helpers/command.ts';
 import {
+  endlessModel,
   identityModel,
+  lookupModel,
   maskedMeanModel,
   sequenceModel,
   turningModel,
@@ -150,12 +152,73 @@ describe('what batchscore inspect prints', () => {
     const { code, stdout } = await outputOf(() => inspect.run([path]));
     expect({ code, stdout }).toEqual({
       code: 0,
-      stdout: expect.stringMatching(/No sample request: the model has a loop/),
+      stdout: expect.stringMatching(/No request was run: the model has a loop/),
     });
     expect(stdout).toMatch(/^ {2}1 × {2}Loop: /m);
     await expect(inspect.run([path, '--samples', join(folder, 'none.jsonl')])).rejects.toThrow(
       /--samples: expected a request/,
     );
+  });
+
+  it.each([
+    [
+      ['several ragged inputs', '--models'],
+      'ran 4 requests, made up, as JSON and in binary; the first: values [1, 4], mask [1, 4] → mean [1, 1], doubled [1, 4] ragged',
+    ],
+    [
+      ['digits', '--models', 'models'],
+      'requests, of samples.jsonl, as JSON and in binary; the first: image [1, 64] → label [1], probabilities [1, 10] ragged',
+    ],
+  ])('says what was run, from the request to its answer: %j', async (args, ran) => {
+    const { stdout } = await outputOf(() => inspect.run(args.length === 2 ? [...args, folder] : args));
+    expect(stdout.replace(/\s+/g, ' ')).toContain(ran);
+  });
+
+  it('ends with 1 where no made-up request is answered, and shows the first', async () => {
+    const path = await putModel(folder, 'endless', endlessModel());
+    const { code, stdout, error } = await outputOf(() => inspect.run([path, '--json']));
+    const { failed, samples } = JSON.parse(stdout);
+    expect({ code, samples, failed }).toEqual({
+      code: undefined,
+      samples: [],
+      failed: {
+        place: 'a made-up request',
+        json: expect.objectContaining({ model_name: 'endless' }),
+        reason: expect.stringMatching(/memory/),
+      },
+    });
+    expect(error).toBe(
+      `a made-up request: expected scores, got: ${failed.reason}; put requests that it answers into samples.jsonl beside config.json`,
+    );
+    expect((await outputOf(() => inspect.run([path]))).stdout).toMatch(
+      /^Request \(a made-up request, and not answered\)\n\{"id":"sample-1","model_name":"endless".*\n\nWhy it failed\n.*memory/m,
+    );
+  });
+
+  it('ends with 1 where a request of samples.jsonl is not answered, and names its line', async () => {
+    const path = await putModel(folder, 'lookup', lookupModel());
+    const samples = join(path, 'samples.jsonl');
+    writeFileSync(samples, '{"instances":[1]}\n\n{"instances":[7]}\n');
+    const { code, stdout, error } = await outputOf(() => inspect.run([path]));
+    expect({ code, error }).toEqual({
+      code: undefined,
+      error: expect.stringMatching(
+        /^.*samples\.jsonl:3: expected scores, got: .*indices.*; mend the line, or delete it$/,
+      ),
+    });
+    expect(stdout).toContain(
+      'ran        1 request, of samples.jsonl, as JSON and in binary; the first: index [1] → value [1]\n',
+    );
+    expect(stdout).toContain(`Request (${samples}:3, and not answered)\n{"id":"sample-2","model_name":"lookup"`);
+    writeFileSync(samples, '{"instances":[1]}\n');
+    expect(await outputOf(() => inspect.run([path]))).toMatchObject({ code: 0, error: undefined });
+  });
+
+  it('names the outputs that config.json leaves out', async () => {
+    const path = await putModel(folder, 'left out', maskedMeanModel());
+    writeFileSync(join(path, 'config.json'), JSON.stringify({ outputs: ['mean'] }));
+    const { stdout } = await outputOf(() => inspect.run([path]));
+    expect(stdout).toMatch(/^left out {3}doubled, which "outputs" in config.json does not name$/m);
   });
 
   it.each([

@@ -221,8 +221,8 @@ function batchName(inputs: readonly TensorSpec[], all: readonly TensorSpec[]): s
 /** By tensor that has one axis of that name or size, and not as its first: which axis it is. */
 function axesNamed(dim: string | number | undefined, specs: readonly TensorSpec[]): Record<string, number> {
   const found = specs.flatMap(({ name, shape }): [string, number][] => {
-    const axis = shape.findIndex((one) => one === dim);
-    return axis > 0 && shape.indexOf(dim as string, axis + 1) < 0 ? [[name, axis]] : [];
+    const axis = dim === undefined ? -1 : shape.indexOf(dim);
+    return axis > 0 && axis === shape.lastIndexOf(shape[axis] as number | string) ? [[name, axis]] : [];
   });
   return Object.fromEntries(found);
 }
