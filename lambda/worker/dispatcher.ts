@@ -1,3 +1,5 @@
+import { deferred } from '../core/base/deferred.ts';
+import type { TransientCode } from '../core/contract/failure.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import type { Outcome } from '../core/contract/result.ts';
 import type { ScoringDependencies } from '../core/scoreRecords.ts';
@@ -26,11 +28,17 @@ export interface DispatcherOptions {
 export interface Dispatcher {
   /** Scores a batch. Resolves when its results are written; its deletes go on. Never throws. */
   dispatch(records: readonly MessageRecord[]): Promise<void>;
-  /** From now on what does not end within so many milliseconds is handed back. */
-  endWithin(ms: number): void;
+  /**
+   * From now on what does not end within so many milliseconds is handed back. Resolves when what runs is cut short:
+   * there is no time for another batch.
+   */
+  endWithin(ms: number): Promise<void>;
   /** Resolves when SQS was told of all that was scored. */
   settled(): Promise<void>;
 }
+
+/** There was no time for the record, or for one before it in its message group: nothing failed, so nothing waits. */
+const UNSCORED: ReadonlySet<TransientCode> = new Set(['DEADLINE', 'BEHIND_RETRY']);
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { scoring, timeoutMs, acknowledge, delayRetries, handBack, onScored, onSettled } = options;
@@ -40,14 +48,19 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   let stopAt = Number.POSITIVE_INFINITY;
 
   const settle = async (records: readonly MessageRecord[], outcomes: readonly Outcome[]): Promise<void> => {
-    const answered = records.filter((_, index) => outcomes[index]?.status === 'answered');
-    const retried = records.filter((_, index) => outcomes[index]?.status !== 'answered');
     const isStopping = Number.isFinite(stopAt);
-    await Promise.all([
-      answered.length > 0 && acknowledge(answered),
-      retried.length > 0 && (isStopping ? handBack(retried) : delayRetries(retried)),
-    ]);
-    onSettled(records);
+    const actOn = (outcome: Outcome | undefined): OnRecords => {
+      if (outcome?.status === 'answered') return acknowledge;
+      return isStopping && outcome !== undefined && UNSCORED.has(outcome.failure.code) ? handBack : delayRetries;
+    };
+    const byAct = Map.groupBy(records.keys(), (index) => actOn(outcomes[index]));
+    await Promise.all(
+      Array.from(byAct, async ([act, indexes]) => {
+        const those = indexes.map((index) => records[index] as MessageRecord);
+        await act(those);
+        onSettled(those);
+      }),
+    );
   };
   return {
     async dispatch(records) {
@@ -65,10 +78,13 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     },
     endWithin(ms) {
       stopAt = scoring.now() + ms;
+      const cutShort = deferred();
       const endAll = (): void => {
         for (const outOfTime of running) outOfTime.abort();
+        cutShort.resolve();
       };
       setTimeout(endAll, Math.max(0, ms - writingMs)).unref();
+      return cutShort.promise;
     },
     async settled() {
       while (settling.size > 0) await Promise.all(settling);

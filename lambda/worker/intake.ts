@@ -13,23 +13,28 @@ export interface IntakeOptions {
   readonly take: (records: readonly MessageRecord[]) => void;
   /** Told of a receive that failed; it is made again after a pause. */
   readonly onError: (error: Error) => void;
-  readonly signal: AbortSignal;
 }
 
 /** Receives from all request queues. */
 export interface Intake {
   /** To be called whenever room was made. */
   poll(): void;
-  /** Starts no more polls, and resolves when those in flight have returned. */
+  /**
+   * Starts no more polls, and resolves when those in flight have returned. They are not aborted: SQS would go on handing
+   * messages to them, which nobody would see until their visibility timeout ends.
+   */
   stop(): Promise<void>;
+  /** Gives up polls that have outlasted their wait, so that they hold up nothing else. */
+  abort(): void;
 }
 
 /** What SQS gives at most in one answer. */
 const RECORDS_A_POLL = 10;
 
-export function createIntake({ settings, sqs, hasRoom, take, onError, signal }: IntakeOptions): Intake {
+export function createIntake({ settings, sqs, hasRoom, take, onError }: IntakeOptions): Intake {
   const { queueUrls, batchSize, mostPolls } = settings;
   const recordsAPoll = Math.min(RECORDS_A_POLL, batchSize);
+  const givenUp = new AbortController();
   const comingOf = queueUrls.map(() => 0);
   let bytesAPoll = 0;
   const pollers = queueUrls.map((queueUrl, index) => {
@@ -38,7 +43,7 @@ export function createIntake({ settings, sqs, hasRoom, take, onError, signal }: 
       async receive() {
         (comingOf[index] as number) += recordsAPoll;
         try {
-          return await receive(signal);
+          return await receive(givenUp.signal);
         } finally {
           (comingOf[index] as number) -= recordsAPoll;
         }
@@ -53,7 +58,7 @@ export function createIntake({ settings, sqs, hasRoom, take, onError, signal }: 
         bytesAPoll = records.reduce((sum, { body }) => sum + body.length, 0);
         take(records);
       },
-      onError: (cause) => onError(failedReceive(queueUrl, cause)),
+      onError: (cause) => onError(failedReceive(queueUrl, cause, givenUp.signal.aborted)),
       pauseMs: backoffMs,
     });
   });
@@ -62,16 +67,16 @@ export function createIntake({ settings, sqs, hasRoom, take, onError, signal }: 
       for (const poller of pollers) poller.poll();
     },
     stop: async () => void (await Promise.all(pollers.map((poller) => poller.stop()))),
+    abort: () => givenUp.abort(),
   };
 }
 
-function failedReceive(queueUrl: string, cause: unknown): Error {
-  return new Error(
-    `receiving from ${queueUrl}: expected messages or none, got '${messageOf(cause)}'; it is tried again`,
-    {
-      cause,
-    },
-  );
+function failedReceive(queueUrl: string, cause: unknown, isGivenUp: boolean): Error {
+  const then = isGivenUp
+    ? 'there is no time left to wait; what SQS gave to this poll comes back when its visibility timeout ends'
+    : 'it is tried again';
+  const message = `receiving from ${queueUrl}: expected messages or none, got '${messageOf(cause)}'; ${then}`;
+  return new Error(message, { cause });
 }
 
 const FIRST_PAUSE_MS = 200;

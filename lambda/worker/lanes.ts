@@ -23,6 +23,8 @@ export interface LanesOptions {
 export interface Lanes {
   /** Takes what one poll returned, and dispatches what that makes due. */
   add(records: readonly MessageRecord[]): void;
+  /** From now on no record waits for others: all that is pending is due. */
+  endWindow(): void;
   /** Forgets records that others may have received by now. */
   drop(lost: ReadonlySet<MessageRecord>): void;
   /** Empties the lanes: none of what they held is dispatched. */
@@ -50,6 +52,7 @@ export function createLanes(options: LanesOptions): Lanes {
   const { names, laneOf, limits, mostOf, depth, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
   const lanes = new Map(names.map((name): [string, Lane] => [name, emptyLane(name)]));
   const allIdle = new Set<() => void>();
+  let windowMs = limits.windowMs;
   const underWay = (): number => sum(lanes.values(), (lane) => lane.underWay);
 
   /** Dispatches what is due, as long as there is room in the pipe, and looks again when the next window ends. */
@@ -63,7 +66,7 @@ export function createLanes(options: LanesOptions): Lanes {
         oldestAgeMs: oldest === undefined ? 0 : clock.now() - oldest.receive.at,
       };
       const batchSize = mostOf(lane.name);
-      const decision = gather(pending, { ...limits, batchSize });
+      const decision = gather(pending, { ...limits, windowMs, batchSize });
       if (!decision.dispatch) {
         if (oldest !== undefined) lane.cancelTimer = clock.after(decision.waitMs, () => consider(lane));
         return;
@@ -100,6 +103,10 @@ export function createLanes(options: LanesOptions): Lanes {
         touched.add(lane);
       }
       touched.forEach(consider);
+    },
+    endWindow() {
+      windowMs = 0;
+      for (const lane of lanes.values()) consider(lane);
     },
     drop(lost) {
       for (const lane of lanes.values()) {

@@ -48,20 +48,19 @@ export interface WorkerEnd {
 /**
  * Drains the worker, or gives up: by a second signal, or because the time to stop is nearly over.
  *
- * @param drainMs until what is being scored is cut short
  * @param endMs until there is no more waiting
  */
 export async function drainOrGiveUp(
   worker: Worker,
   stop: Stop,
   cause: EndCause,
-  { drainMs, endMs }: { readonly drainMs: number; readonly endMs: number },
+  { endMs }: { readonly endMs: number },
 ): Promise<WorkerEnd> {
   const startedAt = performance.now();
   const before = worker.tally();
   const deadline = deferred<string>();
   const timer = setTimeout(() => deadline.resolve('the time to stop is over'), endMs);
-  const forced = await Promise.race([worker.drain(drainMs), stop.forced, deadline.promise]);
+  const forced = await Promise.race([worker.drain(), stop.forced, deadline.promise]);
   clearTimeout(timer);
   const { finished, handedBack } = worker.tally();
   const details = {

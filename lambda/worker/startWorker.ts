@@ -35,10 +35,11 @@ export interface Worker {
   held(): number;
   tally(): Tally;
   /**
-   * Receives no more, finishes what is being scored within so many milliseconds, and hands back the rest. Resolves when
-   * SQS was told of everything.
+   * Starts no more polls, scores what it holds and what open polls still bring within `drainMs`, and hands back the
+   * rest. Nothing is made visible while a poll is open, which would receive it again. Resolves when SQS was told of
+   * everything. A run that was left behind starts it as well.
    */
-  drain(ms: number): Promise<void>;
+  drain(): Promise<void>;
 }
 
 /** Bytes of bodies in one batch, and in all that wait for one. */
@@ -56,14 +57,19 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
   const late = new Set<Promise<void>>();
   let finished = 0;
   let handedBack = 0;
-  let stopping = false;
+  let draining: Promise<void> | undefined;
+  let isOutOfTime = false;
 
   const release = (records: readonly MessageRecord[]): void => {
     held.remove(records);
     intake.poll();
   };
   const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
+    await intake.stop();
     if (records.length > 0) await visibility.handBack(records, signal);
+  };
+  const handBackUnscored = async (records: readonly MessageRecord[]): Promise<void> => {
+    await handBack(records);
     handedBack += records.length;
     release(records);
   };
@@ -80,14 +86,20 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
     scoring,
     timeoutMs,
     acknowledge: (records) => scoring.acknowledge(records, signal),
-    delayRetries: (records) => composition.delayRetries(records, signal),
-    handBack: (records) => visibility.handBack(records, signal),
+    async delayRetries(records) {
+      if (draining !== undefined) await intake.stop();
+      await composition.delayRetries(records, signal);
+    },
+    handBack,
     onScored(outcomes, records) {
       telemetry.outcomes(outcomes, records);
       const answered = outcomes.filter(({ status }) => status === 'answered').length;
       finished += answered;
       handedBack += outcomes.length - answered;
-      if (stuckRuns().size > 0) onStuck();
+      if (stuckRuns().size === 0) return;
+      // Before SQS is told of these records: an open poll would receive them again.
+      void drain();
+      onStuck();
     },
     onSettled: release,
   });
@@ -108,7 +120,6 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
   const intake = createIntake({
     settings,
     sqs,
-    signal,
     onError: onProblem,
     hasRoom(records, bytes) {
       const pending = lanes.pending();
@@ -121,21 +132,29 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
     },
     take(records) {
       held.add(records);
-      if (stopping) late.add(handBack(records));
+      if (isOutOfTime) late.add(handBackUnscored(records));
       else lanes.add(records);
     },
   });
+  const drain = (): Promise<void> => {
+    draining ??= drainOnce();
+    return draining;
+  };
+  const drainOnce = async (): Promise<void> => {
+    const outOfTime = dispatcher.endWithin(settings.drainMs);
+    lanes.endWindow();
+    await Promise.race([outOfTime, intake.stop().then(lanes.idle)]);
+    isOutOfTime = true;
+    intake.abort();
+    await Promise.all([handBackUnscored(lanes.takeAll()), lanes.idle()]);
+    await Promise.all([dispatcher.settled(), ...late]);
+    held.stop();
+  };
   intake.poll();
   return {
     held: () => held.size(),
     tally: () => ({ finished, handedBack }),
-    async drain(ms) {
-      stopping = true;
-      dispatcher.endWithin(ms);
-      await Promise.all([intake.stop(), handBack(lanes.takeAll()), lanes.idle()]);
-      await Promise.all([dispatcher.settled(), ...late]);
-      held.stop();
-    },
+    drain,
   };
 }
 

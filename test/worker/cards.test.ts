@@ -12,7 +12,7 @@ const server = useSqsServer();
 const MESSAGES = 12;
 
 let worker: Worker | undefined;
-afterEach(() => worker?.drain(1_000));
+afterEach(() => worker?.drain());
 
 function settingsFor(queueUrl: string): WorkerSettings {
   return {

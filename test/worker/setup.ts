@@ -26,6 +26,12 @@ export function slow(ms: number): string {
   return JSON.stringify({ model_name: 'slow', ms });
 }
 
+/** A request that keeps its model, `turns`, busy for hours. */
+export const ENDLESS = JSON.stringify({
+  model_name: 'turns',
+  inputs: [{ name: 'turns', datatype: 'INT64', shape: [1], data: [4e12] }],
+});
+
 export interface DeploymentOptions {
   /** @default lookup */
   readonly models?: RepositoryFiles;

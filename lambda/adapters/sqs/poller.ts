@@ -29,9 +29,6 @@ export interface Poller {
 /**
  * Keeps as many polls in flight as come back half full or fuller: an idle queue is asked by one, a long one by all. A
  * failed poll never ends the polling.
- *
- * No poll is ever aborted: SQS may have given messages to it by then, which nobody would see until their visibility
- * timeout ends.
  */
 export function createPoller<R>(options: PollerOptions<R>): Poller {
   const { receive, recordsAPoll, mostPolls, hasRoom, take, onError, pauseMs, clock = SYSTEM_CLOCK } = options;
