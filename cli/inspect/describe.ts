@@ -88,9 +88,9 @@ function aboutRows(opened: Opened, inputs: readonly Value[]): [string, string][]
 const VERDICTS: Readonly<Record<Verdict, string>> = {
   independent: 'independent of each other',
   trusted: 'share runs unchecked, as "batching": "trust" in config.json says',
-  unknown: 'not known to be independent: they run alone until requests have proved it',
-  dependent: 'depend on each other, so they run alone',
-  alone: 'run alone, as "batching": "alone" in config.json says',
+  unknown: 'not known to be independent: requests run alone until they have proved it',
+  dependent: 'depend on each other, so a run holds one request with all its rows',
+  alone: 'a run holds one request with all its rows, as "batching": "alone" in config.json says',
 };
 
 function evidence({ verdict, probes, largestDifference }: Opened): string {
@@ -105,7 +105,8 @@ function runs({ maxBatchRows, ladder, verdict }: Opened, inputs: readonly Value[
   const fixed = typeof batch === 'number' && ladder.length === 1;
   if (fixed && batch > 1) return `of ${batch} rows each, a fixed batch: fewer are padded`;
   if (maxBatchRows === 1) return 'of 1 row';
-  if (verdict === 'unknown') return `of 1 row, and of up to ${count(maxBatchRows)} once that is proved`;
+  if (verdict === 'dependent' || verdict === 'alone') return `of 1 request of up to ${count(maxBatchRows)} rows`;
+  if (verdict === 'unknown') return `of 1 request, and of up to ${count(maxBatchRows)} rows once that is proved`;
   return ladder.length > 0 ? `of ${ladder.map(count).join(', ')} rows` : `of up to ${count(maxBatchRows)} rows`;
 }
 

@@ -122,12 +122,11 @@ function aboutModel(
   };
 }
 
-function verdictOf({ independence, maxBatchRows }: Model, { batching }: ModelConfig): Verdict {
-  if (independence === 'proved') return 'independent';
-  if (independence === 'unproven') return 'unknown';
-  if (independence !== undefined || maxBatchRows > 1) return 'trusted';
-  return batching === 'alone' ? 'alone' : 'dependent';
+function verdictOf({ independence = 'trusted' }: Model, { batching }: ModelConfig): Verdict {
+  return independence === 'dependent' && batching === 'alone' ? 'alone' : VERDICTS[independence];
 }
+
+const VERDICTS = { proved: 'independent', unproven: 'unknown', trusted: 'trusted', dependent: 'dependent' } as const;
 
 /** Its shape is empty where the model does not say it, as that of some outputs. */
 function valueFrom(spec: TensorSpec, raggedAxis: number | undefined): Value {

@@ -72,8 +72,9 @@ function withKept(text: string, kept: string | undefined): string {
   return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
 }
 
-function describe({ model, version, messageId, difference: { output }, wasBatched }: BatchMismatch): string {
-  const found = `model '${model}/${version}': '${output}' of line ${messageId} is another when the row is run alone`;
-  if (!wasBatched) return `${found}; all rows are run alone`;
-  return `${found}; from here on all rows are. To be sure of the lines before, score again with --max-rows 1`;
+function describe({ model, version, messageId, difference: { output }, wasBatched, maxRows }: BatchMismatch): string {
+  const found = `model '${model}/${version}': '${output}' of line ${messageId} is another when the request is run alone`;
+  if (!wasBatched) return `${found}; all requests are run alone`;
+  if (maxRows > 1) return `${found}, as the number of rows changes it; from here on runs have ${maxRows} rows at most`;
+  return `${found}; from here on all requests are. To be sure of the lines before, score again with --max-rows 1`;
 }

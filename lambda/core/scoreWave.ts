@@ -53,7 +53,8 @@ export async function scoreWave(
   const run = (batches: readonly MicroBatch[]): void => {
     for (const batch of batches) schedule.add(batch.model, () => scoreMicroBatch(batch, invocation));
   };
-  const newPlan = (): Plan => deps.plan((model) => mostElements(deps, model), deps.latency.costOf);
+  const newPlan = (): Plan =>
+    deps.plan((model) => mostElements(deps, model), deps.latency.costOf, deps.batching.sharingOf);
   let plan = newPlan();
   let decodeMs = 0;
   const startedAt = deps.now();

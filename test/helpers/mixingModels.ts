@@ -325,3 +325,16 @@ export function hundredRowsModel(): Uint8Array {
 export function noisyModel(): Uint8Array {
   return model([node('RandomNormalLike', 'x', 'noise'), node('Add', 'x noise', 'y')]);
 }
+
+/** Quantised dynamically, it answers with the number of the largest score alone: int64 `y` `[batch]`. */
+export function dynamicLabelModel(): Uint8Array {
+  return model(
+    [
+      node('DynamicQuantizeLinear', 'x', 'q scale zero'),
+      ...matMulInteger().map((one) => (one.outputs[0] === 'y' ? { ...one, outputs: ['scores'] } : one)),
+      node('ArgMax', 'scores', 'y', { axis: 1, keepdims: 0 }),
+    ],
+    INT8_WEIGHTS,
+    { outputs: [{ name: 'y', datatype: 'INT64', shape: ['batch'] }] },
+  );
+}

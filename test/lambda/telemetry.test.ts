@@ -24,6 +24,7 @@ const MISMATCH = {
   messageId: 'a message',
   difference: { output: 'y', share: 0.5, detail: '1 and 0.5 at element 0' },
   wasBatched: true,
+  maxRows: 1,
 };
 const DEARER: MicroBatchReport = {
   ...{ model: 'few', version: '1', requests: 1, rows: 1, paddedRows: 1, maxBatchRows: 8, paddedLength: 1 },
@@ -203,7 +204,7 @@ describe('the telemetry of a deployment', () => {
     const printed = captureOutput();
     const { observer, hostEnds } = createPowertoolsTelemetry({ serviceName: 'batchscore' });
 
-    observer.batchMismatch({ ...MISMATCH, wasBatched: false });
+    observer.batchMismatch({ ...MISMATCH, wasBatched: false, maxRows: 1 });
     hostEnds('a test');
 
     expect(linesOf(printed, 'stays unbatched')).toMatchObject([{ level: 'WARN', messageId: 'a message' }]);

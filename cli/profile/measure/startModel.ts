@@ -44,16 +44,17 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
 
 /** What the checks have it run is not taken for the most: how many rows it takes, and what to make of that, is found out. */
 function mostRowsOf({ maxBatchRows, ladder }: Model, config: ModelConfig, asked: number): number {
-  if (ladder.length > 0 || config.batching === 'alone') return maxBatchRows;
+  if (config.batching === 'alone') return 1;
+  if (ladder.length > 0) return maxBatchRows;
   return config.maxBatchRows ?? asked;
 }
 
 function safetyOf(
-  { independence, maxBatchRows, largestDifference }: Model,
+  { independence, largestDifference }: Model,
   batching: string | undefined,
 ): Pick<Started, 'verdict' | 'maxDifference'> {
   if (independence === 'proved') return { verdict: 'independent', maxDifference: largestDifference ?? null };
   if (independence === 'unproven') return { verdict: 'unknown', maxDifference: null };
-  const alone = batching === 'alone' ? 'alone' : 'dependent';
-  return { verdict: independence === undefined && maxBatchRows === 1 ? alone : 'trusted', maxDifference: null };
+  if (independence !== 'dependent') return { verdict: 'trusted', maxDifference: null };
+  return { verdict: batching === 'alone' ? 'alone' : 'dependent', maxDifference: null };
 }

@@ -77,11 +77,11 @@ export interface RunResult {
 }
 
 /**
- * Whether a row's answer is the same whatever rows it shares a run with: `proved` by probes when the model was loaded,
- * `trusted` because its config.json says so, or `unproven`: rows run alone until real requests have proved it. A model
- * that was found to mix rows has a `maxBatchRows` of 1.
+ * Whether a request's answer is the same whatever rows it shares a run with: `proved` by probes when the model was
+ * loaded; `trusted` because its config.json says so; `unproven`: each request runs alone until real requests have proved
+ * it; `dependent`: each request always runs alone, with all its rows, and is never split.
  */
-export type Independence = 'proved' | 'trusted' | 'unproven';
+export type Independence = 'proved' | 'trusted' | 'unproven' | 'dependent';
 
 /** A loaded model: its contract, its limits and one way to run it. */
 export interface Model {
@@ -103,6 +103,11 @@ export interface Model {
   readonly ragged?: RaggedAxis | undefined;
   /** Whether its rows are independent of each other, and how that is known. @default trusted */
   readonly independence?: Independence | undefined;
+  /**
+   * The most rows of a run in which requests were seen to get the answers that they get alone; larger runs are compared
+   * before they are written. @default maxBatchRows
+   */
+  readonly provedRows?: number | undefined;
   /** The largest difference that the checks at start took for rounding, as a share of the answer; undefined without checks. */
   readonly largestDifference?: number | undefined;
   /** What a run costs, where it was measured. @default an overhead and the padded elements */

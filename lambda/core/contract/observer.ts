@@ -25,15 +25,17 @@ export interface MicroBatchReport {
   readonly encodeMs: number;
 }
 
-/** A row that got another answer among others than alone. */
+/** A request that got another answer among others than alone. */
 export interface BatchMismatch {
   readonly model: string;
   readonly version: string;
-  /** The message that the row came in. */
+  /** The message that the request came in. */
   readonly messageId: string;
   readonly difference: Difference;
-  /** Whether the model's answers came from micro-batches until now; else its rows were run alone, and still are. */
+  /** Whether the model's answers came from micro-batches until now; else its requests were run alone, and still are. */
   readonly wasBatched: boolean;
+  /** The most rows of a run from now on; 1: its requests run alone. */
+  readonly maxRows: number;
 }
 
 export type Stage = 'decode' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
@@ -49,7 +51,7 @@ export interface Observer {
   decoded(decodeMs: number): void;
   /** Runs took so many milliseconds whose answers were compared, and not written. */
   checked(checkMs: number): void;
-  /** The rows of a model depend on each other: they are run alone from now on. Told once of each model. */
+  /** Requests of a model get other answers together than alone: runs are smaller, or hold one request, from now on. */
   batchMismatch(mismatch: BatchMismatch): void;
   /** Results of one or more micro-batches were written together in so many milliseconds. */
   written(writeMs: number): void;

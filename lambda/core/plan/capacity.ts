@@ -2,6 +2,7 @@ import type { Cost, Model } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import { affineCost } from './cost.ts';
 import { elementsPerRowAt, paddedLengthOf, paddedRowsOf } from './microBatch.ts';
+import type { RunLimits } from './planner.ts';
 
 /** What a micro-batch may hold when its longest request is of a given length, and what its runs cost. */
 export interface LimitsAtLength {
@@ -19,12 +20,11 @@ export interface LimitsByLength {
   readonly furtherRowsCostMore: boolean;
 }
 
-/**
- * @param sample any request of the group
- * @param learnt what runs cost by what was learnt: where nobody has measured them, it counts in place of a guess
- */
-export function limitsByLength(sample: ScoringRequest, maxElements: number, learnt: Cost | undefined): LimitsByLength {
+/** @param sample any request of the group */
+export function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByLength {
   const { model } = sample;
+  // Where nobody has measured what runs cost, what was learnt counts in place of a guess.
+  const { learnt } = runLimits;
   const known = new Map<number, LimitsAtLength>();
   return {
     // Rows that are padded up to a rung cost nothing, and a table may hold anything.
@@ -34,7 +34,7 @@ export function limitsByLength(sample: ScoringRequest, maxElements: number, lear
       const found = known.get(paddedLength);
       if (found !== undefined) return found;
       const elementsPerRow = elementsPerRowAt(sample, paddedLength);
-      const capacity = capacityOf(model, elementsPerRow, maxElements);
+      const capacity = capacityOf(model, elementsPerRow, runLimits);
       const cost = model.cost ?? learnt ?? affineCost(() => elementsPerRow);
       const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
       known.set(paddedLength, limits);
@@ -61,11 +61,12 @@ function costsOf(model: Model, cost: Cost, rows: number, paddedLength: number): 
 export function capacityOf(
   { maxBatchRows, ladder }: Model,
   elementsPerRow: number,
-  maxElements: number,
+  { maxElements, maxRows = maxBatchRows }: { readonly maxElements: number; readonly maxRows?: number },
 ): { readonly rows: number; readonly reason: 'full' | 'budget' } {
   const affordable = Math.max(1, Math.floor(maxElements / elementsPerRow));
-  const reason = affordable < maxBatchRows ? 'budget' : 'full';
-  const rows = Math.min(maxBatchRows, affordable);
+  const most = Math.min(maxBatchRows, maxRows);
+  const reason = affordable < most ? 'budget' : 'full';
+  const rows = Math.min(most, affordable);
   if (ladder.length === 0) return { rows, reason };
   return { rows: ladder.findLast((rung) => rung <= rows) ?? (ladder[0] as number), reason };
 }

@@ -1,9 +1,8 @@
-import type { Cost } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import { capacityOf, limitsByLength } from './capacity.ts';
-import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
+import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part, wholeRun } from './microBatch.ts';
 import { partitionParts } from './partition.ts';
-import type { Plan } from './planner.ts';
+import type { Plan, RunLimits } from './planner.ts';
 
 const NONE: readonly MicroBatch[] = [];
 
@@ -11,18 +10,19 @@ const NONE: readonly MicroBatch[] = [];
  * The plan of requests of one model and signature whose rows all have one shape: each micro-batch is filled, in arrival
  * order, with as many rows as it may hold, or as many as cost least a row. That is the least cost. What is left in the
  * end is one micro-batch, or, where a ladder or measured costs say that several cost less, those. A request is cut only
- * when it has more rows than one micro-batch is filled with.
+ * when it has more rows than one micro-batch is filled with, and may be.
  *
  * Micro-batches run while later bodies are decoded, so that not all requests are in memory at once:
  * docs/adr/0009-plans-that-stream-and-plans-that-wait.md has the figures.
  *
  * @param sample any request of the group
  */
-export function createFill(sample: ScoringRequest, maxElements: number, learnt: Cost | undefined): Plan {
+export function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   const { model } = sample;
-  const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), maxElements);
+  const { learnt, mayCut } = runLimits;
+  const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), runLimits);
   const isGuess = model.ladder.length < 2 && (model.cost ?? learnt) === undefined;
-  const limits = isGuess ? undefined : limitsByLength(sample, maxElements, learnt);
+  const limits = isGuess ? undefined : limitsByLength(sample, runLimits);
   const most = limits === undefined ? capacity.rows : leastPerRow(limits.at(sample.length).costs);
   const reason = most === capacity.rows ? capacity.reason : 'dearer';
   let parts: Part[] = [];
@@ -36,6 +36,7 @@ export function createFill(sample: ScoringRequest, maxElements: number, learnt: 
   };
   return {
     add(request) {
+      if (request.rows > most && !mayCut) return [wholeRun(request, reason)];
       let closed = request.rows <= most && rows + request.rows > most ? close(reason) : NONE;
       for (let fromRow = 0; fromRow < request.rows; ) {
         const toRow = Math.min(request.rows, fromRow + most - rows);

@@ -32,6 +32,18 @@ export function microBatchOf(model: Model, parts: readonly Part[], closedBecause
   return { model, parts, rows, paddedRows: paddedRowsOf(model, rows), paddedLength, closedBecause };
 }
 
+/** One request with all its rows, padded by none where the model runs any number of rows. */
+export function wholeRun(request: ScoringRequest, closedBecause: CloseReason): MicroBatch {
+  const { model, rows } = request;
+  const batch = microBatchOf(model, [{ request, fromRow: 0, toRow: rows }], closedBecause);
+  return (model.ladder[0] ?? 1) > 1 ? batch : { ...batch, paddedRows: rows };
+}
+
+/** Whether it is all of its request. */
+export function isWhole({ request, fromRow, toRow }: Part): boolean {
+  return toRow - fromRow === request.rows;
+}
+
 /** The smallest rung that holds `rows`, or `rows` itself without a ladder. */
 export function paddedRowsOf(model: Model, rows: number): number {
   return rungFor(model.ladder, rows);

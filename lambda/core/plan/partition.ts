@@ -1,28 +1,30 @@
-import type { Cost, Model } from '../contract/model.ts';
+import type { Model } from '../contract/model.ts';
 import type { CloseReason } from '../contract/observer.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import { type LimitsAtLength, type LimitsByLength, limitsByLength } from './capacity.ts';
-import { type MicroBatch, microBatchOf, type Part, paddedRowsOf } from './microBatch.ts';
+import { type MicroBatch, microBatchOf, type Part, paddedRowsOf, wholeRun } from './microBatch.ts';
 import { minCostPartition } from './minCost.ts';
+import type { RunLimits } from './planner.ts';
 
 /**
  * Cuts requests of one model and signature into micro-batches at the least total cost, shortest first. A request with
- * more rows than a micro-batch holds fills some of its own, and its last rows join the others.
+ * more rows than a micro-batch holds fills some of its own, and its last rows join the others; where it may not be cut, it
+ * has one to itself.
  */
-export function partition(
-  requests: readonly ScoringRequest[],
-  maxElements: number,
-  learnt: Cost | undefined,
-): MicroBatch[] {
+export function partition(requests: readonly ScoringRequest[], runLimits: RunLimits): MicroBatch[] {
   const [sample] = requests;
   if (sample === undefined) return [];
   const { model } = sample;
-  const limits = limitsByLength(sample, maxElements, learnt);
+  const limits = limitsByLength(sample, runLimits);
   const parts: Part[] = [];
   const batches: MicroBatch[] = [];
   for (const { length, alike } of byLength(requests)) {
     const { rows, reason } = limits.at(length);
     for (const request of alike) {
+      if (request.rows > rows && !runLimits.mayCut) {
+        batches.push(wholeRun(request, reason));
+        continue;
+      }
       let fromRow = 0;
       for (; request.rows - fromRow > rows; fromRow += rows) {
         batches.push(microBatchOf(model, [{ request, fromRow, toRow: fromRow + rows }], reason));

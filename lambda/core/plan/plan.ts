@@ -1,14 +1,14 @@
-import type { Cost, Model } from '../contract/model.ts';
+import type { Model } from '../contract/model.ts';
 import type { ScoringRequest } from '../contract/request.ts';
 import { createFill } from './fill.ts';
 import { partition } from './partition.ts';
-import type { Plan, Planner } from './planner.ts';
+import type { Plan, Planner, RunLimits } from './planner.ts';
 
 /**
  * Groups requests by model and signature. Where all rows have one shape, micro-batches are filled as requests come;
  * where they differ in length, nothing is cut before all requests are known, or no more may wait.
  */
-export const plan: Planner = (maxElementsOf, learntCostOf) => {
+export const plan: Planner = (maxElementsOf, learntCostOf, sharingOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();
   let last: ModelGroups | undefined;
   const groupsOf = (model: Model): ModelGroups => {
@@ -17,11 +17,10 @@ export const plan: Planner = (maxElementsOf, learntCostOf) => {
     return known;
   };
   const createGroup = (request: ScoringRequest): Plan => {
-    const maxElements = maxElementsOf(request.model);
-    const learnt = learntCostOf?.(request.model);
-    return request.model.ragged === undefined
-      ? createFill(request, maxElements, learnt)
-      : createGathering(maxElements, learnt);
+    const { model } = request;
+    const sharing = sharingOf?.(model) ?? { maxRows: model.maxBatchRows, mayCut: true };
+    const runLimits = { ...sharing, maxElements: maxElementsOf(model), learnt: learntCostOf?.(model) };
+    return model.ragged === undefined ? createFill(request, runLimits) : createGathering(runLimits);
   };
   return {
     add(request) {
@@ -51,14 +50,14 @@ function hasOneShape({ inputs }: Model): boolean {
   return inputs.every(({ shape }) => shape.slice(1).every((dim) => typeof dim === 'number'));
 }
 
-function createGathering(maxElements: number, learnt: Cost | undefined): Plan {
+function createGathering(runLimits: RunLimits): Plan {
   const requests: ScoringRequest[] = [];
   return {
     add(request) {
       requests.push(request);
       return [];
     },
-    finish: () => partition(requests, maxElements, learnt),
+    finish: () => partition(requests, runLimits),
   };
 }
 

@@ -5,7 +5,7 @@ import { answerMicroBatch } from './answerMicroBatch.ts';
 import { mayBeAnswered } from './checkMicroBatch.ts';
 import { type Invocation, mostElements } from './invocation.ts';
 import { runMicroBatch } from './runMicroBatch.ts';
-import { scoreRowByRow } from './scoreRowByRow.ts';
+import { scoreAlone } from './scoreAlone.ts';
 import { fitTime } from './timeLeft.ts';
 
 type Halves = readonly [MicroBatch, MicroBatch];
@@ -13,13 +13,12 @@ type Halves = readonly [MicroBatch, MicroBatch];
 /**
  * Runs a micro-batch, and has the results written that are complete with it. One that does not fit the time left is halved
  * until it does; so is one that is too large for the memory. A failing run is halved until the culprit stands alone.
- * The rows of a model that may not be batched are run one by one. Never throws.
+ * The requests of a model that may not be batched are run one by one. Never throws.
  */
 export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation): Promise<void> {
   try {
-    if (batch.rows > 1 && invocation.deps.batching.batchingOf(batch.model) !== 'together') {
-      return await scoreRowByRow(batch, invocation);
-    }
+    const { batching } = invocation.deps;
+    if (batching.batchingOf(batch.model) !== 'together') return await scoreAlone(batch, invocation);
     if (elementsIn(batch) > mostElements(invocation.deps, batch.model)) {
       const halves = halveForMemory(batch);
       if (halves !== undefined) return await scoreBoth(halves, invocation);
@@ -29,7 +28,7 @@ export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation)
     const ran = await runMicroBatch(batch, fit.expectedMs, invocation);
     if (!isFailure(ran)) {
       const isSound = await mayBeAnswered(batch, ran, invocation);
-      return isSound ? await answerMicroBatch(batch, ran, invocation) : await scoreRowByRow(batch, invocation);
+      return isSound ? await answerMicroBatch(batch, ran, invocation) : await scoreAlone(batch, invocation);
     }
     const halves = halvesAfter(ran, batch);
     if (halves !== undefined) return await scoreBoth(halves, invocation);

@@ -16,8 +16,14 @@ export type Fit =
 /**
  * Whether a run, and the writes after it, is expected to end before the deadline, behind the runs of its model that are
  * under way. A run that does not fit is not started.
+ *
+ * @param mayBeSmaller whether a run that nothing was measured of begins small. @default true
  */
-export function fitTime({ model, rows, paddedRows, paddedLength }: MicroBatch, invocation: Invocation): Fit {
+export function fitTime(
+  { model, rows, paddedRows, paddedLength }: MicroBatch,
+  invocation: Invocation,
+  mayBeSmaller = true,
+): Fit {
   const { deps, time, schedule } = invocation;
   if (time.signal.aborted) {
     const message = `model '${model.name}': expected a run to start before the deadline, got none of its time; ${MORE_TIME}`;
@@ -26,7 +32,7 @@ export function fitTime({ model, rows, paddedRows, paddedLength }: MicroBatch, i
   const expectedMs = deps.latency.predictMs(model, paddedRows, paddedLength);
   const remainingMs = time.remainingMs();
   const neededMs = schedule.busyMs(model) + (expectedMs ?? 0) + deps.limits.deadlineMarginMs;
-  const isSmallEnough = expectedMs !== undefined || rows <= Math.max(FIRST_ROWS, model.ladder[0] ?? 1);
+  const isSmallEnough = expectedMs !== undefined || !mayBeSmaller || rows <= Math.max(FIRST_ROWS, model.ladder[0] ?? 1);
   if (remainingMs >= neededMs && isSmallEnough) return { fits: true, expectedMs: expectedMs ?? 0 };
   const cure = rows === 1 ? 'one row takes that long: raise the timeout, or the memory' : MORE_TIME;
   const message =

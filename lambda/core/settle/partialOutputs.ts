@@ -8,6 +8,8 @@ import type { Tensor } from '../tensor/tensor.ts';
 export interface PartialOutputs {
   /** The whole request's outputs once its last part is in, or why its parts do not fit together; else undefined. */
   collectPart(part: Part, outputs: readonly Tensor[]): readonly Tensor[] | Failure | undefined;
+  /** Has a request run whole after all: what its parts got is forgotten. @returns whether nobody else has taken it */
+  takeWhole(request: ScoringRequest): boolean;
 }
 
 interface ScoredParts {
@@ -17,9 +19,17 @@ interface ScoredParts {
 
 export function createPartialOutputs(): PartialOutputs {
   const split = new Map<ScoringRequest, ScoredParts>();
+  const takenWhole = new Set<ScoringRequest>();
   return {
+    takeWhole(request) {
+      if (takenWhole.has(request)) return false;
+      takenWhole.add(request);
+      split.delete(request);
+      return true;
+    },
     collectPart({ request, fromRow, toRow }, outputs) {
       if (toRow - fromRow === request.rows) return outputs;
+      if (takenWhole.has(request)) return undefined;
       const scored = split.get(request) ?? { parts: [], rowsLeft: request.rows };
       split.set(request, scored);
       scored.parts.push({ fromRow, outputs });

@@ -67,10 +67,10 @@ export function differenceOf(a: Tensor, rowOfA: number, b: Tensor, rowOfB: numbe
 }
 
 /**
- * The first output whose rows 0 differ by more than rounding.
+ * The first output one of whose rows differs by more than rounding.
  *
  * @param a one tensor per output
- * @param b the same outputs of another run
+ * @param b the same outputs of another run, with as many rows
  * @param onRounding told of the differences that are no more than rounding
  */
 export function firstDifference(
@@ -80,9 +80,11 @@ export function firstDifference(
   onRounding: (difference: Difference) => void = () => {},
 ): Difference | undefined {
   for (const [index, output] of a.entries()) {
-    const difference = differenceOf(output, 0, b[index] as Tensor, 0);
-    if (isMoreThanRounding(difference, output.datatype, tolerance)) return difference;
-    onRounding(difference);
+    for (let row = 0; row < (output.shape[0] as number); row++) {
+      const difference = differenceOf(output, row, b[index] as Tensor, row);
+      if (isMoreThanRounding(difference, output.datatype, tolerance)) return difference;
+      onRounding(difference);
+    }
   }
   return undefined;
 }

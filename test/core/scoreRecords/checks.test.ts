@@ -13,7 +13,7 @@ describe('later micro-batches', () => {
   it('are checked too: what differs then stops batching, and is not written', async () => {
     const { model, runs } = rowModel(DISTURBED_BY_LARGE, PROVED);
     const deps = depsFor(model, ALL_THE_TIME);
-    await scoreRecords(oneRowEach(upTo(8)), again(deps), enoughTime());
+    await scoreRecords(oneRowEach(upTo(70)), again(deps), enoughTime());
     expect(deps.mismatches).toEqual([]);
     await scoreRecords(oneRowEach([5, 2000, 7]), deps, enoughTime());
     expect(answers(deps, 3)).toEqual([11, 4001, 15]);
@@ -26,12 +26,13 @@ describe('later micro-batches', () => {
   it.each([0.01, 0.1])('have %d of the run time for their checks', async (share) => {
     const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 3, maxBatchRows: 10 });
     const deps = depsFor(model, share);
+    await scoreRecords(oneRowEach(upTo(100)), again(deps), enoughTime());
+    const [early, earlyChecks] = [deps.reports.length, deps.checksMs.length];
     for (let time = 0; time < 50; time++) {
       await scoreRecords(oneRowEach(upTo(100)), again(deps), enoughTime());
     }
-    const runMs = 3 * deps.reports.length;
-    const [, , ...later] = deps.checksMs;
-    const checkMs = later.reduce((sum, ms) => sum + ms, 0);
+    const runMs = 3 * (deps.reports.length - early);
+    const checkMs = deps.checksMs.slice(earlyChecks).reduce((sum, ms) => sum + ms, 0);
     expect(checkMs).toBeLessThanOrEqual(share * runMs);
     expect(checkMs).toBeGreaterThan(0.7 * share * runMs);
     expect(new Set(runs.filter(({ length }) => length === 1).flat()).size).toBeGreaterThan(4);
@@ -87,7 +88,7 @@ describe('a check', () => {
     await score(999);
     expect(runs).toHaveLength(1);
     await score(1000);
-    expect(runs).toHaveLength(4);
+    expect(runs).toHaveLength(1 + 1 + 4);
   });
 
   it('that hangs leaves half of the time to the answer that waits for it', async () => {

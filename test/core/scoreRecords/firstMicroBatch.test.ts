@@ -9,7 +9,6 @@ import { statuses } from './answers.ts';
 import { LINE, type OfRow, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
 import { again, answers, batched, depsFor, oneRowEach, upTo } from './watched.ts';
 
-const ALL_THE_TIME = 1;
 const PROVED = { independence: 'proved' } as const;
 
 /** The tokens model with another `total`, of each row's first token and the length that the run is padded to. */
@@ -41,6 +40,7 @@ describe('the first micro-batch of a model', () => {
         messageId: expect.stringMatching(new RegExp(`^${messageIdOf(0).slice(0, -12)}`)),
         difference: { output: 'y', share: expect.any(Number), detail: expect.any(String) },
         wasBatched: true,
+        maxRows: 1,
       },
     ]);
     const before = runs.length;
@@ -56,25 +56,29 @@ describe('the first micro-batch of a model', () => {
     expect(deps.mismatches.map(({ messageId }) => messageId)).toEqual([messageIdOf(2)]);
   });
 
-  it('is answered from its one run where rows are independent, a few of them run again', async () => {
+  it('is answered from its one run where rows are independent, 64 different requests run again', async () => {
     const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 1 });
-    const one: Model = {
-      ...model,
-      run: async (inputs) => ({ ...(await model.run(inputs)), runMs: inputs[0]?.shape[0] ?? 0 }),
-    };
-    const deps = depsFor(one);
+    const deps = depsFor(model);
     await scoreRecords(oneRowEach(upTo(100)), deps, enoughTime());
     expect(answers(deps, 100)).toEqual(upTo(100).map((value) => 2 * value + 1));
-    expect(runs.map(({ length }) => length)).toEqual([100, ...new Array(8).fill(1)]);
-    expect(new Set(runs.slice(1).flat()).size).toBe(8);
+    expect(runs.map(({ length }) => length)).toEqual([100, ...new Array(64).fill(1)]);
+    expect(new Set(runs.slice(1).flat()).size).toBe(64);
     expect(deps.reports.map(({ rows }) => rows)).toEqual([100]);
-    expect([deps.checksMs, deps.mismatches]).toEqual([[8], []]);
+    expect([deps.checksMs, deps.mismatches]).toEqual([[64], []]);
   });
 
-  it('has its own time again for checks at most, and one row at least', async () => {
-    const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 30, measured: [{ rows: 1, length: 1, ms: 40 }] });
-    await scoreRecords(oneRowEach(upTo(30)), depsFor(model), enoughTime());
-    expect(runs.map(({ length }) => length)).toEqual([30, 1]);
+  it('counts different requests: copies of one are run again once, and prove no more', async () => {
+    const { model, runs } = rowModel(LINE, PROVED);
+    const deps = depsFor(model);
+    for (let time = 0; time < 3; time++) await scoreRecords(oneRowEach([5, 5, 5]), again(deps), enoughTime());
+    expect(runs).toEqual([[5, 5, 5], [5], [5, 5, 5], [5], [5, 5, 5], [5]]);
+  });
+
+  it('has four times its own time again for checks at most, and one request at least', async () => {
+    const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 300, measured: [{ rows: 1, length: 1, ms: 500 }] });
+    const own: Model = { ...model, run: async (inputs) => ({ ...(await model.run(inputs)), runMs: 500 }) };
+    await scoreRecords(oneRowEach(upTo(30)), depsFor(own), enoughTime());
+    expect(runs.map(({ length }) => length)).toEqual([30, 1, 1, 1, 1]);
   });
 
   it('with one row says nothing: the next one with more is checked', async () => {
@@ -129,36 +133,32 @@ describe('the first micro-batch of a model', () => {
     expect([answers(deps, 3), deps.mismatches, deps.reports.length]).toEqual([[1, 9, 26], [], 1]);
   });
 
-  it('is answered where padding turns few labels, as another order of a sum does', async () => {
+  it('is not answered where padding turns a label, however few do', async () => {
     const deps = depsFor(tokensModelThatGives(([first, length]) => (first === 5 && length > 1 ? 1 : 0)));
     await scoreRecords(
       standardRecords([[5], [2, 3, 4], [6, 7], [8], [9, 9, 9, 9]].map((row) => tokensRequest([row]))),
       deps,
       enoughTime(),
     );
-    expect([deps.mismatches, deps.reports.map(({ rows }) => rows)]).toEqual([[], [5]]);
+    expect(answers(deps, 5)).toEqual([0, 0, 0, 0, 0]);
+    expect(deps.mismatches).toMatchObject([{ maxRows: 1 }]);
   });
 
-  it('of one row again and again is answered row by row where that row turns, and nothing is concluded', async () => {
-    const { model, runs } = rowModel((values) => (values.length > 1 ? 1 : 0), PROVED, 'INT64');
-    const deps = depsFor(model);
-    await scoreRecords(oneRowEach([5, 5, 5, 5]), deps, enoughTime());
-    expect([answers(deps, 4), deps.mismatches]).toEqual([[0, 0, 0, 0], []]);
-    expect(batched(runs)).not.toEqual([]);
-  });
-
-  it('is answered where only the order of a sum turns a label', async () => {
-    // One row in nine is between two labels: with others or copies of itself it gets the other one.
+  it('is not answered where the number of rows turns one label of many: later runs have as many as turn none', async () => {
     const { model, runs } = rowModel(
-      (values, row) => (values[row] === 5 && values.length > 1 ? 1 : 0),
+      (values, row) => (values[row] === 5 && values.length > 3 ? 1 : 0),
       PROVED,
       'INT64',
     );
-    const deps = depsFor(model, ALL_THE_TIME);
-    for (let time = 0; time < 3; time++) await scoreRecords(oneRowEach(upTo(8)), again(deps), enoughTime());
-    expect(deps.mismatches).toEqual([]);
-    expect(deps.reports.map(({ rows }) => rows)).toEqual([8, 8, 8]);
-    expect(batched(runs).filter((values) => values.every((value) => value === 5))).not.toEqual([]);
+    const deps = depsFor(model);
+    await scoreRecords(oneRowEach(upTo(16)), deps, enoughTime());
+    expect(answers(deps, 16)).toEqual(new Array(16).fill(0));
+    expect(deps.mismatches).toMatchObject([{ wasBatched: true, maxRows: 2 }]);
+    const before = runs.length;
+    const next = again(deps);
+    await scoreRecords(oneRowEach(upTo(16)), next, enoughTime());
+    expect(answers(next, 16)).toEqual(new Array(16).fill(0));
+    expect(Math.max(...runs.slice(before).map(({ length }) => length))).toBe(2);
   });
 
   it('is checked another time where there is no time to tell rounding from neighbours, and not answered as it is', async () => {

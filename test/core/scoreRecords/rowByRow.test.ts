@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
 import { inMemoryModel } from '../../helpers/models.ts';
 import { fifoRecords, lineRequest, standardRecords } from '../../helpers/records.ts';
 import { enoughTime, memoryWriter } from '../../helpers/scoring.ts';
@@ -12,13 +11,36 @@ import { answers, depsFor, oneRowEach, upTo } from './watched.ts';
 
 const PROVED = { independence: 'proved' } as const;
 
-describe('rows that are run one by one', () => {
+describe('requests that are run one by one', () => {
   const MIXING = () => rowModel(SHARE_OF_LARGEST, PROVED).model;
 
-  it('are joined where they are of one request', async () => {
+  it('keep their rows together', async () => {
     const deps = depsFor(MIXING());
-    await scoreRecords(standardRecords([lineRequest([1, 2, 3]), lineRequest([4])]), deps, enoughTime());
-    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[1, 1, 1], [1]]);
+    await scoreRecords(standardRecords([lineRequest([1, 2, 4]), lineRequest([4])]), deps, enoughTime());
+    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[0.25, 0.5, 1], [1]]);
+  });
+
+  it.each(['dependent', 'unproven'] as const)(
+    'are never cut, and refused where they have more rows than a run: %s',
+    async (independence) => {
+      const { model, runs } = rowModel(SHARE_OF_LARGEST, { independence, maxBatchRows: 3 });
+      const deps = depsFor(model);
+      await scoreRecords(standardRecords([lineRequest([1, 2, 4]), lineRequest([1, 2, 3, 4])]), deps, enoughTime());
+      expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[0.25, 0.5, 1], 'TOO_MANY_ROWS']);
+      expect(runs).toEqual([[1, 2, 4]]);
+    },
+  );
+
+  it('are run whole where they were cut before their model was found out', async () => {
+    // Of eight rows at most, a request of nine is cut; the check of the first run stops batching.
+    const { model, runs } = rowModel(SHARE_OF_LARGEST, { ...PROVED, maxBatchRows: 8 });
+    const deps = depsFor(model);
+    const nine = upTo(9);
+    await scoreRecords(standardRecords([lineRequest([20]), lineRequest([40]), lineRequest(nine)]), deps, enoughTime());
+    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[1], [1]]);
+    expect(answerTo(deps.writer, 2)).toBe('TOO_MANY_ROWS');
+    expect(deps.mismatches).toHaveLength(1);
+    expect(runs.length).toBeGreaterThan(2);
   });
 
   it('are answered in the packed message that they came in', async () => {
@@ -54,16 +76,6 @@ describe('rows that are run one by one', () => {
     const deps = depsFor(model);
     await scoreRecords(oneRowEach([1, 2, 3]), deps, enoughTime());
     expect(upTo(3).map((number) => answerTo(deps.writer, number - 1))).toEqual([[3], 'RUN_FAILED', [7]]);
-  });
-
-  it('are not run where their request has failed already', async () => {
-    const before = ([x]: readonly Tensor[]) => {
-      if (x?.data[0] === 2) throw new Error('cannot score 2');
-    };
-    const { model, runs } = rowModel(LINE, { independence: 'unproven', before });
-    const deps = depsFor(model);
-    await scoreRecords(standardRecords([lineRequest([1, 2, 3, 4])]), deps, enoughTime());
-    expect([answerTo(deps.writer, 0), runs]).toEqual(['RUN_FAILED', [[1]]]);
   });
 
   it('wait where too much waits to be written', async () => {

@@ -43,6 +43,8 @@ export interface ModelDefaults {
   readonly isThorough?: boolean | undefined;
   /** Whether no other model is in this process. @default true */
   readonly onlyModel?: boolean | undefined;
+  /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
+  readonly now?: (() => number) | undefined;
 }
 
 /** What a model tells the repository that it is in. */
@@ -93,7 +95,8 @@ export async function loadModel(
   reports: ModelReports,
 ): Promise<LoadedModel> {
   const { warn, inform, stuckRuns, loaded = () => {} } = reports;
-  const startedAt = performance.now();
+  const { now = () => performance.now() } = defaults;
+  const startedAt = now();
   const transform = await transformOf(location, config, warn);
   // Read while the thread starts.
   const beside = Promise.all([readGraph(location.path), readSampleLines(location.folder)]);
@@ -110,7 +113,7 @@ export async function loadModel(
     { allowProviderFallback, takesCards, warn },
     stuckRuns,
   );
-  const openedAt = performance.now();
+  const openedAt = now();
   try {
     const contract = readContract(session.metadata, config);
     const cost = defaults.ignoreProfile ? undefined : costOf(location, config, providers, warn);
@@ -122,8 +125,8 @@ export async function loadModel(
       batching: config.batching,
       graph,
       samples: await decodeSamples(lines, model),
-      loadMs: performance.now() - startedAt,
-      now: () => performance.now(),
+      loadMs: now() - startedAt,
+      now,
       onGpu: runOnGpu(providers),
       maxElements: defaults.maxBatchElements,
       runLimitMs: RUN_LIMIT_MS,
@@ -138,7 +141,7 @@ export async function loadModel(
     if (waiting !== undefined) inform(`${location.path}: ${waiting}`);
     const { libraryMs } = session.metadata;
     const loadMs = openedAt - startedAt - libraryMs;
-    loaded({ libraryMs, loadMs, warmUpMs: performance.now() - openedAt, probes: prepared.probes, threads });
+    loaded({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });
     return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
   } catch (cause) {
     const missing = cause instanceof SettingsMissingError ? await explain(session, config, beside) : undefined;

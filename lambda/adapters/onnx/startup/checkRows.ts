@@ -28,54 +28,76 @@ export async function checkRows(
   sets: readonly Iterable<ProbeSet>[],
   { limitMs, now, isThorough = false }: RowCheckOptions,
 ): Promise<RowCheck> {
-  const [firstCount, ...laterCounts] = rowCountsOf(model, isThorough);
-  if (firstCount === undefined) return { verdict: 'independent', finding: 'it is run one row at a time', probes: 0 };
+  const tried = widened(model);
+  const [firstCount, ...laterCounts] = rowCountsOf(tried, isThorough);
+  const runsOneRow: RowCheck = { verdict: 'independent', finding: 'it is run one row at a time', probes: 0 };
+  if (firstCount === undefined) return runsOneRow;
   const startedAt = now();
   const sightings = createSightings(model);
   const usable: ProbeSet[] = [];
-  const skipped: number[] = [];
+  let isCutShort = false;
   let reason = 'made-up values might keep its loop from ending, and there are no samples';
   for (const alternatives of sets) {
-    if (now() - startedAt > limitMs) break;
-    const tried = await firstThatRuns(alternatives, usable.length === 0, firstCount, model, sightings);
-    if ('verdict' in tried) return { ...tried, probes: sightings.probes() };
-    if ('reason' in tried) ({ reason } = tried);
-    else usable.push(tried);
+    isCutShort = now() - startedAt > limitMs;
+    if (isCutShort) break;
+    const found = await firstThatRuns(alternatives, usable.length === 0, firstCount, tried, sightings);
+    if ('reason' in found) ({ reason } = found);
+    else if (!('verdict' in found)) usable.push(found);
+    else if (tried !== model && found.because === 'failed') return runsOneRow;
+    else return { ...found, probes: sightings.probes() };
   }
-  const pool = poolOf(usable);
+  let pool = poolOf(usable);
   let fewer: RowCheck['fewer'];
+  const counts = [firstCount];
   let msPerRow = 0;
   for (const count of laterCounts) {
     const countStartedAt = now();
     const isTooMuch = !isThorough && count > MANY_ROWS && elementsOf(pool[0]) * count > MANY_ELEMENTS;
-    if (pool.length === 0 || isTooMuch || countStartedAt - startedAt + msPerRow * count > limitMs) {
-      skipped.push(count);
-      continue;
+    isCutShort ||= isTooMuch || countStartedAt - startedAt + msPerRow * count > limitMs;
+    if (pool.length === 0 || isCutShort) break;
+    const companies = companiesOfPool(pool, count, tried, isThorough);
+    let dependent = await compare(companies, tried, sightings);
+    if (dependent?.because !== undefined && usable.length > 1) {
+      // A probe that cannot be run in company, or whose sums lose their digits, says nothing of ordinary ones.
+      pool = poolOf(usable.slice(0, 1));
+      sightings.forget(count);
+      dependent = await compare(companiesOfPool(pool, count, tried, isThorough), tried, sightings);
     }
-    const companies = companiesOfPool(pool, count, model, isThorough);
-    const dependent = await compare(companies, model, sightings);
-    if (dependent !== undefined && dependent.fewer === undefined) return { ...dependent, probes: sightings.probes() };
+    if (dependent !== undefined && (dependent.because === undefined || tried.ladder.length > 0)) {
+      return { ...dependent, probes: sightings.probes() };
+    }
     if (dependent !== undefined) {
-      ({ fewer } = dependent);
-      skipped.push(count);
+      fewer = { rows: Math.max(...counts), tried: count, reason: dependent.finding };
+      break;
     }
+    counts.push(count);
     msPerRow = (now() - countStartedAt) / (count * companies.length);
   }
   const unknown = (finding: string): RowCheck => ({ verdict: 'unknown', finding, probes: sightings.probes() });
   if (usable.length === 0) return unknown(reason);
   const names = usable.map(({ name }) => name).join(', ');
   if (!sightings.hasVaried()) return unknown(`all ${names} were answered alike`);
-  const counts = [firstCount, ...laterCounts].filter((count) => !skipped.includes(count)).join(', ');
-  const cut = skipped.length === 0 ? '' : `; cut short before runs of ${skipped.join(', ')} rows`;
   const ms = Math.ceil(now() - startedAt);
   return {
     verdict: 'independent',
     largest: sightings.largest()?.share ?? 0,
-    finding: `${names} in runs of ${counts} rows differed by ${describeLargest(sightings)}, ${ms} ms${cut}`,
+    finding: `${names} in runs of ${counts.join(', ')} rows differed by ${describeLargest(sightings)}, ${ms} ms`,
     fewer,
+    provedRows: isCutShort ? Math.max(...counts) : undefined,
     probes: sightings.probes(),
   };
 }
+
+/**
+ * A model that is to run one row at a time is tried with a few all the same, unless its file says that it takes no more:
+ * it is to be known whether a request of several rows may be cut.
+ */
+function widened(model: Model): Model {
+  const isOpen = model.inputs.every(({ shape: [rows] }) => typeof rows === 'string');
+  return model.maxBatchRows > 1 || !isOpen ? model : { ...model, maxBatchRows: FEW_ROWS, ladder: [] };
+}
+
+const FEW_ROWS = 3;
 
 function describeLargest(sightings: Sightings): string {
   const largest = sightings.largest();
@@ -100,13 +122,13 @@ async function firstThatRuns(
     const [p, q = p] = set.probes as readonly [Part, ...Part[]];
     const refused = await whyNotAlone(isFirst ? [p, q] : [p], model, sightings);
     if (refused === undefined) {
-      const [amongCopies, amongOthers, last] = companiesOf(set.probes, count);
-      const companies = isFirst ? [amongCopies, amongOthers, last] : [amongOthers];
+      const [amongOthers, ...more] = companiesOf(set.probes, count);
+      const companies = isFirst ? [amongOthers, ...more] : [amongOthers];
       const dependent = await compare(companies, model, sightings);
       if (dependent === undefined) return set;
-      const failed = dependent.failed === true ? await whyNotAlone(set.probes, model, sightings) : undefined;
-      if (failed === undefined) return dependent;
-      reason = `${set.name}: ${failed}`;
+      const failed = dependent.because === 'failed' ? await whyNotAlone(set.probes, model, sightings) : undefined;
+      if (failed === undefined && (isFirst || dependent.because === undefined)) return dependent;
+      reason = `${set.name}: ${failed ?? dependent.finding}`;
     } else reason = `${set.name}: ${refused}`;
   }
   return { reason };
@@ -136,21 +158,19 @@ async function compare(
     } catch (error) {
       if (error instanceof OutOfMemoryError) return undefined;
       if (isNotTheRuns(error)) throw error;
-      return failedAt(company.length, messageOf(error), model);
+      return failedAt(company.length, messageOf(error));
     }
     const mismatch = sightings.see(company, run);
     if (mismatch === undefined) continue;
-    const judged = await judge(mismatch, company, run, model);
-    if (judged !== undefined) return judged;
+    return await judge(mismatch, company, run, model);
   }
   return undefined;
 }
 
-function failedAt(count: number, reason: string, { ladder }: Model): RowCheck {
+function failedAt(count: number, reason: string): RowCheck {
   return {
     verdict: 'dependent',
     finding: `it runs with each row alone, and not with ${count}: ${reason}`,
-    failed: true,
-    fewer: count > MANY_ROWS && ladder.length === 0 ? { rows: MANY_ROWS, reason } : undefined,
+    because: 'failed',
   };
 }

@@ -3,8 +3,11 @@ import { elementsPerRowAt, type Part } from '../../../core/plan/microBatch.ts';
 import { rungsUpTo } from './fixedLadder.ts';
 import type { ProbeSet } from './rowCheck.ts';
 
-/** An odd and an even count, fewer and more rows than a vector has lanes, and the most there are; else the ladder's rungs. */
-const ROW_COUNTS = [3, 8, 32];
+/**
+ * Odd and even counts, powers of two and none, fewer and more rows than a vector has lanes, and the most there are; else
+ * the ladder's rungs.
+ */
+const ROW_COUNTS = [3, 7, 8, 32, 33, 100];
 export const MANY_ROWS = 32;
 
 export function elementsOf(probe: Part | undefined): number {
@@ -18,17 +21,21 @@ export function elementsOf(probe: Part | undefined): number {
  * @param isThorough also at 2, 4, 8, … rows
  */
 export function rowCountsOf({ ladder, maxBatchRows }: Model, isThorough: boolean): number[] {
-  const more = isThorough ? rungsUpTo(maxBatchRows) : maxBatchRows > MANY_ROWS ? [maxBatchRows] : [];
-  const counts = ladder.length > 0 ? ladder : [...new Set([...ROW_COUNTS, ...more])];
-  const several = counts.filter((count) => count > 1 && count <= maxBatchRows);
-  return several.length === 0 && maxBatchRows > 1 ? [maxBatchRows] : several;
+  const more = isThorough ? rungsUpTo(maxBatchRows) : [maxBatchRows];
+  const all = ladder.length > 0 ? ladder : [...new Set([...ROW_COUNTS, ...more])].toSorted((a, b) => a - b);
+  const counts = all.filter((count) => count > 1 && count <= maxBatchRows);
+  const [telling = counts[0]] = counts.filter((count) => count > 2);
+  return telling === undefined ? [] : [telling, ...counts.filter((count) => count !== telling)];
 }
 
-/** One probe among copies of another, among others, and at the end. */
-export function companiesOf(probes: readonly Part[], count: number): [copies: Part[], others: Part[], last: Part[]] {
+/** One probe among others, among copies of another, at the end, and among copies of itself. */
+export function companiesOf(
+  probes: readonly Part[],
+  count: number,
+): [others: Part[], copies: Part[], last: Part[], equal: Part[]] {
   const [p, q = p, r = q, s = r] = probes as [Part, ...Part[]];
   const behind = (first: Part, others: readonly Part[]): Part[] => [first, ...fill(others, count - 1)];
-  return [behind(p, [q]), behind(p, [r, s, q]), behind(p, [q, s]).reverse()];
+  return [behind(p, [r, s, q]), behind(p, [q]), behind(p, [q, s]).reverse(), behind(p, [p])];
 }
 
 /** All probes in turn, in companies of so many: forwards and backwards, and beginning at others where it is thorough. */

@@ -1,9 +1,10 @@
 import { listNames, type Model, type RaggedAxis } from '../../../core/contract/model.ts';
+import { DATATYPES } from '../../../core/tensor/datatype.ts';
 import { explainMixing, isDynamicallyQuantised, isRecurrent } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import type { RowCheck } from './rowCheck.ts';
 
-/** What config.json may say instead of the checks: rows share runs whatever they would find, or never. */
+/** What config.json may say instead of the checks: requests share runs whatever they would find, or never. */
 export type Batching = 'trust' | 'alone';
 
 export interface Decided {
@@ -16,23 +17,38 @@ export interface Decided {
 /** The model as its config.json wants it batched. */
 export function overriddenBatching(model: Model, batching: Batching): Decided {
   if (batching === 'trust') {
-    const found = 'rows share runs unchecked, as "batching": "trust" in config.json says';
+    const found = 'requests share runs unchecked, as "batching": "trust" in config.json says';
     return { model: { ...model, independence: 'trusted' }, found, warnings: [] };
   }
   return {
     model: alone(model),
-    found: 'rows run one at a time, as "batching": "alone" in config.json says',
+    found: `${ALONE}, as "batching": "alone" in config.json says`,
     warnings: [],
   };
 }
 
+/** A request is the unit: its rows stay together. */
+const ALONE = 'requests run one at a time';
+const ALONE_UNTIL_PROVED = `${ALONE} until real ones have proved that their rows are independent`;
+
 const UNCHECKED = '"warmup": false in config.json switches the checks at start off';
+
+/**
+ * The verdict on a model that takes the scale of its activations from all rows of a run and answers with labels: two runs
+ * may give a row equal labels and other values behind them, so that no comparison proves anything. Undefined for others.
+ */
+export function judgeByGraph({ outputs }: Model, graph: ModelGraph): RowCheck | undefined {
+  const label = outputs.find(({ datatype }) => DATATYPES[datatype].kind !== 'float');
+  if (label === undefined || !isDynamicallyQuantised(graph)) return undefined;
+  const finding = `output '${label.name}' holds ${label.datatype}, whose values hide what neighbours change`;
+  return { verdict: 'dependent', finding };
+}
 
 /** The model of which nothing was checked: real requests have to prove that its rows are independent. */
 export function notChecked(model: Model): Decided {
   return {
     model: { ...model, independence: 'unproven' },
-    found: `rows run one at a time until real requests have proved that they are independent: ${UNCHECKED}`,
+    found: `${ALONE_UNTIL_PROVED}: ${UNCHECKED}`,
     warnings: [],
   };
 }
@@ -49,20 +65,24 @@ export function paddingNotChecked({ name }: RaggedAxis): string {
  */
 export function decideBatching(
   model: Model,
-  { verdict, finding, largest, fewer }: RowCheck,
+  { verdict, finding, largest, fewer, provedRows }: RowCheck,
   graph: ModelGraph,
 ): Decided {
   switch (verdict) {
     case 'independent': {
       const maxBatchRows = fewer?.rows ?? model.maxBatchRows;
+      const isCutShort = provedRows !== undefined && provedRows < maxBatchRows;
       return {
-        model: { ...model, independence: 'proved', largestDifference: largest, maxBatchRows },
+        model: { ...model, independence: 'proved', largestDifference: largest, maxBatchRows, provedRows },
         found: `rows are independent: ${finding}`,
-        warnings: fewer === undefined ? [] : [fewerRows(model, fewer)],
+        warnings: [
+          ...(fewer === undefined ? [] : [fewerRows(model, fewer)]),
+          ...(isCutShort ? [cutShort(maxBatchRows, provedRows)] : []),
+        ],
       };
     }
     case 'unknown': {
-      const found = 'rows run one at a time until real requests have proved that they are independent';
+      const found = ALONE_UNTIL_PROVED;
       const cure = 'put real requests into samples.jsonl beside config.json, or set "batching": "trust" there';
       const warning = `whether rows are independent could not be checked: ${finding}; ${found}; ${cure}`;
       return { model: { ...model, independence: 'unproven' }, found: `${found}: ${finding}`, warnings: [warning] };
@@ -72,10 +92,17 @@ export function decideBatching(
   }
 }
 
-function fewerRows({ maxBatchRows }: Model, { rows, reason }: NonNullable<RowCheck['fewer']>): string {
+function fewerRows({ maxBatchRows }: Model, { rows, tried, reason }: NonNullable<RowCheck['fewer']>): string {
   return (
-    `a run has ${rows} rows at most, because one of ${maxBatchRows} failed: ${reason}; set how many the model takes as ` +
-    '"maxBatchRows" in config.json'
+    `a run has ${rows} rows at most of ${maxBatchRows}, because of one of ${tried}: ${reason}; set how many the model takes ` +
+    'as "maxBatchRows" in config.json'
+  );
+}
+
+function cutShort(maxBatchRows: number, provedRows: number): string {
+  return (
+    `the check of its rows was cut short at runs of ${provedRows} rows of ${maxBatchRows}: larger runs are made step by ` +
+    'step, each compared with requests alone before it is written'
   );
 }
 
@@ -99,11 +126,13 @@ function dependent(model: Model, finding: string, graph: ModelGraph): Decided {
         `rightly: export it with a dynamic batch axis, or correct the ladder in config.json${cureOfOddInputs(model)}`,
     );
   }
-  const found = `rows run one at a time: ${finding}`;
+  const found = `${ALONE}: ${finding}`;
   return {
     model: alone(model),
     found,
-    warnings: [`${found}; ${cause}; or, to have rows share runs all the same, set "batching": "trust" in config.json`],
+    warnings: [
+      `${found}; ${cause}; or, to have requests share runs all the same, set "batching": "trust" in config.json`,
+    ],
   };
 }
 
@@ -120,9 +149,10 @@ function alone(model: Model): Model {
   const [smallest = 1] = model.ladder;
   if (smallest > 1) {
     throw new Error(
-      `"batching": expected a model that runs one row, to run rows alone, got one that runs with ${smallest} or more; ` +
+      `"batching": expected a model that runs one row, to run requests alone, got one that runs with ${smallest} or more; ` +
         'export it with a dynamic batch axis, or correct the ladder in config.json',
     );
   }
-  return { ...model, maxBatchRows: 1, ladder: model.ladder.slice(0, 1) };
+  // A run that is padded up to a rung would have rows that nobody sent beside those of the request.
+  return { ...model, independence: 'dependent', ladder: [] };
 }

@@ -7,6 +7,7 @@ import {
   type Batching,
   type Decided,
   decideBatching,
+  judgeByGraph,
   notChecked,
   overriddenBatching,
   paddingNotChecked,
@@ -108,6 +109,8 @@ async function warmUpAndCheck(
   let probes = 0;
   const decide = async (): Promise<Decided> => {
     if (batching !== undefined) return overriddenBatching(warm.model, batching);
+    const byGraph = judgeByGraph(warm.model, graph);
+    if (byGraph !== undefined) return decideBatching(warm.model, byGraph, graph);
     if (sizes === false) return notChecked(warm.model);
     const sets = probeSets(warm.model, samples, warm.sizes, given, graph, isThorough);
     const check = await checkRows(warm.model, sets, { limitMs, now, isThorough });
@@ -117,7 +120,7 @@ async function warmUpAndCheck(
   const decided = withLadder(await decide());
   const prepared = { model: decided.model, bakedRows, probes };
   const { ragged } = decided.model;
-  if (ragged === undefined || (batching === 'alone' && ragged.ladder.length === 0)) {
+  if (ragged === undefined || (decided.model.independence === 'dependent' && ragged.ladder.length === 0)) {
     return { ...prepared, found: decided.found, warnings: [...problems, ...decided.warnings] };
   }
   if (sizes === false) {
@@ -144,7 +147,8 @@ async function warmUpAndCheck(
 async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Promise<void> {
   const { sizes, samples, graph, loadMs, maxElements, onGpu, now } = options;
   const { model } = recorded;
-  const mayShare = model.maxBatchRows > 1 && model.independence !== 'unproven';
+  const { independence = 'trusted' } = model;
+  const mayShare = model.maxBatchRows > 1 && (independence === 'proved' || independence === 'trusted');
   if (!mayShare || model.ladder.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
   const limitMs = Math.max(LEAST_TIMING_MS, TIMING_SHARE * loadMs);
   await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, now });

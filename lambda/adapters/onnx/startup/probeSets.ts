@@ -1,6 +1,7 @@
 import type { Model } from '../../../core/contract/model.ts';
 import type { ScoringRequest } from '../../../core/contract/request.ts';
 import type { Part } from '../../../core/plan/microBatch.ts';
+import { DATATYPES } from '../../../core/tensor/datatype.ts';
 import { elementCount } from '../../../core/tensor/tensor.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { type Manner, makeUp, rowShapes } from './probes.ts';
@@ -18,6 +19,12 @@ const PLAIN: readonly Manner[] = ['positive', 'zeros', 'negative', 'positive'];
 const WITH_GAPS: readonly Manner[] = ['positive', 'zeros', 'negative', 'gaps'];
 /** Rows near the values at which the model's own operators decide. */
 const KNOWN: readonly Manner[] = ['known', 'known', 'known', 'known'];
+/** Infinities, integers and floats that no others are near; and the same as large as fewer models refuse. */
+const HUGE: readonly Manner[] = ['unit', 'huge', 'infinite', 'huge'];
+const LARGE: readonly Manner[] = ['unit', 'beyond', 'beyond', 'unit'];
+/** Operators that may take a value for a size: a huge one would take all the memory there is. */
+const SIZING = ['ConstantOfShape', 'Expand', 'OneHot', 'Pad', 'Range', 'Resize', 'Tile', 'Upsample'];
+
 /** Zeros and ones alone: integers may be masks, flags or indexes into tables of two. */
 const CAUTIOUS: readonly Manner[] = ['ones', 'small', 'ones', 'small'];
 
@@ -62,7 +69,13 @@ export function probeSets(
     made(['probes of one sign and NaN', WITH_GAPS], ['probes of one sign', PLAIN]),
     made(['probes of many scales', SIGNED], ['probes of many scales', WIDE]),
     ...(graph.words.length + graph.numbers.length === 0 ? [] : [made(["probes of the model's own values", KNOWN])]),
+    ...(mayTakeValuesForSizes(model, graph) ? [] : [made(['huge probes', HUGE], ['large probes', LARGE])]),
   ];
+}
+
+function mayTakeValuesForSizes({ inputs }: Model, { operators }: ModelGraph): boolean {
+  const hasIntegers = inputs.some(({ datatype }) => DATATYPES[datatype].kind !== 'float') || operators.has('Cast');
+  return hasIntegers && SIZING.some((name) => operators.has(name));
 }
 
 const MORE_PROBES = 4;

@@ -13,7 +13,8 @@ export interface KnownValues {
 
 /**
  * How the elements of a probe are made up: `unit` near 1, `large` and `small` a hundred times more and less, `wide` from
- * 0.001 to a billion in one row, `signed` the same with integers below 0, `positive` and `negative` of one sign, `gaps` with NaN in places, `known` from the values that the model's operators
+ * 0.001 to a billion in one row, `huge` beyond a trillion and integers up to the largest of 32 bits, `beyond` above a billion
+ * and integers up to 65,535, `infinite` ordinary but for an infinity in places, `signed` as `wide` with integers below 0, `positive` and `negative` of one sign, `gaps` with NaN in places, `known` from the values that the model's operators
  * know, `ones` integers of 1 alone.
  */
 export type Manner =
@@ -27,6 +28,9 @@ export type Manner =
   | 'zeros'
   | 'gaps'
   | 'known'
+  | 'huge'
+  | 'beyond'
+  | 'infinite'
   | 'ones';
 
 /**
@@ -105,13 +109,13 @@ function wordOf(manner: Manner, words: readonly string[], random: () => number):
     : pick(words, random);
 }
 
-const SCALES = { unit: 1, large: 100, small: 0.01, ones: 1, zeros: 0 } as const;
+const SCALES = { unit: 1, large: 100, small: 0.01, ones: 1, zeros: 0, huge: 1e15, beyond: 1e10, infinite: 1 } as const;
 /** Beyond it a product of two is no FP16 any more. */
 const MOST_OF_FP16 = 100;
 
 function floatOf(datatype: Datatype, manner: Manner, numbers: readonly number[], random: () => number): number {
   const value = anyFloat(manner, numbers, random);
-  return datatype === 'FP16' ? Math.max(-MOST_OF_FP16, Math.min(MOST_OF_FP16, value)) : value;
+  return datatype === 'FP16' && Number.isFinite(value) ? Math.max(-MOST_OF_FP16, Math.min(MOST_OF_FP16, value)) : value;
 }
 
 function anyFloat(manner: Manner, numbers: readonly number[], random: () => number): number {
@@ -125,6 +129,7 @@ function anyFloat(manner: Manner, numbers: readonly number[], random: () => numb
   if (manner === 'positive') return random();
   if (manner === 'negative') return -random();
   if (manner === 'gaps') return random() < 0.5 ? Number.NaN : random();
+  if (manner === 'infinite' && random() < 0.25) return random() < 0.5 ? -Infinity : Infinity;
   // About as a normal distribution has it.
   return SCALES[manner] * (random() + random() + random() - 1.5) * 2;
 }
@@ -145,9 +150,22 @@ function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues,
         : withinDatatype(datatype, Math.round(pick(numbers, random)));
     case 'small':
       return random() < 0.5 ? 0 : 1;
+    case 'beyond':
+      return largest(datatype, 256 + Math.floor(random() * (MAX_UINT16 - 255)));
+    case 'huge':
+      return largest(datatype, random() < 0.5 ? MAX_INT32 : MAX_UINT16 + Math.floor(random() * MAX_UINT16));
     default:
       return Math.floor(random() * 4);
   }
+}
+
+const MAX_UINT16 = 65_535;
+const MAX_INT32 = 2 ** 31 - 1;
+
+/** The value, or the largest that the datatype holds. */
+function largest(datatype: Datatype, value: number): number {
+  const info = DATATYPES[datatype];
+  return info.kind === 'integer' || info.kind === 'bigint' ? Math.min(value, Number(info.max)) : value;
 }
 
 const NOTHING_KNOWN: KnownValues = { words: [], numbers: [] };

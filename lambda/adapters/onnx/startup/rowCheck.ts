@@ -17,10 +17,12 @@ export interface RowCheck {
   readonly finding: string;
   /** The largest difference that was taken for rounding, as a share of the answer, where rows are independent. */
   readonly largest?: number | undefined;
+  /** The most rows of the runs that were compared, where rows are independent; fewer than a run may have where time ran out. */
+  readonly provedRows?: number | undefined;
   /** How many rows were run alone and in company. */
   readonly probes?: number;
-  /** Set where the runs of several rows failed. */
-  readonly failed?: boolean;
-  /** Set where it runs with many rows, and not with the most that a run may have: how many, and why no more. */
-  readonly fewer?: { readonly rows: number; readonly reason: string } | undefined;
+  /** Set where the runs of several rows failed, or where the number of rows alone changes answers: fewer rows may do. */
+  readonly because?: 'failed' | 'row count';
+  /** Set where fewer rows run well than a run may have: how many, with how many not, and why. */
+  readonly fewer?: { readonly rows: number; readonly tried: number; readonly reason: string } | undefined;
 }

@@ -28,12 +28,16 @@ export interface Mismatch {
   readonly changed: 'neighbours' | 'place' | 'row count';
   /** The rows of the two runs. */
   readonly rowCounts: readonly [number, number];
+  /** Of the probe, in the run of now. */
+  readonly place: number;
 }
 
 /** The answers that probes got, each compared with those that the same probe got before. */
 export interface Sightings {
   /** Enters the answers of a run. Gives one that differs by more than rounding, by more than the row count where there is one. */
   see(parts: readonly Part[], run: TogetherRun): Mismatch | undefined;
+  /** Forgets what was seen in runs of so many rows: it is compared with what other runs gave once more. */
+  forget(paddedRows: number): void;
   /** The largest difference that was taken for rounding, if there was any. */
   largest(): Difference | undefined;
   /** How many probes were answered. */
@@ -56,7 +60,7 @@ export function createSightings({ outputs }: Model): Sightings {
     const difference = firstDifference(before.answer, now.answer, tolerance, (small) => {
       if (small.share > (largest?.share ?? 0)) largest = small;
     });
-    return difference && { difference, changed, rowCounts: [before.paddedRows, now.paddedRows] };
+    return difference && { difference, changed, rowCounts: [before.paddedRows, now.paddedRows], place: now.place };
   };
   return {
     see(parts, { answers, paddedRows }) {
@@ -69,6 +73,9 @@ export function createSightings({ outputs }: Model): Sightings {
         if (mismatch !== undefined) mismatches.push(mismatch);
       }
       return mismatches.find(({ changed }) => changed !== 'row count') ?? mismatches[0];
+    },
+    forget(paddedRows) {
+      for (const { byCount } of sightings.values()) byCount.delete(paddedRows);
     },
     largest: () => largest,
     probes: () => sightings.size,

@@ -60,7 +60,7 @@ export async function timeSizes(
 
 function rowCountsOf(model: Model, { request }: Part, maxElements: number): number[] {
   if (model.ladder.length > 0) return [...model.ladder];
-  const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), maxElements);
+  const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), { maxElements });
   return Array.from({ length: Math.floor(Math.log2(rows)) + 1 }, (_, power) => 2 ** power);
 }
 

@@ -76,9 +76,12 @@ describe('a model whose answers padding changes', () => {
   });
 
   it('is told of dynamic quantisation where that is how padding changes values', async () => {
-    const config = { ragged: { axis: 'length', pad: { x: 50 } }, batching: undefined };
-    const opening = openOnly(quantisedInPlaceModel(), config);
+    const ragged = { axis: 'length', pad: { x: 50 } };
+    const opening = openOnly(quantisedInPlaceModel(), { ragged: { ...ragged, ladder: [8] } });
     await expect(opening).rejects.toThrow(/padded from 4 to 8, .*; probable cause: dynamic quantisation/);
+
+    // Without a ladder of lengths its requests, which run one at a time, are not padded.
+    expect((await openOnly(quantisedInPlaceModel(), { ragged })).model.independence).toBe('dependent');
   });
 
   it('shows in integers, of which any difference is one', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
 import {
   bakedMixingModel,
+  dynamicLabelModel,
   hundredRowsModel,
   MIXING,
   noisyModel,
@@ -12,11 +13,30 @@ import { identityModel, maskedMeanModel, rowsOnlyModel, turningModel } from '../
 import { openModels, openOnly } from '../setup.ts';
 
 describe('a model that mixes rows', () => {
-  it.each(Object.entries(MIXING))('runs them one at a time, and says so: %s', async (_, bytes) => {
+  it.each(Object.entries(MIXING))('runs one request at a time, and says so: %s', async (_, bytes) => {
     const { model, warnings } = await openOnly(bytes());
 
-    expect(model).toMatchObject({ maxBatchRows: 1, ladder: [] });
-    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: rows run one at a time: .*"batching": "trust"/)]);
+    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512, ladder: [] });
+    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: requests run one at a time: .*"batching": "trust"/)]);
+  });
+
+  it('is not proved by labels where it is quantised dynamically, unless it is trusted', async () => {
+    const { model, warnings } = await openOnly(dynamicLabelModel());
+
+    expect(model.independence).toBe('dependent');
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /output 'y' holds INT64, whose values hide what neighbours change; .* dynamic quantisation/,
+      ),
+    ]);
+    expect((await openOnly(dynamicLabelModel(), { batching: 'trust' })).model.independence).toBe('trusted');
+    expect((await openOnly(dynamicLabelModel(), { warmup: false })).model.independence).toBe('dependent');
+  });
+
+  it('is found out where it is to run one row at a time, so that no request is cut', async () => {
+    const { model } = await openOnly(MIXING['softmax over axis 0']?.() ?? new Uint8Array(), { maxBatchRows: 1 });
+
+    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 1 });
   });
 });
 
@@ -25,7 +45,7 @@ describe('a model whose rows are independent', () => {
     const { model, warnings } = await openOnly(bytes());
 
     expect(warnings).toEqual([]);
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', provedRows: undefined });
   });
 
   it('runs them together where many of its axes are open', async () => {
@@ -92,6 +112,20 @@ describe('a model of which not even a row alone would be answered rightly', () =
   });
 });
 
+describe('a check for which there is no time', () => {
+  it('leaves runs as small as were compared, and says so', async () => {
+    let clock = 0;
+    // Every look at this clock is a second later.
+    const slow = { now: () => 1_000 * clock++ };
+    const { model, warnings } = await openOnly(SOUND['softmax over a row']?.() ?? new Uint8Array(), {}, slow);
+
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', provedRows: 3 });
+    expect(warnings).toEqual([
+      expect.stringMatching(/cut short at runs of 3 rows of 512: larger runs are made step by step, each compared/),
+    ]);
+  });
+});
+
 describe('a model that answers differently each time', () => {
   it('proves nothing: its rows run one at a time until real requests have', async () => {
     const { model, warnings } = await openOnly(noisyModel());
@@ -114,9 +148,9 @@ describe('a model that fails with as many rows as a run may have', () => {
   it('is run with fewer, which a warning says, with what to set', async () => {
     const { model, warnings } = await openOnly(hundredRowsModel());
 
-    expect(model).toMatchObject({ maxBatchRows: 32, independence: 'proved' });
+    expect(model).toMatchObject({ maxBatchRows: 100, independence: 'proved' });
     expect(warnings).toEqual([
-      expect.stringMatching(/a run has 32 rows at most, because one of 512 failed: .*; set .* as "maxBatchRows"/),
+      expect.stringMatching(/a run has 100 rows at most of 512, because of one of 512: .*; set .* as "maxBatchRows"/),
     ]);
     expect((await openOnly(hundredRowsModel(), { maxBatchRows: 100 })).warnings).toEqual([]);
   });
@@ -134,7 +168,7 @@ describe('a ladder', () => {
   it('is looked at rung by rung', async () => {
     const { model } = await openOnly(MIXING['mean over the batch']?.() ?? new Uint8Array(), { ladder: [1, 8, 64] });
 
-    expect(model).toMatchObject({ maxBatchRows: 1, ladder: [1] });
+    expect(model).toMatchObject({ independence: 'dependent', ladder: [] });
   });
 
   it('without 1 leaves a model that mixes rows no way to be run', async () => {
@@ -157,10 +191,10 @@ describe('batching in config.json', () => {
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'trusted' });
     expect(warnings).toEqual([]);
     // How threads wait between runs may be said as well: it depends on how fast they are.
-    expect(log[0]).toMatch(/model\.onnx: rows share runs unchecked, .*"batching": "trust"/);
+    expect(log[0]).toMatch(/model\.onnx: requests share runs unchecked, .*"batching": "trust"/);
   });
 
-  it('may have rows run alone, which the start log says', async () => {
+  it('may have requests run alone, which the start log says', async () => {
     const log: string[] = [];
     const { model } = await openOnly(
       SOUND['softmax over a row']?.() ?? new Uint8Array(),
@@ -168,9 +202,9 @@ describe('batching in config.json', () => {
       { inform: (line) => void log.push(line) },
     );
 
-    expect(model).toMatchObject({ maxBatchRows: 1 });
+    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512 });
     // How threads wait between runs may be said as well: it depends on how fast they are.
-    expect(log[0]).toMatch(/rows run one at a time, as "batching": "alone"/);
+    expect(log[0]).toMatch(/requests run one at a time, as "batching": "alone"/);
   });
 
   it('cannot have the rows of a baked batch run alone', async () => {
@@ -231,7 +265,7 @@ describe('samples.jsonl', () => {
   it('finds what made-up rows cannot', async () => {
     const { repository } = await openModels({ 'm/1/model.onnx': offset(true), 'm/samples.jsonl': samples });
 
-    expect(await repository.find('m', '1')).toMatchObject({ maxBatchRows: 1 });
+    expect(await repository.find('m', '1')).toMatchObject({ independence: 'dependent' });
   });
 
   it('without it, leaves the proof to real requests, and says what helps', async () => {
