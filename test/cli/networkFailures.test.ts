@@ -130,7 +130,7 @@ describe('batchscore submit, given a file that holds no requests', () => {
   }
 
   const SCORED =
-    /score a data file here with batchscore score MODEL \S+, or one in S3 with batchscore job submit s3:\/\/BUCKET\/KEY/;
+    /score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3:\/\/BUCKET\/KEY/;
 
   it.each([
     ['CSV', 'a.csv', 'f0,f1\n0.1,2\n', /: line 1: expected a request .* got CSV; /, SCORED],
