@@ -254,7 +254,7 @@ describe('a record that is retried', () => {
 
     await invoke(handler, records);
 
-    expect(server.secondsInFlight(where.requestQueueUrl)).toEqual({ [answered]: 3_600, [retried]: 1 });
+    expect(server.hiddenFor(where.requestQueueUrl)).toEqual({ [answered]: 3_600, [retried]: 1 });
   });
 });
 

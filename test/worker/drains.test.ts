@@ -42,11 +42,9 @@ async function underLoad({ ms, packed }: (typeof MOMENTS)[number]) {
 describe('a worker under load', () => {
   it.each(MOMENTS)('loses and hides nothing by SIGTERM, after %j', async (moment) => {
     const { worker, ...deployed } = await underLoad(moment);
-    const toldAt = Date.now();
     worker.send('SIGTERM');
 
     expect(await worker.ended).toEqual({ code: 0, signal: null });
-    expect(Date.now() - toldAt).toBeLessThan(1_000 * STOP_SECONDS);
     for (const seconds of Object.values(server.secondsInFlight(deployed.requestQueueUrl))) {
       expect(seconds).toBeLessThanOrEqual(HEARTBEAT_SECONDS);
     }
