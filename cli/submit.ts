@@ -1,5 +1,6 @@
 import { type Batchscore, MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage, SubmitError } from '../client/index.ts';
-import { messageOf } from '../lambda/core/contract/failure.ts';
+import { isObject, parseIfJson } from '../lambda/core/base/json.ts';
+import { messageOf, preview } from '../lambda/core/contract/failure.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { inputFile } from './inputFile.ts';
@@ -8,6 +9,7 @@ import { batchesOfLines, type Line } from './lineBatches.ts';
 import { connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { idsLine, openIdsFile } from './network/idsFile.ts';
 import type { LineFile } from './network/lineFile.ts';
+import { isRequest } from './offline/dataFormat.ts';
 
 const HELP = `Usage: batchscore submit FILE [options]
 
@@ -47,23 +49,30 @@ async function run(args: readonly string[]): Promise<number> {
     options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MOST_REQUESTS_PER_MESSAGE, 'fill');
   const { stream, bytes } = await inputFile(file);
   const { client, close } = await connectToSubmit(options);
-  const { before, file: ids } = await openIdsFile(idsPath);
-  const already = new Set(before.map(({ line }) => line));
   const bar = progressBar('submitting', bytes);
   const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
+  let ids: LineFile | undefined;
+  const already = new Set<number>();
   let submitted = 0;
   let bytesSubmitted = 0;
   try {
     for await (const batch of batchesOfLines(stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
+      if (ids === undefined) {
+        refuseOtherFiles(file, batch[0]);
+        const opened = await openIdsFile(idsPath);
+        ids = opened.file;
+        for (const { line } of opened.before) already.add(line);
+      }
       const left = batch.filter(({ number }) => !already.has(number));
       await submitBatch(client, left, requestsPerMessage, ids);
       submitted += left.length;
       for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
     }
+    if (ids === undefined && !signal.aborted) refuseOtherFiles(file, undefined);
   } finally {
     bar.stop();
-    await ids.close();
+    await ids?.close();
     await close();
     finished();
   }
@@ -72,6 +81,42 @@ async function run(args: readonly string[]): Promise<number> {
   process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
   if (signal.aborted) process.stderr.write('stopped; run the same command again to go on\n');
   return exitCode() ?? 0;
+}
+
+/**
+ * @param first line that is not blank
+ * @throws Error saying what the file is, where it holds no requests, and which command takes it
+ */
+function refuseOtherFiles(file: string, first: Line | undefined): void {
+  const name = file === '-' ? 'stdin' : file;
+  const expected = 'expected a request on each line, as JSON with inputs, instances or model_name';
+  if (first === undefined) throw new Error(`${name}: ${expected}, got nothing; check the path`);
+  const other = otherThanRequest(first.text, name);
+  if (other !== undefined) throw new Error(`${name}: line ${first.number}: ${expected}, got ${other}`);
+}
+
+/** Keys that no data file is known by: a line of them alone is a request that lacks its inputs. */
+const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 'raw_input_contents'];
+const SCORE_DATA =
+  'score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3://BUCKET/KEY';
+
+/** @returns what a line is that is no request and no array of them, and what to do with such lines */
+function otherThanRequest(text: string, name: string): string | undefined {
+  const value = parseIfJson(text);
+  if (value === undefined) return otherThanJson(text, name);
+  if (Array.isArray(value) && value.every(isObject)) return undefined;
+  if (Array.isArray(value)) return `an array; ${SCORE_DATA}`;
+  if (!isObject(value)) return `${value === null ? 'null' : `a ${typeof value}`}; ${SCORE_DATA}`;
+  const keys = Object.keys(value);
+  if (isRequest(value) || keys.every((key) => OTHER_KEYS_OF_REQUESTS.includes(key))) return undefined;
+  const shown = `${keys.slice(0, 3).map(preview).join(', ')}${keys.length > 3 ? ', …' : ''}`;
+  return `an object with the keys ${shown}; ${SCORE_DATA}; a request in a model's own form needs model_name as well`;
+}
+
+function otherThanJson(text: string, name: string): string {
+  if (/^\s*[{[]/.test(text)) return 'a part of JSON; write each request on one line, as jq -c . does';
+  if (/\.csv$/i.test(name) || /[,;\t]/.test(text)) return `CSV; ${SCORE_DATA}`;
+  return 'text that is no JSON; check the path';
 }
 
 /** @throws Error naming the first line that was not taken; those that were are noted */

@@ -105,11 +105,8 @@ describe('a client of Step Functions', () => {
     await expect(sfn.send(other)).rejects.toThrow(expect.objectContaining({ name: 'ExecutionAlreadyExists' }));
 
     while ((await stack.keysUnder('jobs/out/many/reports/')).length === 0);
-    const stoppedAt = performance.now();
     await sfn.send(new StopExecutionCommand({ executionArn: started.executionArn }));
     await stack.line(/^job many: cancelled$/);
-    // From here on no call is made.
-    expect(performance.now() - stoppedAt).toBeLessThan(5_000);
     const { status } = await sfn.send(new DescribeExecutionCommand({ executionArn: started.executionArn }));
     expect(status).toBe('ABORTED');
     // A call that was at work ends with its part, of three pieces; then nothing is scored any more.
