@@ -7,20 +7,30 @@ import {
 } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { fileEvent } from '../../../../cli/local/jobs/fileEvents.ts';
+import { openSession } from '../../../../lambda/adapters/onnx/session/session.ts';
+import { REPOSITORY } from '../../../helpers/command.ts';
 import { fileOf, type JobStack, row, startJobStack } from './setup.ts';
 
 let stack: JobStack;
+let larger: JobStack;
 beforeAll(async () => {
   stack = await startJobStack();
+  larger = await startJobStack(LARGER);
 }, 60_000);
-afterAll(() => stack.stop());
+afterAll(async () => {
+  await larger.stop();
+  await stack.stop();
+});
 
 /** The job of a file, once it has ended. */
-async function jobOf(key: string): Promise<{ readonly id: string; readonly folder: string; readonly end: string }> {
-  const started = await stack.line(new RegExp(`^job \\w+: ${key}$`));
+async function jobOf(key: string, { line } = stack) {
+  const started = await line(new RegExp(`^job \\w+: ${key}$`));
   const id = started.slice('job '.length, started.indexOf(':'));
-  return { id, folder: `jobs/out/${id}/`, end: await stack.line(new RegExp(`^job ${id}: (?!${key})`)) };
+  return { id, folder: `jobs/out/${id}/`, end: await line(new RegExp(`^job ${id}: (?!${key})`)) };
 }
+
+/** Some hundred rows a piece: calls of several parts are within the rows of theirs at the same time. */
+const LARGER = { BATCHSCORE_JOBS_PART_BYTES: '500000', BATCHSCORE_JOBS_PIECE_BYTES: '500000' };
 
 /** Put last: once it is done, what was put before would have been told of. */
 async function untilToldOfAll(name: string): Promise<void> {
@@ -77,6 +87,30 @@ describe('a file that is put under the input prefix', () => {
   });
 });
 
+describe('two jobs of one model at once, of many parts', () => {
+  it('have one result for each row: its own', async () => {
+    const rows = Array.from({ length: 10_000 }, (_, turn) => row(turn));
+    const files = { 'jobs/in/first.jsonl': rows, 'jobs/in/second.jsonl': rows.toReversed() };
+    const alone = await scoredAlone(rows);
+    await Promise.all(Object.entries(files).map(([key, lines]) => larger.put(key, fileOf(lines))));
+    for (const [key, lines] of Object.entries(files)) {
+      const { folder, end } = await jobOf(key, larger);
+      expect(end).toContain(`"rows":${lines.length}`);
+      const objects = await larger.keysUnder(`${folder}data/`);
+      const results = (await Promise.all(objects.map(larger.get))).join('').split('\n').slice(0, -1);
+      expect(results).toHaveLength(lines.length);
+      let place = 0;
+      for (const [index, line] of lines.entries()) {
+        const { id } = JSON.parse(line);
+        const result = results[index] === '' ? 'a blank line' : JSON.parse(results[index] ?? '');
+        expect(result).toMatchObject({ message_id: String(place), id });
+        expect(result.outputs.map(({ data }: { readonly data: number[] }) => data.map(rounded))).toEqual(alone.get(id));
+        place += Buffer.byteLength(line) + 1;
+      }
+    }
+  }, 60_000);
+});
+
 describe('a client of Step Functions', () => {
   it('is told what became of a job', async () => {
     await stack.put('jobs/in/told.jsonl', fileOf([row(9)]));
@@ -131,6 +165,28 @@ describe('a client of Step Functions', () => {
     );
   });
 });
+
+const rounded = (value: number): string => value.toFixed(4);
+
+/** By id, what ONNX Runtime gives for each row without any of batchscore's batching around it. */
+async function scoredAlone(rows: readonly string[]): Promise<Map<string, string[][]>> {
+  const path = `${REPOSITORY}/models/digits/1/model.onnx`;
+  const session = await openSession({ path, providers: ['cpu'], sessionOptions: {} });
+  const alone = new Map<string, string[][]>();
+  for (const text of rows) {
+    const { id, inputs } = JSON.parse(text);
+    const [{ name, shape, data }] = inputs;
+    const { outputs } = await session.run({
+      inputs: [{ name, onnxType: 'float32', shape, data: Float32Array.from(data) }],
+    });
+    alone.set(
+      id,
+      outputs.map((output) => [...output.data].map((value) => rounded(Number(value)))),
+    );
+  }
+  await session.close();
+  return alone;
+}
 
 async function etagOf(key: string): Promise<string> {
   return (await stack.s3.send(new HeadObjectCommand({ Bucket: 'batchscore-jobs', Key: key }))).ETag ?? '';

@@ -24,7 +24,7 @@ const BUCKET = 'batchscore-jobs';
 const SIZES = { BATCHSCORE_JOBS_PART_BYTES: '2000', BATCHSCORE_JOBS_PIECE_BYTES: '700' };
 
 /** The local stack with the models of the repository, in this process. */
-export async function startJobStack(): Promise<JobStack> {
+export async function startJobStack(environment = SIZES): Promise<JobStack> {
   const said: string[] = [];
   const waiting = new Set<() => void>();
   const say = (message: string): void => {
@@ -35,7 +35,7 @@ export async function startJobStack(): Promise<JobStack> {
     port: 0,
     modelsDirectory: `${REPOSITORY}/models`,
     defaultModel: 'digits',
-    environment: SIZES,
+    environment,
     jobs: true,
     telemetry: createDevTelemetry(() => {}),
     warn: say,
