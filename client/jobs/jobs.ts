@@ -51,7 +51,11 @@ export interface Jobs {
   cancel(job: string): Promise<void>;
   /** Scores what has no report, of a job that has ended. @throws Error when it is running */
   resume(job: string): Promise<SubmittedJob>;
-  /** All results, in the order of the input, as chunks of JSON lines. @throws Error when it is not done */
+  /**
+   * All results, in the order of the input, as chunks of JSON lines.
+   *
+   * @throws Error when it is not done; behind the last chunk, when there are not as many results as the job had rows
+   */
   results(job: string): AsyncGenerator<Uint8Array>;
 }
 
@@ -115,8 +119,16 @@ export function createJobs(settings: JobSettings): Jobs {
       const text = await storage.get(manifestKey(start.folder));
       if (text === undefined)
         throw new Error(`job ${job}: expected it to be done, it has no manifest; wait, or resume it`);
-      const { data } = parseObject(MANIFEST, text, manifestKey(start.folder));
-      if (data.objects > 0) yield* readData(settings, start);
+      const { rows } = parseObject(MANIFEST, text, manifestKey(start.folder));
+      let results = 0;
+      for await (const chunk of readData(settings, start)) {
+        results += lineCount(chunk);
+        yield chunk;
+      }
+      if (results === rows) return;
+      throw new Error(
+        `job ${job}: expected ${rows} results, got ${results}; score the file anew, with batchscore job submit --again`,
+      );
     },
   };
   return jobs;
@@ -143,12 +155,24 @@ async function headOf({ s3, bucket, inputPrefix }: JobSettings, uri: string): Pr
 
 async function* readData({ s3, bucket }: JobSettings, { folder }: JobStart): AsyncGenerator<Uint8Array> {
   const storage = createJobStorage({ s3, bucket });
-  for await (const key of storage.list(dataKeys(folder))) {
-    const { ETag: etag = '', ContentLength: bytes = 0 } = await s3.send(
-      new HeadObjectCommand({ Bucket: bucket, Key: key }),
-    );
+  for await (const { key, bytes } of storage.list(dataKeys(folder))) {
+    const { ETag: etag } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+    if (etag === undefined) throw new Error(`s3://${bucket}/${key}: expected an ETag, S3 told none`);
     if (bytes > 0) yield await storage.readRange({ bucket, key, etag, bytes }, { start: 0, end: bytes });
   }
+}
+
+const NEWLINE = 10;
+
+/** Lines of a chunk that are not blank. A chunk is whole lines. */
+function lineCount(chunk: Uint8Array): number {
+  let lines = 0;
+  let start = 0;
+  for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+    if (end > start) lines += 1;
+    start = end + 1;
+  }
+  return lines;
 }
 
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -1,3 +1,4 @@
+import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Batchscore, type BatchscoreOptions, type JobStatus } from '../../client/index.ts';
@@ -52,6 +53,17 @@ describe('client.jobs', () => {
       .split('\n')
       .map((line) => JSON.parse(line).id);
     expect(ids).toEqual(Array.from({ length: ROWS }, (_, x) => `${x}`));
+  });
+
+  it('throws behind the last result where some are gone', async () => {
+    const { client, uri, bucket } = await setUp();
+    const { job, folder } = await client.jobs.submit(uri);
+    await client.jobs.wait(job, soon);
+    const [first = ''] = (await server.keys(bucket)).filter((key) => key.startsWith(`${folder}data/`));
+    await server.client().send(new DeleteObjectCommand({ Bucket: bucket, Key: first }));
+    await expect(Array.fromAsync(client.jobs.results(job))).rejects.toThrow(
+      new RegExp(`job ${job}: expected ${ROWS} results, got \\d+; .*--again`),
+    );
   });
 
   it('takes the same version, asked for in the same way, for the same job, and any other for another', async () => {

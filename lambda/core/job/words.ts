@@ -154,7 +154,13 @@ export interface Manifest {
 }
 
 /** Why a job ends without a manifest. The state machine knows them as the names of errors. */
-export const JOB_CODES = ['INPUT_CHANGED', 'INPUT_NOT_FOUND', 'INVALID_JOB', 'PIECES_MISSING'] as const;
+export const JOB_CODES = [
+  'INPUT_CHANGED',
+  'INPUT_NOT_FOUND',
+  'INVALID_JOB',
+  'PIECES_MISSING',
+  'RESULTS_MISSING',
+] as const;
 export type JobCode = (typeof JOB_CODES)[number];
 
 /** The job cannot go on, whatever is tried again. */
