@@ -87,6 +87,75 @@ describe('a file that is put under the input prefix', () => {
   });
 });
 
+describe('a file that is put and then submitted', () => {
+  const uriOf = (key: string): string => `s3://batchscore-jobs/${key}`;
+  const CSV = `id,${Array.from({ length: 64 }, (_, pixel) => `p${pixel}`).join(',')}\n${[1, 2, 3]
+    .map((id) => `${id},${Array.from({ length: 64 }, (_, pixel) => (pixel * id) % 17).join(',')}\n`)
+    .join('')}`;
+  const COLUMNS = { inputs: { image: Array.from({ length: 64 }, (_, pixel) => `p${pixel}`) }, keep: ['id'] };
+  const soon = { pollMs: 20 };
+
+  it('is one job, whether the model that it has anyway is named or not; another model is asked for in so many words', async () => {
+    const key = 'jobs/in/submitted.jsonl';
+    await stack.put(key, fileOf([row(1), row(2)]));
+    const { id: job } = await jobOf(key);
+    for (const options of [{}, { model: 'digits' }, { model: 'digits', version: '1', format: 'jsonl' as const }]) {
+      expect(await stack.client.jobs.submit(uriOf(key), options)).toMatchObject({ job, isNew: false });
+    }
+    await expect(stack.client.jobs.submit(uriOf(key), { model: 'tickets' })).rejects.toThrow(
+      new RegExp(`starts a job by itself .*${job}.*--again`),
+    );
+    const other = await stack.client.jobs.submit(uriOf(key), { model: 'tickets', again: true });
+    expect(other).toMatchObject({ isNew: true });
+    await stack.client.jobs.wait(other.job, soon);
+    expect(JSON.parse(await stack.get(`${other.folder}job.json`))).toMatchObject({ model: 'tickets' });
+  });
+
+  it('has the settings of its folder either way', async () => {
+    await stack.put('jobs/in/csv/_job.json', JSON.stringify({ inputs: { image: ['p0..p63'] }, keep: ['id'] }));
+    const key = 'jobs/in/csv/rows.csv';
+    await stack.put(key, CSV);
+    const { id: job } = await jobOf(key);
+    expect(await stack.client.jobs.submit(uriOf(key))).toMatchObject({ job, isNew: false });
+    expect(await stack.client.jobs.submit(uriOf(key), COLUMNS)).toMatchObject({ job, isNew: false });
+  });
+
+  it('is scored as it is asked for where the job that it started could not be planned', async () => {
+    const key = 'jobs/in/bare.csv';
+    await stack.put(key, CSV);
+    expect((await jobOf(key)).end).toContain('INVALID_JOB');
+    const { job, isNew } = await stack.client.jobs.submit(uriOf(key), COLUMNS);
+    expect(isNew).toBe(true);
+    expect(await stack.client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: 3, errors: {} });
+  });
+
+  it('starts no job by itself in a folder whose name begins with _', async () => {
+    const key = 'jobs/in/_mine/rows.csv';
+    await stack.put(key, CSV);
+    await untilToldOfAll('after-mine');
+    const { job, isNew } = await stack.client.jobs.submit(uriOf(key), COLUMNS);
+    expect(isNew).toBe(true);
+    expect(await stack.client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: 3 });
+    expect(stack.said.filter((line) => line.endsWith(key))).toEqual([`job ${job}: ${key}`]);
+  });
+
+  it('is scored again, in a folder of its own, where that is asked for', async () => {
+    const key = 'jobs/in/again.jsonl';
+    await stack.put(key, fileOf([row(1), row(2)]));
+    const first = await jobOf(key);
+    const again = await stack.client.jobs.submit(uriOf(key), { again: true });
+    const third = await stack.client.jobs.submit(uriOf(key), { again: true });
+    expect(new Set([first.id, again.job, third.job]).size).toBe(3);
+    for (const { job, folder, isNew } of [again, third]) {
+      expect([isNew, folder]).toEqual([true, `jobs/out/${job}/`]);
+      expect(await stack.client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: 2 });
+      const dataOf = async (where: string) => Promise.all((await stack.keysUnder(`${where}data/`)).map(stack.get));
+      expect(await dataOf(folder)).toEqual(await dataOf(first.folder));
+    }
+    expect(await stack.client.jobs.resume(again.job)).toMatchObject({ job: again.job, folder: again.folder });
+  });
+});
+
 describe('two jobs of one model at once, of many parts', () => {
   it('have one result for each row: its own', async () => {
     const rows = Array.from({ length: 10_000 }, (_, turn) => row(turn));
