@@ -93,7 +93,7 @@ export interface Part {
   readonly suspect?: true | undefined;
 }
 
-/** Rows `from` until before `to` of the file, all in one row group. */
+/** Rows `from` until before `to` of the file: some of the row group `group`, or all of it and of those after it. */
 export interface RowPiece {
   readonly group: number;
   readonly from: number;
