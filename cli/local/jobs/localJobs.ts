@@ -36,7 +36,7 @@ export interface LocalJobs {
 const BUCKET = 'batchscore-jobs';
 const CONCURRENCY = 2;
 const MIB = 1024 * 1024;
-/** The local S3 takes no object of more than 11 MiB, and a piece's results are larger than the piece. */
+/** So small that a file of a few MiB has several parts, and that little is lost when the process ends. */
 const SIZES = { [JOB_CONFIG_KEYS.jobsPartBytes]: 4 * MIB, [JOB_CONFIG_KEYS.jobsPieceBytes]: MIB };
 const FUNCTIONS = { scoreFunctionArn: 'score', controlFunctionArn: 'control' };
 
