@@ -140,9 +140,10 @@ async function submitBatch(
   ids: LineFile,
 ): Promise<void> {
   const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
-    const lines = messageIds.map((messageId, index) =>
-      messageId === undefined ? '' : idsLine({ line: batch[index]?.number ?? 0, messageId }),
-    );
+    const lines = batch.map(({ number }, index) => {
+      const messageId = messageIds[index];
+      return messageId === undefined ? '' : idsLine({ line: number, messageId });
+    });
     await ids.append(lines.join(''));
   };
   try {
