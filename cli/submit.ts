@@ -24,6 +24,9 @@ ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice, o
   --pack N                put N requests into one message, up to 10,000, or with fill as many as
                           fit into 64 KiB, which SQS bills as one request (default: 1); their
                           message IDs are then followed by / and their position
+  --group NAME            the message group of all requests; a FIFO queue needs one of these two
+  --group-by PATH         the message group of each request is what it has there, a text or a
+                          number, such as id or parameters.customer
 ${DEPLOYMENT_HELP}
   --json                  print the summary as one JSON object
   --help                  show this
@@ -40,6 +43,8 @@ async function run(args: readonly string[]): Promise<number> {
     ...DEPLOYMENT_OPTIONS,
     ids: { type: 'string' },
     pack: { type: 'string', default: '1' },
+    group: { type: 'string' },
+    'group-by': { type: 'string' },
     json: { type: 'boolean', default: false },
   });
   const [file = ''] = positionals;
@@ -47,8 +52,15 @@ async function run(args: readonly string[]): Promise<number> {
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
   const requestsPerMessage =
     options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MOST_REQUESTS_PER_MESSAGE, 'fill');
+  const groupOf = groupsOf(options.group, options['group-by']);
   const { stream, bytes } = await inputFile(file);
-  const { client, close } = await connectToSubmit(options);
+  const { client, close, isFifo } = await connectToSubmit(options);
+  if (isFifo && groupOf === NO_GROUP) {
+    await close();
+    throw new UsageError(
+      'expected --group NAME or --group-by PATH, as the request queue is a FIFO queue, got neither; say which requests are kept in order',
+    );
+  }
   const bar = progressBar('submitting', bytes);
   const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
   let ids: LineFile | undefined;
@@ -64,7 +76,7 @@ async function run(args: readonly string[]): Promise<number> {
         for (const { line } of opened.before) already.add(line);
       }
       const left = batch.filter(({ number }) => !already.has(number));
-      await submitBatch(client, left, requestsPerMessage, ids);
+      await submitBatch(client, left, { requestsPerMessage, groupOf }, ids);
       submitted += left.length;
       for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
@@ -119,21 +131,68 @@ function otherThanJson(text: string, name: string): string {
   return 'text that is no JSON; check the path';
 }
 
+/** The message group of a line, if it has one. */
+type GroupOf = (line: Line) => string | undefined;
+
+const NO_GROUP: GroupOf = () => undefined;
+
+/**
+ * @param all the group of all lines
+ * @param path where in its request each line has its own: keys with dots between
+ * @throws UsageError when both are said
+ */
+function groupsOf(all: string | undefined, path: string | undefined): GroupOf {
+  if (all !== undefined && path !== undefined) throw new UsageError('expected --group or --group-by, got both');
+  if (path === undefined) return all === undefined ? NO_GROUP : () => all;
+  return ({ number, text }) => {
+    const { found, got } = groupIn(text, path);
+    if (found !== undefined) return found;
+    throw new Error(
+      `line ${number}: expected a text or a number at ${path}, its message group, got ${got}; ` +
+        'correct that, then run the same command again',
+    );
+  };
+}
+
+/** The message group that a request names at `path`, or what is there instead. */
+function groupIn(text: string, path: string): { readonly found?: string; readonly got?: string } {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { got: 'no JSON' };
+  }
+  for (const key of path.split('.')) {
+    const members =
+      typeof value === 'object' && value !== null ? new Map<string, unknown>(Object.entries(value)) : NONE;
+    value = members.get(key);
+  }
+  if (typeof value === 'number' || (typeof value === 'string' && value !== '')) return { found: String(value) };
+  if (value === undefined) return { got: 'nothing there' };
+  if (value === '') return { got: "'' there" };
+  return {
+    got: `${value === null ? 'null' : Array.isArray(value) ? 'an array' : `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`} there`,
+  };
+}
+
+const NONE: ReadonlyMap<string, unknown> = new Map();
+
 /** @throws Error naming the first line that was not taken; those that were are noted */
 async function submitBatch(
   client: Batchscore,
   batch: readonly Line[],
-  requestsPerMessage: RequestsPerMessage,
+  { requestsPerMessage, groupOf }: { readonly requestsPerMessage: RequestsPerMessage; readonly groupOf: GroupOf },
   ids: LineFile,
 ): Promise<void> {
   const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
-    const lines = messageIds.map((messageId, index) =>
-      messageId === undefined ? '' : idsLine({ line: batch[index]?.number ?? 0, messageId }),
-    );
+    const lines = batch.map(({ number }, index) => {
+      const messageId = messageIds[index];
+      return messageId === undefined ? '' : idsLine({ line: number, messageId });
+    });
     await ids.append(lines.join(''));
   };
   try {
-    const requests = batch.map(({ text }) => ({ body: text }));
+    const requests = batch.map((line) => ({ body: line.text, group: groupOf(line) }));
     await note(await client.submit(requests, { requestsPerMessage }));
   } catch (error) {
     if (!(error instanceof SubmitError)) throw error;
