@@ -11,7 +11,8 @@ Scores files in S3 in place: JSON lines, CSV or Parquet, any size. One row out f
 order, under the output prefix of the deployment.
 
   submit s3://BUCKET/KEY  start the job of an object; the same version, asked for in the same
-                          way, is one job. Prints its ID
+                          way, is one job. One that started a job as it was put is that job.
+                          Prints its ID
   status JOB              how it stands
   wait JOB                wait until it has ended
   cancel JOB              end it; what is finished stays
@@ -28,6 +29,7 @@ order, under the output prefix of the deployment.
   --compression NAME      none, gzip or zstd (default: by the key's ending)
   --concurrency N         most calls at a time (default: the deployment's)
   --out s3://BUCKET/KEY/  a folder under the output prefix (default: the output prefix)
+  --again                 start a new job with a folder of its own, whatever was submitted before
   --wait                  wait until it has ended
   --estimate              print parts, rows, dollars and minutes, and start nothing
   --rows-per-second N     of the estimate: what one call scores (default 20000)

@@ -33,21 +33,23 @@ export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGen
 }
 
 function decode(bytes: Buffer, number: number): string {
+  const other = number === 1 && OTHERS.find(([start]) => bytes.subarray(0, start.length).equals(start));
+  if (other) throw new Error(`line 1: expected UTF-8, got ${other[1]}`);
   try {
     return UTF8.decode(bytes);
   } catch (cause) {
-    throw new Error(`line ${number}: expected UTF-8, got ${othersIn(bytes, number)}`, { cause });
+    throw new Error(`line ${number}: expected UTF-8, got other bytes; convert the file`, { cause });
   }
 }
 
-/** How files begin that are often given in place of text, and what to do with them. */
+/** How files begin that are often given in place of text, which none of them is, and what to do with them. */
 const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
   [Buffer.from([0x1f, 0x8b]), 'gzip; unpack the file, as with gunzip'],
-  [Buffer.from('PK'), 'a zip, such as a sheet of Excel is; unpack the file, or save the sheet as CSV'],
+  [Buffer.from('PK\x03\x04'), 'a zip, such as a sheet of Excel is; unpack the file, or save the sheet as CSV'],
   [Buffer.from([0xff, 0xfe]), 'UTF-16, as PowerShell writes it; save the file as UTF-8'],
+  [
+    Buffer.from('\x93NUMPY', 'latin1'),
+    'an array of NumPy; score it with batchscore score MODEL FILE, as a file that ends in .npy or with --format npy',
+  ],
+  [Buffer.from('PAR1\x15'), 'Parquet; put it into S3 and score it with batchscore job submit s3://BUCKET/KEY'],
 ];
-
-function othersIn(line: Buffer, number: number): string {
-  const found = OTHERS.find(([start]) => number === 1 && line.subarray(0, start.length).equals(start));
-  return found?.[1] ?? 'other bytes; convert the file';
-}

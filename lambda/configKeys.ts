@@ -51,3 +51,6 @@ export const JOB_CONFIG_KEYS = {
 } as const;
 
 export const CONFIG_PREFIX = 'BATCHSCORE_';
+
+/** ONNX Runtime's own: 1 in the environment of the process turns its telemetry off. */
+export const RUNTIME_TELEMETRY_OFF = 'ORT_DISABLE_TELEMETRY';

@@ -1,6 +1,8 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
+import { isObject } from './core/base/json.ts';
+import { preview } from './core/contract/failure.ts';
 import type { MessageRecord } from './core/contract/record.ts';
 import type { TimeLimit } from './core/contract/timeLimit.ts';
 import type { ScoringDependencies } from './core/scoreRecords.ts';
@@ -29,7 +31,9 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
   const { deadlineMarginMs } = scoring.limits;
   return middy<SQSEvent, SQSBatchResponse>({ timeoutEarlyInMillis: 0 })
     .use([...telemetry.middlewares])
-    .handler(async ({ Records }, context): Promise<SQSBatchResponse> => {
+    .handler(async (event, context): Promise<SQSBatchResponse> => {
+      refuseOtherEvents(event);
+      const { Records } = event;
       const stuckBefore = [...stuckRuns()];
       const outcomes = await scoreOrHandBack(Records, scoring, timeLimitOf(context, deadlineMarginMs));
       telemetry.outcomes(outcomes, Records);
@@ -43,6 +47,28 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       }
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
+}
+
+/** @throws Error where the function was not invoked by SQS */
+function refuseOtherEvents(event: unknown): void {
+  const records = isObject(event) ? event.Records : undefined;
+  const isRecord = (one: unknown): boolean =>
+    isObject(one) && typeof one.messageId === 'string' && typeof one.body === 'string';
+  if (Array.isArray(records) && records.every(isRecord)) return;
+  throw new Error(
+    `expected an event of SQS with Records, each with a messageId and a body, got ${describeEvent(event)}; ` +
+      'send a message to the request queue, whose event source mapping invokes the function',
+  );
+}
+
+const KEYS_SHOWN = 3;
+
+function describeEvent(event: unknown): string {
+  if (!isObject(event)) return preview(event);
+  if (Array.isArray(event.Records)) return 'records of another service';
+  const keys = Object.keys(event);
+  const shown = keys.slice(0, KEYS_SHOWN).map(preview).join(', ');
+  return keys.length === 0 ? 'an object without keys' : `the keys ${shown}${keys.length > KEYS_SHOWN ? ', …' : ''}`;
 }
 
 /** Returning their IDs hands records back; before that each is told when to come back. */

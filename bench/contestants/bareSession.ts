@@ -1,4 +1,5 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node';
+import { turnRuntimeTelemetryOff } from '../../lambda/adapters/onnx/session/thread.ts';
 import type { Message } from '../workload/messages.ts';
 import type { InputTensor } from '../workload/scenarios.ts';
 
@@ -13,6 +14,7 @@ export function createBareSession(
   path: string,
   executionProviders: InferenceSession.SessionOptions['executionProviders'] = ['cpu'],
 ): Promise<InferenceSession> {
+  turnRuntimeTelemetryOff();
   return InferenceSession.create(path, { executionProviders });
 }
 

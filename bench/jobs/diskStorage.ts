@@ -1,9 +1,10 @@
 import { open } from 'node:fs/promises';
 import type { JobStorage } from '../../lambda/core/job/storage.ts';
 
-/** Stands for S3: the input is a file; what is put is kept, but for results, which are let go. */
+/** Stands for S3: the input is a file; what is put is kept, but for results: of them their size is. */
 export function diskStorage(file: string): JobStorage {
   const small = new Map<string, string>();
+  const results = new Map<string, number>();
   return {
     async readRange(_, { start, end }) {
       const handle = await open(file);
@@ -20,11 +21,16 @@ export function diskStorage(file: string): JobStorage {
     async put(key, body) {
       small.set(key, body.toString());
     },
-    putNew: async () => true,
+    async putNew(key, body) {
+      results.set(key, body.length);
+      return true;
+    },
     look: async () => undefined,
     remove: async (key) => void small.delete(key),
     async *list(prefix) {
-      yield* [...small.keys()].filter((key) => key.startsWith(prefix)).toSorted();
+      for (const key of [...small.keys(), ...results.keys()].filter((one) => one.startsWith(prefix)).toSorted()) {
+        yield { key, bytes: results.get(key) ?? Buffer.byteLength(small.get(key) ?? '') };
+      }
     },
   };
 }

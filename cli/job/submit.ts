@@ -22,6 +22,7 @@ const OPTIONS = {
   compression: { type: 'string' },
   concurrency: { type: 'string' },
   out: { type: 'string' },
+  again: { type: 'boolean', default: false },
   wait: { type: 'boolean', default: false },
   estimate: { type: 'boolean', default: false },
   'rows-per-second': { type: 'string', default: '20000' },
@@ -33,23 +34,23 @@ export async function submitJob(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['s3://BUCKET/KEY'], OPTIONS);
   const [uri = ''] = positionals;
   const { least, most } = JOB_RANGES.concurrency;
-  const asked =
-    options.concurrency === undefined ? most : wholeNumber('--concurrency', options.concurrency, least, most);
+  const { concurrency: said, again } = options;
+  const calls = said === undefined ? {} : { concurrency: wholeNumber('--concurrency', said, least, most) };
   const spec = specOf(options);
   const { client, close, bucket, s3, concurrency: granted } = await connectToJobs(options);
-  const concurrency = Math.min(asked, granted);
   try {
     if (options.estimate) {
       const rowsPerSecond = wholeNumber('--rows-per-second', options['rows-per-second'], 1, 1e9);
       const memoryMb = wholeNumber('--memory', options.memory, JOB_MEMORY_MB.least, JOB_MEMORY_MB.most);
+      const concurrency = Math.min(calls.concurrency ?? granted, granted);
       const expected = await estimateOf(s3, uri, spec, { concurrency, rowsPerSecond, memoryMb });
       print(options.json, expected, describe(expected));
       return 0;
     }
     const outputPrefix = options.out === undefined ? {} : { outputPrefix: prefixIn(bucket, options.out) };
-    const submitted = await client.jobs.submit(uri, { ...spec, concurrency, ...outputPrefix });
+    const submitted = await client.jobs.submit(uri, { ...spec, ...calls, ...outputPrefix, again });
     const { job, isNew, folder } = submitted;
-    const was = isNew ? 'is submitted' : 'was submitted before';
+    const was = isNew ? 'is submitted' : 'was submitted before (--again scores the file anew)';
     const tell = (): void => print(options.json, submitted, `${job} ${was}; results go to s3://${bucket}/${folder}`);
     if (options.wait) return await waitAndReport(client, job, options.json, options.json ? undefined : tell);
     tell();

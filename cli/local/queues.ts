@@ -2,6 +2,8 @@ import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
 import { hasCode } from '../../lambda/adapters/hasCode.ts';
+import { takeObjectsOfAnySize } from './buckets.ts';
+import { refuseForeignCallers } from './foreignCallers.ts';
 import { listenToObjects } from './jobs/fileEvents.ts';
 import { takeEveryCharacterOfSqs } from './messageCharacters.ts';
 
@@ -56,6 +58,8 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
     shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
   );
   const server = buildApp({ logger: false });
+  refuseForeignCallers(server.server);
+  takeObjectsOfAnySize(server);
   const onObject = listenToObjects(server);
   const endpoint = await listenOnLoopback(server, options.port);
   try {

@@ -3,6 +3,7 @@ import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@
 import dynalite from 'dynalite';
 import { createDynamoDbClient, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { refuseForeignCallers } from './foreignCallers.ts';
 
 export interface LocalTable {
   /** `http://127.0.0.1:PORT`: the endpoint to give any DynamoDB client. */
@@ -16,6 +17,7 @@ const TABLE = 'batchscore-results';
 /** Starts a DynamoDB server in this process, in memory, on a free port of 127.0.0.1, with the result table. */
 export async function startLocalTable(region: string): Promise<LocalTable> {
   const server = dynalite({ createTableMs: 0 });
+  refuseForeignCallers(server);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(0, '127.0.0.1', resolve);

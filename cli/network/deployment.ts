@@ -29,11 +29,15 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-/** @throws UsageError when it is not said where the request queue is, or FILE cannot be read */
-export async function connectToSubmit(values: DeploymentValues): Promise<Connection> {
+/**
+ * Connects to the request queue, and says whether it is a FIFO queue.
+ *
+ * @throws UsageError when it is not said where the request queue is, or FILE cannot be read
+ */
+export async function connectToSubmit(values: DeploymentValues): Promise<Connection & { readonly isFifo: boolean }> {
   const stack = await deploymentOf(values);
   if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl', '--request-queue URL');
-  return connect(stack);
+  return { ...connect(stack), isFifo: stack.requestQueueUrl.endsWith('.fifo') };
 }
 
 /** @throws UsageError when it is not said where results are, or FILE cannot be read */

@@ -22,7 +22,11 @@ export function formatByLines(lines: Iterable<string>, { transform }: Model): 'r
   if (transform?.decode !== undefined) return 'requests';
   const first = firstObject(lines);
   if (first === undefined) return 'requests';
-  return KEYS_OF_REQUESTS.some((key) => Object.hasOwn(first, key)) ? 'requests' : 'ndjson';
+  return isRequest(first) ? 'requests' : 'ndjson';
+}
+
+export function isRequest(object: JsonObject): boolean {
+  return KEYS_OF_REQUESTS.some((key) => Object.hasOwn(object, key));
 }
 
 /** The first line that is an object with a key. */

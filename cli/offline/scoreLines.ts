@@ -17,7 +17,7 @@ export interface OfflineSummary {
 }
 
 export interface OfflineScoring {
-  /** The result of each row, in order, one JSON document each. */
+  /** The result of each row, in order, one JSON document each. @throws Error when a row has none */
   score(rows: readonly PieceRow[]): Promise<string[]>;
   readonly summary: Readonly<OfflineSummary>;
 }
@@ -54,10 +54,12 @@ export function createOfflineScoring(
       let next = 0;
       return rows.map((row) => {
         const answer = row.failed === undefined ? answers[next++] : refused(row, row.failed);
+        if (answer === undefined) throw new Error(`line ${row.id}: expected an answer, got none`);
+        const { text, failures } = answer;
         summary.lines += 1;
-        if (answer?.failures.length === 0) summary.scored += 1;
-        for (const { code } of answer?.failures ?? []) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
-        return withKept(answer?.text ?? '', row.kept);
+        if (failures.length === 0) summary.scored += 1;
+        for (const { code } of failures) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
+        return withKept(text, row.kept);
       });
     },
   };

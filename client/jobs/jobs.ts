@@ -1,12 +1,15 @@
+import { isDeepStrictEqual } from 'node:util';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { hasCode } from '../../lambda/adapters/hasCode.ts';
 import { createJobStorage } from '../../lambda/adapters/s3/jobStorage.ts';
 import { createExecutions } from '../../lambda/adapters/sfn/executions.ts';
-import { cancelledKey, dataKeys, manifestKey } from '../../lambda/core/job/keys.ts';
-import type { JobInput, JobStart, Spec } from '../../lambda/core/job/words.ts';
-import { MANIFEST, parseObject } from '../../lambda/jobs/schemas.ts';
+import { cancelledKey, dataKeys, headKey, manifestKey } from '../../lambda/core/job/keys.ts';
+import type { JobHead, JobInput, JobStart, Spec } from '../../lambda/core/job/words.ts';
+import { jobId } from '../../lambda/jobs/jobId.ts';
+import { JOB_HEAD, MANIFEST, parseObject } from '../../lambda/jobs/schemas.ts';
 import { startJob } from '../../lambda/jobs/submit/startJob.ts';
+import { settingsOf, startsByItself } from '../../lambda/jobs/submit/submitEvent.ts';
 import { type Execution, type JobSettings, latestRun, runName } from './execution.ts';
 import { type JobStatus, statusOf } from './status.ts';
 
@@ -15,6 +18,8 @@ export interface JobOptions extends Spec {
   readonly concurrency?: number | undefined;
   /** What the job's folder lies under: the deployment's output prefix, or a key prefix below it that ends in `/`. */
   readonly outputPrefix?: string | undefined;
+  /** Whether to start a new job, with a folder of its own, whatever was submitted before. @default false */
+  readonly again?: boolean | undefined;
 }
 
 export interface SubmittedJob {
@@ -37,10 +42,12 @@ export interface WaitOptions {
 /** The jobs of a deployment: files in S3 that are scored in place. */
 export interface Jobs {
   /**
-   * Starts the job of an object, `s3://bucket/key`: as it is now.
+   * Starts the job of an object, `s3://bucket/key`: as it is now, with the settings of the nearest `_job.json` above it,
+   * and `options` in place of those that both name. An object that has started a job by itself, as it was put, is that
+   * job.
    *
-   * @throws Error when there is no such object, it does not lie where the deployment's jobs read, or so many columns are
-   * named that Step Functions does not take them
+   * @throws Error when there is no such object, it does not lie where the deployment's jobs read, it has started a job by
+   * itself with other settings, or so many columns are named that Step Functions does not take them
    */
   submit(uri: string, options?: JobOptions): Promise<SubmittedJob>;
   /** @throws Error when there is no such job */
@@ -51,7 +58,11 @@ export interface Jobs {
   cancel(job: string): Promise<void>;
   /** Scores what has no report, of a job that has ended. @throws Error when it is running */
   resume(job: string): Promise<SubmittedJob>;
-  /** All results, in the order of the input, as chunks of JSON lines. @throws Error when it is not done */
+  /**
+   * All results, in the order of the input, as chunks of JSON lines.
+   *
+   * @throws Error when it is not done; behind the last chunk, when there are not as many results as the job had rows
+   */
   results(job: string): AsyncGenerator<Uint8Array>;
 }
 
@@ -69,21 +80,22 @@ export function createJobs(settings: JobSettings): Jobs {
     return latest;
   };
   const jobs: Jobs = {
-    async submit(
-      uri,
-      { concurrency: asked = settings.concurrency, outputPrefix = settings.outputPrefix, ...spec } = {},
-    ) {
+    async submit(uri, { concurrency: wanted, outputPrefix = settings.outputPrefix, again, ...options } = {}) {
       if (!outputPrefix.startsWith(settings.outputPrefix) || !outputPrefix.endsWith('/')) {
         throw new Error(
           `output: expected keys under s3://${bucket}/${settings.outputPrefix}, got ${outputPrefix}; choose a folder there`,
         );
       }
-      const concurrency = Math.min(asked, settings.concurrency);
       const input = await headOf(settings, uri);
-      const { start, isNew } = await startJob(input, { spec, outputPrefix, concurrency }, executions);
+      const folder = await settingsOf(input.key, { storage, inputPrefix: settings.inputPrefix });
+      const concurrency = Math.min(wanted ?? folder.concurrency ?? settings.concurrency, settings.concurrency);
+      const spec = { ...folder.spec, ...options };
+      const own = again ? undefined : await startedByItself(settings, input, folder.spec, spec);
+      if (own !== undefined) return { job: own.job, isNew: false, folder: own.folder };
+      const { start, isNew } = await startJob(input, { spec, outputPrefix, concurrency, again }, executions);
       // It was started before, and its results lie where it was told to put them then.
-      const { folder } = isNew ? start : (await describe(start.job)).start;
-      return { job: start.job, isNew, folder };
+      const { folder: where } = isNew ? start : (await describe(start.job)).start;
+      return { job: start.job, isNew, folder: where };
     },
     status: async (job) => statusOf(storage, await describe(job)),
     async wait(job, { onStatus, pollMs = 5_000, signal } = {}) {
@@ -115,8 +127,16 @@ export function createJobs(settings: JobSettings): Jobs {
       const text = await storage.get(manifestKey(start.folder));
       if (text === undefined)
         throw new Error(`job ${job}: expected it to be done, it has no manifest; wait, or resume it`);
-      const { data } = parseObject(MANIFEST, text, manifestKey(start.folder));
-      if (data.objects > 0) yield* readData(settings, start);
+      const { rows } = parseObject(MANIFEST, text, manifestKey(start.folder));
+      let results = 0;
+      for await (const chunk of readData(settings, start)) {
+        results += lineCount(chunk);
+        yield chunk;
+      }
+      if (results === rows) return;
+      throw new Error(
+        `job ${job}: expected ${rows} results, got ${results}; score the file anew, with batchscore job submit --again`,
+      );
     },
   };
   return jobs;
@@ -141,14 +161,71 @@ async function headOf({ s3, bucket, inputPrefix }: JobSettings, uri: string): Pr
   }
 }
 
+/**
+ * The job that an object has started as it was put, where it is what is asked for.
+ *
+ * @returns undefined where it has started none, nothing of it could be scored, or what is asked for has its name anyway
+ * @throws Error where it is another one, or nobody can know yet: it would be scored twice
+ */
+async function startedByItself(
+  settings: JobSettings,
+  input: JobInput,
+  ofFolder: Spec,
+  spec: Spec,
+): Promise<JobStart | undefined> {
+  const name = jobId(input, ofFolder);
+  if (!startsByItself(input.key, settings) || name === jobId(input, spec)) return undefined;
+  const latest = await latestRun(settings, name);
+  if (latest !== undefined) {
+    const key = headKey(latest.start.folder);
+    const planned = await createJobStorage(settings).get(key);
+    if (planned === undefined && latest.status !== 'RUNNING') return undefined;
+    if (planned !== undefined && isAskedFor(spec, parseObject(JOB_HEAD, planned, key))) return latest.start;
+  }
+  throw new Error(
+    `input: expected the settings of its folder for ${input.key}, which starts a job by itself as soon as it is put ` +
+      `(${name}), got others; put it into a folder whose name begins with _, say them in a _job.json before it is put, ` +
+      'or ask for a second job with again (batchscore job submit --again)',
+  );
+}
+
+/** Whether a job that was planned is what is asked for. */
+function isAskedFor({ model, version, format, compression, inputs = {}, keep = [] }: Spec, head: JobHead): boolean {
+  const columnsOf = new Map(head.inputs?.map((one) => [one.input, one.columns]));
+  return (
+    isSameOrOpen(model, head.model) &&
+    isSameOrOpen(version, head.version) &&
+    isSameOrOpen(format, head.format) &&
+    isSameOrOpen(compression, head.compression) &&
+    isDeepStrictEqual(keep, head.keep) &&
+    Object.entries(inputs).every(([input, columns]) => isDeepStrictEqual(columns, columnsOf.get(input)))
+  );
+}
+
+function isSameOrOpen(asked: string | undefined, planned: string): boolean {
+  return asked === undefined || asked === planned;
+}
+
 async function* readData({ s3, bucket }: JobSettings, { folder }: JobStart): AsyncGenerator<Uint8Array> {
   const storage = createJobStorage({ s3, bucket });
-  for await (const key of storage.list(dataKeys(folder))) {
-    const { ETag: etag = '', ContentLength: bytes = 0 } = await s3.send(
-      new HeadObjectCommand({ Bucket: bucket, Key: key }),
-    );
+  for await (const { key, bytes } of storage.list(dataKeys(folder))) {
+    const { ETag: etag } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+    if (etag === undefined) throw new Error(`s3://${bucket}/${key}: expected an ETag, S3 told none`);
     if (bytes > 0) yield await storage.readRange({ bucket, key, etag, bytes }, { start: 0, end: bytes });
   }
+}
+
+const NEWLINE = 10;
+
+/** Lines of a chunk that are not blank. A chunk is whole lines. */
+function lineCount(chunk: Uint8Array): number {
+  let lines = 0;
+  let start = 0;
+  for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+    if (end > start) lines += 1;
+    start = end + 1;
+  }
+  return lines;
 }
 
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -34,7 +34,7 @@ export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanA
 
 /** The function that has the models: it plans jobs, scores their parts, and passes over pieces that end it. */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
-  const scoringOf = keepLatest((head: JobHead) => `${head.model}/${head.version}`, scoringFor(deps));
+  const scoringOf = keepEach((head: JobHead) => `${head.model}/${head.version}`, scoringFor(deps));
   const answer = async (event: JobEvent, context: CallTime): Promise<PlanAnswer | ScoreEvent> => {
     if (event.action === 'plan') {
       const { models, partBytes, pieceBytes } = deps;
@@ -72,13 +72,14 @@ function scoringFor({ models, limits, checkPercent, observer }: ScoreHandlerDepe
   };
 }
 
-/** What was learnt of a model's runs is kept from call to call. */
-function keepLatest<K, V>(nameOf: (key: K) => string, create: (key: K) => V): (key: K) => V {
-  let latest: { readonly name: string; readonly value: V } | undefined;
+/** What was learnt of a model's runs is kept from call to call; one for each version of a model. */
+function keepEach<K, V>(nameOf: (key: K) => string, create: (key: K) => V): (key: K) => V {
+  const values = new Map<string, V>();
   return (key) => {
     const name = nameOf(key);
-    if (latest?.name !== name) latest = { name, value: create(key) };
-    return latest.value;
+    const value = values.get(name) ?? create(key);
+    values.set(name, value);
+    return value;
   };
 }
 

@@ -50,11 +50,8 @@ describe('what the cards do', () => {
   });
 
   it('is not waited for where the command hangs, with whatever it started', async () => {
-    const environment = await nvidiaSmi('sleep 20 & sleep 20');
-    const startedAt = performance.now();
+    const environment = await nvidiaSmi('sleep 90 & sleep 90');
 
     await expect(readGpus(environment, 500)).rejects.toThrow('nvidia-smi: expected an answer, got none in 0.5 s');
-
-    expect(performance.now() - startedAt).toBeLessThan(15_000);
-  }, 30_000);
+  });
 });

@@ -215,11 +215,10 @@ describe('batchscore submit and collect', () => {
     );
   });
 
-  it('take a file without a line: there is nothing to get', async () => {
-    writeFileSync(file, '');
+  it('collect takes an ids file without a line: there is nothing to get', async () => {
+    writeFileSync(join(folder, 'ids'), '');
     const out = join(folder, 'results.jsonl');
-    expect(await batchscore('submit', file)).toMatchObject({ code: 0, stderr: '' });
-    const { code, stdout } = await batchscore('collect', `${file}.ids`, '--out', out);
+    const { code, stdout } = await batchscore('collect', join(folder, 'ids'), '--out', out);
     expect({ code, stdout: JSON.parse(stdout) }).toEqual({
       code: 0,
       stdout: { collected: 0, missing: 0, failed: 0, out },

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { runScript } from '../helpers/command.ts';
 import { answersJson, startFront } from '../helpers/frontServer.ts';
+import { useSqsServer } from '../helpers/sqsServer.ts';
 
 /** Commands that reach no deployment. */
 describe('batchscore submit and collect, without a deployment', () => {
@@ -105,5 +106,63 @@ describe('batchscore submit and collect, without a deployment', () => {
     await front.stop();
     expect(finished).toEqual({ code: 3, stderr: '', stdout: `2 of 2 results are in ${out}, 2 with an error\n` });
     expect(readFileSync(out, 'utf8')).toBe(`${lines.join('\n')}\n`);
+  });
+});
+
+describe('batchscore submit, given a file that holds no requests', () => {
+  const sqs = useSqsServer();
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  /** Each of its lines is one that a queue would take. */
+  async function submitFile(name: string, content: string | Buffer) {
+    const requestQueueUrl = sqs.queue();
+    const stack = { endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl };
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify(stack));
+    writeFileSync(join(folder, name), content);
+    const args = ['submit', name, '--stack', 'stack.json'];
+    const { code, stderr } = await runScript('cli/batchscore.ts', args, { cwd: folder });
+    const sent = (await sqs.drain(requestQueueUrl)).map(({ Body }) => Body);
+    return { code, stderr, sent, wroteIds: existsSync(join(folder, `${name}.ids`)) };
+  }
+
+  const SCORED =
+    /score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3:\/\/BUCKET\/KEY/;
+
+  it.each([
+    ['CSV', 'a.csv', 'f0,f1\n0.1,2\n', /: line 1: expected a request .* got CSV; /, SCORED],
+    ['CSV of one column', 'a.csv', 'f0\n0.1\n', /got CSV; /, SCORED],
+    ['CSV by another name, with blank lines first', 'a.txt', '\n\nf0;f1\n0.1;2\n', /: line 3: .*got CSV; /, SCORED],
+    ['plain rows', 'a.jsonl', '{"f0":0.1,"id":"x"}\n', /got an object with the keys "f0", "id"; /, SCORED],
+    ['rows as arrays', 'a.jsonl', '[0.1,2]\n[3,4]\n', /got an array; /, SCORED],
+    ['values', 'a.jsonl', '0.1\n0.2\n', /got a number; /, SCORED],
+    ['JSON over several lines', 'a.json', '{\n  "inputs": []\n}\n', /got a part of JSON; /, /jq -c/],
+    ['prose', 'a.md', 'Read me first\n', /got text that is no JSON; /, /check the path/],
+    ['NumPy', 'a.npy', Buffer.from('\x93NUMPY\x01\x00', 'latin1'), /got an array of NumPy; /, /batchscore score MODEL/],
+    ['Parquet', 'a.parquet', Buffer.from('PAR1\x15\x04', 'latin1'), /got Parquet; /, /batchscore job submit s3:/],
+    ['gzip', 'a.gz', Buffer.from('\x1f\x8b\x08', 'latin1'), /got gzip; /, /unpack the file/],
+    ['nothing', 'a.jsonl', '', /^batchscore: a\.jsonl: expected .* got nothing; /, /check the path/],
+    ['blank lines', 'a.jsonl', '\n \n', /got nothing; /, /check the path/],
+  ])('says what it is and which command takes it, and sends nothing: %s', async (_, name, content, got, cure) => {
+    const { stderr, ...rest } = await submitFile(name, content);
+    expect(rest).toEqual({ code: 1, sent: [], wroteIds: false });
+    expect(stderr).toMatch(got);
+    expect(stderr).toMatch(cure);
+  });
+
+  it.each([
+    ['a request', '{"inputs":[]}'],
+    ['the short form', '{"instances":[[1]]}'],
+    ["a model's own form, which names its model", '{"text":"hello","model_name":"tickets"}'],
+    ['a request without inputs, which is answered with an error', '{"id":"x"}'],
+    ['a packed message', '[{"inputs":[]},{"inputs":[]}]'],
+  ])('sends what is one: %s', async (_, line) => {
+    expect(await submitFile('a.jsonl', `${line}\nnot JSON\n`)).toMatchObject({
+      code: 0,
+      sent: expect.arrayContaining([line, 'not JSON']),
+    });
   });
 });

@@ -1,3 +1,4 @@
+import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Batchscore, type BatchscoreOptions, type JobStatus } from '../../client/index.ts';
@@ -18,12 +19,12 @@ const FILE = Array.from({ length: ROWS }, (_, x) => lineOf(x)).join('');
 async function setUp(options: { waits?: boolean } = {}, other: Partial<BatchscoreOptions> = {}) {
   const bucket = await server.bucket();
   const s3 = server.client();
-  await server.put(bucket, 'jobs/in/a.jsonl', FILE);
+  await server.put(bucket, 'jobs/in/_mine/a.jsonl', FILE);
   const jobs = await startJobsServer(createJobStorage({ s3, bucket }), options);
   const { sfn, stateMachineArn: jobStateMachine } = jobs;
   const client = new Batchscore({ jobStateMachine, jobBucket: bucket, s3, sfn, region: 'us-east-1', ...other });
   cleanups.push(() => client.close(), jobs.stop);
-  return { bucket, client, jobs, uri: `s3://${bucket}/jobs/in/a.jsonl` };
+  return { bucket, client, jobs, uri: `s3://${bucket}/jobs/in/_mine/a.jsonl` };
 }
 
 const soon = { pollMs: 5 };
@@ -54,6 +55,17 @@ describe('client.jobs', () => {
     expect(ids).toEqual(Array.from({ length: ROWS }, (_, x) => `${x}`));
   });
 
+  it('throws behind the last result where some are gone', async () => {
+    const { client, uri, bucket } = await setUp();
+    const { job, folder } = await client.jobs.submit(uri);
+    await client.jobs.wait(job, soon);
+    const [first = ''] = (await server.keys(bucket)).filter((key) => key.startsWith(`${folder}data/`));
+    await server.client().send(new DeleteObjectCommand({ Bucket: bucket, Key: first }));
+    await expect(Array.fromAsync(client.jobs.results(job))).rejects.toThrow(
+      new RegExp(`job ${job}: expected ${ROWS} results, got \\d+; .*--again`),
+    );
+  });
+
   it('takes the same version, asked for in the same way, for the same job, and any other for another', async () => {
     const { client, uri, jobs, bucket } = await setUp();
     const first = await client.jobs.submit(uri);
@@ -63,7 +75,7 @@ describe('client.jobs', () => {
     }
     expect(await client.jobs.submit(uri, { outputPrefix: 'jobs/out/else/' })).toEqual({ ...first, isNew: false });
     expect((await client.jobs.submit(uri, { version: '1' })).job).not.toBe(first.job);
-    await server.put(bucket, 'jobs/in/a.jsonl', lineOf(1));
+    await server.put(bucket, 'jobs/in/_mine/a.jsonl', lineOf(1));
     expect((await client.jobs.submit(uri)).isNew).toBe(true);
     expect(jobs.started.length).toBe(3);
   });
@@ -99,13 +111,13 @@ describe('client.jobs', () => {
   it('says why a job has failed, as the job itself said it', async () => {
     const { client, uri, jobs, bucket } = await setUp({ waits: true });
     const { job } = await client.jobs.submit(uri);
-    await server.put(bucket, 'jobs/in/a.jsonl', 'another\n');
+    await server.put(bucket, 'jobs/in/_mine/a.jsonl', 'another\n');
     jobs.go();
     const status = await client.jobs.wait(job, soon);
     expect(status).toMatchObject({
       state: 'failed',
       code: 'INPUT_CHANGED',
-      message: expect.stringContaining('jobs/in/a.jsonl'),
+      message: expect.stringContaining('jobs/in/_mine/a.jsonl'),
     });
     await expect(client.jobs.results(job).next()).rejects.toThrow(/expected it to be done, it has no manifest/);
   });
@@ -123,15 +135,19 @@ describe('client.jobs', () => {
   });
 
   it.each([
-    ['s3://another/jobs/in/a.jsonl', {}, /expected an object where jobs read, s3:\/\/bucket-\d+\/jobs\/in\/…, got/],
+    [
+      's3://another/jobs/in/_mine/a.jsonl',
+      {},
+      /expected an object where jobs read, s3:\/\/bucket-\d+\/jobs\/in\/…, got/,
+    ],
     ['elsewhere/a.jsonl', {}, /expected an object where jobs read, .*, got 's3:.*\/elsewhere\/a\.jsonl'; put it there/],
     [
-      'jobs/in/a.jsonl',
+      'jobs/in/_mine/a.jsonl',
       { keep: Array(50_000).fill('name') },
       /to come to at most 204800 bytes, got 35\d{4}; name fewer/,
     ],
     ['jobs/in/b.jsonl', {}, /to be there, it cannot be read/],
-    ['jobs/in/a.jsonl', { outputPrefix: 'elsewhere/' }, /expected keys under s3:\/\/.*\/jobs\/out\//],
+    ['jobs/in/_mine/a.jsonl', { outputPrefix: 'elsewhere/' }, /expected keys under s3:\/\/.*\/jobs\/out\//],
   ])('refuses %s with %j', async (key, options, message) => {
     const { client, bucket } = await setUp();
     const uri = key.startsWith('s3:') ? key : `s3://${bucket}/${key}`;

@@ -1,7 +1,11 @@
 import {
+  type ChangeMessageVisibilityBatchRequest,
+  type ChangeMessageVisibilityBatchResult,
   DeleteMessageBatchCommand,
   type Message,
   ReceiveMessageCommand,
+  type ReceiveMessageRequest,
+  type ReceiveMessageResult,
   type SendMessageBatchCommandOutput,
   type SendMessageBatchRequest,
   type SendMessageBatchRequestEntry,
@@ -32,6 +36,8 @@ export interface SqsServer {
   counts(queueUrl: string): { readonly inFlight: number; readonly ready: number };
   /** Whole seconds until each message in flight comes back, by its body. */
   secondsInFlight(queueUrl: string): Record<string, number>;
+  /** Seconds that each message was last hidden for, by its body, as clients of this server asked and SQS took: no clock is in it. */
+  hiddenFor(queueUrl: string): Record<string, number>;
   deleteQueue(queueUrl: string): void;
 }
 
@@ -72,6 +78,36 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
     server().createQueue(name, attributes);
     return `${endpoint()}/000000000000/${name}`;
   };
+  const bodies = new Map<string, string>();
+  const hidden = new Map<string, Map<string, number>>();
+  const hide = (queueUrl = '', receiptHandle = '', seconds = 0): void => {
+    const ofQueue = hidden.get(queueUrl) ?? new Map<string, number>();
+    hidden.set(queueUrl, ofQueue.set(bodies.get(receiptHandle) ?? '', seconds));
+  };
+  const noteHidden = (sqs: SQSClient): void => {
+    sqs.middlewareStack.add(
+      (next, { commandName }) =>
+        async (args) => {
+          const answer = await next(args);
+          if (commandName === 'ReceiveMessageCommand') {
+            const { QueueUrl, VisibilityTimeout } = args.input as ReceiveMessageRequest;
+            for (const { ReceiptHandle = '', Body = '' } of (answer.output as ReceiveMessageResult).Messages ?? []) {
+              bodies.set(ReceiptHandle, Body);
+              hide(QueueUrl, ReceiptHandle, VisibilityTimeout);
+            }
+          }
+          if (commandName === 'ChangeMessageVisibilityBatchCommand') {
+            const { QueueUrl, Entries = [] } = args.input as ChangeMessageVisibilityBatchRequest;
+            const { Successful = [] } = answer.output as ChangeMessageVisibilityBatchResult;
+            for (const { Id, ReceiptHandle, VisibilityTimeout } of Entries) {
+              if (Successful.some((taken) => taken.Id === Id)) hide(QueueUrl, ReceiptHandle, VisibilityTimeout);
+            }
+          }
+          return answer;
+        },
+      { step: 'initialize', name: 'noteHidden' },
+    );
+  };
   const client: SqsServer['client'] = (other, patience = HOST_PATIENCE) => {
     const sqs = createSqsClient(patience, {
       endpoint: other?.endpoint ?? endpoint(),
@@ -79,6 +115,7 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
       credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
       useQueueUrlAsEndpoint: false,
     });
+    noteHidden(sqs);
     cleanups.push(() => sqs.destroy());
     return sqs;
   };
@@ -119,6 +156,7 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
     },
     counts: (queueUrl) => server().counts(nameOf(queueUrl)),
     secondsInFlight: (queueUrl) => server().secondsInFlight(nameOf(queueUrl)),
+    hiddenFor: (queueUrl) => Object.fromEntries(hidden.get(queueUrl) ?? []),
     deleteQueue: (queueUrl) => server().deleteQueue(nameOf(queueUrl)),
   };
 }

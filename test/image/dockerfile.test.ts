@@ -24,6 +24,10 @@ describe('the Dockerfile', () => {
     },
   );
 
+  it.each(['lambda', 'worker'])("turns ONNX Runtime's telemetry off in %s, and so in what is built on it", (stage) => {
+    expect(target(stage)).toMatch(/^(ENV| +) *ORT_DISABLE_TELEMETRY=1\b/m);
+  });
+
   it('takes bases that a build may replace', () => {
     for (const stage of stages) expect(stage).toMatch(/^(\$\{[A-Z]+_BASE\}|lambda|worker) AS /);
   });

@@ -195,6 +195,12 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
       'got X, A-B, 9a, _a; rename it',
   ],
   [
+    "ONNX Runtime's telemetry that is turned on",
+    { environment: { ORT_DISABLE_TELEMETRY: '0' } },
+    'environment: expected no ORT_DISABLE_TELEMETRY but 1, as nothing leaves the account, ' +
+      'got ORT_DISABLE_TELEMETRY; leave it out',
+  ],
+  [
     'models beside an image',
     { models: 'models' },
     'models: expected a folder of models or an image, got both; give one of them',

@@ -270,6 +270,7 @@ describe('the environment', () => {
         CONFIG_KEYS.resultMessageBytes,
         CONFIG_KEYS.serviceName,
         CONFIG_KEYS.windowSeconds,
+        'ORT_DISABLE_TELEMETRY',
       ].toSorted(),
     );
   });

@@ -187,6 +187,11 @@ describe('the environment of a worker', () => {
     });
   });
 
+  it("turns ONNX Runtime's telemetry off", () => {
+    const environment = workerEnvironmentIn(templateOf(createScoring({ compute: ecsCompute() })));
+    expect(environment.ORT_DISABLE_TELEMETRY).toBe('1');
+  });
+
   it('names the region, which not every instance does', () => {
     const environment = workerEnvironmentIn(templateOf(createScoring({ compute: ecsGpuCompute() })));
     expect(environment.AWS_REGION).toEqual({ Ref: 'AWS::Region' });

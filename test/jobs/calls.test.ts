@@ -4,11 +4,13 @@ import { planKey } from '../../lambda/core/job/keys.ts';
 import type { Manifest } from '../../lambda/core/job/words.ts';
 import { readParts } from '../../lambda/jobs/plan/planObjects.ts';
 import type { ScoreEvent } from '../../lambda/jobs/score/scorePart.ts';
+import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { lineModel, repositoryOf } from '../helpers/models.ts';
 import {
   callScore,
   FOLDER,
   type JobOptions,
+  LIMITS,
   type MemoryStorage,
   memoryStorage,
   planOf,
@@ -61,6 +63,26 @@ describe('the calls of a job', () => {
     for (const data of pieces) {
       const report = data.replace('/data/part-', '/reports/').replace(/-\d+\.jsonl$/, '.json');
       expect(puts.indexOf(report)).toBeGreaterThan(puts.indexOf(data));
+    }
+  });
+
+  it('keep their answers apart, of one scoring and at the same time', async () => {
+    const scoring = createRowScoring({ models: MODELS, limits: LIMITS, checkPercent: 0, observer: {} });
+    const counts = [3_000, 700, 1, 2_000];
+    const calls = counts.map((count, call) =>
+      Array.from({ length: count }, (_, x) => ({
+        id: `${x}`,
+        text: JSON.stringify({ instances: [[1_000 * call + x]] }),
+      })),
+    );
+    const scored = await Promise.all(calls.map((rows) => scoring.score(rows)));
+    for (const [call, { answers }] of scored.entries()) {
+      const results = answers.map((answer) => (answer?.text === '' ? 'nothing' : JSON.parse(answer?.text ?? '')));
+      expect(results).toEqual(
+        calls[call]?.map(({ id }) =>
+          expect.objectContaining({ message_id: id, predictions: [[2 * (1_000 * call + Number(id)) + 1]] }),
+        ),
+      );
     }
   });
 

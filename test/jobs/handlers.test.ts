@@ -71,6 +71,25 @@ describe('the functions of jobs', () => {
     expect(storage.objects.has(`${FOLDER}manifest.json`)).toBe(false);
   });
 
+  it.each([
+    ['gone', (storage: MemoryStorage, key: string) => void storage.objects.delete(key)],
+    ['cut short', (storage: MemoryStorage, key: string) => void storage.objects.set(key, Buffer.from('{}\n'))],
+  ])('refuse to finish a job with an object of results that is %s', async (_, harm) => {
+    const storage = memoryStorage();
+    const { call, control } = setUp(storage);
+    const plan = await call<PlanAnswer>({ action: 'plan', start: start(storage) });
+    for (const part of await readParts(storage, plan.planKey)) {
+      await call({ action: 'score', bucket: 'bucket', folder: FOLDER, part });
+    }
+    harm(storage, `${FOLDER}data/part-000001-0000-000000000.jsonl`);
+    const finish = control({ action: 'finish', start: start(storage) });
+    await expect(finish).rejects.toMatchObject({
+      name: 'RESULTS_MISSING',
+      message: expect.stringMatching(/ of reports\/000001-0000\.json, .*--again/),
+    });
+    expect(storage.objects.has(`${FOLDER}manifest.json`)).toBe(false);
+  });
+
   it('say why a job ended where Step Functions does not know it', async () => {
     const storage = memoryStorage();
     const { call, control } = setUp(storage);

@@ -1,6 +1,6 @@
 /*
  * Scores one piece of a few MiB whose results come to 290 MiB, and says how much memory that took: a program of its own,
- * so that the memory is its own. What it puts is counted, and let go.
+ * so that the memory is its own. Of what it puts the size is kept.
  */
 import { repositoryOf } from '../helpers/models.ts';
 import { FOLDER, LIMITS, memoryStorage, runJob } from './setup.ts';
@@ -10,7 +10,7 @@ const ROWS = 30_000;
 const KEY = 'in/words.jsonl';
 const MIB = 1024 * 1024;
 
-let bytes = 0;
+const sizes = new Map<string, number>();
 const storage = memoryStorage();
 const content = wordLines(ROWS);
 storage.objects.set(KEY, content);
@@ -18,8 +18,11 @@ const counting = {
   ...storage,
   async putNew(key: string, body: Uint8Array, about: string) {
     await new Promise(setImmediate);
-    bytes += body.length;
+    sizes.set(key, body.length);
     return storage.putNew(key, Buffer.alloc(0), about);
+  },
+  async *list(prefix: string) {
+    for await (const { key, bytes } of storage.list(prefix)) yield { key, bytes: sizes.get(key) ?? bytes };
   },
 };
 const models = repositoryOf(wordModel(() => 10_000));
@@ -32,5 +35,6 @@ await runJob({
   pieceBytes: 2 * MIB,
   limits: LIMITS,
 });
+const bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
 const { rows } = JSON.parse(storage.objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
 process.stdout.write(JSON.stringify({ rows, mib: bytes / MIB, peakMib: process.resourceUsage().maxRSS / 1024 }));

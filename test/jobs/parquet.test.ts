@@ -74,6 +74,34 @@ describe('a job of Parquet', () => {
     expect(await scored(fileOf('snappy'), asked, pieceBytes)).toEqual(await scored(fileOf('none'), asked));
   });
 
+  it.each([1, 2_000, 3_000, 1_000_000])(
+    'reads the same of many row groups in pieces of %i bytes',
+    async (pieceBytes) => {
+      const rows = await scored(fileOf('groups'), { inputs: INPUTS, keep: KEEP }, pieceBytes);
+      expect(rows.map(valuesOf)).toEqual(rowsIn('none').map(expectedOf));
+      expect(rows.map(({ kept }) => kept)).toEqual(rowsIn('none'));
+    },
+  );
+
+  it('takes small row groups together: as one piece, by one read of them and one of what the file says of them', async () => {
+    const content = fileOf('groups');
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    const job = { storage, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
+    const plan = await planOf({ ...job, partBytes: 4_000_000, pieceBytes: 1_000_000 });
+    expect(plan).toMatchObject({ parts: 1, pieces: 1 });
+    let reads = 0;
+    const counting: typeof storage = {
+      ...storage,
+      readRange(...[input, span]) {
+        reads += 1;
+        return storage.readRange(input, span);
+      },
+    };
+    expect(await runJob({ ...job, storage: counting })).toHaveLength(60);
+    expect(reads).toBe(2);
+  });
+
   it.each(['nulls', 'nulls-v2'])(
     'answers rows with a null in an input of the model with an error: %s',
     async (name) => {

@@ -65,7 +65,9 @@ export function memoryStorage(): MemoryStorage {
     },
     remove: async (key) => void objects.delete(key),
     async *list(prefix) {
-      yield* [...objects.keys()].filter((key) => key.startsWith(prefix)).toSorted();
+      for (const key of [...objects.keys()].filter((one) => one.startsWith(prefix)).toSorted()) {
+        yield { key, bytes: objects.get(key)?.length ?? 0 };
+      }
     },
   };
 }
@@ -149,7 +151,7 @@ export async function runJob(options: JobOptions): Promise<Record<string, unknow
 /** All rows that were written, in the order of the keys. */
 export async function rowsOf(storage: JobStorage): Promise<Record<string, unknown>[]> {
   let text = '';
-  for await (const key of storage.list(dataKeys(FOLDER))) text += await storage.get(key);
+  for await (const { key } of storage.list(dataKeys(FOLDER))) text += await storage.get(key);
   return text
     .split('\n')
     .filter((line) => line !== '')

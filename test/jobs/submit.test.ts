@@ -68,6 +68,8 @@ describe('an S3 event', () => {
     ['that is a folder of the console', eventOf('jobs/in/folder/')],
     ['that holds settings', eventOf('jobs/in/_job.json')],
     ['that is hidden', eventOf('jobs/in/.a.jsonl')],
+    ['in a folder that is to be submitted', eventOf('jobs/in/_mine/a.jsonl')],
+    ['in a folder below one', eventOf('jobs/in/a/_mine/b/a.jsonl')],
   ])('starts no job for an object %s', async (_, event) => {
     const { deps, started } = setUp();
     expect(await submitEvent(event, deps)).toEqual([]);

@@ -1,7 +1,7 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { createHandler } from '../../lambda/createHandler.ts';
-import { fifoSqsRecord, recordOfMessage, sqsRecord } from '../helpers/sqsEvents.ts';
+import { fifoSqsRecord, lambdaContext, recordOfMessage, sqsRecord } from '../helpers/sqsEvents.ts';
 import { interceptSends, useSqsServer } from '../helpers/sqsServer.ts';
 import { type Deployment, deployed, digitRequest, digitSamples, failuresOf, invoke, lookupRequest } from './setup.ts';
 
@@ -12,6 +12,29 @@ const NONE = { batchItemFailures: [] };
 
 function deployment(): Deployment {
   return { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+}
+
+/** SNS of the same server, with topics whose messages go to the queue. */
+function snsOf(queueUrl: string) {
+  const { origin, pathname } = new URL(queueUrl);
+  const call = async (Action: string, fields: Record<string, string>): Promise<string> => {
+    const response = await fetch(origin, { method: 'POST', body: new URLSearchParams({ Action, ...fields }) });
+    const text = await response.text();
+    if (!response.ok) throw new Error(text);
+    return text;
+  };
+  return {
+    async publish(topic: string, Message: string, attributes: Record<string, string>): Promise<void> {
+      const [, TopicArn = ''] = /<TopicArn>(.*)<\/TopicArn>/.exec(await call('CreateTopic', { Name: topic })) ?? [];
+      const entries = Object.entries(attributes).flatMap(([key, value], index) => [
+        [`Attributes.entry.${index + 1}.key`, key],
+        [`Attributes.entry.${index + 1}.value`, value],
+      ]);
+      const Endpoint = `arn:aws:sqs:us-east-1:000000000000:${pathname.split('/').at(-1)}`;
+      await call('Subscribe', { TopicArn, Protocol: 'sqs', Endpoint, ...Object.fromEntries(entries) });
+      await call('Publish', { TopicArn, Message });
+    },
+  };
 }
 
 interface Answer {
@@ -144,6 +167,51 @@ describe('the handler', () => {
     );
   });
 
+  it('answers what SNS wraps with an error that says how to send it as it is, and scores it sent so', async () => {
+    const where = deployment();
+    const sns = snsOf(where.requestQueueUrl);
+    const body = JSON.stringify(lookupRequest(2));
+    await sns.publish('wrapped', body, {});
+    await sns.publish('raw', body, { RawMessageDelivery: 'true' });
+    const messages = await server.receive(where.requestQueueUrl);
+    const { handler } = await deployed(where);
+
+    await invoke(
+      handler,
+      messages.map((message) => recordOfMessage(message, where.requestQueueUrl)),
+    );
+
+    const answers = await answersOn(where.resultQueueUrl);
+    const [wrapped, raw] = [false, true].map(
+      (isRaw) => messages.find(({ Body }) => (Body === body) === isRaw)?.MessageId,
+    );
+    expect(answers.get(raw ?? '')).toMatchObject({ outputs: [{ data: [30] }] });
+    expect(answers.get(wrapped ?? '')).toMatchObject({
+      code: 'INVALID_REQUEST',
+      error: expect.stringMatching(/^body: expected a request, got an envelope of SNS; .* raw message delivery/),
+    });
+  });
+
+  it.each([
+    [
+      'of EventBridge',
+      { 'detail-type': 'order', source: 'shop', detail: {} },
+      'the keys "detail-type", "source", "detail"',
+    ],
+    ['that SNS sends to a function', { Records: [{ Sns: { Message: '{}' } }] }, 'records of another service'],
+    ['of one request', lookupRequest(0), 'the keys "model_name", "inputs"'],
+    ['that is a text', 'hello', '"hello"'],
+    ['that is nothing', null, 'null'],
+  ])('refuses an event %s in one sentence', async (_, event, got) => {
+    const { handler } = await deployed(deployment());
+    await expect(handler(event as never, lambdaContext())).rejects.toThrow(
+      new Error(
+        `expected an event of SQS with Records, each with a messageId and a body, got ${got}; ` +
+          'send a message to the request queue, whose event source mapping invokes the function',
+      ),
+    );
+  });
+
   it('reports nothing for an event without records', async () => {
     const { handler } = await deployed(deployment());
 
@@ -186,7 +254,7 @@ describe('a record that is retried', () => {
 
     await invoke(handler, records);
 
-    expect(server.secondsInFlight(where.requestQueueUrl)).toEqual({ [answered]: 3_600, [retried]: 1 });
+    expect(server.hiddenFor(where.requestQueueUrl)).toEqual({ [answered]: 3_600, [retried]: 1 });
   });
 });
 

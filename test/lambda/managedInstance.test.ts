@@ -19,6 +19,7 @@ describe('the handler in a worker thread, as on Managed Instances', () => {
   it('ends the whole environment when a run that it left behind does not end, and says why', async () => {
     const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
     const variables = {
+      ORT_DISABLE_TELEMETRY: '1',
       AWS_ENDPOINT_URL_SQS: new URL(requestQueueUrl).origin,
       BATCHSCORE_MODELS_DIR: await modelsDirectory({
         'lookup/1/model.onnx': lookupModel(),

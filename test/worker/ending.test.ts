@@ -39,13 +39,11 @@ describe('a worker that is told to end', () => {
     });
     const worker = start();
     await worker.says('the worker is ready');
-    server.send(requestQueueUrl, [slow(4_900)]);
+    server.send(requestQueueUrl, [slow(600_000)]);
     await until(() => server.counts(requestQueueUrl).inFlight === 1);
-    const toldAt = Date.now();
     worker.send('SIGTERM');
 
     expect(await worker.ended).toEqual({ code: 0, signal: null });
-    expect(Date.now() - toldAt).toBeLessThan(4_000);
     expect(await worker.says('the worker has drained')).toMatchObject({ finished: 0, handedBack: 1 });
     expect(server.counts(requestQueueUrl)).toEqual({ inFlight: 0, ready: 1 });
   });

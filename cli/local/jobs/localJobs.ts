@@ -10,6 +10,7 @@ import { type ControlEvent, type ControlHandler, createControlHandler } from '..
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../../lambda/jobs/scoreHandler.ts';
 import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../../lambda/limits/jobs.ts';
 import type { Ended } from '../mapRun.ts';
+import { StateError } from '../states/stateError.ts';
 import { createLocalExecutions, type Execution, type LocalExecutions } from './executions.ts';
 import { fileEvent } from './fileEvents.ts';
 import { startSfnServer } from './sfnServer.ts';
@@ -36,7 +37,7 @@ export interface LocalJobs {
 const BUCKET = 'batchscore-jobs';
 const CONCURRENCY = 2;
 const MIB = 1024 * 1024;
-/** The local S3 takes no object of more than 11 MiB, and a piece's results are larger than the piece. */
+/** So small that a file of a few MiB has several parts, and that little is lost when the process ends. */
 const SIZES = { [JOB_CONFIG_KEYS.jobsPartBytes]: 4 * MIB, [JOB_CONFIG_KEYS.jobsPieceBytes]: MIB };
 const FUNCTIONS = { scoreFunctionArn: 'score', controlFunctionArn: 'control' };
 
@@ -51,7 +52,11 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
     region,
     invoke: calls.invoke,
     objects: {
-      get: async (_, key) => (await storage.get(key)) ?? '',
+      async get(_, key) {
+        const text = await storage.get(key);
+        if (text === undefined) throw new StateError('States.ItemReaderFailed', `${key}: expected an object, got none`);
+        return text;
+      },
       put: (_, key, body) => storage.put(key, body),
     },
     onEnd: (execution, how) => say(ending(execution, how)),

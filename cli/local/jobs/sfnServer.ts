@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { refuseForeignCallers } from '../foreignCallers.ts';
 import type { Execution, LocalExecutions } from './executions.ts';
 
 export interface SfnServer {
@@ -30,6 +31,7 @@ export async function startSfnServer(executions: LocalExecutions): Promise<SfnSe
       respond(response, 500, { __type: 'InternalServerError', message: messageOf(error) });
     });
   });
+  refuseForeignCallers(server);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

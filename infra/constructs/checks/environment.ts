@@ -1,4 +1,4 @@
-import { CONFIG_PREFIX } from '../../../lambda/configKeys.ts';
+import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF } from '../../../lambda/configKeys.ts';
 import type { Problem } from '../base/refuse.ts';
 
 type Environment = Readonly<Record<string, string>>;
@@ -19,6 +19,11 @@ export function environmentProblems(environment: Environment): Problem[] {
       names.filter((name) => !NAME.test(name)),
       'names of a letter followed by letters, digits and _, at least two in all',
       'rename it',
+    ),
+    named(
+      names.filter((name) => name === RUNTIME_TELEMETRY_OFF && environment[name] !== '1'),
+      `no ${RUNTIME_TELEMETRY_OFF} but 1, as nothing leaves the account`,
+      'leave it out',
     ),
   ];
 }

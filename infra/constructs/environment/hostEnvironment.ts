@@ -1,4 +1,4 @@
-import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
+import { CONFIG_KEYS, RUNTIME_TELEMETRY_OFF } from '../../../lambda/configKeys.ts';
 import type { Batching } from '../base/batching.ts';
 import { type Channels, urlsOf } from '../storage/channels.ts';
 import { type ModelPlace, mountedFolder } from '../storage/models.ts';
@@ -56,7 +56,8 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.payloadPrefix]: settings.payloadPrefix || undefined,
     [CONFIG_KEYS.maxPayloadBytes]: tuning.maxPayloadBytes,
   };
-  const environment: Record<string, string> = {};
+  // Here too, since a worker thread, which runs the handler on Managed Instances, cannot set it.
+  const environment: Record<string, string> = { [RUNTIME_TELEMETRY_OFF]: '1' };
   for (const [key, value] of Object.entries(values)) if (value !== undefined) environment[key] = String(value);
   return environment;
 }

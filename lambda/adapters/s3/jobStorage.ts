@@ -97,7 +97,11 @@ export function createJobStorage({ s3, bucket, retry }: JobStorageOptions): JobS
           `s3://${bucket}/${prefix}`,
           retry,
         );
-        for (const { Key } of page.Contents ?? []) if (Key !== undefined) yield Key;
+        for (const { Key, Size } of page.Contents ?? []) {
+          if (Key === undefined || Size === undefined)
+            throw new Error(`s3://${bucket}/${prefix}: expected keys and sizes of objects, got none`);
+          yield { key: Key, bytes: Size };
+        }
         ContinuationToken = page.NextContinuationToken;
       } while (ContinuationToken !== undefined);
     },

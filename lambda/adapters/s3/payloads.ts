@@ -57,13 +57,14 @@ export function createPayloads(options: PayloadsOptions): Payloads {
     async read(pointer, options) {
       if (pointer.bucket !== bucket) return anotherBucket(bucket, pointer);
       if (!liesUnder(requests, pointer.key)) return noRequest(requests, pointer);
-      return reading(() => readUntilAnswered(s3, pointer, maxBytes, { ...options, admit: once(options.admit) }, retry));
+      const once = { ...options, admit: admitOnce(options.admit), othersWait: () => reading.pendingCount > 0 };
+      return reading(() => readUntilAnswered(s3, pointer, maxBytes, once, retry));
     },
   };
 }
 
 /** Further attempts have the memory that the first was given. */
-function once(admit: PayloadReadOptions['admit']): PayloadReadOptions['admit'] {
+function admitOnce(admit: PayloadReadOptions['admit']): PayloadReadOptions['admit'] {
   let admitted: Promise<void> | undefined;
   return (bytes) => {
     admitted ??= admit(bytes);
@@ -71,8 +72,22 @@ function once(admit: PayloadReadOptions['admit']): PayloadReadOptions['admit'] {
   };
 }
 
-/** A body that trickles would keep its place in the queue of those that are read. */
+/** A body that trickles would keep its place among those that are read, and its memory. */
 const BODY_MS = 10_000;
+/** How often it is looked at what has come of a body since: two seconds outlast what a network loses and sends again. */
+const LOOK_MS = 2_000;
+const LEAST_BYTES_A_SECOND = 16 * 1024;
+/** Slow downloads of one body. S3 is often quick the second time; others had better not wait for a third. */
+const SLOW_READS = 2;
+
+class SlowBodyError extends Error {
+  override readonly name = 'SlowBodyError';
+}
+
+interface ReadOptions extends PayloadReadOptions {
+  /** Whether other bodies wait for a place among those that are read. */
+  readonly othersWait: () => boolean;
+}
 
 /** What one attempt gave. */
 interface Attempt {
@@ -85,7 +100,7 @@ async function readUntilAnswered(
   s3: S3Client,
   pointer: PayloadPointer,
   maxBytes: number,
-  options: PayloadReadOptions,
+  options: ReadOptions,
   retry: RetryOptions | undefined,
 ): Promise<string | Failure> {
   let answer: string | Failure = unavailable(pointer, 'no answer before the deadline');
@@ -102,7 +117,7 @@ async function tryToRead(
   s3: S3Client,
   pointer: PayloadPointer,
   maxBytes: number,
-  { admit, signal }: PayloadReadOptions,
+  { admit, signal, othersWait }: ReadOptions,
   attempt: number,
 ): Promise<Attempt> {
   try {
@@ -112,16 +127,15 @@ async function tryToRead(
     // It may break while it waits for memory, and an error that nobody listens to ends the process.
     Body.on('error', () => {});
     if ((ContentLength ?? 0) <= maxBytes) await admit(ContentLength ?? maxBytes);
-    const timer = setTimeout(() => Body.destroy(new Error(`no end within ${BODY_MS} ms`)), BODY_MS);
-    try {
-      return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
-    } finally {
-      clearTimeout(timer);
-    }
+    return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
   } catch (error) {
     if (isMissing(error)) return { answer: notFound(pointer), again: false };
     const hint = isDenied(error) ? `; ${DENIED_HINT}` : '';
-    return { answer: unavailable(pointer, `${describeError(error)}${hint}`), again: !isCallersFault(error) };
+    const isLastSlow = error instanceof SlowBodyError && (attempt >= SLOW_READS || othersWait());
+    return {
+      answer: unavailable(pointer, `${describeError(error)}${hint}`),
+      again: !(isCallersFault(error) || isLastSlow),
+    };
   }
 }
 
@@ -138,13 +152,37 @@ async function textOf(
   }
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
+  for await (const chunk of whileQuick(body)) {
     bytes += chunk.length;
     if (bytes > maxBytes) return tooLarge(pointer, maxBytes, 'more');
     chunks.push(chunk);
   }
   const whole = Buffer.concat(chunks);
   return isUtf8(whole) ? new TextDecoder().decode(whole) : notText(pointer);
+}
+
+/** The chunks of a body, as long as it comes quickly. @throws SlowBodyError */
+async function* whileQuick(body: Readable): AsyncGenerator<Buffer> {
+  const least = (LEAST_BYTES_A_SECOND * LOOK_MS) / 1000;
+  let bytes = 0;
+  const end = (got: string): void => void body.destroy(new SlowBodyError(got));
+  // A timer that the event loop was too busy for is called before what came meanwhile is read.
+  const look = setInterval(() => {
+    setImmediate(() => {
+      if (bytes < least) end(`less than ${LEAST_BYTES_A_SECOND} bytes a second`);
+      bytes = 0;
+    });
+  }, LOOK_MS);
+  const limit = setTimeout(() => end(`no end within ${BODY_MS} ms`), BODY_MS);
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      yield chunk;
+    }
+  } finally {
+    clearInterval(look);
+    clearTimeout(limit);
+  }
 }
 
 function isMissing(error: unknown): boolean {

@@ -50,8 +50,31 @@ export function decodeRequest(
   const id = decodeId(value.id, path);
   if (isFailure(id)) return { id: undefined, failure: id };
   return whenThere(decodeWithModel(value, id, place, deps), (request) =>
-    isFailure(request) ? { id, failure: request } : request,
+    isFailure(request) ? { id, failure: explainEnvelope(request, value, path) } : request,
   );
+}
+
+/** A service between producer and queue wraps what it was given, unless it is told not to. */
+function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
+  const envelope = envelopeIn(value);
+  if (envelope === undefined) return failed;
+  if (failed.code === 'TRANSFORM_FAILED') return failure(failed.code, `${failed.message}; the body is ${envelope}`);
+  if (failed.code !== 'INVALID_REQUEST' && failed.code !== 'UNKNOWN_MODEL') return failed;
+  return failure('INVALID_REQUEST', `${path}: expected a request, got ${envelope}`);
+}
+
+/**
+ * @see https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html
+ * @see https://docs.aws.amazon.com/eventbridge/latest/ref/events-structure.html
+ */
+function envelopeIn(value: JsonObject): string | undefined {
+  if (value.Type === 'Notification' && 'TopicArn' in value && 'Message' in value) {
+    return 'an envelope of SNS; switch on raw message delivery of its subscription';
+  }
+  if ('detail-type' in value && 'source' in value && 'detail' in value) {
+    return 'an event of EventBridge; give the target of its rule an input path, such as $.detail';
+  }
+  return undefined;
 }
 
 /** A transform's message, with the request's place in front where there are several. */

@@ -64,6 +64,12 @@ export function cancelledKey(folder: string): string {
   return `${folder}cancelled`;
 }
 
+/** Part and piece of a key that {@link dataKey} gave, and the row that its object begins with. */
+export function dataPlaceIn(key: string) {
+  const [, part, piece, row] = /\/part-(\d+)-(\d+)-(\d+)\.jsonl$/.exec(key) ?? [];
+  return part === undefined ? undefined : { part: Number(part), piece: Number(piece), row: Number(row) };
+}
+
 /** Part and piece of a key that {@link reportKey} or {@link failedKey} gave. */
 export function placeIn(key: string): { readonly part: number; readonly piece: number } | undefined {
   const [, part, piece] = /\/(\d+)-(\d+)\.json$/.exec(key) ?? [];

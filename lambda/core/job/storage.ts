@@ -20,6 +20,6 @@ export interface JobStorage {
   look(key: string): Promise<{ readonly about: string; readonly bytes: number } | undefined>;
   /** Without one it does nothing. */
   remove(key: string): Promise<void>;
-  /** Keys that begin with `prefix`, in order. */
-  list(prefix: string): AsyncIterable<string>;
+  /** Objects whose keys begin with `prefix`, in the order of their keys. */
+  list(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
 }

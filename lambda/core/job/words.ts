@@ -93,7 +93,7 @@ export interface Part {
   readonly suspect?: true | undefined;
 }
 
-/** Rows `from` until before `to` of the file, all in one row group. */
+/** Rows `from` until before `to` of the file: some of the row group `group`, or all of it and of those after it. */
 export interface RowPiece {
   readonly group: number;
   readonly from: number;
@@ -154,7 +154,13 @@ export interface Manifest {
 }
 
 /** Why a job ends without a manifest. The state machine knows them as the names of errors. */
-export const JOB_CODES = ['INPUT_CHANGED', 'INPUT_NOT_FOUND', 'INVALID_JOB', 'PIECES_MISSING'] as const;
+export const JOB_CODES = [
+  'INPUT_CHANGED',
+  'INPUT_NOT_FOUND',
+  'INVALID_JOB',
+  'PIECES_MISSING',
+  'RESULTS_MISSING',
+] as const;
 export type JobCode = (typeof JOB_CODES)[number];
 
 /** The job cannot go on, whatever is tried again. */

@@ -1,9 +1,25 @@
 import pLimit from 'p-limit';
 import type { z } from 'zod';
 import { piecesOf } from '../../core/job/cut.ts';
-import { dataKeys, failedKeys, manifestKey, placeIn, planKey, reportKey, reportKeys } from '../../core/job/keys.ts';
+import {
+  dataKeys,
+  dataPlaceIn,
+  failedKeys,
+  manifestKey,
+  placeIn,
+  planKey,
+  reportKey,
+  reportKeys,
+} from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
-import { type FailedPiece, JobError, type JobStart, type Manifest, type Report } from '../../core/job/words.ts';
+import {
+  type FailedPiece,
+  JobError,
+  type JobStart,
+  type Manifest,
+  type Part,
+  type Report,
+} from '../../core/job/words.ts';
 import { readHead, readParts } from '../plan/planObjects.ts';
 import { FAILED_PIECE, parseObject, REPORT } from '../schemas.ts';
 import { NOTHING, readStanding, type Standing, sumOf } from '../score/standing.ts';
@@ -28,9 +44,10 @@ const READING = 64;
 const MOST_TOLD = 1_000;
 
 /**
- * Writes the manifest, once every piece of the plan has its report or was given up.
+ * Writes the manifest, once every piece of the plan has its report or was given up, and every row that a report counts
+ * has its result.
  *
- * @throws JobError PIECES_MISSING otherwise
+ * @throws JobError PIECES_MISSING or RESULTS_MISSING otherwise
  */
 export async function finishJob(
   { start: { folder } }: FinishEvent,
@@ -46,7 +63,8 @@ export async function finishJob(
     ),
   );
   const missing: string[] = [];
-  for (const part of await readParts(storage, planKey(folder, 1))) {
+  const parts = await readParts(storage, planKey(folder, 1));
+  for (const part of parts) {
     const count = piecesOf(part, head.pieceBytes);
     for (let piece = 0; count === undefined || piece < count; piece++) {
       const place = placeOf(part.part, piece);
@@ -61,6 +79,8 @@ export async function finishJob(
     }
   }
   if (missing.length > 0) throw piecesMissing(folder, missing);
+  const lost = await withoutResults(storage, folder, parts, reports);
+  if (lost.length > 0) throw resultsMissing(folder, lost);
 
   const standing = await standingOf(storage, folder, [...failed.values()]);
   const total = totalOf([...reports.values()], [...standing.values()]);
@@ -85,11 +105,63 @@ export async function finishJob(
 }
 
 function piecesMissing(folder: string, missing: readonly string[]): JobError {
-  const some = missing.slice(0, 3).join(', ');
   return new JobError(
     'PIECES_MISSING',
-    `${folder}: expected a report of every piece, got none of ${some}${missing.length > 3 ? ', …' : ''}; resume the job`,
+    `${folder}: expected a report of every piece, got none of ${someOf(missing)}; resume the job`,
   );
+}
+
+function resultsMissing(folder: string, lost: readonly string[]): JobError {
+  return new JobError(
+    'RESULTS_MISSING',
+    `${folder}: expected one result for every row of ${someOf(lost)}, got fewer or others under data/; ` +
+      'score the file anew: batchscore job submit --again',
+  );
+}
+
+function someOf(names: readonly string[]): string {
+  return `${names.slice(0, 3).join(', ')}${names.length > 3 ? ', …' : ''}`;
+}
+
+/** What data objects there are of a piece. */
+interface Found {
+  objects: number;
+  bytes: number;
+  /** The rows that the first and the last of them begin with. */
+  readonly firstRow: number;
+  lastRow: number;
+}
+
+/**
+ * The reports of pieces whose results are not all there. Every result was checked against its row when it was put; here
+ * the objects are: as many, as large and from the rows on that the report says. Of Parquet the plan knows how many rows
+ * there are.
+ */
+async function withoutResults(
+  storage: JobStorage,
+  folder: string,
+  parts: readonly Part[],
+  reports: ReadonlyMap<string, Report>,
+): Promise<string[]> {
+  const found = new Map<string, Found>();
+  for await (const { key, bytes } of storage.list(dataKeys(folder))) {
+    const at = dataPlaceIn(key);
+    if (at === undefined) continue;
+    const place = placeOf(at.part, at.piece);
+    const own = found.get(place);
+    if (own === undefined) found.set(place, { objects: 1, bytes, firstRow: at.row, lastRow: at.row });
+    else Object.assign(own, { objects: own.objects + 1, bytes: own.bytes + bytes, lastRow: at.row });
+  }
+  const rowsOf = new Map(
+    parts.flatMap(({ part, rows = [] }) => rows.map(({ from, to }, piece) => [placeOf(part, piece), to - from])),
+  );
+  const isWhole = ([place, { rows, objects, bytesOut }]: readonly [string, Report]): boolean => {
+    if (rows !== (rowsOf.get(place) ?? rows)) return false;
+    const own = found.get(place);
+    if (own === undefined) return rows === 0 && objects === 0;
+    return own.objects === objects && own.bytes === bytesOut && own.firstRow === 0 && own.lastRow < rows;
+  };
+  return [...reports].filter((entry) => !isWhole(entry)).map(([, { part, piece }]) => reportKey('', part, piece));
 }
 
 /** Small JSON objects by part and piece. */
@@ -104,7 +176,7 @@ async function readAll<T extends { readonly part: number; readonly piece: number
     return text === undefined ? undefined : parseObject(schema, text, key);
   };
   const reads: Promise<T | undefined>[] = [];
-  for await (const key of storage.list(prefix)) {
+  for await (const { key } of storage.list(prefix)) {
     if (placeIn(key) !== undefined) reads.push(limit(() => read(key)));
   }
   const all = (await Promise.all(reads)).filter((one) => one !== undefined);

@@ -26,7 +26,7 @@ const MOST_GROUP_BYTES = 256 * 1024 * 1024;
 /** What a row takes besides its values. */
 const ROW_BYTES = 64;
 
-/** Cuts Parquet: a piece is rows of one row group that come to `pieceBytes`, a part some of them. */
+/** Cuts Parquet: a piece is rows of one row group, or several row groups, that come to `pieceBytes`, a part some of them. */
 export async function layOutParquet(storage: JobStorage, input: JobInput, options: ParquetOptions) {
   const { model, spec, partBytes, pieceBytes } = options;
   const footer = await readFooter(storage, input);
@@ -82,13 +82,24 @@ function piecesIn(
   const pieces: RowPiece[] = [];
   const least = inputs.reduce((sum, { columns }) => sum + 8 * columns.length, ROW_BYTES);
   let start = 0;
+  /** What the last piece comes to where it is whole row groups, so that the next may be taken together with them. */
+  let bytesOfWhole = Number.POSITIVE_INFINITY;
   for (const [group, { num_rows }] of footer.row_groups.entries()) {
     const rows = Number(num_rows);
+    if (rows === 0) continue;
     const stored = chunksOf(footer, group, names).reduce((sum, one) => sum + Number(one.total_uncompressed_size), 0);
     // A dictionary stores a long text once, and each row of it takes memory.
-    const step = Math.max(1, Math.floor(pieceBytes / Math.max(least, stored / Math.max(1, rows))));
-    for (let at = 0; at < rows; at += step) {
-      pieces.push({ group, from: start + at, to: start + Math.min(at + step, rows) });
+    const rowBytes = Math.max(least, stored / rows);
+    const last = pieces.at(-1);
+    if (last !== undefined && bytesOfWhole + rows * rowBytes <= pieceBytes) {
+      pieces[pieces.length - 1] = { ...last, to: start + rows };
+      bytesOfWhole += rows * rowBytes;
+    } else {
+      const step = Math.max(1, Math.floor(pieceBytes / rowBytes));
+      for (let at = 0; at < rows; at += step) {
+        pieces.push({ group, from: start + at, to: start + Math.min(at + step, rows) });
+      }
+      bytesOfWhole = rows <= step ? rows * rowBytes : Number.POSITIVE_INFINITY;
     }
     start += rows;
   }

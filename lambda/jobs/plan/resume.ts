@@ -30,7 +30,7 @@ export async function planWhatIsMissing(
   const missing = parts.flatMap((part) => missingOf(part, head, reported, failed));
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
   const given: string[] = [];
-  for await (const one of storage.list(failedKeys(folder))) given.push(one);
+  for await (const { key: one } of storage.list(failedKeys(folder))) given.push(one);
   for (const one of given) await storage.remove(one);
   // Nothing is missing: the map is given a part without pieces, and the job is finished anew.
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
@@ -60,7 +60,7 @@ const NONE: ReadonlySet<number> = new Set();
 
 async function placesUnder(storage: JobStorage, prefix: string): Promise<Map<number, Set<number>>> {
   const places = new Map<number, Set<number>>();
-  for await (const key of storage.list(prefix)) {
+  for await (const { key } of storage.list(prefix)) {
     const place = placeIn(key);
     if (place === undefined) continue;
     const pieces = places.get(place.part) ?? new Set();

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { JobInput, JobStart, Spec } from '../../core/job/words.ts';
 import { jobId } from '../jobId.ts';
 
@@ -12,6 +13,8 @@ export interface StartOptions {
   /** Each job has a folder of its own under it; it ends in `/`. */
   readonly outputPrefix: string;
   readonly concurrency: number;
+  /** Whether this is a new job, though the same was asked for before. @default false */
+  readonly again?: boolean | undefined;
 }
 
 export interface Started {
@@ -28,13 +31,13 @@ export interface Started {
  */
 const MOST_START_BYTES = 200 * 1024;
 
-/** Starts the job of an object. The same version, asked for in the same way, is one job however often this is called. @throws Error when it asks for too much */
+/** Starts the job of an object. The same version, asked for in the same way, is one job however often this is called, unless it is to be scored again. @throws Error when it asks for too much */
 export async function startJob(
   input: JobInput,
-  { spec, outputPrefix, concurrency }: StartOptions,
+  { spec, outputPrefix, concurrency, again = false }: StartOptions,
   executions: Executions,
 ): Promise<Started> {
-  const job = jobId(input, spec);
+  const job = jobId(input, spec, again ? randomUUID() : undefined);
   const start: JobStart = { ...input, job, run: 1, folder: `${outputPrefix}${job}/`, concurrency, spec };
   const bytes = Buffer.byteLength(JSON.stringify(start));
   if (bytes > MOST_START_BYTES) {

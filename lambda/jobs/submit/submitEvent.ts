@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { messageOf } from '../../core/contract/failure.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { Spec } from '../../core/job/words.ts';
 import { readSpec } from './readSpec.ts';
@@ -37,16 +38,19 @@ export function isS3Event(event: unknown): boolean {
 
 /**
  * Starts a job for each object that S3 tells of, with the settings of the nearest `_job.json` above it. Objects outside of
- * the input prefix start none, nor do empty ones, such as folders of the console, and those whose name begins with `_` or
- * `.`. S3 tells of an object once or more often: it is one job.
+ * the input prefix start none, nor do empty ones, such as folders of the console, and those whose name, or that of a
+ * folder that they lie in, begins with `_` or `.`. S3 tells of an object once or more often: it is one job.
  */
 export async function submitEvent(event: unknown, deps: SubmitDependencies): Promise<readonly Started[]> {
   const started: Started[] = [];
   for (const { s3 } of S3_EVENT.parse(event).Records) {
     // As in the query of a URL: a space is a plus.
     const key = decodeURIComponent(s3.object.key.replaceAll('+', ' '));
-    if (s3.bucket.name !== deps.bucket || s3.object.size === 0 || !isInput(key, deps)) continue;
-    const { spec, concurrency: asked = deps.concurrency } = await settingsOf(key, deps);
+    if (s3.bucket.name !== deps.bucket || s3.object.size === 0 || !startsByItself(key, deps)) continue;
+    const { spec, concurrency: asked = deps.concurrency } = await settingsOf(key, deps).catch((error: unknown) => {
+      deps.warn(messageOf(error));
+      throw error;
+    });
     const concurrency = Math.min(asked, deps.concurrency);
     const input = { bucket: deps.bucket, key, etag: `"${s3.object.eTag}"`, bytes: s3.object.size };
     const { outputPrefix } = deps;
@@ -55,15 +59,22 @@ export async function submitEvent(event: unknown, deps: SubmitDependencies): Pro
   return started;
 }
 
-/** Whether an object is one to be scored. */
-function isInput(key: string, { inputPrefix, outputPrefix }: SubmitDependencies): boolean {
-  const name = key.slice(key.lastIndexOf('/') + 1);
-  return key.startsWith(inputPrefix) && !key.startsWith(outputPrefix) && !/^[_.]/.test(name) && name !== '';
+/** Whether an object starts a job as soon as it is put. */
+export function startsByItself(
+  key: string,
+  { inputPrefix, outputPrefix }: Pick<SubmitDependencies, 'inputPrefix' | 'outputPrefix'>,
+): boolean {
+  if (!key.startsWith(inputPrefix) || key.startsWith(outputPrefix) || key.endsWith('/')) return false;
+  return !key
+    .slice(inputPrefix.length)
+    .split('/')
+    .some((name) => /^[_.]/.test(name));
 }
 
-async function settingsOf(
+/** What the nearest `_job.json` says. @throws Error naming it when it is wrong */
+export async function settingsOf(
   key: string,
-  { storage, inputPrefix, warn }: SubmitDependencies,
+  { storage, inputPrefix }: Pick<SubmitDependencies, 'storage' | 'inputPrefix'>,
 ): Promise<{ readonly spec: Spec; readonly concurrency?: number | undefined }> {
   for (let end = key.lastIndexOf('/'); end + 1 >= inputPrefix.length; end = key.lastIndexOf('/', end - 1)) {
     const where = `${key.slice(0, end + 1)}${DEFAULTS}`;
@@ -71,9 +82,8 @@ async function settingsOf(
     if (text === undefined) continue;
     try {
       return readSpec(text);
-    } catch (error) {
-      warn(`${where}: ${String(error)}`);
-      throw error;
+    } catch (cause) {
+      throw new Error(`${where}: ${messageOf(cause)}`, { cause });
     }
   }
   return { spec: {} };

@@ -47,9 +47,7 @@ describe('the storage of jobs', () => {
     expect(await storage.get('out/a')).toBe('out/a');
     await storage.remove('out/b');
     await storage.remove('out/b');
-    const keys: string[] = [];
-    for await (const key of storage.list('out/')) keys.push(key);
-    expect(keys).toEqual(['out/a']);
+    expect(await Array.fromAsync(storage.list('out/'))).toEqual([{ key: 'out/a', bytes: 5 }]);
   });
 
   it('puts an object once, and tells what was said about it', async () => {

@@ -56,8 +56,8 @@ describe('records of several queues in one invocation', () => {
 
     await delay([...one.records, ...two.records], NEVER);
 
-    expect(server.secondsInFlight(one.queueUrl)).toEqual({ [`${one.name} 0`]: 1 });
-    expect(server.secondsInFlight(two.queueUrl)).toEqual({ [`${two.name} 0`]: 1 });
+    expect(server.hiddenFor(one.queueUrl)).toEqual({ [`${one.name} 0`]: 1 });
+    expect(server.hiddenFor(two.queueUrl)).toEqual({ [`${two.name} 0`]: 1 });
     expect(problems).toEqual([]);
   });
 });

@@ -21,7 +21,7 @@ describe('batchscore job', () => {
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'batchscore-job-'));
     bucket = await server.bucket();
-    await server.put(bucket, 'jobs/in/a.csv', FILE);
+    await server.put(bucket, 'jobs/in/_mine/a.csv', FILE);
     jobs = await startJobsServer(createJobStorage({ s3: server.client(), bucket }));
     const stack = {
       endpoint: server.endpoint(),
@@ -43,7 +43,7 @@ describe('batchscore job', () => {
     runScript('cli/batchscore.ts', ['job', ...args, '--stack', join(folder, 'stack.json')]);
 
   it('submits a file, waits, says what failed with exit code 3, and fetches all as one file', async () => {
-    const uri = `s3://${bucket}/jobs/in/a.csv`;
+    const uri = `s3://${bucket}/jobs/in/_mine/a.csv`;
     const { code, stdout } = await run('submit', uri, '--keep', 'name', '--inputs', 'x=x', '--wait');
     const [id = ''] = stdout.split(' ');
     expect(code).toBe(3);
@@ -74,7 +74,16 @@ describe('batchscore job', () => {
     const stack = { ...JSON.parse(readFileSync(join(folder, 'stack.json'), 'utf8')), sfnEndpoint: running.endpoint };
     const stackFile = join(folder, 'running.json');
     writeFileSync(stackFile, JSON.stringify(stack));
-    const args = ['job', 'submit', `s3://${bucket}/jobs/in/a.csv`, '--inputs', 'x=x', '--wait', '--stack', stackFile];
+    const args = [
+      'job',
+      'submit',
+      `s3://${bucket}/jobs/in/_mine/a.csv`,
+      '--inputs',
+      'x=x',
+      '--wait',
+      '--stack',
+      stackFile,
+    ];
     const terminal = startInTerminal('cli/batchscore.ts', args);
     await terminal.shows(/is submitted; results go to/);
     terminal.press('\x03');
@@ -91,7 +100,7 @@ describe('batchscore job', () => {
   });
 
   it('estimates, and starts nothing', async () => {
-    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/a.csv`, '--estimate', '--json');
+    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--estimate', '--json');
     const { rows, parts, pieces, dollars } = JSON.parse(stdout);
     expect([code, rows, parts, pieces]).toEqual([0, ROWS + 1, 1, 1]);
     expect(dollars.all).toBeGreaterThan(0);
@@ -99,7 +108,7 @@ describe('batchscore job', () => {
   });
 
   it('exits with 1 and the reason where a job has failed', async () => {
-    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/a.csv`, '--inputs', 'y=x', '--wait');
+    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--inputs', 'y=x', '--wait');
     expect(code).toBe(1);
     expect(stdout).toMatch(
       /has failed, not planned yet: INVALID_JOB: inputs: expected inputs of the model \(x\), got "y"\n$/,

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { CreateBucketCommand, GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import {
   GetQueueAttributesCommand,
   GetQueueUrlCommand,
@@ -7,6 +10,7 @@ import {
   SQSClient,
 } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { localBucketClient } from '../../../cli/local/buckets.ts';
 import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../cli/local/queues.ts';
 
 const ANY = { accessKeyId: 'any', secretAccessKey: 'any' };
@@ -27,6 +31,30 @@ function destroyed(sqs: SQSClient): SQSClient {
   cleanups.push(() => sqs.destroy());
   return sqs;
 }
+
+describe('the S3 side of startLocalQueues', () => {
+  it.each([0, 1, 12 * 1024 * 1024, 40 * 1024 * 1024])('takes an object of %i bytes by one PUT', async (bytes) => {
+    const queues = await started();
+    const s3 = localBucketClient(queues.endpoint, queues.region);
+    cleanups.push(() => s3.destroy());
+    const Bucket = 'any-bucket';
+    await s3.send(new CreateBucketCommand({ Bucket }));
+    const body = Buffer.alloc(bytes, 'rows\n');
+    await s3.send(new PutObjectCommand({ Bucket, Key: 'sdk', Body: body }));
+    // As curl -T and the AWS CLI put a file whose type they do not know: without one.
+    const plain = request(`${queues.endpoint}/${Bucket}/plain`, {
+      method: 'PUT',
+      headers: { 'content-length': bytes },
+    });
+    const answered = once(plain.end(body), 'response');
+    const [{ statusCode }] = await answered;
+    expect(statusCode).toBe(200);
+    for (const Key of ['sdk', 'plain']) {
+      const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
+      expect(Buffer.compare((await Body?.transformToByteArray()) ?? Buffer.from('none'), body)).toBe(0);
+    }
+  });
+});
 
 describe('startLocalQueues', () => {
   it('publishes URLs that need no name resolution', async () => {

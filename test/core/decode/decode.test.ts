@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ErrorCode } from '../../../lambda/core/contract/failure.ts';
 import { isPacked, isRefused } from '../../../lambda/core/contract/request.ts';
+import type { TransformBody } from '../../../lambda/core/contract/transform.ts';
 import { lineModel, repositoryOf, sumModel } from '../../helpers/models.ts';
 import { lineRequest, type RequestFields, sumRequest } from '../../helpers/records.ts';
 import { accepted, decode, refusal, sentence } from './refusals.ts';
@@ -115,6 +116,52 @@ describe('keys that mean nothing', () => {
     [{ inputs: [X], colour: 1 }, 'got "colour"; fix its name or remove it'],
   ])('says what to do about %j', async (body, end) => {
     expect((await refusal(body, LINE)).message.slice(-end.length)).toBe(end);
+  });
+
+  const SNS = {
+    Type: 'Notification',
+    MessageId: '1',
+    TopicArn: 'arn:aws:sns:us-east-1:000000000000:t',
+    Message: '{"inputs":[]}',
+    Timestamp: '2026-01-01T00:00:00Z',
+  };
+  const EVENT = {
+    version: '0',
+    id: 'e-1',
+    'detail-type': 'order',
+    source: 'shop',
+    account: '000000000000',
+    time: '2026-01-01T00:00:00Z',
+    region: 'us-east-1',
+    resources: [],
+    detail: { inputs: [] },
+  };
+  const IN_SNS = 'an envelope of SNS; switch on raw message delivery of its subscription';
+  const IN_EVENT = 'an event of EventBridge; give the target of its rule an input path, such as $.detail';
+  it.each([
+    ['SNS', SNS, LINE, `body: expected a request, got ${IN_SNS}`],
+    ['EventBridge', EVENT, LINE, `body: expected a request, got ${IN_EVENT}`],
+    ['SNS, where no model is the default one', SNS, BOTH, `body: expected a request, got ${IN_SNS}`],
+    ['SNS in a packed message', [SNS], LINE, `[0]: expected a request, got ${IN_SNS}`],
+  ])('says how to send without the envelope of %s', async (_, body, models, message) => {
+    const decoded = await decode(body, models);
+    const [refused] = isPacked(decoded) ? decoded : [decoded];
+    expect(refused).toMatchObject({ failure: { code: 'INVALID_REQUEST', message } });
+  });
+
+  it('leaves an envelope to a transform, and says so beside what that throws', async () => {
+    const transform = {
+      decode({ Message }: TransformBody) {
+        if (typeof Message !== 'string') throw new Error('expected a text');
+        return [{ name: 'x', datatype: 'FP32' as const, shape: [1, 1], data: [Message.length] }];
+      },
+    };
+    const models = repositoryOf(lineModel({ transform }));
+    expect(await accepted(SNS, models)).toMatchObject({ rows: 1 });
+    expect(await refusal(EVENT, models)).toMatchObject({
+      code: 'TRANSFORM_FAILED',
+      message: `expected a text; the body is ${IN_EVENT}`,
+    });
   });
 
   it('lists the keys that do', async () => {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { planAll, zeros } from '../requests.ts';
+import { type LimitsAtLength, type LimitsByLength, limitsByLength } from '../../../lambda/core/plan/capacity.ts';
+import { minCostPartition } from '../../../lambda/core/plan/minCost.ts';
+import { zeros } from '../requests.ts';
 import { sentenceModel } from './runCosts.ts';
 
 /** Lengths as sentences have them: log-normal, median 32, sigma 0.8, cut at 512. */
@@ -15,25 +17,39 @@ function sentenceLengths(count: number): number[] {
   });
 }
 
-/** The fastest of several plans for so many sentences. */
-function msToPlan(count: number): number {
+/** How often a cost is looked at for each of so many sentences that are planned. */
+function looksASentence(count: number): number {
   const model = sentenceModel({ maxBatchRows: 512 });
-  const { inputs, ...like } = zeros(model, 1);
-  const requests = sentenceLengths(count).map((length) => {
-    return { ...like, length, inputs: inputs.map((input) => ({ ...input, shape: [1, length] })) };
-  });
-  const times = Array.from({ length: 5 }, () => {
-    const startedAt = performance.now();
-    planAll(requests, { maxBatchElements: 65_536 });
-    return performance.now() - startedAt;
-  });
-  return Math.min(...times);
+  const sample = zeros(model, 1);
+  const limits = limitsByLength(sample, 65_536, undefined);
+  let looks = 0;
+  const known = new Map<number, LimitsAtLength>();
+  const counted: LimitsByLength = {
+    furtherRowsCostMore: limits.furtherRowsCostMore,
+    at(length) {
+      const { costs, ...rest } = limits.at(length);
+      const get = (target: Float64Array, key: string | symbol): unknown => {
+        looks += 1;
+        return Reflect.get(target, key);
+      };
+      const found = known.get(length) ?? { ...rest, costs: new Proxy(costs, { get }) };
+      known.set(length, found);
+      return found;
+    },
+  };
+  const lengths = sentenceLengths(count).toSorted((a, b) => a - b);
+  const spans = minCostPartition(
+    lengths.map((length) => ({ request: { ...sample, length }, fromRow: 0, toRow: 1 })),
+    counted,
+  );
+  expect(spans.at(-1)?.end).toBe(count);
+  return looks / count;
 }
 
 describe('planning', () => {
-  it('takes well under 200 ms for 10,000 sentences, also on a busy machine, and grows with their number only', () => {
-    const [few, many] = [msToPlan(10_000), msToPlan(40_000)];
-    expect(few).toBeLessThan(200);
-    expect(many / few).toBeLessThan(9);
+  it('looks at few costs for each sentence, however many there are: O(n log n) and not O(n × rows of a run)', () => {
+    const [few, many] = [looksASentence(10_000), looksASentence(40_000)];
+    expect(few).toBeLessThan(40);
+    expect(many / few).toBeLessThan(1.5);
   });
 });

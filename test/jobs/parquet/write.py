@@ -40,10 +40,11 @@ FILES = {
     "nulls": {"compression": "snappy"},
     "nulls-v2": {"compression": "zstd", "use_dictionary": False, "data_page_version": "2.0"},
     "lz4": {"compression": "lz4"},
+    "groups": {"compression": "snappy", "row_group_size": 2},
 }
 
 for name, options in FILES.items():
-    pq.write_table(table("nulls" in name), f"{name}.parquet", row_group_size=25, **options)
+    pq.write_table(table("nulls" in name), f"{name}.parquet", **{"row_group_size": 25, **options})
 
 
 def plain(value):

@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import { Worker } from 'node:worker_threads';
+import { isMainThread, Worker } from 'node:worker_threads';
+import { RUNTIME_TELEMETRY_OFF } from '../../../configKeys.ts';
 import { type Deferred, deferred } from '../../../core/base/deferred.ts';
 import { messageOf } from '../../../core/contract/failure.ts';
 import {
@@ -55,7 +56,9 @@ export class ThreadDiedError extends Error {
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
 
+/** @throws Error in a worker thread, where ONNX Runtime's telemetry is not off */
 export function startThread(): SessionThread {
+  turnRuntimeTelemetryOff();
   const jobsSent = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const workerData: ThreadData = { jobsSent };
   // It prints nothing. Streams that are joined to this process's own would make Node warn of the eleventh thread.
@@ -129,4 +132,21 @@ export function startThread(): SessionThread {
     },
   };
   return thread;
+}
+
+/**
+ * Keeps ONNX Runtime from sending its maker what it runs (names of model file and graph, hashes of weights) and from writing
+ * to the home directory: it does both by default. To be called before the first session: it reads the environment of the
+ * process then, which `process.env` writes to on the main thread alone.
+ *
+ * @throws Error in a worker thread whose process is not told so
+ */
+export function turnRuntimeTelemetryOff(): void {
+  if (isMainThread) process.env[RUNTIME_TELEMETRY_OFF] = '1';
+  const value = process.env[RUNTIME_TELEMETRY_OFF];
+  if (value === '1') return;
+  throw new Error(
+    `expected ${RUNTIME_TELEMETRY_OFF}=1 in the environment of a process that opens models in worker threads, ` +
+      `got ${value ?? 'none'}; set it before the process starts: else ONNX Runtime sends its maker the model's name and hashes`,
+  );
 }

