@@ -101,7 +101,7 @@ describe('a model', () => {
     const measured = await measure({ 'model/1/model.onnx': mixing() });
     expect(measured.safety).toMatchObject({ verdict: 'dependent', maxDifference: null });
     expect(rowsOf(measured)).toEqual([1]);
-    expect(measured.findings[0]).toContain('rows run one at a time');
+    expect(measured.findings[0]).toContain('requests run one at a time');
   });
 
   it('whose rows depend on each other in runs that no start tries is found out', async () => {

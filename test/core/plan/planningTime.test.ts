@@ -21,7 +21,7 @@ function sentenceLengths(count: number): number[] {
 function looksASentence(count: number): number {
   const model = sentenceModel({ maxBatchRows: 512 });
   const sample = zeros(model, 1);
-  const limits = limitsByLength(sample, 65_536, undefined);
+  const limits = limitsByLength(sample, { maxElements: 65_536, learnt: undefined, maxRows: 512, mayCut: true });
   let looks = 0;
   const known = new Map<number, LimitsAtLength>();
   const counted: LimitsByLength = {

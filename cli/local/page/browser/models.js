@@ -6,11 +6,12 @@ const KNOWN_BY = {
   proved: 'independent: proved when the model was loaded',
   trusted: 'taken for independent, as its config.json says',
   unproven: 'not proved independent yet',
+  dependent: 'dependent on each other',
 };
 const RUN = {
-  together: 'rows share runs',
-  proving: 'rows run alone until enough of them were compared',
-  alone: 'rows run alone',
+  together: 'requests share runs',
+  proving: 'requests run alone until enough of them were compared',
+  alone: 'requests run alone',
 };
 
 /**
@@ -31,7 +32,7 @@ export function createModels(place) {
 function cardOf(model) {
   const { name, version, inputs, outputs, independence, batching, maxBatchRows, ladder, raggedAxis, hasTransform } =
     model;
-  const verdict = maxBatchRows === 1 ? 'one row at a time' : `${KNOWN_BY[independence]}; ${RUN[batching]}`;
+  const verdict = `${KNOWN_BY[independence]}; ${RUN[batching]}`;
   const lines = [
     ['Inputs', inputs.map(signatureOf).join(', ')],
     ['Outputs', outputs.map(signatureOf).join(', ')],
