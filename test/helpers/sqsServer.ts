@@ -9,9 +9,10 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
-import { type FauxqsServer, startFauxqs } from 'fauxqs';
+import { startFauxqs } from 'fauxqs';
 import { createSqsClient, HOST_PATIENCE, type Patience } from '../../lambda/adapters/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
+import { nameOf } from './strictSqs.ts';
 
 export interface SqsServer {
   /** A client of the server, or of another one; it is closed after the test. */
@@ -34,19 +35,32 @@ export interface SqsServer {
   deleteQueue(queueUrl: string): void;
 }
 
-/** A real SQS server in this process for the tests of a file, started before the first and stopped after the last. */
-export function useSqsServer(): SqsServer {
-  let running: FauxqsServer | undefined;
+/** What holds the queues of a `SqsServer`, and is called on 127.0.0.1. */
+export interface SqsEngine extends Pick<SqsServer, 'counts' | 'secondsInFlight' | 'deleteQueue'> {
+  readonly endpoint: string;
+  createQueue(name: string, attributes: Record<string, string>): void;
+  /** @param group where the queue is a FIFO queue */
+  sendMessage(queueName: string, body: string, group?: string): void;
+  stop(): Promise<void>;
+}
+
+/**
+ * A real SQS server in this process for the tests of a file, started before the first and stopped after the last.
+ *
+ * @param start fauxqs, unless a test needs what only `strictSqs.ts` does
+ */
+export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine): SqsServer {
+  let running: SqsEngine | undefined;
   let queues = 0;
   const cleanups: (() => Promise<void> | void)[] = [];
-  const server = (): FauxqsServer => {
+  const server = (): SqsEngine => {
     if (running === undefined) throw new Error('the SQS server runs while tests do, not while they are defined');
     return running;
   };
-  const endpoint = () => `http://127.0.0.1:${server().port}`;
+  const endpoint = () => server().endpoint;
 
   beforeAll(async () => {
-    running = await startFauxqs({ port: 0, logger: false });
+    running = await start();
   });
   afterEach(async () => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
@@ -55,7 +69,7 @@ export function useSqsServer(): SqsServer {
 
   const create = (suffix: string, attributes: Record<string, string>): string => {
     const name = `queue-${queues++}${suffix}`;
-    server().createQueue(name, { attributes });
+    server().createQueue(name, attributes);
     return `${endpoint()}/000000000000/${name}`;
   };
   const client: SqsServer['client'] = (other, patience = HOST_PATIENCE) => {
@@ -91,10 +105,7 @@ export function useSqsServer(): SqsServer {
     queue: (attributes = {}) => create('', attributes),
     fifoQueue: (attributes = {}) => create('.fifo', { FifoQueue: 'true', ...attributes }),
     send: (queueUrl, bodies, groupOf) => {
-      for (const [index, body] of bodies.entries()) {
-        const fifo = { messageGroupId: groupOf?.(index) ?? '', messageDeduplicationId: `${queueUrl} ${index}` };
-        server().sendMessage(nameOf(queueUrl), body, groupOf === undefined ? {} : fifo);
-      }
+      for (const [index, body] of bodies.entries()) server().sendMessage(nameOf(queueUrl), body, groupOf?.(index));
     },
     receive,
     drain: async (QueueUrl, timing) => {
@@ -106,12 +117,29 @@ export function useSqsServer(): SqsServer {
       }
       return drained;
     },
-    counts: (queueUrl) => {
-      const { inflight = [], ready = [] } = server().inspectQueue(nameOf(queueUrl))?.messages ?? {};
+    counts: (queueUrl) => server().counts(nameOf(queueUrl)),
+    secondsInFlight: (queueUrl) => server().secondsInFlight(nameOf(queueUrl)),
+    deleteQueue: (queueUrl) => server().deleteQueue(nameOf(queueUrl)),
+  };
+}
+
+async function startFauxqsEngine(): Promise<SqsEngine> {
+  const server = await startFauxqs({ port: 0, logger: false });
+  let sent = 0;
+  return {
+    endpoint: `http://127.0.0.1:${server.port}`,
+    createQueue: (name, attributes) => void server.createQueue(name, { attributes }),
+    deleteQueue: (name) => server.deleteQueue(name),
+    sendMessage(name, body, group) {
+      const fifo = { messageGroupId: group ?? '', messageDeduplicationId: `${name} ${sent++}` };
+      server.sendMessage(name, body, group === undefined ? {} : fifo);
+    },
+    counts(name) {
+      const { inflight = [], ready = [] } = server.inspectQueue(name)?.messages ?? {};
       return { inFlight: inflight.length, ready: ready.length };
     },
-    secondsInFlight: (queueUrl) => {
-      const inFlight = server().inspectQueue(nameOf(queueUrl))?.messages.inflight ?? [];
+    secondsInFlight(name) {
+      const inFlight = server.inspectQueue(name)?.messages.inflight ?? [];
       return Object.fromEntries(
         inFlight.map(({ message, visibilityDeadline }) => [
           message.body,
@@ -119,12 +147,8 @@ export function useSqsServer(): SqsServer {
         ]),
       );
     },
-    deleteQueue: (queueUrl) => server().deleteQueue(nameOf(queueUrl)),
+    stop: () => server.stop(),
   };
-}
-
-function nameOf(queueUrl: string): string {
-  return queueUrl.slice(queueUrl.lastIndexOf('/') + 1);
 }
 
 /** The answer to a batch send; real ones always hold both lists. */

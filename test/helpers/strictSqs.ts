@@ -1,0 +1,539 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { z } from 'zod';
+
+/**
+ * An SQS server in this process, for the real SDK client and the real worker. Where the other local server is kinder
+ * than SQS, this one is not:
+ *
+ * - A long poll stays open until a message comes for it. A message is handed to one poll, the one that has waited
+ *   longest; the others stay open. Messages of one batch go to as many polls as there are.
+ * - A poll whose client has gone stays open like any other: what it is handed is in flight, counts as received, and
+ *   nobody sees it until its visibility ends.
+ * - A receipt handle is void once its message is visible again.
+ * - A message that was received `maxReceiveCount` times moves to the dead-letter queue when it would be received again.
+ * - Requests with unknown keys, or more than ten entries, are refused.
+ *
+ * A message becomes visible to the millisecond. FIFO queues keep the order of their groups; they do not deduplicate.
+ *
+ * ```ts
+ * let sqs: StrictSqs;
+ * const server = useSqsServer(async () => {
+ *   sqs = await startStrictSqs();
+ *   return sqs;
+ * });
+ * const dead = server.queue();
+ * const url = server.queue({ RedrivePolicy: redrivePolicy(dead, 5) });
+ * server.send(url, ['body']);
+ * // Of every queue, or for as long as it pleases:
+ * sqs.intercept(async ({ operation, queue }) => {
+ *   if (operation === 'ReceiveMessage') await latency;
+ *   return queue === 'results' && operation === 'SendMessageBatch' ? FAULTS.throttled : undefined;
+ * });
+ * sqs.history(nameOf(url)); // [{ body: 'body', receives: 1, fate: 'deleted', … }]
+ * ```
+ */
+export interface StrictSqs {
+  readonly endpoint: string;
+  /** @returns its URL */
+  createQueue(name: string, attributes?: Readonly<Record<string, string>>): string;
+  /** From now on calls to it fail with `QueueDoesNotExist`, those that are open too. */
+  deleteQueue(name: string): void;
+  sendMessage(name: string, body: string, group?: string): void;
+  /** How many messages nobody else can receive now, and how many are to be received. */
+  counts(name: string): { readonly inFlight: number; readonly ready: number };
+  /** Whole seconds until each message in flight comes back, by its body. */
+  secondsInFlight(name: string): Record<string, number>;
+  /** Every message that was sent to a queue, in the order of sending. */
+  history(name: string): readonly MessageHistory[];
+  /** Polls that wait for a message, those included whose client has gone. */
+  openPolls(name: string): number;
+  /** Asks about every call from now on, in place of whoever was asked before. Nobody: every call is answered. */
+  intercept(between?: Intercept): void;
+  stop(): Promise<void>;
+}
+
+export interface MessageHistory {
+  readonly messageId: string;
+  readonly body: string;
+  readonly receives: number;
+  /** `dead`: it has gone to the dead-letter queue, where it has a history of its own. */
+  readonly fate: 'ready' | 'in flight' | 'deleted' | 'dead';
+}
+
+/** A call before anything is done. */
+export interface SqsCall {
+  /** `ReceiveMessage`, as in the API. */
+  readonly operation: string;
+  /** Of the queue in the call, where it names one. */
+  readonly queue: string | undefined;
+  readonly body: string;
+}
+
+/**
+ * What a call meets in place of its answer: an error, a connection that is cut before or after the call has had its
+ * effect, or no answer at all. A promise that takes its time is latency.
+ */
+export type Fault =
+  | { readonly status: number; readonly code: string; readonly message: string }
+  | 'cut before'
+  | 'cut after'
+  | 'silence';
+export type Intercept = (call: SqsCall) => Promise<Fault | undefined> | Fault | undefined;
+
+/** Errors as SQS spells them. */
+export const FAULTS = {
+  throttled: { status: 400, code: 'RequestThrottled', message: 'Rate exceeded' },
+  denied: { status: 403, code: 'AccessDeniedException', message: 'no identity-based policy allows the action' },
+  missing: { status: 400, code: 'QueueDoesNotExist', message: 'The specified queue does not exist.' },
+  unavailable: { status: 503, code: 'ServiceUnavailable', message: 'try later' },
+} as const satisfies Record<string, Fault>;
+
+/** The attribute of a queue that sends messages to another one when they were received so many times. */
+export function redrivePolicy(deadLetterQueueUrl: string, maxReceiveCount: number): string {
+  return JSON.stringify({ deadLetterTargetArn: arnOf(nameOf(deadLetterQueueUrl)), maxReceiveCount });
+}
+
+export async function startStrictSqs(): Promise<StrictSqs> {
+  const queues = new Map<string, Queue>();
+  let between: Intercept = () => undefined;
+
+  const queueOf = (name: string): Queue => {
+    const queue = queues.get(name);
+    if (queue === undefined) throw new Refused(FAULTS.missing);
+    return queue;
+  };
+  const createQueue = (name: string, attributes: Readonly<Record<string, string>> = {}): string => {
+    if (!queues.has(name)) queues.set(name, openQueue(name, attributes, queueOf));
+    return `${endpoint}/000000000000/${name}`;
+  };
+  const operations = operationsOn(queueOf, createQueue);
+
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = await text(request);
+    const operation = String(request.headers['x-amz-target']).replace(/^AmazonSQS\./, '');
+    const named = NAMED_QUEUE.safeParse(JSON.parse(body)).data?.QueueUrl;
+    const fault = await between({ operation, queue: named && nameOf(named), body });
+    if (fault === 'silence') return;
+    if (fault === 'cut before') return void response.destroy();
+    if (fault !== undefined && fault !== 'cut after') throw new Refused(fault);
+    const perform = operations[operation];
+    if (perform === undefined) throw invalid(`operation ${operation}: this server does not have it`);
+    const output = await perform(JSON.parse(body));
+    if (fault === 'cut after') return void response.destroy();
+    spell(response, 200, output);
+  };
+  const server = createServer((request, response) => {
+    answer(request, response).catch((error: unknown) => {
+      // The client has gone while it was sending.
+      if (request.errored) return;
+      const { status, code, message } =
+        error instanceof Refused ? error.fault : { status: 500, code: 'InternalFailure', message: String(error) };
+      if (code === FAULTS.missing.code) {
+        response.setHeader('x-amzn-query-error', 'AWS.SimpleQueueService.NonExistentQueue;Sender');
+      }
+      spell(response, status, { __type: `com.amazonaws.sqs#${code}`, message });
+    });
+  });
+  // A poll may be open for longer than Node lets a request take.
+  server.requestTimeout = 0;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('expected a TCP address');
+  const endpoint = `http://127.0.0.1:${address.port}`;
+
+  return {
+    endpoint,
+    createQueue,
+    deleteQueue(name) {
+      queueOf(name).close();
+      queues.delete(name);
+    },
+    sendMessage: (name, body, group) => void queueOf(name).send({ body, group, attributes: {} }),
+    counts(name) {
+      const { messages } = queueOf(name);
+      return { inFlight: countOf(messages, 'in flight'), ready: countOf(messages, 'ready') };
+    },
+    secondsInFlight: (name) =>
+      Object.fromEntries(
+        queueOf(name)
+          .messages.filter(({ fate }) => fate === 'in flight')
+          .map(({ body, visibleAt }) => [body, Math.ceil((visibleAt - performance.now()) / 1000)]),
+      ),
+    history: (name) =>
+      queueOf(name).messages.map(({ messageId, body, receives, fate }) => ({ messageId, body, receives, fate })),
+    openPolls: (name) => queueOf(name).openPolls(),
+    intercept(asked = () => undefined) {
+      between = asked;
+    },
+    async stop() {
+      for (const queue of queues.values()) queue.close();
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+export function nameOf(queueUrl: string): string {
+  return queueUrl.slice(queueUrl.lastIndexOf('/') + 1);
+}
+
+function arnOf(name: string): string {
+  return `arn:aws:sqs:us-east-1:000000000000:${name}`;
+}
+
+function spell(response: ServerResponse, status: number, document: object): void {
+  response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0' }).end(JSON.stringify(document));
+}
+
+class Refused extends Error {
+  readonly fault: Exclude<Fault, string>;
+
+  constructor(fault: Exclude<Fault, string>) {
+    super(fault.message);
+    this.fault = fault;
+  }
+}
+
+function invalid(message: string): Refused {
+  return new Refused({ status: 400, code: 'InvalidParameterValue', message });
+}
+
+interface Sent {
+  readonly body: string;
+  readonly group: string | undefined;
+  readonly attributes: Readonly<Record<string, z.infer<typeof ATTRIBUTE>>>;
+}
+
+interface Message extends Sent {
+  readonly messageId: string;
+  readonly sentAt: number;
+  firstReceivedAt: number | undefined;
+  receives: number;
+  fate: MessageHistory['fate'];
+  /** Of the last receive; void once the message is visible. */
+  receiptHandle: string;
+  visibleAt: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+function countOf(messages: readonly Message[], fate: Message['fate']): number {
+  return messages.filter((message) => message.fate === fate).length;
+}
+
+interface Queue {
+  readonly name: string;
+  readonly attributes: Readonly<Record<string, string>>;
+  /** All that were ever sent. */
+  readonly messages: readonly Message[];
+  send(sent: Sent, messageId?: string): Message;
+  /** One poll. Resolves with messages, or none once `waitSeconds` are over. */
+  receive(most: number, waitSeconds: number, visibilitySeconds: number | undefined): Promise<readonly Message[]>;
+  /** The message in flight whose handle this is. */
+  find(receiptHandle: string): Message | undefined;
+  remove(message: Message): void;
+  /** In flight for so many seconds from now, or visible at 0. */
+  hide(message: Message, seconds: number): void;
+  openPolls(): number;
+  close(): void;
+}
+
+const REDRIVE_POLICY = z.object({ deadLetterTargetArn: z.string(), maxReceiveCount: z.coerce.number() });
+const DEFAULT_VISIBILITY_SECONDS = 30;
+
+function openQueue(
+  name: string,
+  attributes: Readonly<Record<string, string>>,
+  queueOf: (name: string) => Queue,
+): Queue {
+  const { RedrivePolicy, VisibilityTimeout = DEFAULT_VISIBILITY_SECONDS } = attributes;
+  const redrive = RedrivePolicy === undefined ? undefined : REDRIVE_POLICY.parse(JSON.parse(RedrivePolicy));
+  const messages: Message[] = [];
+  const ready: Message[] = [];
+  const inFlight = new Map<string, Message>();
+  const polls: { readonly serve: () => boolean; readonly refuse: (error: Error) => void }[] = [];
+  const isFifo = name.endsWith('.fifo');
+
+  const show = (message: Message): void => {
+    inFlight.delete(message.receiptHandle);
+    message.fate = 'ready';
+    // A message group comes in order, and so does what comes back to it.
+    const place = isFifo ? ready.findIndex((one) => messages.indexOf(one) > messages.indexOf(message)) : -1;
+    ready.splice(place === -1 ? ready.length : place, 0, message);
+    serve();
+  };
+  const serve = (): void => {
+    while (polls[0]?.serve()) polls.shift();
+  };
+  const hide: Queue['hide'] = (message, seconds) => {
+    clearTimeout(message.timer);
+    if (seconds === 0) return show(message);
+    message.visibleAt = performance.now() + 1000 * seconds;
+    message.timer = setTimeout(() => show(message), 1000 * seconds).unref();
+  };
+  const bury = (message: Message, { deadLetterTargetArn }: z.infer<typeof REDRIVE_POLICY>): void => {
+    message.fate = 'dead';
+    queueOf(deadLetterTargetArn.slice(deadLetterTargetArn.lastIndexOf(':') + 1)).send(message, message.messageId);
+  };
+  const take = (most: number, visibilitySeconds = Number(VisibilityTimeout)): readonly Message[] => {
+    const held = new Set(Array.from(inFlight.values(), ({ group }) => group));
+    const taken: Message[] = [];
+    for (let place = 0; taken.length < most && place < ready.length; ) {
+      const message = ready[place] as Message;
+      if (isFifo && held.has(message.group)) {
+        place += 1;
+        continue;
+      }
+      ready.splice(place, 1);
+      if (redrive !== undefined && message.receives >= redrive.maxReceiveCount) {
+        bury(message, redrive);
+        continue;
+      }
+      message.receives += 1;
+      message.firstReceivedAt ??= Date.now();
+      message.fate = 'in flight';
+      message.receiptHandle = randomUUID();
+      inFlight.set(message.receiptHandle, message);
+      taken.push(message);
+    }
+    for (const message of taken) hide(message, visibilitySeconds);
+    return taken;
+  };
+  return {
+    name,
+    attributes,
+    messages,
+    send(sent, messageId = randomUUID()) {
+      const fresh = { messageId, sentAt: Date.now(), firstReceivedAt: undefined, receives: 0, receiptHandle: '' };
+      const { body, group, attributes } = sent;
+      const message: Message = { body, group, attributes, ...fresh, fate: 'ready', visibleAt: 0, timer: undefined };
+      messages.push(message);
+      show(message);
+      return message;
+    },
+    async receive(most, waitSeconds, visibilitySeconds) {
+      const atOnce = take(most, visibilitySeconds);
+      if (atOnce.length > 0 || waitSeconds === 0) return atOnce;
+      const { promise, resolve, reject } = Promise.withResolvers<readonly Message[]>();
+      const poll = {
+        serve() {
+          const taken = take(most, visibilitySeconds);
+          if (taken.length > 0) resolve(taken);
+          return taken.length > 0;
+        },
+        refuse: reject,
+      };
+      polls.push(poll);
+      const timer = setTimeout(() => {
+        polls.splice(polls.indexOf(poll), 1);
+        resolve([]);
+      }, 1000 * waitSeconds).unref();
+      return await promise.finally(() => clearTimeout(timer));
+    },
+    find: (receiptHandle) => inFlight.get(receiptHandle),
+    remove(message) {
+      clearTimeout(message.timer);
+      inFlight.delete(message.receiptHandle);
+      message.fate = 'deleted';
+      // The next of its message group may be received now.
+      serve();
+    },
+    hide,
+    openPolls: () => polls.length,
+    close() {
+      for (const { timer } of messages) clearTimeout(timer);
+      for (const { refuse } of polls.splice(0)) refuse(new Refused(FAULTS.missing));
+    },
+  };
+}
+
+const MOST_ENTRIES = 10;
+const NAMED_QUEUE = z.object({ QueueUrl: z.string() });
+const QUEUE = { QueueUrl: z.string() };
+const NAMES = z.array(z.string()).default([]);
+const ATTRIBUTE = z.strictObject({
+  DataType: z.string(),
+  StringValue: z.string().optional(),
+  BinaryValue: z.string().optional(),
+});
+const MESSAGE = {
+  MessageBody: z.string().min(1),
+  MessageAttributes: z.record(z.string(), ATTRIBUTE).default({}),
+  MessageGroupId: z.string().optional(),
+  MessageDeduplicationId: z.string().optional(),
+};
+const HANDLE = { ReceiptHandle: z.string() };
+const VISIBILITY = { ...HANDLE, VisibilityTimeout: z.int().min(0).max(43_200) };
+const RECEIVE = z.strictObject({
+  ...QUEUE,
+  MaxNumberOfMessages: z.int().min(1).max(MOST_ENTRIES).default(1),
+  WaitTimeSeconds: z.int().min(0).max(20).default(0),
+  VisibilityTimeout: z.int().min(0).max(43_200).optional(),
+  AttributeNames: NAMES,
+  MessageSystemAttributeNames: NAMES,
+  MessageAttributeNames: NAMES,
+});
+
+function batchOf<S extends z.ZodRawShape>(entry: S) {
+  return z.strictObject({
+    ...QUEUE,
+    Entries: z
+      .array(z.strictObject({ Id: z.string(), ...entry }))
+      .min(1)
+      .max(MOST_ENTRIES),
+  });
+}
+
+type Operations = Readonly<Record<string, (input: unknown) => object | Promise<object>>>;
+
+function operationsOn(queueOf: (name: string) => Queue, createQueue: StrictSqs['createQueue']): Operations {
+  const at = (url: string): Queue => queueOf(nameOf(url));
+  const parse = <S extends z.ZodType>(schema: S, input: unknown): z.infer<S> => {
+    const { data, error } = schema.safeParse(input);
+    if (error !== undefined) throw invalid(z.prettifyError(error));
+    return data as z.infer<S>;
+  };
+  const send = (queue: Queue, { MessageBody, MessageAttributes, MessageGroupId }: Outgoing): object => {
+    const sent = { body: MessageBody, group: MessageGroupId, attributes: MessageAttributes };
+    return { MessageId: queue.send(sent).messageId, MD5OfMessageBody: md5(MessageBody) };
+  };
+  const remove = (queue: Queue, { ReceiptHandle }: { readonly ReceiptHandle: string }): void => {
+    const message = queue.find(ReceiptHandle);
+    // SQS says that a delete by an old handle was done, and does nothing.
+    if (message !== undefined) queue.remove(message);
+  };
+  const change = (queue: Queue, { ReceiptHandle, VisibilityTimeout }: VisibilityChange): void => {
+    const message = queue.find(ReceiptHandle);
+    if (message === undefined) {
+      throw new Refused({ status: 400, code: 'MessageNotInflight', message: 'The message is not in flight.' });
+    }
+    queue.hide(message, VisibilityTimeout);
+  };
+  return {
+    CreateQueue(input) {
+      const { QueueName, Attributes } = parse(CREATE, input);
+      return { QueueUrl: createQueue(QueueName, Attributes) };
+    },
+    GetQueueUrl(input) {
+      const { name, attributes } = queueOf(parse(z.object({ QueueName: z.string() }), input).QueueName);
+      return { QueueUrl: createQueue(name, attributes) };
+    },
+    GetQueueAttributes(input) {
+      const { QueueUrl, AttributeNames } = parse(z.strictObject({ ...QUEUE, AttributeNames: NAMES }), input);
+      const { name, attributes, messages } = at(QueueUrl);
+      const all: Record<string, string> = {
+        QueueArn: arnOf(name),
+        VisibilityTimeout: String(DEFAULT_VISIBILITY_SECONDS),
+        ApproximateNumberOfMessages: String(countOf(messages, 'ready')),
+        ApproximateNumberOfMessagesNotVisible: String(countOf(messages, 'in flight')),
+        ApproximateNumberOfMessagesDelayed: '0',
+        ...attributes,
+      };
+      return { Attributes: pick(all, AttributeNames) };
+    },
+    SendMessage(input) {
+      const { QueueUrl, ...message } = parse(z.strictObject({ ...QUEUE, ...MESSAGE }), input);
+      return send(at(QueueUrl), message);
+    },
+    SendMessageBatch(input) {
+      const { QueueUrl, Entries } = parse(batchOf(MESSAGE), input);
+      const queue = at(QueueUrl);
+      return { Successful: Entries.map(({ Id, ...message }) => ({ Id, ...send(queue, message) })), Failed: [] };
+    },
+    async ReceiveMessage(input) {
+      const { QueueUrl, MaxNumberOfMessages, WaitTimeSeconds, VisibilityTimeout, ...asked } = parse(RECEIVE, input);
+      const messages = await at(QueueUrl).receive(MaxNumberOfMessages, WaitTimeSeconds, VisibilityTimeout);
+      return messages.length === 0 ? {} : { Messages: messages.map((message) => received(message, asked)) };
+    },
+    DeleteMessage(input) {
+      const { QueueUrl, ...entry } = parse(z.strictObject({ ...QUEUE, ...HANDLE }), input);
+      remove(at(QueueUrl), entry);
+      return {};
+    },
+    DeleteMessageBatch(input) {
+      const { QueueUrl, Entries } = parse(batchOf(HANDLE), input);
+      return eachOf(Entries, (entry) => remove(at(QueueUrl), entry));
+    },
+    ChangeMessageVisibility(input) {
+      const { QueueUrl, ...entry } = parse(z.strictObject({ ...QUEUE, ...VISIBILITY }), input);
+      change(at(QueueUrl), entry);
+      return {};
+    },
+    ChangeMessageVisibilityBatch(input) {
+      const { QueueUrl, Entries } = parse(batchOf(VISIBILITY), input);
+      return eachOf(Entries, (entry) => change(at(QueueUrl), entry));
+    },
+  };
+}
+
+const CREATE = z.strictObject({
+  QueueName: z.string(),
+  Attributes: z.record(z.string(), z.string()).default({}),
+  tags: z.unknown().optional(),
+});
+
+interface Outgoing {
+  readonly MessageBody: string;
+  readonly MessageAttributes: Sent['attributes'];
+  readonly MessageGroupId?: string | undefined;
+}
+
+interface VisibilityChange {
+  readonly ReceiptHandle: string;
+  readonly VisibilityTimeout: number;
+}
+
+/** Does something to every entry; one that is refused fails alone. */
+function eachOf<E extends { readonly Id: string }>(entries: readonly E[], perform: (entry: E) => void): object {
+  const Successful: object[] = [];
+  const Failed: object[] = [];
+  for (const entry of entries) {
+    try {
+      perform(entry);
+      Successful.push({ Id: entry.Id });
+    } catch (error) {
+      if (!(error instanceof Refused) || error.fault.code === FAULTS.missing.code) throw error;
+      const { code, message } = error.fault;
+      Failed.push({ Id: entry.Id, Code: code, Message: message, SenderFault: true });
+    }
+  }
+  return { Successful, Failed };
+}
+
+interface Asked {
+  readonly AttributeNames: readonly string[];
+  readonly MessageSystemAttributeNames: readonly string[];
+  readonly MessageAttributeNames: readonly string[];
+}
+
+function received(message: Message, asked: Asked): object {
+  const { messageId, receiptHandle, body, group, attributes, receives, sentAt, firstReceivedAt } = message;
+  const system: Record<string, string> = {
+    ApproximateReceiveCount: String(receives),
+    ApproximateFirstReceiveTimestamp: String(firstReceivedAt),
+    SentTimestamp: String(sentAt),
+    SenderId: 'test',
+    ...(group === undefined ? {} : { MessageGroupId: group }),
+  };
+  return {
+    MessageId: messageId,
+    ReceiptHandle: receiptHandle,
+    Body: body,
+    MD5OfBody: md5(body),
+    Attributes: pick(system, [...asked.AttributeNames, ...asked.MessageSystemAttributeNames]),
+    MessageAttributes: pick(attributes, asked.MessageAttributeNames),
+  };
+}
+
+function pick<V>(all: Readonly<Record<string, V>>, names: readonly string[]): Readonly<Record<string, V>> {
+  if (names.includes('All') || names.includes('.*')) return all;
+  return Object.fromEntries(Object.entries(all).filter(([name]) => names.includes(name)));
+}
+
+function md5(body: string): string {
+  return createHash('md5').update(body).digest('hex');
+}
