@@ -13,10 +13,10 @@ import { recordingTelemetry } from './lambda/setup.ts';
 import { LOOKUP, lookup } from './worker/setup.ts';
 import { startWorkerProcess } from './worker/workerProcess.ts';
 
-/** What a second of visibility takes here: an hour passes in 3.6 s. */
-const SECOND_MS = 1;
+/** What a second of visibility takes here: an hour passes in 1.8 s. */
+const SECOND_MS = 0.5;
 const OUTAGE_SECONDS = 3_600;
-/** Longer than a test, even where a second takes a millisecond. */
+/** Longer than a host has a message for, even here: 21.6 s. */
 const VISIBILITY_SECONDS = '43200';
 const MESSAGES = 40;
 
@@ -50,7 +50,6 @@ interface Taken {
 /** Every store that a host needs, and how it is taken away. */
 const OUTAGES: readonly (readonly [what: string, take: (outage: Outage) => Promise<Taken> | Taken])[] = [
   ['the result queue is missing', withoutResultQueue(FAULTS.missing)],
-  ['the result queue is denied', withoutResultQueue(FAULTS.denied)],
   [
     'the result table is missing',
     async ({ isOut }) => {
@@ -108,36 +107,56 @@ function withoutResultQueue(fault: Fault) {
 
 interface Scene {
   readonly requestQueueUrl: string;
+  readonly resultQueueUrl: string;
   readonly variables: Readonly<Record<string, string>>;
   /** Resolves when no message is left, or some are among the dead letters. */
   settled(): Promise<{ readonly deleted: number; readonly dead: number }>;
   /** How often each message was received. */
   receives(): number[];
+  /** For how many seconds records were handed back, one after the other. */
+  readonly delays: readonly number[];
+}
+
+interface SceneOptions {
+  readonly fifo?: boolean;
+  readonly messages?: number;
+  /** When the outage is over, by how often each message was received. @default after an hour */
+  readonly until?: (receives: readonly number[]) => boolean;
 }
 
 /** Messages on a queue with `maxReceiveCount` 5, and an hour without what `take` takes away. */
-async function scene(take: (outage: Outage) => Promise<Taken> | Taken, fifo = false): Promise<Scene> {
+async function scene(
+  take: (outage: Outage) => Promise<Taken> | Taken,
+  { fifo = false, messages = MESSAGES, until }: SceneOptions = {},
+): Promise<Scene> {
   const create = fifo ? server.fifoQueue : server.queue;
   const RedrivePolicy = redrivePolicy(create({}), 5);
   const requestQueueUrl = create({ VisibilityTimeout: VISIBILITY_SECONDS, RedrivePolicy });
   const resultQueueUrl = create({});
   let startedAt = Number.POSITIVE_INFINITY;
   let fault: Fault | undefined;
-  const isOut = () => performance.now() < startedAt + SECOND_MS * OUTAGE_SECONDS;
-  sqs.intercept(({ operation, queue }) => {
+  const delays: number[] = [];
+  const history = () => sqs.history(nameOf(requestQueueUrl));
+  const receives = () => history().map((message) => message.receives);
+  const isOut = () =>
+    until === undefined ? performance.now() < startedAt + SECOND_MS * OUTAGE_SECONDS : !until(receives());
+  sqs.intercept(({ operation, queue, body }) => {
     if (operation === 'ReceiveMessage') startedAt = Math.min(startedAt, performance.now());
+    if (operation === 'ChangeMessageVisibilityBatch') {
+      for (const [, seconds] of body.matchAll(/"VisibilityTimeout":(\d+)/g)) delays.push(Number(seconds));
+    }
     return queue === nameOf(resultQueueUrl) && isOut() ? fault : undefined;
   });
-  const { variables, bodies = Array.from({ length: MESSAGES }, (_, index) => lookup(index)) } = await take({
+  const { variables, bodies = Array.from({ length: messages }, (_, index) => lookup(index)) } = await take({
     isOut,
     resultQueueMeets: (met) => {
       fault = met;
     },
   });
   server.send(requestQueueUrl, bodies, fifo ? (index) => `group ${index % 4}` : undefined);
-  const history = () => sqs.history(nameOf(requestQueueUrl));
   return {
     requestQueueUrl,
+    resultQueueUrl,
     variables: {
       AWS_ENDPOINT_URL_SQS: sqs.endpoint,
       BATCHSCORE_MODELS_DIR: await modelsDirectory(LOOKUP),
@@ -154,7 +173,8 @@ async function scene(take: (outage: Outage) => Promise<Taken> | Taken, fifo = fa
         await new Promise((resolve) => setTimeout(resolve, 10));
       }
     },
-    receives: () => history().map(({ receives }) => receives),
+    receives,
+    delays,
   };
 }
 
@@ -203,16 +223,41 @@ describe.each(HOSTS)('an hour in which %s finds that', (_, start) => {
     60_000,
   );
 
-  it('the result queue of a FIFO queue is missing costs no message, and keeps each group in order', async () => {
-    const started = await scene(withoutResultQueue(FAULTS.missing), true);
+  it('the result queue throttles costs no message: those that came twice wait for longer', async () => {
+    const until = (receives: readonly number[]) => Math.min(...receives) > 2;
+    const started = await scene(withoutResultQueue(FAULTS.throttled), { messages: 5, until });
+    await start(started);
+
+    expect(await started.settled()).toEqual({ deleted: 5, dead: 0 });
+    const within = (shortest: number, longest: number) =>
+      started.delays.filter((seconds) => seconds >= shortest && seconds <= longest).length;
+    expect([within(1, 1), within(14, 16)]).toEqual([5, 5]);
+    // A message may have come for the third time while another came for the second.
+    expect(within(224, 256)).toBe(started.delays.length - 10);
+  }, 60_000);
+
+  it('the result queue of a FIFO queue is denied costs no message, and keeps each group in order', async () => {
+    const started = await scene(withoutResultQueue(FAULTS.denied), { fifo: true });
     await start(started);
 
     expect(await started.settled()).toEqual({ deleted: MESSAGES, dead: 0 });
-    const answers = await server.drain(started.variables.BATCHSCORE_RESULT_QUEUE_URL ?? '');
-    const ids = answers.map(({ Body = '' }) => Number(JSON.parse(Body).id));
+    const ids = sqs.history(nameOf(started.resultQueueUrl)).map(({ body }) => Number(JSON.parse(body).id));
+    expect(ids).toHaveLength(MESSAGES);
     for (let group = 0; group < 4; group++) {
       const ofGroup = ids.filter((id) => id % 4 === group);
       expect(ofGroup).toEqual(ofGroup.toSorted((a, b) => a - b));
     }
+  }, 60_000);
+});
+
+describe('a worker without its result queue', () => {
+  it('receives no more than it had room for, until a probe finds the queue', async () => {
+    const messages = 2_000;
+    const started = await scene(withoutResultQueue(FAULTS.denied), { messages });
+    startWorkerProcess(started.variables);
+
+    expect(await started.settled()).toEqual({ deleted: messages, dead: 0 });
+    // Six batches of 32, polls that were in flight, and one probe.
+    expect(started.receives().filter((times) => times > 1).length).toBeLessThan(500);
   }, 60_000);
 });

@@ -1,6 +1,7 @@
 import type { MessageRecord } from '../core/contract/record.ts';
 import type { Outcome } from '../core/contract/result.ts';
 import type { ScoringDependencies } from '../core/scoreRecords.ts';
+import { outageIn } from '../core/settle/outageWatch.ts';
 import { scoreOrHandBack } from '../scoreOrHandBack.ts';
 
 /** Something that is done to records at SQS. Never throws. */
@@ -14,6 +15,8 @@ export interface DispatcherOptions {
   readonly acknowledge: OnRecords;
   /** Has records come back after a backoff. */
   readonly delayRetries: OnRecords;
+  /** Has records of a batch that met an outage come back after a longer one. */
+  readonly sitOut: OnRecords;
   /** Has records come back at once. */
   readonly handBack: OnRecords;
   /** Told the outcome of every record of a batch, once it is scored. */
@@ -33,7 +36,7 @@ export interface Dispatcher {
 }
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
-  const { scoring, timeoutMs, acknowledge, delayRetries, handBack, onScored, onSettled } = options;
+  const { scoring, timeoutMs, acknowledge, delayRetries, sitOut, handBack, onScored, onSettled } = options;
   const writingMs = scoring.limits.deadlineMarginMs / 2;
   const settling = new Set<Promise<void>>();
   const running = new Set<AbortController>();
@@ -42,11 +45,9 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const settle = async (records: readonly MessageRecord[], outcomes: readonly Outcome[]): Promise<void> => {
     const answered = records.filter((_, index) => outcomes[index]?.status === 'answered');
     const retried = records.filter((_, index) => outcomes[index]?.status !== 'answered');
-    const isStopping = Number.isFinite(stopAt);
-    await Promise.all([
-      answered.length > 0 && acknowledge(answered),
-      retried.length > 0 && (isStopping ? handBack(retried) : delayRetries(retried)),
-    ]);
+    // Who comes next would meet the outage too: what is handed back at once would spend its receives on it.
+    const giveBack = outageIn(outcomes) !== undefined ? sitOut : Number.isFinite(stopAt) ? handBack : delayRetries;
+    await Promise.all([answered.length > 0 && acknowledge(answered), retried.length > 0 && giveBack(retried)]);
     onSettled(records);
   };
   return {

@@ -1,5 +1,7 @@
+import { type Clock, SYSTEM_CLOCK } from '../adapters/clock.ts';
 import type { SqsCaller } from '../adapters/sqs/caller.ts';
 import type { Composition } from '../compose.ts';
+import type { Outage } from '../core/contract/failure.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import { modelHint } from '../core/gather/modelHint.ts';
 import { BATCH_BYTES } from '../limits/worker.ts';
@@ -17,6 +19,8 @@ export interface WorkerOptions {
   readonly sqs: SqsCaller;
   /** Told of what SQS did not do: it is tried again, or messages come back. */
   readonly onProblem: (error: Error) => void;
+  /** Told of the beginning of an outage, of what cannot be reached, and of its end, with undefined. */
+  readonly onOutage: (outage: Outage | undefined) => void;
   /** Told when a run was left behind: the worker should end, and another take its place. */
   readonly onStuck: () => void;
 }
@@ -44,7 +48,7 @@ export interface Worker {
 /** Bytes of bodies in one batch, and in all that wait for one. */
 const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
 
-export function startWorker({ settings, composition, sqs, onProblem, onStuck }: WorkerOptions): Worker {
+export function startWorker({ settings, composition, sqs, onProblem, onOutage, onStuck }: WorkerOptions): Worker {
   const { scoring, telemetry, stuckRuns } = composition;
   const { queueUrls, batchSize, timeoutMs } = settings;
   const depth = settings.depth * composition.cards;
@@ -57,13 +61,19 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
   let finished = 0;
   let handedBack = 0;
   let stopping = false;
+  const probing = createProbing({
+    isOut: () => scoring.outages?.current() !== undefined,
+    poll: () => intake.poll(),
+    onChange: () => onOutage(scoring.outages?.current()?.outage),
+  });
 
   const release = (records: readonly MessageRecord[]): void => {
     held.remove(records);
     intake.poll();
   };
   const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
-    if (records.length > 0) await visibility.handBack(records, signal);
+    const giveBack = probing.isOut() ? composition.sitOut : visibility.handBack;
+    if (records.length > 0) await giveBack(records, signal);
     handedBack += records.length;
     release(records);
   };
@@ -81,12 +91,14 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
     timeoutMs,
     acknowledge: (records) => scoring.acknowledge(records, signal),
     delayRetries: (records) => composition.delayRetries(records, signal),
+    sitOut: (records) => composition.sitOut(records, signal),
     handBack: (records) => visibility.handBack(records, signal),
     onScored(outcomes, records) {
       telemetry.outcomes(outcomes, records);
       const answered = outcomes.filter(({ status }) => status === 'answered').length;
       finished += answered;
       handedBack += outcomes.length - answered;
+      probing.look();
       if (stuckRuns().size > 0) onStuck();
     },
     onSettled: release,
@@ -101,7 +113,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
     async dispatch(records, lane) {
       const startedAt = scoring.now();
       await dispatcher.dispatch(records);
-      pace.took(lane, records.length, scoring.now() - startedAt);
+      if (!probing.isOut()) pace.took(lane, records.length, scoring.now() - startedAt);
       intake.poll();
     },
   });
@@ -110,7 +122,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
     sqs,
     signal,
     onError: onProblem,
-    hasRoom(records, bytes) {
+    hasRoom(records, bytes, ofQueue) {
+      if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || held.size() > 0)) return false;
       const pending = lanes.pending();
       const most = names.reduce((sum, name) => sum + pace.mostOf(name), 0);
       return (
@@ -135,6 +148,53 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
       await Promise.all([intake.stop(), handBack(lanes.takeAll()), lanes.idle()]);
       await Promise.all([dispatcher.settled(), ...late]);
       held.stop();
+    },
+  };
+}
+
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 16_000;
+
+export interface ProbingOptions {
+  readonly isOut: () => boolean;
+  /** Receives, as far as there is room. */
+  readonly poll: () => void;
+  /** Told that an outage has begun, or is over. */
+  readonly onChange: () => void;
+  /** @default the system's */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * During an outage nothing is received, as each receive would cost a message one of those that it has. After pauses of
+ * 1, 2, 4, 8 and then 16 s, one poll of each queue brings a batch that finds out whether it is over.
+ */
+export function createProbing({ isOut, poll, onChange, clock = SYSTEM_CLOCK }: ProbingOptions) {
+  let pauseMs = FIRST_PAUSE_MS;
+  let wasOut = false;
+  let cancelPause: (() => void) | undefined;
+  const endPause = (): void => {
+    cancelPause?.();
+    cancelPause = undefined;
+  };
+  return {
+    isOut,
+    /** Whether it is not the time for a probe. */
+    isPausing: () => cancelPause !== undefined,
+    /** To be called whenever a batch was scored: it may have found that there is an outage, still is one, or none any more. */
+    look(): void {
+      if (isOut() !== wasOut) onChange();
+      wasOut = isOut();
+      if (!wasOut) {
+        endPause();
+        pauseMs = FIRST_PAUSE_MS;
+      } else if (cancelPause === undefined) {
+        cancelPause = clock.after(pauseMs, () => {
+          endPause();
+          poll();
+        });
+        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      }
     },
   };
 }
