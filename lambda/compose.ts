@@ -10,7 +10,7 @@ import { createAcknowledger } from './adapters/sqs/acknowledge.ts';
 import { atTheirQueues } from './adapters/sqs/atTheirQueues.ts';
 import type { SqsCaller } from './adapters/sqs/caller.ts';
 import { createQueueWriter } from './adapters/sqs/queueWriter.ts';
-import { createRetryDelay } from './adapters/sqs/retryDelay.ts';
+import { createRetryDelay, outageSeconds } from './adapters/sqs/retryDelay.ts';
 import type { Telemetry } from './adapters/telemetry/telemetry.ts';
 import type { Config } from './configSchema.ts';
 import type { ResultWriter } from './core/contract/result.ts';
@@ -18,6 +18,7 @@ import { plan } from './core/plan/plan.ts';
 import { createBatchingWatch } from './core/run/batchingWatch.ts';
 import { createLatencyEstimator } from './core/run/latencyEstimator.ts';
 import { createMemoryCeiling } from './core/run/memoryCeiling.ts';
+import { createOutageWatch } from './core/settle/outageWatch.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 import { FILL, type Store } from './limits/configuration.ts';
 
@@ -47,6 +48,9 @@ export interface Composition extends HandlerDependencies {
   close(): Promise<void>;
 }
 
+/** Some eight minutes, at up to 5 s between two; a function has not so long. */
+const DELETE_ATTEMPTS = 200;
+
 /** Loads the models and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
@@ -59,6 +63,11 @@ export async function compose(
     queueUrls: config.requestQueueUrls,
     onProblem: (error: unknown) => observer.problem(error),
   };
+  const delay = (secondsAfter?: typeof outageSeconds) =>
+    atTheirQueues({
+      ...requestQueues,
+      act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, ...(secondsAfter && { secondsAfter }) }),
+    });
   const { modelsUri: uri } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3: clients.s3(), uri, inform });
   const repository = await openRepository({ ...config, directory, warn, inform, placed: telemetry.placed });
@@ -74,16 +83,15 @@ export async function compose(
       batching: createBatchingWatch(config.checkPercent / 100),
       acknowledge: atTheirQueues({
         ...requestQueues,
-        // As often as a result is written: what is not deleted is scored once more.
-        act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: {} }),
+        // Through minutes of throttling: what is not deleted is scored once more, and costs a receive.
+        act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
       }),
+      outages: createOutageWatch(),
       observer,
       now: () => performance.now(),
     },
-    delayRetries: atTheirQueues({
-      ...requestQueues,
-      act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl }),
-    }),
+    delayRetries: delay(),
+    sitOut: delay(outageSeconds),
     telemetry,
     models: repository.models,
     cards: repository.mostCards,

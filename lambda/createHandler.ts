@@ -6,12 +6,15 @@ import { preview } from './core/contract/failure.ts';
 import type { MessageRecord } from './core/contract/record.ts';
 import type { TimeLimit } from './core/contract/timeLimit.ts';
 import type { ScoringDependencies } from './core/scoreRecords.ts';
+import { outageIn } from './core/settle/outageWatch.ts';
 import { scoreOrHandBack } from './scoreOrHandBack.ts';
 
 export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;
   /** Sets when records that must be retried become visible again. */
   delayRetries(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
+  /** The same for records of a call that met an outage: their receives outlast an hour of it. */
+  sitOut(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   readonly telemetry: Telemetry;
   /** The runs that were left behind and have not ended. */
   stuckRuns(): ReadonlySet<object>;
@@ -40,7 +43,7 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
       const retried = Records.filter((_, index) => !isAnswered(index));
       const { signal } = timeLimitOf(context, deadlineMarginMs / 2);
-      await handBack(retried, signal, deps);
+      await handBack(retried, outageIn(outcomes) === undefined ? deps.delayRetries : deps.sitOut, signal, deps);
       if (stuckBefore.some((run) => stuckRuns().has(run))) {
         const answered = Records.filter((_, index) => isAnswered(index));
         await endStuckHost(answered, signal, deps);
@@ -74,12 +77,13 @@ function describeEvent(event: unknown): string {
 /** Returning their IDs hands records back; before that each is told when to come back. */
 async function handBack(
   retried: readonly MessageRecord[],
+  delay: HandlerDependencies['delayRetries'],
   signal: AbortSignal,
-  { delayRetries, scoring: { observer, now } }: HandlerDependencies,
+  { scoring: { observer, now } }: HandlerDependencies,
 ): Promise<void> {
   if (retried.length === 0) return;
   const startedAt = now();
-  await delayRetries(retried, signal);
+  await delay(retried, signal);
   observer.stage?.('acknowledge', startedAt, now(), { retried: retried.length });
 }
 

@@ -51,6 +51,7 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
   const handler = createHandler({
     scoring,
     delayRetries: async () => {},
+    sitOut: async () => {},
     stuckRuns: () => new Set(),
     telemetry: { observer: scoring.observer, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
   });

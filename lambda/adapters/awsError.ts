@@ -1,3 +1,5 @@
+import type { Outage } from '../core/contract/failure.ts';
+
 /** An error in one line, for the message of a failure. */
 export function describeError(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
@@ -13,6 +15,23 @@ export function isCallersFault(error: unknown): boolean {
   if (error.name === 'CredentialsProviderError') return true;
   return '$fault' in error && error.$fault === 'client' && !PASSING.test(error.name) && !isClockSetRight(error);
 }
+
+/**
+ * What a failed request says of the service or the store that it went to. Undefined where the request itself may be at
+ * fault, such as one that is invalid, or a bug.
+ */
+export function outageKind(error: unknown): Outage['kind'] | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if (isCallersFault(error)) return REFUSED.test(error.name) ? 'refused' : undefined;
+  const isOfService = '$fault' in error || '$metadata' in error;
+  return isOfService || error.name === 'TimeoutError' || ('code' in error && typeof error.code === 'string')
+    ? 'busy'
+    : undefined;
+}
+
+/** A store, a key, a permission or a credential that is missing, as SQS, DynamoDB and S3 name it. */
+const REFUSED =
+  /DoesNotExist|NonExistent|NotFound|NoSuchBucket|Redirect|Denied|Forbidden|Unauthorized|Disabled|Kms|KMS|Credential|Token|Signature|UnrecognizedClient|InvalidAccessKeyId|InvalidSecurity/;
 
 function isClockSetRight(error: object): boolean {
   if (!('$metadata' in error) || typeof error.$metadata !== 'object' || error.$metadata === null) return false;

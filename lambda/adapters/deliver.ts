@@ -1,4 +1,4 @@
-import { type Failure, failure, isFailure } from '../core/contract/failure.ts';
+import { type Failure, failure, isFailure, type Outage } from '../core/contract/failure.ts';
 import type { WriteVerdict } from '../core/contract/result.ts';
 import { untilAborted } from './untilAborted.ts';
 import { type RetryOptions, untilDone } from './untilDone.ts';
@@ -9,6 +9,8 @@ export interface Refusal<E> {
   readonly reason: string;
   /** Whether it is worth another try. */
   readonly again: boolean;
+  /** What that says of the store; undefined where the entry may be at fault. */
+  readonly outage?: Outage['kind'] | undefined;
 }
 
 export interface Delivery<E> {
@@ -32,9 +34,11 @@ export interface Delivery<E> {
 export async function deliver<E>(entries: readonly E[], delivery: Delivery<E>): Promise<WriteVerdict[]> {
   const { store, pack = oneToEach, signal } = delivery;
   const verdicts = new Map<E, WriteVerdict>();
+  const wasAsked = !signal.aborted;
   const deliveries = pack(entries).map((batch) => deliverBatch(batch, verdicts, delivery));
   await untilAborted(Promise.all(deliveries), signal);
-  const unanswered = failure('WRITE_FAILED', `${store}: expected an answer before the deadline, got none`);
+  const message = `${store}: expected an answer before the deadline, got none`;
+  const unanswered = failure('WRITE_FAILED', message, wasAsked ? { of: store, kind: 'busy' } : undefined);
   return entries.map((entry) => verdicts.get(entry) ?? unanswered);
 }
 
@@ -55,11 +59,15 @@ async function deliverBatch<E>(
     for (const entry of left) {
       const refusal = refusals.get(entry);
       if (refusal === undefined) verdicts.set(entry, WRITTEN);
-      else if (!signal.aborted) verdicts.set(entry, failure('WRITE_FAILED', `${store}: ${refusal.reason}`));
+      else if (!signal.aborted) verdicts.set(entry, refused(store, refusal));
     }
     return left.filter((entry) => refusals.get(entry)?.again);
   };
   await untilDone(batch, tryOnce, signal, retry);
+}
+
+function refused(store: string, { reason, outage }: Refusal<unknown>): Failure {
+  return failure('WRITE_FAILED', `${store}: ${reason}`, outage && { of: store, kind: outage });
 }
 
 export interface Offloading<E> {

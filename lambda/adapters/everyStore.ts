@@ -7,7 +7,7 @@ import { describeError } from './awsError.ts';
  *
  * Where stores disagree, a permanent failure outweighs a transient one: a result that is too large would be too large
  * again after a retry. This hides no transient failure, because the error result that replaces such a result is itself
- * written only once every store has taken it.
+ * written only once every store has taken it. A store that cannot be reached outweighs a refusal of this result.
  *
  * @throws Error when there is no store
  */
@@ -42,5 +42,6 @@ async function verdictsOf(
 /** The verdict of all stores on one result. */
 function inAgreement(verdicts: readonly (WriteVerdict | undefined)[]): WriteVerdict {
   const failures = verdicts.filter(isFailure);
-  return failures.find((failed) => !isTransient(failed)) ?? failures[0] ?? { written: true };
+  const permanent = failures.find((failed) => !isTransient(failed));
+  return permanent ?? failures.find(({ outage }) => outage !== undefined) ?? failures[0] ?? { written: true };
 }

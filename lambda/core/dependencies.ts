@@ -3,6 +3,7 @@ import type { DecodeInOrderDependencies } from './decode/decodeInOrder.ts';
 import type { DecodeLimits } from './decode/limits.ts';
 import type { Planner } from './plan/planner.ts';
 import type { RunDependencies } from './run/invocation.ts';
+import type { OutageWatch } from './settle/outageWatch.ts';
 import type { WriteDependencies } from './settle/writeAndSettle.ts';
 
 export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
@@ -16,4 +17,6 @@ export interface ScoringDependencies extends DecodeInOrderDependencies, RunDepen
    * acknowledge is acknowledged by the outcome.
    */
   acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
+  /** Where calls tell each other of outages. @default each call finds out for itself */
+  readonly outages?: OutageWatch | undefined;
 }

@@ -10,6 +10,7 @@ import type { Invocation } from './run/invocation.ts';
 import { createSchedule } from './run/schedule.ts';
 import { type Bounds, createBounds, scoreWave } from './scoreWave.ts';
 import { createLedger, type Ledger } from './settle/ledger.ts';
+import { createOutageWatch, type OutageWatch } from './settle/outageWatch.ts';
 import { createPartialOutputs } from './settle/partialOutputs.ts';
 import { type ResultsOut, writeInGroupOrder, writeTogether } from './settle/writeResults.ts';
 
@@ -33,15 +34,22 @@ export async function scoreRecords(
 ): Promise<Outcome[]> {
   const bounds = createBounds();
   const ledger = createLedger(records, { ...deps.limits, onComplete: bounds.release });
-  if (!time.signal.aborted) await untilAborted(scoreInWaves(records, ledger, bounds, deps, time), time.signal);
-  return records.map((_, record) => ledger.outcomeOf(record) ?? (time.signal.aborted ? OUT_OF_TIME : UNSETTLED));
+  const { outages = createOutageWatch() } = deps;
+  if (!time.signal.aborted) await untilAborted(scoreInWaves(records, ledger, bounds, outages, deps, time), time.signal);
+  const outcomes = records.map((_, record) => ledger.outcomeOf(record));
+  outages.saw(outcomes);
+  return outcomes.map((outcome) => outcome ?? (time.signal.aborted ? OUT_OF_TIME : UNSETTLED));
 }
 
-/** Wave by wave. What was answered is acknowledged before suspects are scored: one may take the process with it. */
+/**
+ * Wave by wave. What was answered is acknowledged before suspects are scored: one may take the process with it. During
+ * an outage a few records go first, and where none of a wave is answered, those behind it go back unscored.
+ */
 async function scoreInWaves(
   records: readonly MessageRecord[],
   ledger: Ledger,
   bounds: Bounds,
+  outages: OutageWatch,
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<void> {
@@ -58,7 +66,9 @@ async function scoreInWaves(
     write: results.write,
     settled: results.settled,
   };
-  const waves = wavesOf(records);
+  // Nothing is known of results that are written at the end.
+  const isProbing = outages.current() !== undefined && !results.writesLater;
+  const waves = isProbing ? withProbeFirst(wavesOf(records)) : wavesOf(records);
   const isAnswered = (record: number): boolean => ledger.outcomeOf(record)?.status === 'answered';
   let decodeMs = 0;
   for (const [index, wave] of waves.entries()) {
@@ -66,11 +76,23 @@ async function scoreInWaves(
     invocation.hasMoreToDo = index < waves.length - 1 || results.writesLater;
     decodeMs += await scoreWave(wave, records, invocation, bounds, deps);
     if (index === waves.length - 1) break;
+    const outage = outages.saw(wave.map(ledger.outcomeOf)) && outages.current();
+    if (outage) {
+      for (const record of waves.slice(index + 1).flat()) ledger.markRetry(record, outage);
+      break;
+    }
     const answered = wave.filter(isAnswered).map((record) => records[record] as MessageRecord);
     if (answered.length > 0) await acknowledge(answered, deps, time);
   }
   deps.observer.decoded(decodeMs);
   await results.finish();
+}
+
+/** Records that find out whether an outage is over, before all others are scored. */
+const PROBE_RECORDS = 10;
+
+function withProbeFirst([first = [], ...others]: number[][]): number[][] {
+  return [first.slice(0, PROBE_RECORDS), first.slice(PROBE_RECORDS), ...others].filter((wave) => wave.length > 0);
 }
 
 async function acknowledge(

@@ -3,6 +3,7 @@ import type { TransientCode } from '../core/contract/failure.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import type { Outcome } from '../core/contract/result.ts';
 import type { ScoringDependencies } from '../core/scoreRecords.ts';
+import { outageIn } from '../core/settle/outageWatch.ts';
 import { scoreOrHandBack } from '../scoreOrHandBack.ts';
 
 /** Something that is done to records at SQS. Never throws. */
@@ -16,6 +17,8 @@ export interface DispatcherOptions {
   readonly acknowledge: OnRecords;
   /** Has records come back after a backoff. */
   readonly delayRetries: OnRecords;
+  /** Has records of a batch that met an outage come back after a longer one. */
+  readonly sitOut: OnRecords;
   /** Has records come back at once. */
   readonly handBack: OnRecords;
   /** Told the outcome of every record of a batch, once it is scored. */
@@ -41,7 +44,7 @@ export interface Dispatcher {
 const UNSCORED: ReadonlySet<TransientCode> = new Set(['DEADLINE', 'BEHIND_RETRY']);
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
-  const { scoring, timeoutMs, acknowledge, delayRetries, handBack, onScored, onSettled } = options;
+  const { scoring, timeoutMs, acknowledge, delayRetries, sitOut, handBack, onScored, onSettled } = options;
   const writingMs = scoring.limits.deadlineMarginMs / 2;
   const settling = new Set<Promise<void>>();
   const running = new Set<AbortController>();
@@ -49,8 +52,11 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
 
   const settle = async (records: readonly MessageRecord[], outcomes: readonly Outcome[]): Promise<void> => {
     const isStopping = Number.isFinite(stopAt);
+    const isOut = outageIn(outcomes) !== undefined;
     const actOn = (outcome: Outcome | undefined): OnRecords => {
       if (outcome?.status === 'answered') return acknowledge;
+      // Who comes next would meet the outage too: what is handed back at once would spend its receives on it.
+      if (isOut) return sitOut;
       return isStopping && outcome !== undefined && UNSCORED.has(outcome.failure.code) ? handBack : delayRetries;
     };
     const byAct = Map.groupBy(records.keys(), (index) => actOn(outcomes[index]));

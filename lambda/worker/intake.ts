@@ -8,8 +8,12 @@ import type { WorkerSettings } from './settings.ts';
 export interface IntakeOptions {
   readonly settings: WorkerSettings;
   readonly sqs: SqsCaller;
-  /** Whether there is room for so many records more, of about so many bytes together. */
-  readonly hasRoom: (records: number, bytes: number) => boolean;
+  /**
+   * Whether there is room for so many records more, of about so many bytes together.
+   *
+   * @param ofQueue how many of them the queue to be polled may bring by the polls that are in flight
+   */
+  readonly hasRoom: (records: number, bytes: number, ofQueue: number) => boolean;
   readonly take: (records: readonly MessageRecord[]) => void;
   /** Told of a receive that failed; it is made again after a pause. */
   readonly onError: (error: Error) => void;
@@ -52,7 +56,7 @@ export function createIntake({ settings, sqs, hasRoom, take, onError }: IntakeOp
       mostPolls: Math.max(1, Math.floor(mostPolls / queueUrls.length)),
       hasRoom() {
         const coming = comingOf.reduce((sum, one) => sum + one, 0);
-        return hasRoom(coming, (coming / recordsAPoll) * bytesAPoll);
+        return hasRoom(coming, (coming / recordsAPoll) * bytesAPoll, comingOf[index] as number);
       },
       take(records) {
         bytesAPoll = records.reduce((sum, { body }) => sum + body.length, 0);

@@ -1,5 +1,7 @@
+import { type Clock, SYSTEM_CLOCK } from '../adapters/clock.ts';
 import type { SqsCaller } from '../adapters/sqs/caller.ts';
 import type { Composition } from '../compose.ts';
+import type { Outage } from '../core/contract/failure.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import { modelHint } from '../core/gather/modelHint.ts';
 import { BATCH_BYTES } from '../limits/worker.ts';
@@ -17,6 +19,8 @@ export interface WorkerOptions {
   readonly sqs: SqsCaller;
   /** Told of what SQS did not do: it is tried again, or messages come back. */
   readonly onProblem: (error: Error) => void;
+  /** Told of the beginning of an outage, of what cannot be reached, and of its end, with undefined. */
+  readonly onOutage: (outage: Outage | undefined) => void;
   /** Told when a run was left behind: the worker should end, and another take its place. */
   readonly onStuck: () => void;
 }
@@ -45,7 +49,7 @@ export interface Worker {
 /** Bytes of bodies in one batch, and in all that wait for one. */
 const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
 
-export function startWorker({ settings, composition, sqs, onProblem, onStuck }: WorkerOptions): Worker {
+export function startWorker({ settings, composition, sqs, onProblem, onOutage, onStuck }: WorkerOptions): Worker {
   const { scoring, telemetry, stuckRuns } = composition;
   const { queueUrls, batchSize, timeoutMs } = settings;
   const depth = settings.depth * composition.cards;
@@ -59,6 +63,11 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
   let handedBack = 0;
   let draining: Promise<void> | undefined;
   let isOutOfTime = false;
+  const probing = createProbing({
+    isOut: () => scoring.outages?.current() !== undefined,
+    poll: () => intake.poll(),
+    onChange: () => onOutage(scoring.outages?.current()?.outage),
+  });
 
   const release = (records: readonly MessageRecord[]): void => {
     held.remove(records);
@@ -66,7 +75,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
   };
   const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
     await intake.stop();
-    if (records.length > 0) await visibility.handBack(records, signal);
+    const giveBack = probing.isOut() ? composition.sitOut : visibility.handBack;
+    if (records.length > 0) await giveBack(records, signal);
   };
   const handBackUnscored = async (records: readonly MessageRecord[]): Promise<void> => {
     await handBack(records);
@@ -90,12 +100,17 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
       if (draining !== undefined) await intake.stop();
       await composition.delayRetries(records, signal);
     },
+    async sitOut(records) {
+      if (draining !== undefined) await intake.stop();
+      await composition.sitOut(records, signal);
+    },
     handBack,
     onScored(outcomes, records) {
       telemetry.outcomes(outcomes, records);
       const answered = outcomes.filter(({ status }) => status === 'answered').length;
       finished += answered;
       handedBack += outcomes.length - answered;
+      probing.look();
       if (stuckRuns().size === 0) return;
       // Before SQS is told of these records: an open poll would receive them again.
       void drain();
@@ -113,7 +128,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
     async dispatch(records, lane) {
       const startedAt = scoring.now();
       await dispatcher.dispatch(records);
-      pace.took(lane, records.length, scoring.now() - startedAt);
+      if (!probing.isOut()) pace.took(lane, records.length, scoring.now() - startedAt);
       intake.poll();
     },
   });
@@ -121,7 +136,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
     settings,
     sqs,
     onError: onProblem,
-    hasRoom(records, bytes) {
+    hasRoom(records, bytes, ofQueue) {
+      if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || held.size() > 0)) return false;
       const pending = lanes.pending();
       const most = names.reduce((sum, name) => sum + pace.mostOf(name), 0);
       return (
@@ -155,6 +171,53 @@ export function startWorker({ settings, composition, sqs, onProblem, onStuck }: 
     held: () => held.size(),
     tally: () => ({ finished, handedBack }),
     drain,
+  };
+}
+
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 16_000;
+
+export interface ProbingOptions {
+  readonly isOut: () => boolean;
+  /** Receives, as far as there is room. */
+  readonly poll: () => void;
+  /** Told that an outage has begun, or is over. */
+  readonly onChange: () => void;
+  /** @default the system's */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * During an outage nothing is received, as each receive would cost a message one of those that it has. After pauses of
+ * 1, 2, 4, 8 and then 16 s, one poll of each queue brings a batch that finds out whether it is over.
+ */
+export function createProbing({ isOut, poll, onChange, clock = SYSTEM_CLOCK }: ProbingOptions) {
+  let pauseMs = FIRST_PAUSE_MS;
+  let wasOut = false;
+  let cancelPause: (() => void) | undefined;
+  const endPause = (): void => {
+    cancelPause?.();
+    cancelPause = undefined;
+  };
+  return {
+    isOut,
+    /** Whether it is not the time for a probe. */
+    isPausing: () => cancelPause !== undefined,
+    /** To be called whenever a batch was scored: it may have found that there is an outage, still is one, or none any more. */
+    look(): void {
+      if (isOut() !== wasOut) onChange();
+      wasOut = isOut();
+      if (!wasOut) {
+        endPause();
+        pauseMs = FIRST_PAUSE_MS;
+      } else if (cancelPause === undefined) {
+        cancelPause = clock.after(pauseMs, () => {
+          endPause();
+          poll();
+        });
+        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      }
+    },
   };
 }
 

@@ -105,8 +105,8 @@ describe('docs/operations.md', () => {
     );
     // One to scale out by, and one to scale in by.
     const ofTracking = 2 * metricsOf(tracking.CustomizedMetricSpecification.Metrics);
-    expect([sum(false), sum(true) + ofTracking]).toEqual([11, 11]);
-    expect(page).toContain('22 × 0.10 $ = 2.20 $');
+    expect([sum(false), sum(true) + ofTracking]).toEqual([12, 11]);
+    expect(page).toContain('23 × 0.10 $ = 2.30 $');
   });
 
   it('computes with the prices of the list', () => {

@@ -96,7 +96,8 @@ export function redrivePolicy(deadLetterQueueUrl: string, maxReceiveCount: numbe
   return JSON.stringify({ deadLetterTargetArn: arnOf(nameOf(deadLetterQueueUrl)), maxReceiveCount });
 }
 
-export async function startStrictSqs(): Promise<StrictSqs> {
+/** @param secondMs how long a second of visibility takes here, so that hours pass in a test. @default 1000 */
+export async function startStrictSqs(secondMs = 1000): Promise<StrictSqs> {
   const queues = new Map<string, Queue>();
   let between: Intercept = () => undefined;
 
@@ -106,7 +107,7 @@ export async function startStrictSqs(): Promise<StrictSqs> {
     return queue;
   };
   const createQueue = (name: string, attributes: Readonly<Record<string, string>> = {}): string => {
-    if (!queues.has(name)) queues.set(name, openQueue(name, attributes, queueOf));
+    if (!queues.has(name)) queues.set(name, openQueue(name, attributes, queueOf, secondMs));
     return `${endpoint}/000000000000/${name}`;
   };
   const operations = operationsOn(queueOf, createQueue);
@@ -161,7 +162,7 @@ export async function startStrictSqs(): Promise<StrictSqs> {
       Object.fromEntries(
         queueOf(name)
           .messages.filter(({ fate }) => fate === 'in flight')
-          .map(({ body, visibleAt }) => [body, Math.ceil((visibleAt - performance.now()) / 1000)]),
+          .map(({ body, visibleAt }) => [body, Math.ceil((visibleAt - performance.now()) / secondMs)]),
       ),
     history: (name) =>
       queueOf(name).messages.map(({ messageId, body, receives, fate }) => ({ messageId, body, receives, fate })),
@@ -249,6 +250,7 @@ function openQueue(
   name: string,
   attributes: Readonly<Record<string, string>>,
   queueOf: (name: string) => Queue,
+  secondMs: number,
 ): Queue {
   const { RedrivePolicy, VisibilityTimeout = DEFAULT_VISIBILITY_SECONDS } = attributes;
   const redrive = RedrivePolicy === undefined ? undefined : REDRIVE_POLICY.parse(JSON.parse(RedrivePolicy));
@@ -272,8 +274,8 @@ function openQueue(
   const hide: Queue['hide'] = (message, seconds) => {
     clearTimeout(message.timer);
     if (seconds === 0) return show(message);
-    message.visibleAt = performance.now() + 1000 * seconds;
-    message.timer = setTimeout(() => show(message), 1000 * seconds).unref();
+    message.visibleAt = performance.now() + secondMs * seconds;
+    message.timer = setTimeout(() => show(message), secondMs * seconds).unref();
   };
   const bury = (message: Message, { deadLetterTargetArn }: z.infer<typeof REDRIVE_POLICY>): void => {
     message.fate = 'dead';

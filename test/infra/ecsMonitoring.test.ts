@@ -28,6 +28,7 @@ describe('the alarms of a service', () => {
       'OldestMessage',
       'MessagesInFlight',
       'Retries',
+      'MissingOrDenied',
       'Errors',
       'AbandonedRuns',
       'BatchMismatch',

@@ -13,13 +13,14 @@ const NOT_SHOWN = ['MicroBatches'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
-  it('watch dead letters, age, the quota in flight, retries, errors, runs left behind, batched answers and the function', () => {
+  it('watch dead letters, age, the quota in flight, retries, stores that are missing or denied, errors, runs left behind, batched answers and the function', () => {
     const template = synthesize({ latencyTarget: Duration.seconds(90) });
     expect(alarmsIn(template)).toEqual({
       DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: '1 of 1' },
       OldestMessage: { metric: 'ApproximateAgeOfOldestMessage', above: 90, periods: '1 of 1' },
       MessagesInFlight: { metric: 'ApproximateNumberOfMessagesNotVisible', above: 96_000, periods: '1 of 1' },
       Retries: { metric: '100 * retries / (answered + retries)', above: 5, periods: '2 of 3' },
+      MissingOrDenied: { metric: 'MissingOrDenied', above: 0, periods: '1 of 1' },
       Errors: { metric: '100 * errors / requests', above: 50, periods: '2 of 3' },
       AbandonedRuns: { metric: 'AbandonedRuns', above: 0, periods: '1 of 1' },
       BatchMismatch: { metric: 'BatchMismatch', above: 0, periods: '1 of 1' },
@@ -60,7 +61,7 @@ describe('the alarms', () => {
     const stack = createStack();
     const topic = new Topic(stack, 'OnCall');
     const scoring = createScoring({ alarmActions: [new SnsAction(topic)] }, stack);
-    expect(scoring.alarms).toHaveLength(9);
+    expect(scoring.alarms).toHaveLength(10);
     const actions = [stack.resolve(topic.topicArn)];
     templateOf(scoring).allResourcesProperties(ALARM, { AlarmActions: actions, OKActions: actions });
   });

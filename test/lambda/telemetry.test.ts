@@ -146,7 +146,7 @@ describe('the telemetry of a deployment', () => {
 
     await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord('not JSON')]);
 
-    expect(emfOf(printed)).toMatchObject([{ Answered: 0, Errors: 0, Retries: 2 }]);
+    expect(emfOf(printed)).toMatchObject([{ Answered: 0, Errors: 0, Retries: 2, MissingOrDenied: 2 }]);
     expect(printed.join('')).toContain('"codes":{"WRITE_FAILED":2}');
   });
 

@@ -65,6 +65,7 @@ describe('a worker', () => {
       composition: { ...composition, scoring, cards },
       sqs,
       onProblem: () => {},
+      onOutage: () => {},
       onStuck: () => {},
     });
     await until(() => waiting >= expected && (worker?.held() ?? 0) > expected);

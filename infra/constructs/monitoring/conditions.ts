@@ -16,6 +16,7 @@ export function conditionsOf(subject: Subject): AlarmCondition[] {
     oldestMessage(subject),
     inFlight(subject),
     retries(subject),
+    missingOrDenied(subject),
     errors(subject),
     abandonedRuns(subject),
     batchMismatch(subject),
@@ -72,6 +73,18 @@ function retries({ serviceName, alarmThresholds: { retriedPercent } }: Subject):
     threshold: retriedPercent,
     ...LASTING,
     blamesVersion: true,
+  };
+}
+
+function missingOrDenied({ serviceName }: Subject): AlarmCondition {
+  return {
+    id: 'MissingOrDenied',
+    description:
+      'A result store, the payload bucket or a model is missing, denied or cannot be opened, and records went back to ' +
+      'SQS for it. The log names it, and the reason. No message is given up for an hour; docs/operations.md has the arithmetic.',
+    metric: scoringMetric(serviceName, 'MissingOrDenied'),
+    threshold: 0,
+    periods: 1,
   };
 }
 

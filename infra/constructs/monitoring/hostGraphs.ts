@@ -89,6 +89,7 @@ export function outcomes({ serviceName }: Subject): IWidget {
       scoringMetric(serviceName, 'Requests', { label: 'requests in them' }),
       scoringMetric(serviceName, 'Errors', { label: 'requests answered with an error' }),
       scoringMetric(serviceName, 'Retries', { label: 'to be retried' }),
+      scoringMetric(serviceName, 'MissingOrDenied', { label: 'of these, for a store that is missing or denied' }),
     ],
   });
 }

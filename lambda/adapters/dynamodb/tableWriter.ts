@@ -9,7 +9,7 @@ import {
   type Result,
   type ResultWriter,
 } from '../../core/contract/result.ts';
-import { describeError, isCallersFault } from '../awsError.ts';
+import { describeError, isCallersFault, outageKind } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import { ofAttempt } from '../observedCalls.ts';
 import type { PayloadUploader } from '../s3/payloads.ts';
@@ -127,8 +127,9 @@ async function put(
     const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_ATTRIBUTE]?.S));
     return batch
       .filter(({ result }) => ids.has(result.messageId))
-      .map((entry) => ({ entry, reason: 'DynamoDB had no capacity left for this item', again: true }));
+      .map((entry) => ({ entry, reason: 'DynamoDB had no capacity left for this item', again: true, outage: 'busy' }));
   } catch (error) {
-    return batch.map((entry) => ({ entry, reason: describeError(error), again: !isCallersFault(error) }));
+    const refusal = { reason: describeError(error), again: !isCallersFault(error), outage: outageKind(error) };
+    return batch.map((entry) => ({ entry, ...refusal }));
   }
 }

@@ -1,4 +1,4 @@
-import { type Failure, failure, preview } from '../../core/contract/failure.ts';
+import { type Failure, failure, type Outage, PAYLOAD_BUCKET, preview } from '../../core/contract/failure.ts';
 import type { PayloadPointer } from '../../core/contract/payload.ts';
 
 export function anotherBucket(bucket: string, pointer: PayloadPointer): Failure {
@@ -37,6 +37,7 @@ export function notText({ key }: PayloadPointer): Failure {
   );
 }
 
-export function unavailable({ key }: PayloadPointer, reason: string): Failure {
-  return failure('PAYLOAD_UNAVAILABLE', `s3 object ${preview(key)}: expected to read it, got ${reason}`);
+export function unavailable({ key }: PayloadPointer, reason: string, kind?: Outage['kind']): Failure {
+  const message = `s3 object ${preview(key)}: expected to read it, got ${reason}`;
+  return failure('PAYLOAD_UNAVAILABLE', message, kind && { of: PAYLOAD_BUCKET, kind });
 }

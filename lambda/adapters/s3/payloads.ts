@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
-import { type Failure, isFailure } from '../../core/contract/failure.ts';
+import { type Failure, isFailure, PAYLOAD_BUCKET } from '../../core/contract/failure.ts';
 import { liesUnder, requestKeys, resultKeys } from '../../core/contract/objectKeys.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../../core/contract/payload.ts';
-import { describeError, isCallersFault } from '../awsError.ts';
+import { describeError, isCallersFault, outageKind } from '../awsError.ts';
 import { ofAttempt } from '../observedCalls.ts';
 import { untilAborted } from '../untilAborted.ts';
 import { type RetryOptions, untilDone } from '../untilDone.ts';
@@ -50,7 +50,7 @@ export function createPayloads(options: PayloadsOptions): Payloads {
       const pointer = { bucket, key: `${results}${randomUUID()}` };
       const object = { Bucket: bucket, Key: pointer.key, Body: body, ContentType: 'application/json' };
       return putting(async () => {
-        const verdict = await putObject(s3, object, { store: 'payload bucket', signal, retry });
+        const verdict = await putObject(s3, object, { store: PAYLOAD_BUCKET, signal, retry });
         return isFailure(verdict) ? verdict : pointer;
       });
     },
@@ -133,7 +133,7 @@ async function tryToRead(
     const hint = isDenied(error) ? `; ${DENIED_HINT}` : '';
     const isLastSlow = error instanceof SlowBodyError && (attempt >= SLOW_READS || othersWait());
     return {
-      answer: unavailable(pointer, `${describeError(error)}${hint}`),
+      answer: unavailable(pointer, `${describeError(error)}${hint}`, outageKind(error)),
       again: !(isCallersFault(error) || isLastSlow),
     };
   }

@@ -1,6 +1,6 @@
 import { PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aws-sdk/client-s3';
 import type { WriteVerdict } from '../../core/contract/result.ts';
-import { describeError, isCallersFault } from '../awsError.ts';
+import { describeError, isCallersFault, outageKind } from '../awsError.ts';
 import { type Delivery, deliver } from '../deliver.ts';
 import { ofAttempt } from '../observedCalls.ts';
 
@@ -15,7 +15,8 @@ export async function putObject(
       await s3.send(ofAttempt(number, new PutObjectCommand(input)), { abortSignal: signal });
       return [];
     } catch (error) {
-      return [{ entry: input, reason: describeError(error), again: !isCallersFault(error) }];
+      const refusal = { reason: describeError(error), again: !isCallersFault(error), outage: outageKind(error) };
+      return [{ entry: input, ...refusal }];
     }
   };
   const [verdict] = await deliver([input], { store, attempt, signal, retry });

@@ -1,5 +1,5 @@
 import type { BatchResultErrorEntry } from '@aws-sdk/client-sqs';
-import { describeError, isCallersFault } from '../awsError.ts';
+import { describeError, isCallersFault, outageKind } from '../awsError.ts';
 import type { Refusal } from '../deliver.ts';
 
 /** What SQS answers to any batch request; real answers hold both lists. */
@@ -18,8 +18,12 @@ export function refusalsIn<E>(batch: readonly E[], { Successful = [], Failed = [
   const refusals: Refusal<E>[] = [];
   for (const [position, entry] of batch.entries()) {
     const refused = failed.get(String(position));
-    if (refused !== undefined) refusals.push({ entry, reason: describe(refused), again: refused.SenderFault !== true });
-    else if (!done.has(String(position))) refusals.push({ entry, reason: 'no answer for this entry', again: true });
+    if (refused !== undefined) {
+      const again = refused.SenderFault !== true;
+      refusals.push({ entry, reason: describe(refused), again, outage: again ? 'busy' : undefined });
+    } else if (!done.has(String(position))) {
+      refusals.push({ entry, reason: 'no answer for this entry', again: true, outage: 'busy' });
+    }
   }
   return refusals;
 }
@@ -30,6 +34,6 @@ function describe({ Code, Message }: BatchResultErrorEntry): string {
 
 /** Every entry of a batch request that failed as a whole. */
 export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[] {
-  const [reason, again] = [describeError(error), !isCallersFault(error)];
-  return batch.map((entry) => ({ entry, reason, again }));
+  const [reason, again, outage] = [describeError(error), !isCallersFault(error), outageKind(error)];
+  return batch.map((entry) => ({ entry, reason, again, outage }));
 }

@@ -124,6 +124,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       add('Requests', counts.requests);
       add('Errors', counts.errors);
       add('Retries', counts.retries);
+      add('MissingOrDenied', counts.refused);
       logger[logsBatches ? 'info' : 'debug']('records scored', {
         records: outcomes.length,
         batchSize,
@@ -164,6 +165,8 @@ interface OutcomeCounts {
   /** Requests answered with an error result. */
   readonly errors: number;
   readonly retries: number;
+  /** Of these, because a store, the payload bucket or a model is missing or denied. */
+  readonly refused: number;
   /** How often each error code occurred, answered or retried. */
   readonly codes: Readonly<Record<string, number>>;
 }
@@ -173,6 +176,7 @@ function countOutcomes(outcomes: readonly Outcome[]): OutcomeCounts {
   let answered = 0;
   let requests = 0;
   let errors = 0;
+  let refused = 0;
   for (const outcome of outcomes) {
     const failures = outcome.status === 'answered' ? outcome.failures : [outcome.failure];
     for (const { code } of failures) codes[code] = (codes[code] ?? 0) + 1;
@@ -180,7 +184,7 @@ function countOutcomes(outcomes: readonly Outcome[]): OutcomeCounts {
       answered += 1;
       requests += outcome.requests;
       errors += failures.length;
-    }
+    } else if (outcome.failure.outage?.kind === 'refused') refused += 1;
   }
-  return { answered, requests, errors, retries: outcomes.length - answered, codes };
+  return { answered, requests, errors, retries: outcomes.length - answered, refused, codes };
 }

@@ -35,11 +35,24 @@ export const ERROR_CODES = {
 export type ErrorCode = keyof typeof ERROR_CODES;
 export type TransientCode = { [C in ErrorCode]: (typeof ERROR_CODES)[C] extends 'transient' ? C : never }[ErrorCode];
 
+/** Something that records need and that cannot be reached: no record is to blame. */
+export interface Outage {
+  /** `result queue`, `payload bucket`, `model 'digits'`. */
+  readonly of: string;
+  /** `refused`: it is missing or denied, or cannot be opened. `busy`: it throttles, fails or does not answer. */
+  readonly kind: 'refused' | 'busy';
+}
+
+/** What some requests, and some results, lie in: `Outage.of`. */
+export const PAYLOAD_BUCKET = 'payload bucket';
+
 /** An expected failure of one request. `message` says what was expected, what came and what to do. */
 export interface Failure<C extends ErrorCode = ErrorCode> {
   readonly failed: true;
   readonly code: C;
   readonly message: string;
+  /** Of transient failures: what cannot be reached. Undefined where the record itself may be at fault. */
+  readonly outage?: Outage | undefined;
 }
 
 /** A class, so that telling it from other values is one `instanceof`: that happens a dozen times for every request. */
@@ -47,15 +60,17 @@ class ExpectedFailure<C extends ErrorCode> implements Failure<C> {
   readonly failed = true;
   readonly code: C;
   readonly message: string;
+  readonly outage: Outage | undefined;
 
-  constructor(code: C, message: string) {
+  constructor(code: C, message: string, outage: Outage | undefined) {
     this.code = code;
     this.message = message;
+    this.outage = outage;
   }
 }
 
-export function failure<C extends ErrorCode>(code: C, message: string): Failure<C> {
-  return new ExpectedFailure(code, message);
+export function failure<C extends ErrorCode>(code: C, message: string, outage?: Outage): Failure<C> {
+  return new ExpectedFailure(code, message, outage);
 }
 
 export function isFailure(value: unknown): value is Failure {

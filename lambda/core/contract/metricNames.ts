@@ -29,6 +29,7 @@ export const METRIC_UNITS = {
   Requests: 'Count',
   Errors: 'Count',
   Retries: 'Count',
+  MissingOrDenied: 'Count',
   BatchMismatch: 'Count',
   AbandonedRuns: 'Count',
   HostsEnded: 'Count',

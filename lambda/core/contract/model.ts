@@ -143,6 +143,13 @@ export class SettingsMissingError extends Error {
 /** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
 export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';
+  /** Whether what it was asked to run may be why. */
+  readonly mayBeTheRuns: boolean;
+
+  constructor(message: string, { mayBeTheRuns = false, ...options }: ErrorOptions & { mayBeTheRuns?: boolean } = {}) {
+    super(message, options);
+    this.mayBeTheRuns = mayBeTheRuns;
+  }
 }
 
 /** The run did not end in its time: it was left behind, or withdrawn when it had not been started. */

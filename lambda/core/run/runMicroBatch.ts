@@ -66,7 +66,8 @@ async function run(
     }
     if (error instanceof ModelUnavailableError) {
       observer.problem(error);
-      return failure('MODEL_UNAVAILABLE', error.message);
+      const outage = error.mayBeTheRuns ? undefined : ({ of: `model '${model.name}'`, kind: 'refused' } as const);
+      return failure('MODEL_UNAVAILABLE', error.message, outage);
     }
     if (error instanceof OutOfMemoryError) {
       observer.problem(error);

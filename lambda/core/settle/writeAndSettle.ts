@@ -29,7 +29,7 @@ export async function writeAndSettle(
   for (const [index, { record, replacementError }] of replaced.entries()) {
     const failed = verdicts[index];
     if (failed === undefined) ledger.markWritten(record, replacementError);
-    else ledger.markRetry(record, failure('WRITE_FAILED', failed.message));
+    else ledger.markRetry(record, failure('WRITE_FAILED', failed.message, failed.outage));
   }
   const endedAt = deps.now();
   deps.observer.stage?.('write', startedAt, endedAt, { results: pending.length });

@@ -69,7 +69,12 @@ describe('items that DynamoDB left unprocessed', () => {
 
     expect(verdicts).toEqual([
       WRITTEN,
-      { failed: true, code: 'WRITE_FAILED', message: 'result table: DynamoDB had no capacity left for this item' },
+      {
+        failed: true,
+        code: 'WRITE_FAILED',
+        message: 'result table: DynamoDB had no capacity left for this item',
+        outage: { of: 'result table', kind: 'busy' },
+      },
       WRITTEN,
     ]);
     expect(calls()).toHaveLength(3);

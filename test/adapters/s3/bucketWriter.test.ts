@@ -109,7 +109,8 @@ describe('the bucket writer', () => {
     const slow = refusesXml(503, 'SlowDown');
     const { writer, requests } = await opened({ retry: { ...AT_ONCE, attempts: 2 } }, slow, slow, slow);
 
-    const failed = { failed: true, code: 'WRITE_FAILED', message: 'result bucket: SlowDown: SlowDown it is' };
+    const outage = { of: 'result bucket', kind: 'busy' };
+    const failed = { failed: true, code: 'WRITE_FAILED', message: 'result bucket: SlowDown: SlowDown it is', outage };
     expect(await writer.write([result('a'), result('b')], NEVER)).toEqual([failed, failed]);
     expect(requests).toHaveLength(2);
   });

@@ -179,7 +179,8 @@ describe('packed results whose batch request failed', () => {
 
     const verdicts = await writerOf({ sqs, packing, retry: { ...AT_ONCE, attempts: 2 } }).write(results(6), NEVER);
 
-    const refused = { failed: true, code: 'WRITE_FAILED', message: 'result queue: InternalError: try later' };
+    const outage = { of: 'result queue', kind: 'busy' };
+    const refused = { failed: true, code: 'WRITE_FAILED', message: 'result queue: InternalError: try later', outage };
     expect(verdicts).toEqual([WRITTEN, WRITTEN, refused, refused, WRITTEN, WRITTEN]);
     expect(calls).toEqual([
       [

@@ -95,7 +95,12 @@ describe('an entry that failed inside of a 200 answer', () => {
     const verdicts = await writer.write(resultsOf('a', 'b'), NEVER);
 
     expect(verdicts).toEqual([
-      { failed: true, code: 'WRITE_FAILED', message: 'result queue: InternalError: try later' },
+      {
+        failed: true,
+        code: 'WRITE_FAILED',
+        message: 'result queue: InternalError: try later',
+        outage: { of: 'result queue', kind: 'busy' },
+      },
       WRITTEN,
     ]);
     expect(calls).toEqual([['a', 'b'], ['a'], ['a']]);
@@ -230,7 +235,9 @@ describe('an aborted write', () => {
     const verdicts = await createQueueWriter({ ...sqs, retry: IN_AN_HOUR }).write(resultsOf('a'), aborting.signal);
 
     const message = 'result queue: expected an answer before the deadline, got none';
-    expect(verdicts).toEqual([{ failed: true, code: 'WRITE_FAILED', message }]);
+    expect(verdicts).toEqual([
+      { failed: true, code: 'WRITE_FAILED', message, outage: { of: 'result queue', kind: 'busy' } },
+    ]);
     expect(sqs.requests()).toBe(1);
   });
 });

@@ -1,6 +1,6 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { backoffSeconds, createRetryDelay } from '../../../lambda/adapters/sqs/retryDelay.ts';
+import { backoffSeconds, createRetryDelay, outageSeconds } from '../../../lambda/adapters/sqs/retryDelay.ts';
 import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
 import { hangsUp, neverAnswers } from '../../helpers/frontServer.ts';
 import { standardRecord } from '../../helpers/records.ts';
@@ -149,5 +149,32 @@ describe('backoffSeconds', () => {
     expect(backoffSeconds(1, () => 0)).toBe(1);
     expect(backoffSeconds(4, () => 0.3)).toBe(6);
     expect(backoffSeconds(0, () => 0)).toBe(1);
+  });
+});
+
+describe('outageSeconds', () => {
+  it.each([
+    [1, 1, 1],
+    [2, 14, 16],
+    [3, 224, 256],
+    [4, 3_584, 4_096],
+    [5, 3_584, 4_096],
+    [5_000, 3_584, 4_096],
+  ])('after receive %i is between %i and %i', (receiveCount, shortest, longest) => {
+    expect(outageSeconds(receiveCount, () => 1)).toBe(shortest);
+    expect(outageSeconds(receiveCount, () => 0)).toBe(longest);
+  });
+
+  it('has five receives outlast an hour, and two hundred seconds take four of them at most, as short as it may be', () => {
+    const secondsUntil = (receive: number) =>
+      Array.from({ length: receive - 1 }, (_, index) => outageSeconds(index + 1, () => 1)).reduce((a, b) => a + b, 0);
+
+    expect([2, 3, 4, 5].map(secondsUntil)).toEqual([1, 15, 239, 3_823]);
+    expect(secondsUntil(5)).toBeGreaterThan(3_600);
+    expect(secondsUntil(4)).toBeGreaterThan(200);
+  });
+
+  it('makes a record that came for the first time wait no longer than any other failure does', () => {
+    expect(outageSeconds(1, () => 0)).toBe(backoffSeconds(1, () => 1));
   });
 });

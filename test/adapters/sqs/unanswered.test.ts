@@ -65,7 +65,12 @@ describe('one of fifty batch requests that is not answered', () => {
 
     expect(unwrittenIn(verdicts)).toEqual(TEN_OF_IT);
     const message = 'result queue: expected an answer before the deadline, got none';
-    expect(verdicts[123]).toEqual({ failed: true, code: 'WRITE_FAILED', message });
+    expect(verdicts[123]).toEqual({
+      failed: true,
+      code: 'WRITE_FAILED',
+      message,
+      outage: { of: 'result queue', kind: 'busy' },
+    });
   });
 
   it('is reported when the time is up, even if its connection cannot be ended', async () => {

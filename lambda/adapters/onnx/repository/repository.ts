@@ -75,7 +75,7 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
       return model;
     } catch (error) {
       options.warn(messageOf(error));
-      return failure('MODEL_UNAVAILABLE', messageOf(error));
+      return failure('MODEL_UNAVAILABLE', messageOf(error), { of: `model '${location.name}'`, kind: 'refused' });
     }
   };
 

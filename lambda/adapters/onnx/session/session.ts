@@ -186,7 +186,10 @@ async function runIn(
     return await orAborted(reply, signal, abandon);
   } catch (cause) {
     if (!(cause instanceof ThreadDiedError)) throw cause;
-    throw new ModelUnavailableError('the thread that runs the model died; it is started again', { cause });
+    throw new ModelUnavailableError('the thread that runs the model died; it is started again', {
+      cause,
+      mayBeTheRuns: true,
+    });
   }
 }
 
