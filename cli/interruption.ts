@@ -14,7 +14,7 @@ export interface Interruption {
   readonly signal: AbortSignal;
   /** Of the process once it was told; undefined before. */
   exitCode(): number | undefined;
-  /** Tells that there is nothing left to finish. */
+  /** Tells that there is nothing left to finish: the next signal has its default effect. */
   finished(): void;
 }
 
@@ -35,10 +35,18 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     onInterrupt();
     interrupted.abort();
   };
-  const letNextOneEnd = (): void => {
+  const stopListening = (): void => {
     for (const name of SIGNALS) process.removeListener(name, listener);
+  };
+  const letNextOneEnd = (): void => {
+    stopListening();
     process.stderr.write(`finishing ${finishing}; Ctrl-C again leaves at once\n`);
   };
   for (const name of SIGNALS) process.on(name, listener);
-  return { signal: interrupted.signal, exitCode: () => exitCode, finished: () => clearTimeout(samePress) };
+  const finished = (): void => {
+    clearTimeout(samePress);
+    // The second of one press may be on its way: its default effect would come before the exit code.
+    if (exitCode === undefined) stopListening();
+  };
+  return { signal: interrupted.signal, exitCode: () => exitCode, finished };
 }

@@ -100,8 +100,8 @@ export async function fetchResults(args: readonly string[]): Promise<number> {
     if (!signal.aborted) throw error;
     return exitCode() ?? 1;
   } finally {
-    finished();
     await close();
+    finished();
   }
 }
 

@@ -96,7 +96,7 @@ function datatypesOf(data: TypedArray): Datatype[] {
   return found.toSorted((a, b) => Number(a === 'BOOL') - Number(b === 'BOOL'));
 }
 
-/** The class by its tag, which a Buffer (Uint8Array) and an array from another realm have too. */
+/** The class by its tag, which a Buffer (Uint8Array) has too. */
 function classOf(data: TypedArray): string {
   return data[Symbol.toStringTag];
 }

@@ -28,4 +28,13 @@ describe('after Ctrl-C', () => {
     jest.advanceTimersByTime(1000);
     expect(said).toEqual([]);
   });
+
+  it('hears no signals once the work is done', () => {
+    const heard = () => process.listenerCount('SIGINT') + process.listenerCount('SIGTERM');
+    const before = heard();
+    const { finished } = listenForInterruption('the work', () => {});
+    expect(heard()).toBe(before + 2);
+    finished();
+    expect(heard()).toBe(before);
+  });
 });

@@ -114,7 +114,7 @@ describe('the model folder', () => {
     [
       'config.json',
       '{"maxBatchRow": 1}',
-      'not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, constants, batching, providers, devices, sessionOptions, warmup, transform, ' +
+      'not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, ' +
         'got "maxBatchRow"; did you mean maxBatchRows, a whole number from 1 to 65536?',
     ],
   ])('is refused when a host would refuse its %s: %s', (file, content, sentence) => {

@@ -7,7 +7,6 @@ export interface EventQueue {
   take(): number;
 }
 
-// Looked up once: the global object of a test is slow.
 const NEVER = Number.POSITIVE_INFINITY;
 
 /** Times are added nearly in order: each looks for its place from the end. */

@@ -14,8 +14,6 @@ export interface Mapping {
 /** Milliseconds that an invocation with so many messages takes. */
 export type InvocationMs = (messages: number) => number;
 
-// Looked up once: the global object of a test is slow.
-const { ceil, floor, max, min } = Math;
 const NEVER = Number.POSITIVE_INFINITY;
 const NOT_OPEN = Number.NaN;
 
@@ -37,7 +35,7 @@ export function simulateMapping(
   from = 0,
 ): Course {
   const tally = createTally(arrivals, from);
-  const atFirst = min(INVOCATIONS_AT_FIRST, maximumConcurrency);
+  const atFirst = Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
   const [windowEnds, runEnds] = [createEventQueue(), createEventQueue()];
   /** By slot: the messages that it has gathered, when its window ends, whether it runs, whether it is in turn. */
   const members: number[][] = [];
@@ -50,7 +48,7 @@ export function simulateMapping(
   const away: number[] = [];
   const spanMs = (arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0);
   const busy = (arrivals.length / spanMs) * (invocationMs(batchSize) / batchSize);
-  let slots = min(maximumConcurrency, max(atFirst, ceil(busy)));
+  let slots = Math.min(maximumConcurrency, Math.max(atFirst, Math.ceil(busy)));
   let changedMs = arrivals[0] ?? 0;
   let [nextWaiting, came] = [0, 0];
 
@@ -84,28 +82,28 @@ export function simulateMapping(
       isInTurn[slot] = false;
       if (isRunning[slot]) continue;
       const gathered = (members[slot] as number[]).length;
-      if (gathered === 0 && slot >= floor(slots)) away.push(slot);
-      else take(slot, min(batchSize - gathered, came - nextWaiting, MESSAGES_A_TURN), nowMs);
+      if (gathered === 0 && slot >= Math.floor(slots)) away.push(slot);
+      else take(slot, Math.min(batchSize - gathered, came - nextWaiting, MESSAGES_A_TURN), nowMs);
     }
   };
   const grow = (nowMs: number): void => {
     const change = ((nowMs - changedMs) * INVOCATIONS_ADDED_PER_MINUTE) / 60_000;
     changedMs = nowMs;
-    slots = nextWaiting < came ? min(maximumConcurrency, slots + change) : max(atFirst, slots - change);
-    if (away.some((slot) => slot < floor(slots))) {
+    slots = nextWaiting < came ? Math.min(maximumConcurrency, slots + change) : Math.max(atFirst, slots - change);
+    if (away.some((slot) => slot < Math.floor(slots))) {
       for (const slot of away.splice(0)) {
-        if (slot < floor(slots)) putInTurn(slot);
+        if (slot < Math.floor(slots)) putInTurn(slot);
         else away.push(slot);
       }
     }
-    for (let slot = members.length; slot < floor(slots); slot++) {
+    for (let slot = members.length; slot < Math.floor(slots); slot++) {
       members.push([]);
       putInTurn(slot);
     }
   };
   const passUntil = (untilMs: number): void => {
     for (;;) {
-      const nowMs = min(windowEnds.nextMs, runEnds.nextMs);
+      const nowMs = Math.min(windowEnds.nextMs, runEnds.nextMs);
       if (nowMs > untilMs || nowMs === NEVER) return;
       grow(nowMs);
       if (runEnds.nextMs <= windowEnds.nextMs) {

@@ -41,6 +41,7 @@ describe('the functions of jobs', () => {
       BATCHSCORE_JOBS_PART_BYTES: String(32 * 1024 * 1024),
       BATCHSCORE_JOBS_PIECE_BYTES: String(16 * 1024 * 1024),
       NODE_OPTIONS: '--no-warnings',
+      ORT_DISABLE_TELEMETRY: '1',
     });
   });
 
