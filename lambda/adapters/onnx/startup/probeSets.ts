@@ -23,7 +23,8 @@ const KNOWN: readonly Manner[] = ['known', 'known', 'known', 'known'];
 const HUGE: readonly Manner[] = ['unit', 'huge', 'infinite', 'huge'];
 const LARGE: readonly Manner[] = ['unit', 'beyond', 'beyond', 'unit'];
 /** Operators that may take a value for a size: a huge one would take all the memory there is. */
-const SIZING = ['ConstantOfShape', 'Expand', 'OneHot', 'Pad', 'Range', 'Resize', 'Tile', 'Upsample'];
+const SIZING =
+  /^(AffineGrid|\w*Window|CenterCropPad|Col2Im|ConstantOfShape|CropAndResize|DFT|Expand\w*|MaxUnpool|MelWeightMatrix|OneHot|Pad|Range|Resize|STFT|Split\w*|Tile|Upsample|\w*Search|Sampling)$/;
 
 /** Zeros and ones alone: integers may be masks, flags or indexes into tables of two. */
 const CAUTIOUS: readonly Manner[] = ['ones', 'small', 'ones', 'small'];
@@ -74,8 +75,11 @@ export function probeSets(
 }
 
 function mayTakeValuesForSizes({ inputs }: Model, { operators }: ModelGraph): boolean {
-  const hasIntegers = inputs.some(({ datatype }) => DATATYPES[datatype].kind !== 'float') || operators.has('Cast');
-  return hasIntegers && SIZING.some((name) => operators.has(name));
+  const mayHoldSizes =
+    inputs.some(({ datatype }) => DATATYPES[datatype].kind !== 'float') ||
+    operators.has('Cast') ||
+    operators.has('Range');
+  return mayHoldSizes && [...operators.keys()].some((name) => SIZING.test(name));
 }
 
 const MORE_PROBES = 4;

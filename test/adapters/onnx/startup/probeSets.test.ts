@@ -14,7 +14,25 @@ function shapesTried(shape: readonly (number | string)[], sizes: Readonly<Record
     .map(({ probes: [probe] }) => probe?.request.inputs[0]?.shape);
 }
 
+/** The largest integer among the probes of a model with one operator. */
+function largestInteger(operator: string): number {
+  const model = modelOf({ inputs: [spec('x', 'INT64', 'batch', 8)], outputs: [spec('y', 'FP32', 'batch')] });
+  const graph = { ...NO_GRAPH, operators: new Map([[operator, { overBatch: false, training: false }]]) };
+  const probes = probeSets(model, [], {}, {}, graph).flatMap((alternatives) => [...alternatives]);
+  const values = probes.flatMap((set) =>
+    set.probes.flatMap(({ request }) => Array.from(request.inputs[0]?.data ?? [])),
+  );
+  return Math.max(...values.map(Number));
+}
+
 describe('probeSets', () => {
+  it('tries the largest integer of 32 bits, but where an operator may take it for a size', () => {
+    expect(largestInteger('Gather')).toBe(2 ** 31 - 1);
+    for (const operator of ['HannWindow', 'Range', 'Tile', 'ConstantOfShape', 'OneHot', 'BeamSearch', 'Expand']) {
+      expect(largestInteger(operator)).toBeLessThan(256);
+    }
+  });
+
   it('tries an open axis at 4, at what it is known to run at, and at more', () => {
     expect(shapesTried(['batch', 'length'], { length: 1 })).toEqual([
       [1, 4],
