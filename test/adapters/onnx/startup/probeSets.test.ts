@@ -19,10 +19,8 @@ function largestInteger(operator: string): number {
   const model = modelOf({ inputs: [spec('x', 'INT64', 'batch', 8)], outputs: [spec('y', 'FP32', 'batch')] });
   const graph = { ...NO_GRAPH, operators: new Map([[operator, { overBatch: false, training: false }]]) };
   const probes = probeSets(model, [], {}, {}, graph).flatMap((alternatives) => [...alternatives]);
-  const values = probes.flatMap((set) =>
-    set.probes.flatMap(({ request }) => Array.from(request.inputs[0]?.data ?? [])),
-  );
-  return Math.max(...values.map(Number));
+  const tensors = probes.flatMap((set) => set.probes.map(({ request }) => request.inputs[0]?.data as BigInt64Array));
+  return Math.max(...tensors.flatMap((data) => Array.from(data, Number)));
 }
 
 describe('probeSets', () => {
