@@ -211,6 +211,12 @@ describe('a batched answer is the answer to that request alone', () => {
 
     expect([wrong, batched > 0]).toEqual([[], true]);
   });
+
+  it('where only many rows change answers, and requests have few rows or many: none is split', async () => {
+    const requests = await requestsOf(byRowCount(), 80, ORDINARY, 80);
+
+    expect((await scoreTogether(byRowCount(), requests, { eventSize: 20 })).wrong).toEqual([]);
+  });
 });
 
 describe('a request that must not be split', () => {
@@ -229,8 +235,8 @@ describe('a request that must not be split', () => {
       {
         code: 'TOO_MANY_ROWS',
         error:
-          "model 'model' runs one request at a time, which is never split: expected at most 4 rows in a request, got 5 rows; " +
-          'send fewer, or raise "maxBatchRows" in its config.json',
+          "model 'model' splits no request, as its rows depend on each other or on their number: expected at most 4 rows in " +
+          'a request, got 5 rows; send fewer, or raise "maxBatchRows" in its config.json',
       },
     ]);
   });

@@ -108,6 +108,11 @@ export interface Model {
    * before they are written. @default maxBatchRows
    */
   readonly provedRows?: number | undefined;
+  /**
+   * The most rows of a run that several requests share, where the number of rows alone changes answers: then no request is
+   * cut either. @default maxBatchRows
+   */
+  readonly maxSharedRows?: number | undefined;
   /** The largest difference that the checks at start took for rounding, as a share of the answer; undefined without checks. */
   readonly largestDifference?: number | undefined;
   /** What a run costs, where it was measured. @default an overhead and the padded elements */

@@ -98,8 +98,13 @@ export function createBatchingWatch(share: number): BatchingWatch {
     sharingOf(model) {
       const { provedRows = Number.POSITIVE_INFINITY } = model;
       const state = watchedOf(model);
-      const maxRows = state === undefined ? provedRows : Math.min(state.maxRows, nextSize(model, state.provedRows));
-      return { maxRows, mayCut: batchingOf(model) === 'together' };
+      const bound = state?.maxRows ?? model.maxSharedRows;
+      const next = state === undefined ? provedRows : nextSize(model, state.provedRows);
+      const changesByCount = bound !== undefined && bound < model.maxBatchRows;
+      return {
+        maxRows: Math.min(bound ?? next, next),
+        mayCut: batchingOf(model) === 'together' && !changesByCount,
+      };
     },
     ran({ model, paddedRows, parts }, runMs) {
       const state = watchedOf(model);
@@ -144,11 +149,11 @@ export function createBatchingWatch(share: number): BatchingWatch {
   };
 }
 
-function newState({ independence, maxBatchRows, provedRows = maxBatchRows }: Model): Watched {
+function newState({ independence, maxBatchRows, provedRows, maxSharedRows = maxBatchRows }: Model): Watched {
   return {
     batching: independence === 'proved' ? 'together' : 'proving',
-    provedRows: independence === 'proved' ? provedRows : REQUESTS_THAT_PROVE,
-    maxRows: maxBatchRows,
+    provedRows: independence === 'proved' ? (provedRows ?? maxSharedRows) : REQUESTS_THAT_PROVE,
+    maxRows: maxSharedRows,
     compared: 0,
     runMs: 0,
     checkMs: 0,

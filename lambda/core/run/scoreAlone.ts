@@ -69,10 +69,14 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Invocation) {
           `at most ${limits.maxBatchElements} elements in a request, got ${elements}`,
           'raise BATCHSCORE_MAX_BATCH_ELEMENTS',
         ];
+  const why =
+    model.independence === 'unproven'
+      ? 'splits no request until real ones have proved that its rows are independent'
+      : 'splits no request, as its rows depend on each other or on their number';
+  const proof = model.independence === 'unproven' ? ', put requests into samples.jsonl beside it' : '';
   return failure(
     'TOO_MANY_ROWS',
-    `model '${model.name}' runs one request at a time, which is never split: expected ${most}, got ${rows} rows; send ` +
-      `fewer, or ${cure}`,
+    `model '${model.name}' ${why}: expected ${most}, got ${rows} rows; send fewer${proof}, or ${cure}`,
   );
 }
 

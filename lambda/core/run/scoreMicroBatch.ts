@@ -1,5 +1,5 @@
 import { type Failure, failure, isFailure, isTransient } from '../contract/failure.ts';
-import { elementsIn, halve, type MicroBatch, microBatchOf, type Part } from '../plan/microBatch.ts';
+import { elementsIn, halve, isWhole, type MicroBatch, microBatchOf, type Part } from '../plan/microBatch.ts';
 import type { PendingWrite } from '../settle/ledger.ts';
 import { answerMicroBatch } from './answerMicroBatch.ts';
 import { mayBeAnswered } from './checkMicroBatch.ts';
@@ -17,8 +17,7 @@ type Halves = readonly [MicroBatch, MicroBatch];
  */
 export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation): Promise<void> {
   try {
-    const { batching } = invocation.deps;
-    if (batching.batchingOf(batch.model) !== 'together') return await scoreAlone(batch, invocation);
+    if (mustRunAlone(batch, invocation)) return await scoreAlone(batch, invocation);
     if (elementsIn(batch) > mostElements(invocation.deps, batch.model)) {
       const halves = halveForMemory(batch);
       if (halves !== undefined) return await scoreBoth(halves, invocation);
@@ -37,6 +36,12 @@ export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation)
     invocation.deps.observer.problem(error);
     await failAll(batch, failure('INTERNAL', 'expected the micro-batch to be settled; scoring it threw'), invocation);
   }
+}
+
+/** Where no request may be cut, one that is alone in its micro-batch is not halved, and one that was cut is run whole. */
+function mustRunAlone({ model, parts }: MicroBatch, { deps: { batching } }: Invocation): boolean {
+  if (batching.batchingOf(model) !== 'together') return true;
+  return !batching.sharingOf(model).mayCut && (parts.length === 1 || !parts.every(isWhole));
 }
 
 async function scoreBoth([first, second]: Halves, invocation: Invocation): Promise<void> {

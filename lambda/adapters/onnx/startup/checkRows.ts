@@ -63,13 +63,11 @@ export async function checkRows(
       sightings.forget(count);
       dependent = await compare(companiesOfPool(pool, count, tried, isThorough), tried, sightings);
     }
-    if (dependent !== undefined && (dependent.because === undefined || tried.ladder.length > 0)) {
-      return { ...dependent, probes: sightings.probes() };
-    }
-    if (dependent !== undefined) {
-      fewer = { rows: Math.max(...counts), tried: count, reason: dependent.finding };
+    if (dependent?.because !== undefined && tried.ladder.length === 0) {
+      fewer = { rows: Math.max(...counts), tried: count, reason: dependent.finding, because: dependent.because };
       break;
     }
+    if (dependent !== undefined) return { ...dependent, probes: sightings.probes() };
     counts.push(count);
     msPerRow = (now() - countStartedAt) / (count * companies.length);
   }

@@ -70,10 +70,19 @@ export function decideBatching(
 ): Decided {
   switch (verdict) {
     case 'independent': {
-      const maxBatchRows = fewer?.rows ?? model.maxBatchRows;
+      const byCount = fewer?.because === 'row count';
+      const maxBatchRows = byCount ? model.maxBatchRows : (fewer?.rows ?? model.maxBatchRows);
+      const maxSharedRows = byCount ? fewer.rows : undefined;
       const isCutShort = provedRows !== undefined && provedRows < maxBatchRows;
       return {
-        model: { ...model, independence: 'proved', largestDifference: largest, maxBatchRows, provedRows },
+        model: {
+          ...model,
+          independence: 'proved',
+          largestDifference: largest,
+          maxBatchRows,
+          provedRows,
+          maxSharedRows,
+        },
         found: `rows are independent: ${finding}`,
         warnings: [
           ...(fewer === undefined ? [] : [fewerRows(model, fewer)]),
@@ -92,7 +101,13 @@ export function decideBatching(
   }
 }
 
-function fewerRows({ maxBatchRows }: Model, { rows, tried, reason }: NonNullable<RowCheck['fewer']>): string {
+function fewerRows({ maxBatchRows }: Model, { rows, tried, reason, because }: NonNullable<RowCheck['fewer']>): string {
+  if (because === 'row count') {
+    return (
+      `requests share runs of ${rows} rows at most of ${maxBatchRows}, and none is split, because the number of rows changes ` +
+      `answers: ${reason}; export the model so that it does not`
+    );
+  }
   return (
     `a run has ${rows} rows at most of ${maxBatchRows}, because of one of ${tried}: ${reason}; set how many the model takes ` +
     'as "maxBatchRows" in config.json'

@@ -78,6 +78,7 @@ function mayTakeValuesForSizes({ inputs }: Model, { operators }: ModelGraph): bo
   const mayHoldSizes =
     inputs.some(({ datatype }) => DATATYPES[datatype].kind !== 'float') ||
     operators.has('Cast') ||
+    operators.has('CastLike') ||
     operators.has('Range');
   return mayHoldSizes && [...operators.keys()].some((name) => SIZING.test(name));
 }

@@ -24,5 +24,12 @@ export interface RowCheck {
   /** Set where the runs of several rows failed, or where the number of rows alone changes answers: fewer rows may do. */
   readonly because?: 'failed' | 'row count';
   /** Set where fewer rows run well than a run may have: how many, with how many not, and why. */
-  readonly fewer?: { readonly rows: number; readonly tried: number; readonly reason: string } | undefined;
+  readonly fewer?:
+    | {
+        readonly rows: number;
+        readonly tried: number;
+        readonly reason: string;
+        readonly because: NonNullable<RowCheck['because']>;
+      }
+    | undefined;
 }
