@@ -37,6 +37,11 @@ export function takeObjectsOfAnySize(server: ReturnType<typeof buildApp>): void 
   server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MOST_PUT_BYTES }, (_request, body, done) => {
     done(null, body);
   });
+  // What `curl --data-binary` calls its body, whatever it is: it would be read as a form.
+  server.addHook('onRequest', async ({ method, headers }) => {
+    const isForm = headers['content-type']?.startsWith('application/x-www-form-urlencoded');
+    if (method === 'PUT' && isForm) headers['content-type'] = 'application/octet-stream';
+  });
   server.addHook('preHandler', async (request) => {
     if (request.method === 'PUT') request.body ??= Buffer.alloc(0);
   });

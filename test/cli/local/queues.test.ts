@@ -41,15 +41,14 @@ describe('the S3 side of startLocalQueues', () => {
     await s3.send(new CreateBucketCommand({ Bucket }));
     const body = Buffer.alloc(bytes, 'rows\n');
     await s3.send(new PutObjectCommand({ Bucket, Key: 'sdk', Body: body }));
-    // As curl -T and the AWS CLI put a file whose type they do not know: without one.
-    const plain = request(`${queues.endpoint}/${Bucket}/plain`, {
-      method: 'PUT',
-      headers: { 'content-length': bytes },
-    });
-    const answered = once(plain.end(body), 'response');
-    const [{ statusCode }] = await answered;
-    expect(statusCode).toBe(200);
-    for (const Key of ['sdk', 'plain']) {
+    // As curl -T and the AWS CLI put a file whose type they do not know, without one; and as curl --data-binary does.
+    for (const [Key, type] of [['plain'], ['form', 'application/x-www-form-urlencoded']] as const) {
+      const headers = { 'content-length': bytes, ...(type && { 'content-type': type }) };
+      const put = request(`${queues.endpoint}/${Bucket}/${Key}`, { method: 'PUT', headers });
+      const [{ statusCode }] = await once(put.end(body), 'response');
+      expect(statusCode).toBe(200);
+    }
+    for (const Key of ['sdk', 'plain', 'form']) {
       const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
       expect(Buffer.compare((await Body?.transformToByteArray()) ?? Buffer.from('none'), body)).toBe(0);
     }
