@@ -102,7 +102,7 @@ async function run(args: readonly string[]): Promise<number> {
 function refuseOtherFiles(file: string, first: Line | undefined): void {
   const name = file === '-' ? 'stdin' : file;
   const expected = 'expected a request on each line, as JSON with inputs, instances or model_name';
-  if (first === undefined) throw new Error(`${name}: ${expected}, got nothing; check the path`);
+  if (first === undefined) throw new Error(`${name}: ${expected}, got none; nothing was sent`);
   const other = otherThanRequest(first.text, name);
   if (other !== undefined) throw new Error(`${name}: line ${first.number}: ${expected}, got ${other}`);
 }

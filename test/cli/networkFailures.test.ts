@@ -144,8 +144,8 @@ describe('batchscore submit, given a file that holds no requests', () => {
     ['NumPy', 'a.npy', Buffer.from('\x93NUMPY\x01\x00', 'latin1'), /got an array of NumPy; /, /batchscore score MODEL/],
     ['Parquet', 'a.parquet', Buffer.from('PAR1\x15\x04', 'latin1'), /got Parquet; /, /batchscore job submit s3:/],
     ['gzip', 'a.gz', Buffer.from('\x1f\x8b\x08', 'latin1'), /got gzip; /, /unpack the file/],
-    ['nothing', 'a.jsonl', '', /^batchscore: a\.jsonl: expected .* got nothing; /, /check the path/],
-    ['blank lines', 'a.jsonl', '\n \n', /got nothing; /, /check the path/],
+    ['nothing', 'a.jsonl', '', /^batchscore: a\.jsonl: expected .* got none; /, /nothing was sent/],
+    ['blank lines', 'a.jsonl', '\n \n', /got none; /, /nothing was sent/],
   ])('says what it is and which command takes it, and sends nothing: %s', async (_, name, content, got, cure) => {
     const { stderr, ...rest } = await submitFile(name, content);
     expect(rest).toEqual({ code: 1, sent: [], wroteIds: false });
