@@ -2,6 +2,7 @@
  * Scores one piece of a few MiB whose results come to 290 MiB, and says how much memory that took: a program of its own,
  * so that the memory is its own. Of what it puts the size is kept.
  */
+import { peakRssBytes } from '../../cli/profile/measure/memory.ts';
 import { repositoryOf } from '../helpers/models.ts';
 import { FOLDER, LIMITS, memoryStorage, runJob } from './setup.ts';
 import { wordLines, wordModel } from './wordModel.ts';
@@ -37,4 +38,4 @@ await runJob({
 });
 const bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
 const { rows } = JSON.parse(storage.objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
-process.stdout.write(JSON.stringify({ rows, mib: bytes / MIB, peakMib: process.resourceUsage().maxRSS / 1024 }));
+process.stdout.write(JSON.stringify({ rows, mib: bytes / MIB, peakMib: peakRssBytes() / MIB }));

@@ -2,8 +2,10 @@
  * A Lambda execution environment in small: imports the entry, and invokes it with every event that its parent sends, which
  * is a process, or a thread.
  */
+
 import { parentPort } from 'node:worker_threads';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { peakRssBytes } from '../../cli/profile/measure/memory.ts';
 import { lambdaContext } from '../helpers/sqsEvents.ts';
 
 export interface Invoked {
@@ -31,8 +33,7 @@ const { handler } = await import('../../lambda/handler.ts');
   const watch = watchEventLoop();
   const response = await handler(event, lambdaContext(timeoutMs));
   const heldMs = watch.end();
-  const peakRssBytes = process.resourceUsage().maxRSS * 1024;
-  tellParent({ response, peakRssBytes, heldMs });
+  tellParent({ response, peakRssBytes: peakRssBytes(), heldMs });
 });
 
 function tellParent(message: Invoked | 'ready'): void {
