@@ -6,18 +6,23 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/co
 // ONNX Runtime would send what tests open. Workers get this environment.
 process.env.ORT_DISABLE_TELEMETRY = '1';
 
-// Node 24 strips the types itself and loads every module, so there is no transform: see test/runner/runtime.ts.
+// `npm test` runs all of them but `system`, which `npm run test:system` runs: see CONTRIBUTING.md.
+const SUITES = ['guarantees', 'unit', 'contract', 'cdk', 'system'];
+
 export default {
-  transform: {},
-  testEnvironment: './test/runner/environment.ts',
-  runtime: './test/runner/runtime.ts',
-  injectGlobals: false,
-  testMatch: ['**/test/**/*.test.ts'],
-  testPathIgnorePatterns: ['/node_modules/', '/dist/', '/cdk.out/'],
-  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
+  // Node 24 strips the types itself and loads every module, so there is no transform: see test/runner/runtime.ts.
+  projects: SUITES.map((suite) => ({
+    displayName: suite,
+    testMatch: [`<rootDir>/test/${suite}/**/*.test.ts`],
+    transform: {},
+    testEnvironment: './test/runner/environment.ts',
+    runtime: './test/runner/runtime.ts',
+    injectGlobals: false,
+    modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
+    testTimeout: 60_000,
+  })),
   reporters: ['default', './test/helpers/summaryReporter.ts'],
-  // Half of the tests wait for processes and servers. A worker keeps what its test files loaded until it is renewed.
+  // A worker keeps what its test files loaded until it is renewed.
   maxWorkers: 2,
   workerIdleMemoryLimit: '1GB',
-  testTimeout: 60_000,
 };

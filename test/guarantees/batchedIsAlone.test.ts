@@ -5,8 +5,8 @@ import type { Batching } from '../../lambda/adapters/onnx/startup/decideBatching
 import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { DATATYPES, type Datatype } from '../../lambda/core/tensor/datatype.ts';
-import { openOnly } from '../adapters/onnx/setup.ts';
 import { dynamicLabelModel, MIXING, SOUND } from '../helpers/mixingModels.ts';
+import { openOnly } from '../helpers/openModels.ts';
 import { standardRecords } from '../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../helpers/scoring.ts';
 

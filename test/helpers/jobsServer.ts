@@ -12,7 +12,7 @@ import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
 import { planJob } from '../../lambda/jobs/plan/planJob.ts';
 import { readParts } from '../../lambda/jobs/plan/planObjects.ts';
 import type { ScoreEvent } from '../../lambda/jobs/score/scorePart.ts';
-import { callOrSkip } from '../jobs/setup.ts';
+import { callOrSkip } from './jobs.ts';
 import { lineModel, repositoryOf } from './models.ts';
 
 export interface JobsServer {

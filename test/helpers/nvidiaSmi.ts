@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterThisTest } from '../adapters/onnx/setup.ts';
+import { afterThisTest } from './openModels.ts';
 
 /** The environment in which `nvidia-smi` is this shell script, until the test is over. */
 export async function nvidiaSmi(script: string): Promise<{ PATH: string }> {

@@ -1,0 +1,298 @@
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { Duration, Size, Stack } from 'aws-cdk-lib';
+import type { Template } from 'aws-cdk-lib/assertions';
+import { Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { loadConfig } from '../../lambda/config.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import {
+  createApp,
+  createScoring,
+  createStack,
+  environmentIn,
+  only,
+  SCORING,
+  synthesize,
+  templateOf,
+} from '../helpers/stacks.ts';
+
+const FUNCTION = 'AWS::Lambda::Function';
+
+describe('lambda', () => {
+  it('runs an image on arm64 with one vCPU for at most a minute unless said otherwise', () => {
+    const scoringFunction = only(synthesize(), FUNCTION);
+    expect(scoringFunction).toMatchObject({
+      PackageType: 'Image',
+      Architectures: ['arm64'],
+      MemorySize: 1769,
+      Timeout: 60,
+    });
+    expect(JSON.stringify(scoringFunction.Code)).toContain('scoring:v1');
+  });
+
+  it('runs on x86_64 with the memory and the timeout that are asked for', () => {
+    const compute = lambdaCompute({
+      architecture: Architecture.X86_64,
+      memorySize: Size.mebibytes(3008),
+      timeout: Duration.seconds(120),
+    });
+    expect(only(synthesize({ compute }), FUNCTION)).toMatchObject({
+      Architectures: ['x86_64'],
+      MemorySize: 3008,
+      Timeout: 120,
+    });
+  });
+
+  it('keeps its log for a month, or as long as is asked for', () => {
+    expect(only(synthesize(), 'AWS::Logs::LogGroup')).toMatchObject({ RetentionInDays: 30 });
+    const logRetention = RetentionDays.ONE_WEEK;
+    expect(only(synthesize({ logRetention }), 'AWS::Logs::LogGroup')).toMatchObject({ RetentionInDays: 7 });
+  });
+});
+
+describe('lambda-gpu', () => {
+  let template: Template;
+  beforeAll(() => {
+    const compute = lambdaGpuCompute({ gpuMemory: Size.gibibytes(24), minimumEnvironments: 0, maximumEnvironments: 5 });
+    template = synthesize({ compute });
+  });
+
+  it('has the GPU on the function, on x86_64', () => {
+    expect(only(template, FUNCTION, SCORING)).toMatchObject({
+      PackageType: 'Image',
+      Architectures: ['x86_64'],
+      AcceleratorConfig: { AcceleratorMemorySize: 24 },
+    });
+  });
+
+  it('is another function than that of lambda, so that a stack can change between the two', () => {
+    const functionsIn = (one: Template) => Object.keys(one.findResources(FUNCTION));
+    expect(functionsIn(template)).not.toEqual(functionsIn(synthesize()));
+  });
+
+  it('runs one invocation at a time on each GPU', () => {
+    const [[capacity = ''] = []] = Object.entries(template.findResources('AWS::Lambda::CapacityProvider'));
+    expect(only(template, FUNCTION, SCORING).CapacityProviderConfig).toEqual({
+      LambdaManagedInstancesCapacityProviderConfig: {
+        CapacityProviderArn: { 'Fn::GetAtt': [capacity, 'Arn'] },
+        PerExecutionEnvironmentMaxConcurrency: 1,
+        ExecutionEnvironmentMemoryGiBPerVCpu: 4,
+      },
+    });
+  });
+
+  it('scales the published version, to zero if asked, and pays for no unpublished one', () => {
+    expect(only(template, 'AWS::Lambda::Version')).toMatchObject({
+      FunctionScalingConfig: { MinExecutionEnvironments: 0, MaxExecutionEnvironments: 5 },
+    });
+    expect(only(template, FUNCTION, SCORING)).toMatchObject({ PublishToLatestPublished: false });
+    expect(only(template, FUNCTION, SCORING)).not.toHaveProperty('FunctionScalingConfig');
+  });
+
+  it('initialises the function in one thread, so that models lie on the card once', () => {
+    const [scoringFunction] = Object.values(template.findResources(FUNCTION));
+    expect(scoringFunction?.Properties.Environment.Variables).toMatchObject({ AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' });
+  });
+
+  it('has five minutes for an invocation, and so for loading models', () => {
+    expect(only(template, FUNCTION, SCORING)).toMatchObject({ Timeout: 300, MemorySize: 8192 });
+  });
+
+  it('feeds the alias of the published version, no more invocations than there are GPUs', () => {
+    const [[version = ''] = []] = Object.entries(template.findResources('AWS::Lambda::Version'));
+    const [[alias = ''] = []] = Object.entries(template.findResources('AWS::Lambda::Alias'));
+    expect(only(template, 'AWS::Lambda::Alias')).toMatchObject({
+      FunctionVersion: { 'Fn::GetAtt': [version, 'Version'] },
+      Name: 'live',
+    });
+    const mapping = only(template, 'AWS::Lambda::EventSourceMapping');
+    expect(mapping).toMatchObject({ ScalingConfig: { MaximumConcurrency: 5 } });
+    expect(JSON.stringify(mapping.FunctionName)).toContain(alias);
+    expect(JSON.stringify(mapping.FunctionName)).toContain(':live');
+  });
+
+  it('runs on CUDA, and never silently on the CPU', () => {
+    const environment = environmentIn(template);
+    expect(environment[CONFIG_KEYS.providers]).toBe('cuda');
+    expect(environment).not.toHaveProperty(CONFIG_KEYS.allowProviderFallback);
+  });
+
+  it('publishes another version when the GPU changes', () => {
+    const versionOf = (gpuMemoryGiB: number) =>
+      Object.keys(
+        synthesize({ compute: lambdaGpuCompute({ gpuMemory: Size.gibibytes(gpuMemoryGiB) }) }).findResources(
+          'AWS::Lambda::Version',
+        ),
+      );
+    expect(versionOf(12)).not.toEqual(versionOf(16));
+  });
+
+  it('has a network of its own that leads to AWS services alone', () => {
+    template.resourceCountIs('AWS::EC2::NatGateway', 0);
+    template.resourceCountIs('AWS::EC2::InternetGateway', 0);
+    const services = Object.values(template.findResources('AWS::EC2::VPCEndpoint')).map(({ Properties }) =>
+      JSON.stringify(Properties.ServiceName),
+    );
+    for (const service of ['.sqs', '.logs', '.s3', '.dynamodb']) {
+      expect(services.filter((name) => name.includes(service))).toHaveLength(1);
+    }
+  });
+
+  it('lets nothing into its instances, and only them into the endpoints', () => {
+    const groups = template.findResources('AWS::EC2::SecurityGroup');
+    const instances = Object.keys(groups).find((id) => id.includes('Instances'));
+    expect(only(template, 'AWS::EC2::SecurityGroupIngress')).toMatchObject({
+      FromPort: 443,
+      ToPort: 443,
+      SourceSecurityGroupId: { 'Fn::GetAtt': [instances, 'GroupId'] },
+    });
+    for (const { Properties } of Object.values(groups)) expect(Properties).not.toHaveProperty('SecurityGroupIngress');
+  });
+
+  it('reaches the principals and resources of its own account alone', () => {
+    const endpoints = Object.values(template.findResources('AWS::EC2::VPCEndpoint'));
+    expect(endpoints).toHaveLength(4);
+    for (const { Properties } of endpoints) {
+      expect(Properties.PolicyDocument.Statement).toEqual([
+        {
+          Effect: 'Allow',
+          Principal: { AWS: '*' },
+          Action: '*',
+          Resource: '*',
+          Condition: {
+            StringEquals: { 'aws:PrincipalAccount': { Ref: 'AWS::AccountId' } },
+            StringEqualsIfExists: { 'aws:ResourceAccount': { Ref: 'AWS::AccountId' } },
+          },
+        },
+      ]);
+    }
+  });
+
+  it('closes the default security group of its network', () => {
+    template.resourceCountIs('Custom::VpcRestrictDefaultSG', 1);
+  });
+
+  it('encrypts the disks of its instances with a key of your own, which Lambda may use for that alone', () => {
+    const stack = createStack();
+    const encryptionKey = new Key(stack, 'Key', { enableKeyRotation: true });
+    const own = templateOf(createScoring({ compute: lambdaGpuCompute(), encryptionKey }, stack));
+    const key = stack.resolve(encryptionKey.keyArn);
+    expect(only(own, 'AWS::Lambda::CapacityProvider')).toMatchObject({ KmsKeyArn: key });
+    const [policy] = Object.entries(own.findResources('AWS::IAM::Policy')).filter(([id]) => id.includes('Operator'));
+    expect(policy?.[1].Properties.PolicyDocument.Statement).toEqual(
+      expect.arrayContaining([
+        {
+          Effect: 'Allow',
+          Action: ['kms:Decrypt', 'kms:DescribeKey', 'kms:GenerateDataKeyWithoutPlaintext', 'kms:ReEncrypt*'],
+          Resource: key,
+        },
+        {
+          Effect: 'Allow',
+          Action: 'kms:CreateGrant',
+          Resource: key,
+          Condition: { Bool: { 'kms:GrantIsForAWSResource': true } },
+        },
+      ]),
+    );
+    expect(only(template, 'AWS::Lambda::CapacityProvider')).not.toHaveProperty('KmsKeyArn');
+  });
+
+  it('runs in an existing network, and leaves it as it is', () => {
+    const stack = createStack();
+    const vpc = new Vpc(stack, 'Own', { restrictDefaultSecurityGroup: false });
+    const inOwn = templateOf(createScoring({ compute: lambdaGpuCompute({ vpc }) }, stack));
+    inOwn.resourceCountIs('AWS::EC2::VPC', 1);
+    inOwn.resourceCountIs('AWS::EC2::VPCEndpoint', 0);
+    expect(only(inOwn, 'AWS::Lambda::CapacityProvider')).toMatchObject({
+      VpcConfig: { SubnetIds: vpc.privateSubnets.map(({ subnetId }) => stack.resolve(subnetId)) },
+    });
+  });
+
+  it('uses the instance types that are allowed', () => {
+    const compute = lambdaGpuCompute({ instanceTypes: ['g6.xlarge', 'g5.xlarge'] });
+    synthesize({ compute }).hasResourceProperties('AWS::Lambda::CapacityProvider', {
+      InstanceRequirements: { AllowedInstanceTypes: ['g6.xlarge', 'g5.xlarge'], Architectures: ['x86_64'] },
+    });
+  });
+});
+
+describe('the environment', () => {
+  it.each([
+    ['lambda', lambdaCompute()],
+    ['lambda-gpu', lambdaGpuCompute()],
+  ])('of %s is one that the runtime accepts', (_, compute) => {
+    const scoring = createScoring({
+      compute,
+      results: ['queue', 'table', 'bucket'],
+      defaultModel: 'digits',
+      tuning: {
+        maxBatchRows: 64,
+        maxBatchElements: 1000,
+        maxRequestRows: 10,
+        deadlineMargin: Duration.millis(500),
+        checkPercent: 0,
+        maxPayloadSize: Size.bytes(5),
+        preload: false,
+      },
+    });
+    const environment = Object.entries(environmentIn(templateOf(scoring))).map(([key, value]) => [
+      key,
+      typeof value === 'string' ? value : `https://deployed.example/${key}`,
+    ]);
+    expect(loadConfig(Object.fromEntries(environment))).toMatchObject({
+      defaultModel: 'digits',
+      serviceName: scoring.serviceName,
+      batchSize: 100,
+      windowSeconds: 1,
+      results: ['queue', 'table', 'bucket'],
+      maxBatchRows: 64,
+      maxBatchElements: 1000,
+      maxRequestRows: 10,
+      deadlineMarginMs: 500,
+      checkPercent: 0,
+      maxPayloadBytes: 5,
+      preload: false,
+    });
+  });
+
+  it('leaves the runtime its own defaults', () => {
+    expect(Object.keys(environmentIn(synthesize())).toSorted()).toEqual(
+      [
+        CONFIG_KEYS.batchSize,
+        CONFIG_KEYS.payloadBucket,
+        CONFIG_KEYS.requestQueueUrls,
+        CONFIG_KEYS.resultQueueUrl,
+        CONFIG_KEYS.results,
+        CONFIG_KEYS.resultsPerMessage,
+        CONFIG_KEYS.resultMessageBytes,
+        CONFIG_KEYS.serviceName,
+        CONFIG_KEYS.windowSeconds,
+        'ORT_DISABLE_TELEMETRY',
+      ].toSorted(),
+    );
+  });
+
+  it('has the variables that are added to it, for which no name of another is lost', () => {
+    const ownNames = Object.keys(environmentIn(synthesize()));
+    const environment = environmentIn(synthesize({ environment: { NODE_OPTIONS: '--no-warnings', TZ: 'UTC' } }));
+    expect(environment).toMatchObject({ NODE_OPTIONS: '--no-warnings', TZ: 'UTC' });
+    expect(Object.keys(environment).toSorted()).toEqual([...ownNames, 'NODE_OPTIONS', 'TZ'].toSorted());
+  });
+
+  it('takes other providers, and a fallback, when they are asked for', () => {
+    const tuning = { providers: 'cuda,cpu', allowProviderFallback: true };
+    expect(environmentIn(synthesize({ compute: lambdaGpuCompute(), tuning }))).toMatchObject({
+      [CONFIG_KEYS.providers]: 'cuda,cpu',
+      [CONFIG_KEYS.allowProviderFallback]: 'true',
+    });
+  });
+
+  it('names two deployments in one account differently', () => {
+    const nameIn = (stackName: string) => createScoring({}, new Stack(createApp(), 'Test', { stackName })).serviceName;
+    expect(nameIn('live')).toMatch(/^live-Scoring-[A-Za-z0-9]{1,8}$/);
+    expect(nameIn('trial')).not.toBe(nameIn('live'));
+  });
+});

@@ -1,0 +1,105 @@
+import { describe, expect, it } from '@jest/globals';
+import { Duration, Stack } from 'aws-cdk-lib';
+import { Table } from 'aws-cdk-lib/aws-dynamodb';
+import { Repository } from 'aws-cdk-lib/aws-ecr';
+import { Role } from 'aws-cdk-lib/aws-iam';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { type BatchScoringProps, ecsCompute, lambdaCompute } from '../../infra/index.ts';
+import { createApp, createScoring } from '../helpers/stacks.ts';
+
+const HERE = { account: '123456789012', region: 'eu-central-1' };
+const DIGEST = 'a'.repeat(64);
+
+type Given = (stack: Stack, region: string, account?: string) => Partial<BatchScoringProps>;
+
+const GIVEN: Record<string, Given> = {
+  requestQueue: (stack, region, account = HERE.account) => {
+    const dead = Queue.fromQueueArn(stack, 'Dead', `arn:aws:sqs:${region}:${account}:dead`);
+    const queue = Queue.fromQueueArn(stack, 'Orders', `arn:aws:sqs:${region}:${account}:orders`);
+    return { requestQueue: { queue, visibilityTimeout: Duration.seconds(400), deadLetterQueue: dead } };
+  },
+  'stores.resultQueue': (stack, region) => ({
+    stores: { resultQueue: Queue.fromQueueArn(stack, 'Scores', `arn:aws:sqs:${region}:${HERE.account}:scores`) },
+  }),
+  'stores.resultTable': (stack, region, account = HERE.account) => ({
+    results: ['table'],
+    stores: { resultTable: Table.fromTableArn(stack, 'Scores', `arn:aws:dynamodb:${region}:${account}:table/scores`) },
+  }),
+  'stores.resultBucket': (stack, region) => ({
+    results: ['bucket'],
+    stores: { resultBucket: Bucket.fromBucketAttributes(stack, 'Scores', { bucketName: 'scores', region }) },
+  }),
+  payloadBucket: (stack, region) => ({
+    payloadBucket: Bucket.fromBucketAttributes(stack, 'Payloads', { bucketName: 'payloads', region }),
+  }),
+  encryptionKey: (stack, region) => ({
+    encryptionKey: Key.fromKeyArn(stack, 'Key', `arn:aws:kms:${region}:${HERE.account}:key/0a1b2c3d`),
+  }),
+  image: (stack, region) => ({
+    image: {
+      repository: Repository.fromRepositoryArn(stack, 'Own', `arn:aws:ecr:${region}:${HERE.account}:repository/own`),
+      tagOrDigest: 'v1',
+    },
+  }),
+  'models.bucket': (stack, region) => ({
+    models: {
+      uri: `s3://models/published/${DIGEST}`,
+      bucket: Bucket.fromBucketAttributes(stack, 'Published', { bucketName: 'models', region }),
+    },
+  }),
+};
+
+function refusal(given: Given, region: string, account?: string, env: { region?: string } = HERE): string {
+  const stack = new Stack(createApp(), 'Test', { env });
+  try {
+    createScoring(given(stack, region, account), stack);
+    return 'not refused';
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+describe.each(Object.entries(GIVEN))('an existing %s', (name, given) => {
+  it('is refused where it is in another region than the stack', () => {
+    expect(refusal(given, 'us-east-1')).toBe(
+      `${name}: expected one in the region of the stack, eu-central-1, because hosts use what is in their own region ` +
+        'alone, got one in us-east-1; give one of eu-central-1, or deploy the stack to us-east-1',
+    );
+  });
+
+  it('is taken in the region of the stack, and where the stack is for any region', () => {
+    expect(refusal(given, HERE.region)).toBe('not refused');
+    expect(refusal(given, 'us-east-1', undefined, {})).toBe('not refused');
+  });
+});
+
+describe('of another account', () => {
+  it('a table is refused, because it would be called by its name', () => {
+    expect(refusal(GIVEN['stores.resultTable'] as Given, HERE.region, '210987654321')).toBe(
+      'stores.resultTable: expected one in the account of the stack, 123456789012, because hosts call it by its name, ' +
+        'got one in 210987654321; give one of 123456789012',
+    );
+  });
+
+  const role = 'arn:aws:iam::210987654321:role/scoring';
+  it.each<[string, Given]>([
+    ['function', (stack) => ({ compute: lambdaCompute({ role: Role.fromRoleArn(stack, 'Role', role) }) })],
+    ['task', (stack) => ({ compute: ecsCompute({ role: Role.fromRoleArn(stack, 'Role', role) }) as never })],
+  ])('the role of a %s is refused', (_, given) => {
+    expect(refusal(given, HERE.region)).toBe(
+      'role: expected one in the account of the stack, 123456789012, because functions and tasks take no other, got one ' +
+        'in 210987654321; give one of 123456789012',
+    );
+  });
+
+  it('a request queue is taken: its own policy may allow it', () => {
+    expect(refusal(GIVEN.requestQueue as Given, HERE.region, '210987654321')).toBe('not refused');
+  });
+});
+
+it('an image of another region is taken for workers, as ECS pulls it from there', () => {
+  const given: Given = (stack, region) => ({ ...GIVEN.image?.(stack, region), compute: ecsCompute() as never });
+  expect(refusal(given, 'us-east-1')).toBe('not refused');
+});

@@ -1,0 +1,162 @@
+import { describe, expect, it } from '@jest/globals';
+import { Duration, Annotations as Messages, Stack, Validations } from 'aws-cdk-lib';
+import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { type BatchScoring, type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { createApp, createScoring, createStack } from '../helpers/stacks.ts';
+
+const KEY_ARN = 'arn:aws:kms:eu-central-1:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9';
+const QUEUE_ARN = 'arn:aws:sqs:eu-central-1:123456789012:orders';
+const visibilityTimeout = Duration.seconds(400);
+
+/** What synth warns of, each without the tag of its ID. Read from the constructs, which takes no synth. */
+function warningsOf(scoring: BatchScoring): string[] {
+  return Stack.of(scoring)
+    .node.findAll()
+    .flatMap(({ node }) => node.metadata)
+    .filter(({ type }) => type === 'aws:cdk:warning')
+    .map(({ data }) => String(data).replace(/ \[ack: batchscore:\w+\]$/, ''));
+}
+
+/** An existing request queue, of which the CDK knows no more than the ARN, and its dead letters. */
+function orders(stack: Stack, keyArn?: string): BatchScoringProps['requestQueue'] {
+  const queue = Queue.fromQueueAttributes(stack, 'Orders', { queueArn: QUEUE_ARN, ...(keyArn && { keyArn }) });
+  return { queue, visibilityTimeout, deadLetterQueue: Queue.fromQueueArn(stack, 'Dead', `${QUEUE_ARN}-dead`) };
+}
+
+describe('an imported key', () => {
+  it.each([
+    ['lambda', lambdaCompute()],
+    ['lambda-gpu', lambdaGpuCompute()],
+  ])('is warned of once, with the statement that logs need in its policy (%s)', (_, compute) => {
+    const env = { account: '123456789012', region: 'eu-central-1' };
+    const stack = new Stack(createApp(), 'Test', { env });
+    const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
+    const [warning = '', ...others] = warningsOf(createScoring({ encryptionKey, compute }, stack));
+    expect(others).toEqual([]);
+    const [said, statement = ''] = warning.split(/; add this to its policy: /);
+    expect(said).toBe(
+      'encryptionKey: expected a key that CloudWatch Logs may use, got an imported one, whose policy the CDK neither knows ' +
+        'nor changes',
+    );
+    expect(JSON.parse(statement)).toEqual({
+      Sid: 'LogGroups',
+      Effect: 'Allow',
+      Principal: { Service: 'logs.eu-central-1.amazonaws.com' },
+      Action: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
+      Resource: '*',
+      Condition: {
+        ArnLike: {
+          'kms:EncryptionContext:aws:logs:arn': expect.stringMatching(
+            /^arn:.+:logs:eu-central-1:123456789012:log-group:\*$/,
+          ),
+        },
+      },
+    });
+  });
+
+  it('is warned of with names in place of what is not known before it is deployed', () => {
+    const stack = createStack();
+    const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
+    const [warning] = warningsOf(createScoring({ encryptionKey }, stack));
+    expect(warning).toContain('"Principal":{"Service":"logs.<AWS::Region>.amazonaws.com"}');
+    expect(warning).toContain('"arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:*"');
+  });
+
+  it('need not be warned of when it is of the app', () => {
+    const stack = createStack();
+    expect(warningsOf(createScoring({ encryptionKey: new Key(stack, 'Key') }, stack))).toEqual([]);
+  });
+});
+
+describe('an imported queue, table or bucket', () => {
+  it('is warned of where its key is not known, with the statement that the function needs', () => {
+    const stack = createStack();
+    const stores = {
+      resultQueue: Queue.fromQueueArn(stack, 'Scores', `${QUEUE_ARN}-scores`),
+      resultTable: Table.fromTableName(stack, 'Table', 'scores'),
+      resultBucket: Bucket.fromBucketName(stack, 'Bucket', 'scores'),
+    };
+    const payloadBucket = Bucket.fromBucketName(stack, 'Payloads', 'payloads');
+    const scoring = createScoring(
+      { requestQueue: orders(stack), results: ['queue', 'table', 'bucket'], stores, payloadBucket },
+      stack,
+    );
+    const said = (name: string, how: string, ...actions: string[]) =>
+      `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
+      `own, import it with ${how}, or add this to the function's role: ` +
+      JSON.stringify({ Action: actions.length === 1 ? actions[0] : actions, Effect: 'Allow', Resource: 'KEY_ARN' });
+    const [queue, table, bucket] = [
+      'Queue.fromQueueAttributes and keyArn',
+      'Table.fromTableAttributes and encryptionKey',
+      'Bucket.fromBucketAttributes and encryptionKey',
+    ] as const;
+    const ofTable = ['kms:Decrypt', 'kms:DescribeKey', 'kms:Encrypt', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];
+    expect(warningsOf(scoring)).toEqual([
+      said('requestQueue', queue, 'kms:Decrypt'),
+      said('stores.resultQueue', queue, 'kms:Decrypt', 'kms:GenerateDataKey'),
+      said('stores.resultTable', table, ...ofTable),
+      said('stores.resultBucket', bucket, 'kms:GenerateDataKey'),
+      said('payloadBucket', bucket, 'kms:Decrypt', 'kms:GenerateDataKey'),
+    ]);
+  });
+
+  it('is not warned of where its key is known', () => {
+    const stack = createStack();
+    const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
+    const stores = {
+      resultTable: Table.fromTableAttributes(stack, 'Table', { tableName: 'scores', encryptionKey }),
+      resultBucket: Bucket.fromBucketAttributes(stack, 'Bucket', { bucketName: 'scores', encryptionKey }),
+    };
+    const results = ['table', 'bucket'] as const;
+    expect(warningsOf(createScoring({ requestQueue: orders(stack, KEY_ARN), results, stores }, stack))).toEqual([]);
+  });
+
+  it('is not warned of when it is of the app', () => {
+    const stack = createStack();
+    const deadLetterQueue = { queue: new Queue(stack, 'Dead'), maxReceiveCount: 5 };
+    const queue = new Queue(stack, 'Orders', { visibilityTimeout, deadLetterQueue });
+    const partitionKey = { name: 'messageId', type: AttributeType.STRING };
+    const stores = { resultTable: new Table(stack, 'Table', { partitionKey }) };
+    const requestQueue = { queue, visibilityTimeout };
+    const payloadBucket = new Bucket(stack, 'Payloads');
+    expect(warningsOf(createScoring({ requestQueue, results: ['table'], stores, payloadBucket }, stack))).toEqual([]);
+  });
+});
+
+describe('an existing queue without dead letters', () => {
+  const said =
+    'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
+    'expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ' +
+    '{"deadLetterTargetArn":"DEAD_LETTER_QUEUE_ARN","maxReceiveCount":5}';
+
+  it('is warned of, with the policy that it needs', () => {
+    const stack = createStack();
+    const ofApp = new Queue(stack, 'OfApp', { visibilityTimeout });
+    expect(warningsOf(createScoring({ requestQueue: { queue: ofApp, visibilityTimeout } }, stack))).toEqual([said]);
+    const elsewhere = createStack();
+    const queue = Queue.fromQueueAttributes(elsewhere, 'Orders', { queueArn: QUEUE_ARN, keyArn: KEY_ARN });
+    expect(warningsOf(createScoring({ requestQueue: { queue, visibilityTimeout } }, elsewhere))).toEqual([said]);
+  });
+
+  it('may be acknowledged, as every warning may, by its ID', () => {
+    const stack = createStack();
+    const queue = new Queue(stack, 'Orders', { visibilityTimeout });
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout } }, stack);
+    Messages.of(scoring).acknowledgeWarning('batchscore:noDeadLetters', 'Orders expire within the hour');
+    expect(warningsOf(scoring)).toEqual([]);
+  });
+});
+
+describe('warnings of one ID', () => {
+  it('may be acknowledged for one of several existing things', () => {
+    const stack = createStack();
+    const payloadBucket = Bucket.fromBucketName(stack, 'Payloads', 'payloads');
+    const scoring = createScoring({ requestQueue: orders(stack), payloadBucket }, stack);
+    const where = { resource: 'payloadBucket' };
+    Validations.of(scoring).acknowledge({ id: 'batchscore:unknownKey', reason: 'It has no key of its own', where });
+    expect(warningsOf(scoring)).toEqual([expect.stringMatching(/^requestQueue: /)]);
+  });
+});

@@ -1,0 +1,80 @@
+import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../infra/index.ts';
+import { dashboardIn, synthesize } from '../../helpers/stacks.ts';
+
+const ALARM = 'AWS::CloudWatch::Alarm';
+
+interface Widget {
+  readonly properties: { readonly title?: string; readonly metrics?: readonly (readonly unknown[])[] };
+}
+
+const widgetsOf = (props: Parameters<typeof synthesize>[0]): Widget[] =>
+  JSON.parse(dashboardIn(synthesize(props))).widgets;
+
+describe('the alarms of jobs', () => {
+  const alarms = Object.fromEntries(
+    Object.entries(synthesize({ jobs: {} }).findResources(ALARM)).map(([id, { Properties }]) => [
+      id.replace(/^ScoringAlarms(\w+)[0-9A-F]{8}$/, '$1'),
+      Properties,
+    ]),
+  );
+  const ids = Object.keys(alarms).filter((id) => id.startsWith('Job'));
+
+  it('watch jobs that fail, that wait for each other for an hour, and calls that die', () => {
+    expect(ids.toSorted()).toEqual(['JobControlErrors', 'JobScoreErrors', 'JobThrottles', 'JobsFailed']);
+    expect(alarms.JobsFailed).toMatchObject({ Namespace: 'AWS/States', MetricName: 'ExecutionsFailed', Threshold: 0 });
+    expect(alarms.JobScoreErrors).toMatchObject({
+      MetricName: 'Errors',
+      Dimensions: [{ Name: 'FunctionName', Value: { Ref: expect.stringMatching(/^ScoringJobsScoreFunction/) } }],
+    });
+    expect(alarms.JobControlErrors).toMatchObject({
+      MetricName: 'Errors',
+      Dimensions: [{ Name: 'FunctionName', Value: { Ref: expect.stringMatching(/^ScoringJobsControlFunction/) } }],
+    });
+    expect(alarms.JobThrottles).toMatchObject({ EvaluationPeriods: 12, DatapointsToAlarm: 12, Threshold: 0 });
+    const throttled = alarms.JobThrottles.Metrics.flatMap(
+      ({ MetricStat }: { MetricStat?: { Metric: { MetricName: string } } }) =>
+        MetricStat === undefined ? [] : [MetricStat.Metric.MetricName],
+    );
+    expect(throttled).toEqual(['Throttles', 'ExecutionThrottled']);
+  });
+
+  it('go off on failures of the first period', () => {
+    for (const id of ids.filter((one) => one !== 'JobThrottles')) {
+      expect(alarms[id]).toMatchObject({ EvaluationPeriods: 1, ComparisonOperator: 'GreaterThanThreshold' });
+    }
+  });
+});
+
+describe('the dashboard of a deployment with jobs', () => {
+  const widgets = widgetsOf({ jobs: {} });
+  const titles = widgets.map(({ properties }) => properties.title);
+  const graph = (title: string): string => JSON.stringify(widgets.find(({ properties }) => properties.title === title));
+
+  it('shows jobs below messages, and is the same without them', () => {
+    const ofMessages = widgetsOf({}).map(({ properties }) => properties.title);
+    expect(titles).toEqual([
+      ...ofMessages,
+      'Jobs, and how long they take',
+      'Parts of jobs',
+      'Calls that score jobs, and how long they take of 900 s',
+      'Rows of jobs per second, and US dollars',
+    ]);
+  });
+
+  it('counts parts by the label of the map', () => {
+    expect(graph('Parts of jobs')).toMatch(/"ExecutionsFailed","StateMachineArn","TOKEN\/Parts"/);
+  });
+
+  it('counts the rows of jobs apart from those of messages', () => {
+    expect(graph('Rows of jobs per second, and US dollars')).toMatch(/"Rows","service","[\w-]+-jobs"/);
+    const messages = widgets.filter(({ properties }) => !/obs/.test(properties.title ?? ''));
+    expect(JSON.stringify(messages)).not.toContain('-jobs"');
+  });
+
+  it('prices calls by their memory, and three transitions a part', () => {
+    expect(graph('Rows of jobs per second, and US dollars')).toContain(
+      `FILL(started, 0) * 3 * ${PRICES.stepFunctionsThousandTransitions} / 1000`,
+    );
+  });
+});

@@ -1,0 +1,293 @@
+import { describe, expect, it } from '@jest/globals';
+import { Duration, Stack } from 'aws-cdk-lib';
+import { Annotations, Match, type Template } from 'aws-cdk-lib/assertions';
+import { MathExpression } from 'aws-cdk-lib/aws-cloudwatch';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import {
+  createScoring,
+  createStack,
+  dashboardIn,
+  environmentIn,
+  refusalOf,
+  synthesize,
+  templateOf,
+} from '../helpers/stacks.ts';
+
+const MAPPING = 'AWS::Lambda::EventSourceMapping';
+const QUEUE = 'AWS::SQS::Queue';
+
+/** The properties of every event source mapping. */
+function mappingsIn(template: Template): Record<string, unknown>[] {
+  return Object.values(template.findResources(MAPPING)).map(({ Properties }) => Properties);
+}
+
+/** The request queues: those whose messages go to the dead letters. */
+function requestQueuesIn(template: Template): { [id: string]: { Properties: Record<string, unknown> } } {
+  return template.findResources(QUEUE, { Properties: { RedrivePolicy: Match.anyValue() } }) as never;
+}
+
+/** What the outputs and the environment hold where there are several URLs. */
+function joined(urls: readonly unknown[]) {
+  return { 'Fn::Join': ['', urls.flatMap((url, index) => (index === 0 ? [url] : [',', url]))] };
+}
+
+describe('three shards', () => {
+  it('are three queues with one queue of dead letters, each with its mapping on the one function', () => {
+    const template = synthesize({ shards: 3, batchSize: 500, window: Duration.seconds(5) });
+    const queues = requestQueuesIn(template);
+    const redrives = Object.values(queues).map(({ Properties }) => JSON.stringify(Properties.RedrivePolicy));
+    expect(redrives).toHaveLength(3);
+    expect(new Set(redrives).size).toBe(1);
+    const [first, ...others] = mappingsIn(template);
+    expect(others).toHaveLength(2);
+    for (const other of others) expect(other).toEqual({ ...first, EventSourceArn: other.EventSourceArn });
+    expect(first).toMatchObject({ BatchSize: 500, MaximumBatchingWindowInSeconds: 5 });
+    const sources = mappingsIn(template).map(({ EventSourceArn }) => EventSourceArn);
+    expect(sources).toEqual(Object.keys(queues).map((id) => ({ 'Fn::GetAtt': [id, 'Arn'] })));
+    template.resourceCountIs('AWS::Lambda::Function', 1);
+    template.resourceCountIs(QUEUE, 5);
+  });
+
+  it('leave the queue and the mapping of a deployment with one as they are', () => {
+    const kept = (template: Template) => ({ ...template.findResources(QUEUE), ...template.findResources(MAPPING) });
+    expect(kept(synthesize({ shards: 3 }))).toMatchObject(kept(synthesize()));
+  });
+
+  it('are FIFO queues, with FIFO dead letters, where that is asked for', () => {
+    const template = synthesize({ shards: 2, fifo: true });
+    template.resourcePropertiesCountIs(QUEUE, { FifoQueue: true }, 4);
+    expect(mappingsIn(template)).toMatchObject([{ BatchSize: 10 }, { BatchSize: 10 }]);
+  });
+
+  it('are properties, and one URL each, comma-separated, for the function and the clients', () => {
+    const scoring = createScoring({ shards: 3 });
+    scoring.addClientOutputs();
+    const { requestQueue, requestQueues } = scoring;
+    const stack = Stack.of(scoring);
+    const template = templateOf(scoring);
+    const urls = joined(requestQueues.map(({ queueUrl }) => stack.resolve(queueUrl)));
+    expect(requestQueues).toHaveLength(3);
+    expect(requestQueue).toBe(requestQueues[0]);
+    expect(environmentIn(template)[CONFIG_KEYS.requestQueueUrls]).toEqual(urls);
+    expect(template.toJSON().Outputs.requestQueueUrl.Value).toEqual(urls);
+  });
+
+  it('may all be sent to by producers, and consumed by the function', () => {
+    const scoring = createScoring({ shards: 3 });
+    const stack = Stack.of(scoring);
+    scoring.grantSubmit(new Role(stack, 'Producer', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
+    const policies = Object.values(templateOf(scoring).findResources('AWS::IAM::Policy'));
+    const resourcesOf = (action: string, role: string) =>
+      policies
+        .filter(({ Properties }) => JSON.stringify(Properties.Roles).includes(role))
+        .flatMap(({ Properties }) => Properties.PolicyDocument.Statement)
+        .filter(({ Action }) => [Action].flat().includes(action))
+        .flatMap(({ Resource }) => Resource);
+    const arns = scoring.requestQueues.map(({ queueArn }) => stack.resolve(queueArn));
+    expect(resourcesOf('sqs:SendMessage', 'Producer')).toEqual(arns);
+    for (const action of ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility']) {
+      expect(resourcesOf(action, 'ComputelambdaRole')).toEqual(arns);
+    }
+  });
+
+  it('fit the environment of the function at the most, with names of 80 characters', () => {
+    const url = `https://sqs.ap-southeast-1.amazonaws.com/123456789012/${'q'.repeat(80)}`;
+    const template = synthesize({ shards: 10, results: ['queue', 'table', 'bucket'], resultsPerMessage: 'fill' });
+    const text = Object.entries(environmentIn(template)).map(([key, value]) => {
+      const parts =
+        typeof value === 'object'
+          ? ((value as Record<string, [unknown, unknown[]]>)['Fn::Join']?.[1] ?? [{}])
+          : [value];
+      return key + parts.map((part) => (typeof part === 'string' ? part : url)).join('');
+    });
+    expect(text.join('').length).toBeLessThan(4096);
+  });
+});
+
+describe('what watches three shards', () => {
+  it('is one alarm on the oldest message of all', () => {
+    const template = synthesize({ shards: 3 });
+    const alarm = Object.entries(template.findResources('AWS::CloudWatch::Alarm')).find(([id]) =>
+      id.includes('OldestMessage'),
+    );
+    const metrics: Record<string, unknown>[] = alarm?.[1].Properties.Metrics;
+    const [expression, ...ages] = metrics;
+    expect(expression).toMatchObject({ Expression: expect.stringMatching(/^MAX\(\[\w+0, \w+1, \w+2\]\)$/) });
+    const queues = ages.map((age) => (age.MetricStat as { Metric: { Dimensions: unknown[] } }).Metric.Dimensions[0]);
+    expect(queues).toEqual(
+      Object.keys(requestQueuesIn(template)).map((id) => ({
+        Name: 'QueueName',
+        Value: { 'Fn::GetAtt': [id, 'QueueName'] },
+      })),
+    );
+  });
+
+  it('takes no more metrics than an alarm may have, however many shards there are', () => {
+    const alarms = Object.values(synthesize({ shards: 10 }).findResources('AWS::CloudWatch::Alarm'));
+    const counts = alarms.map(({ Properties }) => {
+      const metrics: { MetricStat?: unknown }[] = Properties.Metrics ?? [];
+      return metrics.filter(({ MetricStat }) => MetricStat !== undefined).length;
+    });
+    expect(Math.max(...counts)).toBe(10);
+  });
+
+  it('adds up what waits, what is being scored and what the mappings did, and shows the oldest message of all', () => {
+    const body = dashboardIn(synthesize({ shards: 3 }));
+    for (const [of, metric, label] of [
+      ['SUM', 'approximateNumberOfMessagesVisible', 'waiting'],
+      ['SUM', 'approximateNumberOfMessagesNotVisible', 'being scored'],
+      ['MAX', 'approximateAgeOfOldestMessage', 'oldest'],
+      ['SUM', 'polledEventCount', 'polled'],
+      ['SUM', 'deletedEventCount', 'deleted'],
+    ]) {
+      const sum = `${of}([${[0, 1, 2].map((shard) => `${metric}${shard}`).join(', ')}])`;
+      expect(body).toContain(`"label":"${label}","expression":"${sum}"`);
+    }
+  });
+
+  it('pays for the requests to each', () => {
+    const body = dashboardIn(synthesize({ shards: 3 }));
+    expect(body).toMatch(/1000 \* \(computeUsd \+ queueUsd0 \+ queueUsd1 \+ queueUsd2 \+ queueUsd3\b(?! \+ queue)/);
+  });
+
+  it('has the oldest message of all as a metric, with the options that are given', () => {
+    const age = createScoring({ shards: 2 }).metricOldestMessageAge({ label: 'age', period: Duration.minutes(1) });
+    expect(age).toBeInstanceOf(MathExpression);
+    expect(age).toMatchObject({ label: 'age', period: Duration.minutes(1) });
+  });
+});
+
+describe('the concurrency of several shards', () => {
+  const scalingOf = (props: Partial<BatchScoringProps>) =>
+    mappingsIn(synthesize(props)).map(
+      ({ ScalingConfig, ProvisionedPollerConfig }) => ScalingConfig ?? ProvisionedPollerConfig,
+    );
+
+  it('is shared evenly, and what is left over is left out', () => {
+    const compute = lambdaCompute({ maximumConcurrency: 20 });
+    expect(scalingOf({ shards: 3, compute })).toEqual(Array(3).fill({ MaximumConcurrency: 6 }));
+  });
+
+  it('is that which is reserved, where nothing else is said', () => {
+    const of = (reservedConcurrency: number) =>
+      scalingOf({ shards: 2, compute: lambdaCompute({ reservedConcurrency }) });
+    expect(of(100)).toEqual(Array(2).fill({ MaximumConcurrency: 50 }));
+    expect(of(2499)).toEqual(Array(2).fill({ MaximumConcurrency: 1000 }));
+    expect(of(2500)).toEqual([undefined, undefined]);
+  });
+
+  it('of pollers is shared too', () => {
+    const compute = lambdaCompute({ minimumPollers: 9, maximumPollers: 300 });
+    expect(scalingOf({ shards: 2, compute })).toEqual(Array(2).fill({ MinimumPollers: 4, MaximumPollers: 150 }));
+  });
+
+  it('may be as high as that of all mappings', () => {
+    const compute = lambdaCompute({ maximumConcurrency: 3000 });
+    expect(scalingOf({ shards: 3, compute })).toEqual(Array(3).fill({ MaximumConcurrency: 1000 }));
+  });
+
+  it.each<[string, Partial<BatchScoringProps>, string]>([
+    [
+      'fewer invocations than two for each',
+      { compute: lambdaCompute({ maximumConcurrency: 5 }) },
+      'maximumConcurrency of 3 shards together: expected a whole number from 6 to 3000, got 5; choose one in that range',
+    ],
+    [
+      'fewer pollers than two for each',
+      { compute: lambdaCompute({ minimumPollers: 5 }) },
+      'minimumPollers of 3 shards together: expected a whole number from 6 to 600, got 5; choose one in that range',
+    ],
+    [
+      'a reserve below two for each',
+      { compute: lambdaCompute({ reservedConcurrency: 5 }) },
+      'reservedConcurrency: expected at least 6, which SQS starts at a time at least with 3 shards, because invocations ' +
+        'beyond it are throttled, got 5; raise it or lower shards',
+    ],
+    [
+      'a reserve below what the default pollers of each start',
+      { compute: lambdaCompute({ reservedConcurrency: 2000, minimumPollers: 6 }) },
+      'reservedConcurrency: expected at least 6000, because each poller starts up to 10 invocations at a time and those ' +
+        'beyond it are throttled, got 2000 with the default of 600 pollers with 3 shards; raise it or set a lower maximumPollers',
+    ],
+    [
+      'fewer GPUs than two for each',
+      { compute: lambdaGpuCompute() },
+      'maximumEnvironments: expected at least 6, because SQS starts at least 2 invocations at a time from each of 3 ' +
+        'shards, got 2; raise it or lower shards',
+    ],
+  ])('is refused: %s', (_, props, sentence) => {
+    expect(refusalOf({ shards: 3, ...props })).toBe(sentence);
+  });
+});
+
+describe('the number of shards', () => {
+  it.each([0, 11, 1.5])('is refused: %d', (shards) => {
+    expect(refusalOf({ shards })).toBe(
+      `shards: expected a whole number from 1 to 10, got ${shards}; choose one in that range`,
+    );
+  });
+
+  it('is refused beside an existing queue, and 1 is not', () => {
+    const visibilityTimeout = Duration.seconds(400);
+    const requestQueue = { queue: new Queue(createStack(), 'Orders', { visibilityTimeout }), visibilityTimeout };
+    expect(refusalOf({ shards: 2, requestQueue })).toBe(
+      'shards: expected 1 with a request queue of your own, got 2; leave out one of the two, or make one construct for each queue',
+    );
+    const stack = createStack();
+    const own = { ...requestQueue, queue: new Queue(stack, 'Orders', { visibilityTimeout }) };
+    expect(createScoring({ shards: 1, requestQueue: own }, stack).requestQueues).toEqual([own.queue]);
+  });
+});
+
+describe('messages in flight beyond the quota of a queue', () => {
+  const warningOf = (props: Partial<BatchScoringProps>) =>
+    Annotations.fromStack(Stack.of(createScoring(props)))
+      .findWarning('*', Match.anyValue())
+      .map(({ entry }) => entry.data);
+
+  it.each<[string, Partial<BatchScoringProps>, string]>([
+    [
+      'of full batches as many as the mapping starts',
+      { batchSize: 1201, compute: lambdaCompute({ maximumConcurrency: 100 }) },
+      'got 1201 × 100 invocations = 120100; lower batchSize, allow at most 99 invocations at a time, or raise shards, now 1',
+    ],
+    [
+      'of each shard',
+      { batchSize: 1201, shards: 2, compute: lambdaCompute({ maximumConcurrency: 200 }) },
+      'got 1201 × 100 invocations = 120100; lower batchSize, allow at most 99 invocations at a time for each shard, or ' +
+        'raise shards, now 2',
+    ],
+    [
+      'of the invocations of pollers, on a FIFO queue too',
+      { fifo: true, compute: lambdaCompute({ maximumPollers: 1201 }) },
+      'got 10 × 12010 invocations = 120100',
+    ],
+    [
+      'of the default pollers',
+      { batchSize: 100, compute: lambdaCompute({ minimumPollers: 2 }) },
+      'got 100 × 2000 invocations = 200000',
+    ],
+    [
+      'of the invocations that are reserved',
+      { batchSize: 241, compute: lambdaCompute({ reservedConcurrency: 500 }) },
+      'got 241 × 500 invocations = 120500',
+    ],
+  ])('are warned of, with the arithmetic: %s', (_, props, arithmetic) => {
+    expect(warningOf(props)).toEqual([
+      expect.stringContaining(
+        `batchSize: expected at most 120000 messages in flight from one queue, which is what SQS hands out, ${arithmetic}`,
+      ),
+    ]);
+  });
+
+  it.each<[string, Partial<BatchScoringProps>]>([
+    ['as many as the quota', { batchSize: 1200, compute: lambdaCompute({ maximumConcurrency: 100 }) }],
+    ['as many in each shard', { batchSize: 1200, shards: 2, compute: lambdaCompute({ maximumConcurrency: 200 }) }],
+    ['any number where no ceiling was asked for', { batchSize: 10_000 }],
+  ])('are not warned of: %s', (_, props) => {
+    expect(warningOf(props)).toEqual([]);
+  });
+});

@@ -1,0 +1,230 @@
+import { describe, expect, it } from '@jest/globals';
+import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { Capture, Match, Template } from 'aws-cdk-lib/assertions';
+import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { createScoring, createStack, environmentIn, only, synthesize, templateOf } from '../helpers/stacks.ts';
+
+const ALL: readonly ResultStore[] = ['queue', 'table', 'bucket'];
+const OWN_KEYS = [CONFIG_KEYS.resultQueueUrl, CONFIG_KEYS.resultTable, CONFIG_KEYS.resultBucket];
+
+describe('results', () => {
+  it.each([
+    [['queue'], { queues: 3, tables: 0, buckets: 1 }, [CONFIG_KEYS.resultQueueUrl]],
+    [['table'], { queues: 2, tables: 1, buckets: 1 }, [CONFIG_KEYS.resultTable]],
+    [['bucket'], { queues: 2, tables: 0, buckets: 2 }, [CONFIG_KEYS.resultBucket]],
+    [ALL, { queues: 3, tables: 1, buckets: 2 }, OWN_KEYS],
+  ] as const)('to %j get these stores, and the runtime is told of them', (results, counts, keys) => {
+    const template = synthesize({ results });
+    template.resourceCountIs('AWS::SQS::Queue', counts.queues);
+    template.resourceCountIs('AWS::DynamoDB::Table', counts.tables);
+    template.resourceCountIs('AWS::S3::Bucket', counts.buckets);
+    const environment = environmentIn(template);
+    expect(environment[CONFIG_KEYS.results]).toBe(results.join(','));
+    expect(OWN_KEYS.filter((key) => environment[key] !== undefined)).toEqual(keys);
+    expect(environment[CONFIG_KEYS.payloadBucket]).toBeDefined();
+  });
+
+  it('lie in the table under messageId until expiresAt', () => {
+    expect(
+      only(synthesize({ results: ['table'], resultTtl: Duration.seconds(3600) }), 'AWS::DynamoDB::Table'),
+    ).toMatchObject({
+      KeySchema: [{ AttributeName: 'messageId', KeyType: 'HASH' }],
+      AttributeDefinitions: [{ AttributeName: 'messageId', AttributeType: 'S' }],
+      TimeToLiveSpecification: { AttributeName: 'expiresAt', Enabled: true },
+      PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true },
+    });
+  });
+
+  it('expire as they are told to', () => {
+    const environment = environmentIn(synthesize({ results: ['table'], resultTtl: Duration.seconds(3600) }));
+    expect(environment[CONFIG_KEYS.resultTtlSeconds]).toBe('3600');
+  });
+
+  it('go to existing stores', () => {
+    const stack = createStack();
+    const stores = {
+      resultQueue: new Queue(stack, 'Scores'),
+      resultTable: new Table(stack, 'Kept', { partitionKey: { name: 'messageId', type: AttributeType.STRING } }),
+      resultBucket: new Bucket(stack, 'Archive'),
+    };
+    const payloadBucket = new Bucket(stack, 'Large');
+    const template = templateOf(createScoring({ results: ALL, stores, payloadBucket }, stack));
+    template.resourceCountIs('AWS::DynamoDB::Table', 1);
+    template.resourceCountIs('AWS::S3::Bucket', 2);
+    const idOf = (child: { node: { defaultChild?: unknown } }) => stack.getLogicalId(child.node.defaultChild as never);
+    expect(environmentIn(template)).toMatchObject({
+      [CONFIG_KEYS.resultQueueUrl]: { Ref: idOf(stores.resultQueue) },
+      [CONFIG_KEYS.resultTable]: { Ref: idOf(stores.resultTable) },
+      [CONFIG_KEYS.resultBucket]: { Ref: idOf(stores.resultBucket) },
+      [CONFIG_KEYS.payloadBucket]: { Ref: idOf(payloadBucket) },
+    });
+  });
+});
+
+describe('the payload bucket', () => {
+  it('forgets what is in it', () => {
+    const lifecycle = new Capture();
+    synthesize({ payloadExpiry: Duration.days(19) }).hasResourceProperties('AWS::S3::Bucket', {
+      LifecycleConfiguration: lifecycle,
+    });
+    expect(lifecycle.asObject()).toMatchObject({ Rules: [{ ExpirationInDays: 19, Status: 'Enabled' }] });
+  });
+});
+
+describe('the queues', () => {
+  it('give messages up to the dead letters after five receives', () => {
+    const queue = only(synthesize(), 'AWS::SQS::Queue', { RedrivePolicy: {} });
+    expect(queue.RedrivePolicy).toMatchObject({ maxReceiveCount: 5 });
+  });
+
+  it('are all FIFO queues when one is', () => {
+    const queues = Object.values(synthesize({ fifo: true }).findResources('AWS::SQS::Queue'));
+    expect(queues.map(({ Properties }) => Properties.FifoQueue)).toEqual([true, true, true]);
+  });
+
+  it('have high throughput where they are FIFO, the dead letters too, and else no word of it', () => {
+    const highThroughput = { DeduplicationScope: 'messageGroup', FifoThroughputLimit: 'perMessageGroupId' };
+    synthesize({ fifo: true, shards: 2 }).allResourcesProperties('AWS::SQS::Queue', highThroughput);
+    for (const { Properties } of Object.values(synthesize().findResources('AWS::SQS::Queue'))) {
+      for (const name of Object.keys(highThroughput)) expect(Properties).not.toHaveProperty(name);
+    }
+  });
+
+  it('follow an existing FIFO queue', () => {
+    const stack = createStack();
+    const queue = new Queue(stack, 'Orders', { fifo: true, visibilityTimeout: Duration.seconds(400) });
+    const template = templateOf(
+      createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack),
+    );
+    template.resourceCountIs('AWS::SQS::Queue', 2);
+    template.allResourcesProperties('AWS::SQS::Queue', { FifoQueue: true });
+    expect(only(template, 'AWS::Lambda::EventSourceMapping')).toMatchObject({
+      BatchSize: 10,
+      EventSourceArn: { 'Fn::GetAtt': [stack.getLogicalId(queue.node.defaultChild as never), 'Arn'] },
+    });
+  });
+
+  it('know the dead letters of an existing queue that was made in the same app', () => {
+    const stack = createStack();
+    const dead = new Queue(stack, 'Dead');
+    const visibilityTimeout = Duration.seconds(400);
+    const deadLetterQueue = { queue: dead, maxReceiveCount: 5 };
+    const queue = new Queue(stack, 'Orders', { visibilityTimeout, deadLetterQueue });
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout } }, stack);
+    expect(scoring.deadLetterQueue).toBe(dead);
+  });
+
+  it('can be imported by their ARN', () => {
+    const stack = createStack();
+    const queue = Queue.fromQueueArn(stack, 'Orders', 'arn:aws:sqs:eu-central-1:123456789012:orders');
+    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack);
+    expect(scoring.deadLetterQueue).toBeUndefined();
+    expect(only(templateOf(scoring), 'AWS::Lambda::EventSourceMapping')).toMatchObject({
+      EventSourceArn: 'arn:aws:sqs:eu-central-1:123456789012:orders',
+    });
+  });
+});
+
+describe('everything that is stored', () => {
+  const REFUSES_PLAIN_TEXT = Match.objectLike({
+    PolicyDocument: {
+      Statement: Match.arrayWith([
+        Match.objectLike({ Effect: 'Deny', Condition: { Bool: { 'aws:SecureTransport': 'false' } } }),
+      ]),
+    },
+  });
+
+  it('is reached over TLS alone', () => {
+    const template = synthesize({ results: ALL });
+    template.resourceCountIs('AWS::SQS::QueuePolicy', 3);
+    template.resourceCountIs('AWS::S3::BucketPolicy', 2);
+    template.allResourcesProperties('AWS::SQS::QueuePolicy', REFUSES_PLAIN_TEXT);
+    template.allResourcesProperties('AWS::S3::BucketPolicy', REFUSES_PLAIN_TEXT);
+  });
+
+  it('is closed to the public', () => {
+    synthesize({ results: ALL }).allResourcesProperties('AWS::S3::Bucket', {
+      PublicAccessBlockConfiguration: {
+        BlockPublicAcls: true,
+        BlockPublicPolicy: true,
+        IgnorePublicAcls: true,
+        RestrictPublicBuckets: true,
+      },
+    });
+  });
+
+  it('is encrypted by its service', () => {
+    const template = synthesize({ results: ALL });
+    template.allResourcesProperties('AWS::SQS::Queue', { SqsManagedSseEnabled: true });
+    template.allResourcesProperties('AWS::S3::Bucket', {
+      BucketEncryption: {
+        ServerSideEncryptionConfiguration: [{ ServerSideEncryptionByDefault: { SSEAlgorithm: 'AES256' } }],
+      },
+    });
+  });
+
+  it('is encrypted with the key that is given, the environment and every log too', () => {
+    const stack = createStack();
+    const key = new Key(stack, 'Key');
+    const template = templateOf(
+      createScoring({ results: ALL, encryptionKey: key, compute: lambdaGpuCompute() }, stack),
+    );
+    const arn = stack.resolve(key.keyArn);
+    template.allResourcesProperties('AWS::SQS::Queue', { KmsMasterKeyId: arn });
+    template.allResourcesProperties('AWS::S3::Bucket', {
+      BucketEncryption: {
+        ServerSideEncryptionConfiguration: [
+          { BucketKeyEnabled: true, ServerSideEncryptionByDefault: { KMSMasterKeyID: arn, SSEAlgorithm: 'aws:kms' } },
+        ],
+      },
+    });
+    template.allResourcesProperties('AWS::DynamoDB::Table', {
+      SSESpecification: { KMSMasterKeyId: arn, SSEEnabled: true, SSEType: 'KMS' },
+    });
+    template.allResourcesProperties('AWS::Logs::LogGroup', { KmsKeyId: arn });
+    expect(only(template, 'AWS::Lambda::Function', { PackageType: 'Image' })).toMatchObject({ KmsKeyArn: arn });
+  });
+
+  it.each([
+    [undefined, 'Retain', 'Retain'],
+    [RemovalPolicy.RETAIN, 'Retain', 'Retain'],
+    [RemovalPolicy.DESTROY, 'Delete', 'Delete'],
+    [RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, 'RetainExceptOnCreate', 'Retain'],
+  ])(
+    'stays or goes with the stack, or when it is replaced (removalPolicy %s: %s, %s)',
+    (removalPolicy, onDelete, onReplace) => {
+      const template = synthesize({ results: ALL, ...(removalPolicy !== undefined && { removalPolicy }) });
+      const policies = { DeletionPolicy: onDelete, UpdateReplacePolicy: onReplace };
+      for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::Logs::LogGroup']) {
+        template.allResources(type, policies);
+      }
+      const queues = template.findResources('AWS::SQS::Queue');
+      const kept = Object.values(queues).filter(({ Properties }) => Properties.RedrivePolicy === undefined);
+      expect(kept).toMatchObject([policies, policies]);
+      const [requests] = Object.values(queues).filter(({ Properties }) => Properties.RedrivePolicy !== undefined);
+      expect(requests).toMatchObject({ DeletionPolicy: 'Delete', UpdateReplacePolicy: 'Delete' });
+    },
+  );
+});
+
+describe('what the client needs', () => {
+  it('is put out under the names of its options', () => {
+    const scoring = createScoring({ results: ALL });
+    scoring.addClientOutputs();
+    const { Outputs = {} } = Template.fromStack(Stack.of(scoring)).toJSON();
+    expect(Object.keys(Outputs).toSorted()).toEqual([
+      'deadLetterQueueUrl',
+      'payloadBucket',
+      'region',
+      'requestQueueUrl',
+      'resultBucket',
+      'resultQueueUrl',
+      'resultTable',
+    ]);
+  });
+});

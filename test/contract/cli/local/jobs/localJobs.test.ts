@@ -1,0 +1,259 @@
+import { HeadObjectCommand } from '@aws-sdk/client-s3';
+import {
+  DescribeExecutionCommand,
+  ListExecutionsCommand,
+  StartExecutionCommand,
+  StopExecutionCommand,
+} from '@aws-sdk/client-sfn';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { fileEvent } from '../../../../../cli/local/jobs/fileEvents.ts';
+import { openSession } from '../../../../../lambda/adapters/onnx/session/session.ts';
+import { REPOSITORY } from '../../../../helpers/command.ts';
+import { fileOf, type JobStack, row, startJobStack } from '../../../../helpers/localJobs.ts';
+
+let stack: JobStack;
+let larger: JobStack;
+beforeAll(async () => {
+  stack = await startJobStack();
+  larger = await startJobStack(LARGER);
+}, 60_000);
+afterAll(async () => {
+  await larger.stop();
+  await stack.stop();
+});
+
+/** The job of a file, once it has ended. */
+async function jobOf(key: string, { line } = stack) {
+  const started = await line(new RegExp(`^job \\w+: ${key}$`));
+  const id = started.slice('job '.length, started.indexOf(':'));
+  return { id, folder: `jobs/out/${id}/`, end: await line(new RegExp(`^job ${id}: (?!${key})`)) };
+}
+
+/** Some hundred rows a piece: calls of several parts are within the rows of theirs at the same time. */
+const LARGER = { BATCHSCORE_JOBS_PART_BYTES: '500000', BATCHSCORE_JOBS_PIECE_BYTES: '500000' };
+
+/** Put last: once it is done, what was put before would have been told of. */
+async function untilToldOfAll(name: string): Promise<void> {
+  await stack.put(`jobs/in/${name}.jsonl`, fileOf([row(1)]));
+  await jobOf(`jobs/in/${name}.jsonl`);
+}
+
+const executionArn = (id: string): string => `${stack.stateMachineArn.replace('stateMachine', 'execution')}:${id}`;
+
+describe('a file that is put under the input prefix', () => {
+  it('is scored, in order, one result for every row, and the manifest is there', async () => {
+    const rows = Array.from({ length: 20 }, (_, turn) => (turn === 7 ? '{"no": "request"}' : row(turn)));
+    await stack.put('jobs/in/rows.jsonl', fileOf(rows));
+    const { folder, end } = await jobOf('jobs/in/rows.jsonl');
+    expect(end).toContain(': done, ');
+    const objects = await stack.keysUnder(`${folder}data/`);
+    expect(objects.length).toBeGreaterThan(5);
+    const results = (await Promise.all(objects.map((key) => stack.get(key)))).join('').trimEnd().split('\n');
+    expect(results.map((line) => JSON.parse(line).id)).toEqual(
+      rows.map((_, turn) => (turn === 7 ? undefined : `row-${turn}`)),
+    );
+    expect(JSON.parse(await stack.get(`${folder}manifest.json`))).toMatchObject({ rows: 20, failedParts: [] });
+  });
+
+  it('is one job, however often S3 tells of it', async () => {
+    const body = fileOf([row(3), row(4)]);
+    await Promise.all(Array.from({ length: 10 }, () => stack.put('jobs/in/ten.jsonl', body)));
+    await jobOf('jobs/in/ten.jsonl');
+    await untilToldOfAll('after-ten');
+    expect(stack.said.filter((line) => line.endsWith('jobs/in/ten.jsonl'))).toHaveLength(1);
+  });
+
+  it('is none under the output prefix, elsewhere, or with a name that begins with _ or .', async () => {
+    const none = ['jobs/out/one.jsonl', 'other/one.jsonl', 'jobs/in/_one.jsonl', 'jobs/in/.one.jsonl'];
+    for (const key of none) await stack.put(key, fileOf([row(5)]));
+    await untilToldOfAll('after-others');
+    expect(stack.said.filter((line) => line.includes('one.jsonl'))).toEqual([]);
+  });
+
+  it('may have spaces and signs in its name, as S3 spells them', async () => {
+    const key = 'jobs/in/a b+c/ü&1.jsonl';
+    await stack.put(key, fileOf([row(6)]));
+    const { Records } = await fileEvent(stack.s3, 'batchscore-jobs', key);
+    expect(Records[0]?.s3.object.key).toBe('jobs/in/a+b%2Bc/%C3%BC%261.jsonl');
+    const line = await stack.line(/ü&1\.jsonl$/);
+    expect(line).toMatch(/^job \w+: jobs\/in\/a b\+c\/ü&1\.jsonl$/);
+  });
+
+  it('that can be no job is said to be none: its name tells no format', async () => {
+    await stack.put('jobs/in/rows.doc', fileOf([row(8)]));
+    const { folder, end } = await jobOf('jobs/in/rows.doc');
+    expect(end).toMatch(/INVALID_JOB/);
+    expect(JSON.parse(await stack.get(`${folder}failure.json`))).toMatchObject({ code: 'INVALID_JOB' });
+  });
+});
+
+describe('a file that is put and then submitted', () => {
+  const uriOf = (key: string): string => `s3://batchscore-jobs/${key}`;
+  const CSV = `id,${Array.from({ length: 64 }, (_, pixel) => `p${pixel}`).join(',')}\n${[1, 2, 3]
+    .map((id) => `${id},${Array.from({ length: 64 }, (_, pixel) => (pixel * id) % 17).join(',')}\n`)
+    .join('')}`;
+  const COLUMNS = { inputs: { image: Array.from({ length: 64 }, (_, pixel) => `p${pixel}`) }, keep: ['id'] };
+  const soon = { pollMs: 20 };
+
+  it('is one job, whether the model that it has anyway is named or not; another model is asked for in so many words', async () => {
+    const key = 'jobs/in/submitted.jsonl';
+    await stack.put(key, fileOf([row(1), row(2)]));
+    const { id: job } = await jobOf(key);
+    for (const options of [{}, { model: 'digits' }, { model: 'digits', version: '1', format: 'jsonl' as const }]) {
+      expect(await stack.client.jobs.submit(uriOf(key), options)).toMatchObject({ job, isNew: false });
+    }
+    await expect(stack.client.jobs.submit(uriOf(key), { model: 'tickets' })).rejects.toThrow(
+      new RegExp(`starts a job by itself .*${job}.*--again`),
+    );
+    const other = await stack.client.jobs.submit(uriOf(key), { model: 'tickets', again: true });
+    expect(other).toMatchObject({ isNew: true });
+    await stack.client.jobs.wait(other.job, soon);
+    expect(JSON.parse(await stack.get(`${other.folder}job.json`))).toMatchObject({ model: 'tickets' });
+  });
+
+  it('has the settings of its folder either way', async () => {
+    await stack.put('jobs/in/csv/_job.json', JSON.stringify({ inputs: { image: ['p0..p63'] }, keep: ['id'] }));
+    const key = 'jobs/in/csv/rows.csv';
+    await stack.put(key, CSV);
+    const { id: job } = await jobOf(key);
+    expect(await stack.client.jobs.submit(uriOf(key))).toMatchObject({ job, isNew: false });
+    expect(await stack.client.jobs.submit(uriOf(key), COLUMNS)).toMatchObject({ job, isNew: false });
+  });
+
+  it('is scored as it is asked for where the job that it started could not be planned', async () => {
+    const key = 'jobs/in/bare.csv';
+    await stack.put(key, CSV);
+    expect((await jobOf(key)).end).toContain('INVALID_JOB');
+    const { job, isNew } = await stack.client.jobs.submit(uriOf(key), COLUMNS);
+    expect(isNew).toBe(true);
+    expect(await stack.client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: 3, errors: {} });
+  });
+
+  it('starts no job by itself in a folder whose name begins with _', async () => {
+    const key = 'jobs/in/_mine/rows.csv';
+    await stack.put(key, CSV);
+    await untilToldOfAll('after-mine');
+    expect(stack.said.filter((line) => line.endsWith(key))).toEqual([]);
+    const { job, isNew } = await stack.client.jobs.submit(uriOf(key), COLUMNS);
+    expect(isNew).toBe(true);
+    expect(await stack.client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: 3 });
+  });
+
+  it('is scored again, in a folder of its own, where that is asked for', async () => {
+    const key = 'jobs/in/again.jsonl';
+    await stack.put(key, fileOf([row(1), row(2)]));
+    const first = await jobOf(key);
+    const again = await stack.client.jobs.submit(uriOf(key), { again: true });
+    const third = await stack.client.jobs.submit(uriOf(key), { again: true });
+    expect(new Set([first.id, again.job, third.job]).size).toBe(3);
+    for (const { job, folder, isNew } of [again, third]) {
+      expect([isNew, folder]).toEqual([true, `jobs/out/${job}/`]);
+      expect(await stack.client.jobs.wait(job, soon)).toMatchObject({ state: 'done', rows: 2 });
+      const dataOf = async (where: string) => Promise.all((await stack.keysUnder(`${where}data/`)).map(stack.get));
+      expect(await dataOf(folder)).toEqual(await dataOf(first.folder));
+    }
+    expect(await stack.client.jobs.resume(again.job)).toMatchObject({ job: again.job, folder: again.folder });
+  });
+});
+
+describe('two jobs of one model at once, of many parts', () => {
+  it('have one result for each row: its own', async () => {
+    const rows = Array.from({ length: 10_000 }, (_, turn) => row(turn));
+    const files = { 'jobs/in/first.jsonl': rows, 'jobs/in/second.jsonl': rows.toReversed() };
+    const alone = await scoredAlone(rows);
+    await Promise.all(Object.entries(files).map(([key, lines]) => larger.put(key, fileOf(lines))));
+    for (const [key, lines] of Object.entries(files)) {
+      const { folder, end } = await jobOf(key, larger);
+      expect(end).toContain(`"rows":${lines.length}`);
+      const objects = await larger.keysUnder(`${folder}data/`);
+      const results = (await Promise.all(objects.map(larger.get))).join('').split('\n').slice(0, -1);
+      expect(results).toHaveLength(lines.length);
+      let place = 0;
+      for (const [index, line] of lines.entries()) {
+        const { id } = JSON.parse(line);
+        const result = results[index] === '' ? 'a blank line' : JSON.parse(results[index] ?? '');
+        expect(result).toMatchObject({ message_id: String(place), id });
+        expect(result.outputs.map(({ data }: { readonly data: number[] }) => data.map(rounded))).toEqual(alone.get(id));
+        place += Buffer.byteLength(line) + 1;
+      }
+    }
+  }, 60_000);
+});
+
+describe('a client of Step Functions', () => {
+  it('is told what became of a job', async () => {
+    await stack.put('jobs/in/told.jsonl', fileOf([row(9)]));
+    const { id } = await jobOf('jobs/in/told.jsonl');
+    const told = await stack.sfn.send(new DescribeExecutionCommand({ executionArn: executionArn(id) }));
+    expect(told).toMatchObject({ name: id, status: 'SUCCEEDED', stateMachineArn: stack.stateMachineArn });
+    expect(JSON.parse(told.output ?? '')).toMatchObject({ rows: 1 });
+    expect(told.stopDate?.getTime()).toBeGreaterThanOrEqual(told.startDate?.getTime() ?? Number.POSITIVE_INFINITY);
+    const again = { stateMachineArn: stack.stateMachineArn, name: id, input: told.input };
+    await expect(stack.sfn.send(new StartExecutionCommand(again))).rejects.toThrow(
+      expect.objectContaining({ name: 'ExecutionAlreadyExists' }),
+    );
+  });
+
+  it('starts jobs, and stops them: what was not scored is left', async () => {
+    const { stateMachineArn, sfn } = stack;
+    const rows = fileOf(Array.from({ length: 3000 }, (_, turn) => row(turn)));
+    await stack.put('files/many.jsonl', rows);
+    const object = { bucket: 'batchscore-jobs', key: 'files/many.jsonl', etag: await etagOf('files/many.jsonl') };
+    const start = { ...object, bytes: Buffer.byteLength(rows), job: 'many', run: 1, folder: 'jobs/out/many/' };
+    const input = JSON.stringify({ ...start, concurrency: 1, spec: {} });
+    const started = await sfn.send(new StartExecutionCommand({ stateMachineArn, name: 'many', input }));
+    const twice = await sfn.send(new StartExecutionCommand({ stateMachineArn, name: 'many', input }));
+    expect(twice.executionArn).toBe(started.executionArn);
+    const other = new StartExecutionCommand({ stateMachineArn, name: 'many', input: '{}' });
+    await expect(sfn.send(other)).rejects.toThrow(expect.objectContaining({ name: 'ExecutionAlreadyExists' }));
+
+    while ((await stack.keysUnder('jobs/out/many/reports/')).length === 0);
+    await sfn.send(new StopExecutionCommand({ executionArn: started.executionArn }));
+    await stack.line(/^job many: cancelled$/);
+    const { status } = await sfn.send(new DescribeExecutionCommand({ executionArn: started.executionArn }));
+    expect(status).toBe('ABORTED');
+    // A call that was at work ends with its part, of three pieces; then nothing is scored any more.
+    await untilToldOfAll('after-many');
+    const left = await stack.keysUnder('jobs/out/many/');
+    expect(left).not.toContain('jobs/out/many/manifest.json');
+    await untilToldOfAll('long-after-many');
+    expect(await stack.keysUnder('jobs/out/many/')).toEqual(left);
+  });
+
+  it.each([
+    ['ExecutionDoesNotExist', new DescribeExecutionCommand({ executionArn: 'arn:none' })],
+    ['ExecutionDoesNotExist', new StopExecutionCommand({ executionArn: 'arn:none' })],
+    ['StateMachineDoesNotExist', new StartExecutionCommand({ stateMachineArn: 'arn:none', name: 'a', input: '{}' })],
+    ['UnknownOperationException', new ListExecutionsCommand({ stateMachineArn: 'arn:none' })],
+  ])('is refused as on AWS: %s', async (name, command) => {
+    await expect(stack.sfn.send(command as DescribeExecutionCommand)).rejects.toThrow(
+      expect.objectContaining({ name }),
+    );
+  });
+});
+
+const rounded = (value: number): string => value.toFixed(4);
+
+/** By id, what ONNX Runtime gives for each row without any of batchscore's batching around it. */
+async function scoredAlone(rows: readonly string[]): Promise<Map<string, string[][]>> {
+  const path = `${REPOSITORY}/models/digits/1/model.onnx`;
+  const session = await openSession({ path, providers: ['cpu'], sessionOptions: {} });
+  const alone = new Map<string, string[][]>();
+  for (const text of rows) {
+    const { id, inputs } = JSON.parse(text);
+    const [{ name, shape, data }] = inputs;
+    const { outputs } = await session.run({
+      inputs: [{ name, onnxType: 'float32', shape, data: Float32Array.from(data) }],
+    });
+    alone.set(
+      id,
+      outputs.map((output) => [...output.data].map((value) => rounded(Number(value)))),
+    );
+  }
+  await session.close();
+  return alone;
+}
+
+async function etagOf(key: string): Promise<string> {
+  return (await stack.s3.send(new HeadObjectCommand({ Bucket: 'batchscore-jobs', Key: key }))).ETag ?? '';
+}

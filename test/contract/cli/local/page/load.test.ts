@@ -1,0 +1,75 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { createLoad, type Load, type LoadOptions } from '../../../../../cli/local/page/load.ts';
+import { useSqsServer } from '../../../../helpers/sqsServer.ts';
+
+const server = useSqsServer();
+let load: Load;
+afterEach(() => load.stop());
+
+/** A load that has been turned up, and what wakes when something is told of it. */
+function start(options: Partial<LoadOptions> & Pick<LoadOptions, 'queueUrls'>): {
+  readonly sent: () => number;
+  readonly until: (holds: () => boolean) => Promise<void>;
+} {
+  let sent = 0;
+  let wake = (): void => {};
+  load = createLoad({
+    sqs: server.client(),
+    model: 'a',
+    samplesOf: (model) => [`${model} 1`, `${model} 2`],
+    waiting: () => 0,
+    onSent: (messages) => {
+      sent += messages;
+      wake();
+    },
+    onChange: () => wake(),
+    ...options,
+  });
+  const until = async (holds: () => boolean): Promise<void> => {
+    while (!holds()) {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  };
+  return { sent: () => sent, until };
+}
+
+describe('the load', () => {
+  it('sends the samples of its model in turn, marked as its own, to every shard, and no more once it is stopped', async () => {
+    const queueUrls = [server.queue(), server.queue()];
+    const { sent, until } = start({ queueUrls });
+    load.set(2_000, 'b');
+    await until(() => sent() >= 40);
+    await load.stop();
+    const counts = queueUrls.map((queueUrl) => server.counts(queueUrl).ready);
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(sent());
+    for (const queueUrl of queueUrls) {
+      const [first, second] = await server.receive(queueUrl);
+      expect([first?.Body, second?.Body].toSorted()).toEqual(['b 1', 'b 2']);
+      expect(first?.MessageAttributes).toMatchObject({ 'batchscore-page': { StringValue: 'load' } });
+    }
+    expect(load.seen()).toEqual({ perSecond: 0, model: 'b' });
+  });
+
+  it('sends nothing while too many wait, and says so', async () => {
+    const queueUrls = [server.queue()];
+    let waiting = 20_001;
+    const { sent, until } = start({ queueUrls, waiting: () => waiting });
+    load.set(1_000, 'a');
+    await until(() => load.seen().heldBack !== undefined);
+    expect(load.seen().heldBack).toMatch(/more than 20,000 messages wait/);
+    expect(sent()).toBe(0);
+    waiting = 20_000;
+    await until(() => sent() > 0);
+  });
+
+  it('ends where sending fails, and says why', async () => {
+    const queueUrl = server.queue();
+    server.deleteQueue(queueUrl);
+    const { until } = start({ queueUrls: [queueUrl] });
+    load.set(100, 'a');
+    await until(() => load.seen().heldBack !== undefined);
+    expect(load.seen()).toMatchObject({ perSecond: 0, heldBack: expect.stringMatching(/^sending failed: .+/) });
+  });
+});

@@ -1,0 +1,110 @@
+import { describe, expect, it } from '@jest/globals';
+import { Batchscore, type BatchscoreOptions } from '../../../client/index.ts';
+import { useDeployments } from '../../helpers/deployment.ts';
+import { allOf, lineAnswer, lineOf } from './requests.ts';
+
+const QUEUE = 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests';
+const deployments = useDeployments();
+
+describe('options', () => {
+  it.each([
+    [
+      'a queue by its name',
+      { requestQueueUrl: 'requests' },
+      'expected the URL of an SQS queue, https://…, got "requests"',
+    ],
+    ['a result queue by its ARN', { requestQueueUrl: QUEUE, resultQueueUrl: 'arn:aws:sqs:r' }, 'resultQueueUrl'],
+    ['an empty table name', { requestQueueUrl: QUEUE, resultTable: '' }, 'resultTable'],
+    ['an unknown encoding', { requestQueueUrl: QUEUE, encoding: 'text' }, 'encoding'],
+    ['no calls in flight', { requestQueueUrl: QUEUE, maxInFlight: 0 }, 'maxInFlight'],
+    ['a misspelt option', { requestQueueUrl: QUEUE, resultQueue: QUEUE }, 'resultQueue'],
+    ['a client that is none', { requestQueueUrl: QUEUE, sqs: 'sqs' }, 'expected a client of the AWS SDK, SQSClient'],
+  ])('are refused: %s', (_, options, message) => {
+    const make = () => new Batchscore(options as BatchscoreOptions);
+    expect(make).toThrow(TypeError);
+    expect(make).toThrow(message);
+  });
+
+  it('need no request queue to collect; to send without one is refused', async () => {
+    await using client = new Batchscore({ resultQueueUrl: QUEUE, region: 'us-east-1' });
+    const refused = 'expected requestQueueUrl, to send requests to, got none; set it';
+    await expect(client.submit([])).rejects.toThrow(refused);
+    await expect(client.score({})).rejects.toThrow(refused);
+  });
+
+  it('are refused with all that is wrong at once', () => {
+    const make = () => new Batchscore({ requestQueueUrl: 'requests', maxInFlight: 0 });
+    expect(make).toThrow('requestQueueUrl');
+    expect(make).toThrow('maxInFlight');
+  });
+
+  it('need no client and no result store to submit', async () => {
+    const client = new Batchscore({ requestQueueUrl: QUEUE, region: 'eu-central-1' });
+    await expect(client.submit([])).resolves.toEqual([]);
+    await client.close();
+  });
+
+  it('need a result store to collect and to score', async () => {
+    const { client } = await deployments.create('queue');
+    const producer = client({ resultQueueUrl: undefined });
+    const reason = 'expected resultQueueUrl or resultTable';
+    expect(() => producer.collect(['m-1'], { timeoutMs: 1000 })).toThrow(reason);
+    await expect(producer.score(lineOf(1).inputs)).rejects.toThrow(reason);
+  });
+
+  it('choose the encoding of requests, and with it that of the answers', async () => {
+    const { client, answer, requestQueueUrl } = await deployments.create('queue');
+    const producer = client({ encoding: 'json' });
+    const messageIds = await producer.submit([lineOf(1)]);
+    const [message] = await deployments.sqs.receive(requestQueueUrl, { visibilitySeconds: 0 });
+    expect(JSON.parse(message?.Body ?? '')).toEqual({
+      id: '1',
+      inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: [1] }],
+    });
+    await answer(1);
+    const results = await allOf(producer.collect(messageIds, { timeoutMs: 20_000 }));
+    expect(results).toMatchObject([{ outputs: lineAnswer(1) }]);
+  });
+});
+
+describe('a closed client', () => {
+  it('takes nothing any more, and may be closed again', async () => {
+    const { client } = await deployments.create('queue');
+    const producer = client();
+    await producer.close();
+    await producer.close();
+    await expect(producer.submit([lineOf(1)])).rejects.toThrow('the Batchscore client was closed');
+    await expect(producer.score(lineOf(1).inputs)).rejects.toThrow('the Batchscore client was closed');
+    expect(() => producer.collect([], { timeoutMs: 1 })).toThrow('the Batchscore client was closed');
+  });
+
+  it('is closed at the end of a block that used it', async () => {
+    const { client } = await deployments.create('queue');
+    const producer = client();
+    {
+      await using inBlock = producer;
+      await inBlock.submit([lineOf(1)]);
+    }
+    await expect(producer.submit([lineOf(1)])).rejects.toThrow('the Batchscore client was closed');
+  });
+
+  it('has told the result queue of what was taken from it', async () => {
+    const { client, answer, resultQueueUrl } = await deployments.create('queue');
+    const producer = client();
+    const scores = producer.score(lineOf(1).inputs);
+    const answered = answer(1);
+    await scores;
+    await producer.close();
+    expect(deployments.sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+    await answered;
+  });
+
+  it('refuses what it had not sent', async () => {
+    const { client } = await deployments.create('queue');
+    const producer = client();
+    const submitting = producer.submit([lineOf(1)]);
+    const refused = expect(submitting).rejects.toThrow('the Batchscore client was closed');
+    await producer.close();
+    await refused;
+  });
+});

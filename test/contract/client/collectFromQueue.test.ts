@@ -1,0 +1,156 @@
+import { describe, expect, it } from '@jest/globals';
+import { pointerBody } from '../../../lambda/core/contract/pointer.ts';
+import { useDeployments } from '../../helpers/deployment.ts';
+import { hangsUp, startFront } from '../../helpers/frontServer.ts';
+import { echoModel } from '../../helpers/models.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
+import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
+import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
+
+const deployments = useDeployments();
+const { sqs, s3 } = deployments;
+
+describe('results on the result queue', () => {
+  it('are yielded once each, with the scores of their request, and are gone afterwards', async () => {
+    const { client, answer, resultQueueUrl } = await deployments.create('queue');
+    const producer = client();
+    const messageIds = await producer.submit(lines(25));
+    await answer(25);
+    const results = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(idsOf(results)).toEqual(messageIds.toSorted());
+    for (const result of results) {
+      const value = messageIds.indexOf(result.messageId);
+      expect(result).toMatchObject({ id: String(value), model: 'line', version: '1', outputs: lineAnswer(value) });
+    }
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+  });
+
+  it('are waited for until they come', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const producer = client();
+    const messageIds = await producer.submit(lines(3));
+    const collected = allOf(producer.collect(messageIds, IN_TIME));
+    await answer(3);
+    expect(idsOf(await collected)).toEqual(messageIds.toSorted());
+  });
+
+  it('tell of each request that was not scored, and of the others their scores', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const producer = client();
+    const messageIds = await producer.submit([lineOf(1), { id: 'bad', body: { id: 'bad', inputs: 7 } }, lineOf(2)]);
+    await answer(3);
+    const results = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(results.find(({ messageId }) => messageId === messageIds[1])).toMatchObject({
+      id: 'bad',
+      error: { code: 'INVALID_REQUEST', id: 'bad', messageId: messageIds[1] },
+    });
+    expect(results.filter((result) => 'outputs' in result)).toHaveLength(2);
+  });
+
+  it('of a packed message and of the short form come in their form', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const producer = client();
+    const messageIds = await producer.submit([{ body: [{ instances: [[1]] }, { instances: [[2]] }] }]);
+    await answer(1);
+    await expect(allOf(producer.collect(messageIds, IN_TIME))).resolves.toEqual([
+      {
+        messageId: messageIds[0],
+        results: [
+          { messageId: messageIds[0], model: 'line', version: '1', predictions: [[3]] },
+          { messageId: messageIds[0], model: 'line', version: '1', predictions: [[5]] },
+        ],
+      },
+    ]);
+  });
+
+  it('come in the groups of a FIFO queue', async () => {
+    const { client, answer } = await deployments.create('queue', 'fifo');
+    const producer = client();
+    const messageIds = await producer.submit(lines(12).map((request) => ({ ...request, group: 'one' })));
+    await answer(12);
+    const results = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(results.map(({ messageId }) => messageId)).toEqual(messageIds);
+  });
+
+  it('too large for the queue are fetched from the payload bucket', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const producer = client();
+    const data = Float32Array.from({ length: 300_000 }, (_, index) => index / 7);
+    const messageIds = await producer.submit([{ inputs: { in: { data, shape: [1, data.length] } } }]);
+    await answer(1, echoModel('FP32', ['width']));
+    const [result] = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(result).toMatchObject({ outputs: { out: { datatype: 'FP32', shape: [1, data.length], data } } });
+  });
+
+  it('whose payload cannot be fetched fail alone, and stay for a client that can', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const producer = client();
+    const data = Float32Array.from({ length: 300_000 });
+    const messageIds = await producer.submit([{ inputs: { in: { data, shape: [1, data.length] } } }]);
+    await answer(1, echoModel('FP32', ['width']));
+    await expect(allOf(client({ payloadBucket: undefined }).collect(messageIds, IN_TIME))).resolves.toMatchObject([
+      {
+        messageId: messageIds[0],
+        error: { code: 'RESULT_UNAVAILABLE', message: expect.stringContaining('set payloadBucket'), retryable: true },
+      },
+    ]);
+    await expect(allOf(producer.collect(messageIds, IN_TIME))).resolves.toMatchObject([{ outputs: {} }]);
+  });
+
+  it('that point to another bucket are not fetched', async () => {
+    const { client, writer } = await deployments.create('queue');
+    const bucket = await s3.bucket();
+    await s3.put(bucket, 'k', resultOf('a').body);
+    await writer.write([{ ...resultOf('a'), body: pointerBody({ bucket, key: 'k' }) }], ALIVE);
+    await expect(allOf(client().collect(['a'], IN_TIME))).resolves.toMatchObject([
+      { error: { code: 'RESULT_UNAVAILABLE', message: expect.stringContaining(bucket) } },
+    ]);
+  });
+
+  it('that were written twice are yielded once, and the copy is deleted when it is met', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    const producer = client();
+    await writer.write(['a', 'a', 'b'].map(resultOf), ALIVE);
+    expect(idsOf(await allOf(producer.collect(['a', 'b'], IN_TIME)))).toEqual(['a', 'b']);
+    await writer.write([resultOf('c')], ALIVE);
+    expect(idsOf(await allOf(producer.collect(['c'], IN_TIME)))).toEqual(['c']);
+    await producer.close();
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+  });
+
+  it('are asked for once when their message ID is given twice', async () => {
+    const { client, writer } = await deployments.create('queue');
+    await writer.write([resultOf('a')], ALIVE);
+    expect(idsOf(await allOf(client().collect(['a', 'a'], IN_TIME)))).toEqual(['a']);
+  });
+
+  it.each([
+    ['answered with failures', async () => ({ Failed: [{ Id: '1', Code: 'InternalError', SenderFault: false }] })],
+    ['not answered', () => Promise.reject(sqsError('ServiceUnavailable', 'server'))],
+  ])('are deleted before the collection ends, again when a deletion was %s', async (_, spoilt) => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    const flaky = sqs.client();
+    let calls = 0;
+    interceptSends(flaky, async (entries, reach) =>
+      entries.length > 0 && ++calls === 1 ? await spoilt() : await reach(),
+    );
+    await writer.write(['a', 'b'].map(resultOf), ALIVE);
+    const receivedTogether = client({ sqs: flaky }).collect(['a', 'b'], IN_TIME);
+    expect(idsOf(await allOf(receivedTogether))).toEqual(['a', 'b']);
+    expect(calls).toBeGreaterThan(1);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+  });
+
+  it('are collected again after a receive failed', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    const front = await startFront(new URL(resultQueueUrl).origin, [hangsUp]);
+    try {
+      await writer.write([resultOf('a')], ALIVE);
+      expect(idsOf(await allOf(client({ sqs: sqs.client(front) }).collect(['a'], IN_TIME)))).toEqual(['a']);
+    } finally {
+      await front.stop();
+    }
+  });
+});

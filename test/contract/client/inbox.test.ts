@@ -1,0 +1,214 @@
+import { describe, expect, it } from '@jest/globals';
+import { ScoringError } from '../../../client/index.ts';
+import { createInbox } from '../../../client/receive/inbox.ts';
+import type { Arrival } from '../../../client/receive/shares.ts';
+
+const ALIVE = new AbortController().signal;
+
+/** An arrival that remembers what became of it. */
+function arrivalOf(messageId: string): Arrival & { readonly fate: string[] } {
+  const fate: string[] = [];
+  return {
+    fate,
+    result: { messageId, predictions: [] },
+    accept: () => fate.push('accepted'),
+    giveBack: () => fate.push('given back'),
+  };
+}
+
+/** Message IDs from `m-0` on. */
+function ids(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `m-${index}`);
+}
+
+describe('an inbox', () => {
+  it('wants no more for a caller that leaves two hundred results waiting, until it takes one', async () => {
+    const inbox = createInbox();
+    const waiting = inbox.waitFor(ids(1000), ALIVE);
+    for (const messageId of ids(200)) expect(inbox.deliver(arrivalOf(messageId))).toBe(true);
+    expect(inbox.wanted()).toEqual([]);
+    expect(inbox.isWanting()).toBe(false);
+    expect(inbox.standing('m-200')).toBe('full');
+    const demanded = inbox.demand();
+
+    await waiting.next();
+    await expect(demanded).resolves.toBe(true);
+    expect(inbox.wanted()).toHaveLength(800);
+    expect(inbox.standing('m-200')).toBe('wanted');
+  });
+
+  it('wants for other callers while one is full', () => {
+    const inbox = createInbox();
+    inbox.waitFor(ids(201), ALIVE);
+    for (const messageId of ids(200)) inbox.deliver(arrivalOf(messageId));
+    inbox.waitFor(['other'], ALIVE);
+    expect(inbox.wanted()).toEqual(['other']);
+  });
+
+  it('gives what came before the end of the wait, and then the reason of the end', async () => {
+    const inbox = createInbox();
+    const ended = new AbortController();
+    const waiting = inbox.waitFor(ids(2), ended.signal);
+    const arrival = arrivalOf('m-0');
+    inbox.deliver(arrival);
+    ended.abort(new Error('enough'));
+    await expect(waiting.next()).resolves.toBe(arrival);
+    await expect(waiting.next()).rejects.toThrow('enough');
+    expect(inbox.deliver(arrivalOf('m-1'))).toBe(false);
+  });
+
+  it('takes a result once, and knows the second as held until it is taken', async () => {
+    const inbox = createInbox();
+    const waiting = inbox.waitFor(['m-0'], ALIVE);
+    expect(inbox.deliver(arrivalOf('m-0'))).toBe(true);
+    expect(inbox.standing('m-0')).toBe('held');
+    expect(inbox.deliver(arrivalOf('m-0'))).toBe(false);
+    await waiting.next();
+    expect(inbox.standing('m-0')).toBe('unknown');
+  });
+
+  it('gives back what its caller did not take', async () => {
+    const inbox = createInbox();
+    const waiting = inbox.waitFor(ids(2), ALIVE);
+    const [taken, left] = [arrivalOf('m-0'), arrivalOf('m-1')];
+    inbox.deliver(taken);
+    inbox.deliver(left);
+    await waiting.next();
+    waiting.close();
+    expect([taken.fate, left.fate]).toEqual([[], ['given back']]);
+    expect(inbox.standing('m-1')).toBe('unknown');
+  });
+
+  it('remembers the latest ten thousand IDs that are dismissed, unless they are waited for again', () => {
+    const inbox = createInbox();
+    for (const messageId of ids(10_001)) inbox.dismiss(messageId);
+    expect(inbox.standing('m-0')).toBe('unknown');
+    expect(inbox.standing('m-1')).toBe('dismissed');
+    const waiting = inbox.waitFor(['m-1'], ALIVE);
+    expect(inbox.standing('m-1')).toBe('wanted');
+    waiting.close();
+    expect(inbox.standing('m-1')).toBe('unknown');
+  });
+
+  it('ends every wait, begun before or after, when it is closed', async () => {
+    const inbox = createInbox();
+    const before = inbox.waitFor(['a'], ALIVE);
+    inbox.close(new Error('closed'));
+    await expect(before.next()).rejects.toThrow('closed');
+    await expect(inbox.waitFor(['b'], ALIVE).next()).rejects.toThrow('closed');
+  });
+});
+
+describe('an inbox, of a packed message,', () => {
+  /** An arrival that answers so many requests. */
+  function packedOf(messageId: string, requests: number) {
+    const results = Array.from({ length: requests }, () => ({ messageId, predictions: [] }));
+    return { ...arrivalOf(messageId), result: { messageId, results } };
+  }
+
+  it('gives each caller the result that it waits for, and tells the store once, when all have it', async () => {
+    const inbox = createInbox();
+    const waits = ['m/0', 'm/1', 'm/2'].map((id) => inbox.waitFor([id], ALIVE));
+    expect([inbox.wanted(), inbox.standing('m')]).toEqual([['m'], 'wanted']);
+    const arrival = packedOf('m', 3);
+    expect(inbox.deliver(arrival)).toBe(true);
+    expect([inbox.wanted(), inbox.standing('m')]).toEqual([[], 'held']);
+    for (const [position, waiting] of waits.entries()) {
+      expect(arrival.fate).toEqual([]);
+      const share = await waiting.next();
+      expect(share.result).toMatchObject({ messageId: `m/${position}`, predictions: [] });
+      share.accept();
+    }
+    expect(arrival.fate).toEqual(['accepted']);
+  });
+
+  it('has the store keep what one of them left, and drop it when the last has its own', async () => {
+    const inbox = createInbox();
+    const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
+    const [first, again] = [packedOf('m', 2), packedOf('m', 2)];
+    inbox.deliver(first);
+    leaving.close();
+    (await staying.next()).accept();
+    expect([first.fate, inbox.standing('m')]).toEqual([['given back'], 'unknown']);
+    const late = inbox.waitFor(['m/0'], ALIVE);
+    inbox.deliver(again);
+    (await late.next()).accept();
+    expect(again.fate).toEqual(['accepted']);
+  });
+
+  it('has the store keep it while somebody may want the rest', async () => {
+    const inbox = createInbox();
+    const waiting = inbox.waitFor(['m/0', 'm/5'], ALIVE);
+    const arrival = packedOf('m', 2);
+    inbox.deliver(arrival);
+    (await waiting.next()).accept();
+    const beyond = await waiting.next();
+    expect(beyond.result).toMatchObject({ error: { code: 'INVALID_RESULT' } });
+    beyond.accept();
+    waiting.close();
+    expect([arrival.fate, inbox.standing('m')]).toEqual([['given back'], 'unknown']);
+  });
+
+  it('has the store drop the error of the whole message when all who wait for some of it have it', async () => {
+    const inbox = createInbox();
+    const waiting = inbox.waitFor(['m/0', 'm/1'], ALIVE);
+    const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
+    const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
+    inbox.deliver(arrival);
+    for (const messageId of ['m/0', 'm/1']) {
+      const share = await waiting.next();
+      expect(share.result).toMatchObject({ messageId, error: { code: 'TOO_MANY_REQUESTS', messageId } });
+      share.accept();
+    }
+    expect(arrival.fate).toEqual(['accepted']);
+  });
+
+  it('has the store keep such an error for one who left it', async () => {
+    const inbox = createInbox();
+    const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
+    const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
+    const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
+    inbox.deliver(arrival);
+    leaving.close();
+    (await staying.next()).accept();
+    expect(arrival.fate).toEqual(['given back']);
+  });
+
+  it('takes for wanted what one caller has room for, though another has none', () => {
+    const inbox = createInbox();
+    inbox.waitFor([...ids(200), 'm/0'], ALIVE);
+    for (const messageId of ids(200)) inbox.deliver(arrivalOf(messageId));
+    expect(inbox.standing('m')).toBe('full');
+    inbox.waitFor(['m/1'], ALIVE);
+    expect(inbox.standing('m')).toBe('wanted');
+  });
+
+  it('drops it once every request is dismissed, as far as it knows how many there are', () => {
+    const inbox = createInbox();
+    inbox.dismiss('m/0');
+    inbox.dismiss('m/1');
+    expect(inbox.standing('m')).toBe('unknown');
+    inbox.dismiss('n/1', 2);
+    expect(inbox.standing('n')).toBe('unknown');
+    inbox.dismiss('n/0', 2);
+    expect(inbox.standing('n')).toBe('dismissed');
+    inbox.waitFor(['n/1'], ALIVE).close();
+    expect(inbox.standing('n')).toBe('unknown');
+  });
+
+  it('tells listeners of the message', () => {
+    const inbox = createInbox();
+    const told: string[][] = [];
+    inbox.onWanted((messageIds) => told.push([...messageIds]));
+    inbox.waitFor(['m/0', 'm/1', 'n'], ALIVE);
+    expect(told).toEqual([['m', 'n']]);
+  });
+
+  it('lets a request be waited for once', () => {
+    const inbox = createInbox();
+    inbox.waitFor(['m/0'], ALIVE);
+    inbox.waitFor(['m', 'm/1'], ALIVE);
+    expect(() => inbox.waitFor(['m/2', 'm/0'], ALIVE)).toThrow('m/0 is being collected already');
+    inbox.waitFor(['m/2'], ALIVE);
+  });
+});

@@ -1,0 +1,169 @@
+import { describe, expect, it } from '@jest/globals';
+import { CollectTimeoutError, type ScoreRequest } from '../../../client/index.ts';
+import { useDeployments } from '../../helpers/deployment.ts';
+import { echoModel } from '../../helpers/models.ts';
+import { ALIVE, byId, IN_TIME, resultOf } from '../../helpers/results.ts';
+import { allOf, lineAnswer, lineOf, lines, wide } from './requests.ts';
+import { rejectionOf } from './sends.ts';
+
+const deployments = useDeployments();
+const { sqs, s3 } = deployments;
+
+describe.each(['queue', 'table'] as const)('packed requests, with results from a %s,', (store) => {
+  it('have an ID each, under which each gets its own scores', async () => {
+    const { client, answer } = await deployments.create(store);
+    const producer = client();
+    const ids = await producer.submit(lines(25), { requestsPerMessage: 10 });
+    expect(new Set(ids).size).toBe(25);
+    await answer(3);
+    const results = byId(await allOf(producer.collect(ids, IN_TIME)));
+    expect(results.size).toBe(25);
+    for (const [value, id] of ids.entries()) {
+      expect(results.get(id)).toMatchObject({ messageId: id, id: String(value), outputs: lineAnswer(value) });
+    }
+  });
+
+  it('fail alone', async () => {
+    const { client, answer } = await deployments.create(store);
+    const producer = client();
+    const requests: ScoreRequest[] = [
+      lineOf(1),
+      { body: { id: 'bad', inputs: 7 } },
+      { body: 'not JSON' },
+      { body: '{"id":"cut"' },
+      { body: '[{"instances":[[1]]}]' },
+      lineOf(2),
+    ];
+    const ids = await producer.submit(requests, { requestsPerMessage: 'fill' });
+    expect(ids.map((id) => id.split('/')[1])).toEqual(['0', '1', undefined, undefined, undefined, '2']);
+    await answer(4);
+    const results = byId(await allOf(producer.collect(ids, IN_TIME)));
+    expect(ids.map((id) => results.get(id))).toMatchObject([
+      { outputs: lineAnswer(1) },
+      { id: 'bad', error: { code: 'INVALID_REQUEST', messageId: ids[1], id: 'bad' } },
+      { error: { code: 'INVALID_JSON' } },
+      { error: { code: 'INVALID_JSON' } },
+      { results: [{ predictions: [[3]] }] },
+      { outputs: lineAnswer(2) },
+    ]);
+  });
+
+  it('all get the error of a message that is refused as a whole', async () => {
+    const { client, writer } = await deployments.create(store);
+    const producer = client();
+    const ids = await producer.submit(lines(3), { requestsPerMessage: 3 });
+    const [messageId = ''] = ids[0]?.split('/') ?? [];
+    const body = JSON.stringify({ message_id: messageId, code: 'TOO_MANY_REQUESTS', error: 'expected 2' });
+    await writer.write([{ ...resultOf(messageId), body }], ALIVE);
+    const results = byId(await allOf(producer.collect(ids, IN_TIME)));
+    expect(ids.map((id) => results.get(id))).toMatchObject(
+      ids.map((messageId) => ({ messageId, error: { code: 'TOO_MANY_REQUESTS', messageId } })),
+    );
+  });
+
+  it('all get it when they are collected one after the other', async () => {
+    const { client, writer } = await deployments.create(store);
+    const producer = client();
+    const ids = await producer.submit(lines(3), { requestsPerMessage: 3 });
+    const [messageId = ''] = ids[0]?.split('/') ?? [];
+    const body = JSON.stringify({ message_id: messageId, code: 'TOO_MANY_REQUESTS', error: 'expected 2' });
+    await writer.write([{ ...resultOf(messageId), body }], ALIVE);
+    for (const id of ids) {
+      await expect(allOf(producer.collect([id], { timeoutMs: 5_000 }))).resolves.toMatchObject([
+        { messageId: id, error: { code: 'TOO_MANY_REQUESTS', messageId: id } },
+      ]);
+    }
+  });
+
+  it('are answered by one payload where their answers are too large for the store', async () => {
+    const { client, answer, payloadBucket } = await deployments.create(store);
+    const producer = client();
+    const requests = wide(30, 10_000);
+    const ids = await producer.submit(requests, { requestsPerMessage: 30 });
+    expect(await s3.keys(payloadBucket)).toHaveLength(1);
+    await answer(1, echoModel('FP32', ['width']));
+    expect(await s3.keys(payloadBucket)).toHaveLength(2);
+    const results = byId(await allOf(producer.collect(ids, IN_TIME)));
+    for (const [value, id] of ids.entries()) {
+      expect(results.get(id)).toMatchObject({ outputs: { out: requests[value]?.inputs.in } });
+    }
+  });
+
+  it('may be collected one by one, by several callers, in any order', async () => {
+    const { client, answer } = await deployments.create(store);
+    const producer = client();
+    const ids = await producer.submit(lines(6), { requestsPerMessage: 6 });
+    await answer(1);
+    const first = await allOf(producer.collect(ids.slice(0, 2), IN_TIME));
+    const rest = await Promise.all(ids.slice(2).map((id) => allOf(producer.collect([id], IN_TIME))));
+    expect([...first, ...rest.flat()].map(({ messageId }) => messageId)).toEqual(ids);
+  });
+
+  it('say which of them are missing when the time is up', async () => {
+    const { client } = await deployments.create(store);
+    const producer = client();
+    const ids = await producer.submit(lines(3), { requestsPerMessage: 3 });
+    const error = await rejectionOf(allOf(producer.collect(ids, { timeoutMs: 100 })));
+    expect(error).toBeInstanceOf(CollectTimeoutError);
+    expect(error).toMatchObject({ missing: ids });
+  });
+
+  it('are asked for in vain beyond the end of their message', async () => {
+    const { client, answer } = await deployments.create(store);
+    const producer = client();
+    const [id = ''] = await producer.submit(lines(2), { requestsPerMessage: 2 });
+    await answer(1);
+    const beyond = id.replace('/0', '/2');
+    await expect(allOf(producer.collect([beyond], IN_TIME))).resolves.toMatchObject([
+      { messageId: beyond, error: { code: 'INVALID_RESULT', message: expect.stringContaining('got 2 answers') } },
+    ]);
+    await expect(allOf(producer.collect([id], IN_TIME))).resolves.toMatchObject([{ outputs: lineAnswer(0) }]);
+  });
+});
+
+describe('the result of a packed message', () => {
+  it('leaves the result queue once each of its requests was yielded, and not before', async () => {
+    const { client, answer, resultQueueUrl } = await deployments.create('queue');
+    const producer = client();
+    const ids = await producer.submit(lines(4), { requestsPerMessage: 4 });
+    await answer(1);
+    for await (const { messageId } of producer.collect(ids, IN_TIME)) if (messageId === ids[1]) break;
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+    const other = client();
+    await expect(allOf(other.collect(ids.slice(2), IN_TIME))).resolves.toHaveLength(2);
+    await expect(allOf(producer.collect(ids.slice(2), IN_TIME))).resolves.toHaveLength(2);
+    await Promise.all([producer.close(), other.close()]);
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+
+  it('may be collected as a whole by its message ID', async () => {
+    const { client, answer } = await deployments.create('table');
+    const producer = client();
+    const [id = ''] = await producer.submit(lines(2), { requestsPerMessage: 2 });
+    await answer(1);
+    const whole = id.replace('/0', '');
+    await expect(allOf(producer.collect([whole, id], IN_TIME))).resolves.toMatchObject([
+      { messageId: whole, results: [{ outputs: lineAnswer(0) }, { outputs: lineAnswer(1) }] },
+      { messageId: id, outputs: lineAnswer(0) },
+    ]);
+  });
+
+  it('is not the one of a message of one request', async () => {
+    const { client, writer } = await deployments.create('queue');
+    await writer.write([resultOf('a')], ALIVE);
+    await expect(allOf(client().collect(['a/0'], IN_TIME))).resolves.toMatchObject([
+      { messageId: 'a/0', error: { code: 'INVALID_RESULT', message: expect.stringContaining('no packed message') } },
+    ]);
+    await expect(allOf(client().collect(['a'], IN_TIME))).resolves.toMatchObject([{ messageId: 'a' }]);
+  });
+
+  it.each(['', '/', '/1', 'a/', 'a/b', 'a/-1', 'a/01', 'a/1.5', 'a/1/2', 'a/9999999999'])(
+    'is not looked for under %j',
+    async (id) => {
+      const { client } = await deployments.create('queue');
+      const error = await rejectionOf(allOf(client().collect(['fine', id], IN_TIME)));
+      expect(error).toBeInstanceOf(TypeError);
+      expect(error).toMatchObject({ message: expect.stringContaining('expected a message ID') });
+    },
+  );
+});

@@ -1,0 +1,186 @@
+import { SendMessageCommand } from '@aws-sdk/client-sqs';
+import { describe, expect, it } from '@jest/globals';
+import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
+import { useDeployments } from '../../helpers/deployment.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
+import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
+import { rejectionOf } from './sends.ts';
+import { useWarnings } from './warnings.ts';
+
+const deployments = useDeployments();
+const { sqs } = deployments;
+const FILL = { results: Number.POSITIVE_INFINITY, bytes: 64 * 1024 };
+const warnings = useWarnings();
+
+/** A deployment whose results share messages, as many as fit. */
+function packing() {
+  return deployments.create('queue', 'standard', FILL);
+}
+
+function ids(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `m-${index.toString().padStart(4, '0')}`);
+}
+
+/** Puts a message on the queue that says it is packed. */
+async function sendPacked(QueueUrl: string, MessageBody: string, count: number): Promise<void> {
+  const results = { DataType: 'Number', StringValue: String(count) };
+  await sqs.client().send(new SendMessageCommand({ QueueUrl, MessageBody, MessageAttributes: { results } }));
+}
+
+describe('packed results', () => {
+  it('are yielded once each, with the scores of their request, and their messages are gone afterwards', async () => {
+    const { client, answer, resultQueueUrl } = await packing();
+    const producer = client();
+    const messageIds = await producer.submit(lines(25));
+    await answer(25);
+    const results = await allOf(producer.collect(messageIds, IN_TIME));
+    expect(idsOf(results)).toEqual(messageIds.toSorted());
+    for (const result of results) {
+      const value = messageIds.indexOf(result.messageId);
+      expect(result).toMatchObject({ id: String(value), model: 'line', version: '1', outputs: lineAnswer(value) });
+    }
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+    expect(warnings).toEqual([]);
+  });
+
+  it('of errors, packed requests and the short form come in their form', async () => {
+    const { client, answer } = await packing();
+    const producer = client();
+    const messageIds = await producer.submit([
+      lineOf(1),
+      { body: [{ instances: [[1]] }, { instances: ['no'] }] },
+      { body: [{ instances: [[1]] }] },
+      { id: 'bad', body: { id: 'bad', inputs: 7 } },
+      { body: { instances: [[2]] } },
+    ]);
+    await answer(5);
+    const results = await allOf(producer.collect(messageIds, IN_TIME));
+    const inOrder = messageIds.map((messageId) => results.find((result) => result.messageId === messageId));
+    expect(inOrder).toMatchObject([
+      { outputs: lineAnswer(1) },
+      { results: [{ predictions: [[3]] }, { error: { code: 'INVALID_SHAPE' } }] },
+      { results: [{ predictions: [[3]] }] },
+      { id: 'bad', error: { code: 'INVALID_REQUEST' } },
+      { predictions: [[5]] },
+    ]);
+  });
+
+  it('are read beside single ones', async () => {
+    const { client, writer, resultQueueUrl } = await packing();
+    for (const some of [ids(1), ids(6).slice(1), ids(7).slice(6)]) await writer.write(some.map(resultOf), ALIVE);
+    expect(idsOf(await allOf(client().collect(ids(7), IN_TIME)))).toEqual(ids(7));
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+
+  it('reach each of many callers of score', async () => {
+    const { client, answer } = await packing();
+    const producer = client();
+    const scoring = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs)));
+    await answer(3);
+    expect(await scoring).toMatchObject([1, 2, 3].map(lineAnswer));
+  });
+
+  it('of more than a caller has room for come when there is room', async () => {
+    const { client, writer, resultQueueUrl } = await packing();
+    for (let some = 0; some < 900; some += 300) {
+      await writer.write(
+        ids(900)
+          .slice(some, some + 300)
+          .map(resultOf),
+        ALIVE,
+      );
+    }
+    expect(idsOf(await allOf(client().collect(ids(900), IN_TIME)))).toEqual(ids(900));
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+
+  it('come again when the caller leaves the loop early, those it took only to the next who asks for them', async () => {
+    const { client, writer, resultQueueUrl } = await packing();
+    await writer.write(ids(5).map(resultOf), ALIVE);
+    const producer = client();
+    const taken: ScoringResult[] = [];
+    for await (const result of producer.collect(ids(5), IN_TIME)) {
+      taken.push(result);
+      break;
+    }
+    const rest = ids(5).filter((id) => id !== taken[0]?.messageId);
+    expect(idsOf(await allOf(producer.collect(rest, IN_TIME)))).toEqual(rest);
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+
+  it('are collected in portions by one client, their message gone with the last', async () => {
+    const { client, writer, resultQueueUrl } = await packing();
+    await writer.write(ids(6).map(resultOf), ALIVE);
+    const producer = client();
+    for (const some of [ids(2), ids(4).slice(2), ids(6).slice(4)]) {
+      expect(idsOf(await allOf(producer.collect(some, IN_TIME)))).toEqual(some);
+    }
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+});
+
+describe('packed results of several clients', () => {
+  it('reach each of them, and stay on the queue, of which each is warned once', async () => {
+    const { client, writer, resultQueueUrl } = await packing();
+    const [even, odd] = [ids(40).filter((_, at) => at % 2 === 0), ids(40).filter((_, at) => at % 2 === 1)];
+    for (let some = 0; some < 40; some += 10)
+      await writer.write(
+        ids(40)
+          .slice(some, some + 10)
+          .map(resultOf),
+        ALIVE,
+      );
+    const [first, second] = [client(), client()];
+
+    const collected = await Promise.all([allOf(first.collect(even, IN_TIME)), allOf(second.collect(odd, IN_TIME))]);
+
+    expect(collected.map(idsOf)).toEqual([even, odd]);
+    await Promise.all([first.close(), second.close()]);
+    expect(await sqs.drain(resultQueueUrl)).toHaveLength(4);
+    expect(warnings).toEqual(Array(2).fill(expect.stringMatching(/Give each client a result queue of its own/)));
+  });
+
+  it('that nobody here waits for are left as they are, with no warning', async () => {
+    const { client, writer, resultQueueUrl } = await packing();
+    await writer.write(['theirs', 'theirs too'].map(resultOf), ALIVE);
+    await writer.write(['mine'].map(resultOf), ALIVE);
+    const producer = client();
+    expect(idsOf(await allOf(producer.collect(['mine'], IN_TIME)))).toEqual(['mine']);
+    await producer.close();
+    expect(
+      (await sqs.drain(resultQueueUrl)).map(({ MessageAttributes }) => MessageAttributes?.results?.StringValue),
+    ).toEqual(['2']);
+    expect(warnings).toEqual([]);
+  });
+});
+
+describe('a packed message that cannot be read', () => {
+  const [a, b] = ['a', 'b'].map((id) => resultOf(id).body) as [string, string];
+
+  it.each([
+    ['cut short', `[${a},${b.slice(0, -5)}`, 'expected a JSON array of 2 results, got '],
+    ['no array', a, 'expected a JSON array of 2 results, got an object'],
+    ['of fewer results than it says', `[${a}]`, 'expected 2 results, got 1'],
+    ['of more results than it says', `[${a},${b},${b}]`, 'expected 2 results, got 3'],
+    ['with a result of nobody', `[${a},{"predictions":[]}]`, 'expected [1] to be a result with a message_id, '],
+    ['with answers of two messages in one', `[${a},[${a},${b}]]`, 'expected [1] to be a result with a message_id, '],
+  ])('stays on the queue, and the timeout says why: %s', async (_, body, problem) => {
+    const { client, resultQueueUrl } = await packing();
+    await sendPacked(resultQueueUrl, body, 2);
+    const producer = client();
+    const error = await rejectionOf(allOf(producer.collect(['a', 'b'], { timeoutMs: 1000 })));
+    await producer.close();
+    expect(error).toBeInstanceOf(CollectTimeoutError);
+    expect(String(error)).toContain(problem);
+    expect(warnings).toEqual([expect.stringContaining(problem)]);
+    expect((await sqs.drain(resultQueueUrl)).map(({ Body }) => Body)).toEqual([body]);
+  });
+
+  it('holds up no other', async () => {
+    const { client, writer, resultQueueUrl } = await packing();
+    await sendPacked(resultQueueUrl, 'broken', 2);
+    await writer.write(ids(3).map(resultOf), ALIVE);
+    expect(idsOf(await allOf(client().collect(ids(3), IN_TIME)))).toEqual(ids(3));
+  });
+});

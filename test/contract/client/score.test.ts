@@ -1,0 +1,132 @@
+import { describe, expect, it } from '@jest/globals';
+import { ScoringError } from '../../../client/index.ts';
+import { useDeployments } from '../../helpers/deployment.ts';
+import { echoModel, lineModel, sumModel } from '../../helpers/models.ts';
+import { lineAnswer, lineOf } from './requests.ts';
+import { rejectionOf, tellingClient } from './sends.ts';
+
+const deployments = useDeployments();
+const { sqs, dynamodb } = deployments;
+
+describe.each(['queue', 'table'] as const)('a caller of score, with results from a %s,', (store) => {
+  it('gets the outputs of its own inputs', async () => {
+    const { client, answer } = await deployments.create(store);
+    const producer = client();
+    const scores = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs)));
+    await answer(3);
+    await expect(scores).resolves.toEqual([1, 2, 3].map(lineAnswer));
+  });
+
+  it('gets its own error, and the others their scores', async () => {
+    const { client, answer } = await deployments.create(store);
+    const producer = client();
+    const wrong = producer.score({ x: { data: Float64Array.of(1), shape: [1, 1] } }, { id: 'order-42' });
+    const [error, right] = [rejectionOf(wrong), producer.score(lineOf(2).inputs)];
+    await answer(2);
+    await expect(right).resolves.toEqual(lineAnswer(2));
+    expect(await error).toBeInstanceOf(ScoringError);
+    expect(await error).toMatchObject({
+      code: 'INVALID_DATATYPE',
+      id: 'order-42',
+      messageId: expect.any(String),
+      retryable: false,
+    });
+  });
+
+  it('shares calls with those who call at the same time', async () => {
+    const { client, answer } = await deployments.create(store);
+    const calls: number[] = [];
+    const producer = client({ sqs: tellingClient(sqs, (entries) => calls.push(entries)) });
+    const values = Array.from({ length: 25 }, (_, value) => value);
+    const scores = Promise.all(values.map((value) => producer.score(lineOf(value).inputs)));
+    await answer(25);
+    await expect(scores).resolves.toEqual(values.map(lineAnswer));
+    expect(calls.toSorted((a, b) => b - a)).toEqual([10, 10, 5]);
+  });
+
+  it('gives up when its signal aborts, and nobody else does', async () => {
+    const { client, answer } = await deployments.create(store);
+    const sent = Promise.withResolvers<number>();
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
+    const abort = new AbortController();
+    const aborted = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
+    const patient = producer.score(lineOf(2).inputs);
+    expect(await sent.promise).toBe(2);
+    abort.abort(new Error('enough'));
+    expect(await aborted).toBe(abort.signal.reason);
+    await answer(2);
+    await expect(patient).resolves.toEqual(lineAnswer(2));
+  });
+
+  it('that gave up before it was sent is not sent', async () => {
+    const { client, answer } = await deployments.create(store);
+    const sent = Promise.withResolvers<number>();
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
+    const abort = new AbortController();
+    const aborted = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
+    const patient = producer.score(lineOf(2).inputs);
+    abort.abort();
+    expect(await aborted).toBe(abort.signal.reason);
+    await answer(1);
+    await expect(patient).resolves.toEqual(lineAnswer(2));
+    expect(await sent.promise).toBe(1);
+  });
+
+  it('chooses model, version and outputs', async () => {
+    const { client, answer } = await deployments.create(store);
+    const scores = client().score(
+      {
+        left: { data: [[1, 2]], datatype: 'FP32' },
+        right: { data: [[3, 4]], datatype: 'FP32' },
+        bias: { data: [5n], datatype: 'INT64' },
+      },
+      { model: 'sum', version: '1', outputs: ['total'] },
+    );
+    await answer(1, lineModel(), sumModel(), sumModel({ version: '2' }));
+    await expect(scores).resolves.toEqual({ total: { datatype: 'FP64', shape: [1], data: Float64Array.of(15) } });
+  });
+
+  it('is settled when the client is closed', async () => {
+    const { client } = await deployments.create(store);
+    const sent = Promise.withResolvers<number>();
+    const producer = client({ sqs: tellingClient(sqs, sent.resolve) });
+    const waiting = rejectionOf(producer.score(lineOf(1).inputs));
+    await sent.promise;
+    await producer.close();
+    expect(await waiting).toMatchObject({ code: 'COLLECT_FAILED', retryable: true });
+  });
+});
+
+describe('callers of score', () => {
+  it('on a FIFO queue are scored in their groups', async () => {
+    const { client, answer } = await deployments.create('queue', 'fifo');
+    const producer = client();
+    const scores = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs, { group: 'one' })));
+    await answer(3);
+    await expect(scores).resolves.toEqual([1, 2, 3].map(lineAnswer));
+  });
+
+  it('share the reads of the result table', async () => {
+    const { client, answer } = await deployments.create('table');
+    const front = await dynamodb.front();
+    const producer = client({ dynamodb: dynamodb.client(front) });
+    const values = Array.from({ length: 30 }, (_, value) => value);
+    const scores = Promise.all(values.map((value) => producer.score(lineOf(value).inputs)));
+    await answer(30);
+    await scores;
+    const keys = front.requests.map(({ body }) => body.split('"S":').length - 1);
+    expect(Math.max(...keys)).toBeGreaterThan(10);
+  });
+
+  it('may give an output as an input', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const producer = client();
+    const first = producer.score({ in: { data: [true, false] } });
+    await answer(1, echoModel('BOOL'));
+    const { out } = await first;
+    if (out === undefined) throw new Error('expected the output');
+    const second = producer.score({ in: out });
+    await answer(1, echoModel('BOOL'));
+    await expect(second).resolves.toEqual({ out: { datatype: 'BOOL', shape: [2], data: Uint8Array.of(1, 0) } });
+  });
+});

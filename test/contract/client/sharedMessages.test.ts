@@ -1,0 +1,227 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
+import { describe, expect, it } from '@jest/globals';
+import type { ScoreRequest, TensorRequest } from '../../../client/index.ts';
+import { useDeployments } from '../../helpers/deployment.ts';
+import { byId, IN_TIME } from '../../helpers/results.ts';
+import { interceptSends } from '../../helpers/sqsServer.ts';
+import { allOf, lineAnswer, lineOf, lines, wide } from './requests.ts';
+import { bodyOf, countedClient, rejectionOf } from './sends.ts';
+
+const deployments = useDeployments();
+const { sqs, s3 } = deployments;
+
+/** How many requests each message on the queue holds; 1 for one that is not packed. */
+async function requestsOnQueue(queueUrl: string): Promise<number[]> {
+  const messages = await sqs.drain(queueUrl);
+  return messages.map(({ Body = '' }) => {
+    const body: unknown = JSON.parse(Body);
+    return Array.isArray(body) ? body.length : 1;
+  });
+}
+
+describe('a message', () => {
+  it('holds as many requests as it is told, and one alone as it is', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const counted = countedClient(sqs);
+    const ids = await client({ sqs: counted.client }).submit(lines(21), { requestsPerMessage: 10 });
+    expect(counted.calls).toEqual([3]);
+    expect(ids[20]).not.toContain('/');
+    expect(await requestsOnQueue(requestQueueUrl)).toEqual([10, 10, 1]);
+  });
+
+  it('holds as many as the client is told, unless submit is told otherwise', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const producer = client({ requestsPerMessage: 2 });
+    await producer.submit(lines(4));
+    await producer.submit(lines(4), { requestsPerMessage: 4 });
+    await producer.submit(lines(2), { requestsPerMessage: 1 });
+    expect(await requestsOnQueue(requestQueueUrl)).toEqual([2, 2, 4, 1, 1]);
+  });
+
+  it('is filled to the 64 KiB that SQS bills as one request, and not beyond', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const body = (bytes: number): ScoreRequest => ({ body: `{"id":"${'i'.repeat(bytes - 9)}"}` });
+    const quarter = 65_536 / 4;
+    const requests = [quarter, quarter, quarter, quarter - 5, quarter, quarter, quarter, quarter - 4].map(body);
+    await client().submit(requests, { requestsPerMessage: 'fill' });
+    const messages = await sqs.drain(requestQueueUrl);
+    expect(messages.map(({ Body = '' }) => Body.length)).toEqual([65_536, 3 * quarter + 4, quarter - 4]);
+  });
+
+  it('that is filled holds a larger request alone', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    await client().submit([...wide(1, 10), ...wide(2, 20_000), ...wide(2, 10)], {
+      requestsPerMessage: 'fill',
+    });
+    expect(await requestsOnQueue(requestQueueUrl)).toEqual([1, 1, 1, 2]);
+  });
+
+  it('that is too large for the queue goes to the payload bucket', async () => {
+    const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
+    await client().submit(wide(3, 100_000), { requestsPerMessage: 3 });
+    const [key = ''] = await s3.keys(payloadBucket);
+    expect(JSON.parse(await s3.text(payloadBucket, key))).toHaveLength(3);
+    await expect(sqs.drain(requestQueueUrl)).resolves.toHaveLength(1);
+  });
+
+  it('holds fewer where there is no payload bucket, and fewer still where the queue takes less', async () => {
+    const { client } = await deployments.create('queue');
+    const requestQueueUrl = sqs.queue({ MaximumMessageSize: '200000' });
+    const ids = await client({ requestQueueUrl, payloadBucket: undefined }).submit(wide(8, 10_000), {
+      requestsPerMessage: 100,
+    });
+    expect(new Set(ids).size).toBe(8);
+    const messages = await sqs.drain(requestQueueUrl);
+    const sent = messages.flatMap(({ MessageId, Body = '' }) =>
+      (JSON.parse(Body) as { id: string }[]).map(({ id }, position) => [`${MessageId}/${position}`, id]),
+    );
+    expect(messages.map(({ Body = '' }) => (JSON.parse(Body) as unknown[]).length)).toEqual([3, 3, 2]);
+    expect(ids.map((id) => new Map(sent as [string, string][]).get(id))).toEqual([
+      '0',
+      '1',
+      '2',
+      '3',
+      '4',
+      '5',
+      '6',
+      '7',
+    ]);
+  });
+
+  it('holds fewer where it was put together before the queue said that it takes less', async () => {
+    const { client } = await deployments.create('queue');
+    const requestQueueUrl = sqs.queue({ MaximumMessageSize: '200000' });
+    const held = sqs.client();
+    const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    interceptSends(held, async (_, reach) => {
+      reached.resolve();
+      await gate.promise;
+      return await reach();
+    });
+    const producer = client({ requestQueueUrl, sqs: held, payloadBucket: undefined, maxInFlight: 1 });
+    const refused = rejectionOf(producer.submit([bodyOf(300_000)]));
+    await reached.promise;
+    const submitted = producer.submit(wide(8, 10_000), { requestsPerMessage: 4 });
+    await nextTurn();
+    gate.resolve();
+    expect(await refused).toMatchObject({ retryable: false });
+    expect(new Set(await submitted).size).toBe(8);
+    const ids = (await sqs.drain(requestQueueUrl)).flatMap(({ Body = '' }) => JSON.parse(Body) as { id: string }[]);
+    expect(ids.map(({ id }) => id)).toEqual(['0', '1', '2', '3', '4', '5', '6', '7']);
+  });
+
+  it('is sent without waiting for requests that are long in coming', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    async function* source(): AsyncGenerator<TensorRequest> {
+      yield* lines(2);
+      await sqs.receive(requestQueueUrl, { waitSeconds: 20, visibilitySeconds: 0 });
+      yield lineOf(2);
+    }
+    await client().submit(source(), { requestsPerMessage: 100 });
+    const requests = await requestsOnQueue(requestQueueUrl);
+    expect(requests.toSorted()).toEqual([1, 2]);
+  });
+
+  it('does not hold more arrays and objects than a body may have', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const body = JSON.stringify({ parameters: { a: Array.from({ length: 60_000 }, () => []) } });
+    await client().submit(
+      Array.from({ length: 5 }, () => ({ body })),
+      { requestsPerMessage: 5 },
+    );
+    expect(await requestsOnQueue(requestQueueUrl)).toEqual([3, 2]);
+  });
+
+  it.each([0, -1, 1.5, 10_001, Number.NaN, '10', 'all'])('cannot hold %j requests', async (requestsPerMessage) => {
+    const { client } = await deployments.create('queue');
+    const wrong = requestsPerMessage as number;
+    expect(await rejectionOf(client().submit(lines(1), { requestsPerMessage: wrong }))).toBeInstanceOf(RangeError);
+    expect(() => client({ requestsPerMessage: wrong })).toThrow("expected 'fill' or a whole number from 1 to 10000");
+  });
+});
+
+describe('message groups', () => {
+  const inGroups = (groups: string): TensorRequest[] =>
+    Array.from(groups, (group, value) => ({ ...lineOf(value), group }));
+
+  it('have messages of their own on a FIFO queue, their requests in order', async () => {
+    const { client, answer } = await deployments.create('queue', 'fifo');
+    const seen = sqs.client();
+    const sent: SendMessageBatchRequestEntry[] = [];
+    interceptSends(seen, async (entries, reach) => {
+      sent.push(...entries);
+      return await reach();
+    });
+    const producer = client({ sqs: seen });
+    const groups = 'aabbaabaaabbbbab';
+    const ids = await producer.submit(inGroups(groups), { requestsPerMessage: 3 });
+    for (const group of 'ab') {
+      const packs = sent
+        .filter(({ MessageGroupId }) => MessageGroupId === group)
+        .map(({ MessageBody = '' }) => (JSON.parse(MessageBody) as { id: string }[]).map(({ id }) => Number(id)));
+      expect(packs.flat()).toEqual([...groups].flatMap((one, value) => (one === group ? [value] : [])));
+      expect(packs.map(({ length }) => length)).toEqual([3, 3, 2]);
+    }
+    await answer(sent.length);
+    const results = byId(await allOf(producer.collect(ids, IN_TIME)));
+    expect(ids.map((id) => results.get(id))).toMatchObject(ids.map((_, value) => ({ outputs: lineAnswer(value) })));
+  });
+
+  it('keep their order around a request that is sent alone', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
+    const [first, second, third, fourth] = inGroups('aaaa') as [
+      TensorRequest,
+      TensorRequest,
+      TensorRequest,
+      TensorRequest,
+    ];
+    const requests = [first, { ...second, deduplicationId: 'd' }, third, fourth];
+    await client().submit(requests, { requestsPerMessage: 10 });
+    const messages = await sqs.drain(requestQueueUrl);
+    expect(messages.map(({ Body = '' }) => [JSON.parse(Body)].flat().length)).toEqual([1, 1, 2]);
+    expect(messages[1]?.Attributes?.MessageDeduplicationId).toBe('d');
+  });
+});
+
+describe('a request too large for any message', () => {
+  it('goes to the payload bucket, and the others share a message', async () => {
+    const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
+    const ids = await client().submit([lineOf(1), ...wide(1, 300_000), lineOf(2)], { requestsPerMessage: 3 });
+    expect(ids.map((id) => id.split('/')[1])).toEqual(['0', undefined, '1']);
+    await expect(s3.keys(payloadBucket)).resolves.toHaveLength(1);
+    await expect(sqs.drain(requestQueueUrl)).resolves.toHaveLength(2);
+  });
+
+  it('is named where there is no payload bucket, and those before it are sent', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const requests = [lineOf(1), lineOf(2), ...wide(1, 300_000), lineOf(3)];
+    const submitting = client({ payloadBucket: undefined }).submit(requests, { requestsPerMessage: 10 });
+    expect(await rejectionOf(submitting)).toMatchObject({
+      index: 2,
+      retryable: false,
+      accepted: [expect.stringMatching('/0$'), expect.stringMatching('/1$'), undefined],
+    });
+    expect(await requestsOnQueue(requestQueueUrl)).toEqual([2]);
+  });
+});
+
+describe('a body as it is', () => {
+  it.each([
+    ['nested so deep that a long body with it would be refused', `{"inputs":${'['.repeat(99)}${']'.repeat(99)}}`],
+    ['with more keys than a long body may have', `{${'"":1,'.repeat(10_000)}"a":1}`],
+  ])('that is %s has a message of its own', async (_, odd) => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    await client().submit([lineOf(1), { body: odd }, lineOf(2)], { requestsPerMessage: 100 });
+    const requests = await requestsOnQueue(requestQueueUrl);
+    expect(requests.toSorted()).toEqual([1, 2]);
+  });
+
+  it('that holds characters which SQS refuses does not have the others refused', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const odd = '{"id":"\uffff\u{1f600}"}';
+    await client().submit([lineOf(1), { body: odd }], { requestsPerMessage: 100 });
+    const [message] = await sqs.drain(requestQueueUrl);
+    expect(JSON.parse(message?.Body ?? '')).toMatchObject([{ id: '1' }, JSON.parse(odd)]);
+  });
+});

@@ -1,0 +1,142 @@
+import { describe, expect, it } from '@jest/globals';
+import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
+import { useDeployments } from '../../helpers/deployment.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
+import { interceptSends } from '../../helpers/sqsServer.ts';
+import { allOf } from './requests.ts';
+import { rejectionOf } from './sends.ts';
+
+const deployments = useDeployments();
+const { sqs } = deployments;
+
+describe('results of others', () => {
+  it('are left for them', async () => {
+    const { client, writer } = await deployments.create('queue');
+    await writer.write(['theirs', 'mine'].map(resultOf), ALIVE);
+    expect(idsOf(await allOf(client().collect(['mine'], IN_TIME)))).toEqual(['mine']);
+    expect(idsOf(await allOf(client().collect(['theirs'], IN_TIME)))).toEqual(['theirs']);
+  });
+
+  it('reach each of several clients of one queue', async () => {
+    const { client, writer } = await deployments.create('queue');
+    const ids = Array.from({ length: 40 }, (_, index) => `m-${index}`);
+    const [even, odd] = [ids.filter((_, index) => index % 2 === 0), ids.filter((_, index) => index % 2 === 1)];
+    const collected = [even, odd].map((wanted) => allOf(client().collect(wanted, IN_TIME)));
+    await writer.write(ids.map(resultOf), ALIVE);
+    const [evens = [], odds = []] = await Promise.all(collected);
+    expect(idsOf(evens)).toEqual(even.toSorted());
+    expect(idsOf(odds)).toEqual(odd.toSorted());
+  });
+
+  it('reach each of four clients that collect at the same time', async () => {
+    const { client, writer } = await deployments.create('queue');
+    const ids = Array.from({ length: 400 }, (_, index) => `m-${index}`);
+    await writer.write(ids.map(resultOf), ALIVE);
+    const parts = [0, 1, 2, 3].map((part) => ids.filter((_, index) => index % 4 === part));
+    const collected = await Promise.all(parts.map((wanted) => allOf(client().collect(wanted, IN_TIME))));
+    expect(collected.map(idsOf)).toEqual(parts.map((wanted) => wanted.toSorted()));
+  });
+
+  it('that nobody takes are passed once, ten thousand of them, and given back', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    sqs.send(
+      resultQueueUrl,
+      Array.from({ length: 10_000 }, (_, index) => `orphan ${index}`),
+    );
+    await writer.write([resultOf('mine')], ALIVE);
+    const producer = client();
+    expect(idsOf(await allOf(producer.collect(['mine'], { timeoutMs: 240_000 })))).toEqual(['mine']);
+    await producer.close();
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+    const orphans = await sqs.receive(resultQueueUrl);
+    expect(orphans.map(({ Attributes }) => Attributes?.ApproximateReceiveCount)).toEqual(Array(10).fill('2'));
+  }, 270_000);
+
+  it('do not come over and over while a client waits, and its timeout tells of them', async () => {
+    const { client, resultQueueUrl } = await deployments.create('queue');
+    sqs.send(
+      resultQueueUrl,
+      Array.from({ length: 10 }, (_, index) => `orphan ${index}`),
+    );
+    const error = await rejectionOf(allOf(client().collect(['mine'], { timeoutMs: 2000 })));
+    const [, times] =
+      /; the result queue gave results of others (\d+) times, which were given back; /.exec(String(error)) ?? [];
+    expect(Number(times)).toBeGreaterThanOrEqual(10);
+    // Without pauses it would be forty times that.
+    expect(Number(times)).toBeLessThanOrEqual(120);
+  });
+
+  describe('at the end of a sweep', () => {
+    /** A client whose first poll that brings nothing is answered only when `gate` is opened; then `reached` resolves. */
+    function clientHeldAtTheEnd() {
+      const held = sqs.client();
+      const [reached, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      interceptSends(held, async (_, reach) => {
+        const answer = await reach();
+        if (
+          Object.keys(answer).every((key) => key === '$metadata' || answer[key as keyof typeof answer] === undefined)
+        ) {
+          reached.resolve();
+          await gate.promise;
+        }
+        return answer;
+      });
+      return { held, reached: reached.promise, open: () => gate.resolve() };
+    }
+
+    it('are given back, and not before', async () => {
+      const { client, resultQueueUrl } = await deployments.create('queue');
+      const theirs = Array.from({ length: 9 }, (_, index) => `theirs ${index}`);
+      sqs.send(resultQueueUrl, theirs);
+      const { held, reached, open } = clientHeldAtTheEnd();
+      const collecting = allOf(client({ sqs: held }).collect(['mine'], { timeoutMs: 1000 }));
+      const timedOut = expect(collecting).rejects.toThrow(CollectTimeoutError);
+      await reached;
+      expect(Object.keys(sqs.secondsInFlight(resultQueueUrl))).toEqual(theirs);
+      open();
+      expect(await sqs.receive(resultQueueUrl, { waitSeconds: 5 })).not.toEqual([]);
+      await timedOut;
+    });
+
+    it('are given back before it to a caller who asks for them here', async () => {
+      const { client, writer, resultQueueUrl } = await deployments.create('queue');
+      await writer.write(['wanted later', 'theirs'].map(resultOf), ALIVE);
+      const { held, reached, open } = clientHeldAtTheEnd();
+      const producer = client({ sqs: held });
+      const abort = new AbortController();
+      const first = allOf(producer.collect(['never'], { ...IN_TIME, signal: abort.signal }));
+      await reached;
+      const later = allOf(producer.collect(['wanted later'], IN_TIME));
+      const [message] = await sqs.receive(resultQueueUrl, { waitSeconds: 5, visibilitySeconds: 0 });
+      expect(message?.Body).toBe(resultOf('wanted later').body);
+      open();
+      expect(idsOf(await later)).toEqual(['wanted later']);
+      abort.abort();
+      await expect(first).rejects.toBe(abort.signal.reason);
+    });
+  });
+
+  it('that carry no message ID stay on the queue', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    sqs.send(resultQueueUrl, ['a stray']);
+    await writer.write([resultOf('mine')], ALIVE);
+    const producer = client();
+    await allOf(producer.collect(['mine'], IN_TIME));
+    await producer.close();
+    const left = await sqs.drain(resultQueueUrl);
+    expect(left.map(({ Body }) => Body)).toEqual(['a stray']);
+  });
+
+  it('are left when the caller leaves the loop early', async () => {
+    const { client, writer } = await deployments.create('queue');
+    const ids = ['a', 'b', 'c', 'd', 'e'];
+    await writer.write(ids.map(resultOf), ALIVE);
+    const taken: ScoringResult[] = [];
+    for await (const result of client().collect(ids, IN_TIME)) {
+      taken.push(result);
+      break;
+    }
+    const rest = ids.filter((id) => id !== taken[0]?.messageId);
+    expect(idsOf(await allOf(client().collect(rest, IN_TIME)))).toEqual(rest);
+  });
+});

@@ -1,0 +1,124 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { CollectTimeoutError, ScoringError } from '../../../client/index.ts';
+import { collect } from '../../../client/receive/collect.ts';
+import type { Collector } from '../../../client/receive/collector.ts';
+import { createInbox, type Inbox } from '../../../client/receive/inbox.ts';
+import type { Arrival } from '../../../client/receive/shares.ts';
+import { score } from '../../../client/score.ts';
+import { toEntry } from '../../../client/send/entry.ts';
+import type { Outbox } from '../../../client/send/outbox.ts';
+import { ALONE } from '../../../client/send/packing.ts';
+import { lineOf } from './requests.ts';
+import { rejectionOf } from './sends.ts';
+
+const STANDARD_QUEUE = { encoding: 'binary', fifo: false, payloadBucket: undefined } as const;
+
+beforeEach(() => {
+  jest.useFakeTimers();
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+function arrivalOf(messageId: string): Arrival {
+  return { result: { messageId, predictions: [] }, accept: () => {}, giveBack: () => {} };
+}
+
+/** A collector that brings nothing. */
+function idleCollector(lastError?: unknown): Collector {
+  return { settled: async () => {}, lastError: () => lastError, othersReceived: () => 0, close: async () => {} };
+}
+
+describe('a collection', () => {
+  /** Collects a, b and c for 300 ms. */
+  function collectThree(inbox: Inbox, collector: Collector) {
+    const came: string[] = [];
+    const collecting = (async () => {
+      for await (const { messageId } of collect(['a', 'b', 'c'], { timeoutMs: 300 }, { inbox, collector })) {
+        came.push(messageId);
+      }
+    })();
+    return { came, error: rejectionOf(collecting) };
+  }
+
+  it('ends at its timeout, not before, with what came yielded and the rest named', async () => {
+    const inbox = createInbox();
+    const { came, error } = collectThree(inbox, idleCollector());
+    await nextTurn();
+    inbox.deliver(arrivalOf('b'));
+    await nextTurn();
+    jest.advanceTimersByTime(299);
+    await nextTurn();
+    expect(inbox.wanted()).toEqual(['a', 'c']);
+
+    jest.advanceTimersByTime(1);
+    expect(await error).toBeInstanceOf(CollectTimeoutError);
+    expect(await error).toMatchObject({
+      code: 'TIMEOUT',
+      missing: ['a', 'c'],
+      message: expect.stringContaining('expected 3 results within 300 ms, 2 are missing; collect'),
+    });
+    expect(came).toEqual(['b']);
+    expect(inbox.wanted()).toEqual([]);
+  });
+
+  it('that timed out says why the store could not be read', async () => {
+    const { error } = collectThree(createInbox(), idleCollector(new Error('throttled')));
+    await nextTurn();
+    jest.advanceTimersByTime(300);
+    expect(await error).toMatchObject({
+      message: expect.stringContaining('; the result store could not be read: Error: throttled; '),
+      cause: new Error('throttled'),
+    });
+  });
+});
+
+describe('a caller of score', () => {
+  /** Scores one request for 200 ms. */
+  function scoreOne(inbox: Inbox, sent: Promise<string>) {
+    const outbox: Outbox = { send: async () => ({ id: await sent, requests: 1 }), room: async () => {} };
+    const dependencies = {
+      inbox,
+      outbox,
+      collector: idleCollector(),
+      packing: ALONE,
+      toEntry: (request: ReturnType<typeof lineOf>) => toEntry(request, STANDARD_QUEUE),
+    };
+    return rejectionOf(score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }, dependencies));
+  }
+
+  it('gives up at its timeout, not before, and its result is dropped when it comes', async () => {
+    const inbox = createInbox();
+    const error = scoreOne(inbox, Promise.resolve('m-1'));
+    await nextTurn();
+    jest.advanceTimersByTime(199);
+    await nextTurn();
+    expect(inbox.standing('m-1')).toBe('wanted');
+
+    jest.advanceTimersByTime(1);
+    expect(await error).toBeInstanceOf(ScoringError);
+    expect(await error).toMatchObject({
+      code: 'TIMEOUT',
+      message: expect.stringContaining('expected scores within 200 ms, got none; '),
+      id: 'order-42',
+      messageId: 'm-1',
+      retryable: true,
+    });
+    expect(inbox.standing('m-1')).toBe('dismissed');
+  });
+
+  it.each(['m-1', 'm-1/0'])(
+    'gives up while its request is being sent, and its result under %s is dropped',
+    async (id) => {
+      const inbox = createInbox();
+      const sent = Promise.withResolvers<string>();
+      const error = scoreOne(inbox, sent.promise);
+      jest.advanceTimersByTime(200);
+      expect(await error).toMatchObject({ code: 'TIMEOUT', messageId: undefined });
+      sent.resolve(id);
+      await nextTurn();
+      expect(inbox.standing('m-1')).toBe('dismissed');
+    },
+  );
+});

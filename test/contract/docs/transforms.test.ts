@@ -1,0 +1,33 @@
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type OnnxModelRepository, openRepository } from '../../../lambda/adapters/onnx/repository/repository.ts';
+import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import { docExamples, docPage } from '../../helpers/docExamples.ts';
+import { standardRecord } from '../../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+
+describe('docs/transforms.md', () => {
+  let models: OnnxModelRepository;
+  beforeAll(async () => {
+    models = await openRepository({
+      directory: fileURLToPath(new URL('../../../models', import.meta.url)),
+      defaultModel: 'digits',
+      maxBatchRows: 512,
+      maxBatchElements: 4_194_304,
+      providers: ['cpu'],
+      allowProviderFallback: false,
+      warn: () => {},
+    });
+  });
+  afterAll(() => models.close());
+
+  it.each(docExamples(docPage('transforms.md')))('answers as written: $title', async ({ request, result }) => {
+    const writer = memoryWriter();
+    await scoreRecords(
+      [standardRecord(request, { messageId: 'm-1' })],
+      scoringDependencies({ models, writer }),
+      enoughTime(),
+    );
+    expect(writer.documentsOf('m-1')).toEqual([result]);
+  });
+});

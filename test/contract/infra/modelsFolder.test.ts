@@ -1,0 +1,149 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { checkModelsFolder } from '../../../infra/constructs/image/modelsFolder.ts';
+import { REPOSITORY } from '../../helpers/command.ts';
+import { identityModel, modelWithWeightsIn } from '../../helpers/onnxModels.ts';
+
+const MODEL = identityModel();
+const LFS = 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 69761\n';
+
+describe('the model folder', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-models-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  const write = (file: string, content: string | Uint8Array): void => {
+    mkdirSync(dirname(join(folder, file)), { recursive: true });
+    writeFileSync(join(folder, file), content);
+  };
+  const check =
+    (defaultModel?: string, cards = 0) =>
+    () =>
+      checkModelsFolder(folder, defaultModel, cards);
+
+  it('of this repository is one', () => {
+    expect(() => checkModelsFolder(join(REPOSITORY, 'models'), 'digits', 0)).not.toThrow();
+  });
+
+  it('may hold several models, several versions and other files', () => {
+    for (const file of ['a/1/model.onnx', 'a/12/model.onnx', 'b/2/model.onnx']) write(file, MODEL);
+    write('a/config.json', '{}');
+    write('README.md', 'mine');
+    write('.cache/x', 'hidden');
+    write('.cache/1/x', 'hidden');
+    write('__pycache__/train.cpython-312.pyc', 'of a script beside the models');
+    write('a/draft/notes.txt', 'no version');
+    expect(check('b')).not.toThrow();
+  });
+
+  it('is refused when it is missing', () => {
+    expect(() => checkModelsFolder(join(folder, 'nope'), undefined, 0)).toThrow(
+      `models: ${folder}/nope: expected a folder of the model repository, got none that can be read; check the path`,
+    );
+  });
+
+  it('is refused when it is empty', () => {
+    expect(check()).toThrow(`in ${folder}, got no model folder; add a model`);
+  });
+
+  it.each([
+    [{ devices: [0, 1] }, 2],
+    [{ devices: [1] }, 4],
+    [{ providers: [{ name: 'cuda', deviceId: 0 }] }, 1],
+    [{ providers: ['cuda'] }, 0],
+  ])('may name cards that a host has: %j of %d', (config, cards) => {
+    write('digits/1/model.onnx', MODEL);
+    write('digits/config.json', JSON.stringify(config));
+    expect(check(undefined, cards)).not.toThrow();
+  });
+
+  it.each([
+    [{ devices: [0, 1] }, 0, 'expected no cards, because this compute has none, got 0, 1; remove them, or deploy with'],
+    [
+      { devices: [0, 1] },
+      1,
+      'expected cards 0 to 0, as many as a host has, got 0, 1; name those; with compute=ecs-gpu',
+    ],
+    [{ providers: [{ name: 'cuda', deviceId: 2 }] }, 2, 'expected cards 0 to 1, as many as a host has, got 2; name'],
+  ])('is refused with cards that no host has: %j of %d', (config, cards, message) => {
+    write('digits/1/model.onnx', MODEL);
+    write('digits/config.json', JSON.stringify(config));
+    expect(check(undefined, cards)).toThrow(`models: ${folder}/digits/config.json: ${message}`);
+  });
+
+  it('is refused when a model has no version', () => {
+    write('digits/model.onnx', 'onnx');
+    expect(check()).toThrow(`got ${folder}/digits with no version folder; add digits/1/model.onnx`);
+  });
+
+  it.each([
+    ['missing', 'notes.txt', 'no model', 'got no file that can be opened; put model.onnx there'],
+    ['under another name', 'digits.onnx', MODEL, 'got no file that can be opened; put model.onnx there'],
+    ['empty', 'model.onnx', '', 'got an empty file; export the model again'],
+    ['text', 'model.onnx', 'a model', 'got a file that is not ONNX; export the model anew, as with torch.onnx'],
+    ['not fetched', 'model.onnx', LFS, 'got a file that is a pointer of Git LFS to it; run: git lfs pull'],
+  ])('is refused when a version has its ONNX file %s', (_, file, content, got) => {
+    write('digits/2/model.onnx', MODEL);
+    write(`digits/1/${file}`, content);
+    expect(check()).toThrow(new Error(`models: ${folder}/digits/1/model.onnx: expected an ONNX model, ${got}`));
+  });
+
+  it('is refused when the weights of a model, which lie beside it, are not there', () => {
+    write('digits/1/model.onnx', modelWithWeightsIn('model.onnx.data'));
+    expect(check()).toThrow(
+      new Error(
+        `models: ${folder}/digits/1/model.onnx: expected its weights in the file 'model.onnx.data' beside it, got none; ` +
+          'put it there, or export the model as one file',
+      ),
+    );
+    write('digits/1/model.onnx.data', new Uint8Array(12));
+    expect(check()).not.toThrow();
+  });
+
+  it('is refused when a model was cut short', () => {
+    write('digits/1/model.onnx', MODEL.subarray(0, -1));
+    expect(check()).toThrow(/digits\/1\/model\.onnx: expected at least \d+ bytes, got \d+; the file was cut short/);
+  });
+
+  it.each([
+    ['config.json', '{', 'expected JSON, got something else; fix it or delete the file'],
+    [
+      'config.json',
+      '{"maxBatchRow": 1}',
+      'not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, ' +
+        'got "maxBatchRow"; did you mean maxBatchRows, a whole number from 1 to 65536?',
+    ],
+  ])('is refused when a host would refuse its %s: %s', (file, content, sentence) => {
+    write('digits/1/model.onnx', MODEL);
+    write(`digits/${file}`, content);
+    expect(check()).toThrow(new Error(`models: ${folder}/digits/${file}: ${sentence}`));
+  });
+
+  it('is refused when the transform of a model is not there', () => {
+    write('digits/1/model.onnx', MODEL);
+    write('digits/config.json', '{"transform": "transform.ts"}');
+    expect(check()).toThrow(
+      `models: ${folder}/digits/transform.ts: expected the module that config.json names, got none; add it`,
+    );
+    write('digits/transform.ts', 'export const decode = (body: unknown) => body;');
+    expect(check()).not.toThrow();
+  });
+
+  it('is refused for everything that is wrong in it at once', () => {
+    write('a/1/model.onnx', 'a model');
+    write('b/2/model.onnx', MODEL);
+    write('b/config.json', '[]');
+    expect(check()).toThrow(/^models: .*a\/1\/model\.onnx: .*; models: .*b\/config\.json: .*$/);
+  });
+
+  it('is refused when the default model is not in it', () => {
+    write('digits/1/model.onnx', MODEL);
+    expect(check('digit')).toThrow(
+      "defaultModel: expected one of the repository's models, digits, got 'digit'; name one of them",
+    );
+  });
+});

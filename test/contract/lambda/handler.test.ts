@@ -1,0 +1,320 @@
+import type { Message } from '@aws-sdk/client-sqs';
+import { describe, expect, it } from '@jest/globals';
+import { createHandler } from '../../../lambda/createHandler.ts';
+import {
+  type Deployment,
+  deployed,
+  digitRequest,
+  digitSamples,
+  failuresOf,
+  invoke,
+  lookupRequest,
+} from '../../helpers/handler.ts';
+import { fifoSqsRecord, lambdaContext, recordOfMessage, sqsRecord } from '../../helpers/sqsEvents.ts';
+import { interceptSends, useSqsServer } from '../../helpers/sqsServer.ts';
+
+const server = useSqsServer();
+/** Less than the margin before the deadline. */
+const TOO_LITTLE_MS = 1_000;
+const NONE = { batchItemFailures: [] };
+
+function deployment(): Deployment {
+  return { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+}
+
+/** SNS of the same server, with topics whose messages go to the queue. */
+function snsOf(queueUrl: string) {
+  const { origin, pathname } = new URL(queueUrl);
+  const call = async (Action: string, fields: Record<string, string>): Promise<string> => {
+    const response = await fetch(origin, { method: 'POST', body: new URLSearchParams({ Action, ...fields }) });
+    const text = await response.text();
+    if (!response.ok) throw new Error(text);
+    return text;
+  };
+  return {
+    async publish(topic: string, Message: string, attributes: Record<string, string>): Promise<void> {
+      const [, TopicArn = ''] = /<TopicArn>(.*)<\/TopicArn>/.exec(await call('CreateTopic', { Name: topic })) ?? [];
+      const entries = Object.entries(attributes).flatMap(([key, value], index) => [
+        [`Attributes.entry.${index + 1}.key`, key],
+        [`Attributes.entry.${index + 1}.value`, value],
+      ]);
+      const Endpoint = `arn:aws:sqs:us-east-1:000000000000:${pathname.split('/').at(-1)}`;
+      await call('Subscribe', { TopicArn, Protocol: 'sqs', Endpoint, ...Object.fromEntries(entries) });
+      await call('Publish', { TopicArn, Message });
+    },
+  };
+}
+
+interface Answer {
+  readonly message_id: string;
+  readonly code?: string;
+  readonly outputs?: readonly { readonly name: string; readonly data: readonly number[] }[];
+}
+
+/** What was written under each message ID. */
+async function answersOn(queueUrl: string): Promise<Map<string, Answer>> {
+  const messages: Message[] = await server.drain(queueUrl);
+  const answers = messages.map((message): [string, Answer] => [
+    message.MessageAttributes?.messageId?.StringValue ?? '',
+    JSON.parse(message.Body ?? ''),
+  ]);
+  expect(new Set(answers.map(([messageId]) => messageId)).size).toBe(answers.length);
+  return new Map(answers);
+}
+
+describe('the handler', () => {
+  it('writes one result under the message ID of every record, and reports no failure', async () => {
+    const { resultQueueUrl, ...rest } = deployment();
+    const { handler } = await deployed({ resultQueueUrl, ...rest });
+    const samples = await digitSamples(40);
+    const records = samples.map((sample) => sqsRecord(digitRequest(sample)));
+
+    expect(await invoke(handler, records)).toEqual(NONE);
+
+    const answers = await answersOn(resultQueueUrl);
+    expect([...answers.keys()].toSorted()).toEqual(records.map(({ messageId }) => messageId).toSorted());
+    for (const [messageId, answer] of answers) expect(answer.message_id).toBe(messageId);
+    const right = records.filter(({ messageId }, index) => {
+      const label = answers.get(messageId)?.outputs?.find(({ name }) => name === 'label')?.data[0];
+      return label === samples[index]?.label;
+    });
+    expect(right.length).toBeGreaterThan(36);
+  });
+
+  it('answers broken messages with errors, and reports no failure for them', async () => {
+    const { resultQueueUrl, ...rest } = deployment();
+    const { handler } = await deployed({ resultQueueUrl, ...rest });
+    const [sample = { pixels: [], label: 0 }] = await digitSamples(1);
+    const expected = new Map([
+      [sqsRecord('{"inputs": ['), 'INVALID_JSON'],
+      [sqsRecord('42'), 'INVALID_REQUEST'],
+      [sqsRecord({ ...digitRequest(sample), model_name: 'nobody' }), 'UNKNOWN_MODEL'],
+      [sqsRecord(digitRequest({ ...sample, pixels: sample.pixels.slice(1) })), 'INVALID_SHAPE'],
+      [sqsRecord(digitRequest(sample)), undefined],
+    ]);
+
+    expect(await invoke(handler, [...expected.keys()])).toEqual(NONE);
+
+    const answers = await answersOn(resultQueueUrl);
+    const codes = [...expected.keys()].map(({ messageId }) => answers.get(messageId)?.code);
+    expect(codes).toEqual([...expected.values()]);
+  });
+
+  it('answers every other record when one makes its run fail', async () => {
+    const { resultQueueUrl, ...rest } = deployment();
+    const { handler } = await deployed({ resultQueueUrl, ...rest });
+    const records = [0, 1, 99, 2, 1].map((index) => sqsRecord(lookupRequest(index)));
+
+    expect(await invoke(handler, records)).toEqual(NONE);
+
+    const answers = await answersOn(resultQueueUrl);
+    const scored = records.map(({ messageId }) => answers.get(messageId)?.outputs?.[0]?.data[0]);
+    expect(scored).toEqual([10, 20, undefined, 30, 20]);
+    expect(answers.get(records[2]?.messageId ?? '')?.code).toBe('RUN_FAILED');
+  });
+
+  it('reports exactly the records whose result was not taken', async () => {
+    const where = deployment();
+    const { handler } = await deployed(where);
+    const records = [0, 1, 2, 1].map((index) => sqsRecord(lookupRequest(index)));
+    const [, second, , fourth] = records as [never, (typeof records)[0], never, (typeof records)[0]];
+    const refused = [second.messageId, fourth.messageId];
+    interceptSends(where.sqs, async (entries, reach) => {
+      const { Successful = [] } = await reach();
+      const ids = entries.flatMap(({ Id, MessageAttributes }) =>
+        refused.includes(MessageAttributes?.messageId?.StringValue ?? '') ? [Id] : [],
+      );
+      return {
+        Successful: Successful.filter(({ Id }) => !ids.includes(Id)),
+        Failed: ids.map((Id) => ({ Id, Code: 'AccessDenied', SenderFault: true })),
+      };
+    });
+
+    expect(await invoke(handler, records)).toEqual(failuresOf(second, fourth));
+  });
+
+  it('reports all, and does not throw, when the result queue is gone', async () => {
+    const where = deployment();
+    server.deleteQueue(where.resultQueueUrl);
+    const { handler, telemetry } = await deployed(where);
+    const records = [sqsRecord(lookupRequest(0)), sqsRecord('not JSON'), sqsRecord(lookupRequest(99))];
+
+    expect(await invoke(handler, records)).toEqual(failuresOf(...records));
+
+    const codes = telemetry.outcomesOfInvocations.flat().map((o) => (o.status === 'retry' ? o.failure.code : o.status));
+    expect(codes).toEqual(['WRITE_FAILED', 'WRITE_FAILED', 'WRITE_FAILED']);
+  });
+
+  it('reports all, writes nothing and does not throw when too little time is left', async () => {
+    const where = deployment();
+    const { handler, telemetry } = await deployed(where);
+    const records = [0, 1, 2].map((index) => sqsRecord(lookupRequest(index)));
+
+    expect(await invoke(handler, records, TOO_LITTLE_MS)).toEqual(failuresOf(...records));
+
+    expect(telemetry.outcomesOfInvocations[0]).toMatchObject(
+      records.map(() => ({ status: 'retry', failure: { code: 'DEADLINE' } })),
+    );
+    expect(await server.drain(where.resultQueueUrl)).toEqual([]);
+  });
+
+  it('reports all, tells of the problem and does not throw when scoring itself has a bug', async () => {
+    const { composition, telemetry } = await deployed(deployment());
+    const bug = new Error('a bug in the planner');
+    const plan = () => {
+      throw bug;
+    };
+    const handler = createHandler({ ...composition, scoring: { ...composition.scoring, plan } });
+    const records = [0, 1].map((index) => sqsRecord(lookupRequest(index)));
+
+    expect(await invoke(handler, records)).toEqual(failuresOf(...records));
+
+    expect(telemetry.problems).toContain(bug);
+    expect(telemetry.outcomesOfInvocations[0]).toMatchObject(
+      records.map(() => ({ status: 'retry', failure: { code: 'INTERNAL' } })),
+    );
+  });
+
+  it('answers what SNS wraps with an error that says how to send it as it is, and scores it sent so', async () => {
+    const where = deployment();
+    const sns = snsOf(where.requestQueueUrl);
+    const body = JSON.stringify(lookupRequest(2));
+    await sns.publish('wrapped', body, {});
+    await sns.publish('raw', body, { RawMessageDelivery: 'true' });
+    const messages = await server.receive(where.requestQueueUrl);
+    const { handler } = await deployed(where);
+
+    await invoke(
+      handler,
+      messages.map((message) => recordOfMessage(message, where.requestQueueUrl)),
+    );
+
+    const answers = await answersOn(where.resultQueueUrl);
+    const [wrapped, raw] = [false, true].map(
+      (isRaw) => messages.find(({ Body }) => (Body === body) === isRaw)?.MessageId,
+    );
+    expect(answers.get(raw ?? '')).toMatchObject({ outputs: [{ data: [30] }] });
+    expect(answers.get(wrapped ?? '')).toMatchObject({
+      code: 'INVALID_REQUEST',
+      error: expect.stringMatching(/^body: expected a request, got an envelope of SNS; .* raw message delivery/),
+    });
+  });
+
+  it.each([
+    [
+      'of EventBridge',
+      { 'detail-type': 'order', source: 'shop', detail: {} },
+      'the keys "detail-type", "source", "detail"',
+    ],
+    ['that SNS sends to a function', { Records: [{ Sns: { Message: '{}' } }] }, 'records of another service'],
+    ['of one request', lookupRequest(0), 'the keys "model_name", "inputs"'],
+    ['that is a text', 'hello', '"hello"'],
+    ['that is nothing', null, 'null'],
+  ])('refuses an event %s in one sentence', async (_, event, got) => {
+    const { handler } = await deployed(deployment());
+    await expect(handler(event as never, lambdaContext())).rejects.toThrow(
+      new Error(
+        `expected an event of SQS with Records, each with a messageId and a body, got ${got}; ` +
+          'send a message to the request queue, whose event source mapping invokes the function',
+      ),
+    );
+  });
+
+  it('reports nothing for an event without records', async () => {
+    const { handler } = await deployed(deployment());
+
+    expect(await invoke(handler, [])).toEqual(NONE);
+  });
+
+  it('tells of the outcome of every record once, in their order', async () => {
+    const { handler, telemetry } = await deployed(deployment());
+
+    await invoke(handler, [sqsRecord('not JSON'), sqsRecord(lookupRequest(0))]);
+
+    expect(telemetry.outcomesOfInvocations).toMatchObject([
+      [
+        { status: 'answered', failures: [{ code: 'INVALID_JSON' }] },
+        { status: 'answered', failures: [] },
+      ],
+    ]);
+    expect(telemetry.problems).toEqual([]);
+  });
+});
+
+describe('a record that is retried', () => {
+  it('comes back to its queue, one of several, after its backoff; the visibility of answered ones is left alone', async () => {
+    const where = deployment();
+    const answered = JSON.stringify(lookupRequest(0));
+    const retried = JSON.stringify(lookupRequest(1));
+    server.send(where.requestQueueUrl, [answered, retried]);
+    const messages = await server.receive(where.requestQueueUrl, { visibilitySeconds: 3_600 });
+    const records = messages.map((message) => recordOfMessage(message, where.requestQueueUrl));
+    const { handler } = await deployed({ ...where, requestQueueUrl: `${server.queue()},${where.requestQueueUrl}` });
+    const failing = records.find(({ body }) => body === retried);
+    interceptSends(where.sqs, async (entries, reach) => {
+      const { Successful = [] } = await reach();
+      const theirs = entries.find((e) => e.MessageAttributes?.messageId?.StringValue === failing?.messageId);
+      return {
+        Successful: Successful.filter(({ Id }) => Id !== theirs?.Id),
+        Failed: theirs === undefined ? [] : [{ Id: theirs.Id, Code: 'AccessDenied', SenderFault: true }],
+      };
+    });
+
+    await invoke(handler, records);
+
+    expect(server.hiddenFor(where.requestQueueUrl)).toEqual({ [answered]: 3_600, [retried]: 1 });
+  });
+});
+
+describe('a handler that is invoked again', () => {
+  it('answers the records of the second event alone', async () => {
+    const where = deployment();
+    const { handler } = await deployed(where);
+    const first = [0, 1].map((index) => sqsRecord(lookupRequest(index)));
+    const second = [2, 1, 0].map((index) => sqsRecord(lookupRequest(index)));
+
+    expect(await invoke(handler, first)).toEqual(NONE);
+    const answersToFirst = await answersOn(where.resultQueueUrl);
+    expect(await invoke(handler, second)).toEqual(NONE);
+    const answersToSecond = await answersOn(where.resultQueueUrl);
+
+    expect([...answersToFirst.keys()].toSorted()).toEqual(first.map(({ messageId }) => messageId).toSorted());
+    const scored = second.map(({ messageId }) => answersToSecond.get(messageId)?.outputs?.[0]?.data[0]);
+    expect(scored).toEqual([30, 20, 10]);
+    expect(answersToSecond.size).toBe(3);
+  });
+
+  it('answers records that it handed back before', async () => {
+    const where = deployment();
+    const { handler } = await deployed(where);
+    const records = [0, 1].map((index) => sqsRecord(lookupRequest(index)));
+
+    expect(await invoke(handler, records, TOO_LITTLE_MS)).toEqual(failuresOf(...records));
+    expect(await invoke(handler, records)).toEqual(NONE);
+
+    expect((await answersOn(where.resultQueueUrl)).size).toBe(2);
+  });
+});
+
+describe('FIFO', () => {
+  it('in is FIFO out: the results of a group stand in the order of its requests', async () => {
+    const where = { ...deployment(), resultQueueUrl: server.fifoQueue() };
+    const { handler } = await deployed(where);
+    const records = [
+      fifoSqsRecord('a', 1, lookupRequest(2)),
+      fifoSqsRecord('b', 1, lookupRequest(0)),
+      fifoSqsRecord('a', 2, 'not JSON'),
+      fifoSqsRecord('a', 3, lookupRequest(1)),
+    ];
+
+    expect(await invoke(handler, records)).toEqual(NONE);
+
+    const messages = await server.drain(where.resultQueueUrl);
+    const ofGroup = (group: string) =>
+      messages.flatMap(({ Attributes, MessageAttributes }) =>
+        Attributes?.MessageGroupId === group ? [MessageAttributes?.messageId?.StringValue] : [],
+      );
+    expect(ofGroup('a')).toEqual([records[0], records[2], records[3]].map((record) => record?.messageId));
+    expect(ofGroup('b')).toEqual([records[1]?.messageId]);
+  });
+});

@@ -1,0 +1,305 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { createPowertoolsTelemetry } from '../../../lambda/adapters/telemetry/powertools.ts';
+import { METRIC_UNITS } from '../../../lambda/core/contract/metricNames.ts';
+import type { MicroBatchReport } from '../../../lambda/core/contract/observer.ts';
+import { createHandler } from '../../../lambda/createHandler.ts';
+import { composed, type Deployment, digitRequest, digitSamples, invoke, lookupRequest } from '../../helpers/handler.ts';
+import { identityModel } from '../../helpers/onnxModels.ts';
+import { profileOf } from '../../helpers/profiles.ts';
+import { sqsRecord } from '../../helpers/sqsEvents.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+
+const server = useSqsServer();
+/** What makes a run of its own cheaper than the padding of another. */
+const RAGGED = identityModel('FP32', ['batch', 'length']);
+const COSTLY_WHEN_LONG = [
+  { rows: 1, length: 1, ms: 1 },
+  { rows: 1, length: 20, ms: 20 },
+  { rows: 2, length: 1, ms: 2 },
+  { rows: 2, length: 20, ms: 40 },
+];
+const MISMATCH = {
+  model: 'few',
+  version: '1',
+  messageId: 'a message',
+  difference: { output: 'y', share: 0.5, detail: '1 and 0.5 at element 0' },
+  wasBatched: true,
+  maxRows: 1,
+};
+const DEARER: MicroBatchReport = {
+  ...{ model: 'few', version: '1', requests: 1, rows: 1, paddedRows: 1, maxBatchRows: 8, paddedLength: 1 },
+  ...{ paddingShare: 0, closedBecause: 'dearer', stackMs: 1, runMs: 1, encodeMs: 1 },
+};
+const SECRET = 'only-the-producer-knows-this';
+
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+function deployment(): Deployment {
+  return { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+}
+
+/** Everything that goes to standard output and standard error from now on, in pieces. */
+function captureOutput(): string[] {
+  const printed: string[] = [];
+  for (const stream of [process.stdout, process.stderr]) {
+    jest.spyOn(stream, 'write').mockImplementation((chunk) => printed.push(String(chunk)) > 0);
+  }
+  return printed;
+}
+
+interface Emf {
+  readonly _aws: {
+    readonly CloudWatchMetrics: readonly { Namespace: string; Metrics: readonly { Name: string; Unit: string }[] }[];
+  };
+  readonly [name: string]: unknown;
+}
+
+function emfOf(printed: readonly string[]): Emf[] {
+  const lines = printed.join('').split('\n');
+  return lines.filter((line) => line.includes('"_aws"')).map((line): Emf => JSON.parse(line));
+}
+
+interface LogLine {
+  readonly message: string;
+  readonly [key: string]: unknown;
+}
+
+function linesOf(printed: readonly string[], message: string): LogLine[] {
+  const lines = printed.join('').split('\n');
+  return lines.filter((line) => line.includes(message)).map((line): LogLine => JSON.parse(line));
+}
+
+describe('the telemetry of a deployment', () => {
+  it('prints the metrics of an invocation as one line of EMF', async () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
+    const { handler } = await handlerWith(deployment(), telemetry);
+    const records = (await digitSamples(3)).map((sample) => sqsRecord(digitRequest(sample)));
+
+    await invoke(handler, [...records, sqsRecord('not JSON'), sqsRecord([{}, lookupRequest(99)])]);
+
+    const [emf, ...others] = emfOf(printed);
+    expect(others).toEqual([]);
+    expect(emf).toMatchObject({ service: 'batchscore', Answered: 5, Errors: 3, Retries: 0, Rows: 3, MicroBatches: 1 });
+    expect(emf).toMatchObject({ BatchSize: 5, BatchFill: 50 });
+    expect(emf).toMatchObject({ PaddingRows: 0, ClosedEnd: 1, Fill: (100 * 3) / 512, RunTime: expect.any(Number) });
+    expect(emf).toMatchObject({ provider: 'cpu' });
+    expect(emf).not.toHaveProperty('card');
+    const [declared] = emf?._aws.CloudWatchMetrics ?? [];
+    expect(declared?.Namespace).toBe('batchscore');
+    expect(declared?.Metrics).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ Name: 'Answered', Unit: 'Count' }),
+        expect.objectContaining({ Name: 'Fill', Unit: 'Percent' }),
+        expect.objectContaining({ Name: 'RunTime', Unit: 'Milliseconds' }),
+      ]),
+    );
+  });
+
+  it('emits every metric that is declared, in its unit, and no other', async () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
+    const ofLength = (length: number) => [
+      { name: 'x', datatype: 'FP32', shape: [1, length], data: Array(length).fill(1) },
+    ];
+    const composition = await composed(deployment(), telemetry, {
+      models: {
+        'few/1/model.onnx': identityModel('FP32', ['batch', 1]),
+        'few/config.json': { maxBatchRows: 1 },
+        'wide/1/model.onnx': identityModel('FP32', ['batch', 900]),
+        'ragged/1/model.onnx': RAGGED,
+        'ragged/1/profile.json': profileOf(RAGGED, COSTLY_WHEN_LONG),
+        'ragged/config.json': { ragged: { axis: 'length', pad: { x: 0 } } },
+      },
+      variables: { BATCHSCORE_MAX_BATCH_ELEMENTS: '1000' },
+    });
+    const [full, budget, padding] = [
+      ['few', 1, 1],
+      ['wide', 900, 900],
+      ['ragged', 1, 20],
+    ] as const;
+    const records = [full, budget, padding].flatMap(([model_name, ...lengths]) =>
+      lengths.map((length) => sqsRecord({ model_name, inputs: ofLength(length) })),
+    );
+
+    await invoke(createHandler(composition), records);
+    telemetry.observer.runAbandoned({ name: 'few', version: '1' }, 1);
+    telemetry.observer.microBatch(DEARER, () => []);
+    telemetry.observer.checked(1);
+    telemetry.observer.batchMismatch(MISMATCH);
+    telemetry.hostEnds('a test');
+
+    const emitted = emfOf(printed).flatMap(({ _aws }) => _aws.CloudWatchMetrics.flatMap(({ Metrics }) => Metrics));
+    expect(Object.fromEntries(emitted.map(({ Name, Unit }) => [Name, Unit]))).toEqual(METRIC_UNITS);
+  });
+
+  it('counts what is handed back', async () => {
+    const printed = captureOutput();
+    const where = deployment();
+    server.deleteQueue(where.resultQueueUrl);
+    const { handler } = await handlerWith(
+      where,
+      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
+    );
+
+    await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord('not JSON')]);
+
+    expect(emfOf(printed)).toMatchObject([{ Answered: 0, Errors: 0, Retries: 2, MissingOrDenied: 2 }]);
+    expect(printed.join('')).toContain('"codes":{"WRITE_FAILED":2}');
+  });
+
+  it('says why records are handed back: once for each reason, with their number and one of them', async () => {
+    const printed = captureOutput();
+    const where = deployment();
+    server.deleteQueue(where.resultQueueUrl);
+    const { handler } = await handlerWith(where, createPowertoolsTelemetry({ serviceName: 'batchscore' }));
+    const records = [sqsRecord(lookupRequest(0)), sqsRecord('not JSON')];
+
+    const { batchItemFailures } = await invoke(handler, records);
+
+    expect(linesOf(printed, 'records go back to SQS')).toMatchObject([
+      {
+        level: 'WARN',
+        code: 'WRITE_FAILED',
+        reason: 'result queue: QueueDoesNotExist: The specified queue does not exist.',
+        records: 2,
+        messageId: records[0]?.messageId,
+        function_request_id: expect.any(String),
+      },
+    ]);
+    expect(batchItemFailures).toHaveLength(2);
+  });
+
+  it('says which model left a run behind, for how long it ran, and what follows', () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+
+    telemetry.observer.runAbandoned({ name: 'digits', version: '2' }, 20_000);
+
+    const [line] = linesOf(printed, 'left behind');
+    expect(line).toMatchObject({ level: 'ERROR', model: 'digits', version: '2', ranMs: 20_000 });
+    expect(line?.message).toMatch(/go back to SQS.*opened anew/);
+  });
+
+  it('names the row that a micro-batch changed by its message, without what was in it', () => {
+    const printed = captureOutput();
+    const { observer, hostEnds } = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    const ofText = { output: 'text', share: Number.POSITIVE_INFINITY, detail: `${SECRET} and other at element 0` };
+
+    observer.batchMismatch(MISMATCH);
+    observer.batchMismatch({ ...MISMATCH, model: 'other', difference: ofText });
+    hostEnds('a test');
+
+    expect(linesOf(printed, 'not batched any more')).toMatchObject([
+      { level: 'ERROR', model: 'few', version: '1', output: 'y', difference: 0.5, messageId: 'a message' },
+      { level: 'ERROR', model: 'other', output: 'text', difference: expect.stringContaining('another shape') },
+    ]);
+    expect(emfOf(printed)).toMatchObject([{ BatchMismatch: [1, 1] }]);
+    expect(printed.join('')).not.toContain(SECRET);
+  });
+
+  it('warns of a model that is never batched, which is no alarm: nothing wrong was written', () => {
+    const printed = captureOutput();
+    const { observer, hostEnds } = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+
+    observer.batchMismatch({ ...MISMATCH, wasBatched: false, maxRows: 1 });
+    hostEnds('a test');
+
+    expect(linesOf(printed, 'stays unbatched')).toMatchObject([{ level: 'WARN', messageId: 'a message' }]);
+    expect(emfOf(printed)[0]).not.toHaveProperty('BatchMismatch');
+  });
+
+  it('has the providers and the cards of its models as properties of every line', () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    telemetry.placed?.({ provider: 'cuda', cards: ['NVIDIA L4', 'NVIDIA L4'] });
+    telemetry.placed?.({ provider: 'cpu', cards: [] });
+
+    for (const _ of [1, 2]) {
+      telemetry.outcomes([], []);
+      telemetry.publish();
+    }
+
+    const properties = { service: 'batchscore', provider: 'cuda, cpu', card: 'NVIDIA L4' };
+    expect(emfOf(printed)).toMatchObject([properties, properties]);
+  });
+
+  it('has its metrics out when the host ends, with those of runs left behind', () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    telemetry.observer.runAbandoned({ name: 'digits', version: '2' }, 20_000);
+
+    telemetry.hostEnds('no thread is left');
+
+    expect(emfOf(printed)).toMatchObject([{ AbandonedRuns: 1, HostsEnded: 1 }]);
+    expect(linesOf(printed, 'the host ends itself')).toMatchObject([{ level: 'ERROR', reason: 'no thread is left' }]);
+  });
+
+  it('starts anew with every invocation', async () => {
+    const printed = captureOutput();
+    const { handler } = await handlerWith(
+      deployment(),
+      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
+    );
+
+    await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord(lookupRequest(1))]);
+    await invoke(handler, [sqsRecord(lookupRequest(2))]);
+
+    expect(emfOf(printed)).toMatchObject([
+      { Answered: 2, Rows: 2 },
+      { Answered: 1, Rows: 1 },
+    ]);
+  });
+
+  it('says which invocation a line is of', async () => {
+    const printed = captureOutput();
+    const { handler } = await handlerWith(
+      deployment(),
+      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
+    );
+
+    await invoke(handler, [sqsRecord(lookupRequest(0))]);
+
+    expect(linesOf(printed, 'records scored')).toMatchObject([
+      { function_request_id: expect.stringMatching(/^[\da-f-]{36}$/) },
+    ]);
+  });
+
+  it('never prints a part of a message, whatever is wrong with it', async () => {
+    const printed = captureOutput();
+    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
+    telemetry.logger.setLogLevel('DEBUG');
+    const where = deployment();
+    const { handler, composition } = await handlerWith(where, telemetry);
+    const [sample = { pixels: [], label: 0 }] = await digitSamples(1);
+    const records = [
+      sqsRecord(digitRequest(sample, SECRET)),
+      sqsRecord(`{"id": "${SECRET}", `),
+      sqsRecord({ ...digitRequest(sample), [SECRET]: 1 }),
+      sqsRecord({ ...digitRequest(sample), model_name: SECRET }),
+      sqsRecord({ ...digitRequest(sample), model_version: SECRET }),
+      sqsRecord({ id: SECRET, inputs: [{ name: SECRET, datatype: 'FP32', shape: [1], data: [1] }] }),
+      sqsRecord({ inputs: [{ name: 'image', datatype: 'FP32', shape: [1, 1], data: [SECRET] }] }),
+      sqsRecord({ id: SECRET, ...lookupRequest(99) }),
+    ];
+
+    await invoke(handler, records);
+    server.deleteQueue(where.resultQueueUrl);
+    await invoke(handler, records);
+    const plan = () => {
+      throw new Error('a bug in the planner');
+    };
+    await invoke(createHandler({ ...composition, scoring: { ...composition.scoring, plan } }), records);
+
+    expect(emfOf(printed)).toMatchObject([{ Answered: 8 }, { Retries: 8 }, { Retries: 8 }]);
+    expect(printed.join('')).toContain('a bug in the planner');
+    expect(printed.join('')).not.toContain(SECRET);
+  });
+});
+
+async function handlerWith(where: Deployment, telemetry: ReturnType<typeof createPowertoolsTelemetry>) {
+  const composition = await composed(where, telemetry);
+  return { composition, handler: createHandler(composition) };
+}

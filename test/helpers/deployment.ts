@@ -1,0 +1,137 @@
+import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
+import { afterEach } from '@jest/globals';
+import { Batchscore, type BatchscoreOptions } from '../../client/index.ts';
+import { createTableWriter } from '../../lambda/adapters/dynamodb/tableWriter.ts';
+import { createPayloads } from '../../lambda/adapters/s3/payloads.ts';
+import { createQueueWriter } from '../../lambda/adapters/sqs/queueWriter.ts';
+import type { ResultPacking } from '../../lambda/adapters/sqs/resultMessages.ts';
+import type { Model } from '../../lambda/core/contract/model.ts';
+import type { MessageRecord } from '../../lambda/core/contract/record.ts';
+import type { ResultWriter } from '../../lambda/core/contract/result.ts';
+import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
+import { type DynamoDbServer, useDynamoDbServer } from './dynamodbServer.ts';
+import { lineModel, repositoryOf } from './models.ts';
+import { type S3Server, useS3Server } from './s3Server.ts';
+import { enoughTime, scoringDependencies } from './scoring.ts';
+import { type SqsServer, useSqsServer } from './sqsServer.ts';
+
+/** What a deployment is: queues, a result store, a payload bucket, and the scoring between them. */
+export interface Deployment {
+  readonly requestQueueUrl: string;
+  readonly resultQueueUrl: string;
+  readonly resultTable: string;
+  readonly payloadBucket: string;
+  /** A client of this deployment; it is closed after the test. */
+  client(overrides?: Partial<BatchscoreOptions>): Batchscore;
+  /** Scores the next `count` messages with the real scoring, and resolves when their results are written. */
+  answer(count: number, ...models: readonly Model[]): Promise<void>;
+  /** Writes results as a deployment does. */
+  readonly writer: ResultWriter;
+}
+
+export interface Deployments {
+  readonly sqs: SqsServer;
+  readonly dynamodb: DynamoDbServer;
+  readonly s3: S3Server;
+  /**
+   * A deployment of its own for the test that asks, whose results go to `store`.
+   *
+   * @param prefix of its keys in the payload bucket. @default ''
+   */
+  create(
+    store: 'queue' | 'table',
+    queues?: 'standard' | 'fifo',
+    packing?: ResultPacking,
+    prefix?: string,
+  ): Promise<Deployment>;
+}
+
+export function useDeployments(): Deployments {
+  const clients: Batchscore[] = [];
+  // Registered first, so that clients are closed before the servers' own clients are.
+  afterEach(async () => {
+    await Promise.all(clients.splice(0).map((client) => client.close()));
+  });
+  const sqs = useSqsServer();
+  const dynamodb = useDynamoDbServer();
+  const s3 = useS3Server();
+
+  return {
+    sqs,
+    dynamodb,
+    s3,
+    async create(store, queues = 'standard', packing, prefix) {
+      const queue = queues === 'fifo' ? sqs.fifoQueue : sqs.queue;
+      const [requestQueueUrl, resultQueueUrl] = [queue(), queue()];
+      const [resultTable, payloadBucket] = await Promise.all([dynamodb.table(), s3.bucket()]);
+      const payloads = createPayloads({ s3: s3.client(), bucket: payloadBucket, prefix, maxBytes: 100_000_000 });
+      const writer =
+        store === 'queue'
+          ? createQueueWriter({ sqs: sqs.client(), queueUrl: resultQueueUrl, payloads, packing })
+          : createTableWriter({ dynamodb: dynamodb.client(), tableName: resultTable, ttlSeconds: 60, payloads });
+      return {
+        requestQueueUrl,
+        resultQueueUrl,
+        resultTable,
+        payloadBucket,
+        writer,
+        client(overrides = {}) {
+          const client = new Batchscore({
+            requestQueueUrl,
+            ...(store === 'queue' ? { resultQueueUrl } : { resultTable }),
+            payloadBucket,
+            payloadPrefix: prefix,
+            sqs: sqs.client(),
+            dynamodb: dynamodb.client(),
+            s3: s3.client(),
+            ...overrides,
+          });
+          clients.push(client);
+          return client;
+        },
+        async answer(count, ...models) {
+          const deps = scoringDependencies({
+            models: repositoryOf(...(models.length > 0 ? models : [lineModel()])),
+            writer,
+            payloads,
+          });
+          for (let answered = 0; answered < count; ) {
+            const messages = await receive(sqs, requestQueueUrl);
+            const outcomes = await scoreRecords(messages.map(toRecord), deps, enoughTime());
+            answered += outcomes.filter(({ status }) => status === 'answered').length;
+            await remove(sqs, requestQueueUrl, messages);
+          }
+        },
+      };
+    },
+  };
+}
+
+async function receive(sqs: SqsServer, QueueUrl: string): Promise<Message[]> {
+  const command = new ReceiveMessageCommand({
+    QueueUrl,
+    MaxNumberOfMessages: 10,
+    WaitTimeSeconds: 20,
+    MessageSystemAttributeNames: ['MessageGroupId'],
+  });
+  const { Messages = [] } = await sqs.client().send(command);
+  return Messages;
+}
+
+async function remove(sqs: SqsServer, QueueUrl: string, messages: readonly Message[]): Promise<void> {
+  if (messages.length === 0) return;
+  const Entries = messages.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));
+  await sqs.client().send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+}
+
+function toRecord({ MessageId = '', ReceiptHandle = '', Body = '', Attributes }: Message): MessageRecord {
+  const group = Attributes?.MessageGroupId;
+  return {
+    messageId: MessageId,
+    receiptHandle: ReceiptHandle,
+    body: Body,
+    attributes: { ApproximateReceiveCount: '1', SentTimestamp: '0', MessageGroupId: group },
+    messageAttributes: {},
+    eventSourceARN: `arn:aws:sqs:us-east-1:000000000000:requests${group === undefined ? '' : '.fifo'}`,
+  };
+}

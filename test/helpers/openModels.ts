@@ -1,0 +1,122 @@
+import { channel } from 'node:diagnostics_channel';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { Worker } from 'node:worker_threads';
+import { afterEach } from '@jest/globals';
+import {
+  type OnnxModelRepository,
+  openRepository,
+  type RepositoryOptions,
+} from '../../lambda/adapters/onnx/repository/repository.ts';
+import type { MaybePromise } from '../../lambda/core/base/maybePromise.ts';
+import { type Failure, isFailure } from '../../lambda/core/contract/failure.ts';
+import type { Model } from '../../lambda/core/contract/model.ts';
+import type { Datatype, TensorData } from '../../lambda/core/tensor/datatype.ts';
+import type { Tensor } from '../../lambda/core/tensor/tensor.ts';
+
+/** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */
+export type RepositoryFiles = Readonly<Record<string, Uint8Array | string | Readonly<Record<string, unknown>>>>;
+
+const cleanups: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** Has `cleanup` called when the test has ended, the last one first. */
+export function afterThisTest(cleanup: () => Promise<void>): void {
+  cleanups.push(cleanup);
+}
+
+/** A temporary model repository; it is gone after the test. */
+export async function modelsDirectory(files: RepositoryFiles): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'batchscore-models-'));
+  afterThisTest(() => rm(directory, { recursive: true }));
+  for (const [path, contents] of Object.entries(files)) await putFile(join(directory, path), contents);
+  return directory;
+}
+
+export async function putFile(path: string, contents: RepositoryFiles[string]): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const raw = typeof contents === 'string' || contents instanceof Uint8Array;
+  await writeFile(path, raw ? contents : JSON.stringify(contents));
+}
+
+export interface OpenedModels {
+  readonly directory: string;
+  readonly repository: OnnxModelRepository;
+  /** What the repository warned of so far. */
+  readonly warnings: readonly string[];
+}
+
+/** Opens a temporary repository that holds `files`, with the defaults of the configuration; closed after the test. */
+export async function openModels(
+  files: RepositoryFiles,
+  options: Partial<RepositoryOptions> = {},
+): Promise<OpenedModels> {
+  const directory = await modelsDirectory(files);
+  const warnings: string[] = [];
+  const repository = await openRepository({
+    directory,
+    defaultModel: undefined,
+    maxBatchRows: 512,
+    maxBatchElements: 4_194_304,
+    providers: ['cpu'],
+    allowProviderFallback: false,
+    // A clock that stands still: no check is cut short, however busy the machine.
+    now: () => 0,
+    warn: (message) => void warnings.push(message),
+    ...options,
+  });
+  afterThisTest(() => repository.close());
+  return { directory, repository, warnings };
+}
+
+/** A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails. */
+export async function openOnly(
+  bytes: Uint8Array,
+  config: Readonly<Record<string, unknown>> = {},
+  options: Partial<RepositoryOptions> = {},
+): Promise<OpenedModels & { readonly model: Model }> {
+  const quietConfig = { sessionOptions: { logSeverityLevel: 4 }, ...config };
+  const opened = await openModels({ 'model/1/model.onnx': bytes, 'model/config.json': quietConfig }, options);
+  return { ...opened, model: await found(opened.repository.find(undefined, undefined)) };
+}
+
+export async function found(finding: MaybePromise<Model | Failure>): Promise<Model> {
+  const model = await finding;
+  if (isFailure(model)) throw new Error(`expected a model, got ${model.code}: ${model.message}`);
+  return model;
+}
+
+export function tensor(name: string, datatype: Datatype, shape: readonly number[], data: TensorData): Tensor {
+  return { name, datatype, shape, data };
+}
+
+/** float32 `[rows, columns]` that counts up from 1. */
+export function counting(name: string, rows: number, columns: number): Tensor {
+  return tensor(
+    name,
+    'FP32',
+    [rows, columns],
+    Float32Array.from({ length: rows * columns }, (_, index) => index + 1),
+  );
+}
+
+/** The threads that are started from now on until the test has ended, as Node itself tells of them. */
+export function watchThreads(): Worker[] {
+  const threads: Worker[] = [];
+  const started = channel('worker_threads');
+  const remember = (message: unknown): void => void threads.push((message as { worker: Worker }).worker);
+  started.subscribe(remember);
+  afterThisTest(async () => void started.unsubscribe(remember));
+  return threads;
+}
+
+/** The ID of a thread that has ended. */
+export const ENDED = -1;
+
+export function alive(threads: readonly Worker[]): Worker[] {
+  return threads.filter(({ threadId }) => threadId !== ENDED);
+}

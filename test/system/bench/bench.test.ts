@@ -1,0 +1,144 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { runScript } from '../../helpers/command.ts';
+
+const SCRIPT = 'bench/bench.ts';
+const FEW = ['--scenario', 'mlp-small', '--messages', '20', '--rounds', '1'];
+/** Seconds on an idle machine; the rest is for a busy one. */
+const LONG_TIMEOUT_MS = 240_000;
+const ANY_NUMBER = expect.any(Number);
+
+describe('npm run bench', () => {
+  let directory: string;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'batchscore-bench-test-'));
+  });
+
+  afterAll(async () => {
+    await rm(directory, { recursive: true });
+  });
+
+  it(
+    'prints one JSON object with --json, and writes the same to a file',
+    async () => {
+      const path = join(directory, 'latest.json');
+      const { code, stdout } = await runScript(SCRIPT, [...FEW, '--json', '--results', path]);
+      expect(code).toBe(0);
+      expect(await readFile(path, 'utf8')).toBe(stdout);
+      const memory = { peakRssBytes: ANY_NUMBER, processRssBytes: ANY_NUMBER, eventRssBytes: ANY_NUMBER };
+      const scenario = (encoding: string) => ({
+        scenario: 'mlp-small',
+        encoding,
+        messages: 20,
+        efficiency: ANY_NUMBER,
+        speedupOverOneByOne: ANY_NUMBER,
+        speedupOverFirstCome: ANY_NUMBER,
+        paddingShare: 0,
+        optimalPaddingShare: 0,
+        bestRows: ANY_NUMBER,
+        batchingGain: ANY_NUMBER,
+        microBatches: ANY_NUMBER,
+        limitMs: ANY_NUMBER,
+        batchscoreMs: ANY_NUMBER,
+        firstComeMs: ANY_NUMBER,
+        oneByOneMs: ANY_NUMBER,
+        ...memory,
+      });
+      const growth = (encoding: string) => ({
+        scenario: 'mlp-small',
+        encoding,
+        messages: 20,
+        microsecondsPerMessage: ANY_NUMBER,
+        ...memory,
+      });
+      const loneMessage = (encoding: string) => ({
+        scenario: 'mlp-small',
+        encoding,
+        bareMicroseconds: ANY_NUMBER,
+        batchscoreMicroseconds: ANY_NUMBER,
+        overMicroseconds: ANY_NUMBER,
+        overPercent: ANY_NUMBER,
+        bareAfterPauseMicroseconds: ANY_NUMBER,
+        afterPauseMicroseconds: ANY_NUMBER,
+      });
+      const bothCalls = [ANY_NUMBER, ANY_NUMBER];
+      const gain = (encoding: string) => ({
+        scenario: 'mlp-small',
+        encoding,
+        messages: 20,
+        batchscoreMs: bothCalls,
+        rowsAloneMs: bothCalls,
+        bareMs: bothCalls,
+        partitionMs: ANY_NUMBER,
+        partitionRuns: ANY_NUMBER,
+      });
+      expect(JSON.parse(stdout)).toEqual({
+        machine: {
+          cpu: expect.any(String),
+          cores: ANY_NUMBER,
+          memoryBytes: ANY_NUMBER,
+          platform: expect.any(String),
+          node: process.version,
+          onnxruntime: expect.stringMatching(/^\d+\.\d+\.\d+$/),
+        },
+        scenarios: [scenario('json'), scenario('binary')],
+        gains: [gain('json'), gain('binary')],
+        growth: [growth('json'), growth('binary')],
+        loneMessage: [loneMessage('json'), loneMessage('binary')],
+        hops: [],
+      });
+    },
+    LONG_TIMEOUT_MS,
+  );
+
+  it(
+    'measures the hops to each store, single and packed, with every request answered',
+    async () => {
+      const args = ['--scenario', 'hops', '--messages', '200', '--rounds', '1', '--json'];
+      const { code, stdout } = await runScript(SCRIPT, [...args, '--results', join(directory, 'hops.json')]);
+      expect(code).toBe(0);
+      const { scenarios, hops } = JSON.parse(stdout);
+      expect(scenarios).toEqual([]);
+      expect(hops).toHaveLength(16);
+      const [single, , filled] = hops;
+      expect(single).toEqual({
+        store: 'queue',
+        encoding: 'json',
+        requestsPerMessage: 1,
+        resultsPerMessage: 1,
+        cpuMicroseconds: ANY_NUMBER,
+        wallMicroseconds: ANY_NUMBER,
+        callsPerThousand: 100,
+        dollars: ANY_NUMBER,
+        sqsDollars: expect.closeTo(0.24, 6),
+        loneMs: ANY_NUMBER,
+      });
+      // 0.265 where a batch takes no more than 100 ms; on a busy machine more.
+      expect(single.dollars).toBeGreaterThan(0.2649);
+      expect(single.dollars).toBeLessThan(0.5);
+      expect(filled).toMatchObject({ resultsPerMessage: 'fill', callsPerThousand: 5 });
+    },
+    LONG_TIMEOUT_MS,
+  );
+
+  it('shows its options with --help', async () => {
+    const { code, stdout } = await runScript(SCRIPT, ['--help']);
+    expect(code).toBe(0);
+    expect(stdout).toContain('mlp-small, mlp-wide, transformer, encoder, bytes, textline, convnet, hops');
+  });
+
+  it.each([
+    [['--scenario', 'resnet'], /^batchscore: --scenario: expected one of mlp-small, .*, got 'resnet'\n/],
+    [['--messages', '0'], /^batchscore: --messages: expected a whole number from 1/],
+    [['--rounds', 'x'], /^batchscore: --rounds: expected a whole number from 1/],
+    [['--fast'], /^batchscore: expected an option of this command, got --fast/],
+  ])('refuses %j with exit code 2 and no stack trace', async (args, message) => {
+    const { code, stdout, stderr } = await runScript(SCRIPT, args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(message);
+    expect(stderr).not.toContain('    at ');
+  });
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it } from '@jest/globals';
+import { InferenceSession, type Tensor } from 'onnxruntime-node';
+import { stackMessages } from '../../../bench/contestants/bareSession.ts';
+import { GPU_SCENARIOS } from '../../../bench/workload/gpuScenarios.ts';
+import { drawMessages } from '../../../bench/workload/messages.ts';
+import { runScript } from '../../helpers/command.ts';
+
+const SCRIPT = 'bench/gpu.ts';
+/** Seconds on an idle machine; the rest is for a busy one. */
+const LONG_TIMEOUT_MS = 240_000;
+const ANY_NUMBER = expect.any(Number);
+
+describe('npm run bench:gpu', () => {
+  it('says that there is no card, what the driver has, and how to rehearse, and ends with 2', async () => {
+    // No machine has so many.
+    const { code, stdout, stderr } = await runScript(SCRIPT, ['--card', '63', '--json']);
+
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(
+      /^batchscore: expected an NVIDIA card 63, got none: (no NVIDIA driver was found|the driver [\d.]+ has).*; measure on a machine that has one, or rehearse with --provider cpu\n$/,
+    );
+  });
+
+  it(
+    'rehearses on the processor, and prints one JSON object with --json',
+    async () => {
+      const few = ['--models', 'mlp-small', '--messages', '64', '--rounds', '1'];
+      const { code, stdout } = await runScript(SCRIPT, ['--provider', 'cpu', ...few, '--json']);
+
+      expect(code).toBe(0);
+      const results = JSON.parse(stdout);
+      const [{ bestRows, firstSeen }] = results.models;
+      const rows = [1, 2, 4, 8, 16, 32, 64].filter((count) => count <= bestRows);
+      const first = { loadMs: ANY_NUMBER, firstMs: rows.map(() => ANY_NUMBER), againMs: rows.map(() => ANY_NUMBER) };
+      expect(results).toEqual({
+        machine: expect.objectContaining({ cpu: expect.any(String), onnxruntime: expect.any(String) }),
+        provider: 'cpu',
+        card: null,
+        mostRows: 64,
+        mostMessages: 64,
+        rounds: 1,
+        models: [
+          {
+            model: 'mlp-small',
+            messages: 64,
+            bestRows: ANY_NUMBER,
+            rawPerSecond: ANY_NUMBER,
+            pipelinePerSecond: ANY_NUMBER,
+            ratio: ANY_NUMBER,
+            oneByOnePerSecond: ANY_NUMBER,
+            lone: { p50Ms: ANY_NUMBER, p99Ms: ANY_NUMBER },
+            firstSeen: { rows, withoutWarmUp: first, withWarmUp: first },
+          },
+        ],
+      });
+      const [{ rawPerSecond, pipelinePerSecond, ratio }] = results.models;
+      expect(ratio).toBeCloseTo(pipelinePerSecond / rawPerSecond, 6);
+      expect(firstSeen.rows[0]).toBe(1);
+    },
+    LONG_TIMEOUT_MS,
+  );
+
+  it.each([
+    [['--models', 'mlp-small,bert'], "--models: expected some of mlp-small, .*resnet-50, got 'bert'"],
+    [['--rounds', '0'], '--rounds'],
+    [['--provider', 'gpu'], "--provider: expected one of .*cpu.*, got 'gpu'"],
+    [['--cards', '1'], '--cards'],
+  ])('refuses %j, naming what is wrong', async (args, message) => {
+    const { code, stderr } = await runScript(SCRIPT, args);
+
+    expect(code).toBe(2);
+    expect(stderr).toMatch(new RegExp(message));
+  });
+});
+
+describe('a model of the GPU’s bench', () => {
+  async function answersOf(name: string, count: number): Promise<Float32Array> {
+    const scenario = GPU_SCENARIOS.find((one) => one.name === name);
+    if (scenario === undefined) throw new Error(`expected a scenario ${name}, got none`);
+    const session = await InferenceSession.create(scenario.encodeModel(), { logSeverityLevel: 4 });
+    const [output] = Object.values(await session.run(stackMessages([...drawMessages(scenario, count)])));
+    await session.release();
+    return (output as Tensor).data as Float32Array;
+  }
+
+  it('answers in FP16 as in FP32, to a hundredth', async () => {
+    const [halves, floats] = [await answersOf('transformer-fp16', 2), await answersOf('transformer', 2)];
+
+    expect(halves).toHaveLength(2 * 384);
+    for (const [index, value] of halves.entries())
+      expect(Math.abs(value - (floats[index] as number))).toBeLessThan(0.02);
+  });
+
+  it('is a convnet that tells pictures apart', async () => {
+    const scores = await answersOf('resnet-50', 2);
+    const [first, second] = [scores.slice(0, 1000), scores.slice(1000)];
+
+    expect(second).toHaveLength(1000);
+    expect([...scores].every(Number.isFinite)).toBe(true);
+    expect(Math.max(...first.map((value, index) => Math.abs(value - (second[index] as number))))).toBeGreaterThan(0.01);
+  });
+});

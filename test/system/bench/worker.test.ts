@@ -1,0 +1,94 @@
+import { describe, expect, it } from '@jest/globals';
+import type { WorkerFigures } from '../../../bench/measure/worker.ts';
+import { assessWorker, workerTable } from '../../../bench/report/worker.ts';
+import { runScript } from '../../helpers/command.ts';
+
+const SCRIPT = 'bench/worker.ts';
+const LONG_TIMEOUT_MS = 240_000;
+const FIGURES = { cpuMicroseconds: expect.any(Number), requestsPerSecond: expect.any(Number) };
+
+function row(overrides: Partial<WorkerFigures>): WorkerFigures {
+  const turn = { cpuMicroseconds: 200, requestsPerSecond: 4_000 };
+  return {
+    encoding: 'json',
+    requestsPerMessage: 1,
+    resultsPerMessage: 1,
+    worker: turn,
+    threaded: turn,
+    threads: 2,
+    bare: turn,
+    plain: turn,
+    timesBare: 1.15,
+    timesPlain: 0.8,
+    ...overrides,
+  };
+}
+
+function costing(cpuMicroseconds: number): Pick<WorkerFigures, 'worker'> {
+  return { worker: { cpuMicroseconds, requestsPerSecond: 4_000 } };
+}
+
+describe('npm run bench:worker', () => {
+  it(
+    'measures the worker and the bare loops, single and packed, with every request scored',
+    async () => {
+      const { code, stdout } = await runScript(SCRIPT, [
+        '--requests',
+        '100',
+        '--rounds',
+        '1',
+        '--packed',
+        'none,both',
+        '--json',
+      ]);
+      expect(code).toBe(0);
+      const ways = [1, 100].flatMap((requestsPerMessage) =>
+        ['json', 'binary'].map((encoding) => ({
+          encoding,
+          requestsPerMessage,
+          resultsPerMessage: requestsPerMessage === 1 ? 1 : 'fill',
+          worker: FIGURES,
+          threaded: FIGURES,
+          threads: expect.any(Number),
+          bare: FIGURES,
+          plain: FIGURES,
+          timesBare: expect.any(Number),
+          timesPlain: expect.any(Number),
+        })),
+      );
+      expect(JSON.parse(stdout)).toEqual(ways);
+    },
+    LONG_TIMEOUT_MS,
+  );
+
+  it.each([
+    [['--requests', '99'], /^batchscore: --requests: expected a whole number from 100/],
+    [['--packed', 'none,all'], /^batchscore: --packed: expected none, results, both, got 'none,all'/],
+    [['--rounds', '0'], /^batchscore: --rounds: expected a whole number from 1/],
+  ])('refuses %j with exit code 2', async (args, message) => {
+    const { code, stderr } = await runScript(SCRIPT, args);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(message);
+  });
+});
+
+describe('what a request must cost the worker at most', () => {
+  const reached = (overrides: Partial<WorkerFigures>) => assessWorker([row(overrides)]).map((target) => target.reached);
+
+  it('is 1.15 times the bare loop, however requests travel', () => {
+    expect(reached({ resultsPerMessage: 'fill' })).toEqual([true]);
+    expect(reached({ resultsPerMessage: 'fill', timesBare: 1.16 })).toEqual([false]);
+  });
+
+  it('is 250 µs of single messages, and 12 µs packed both ways', () => {
+    expect(reached(costing(250))).toEqual([true, true]);
+    expect(reached(costing(251))).toEqual([true, false]);
+    const packed = { requestsPerMessage: 100, resultsPerMessage: 'fill' } as const;
+    expect(reached({ ...packed, ...costing(12) })).toEqual([true, true]);
+    expect(reached({ ...packed, ...costing(12.1) })).toEqual([true, false]);
+  });
+
+  it('stands in a table of one row for each way', () => {
+    expect(workerTable([row({}), row({ encoding: 'binary' })]).split('\n')).toHaveLength(4);
+  });
+});

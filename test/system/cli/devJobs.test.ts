@@ -1,0 +1,116 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import { SFNClient } from '@aws-sdk/client-sfn';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { localBucketClient } from '../../../cli/local/buckets.ts';
+import { Batchscore } from '../../../client/index.ts';
+import { type RunningDev, runScript, startDev } from '../../helpers/command.ts';
+import { fileOf, row } from '../../helpers/localJobs.ts';
+
+const clients: { destroy(): void }[] = [];
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'batchscore-dev-jobs-'));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+  for (const client of clients.splice(0)) client.destroy();
+});
+
+/** So small that a few rows make several pieces. */
+const SMALL = { BATCHSCORE_JOBS_PART_BYTES: '20000', BATCHSCORE_JOBS_PIECE_BYTES: '1000' };
+const MANY = Array.from({ length: 600 }, (_, turn) => row(turn));
+
+/** @returns what reads all objects of the job whose keys have `part` in them */
+async function put({ stack }: RunningDev, name: string, rows: readonly string[]) {
+  const s3 = localBucketClient(stack.s3Endpoint, stack.region);
+  clients.push(s3);
+  const Bucket = stack.jobBucket ?? '';
+  await s3.send(new PutObjectCommand({ Bucket, Key: `jobs/in/${name}.jsonl`, Body: fileOf(rows) }));
+  return async (part: string): Promise<string> => {
+    const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket, Prefix: 'jobs/out/' }));
+    let all = '';
+    for (const { Key } of Contents.filter(({ Key: key }) => key?.includes(part))) {
+      all += await (await s3.send(new GetObjectCommand({ Bucket, Key }))).Body?.transformToString();
+    }
+    return all;
+  };
+}
+
+async function cancel({ stack }: RunningDev, job: string): Promise<void> {
+  const { region, sfnEndpoint, jobStateMachine, jobBucket } = stack;
+  const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
+  const sfn = new SFNClient({ region, endpoint: sfnEndpoint ?? '', credentials });
+  const s3 = localBucketClient(stack.s3Endpoint, region);
+  clients.push(s3, sfn);
+  await new Batchscore({ jobStateMachine, jobBucket, region, sfn, s3 }).jobs.cancel(job);
+}
+
+describe('npm run dev', () => {
+  it('says where jobs are, scores a file that is put there, and ends on Ctrl-C within a job', async () => {
+    const dev = await startDev([], { env: SMALL });
+    expect(dev.stack).toMatchObject({
+      jobBucket: 'batchscore-jobs',
+      jobStateMachine: expect.stringMatching(/^arn:aws:states:us-east-1:/),
+      jobInputPrefix: 'jobs/in/',
+      jobOutputPrefix: 'jobs/out/',
+      sfnEndpoint: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+    });
+    const read = await put(dev, 'rows', [row(1), 'no row', row(2)]);
+    await dev.says(/^job \w+: done, /);
+    const results = (await read('data/')).trimEnd().split('\n');
+    expect(results.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ id: 'row-1', outputs: expect.any(Array) }),
+      expect.objectContaining({ code: 'INVALID_JSON' }),
+      expect.objectContaining({ id: 'row-2', outputs: expect.any(Array) }),
+    ]);
+    expect(JSON.parse(await read('manifest.json'))).toMatchObject({ rows: 3, errors: { INVALID_JSON: 1 } });
+    await put(dev, 'many', MANY);
+    await dev.says(/^job \w+: jobs\/in\/many\.jsonl$/);
+    expect(await dev.interrupt()).toBe(0);
+  });
+
+  it('takes the commands: a job is cancelled, resumed and fetched, with a result for every row, in order', async () => {
+    const dev = await startDev([], { env: SMALL });
+    const stackFile = join(folder, 'stack.json');
+    writeFileSync(stackFile, dev.firstLine);
+    const job = (...args: string[]) => runScript('cli/batchscore.ts', ['job', ...args, '--stack', stackFile]);
+    await put(dev, 'many', MANY);
+    const said = await dev.says(/^job \w+: jobs\/in\/many\.jsonl$/);
+    // At once, from here: a command would take longer to start than a fast machine takes for the job.
+    const [, id = ''] = /^job (\w+):/.exec(said) ?? [];
+    await cancel(dev, id);
+    await dev.says(new RegExp(`^job ${id}: cancelled$`));
+    const status = await job('status', id);
+    expect([status.code, status.stdout]).toEqual([
+      1,
+      expect.stringMatching(/ was cancelled, .*: CANCELLED: somebody cancelled the job\n$/),
+    ]);
+
+    // What was put is a job already: to submit it is to be told which.
+    const { stdout } = await job('submit', 's3://batchscore-jobs/jobs/in/many.jsonl', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ job: id, isNew: false });
+    expect(await job('resume', id)).toMatchObject({ code: 0 });
+    await dev.says(new RegExp(`^job ${id}-2: done, `));
+    const out = join(folder, 'out.jsonl');
+    expect(await job('fetch', id, '--out', out)).toMatchObject({ code: 0, stderr: '' });
+    const results = readFileSync(out, 'utf8').trimEnd().split('\n');
+    expect(results.map((line) => JSON.parse(line).id)).toEqual(MANY.map((_, turn) => `row-${turn}`));
+    expect(await dev.interrupt()).toBe(0);
+    expect(await job('submit', 's3://batchscore-jobs/jobs/in/many.jsonl')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /expected the deployment's jobs, nothing listens there \(.*\); is npm run dev running\?\n$/,
+      ),
+    });
+  });
+
+  it('refuses sizes of jobs that are none', async () => {
+    const env = { BATCHSCORE_JOBS_PIECE_BYTES: 'many' };
+    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0'], { env });
+    expect(code).toBe(1);
+    expect(stderr).toContain('configuration: BATCHSCORE_JOBS_PIECE_BYTES: ');
+  });
+});

@@ -1,0 +1,260 @@
+import { execFileSync } from 'node:child_process';
+import { linkSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
+import { inspect } from '../../../../cli/inspect.ts';
+import { OFFLINE_LIMITS } from '../../../../cli/offline/limits.ts';
+import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
+import { openModelAlone } from '../../../../lambda/adapters/onnx/repository/openModelAlone.ts';
+import { columnsModel, voiceModel } from '../../../helpers/batchAxisModels.ts';
+import { runScript } from '../../../helpers/command.ts';
+import {
+  endlessModel,
+  identityModel,
+  lookupModel,
+  maskedMeanModel,
+  sequenceModel,
+  turningModel,
+  unloadableModel,
+} from '../../../helpers/onnxModels.ts';
+import { putModel } from '../models.ts';
+import { outputOf } from './outputOf.ts';
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'batchscore-inspect-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const RAGGED = { ragged: { axis: 'length', pad: { values: 0, mask: 0 }, ladder: [16, 32] } };
+const AXES = { batchAxis: { tokens: 1, words: 2, same_tokens: 1, same_words: 2 } };
+const VOICE = { batchAxis: { state: 1, new_state: 1 }, constants: { sr: 16_000 } };
+
+const MODELS: Readonly<Record<string, readonly [model: () => Uint8Array, config?: object]>> = {
+  'several ragged inputs': [maskedMeanModel, RAGGED],
+  'batch axes 1 and 2, and strings': [columnsModel, AXES],
+  'a state and a constant': [voiceModel, VOICE],
+  strings: [() => identityModel('BYTES', ['n', 2])],
+  FP16: [() => identityModel('FP16')],
+  BOOL: [() => identityModel('BOOL')],
+  INT64: [() => identityModel('INT64', ['batch'])],
+  'a fixed batch': [() => identityModel('FP32', [4, 3])],
+  "it's a “model” $(name)": [identityModel],
+};
+
+async function put(name: string): Promise<string> {
+  const [model, config = {}] = MODELS[name] as (typeof MODELS)[string];
+  const path = await putModel(folder, name, model());
+  writeFileSync(join(path, 'config.json'), JSON.stringify(config));
+  return path;
+}
+
+/** What the model answers to requests, one a line, as `batchscore score` does. */
+async function scored(path: string, lines: readonly string[]): Promise<object[]> {
+  const warn = (): void => {};
+  const options = { maxBatchRows: 8, maxBatchElements: 4096, providers: ['cpu'], allowProviderFallback: false, warn };
+  const models = await openModelAlone(path, options);
+  const scoring = createOfflineScoring(models, OFFLINE_LIMITS, warn);
+  const answers = await scoring.score(lines.map((text, index) => ({ id: String(index + 1), text })));
+  await models.close();
+  return answers.map((text) => JSON.parse(text));
+}
+
+/** What a shell hands to the AWS CLI as the message's body. */
+function bodyIn(awsCli: string): string {
+  return execFileSync('sh', ['-c', `aws() { printf %s "$8"; }; QUEUE_URL=url; ${awsCli}`], { encoding: 'utf8' });
+}
+
+describe('what batchscore inspect prints', () => {
+  it.each([...Object.keys(MODELS), 'digits', 'tickets'])(
+    'is requests that the model takes, in both forms and as a command: %s',
+    async (name) => {
+      const path = name in MODELS ? await put(name) : join('models', name);
+      const { code, stdout } = await outputOf(() => inspect.run([path, '--json']));
+      const { samples, send } = JSON.parse(stdout);
+      const lines = samples.flatMap(({ json, binary = json }: { json: object; binary?: object }) => [
+        JSON.stringify(json),
+        JSON.stringify(binary),
+      ]);
+      const answers = await scored(path, lines);
+      const refused = answers.filter((answer) => 'error' in answer);
+      expect({ code, count: samples.length, refused }).toEqual({ code: 0, count: 4, refused: [] });
+      expect(answers[0]).toEqual({ message_id: '1', ...samples[0].answer });
+      expect(JSON.parse(bodyIn(send.json.awsCli))).toEqual(samples[0].json);
+    },
+  );
+
+  it('says what the model takes and gives, its axes, its verdict and its runs', async () => {
+    const { stdout } = await outputOf(() => inspect.run(['several ragged inputs', '--models', folder]));
+    expect(stdout).toMatch(/^rows {7}independent of each other \(\d+ probes, alone and in company/m);
+    expect(stdout).toMatch(/^ragged {5}'length' of values, mask: lengths of 16, 32, padded within a run$/m);
+    expect(stdout).toMatch(/^ {2}values {2}FP32 {6}\[batch, length\] {2}batch axis 0, ragged axis 1$/m);
+    expect(stdout).toMatch(/^ {2}mean {5}FP32 {6}\[batch, 1\] {7}batch axis 0$/m);
+  });
+
+  it('has axes where the model has them', async () => {
+    const { stdout } = await outputOf(() => inspect.run(['a state and a constant', '--models', folder, '--json']));
+    const { inputs, constants, maxBatchRows } = JSON.parse(stdout);
+    expect({ inputs, constants, maxBatchRows }).toEqual({
+      inputs: [
+        { name: 'input', datatype: 'FP32', shape: ['batch', 4], batchAxis: 0 },
+        { name: 'state', datatype: 'FP32', shape: [2, 'batch', 3], batchAxis: 1 },
+      ],
+      constants: ['sr'],
+      maxBatchRows: 512,
+    });
+  });
+
+  it('is cut where it is long, and then the commands read a file that --samples writes', async () => {
+    const path = await putModel(folder, 'wide', identityModel('FP32', ['batch', 1000]));
+    const file = join(folder, 'requests.jsonl');
+    const { stdout } = await outputOf(() => inspect.run([path, '--samples', file]));
+    const [first = ''] = readFileSync(file, 'utf8').split('\n');
+    expect(stdout).toContain(`${first.slice(0, 700)}…\n(cut after 700 of `);
+    expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(800);
+    expect(stdout).toContain(
+      `npx batchscore inspect ${path} --samples requests.jsonl\nhead -n 1 requests.jsonl > request.json\n`,
+    );
+    expect(stdout).toContain('--message-body file://request.json\n');
+  });
+
+  it('never writes its samples over the model', async () => {
+    const model = join(await putModel(folder, 'kept', identityModel()), '1', 'model.onnx');
+    const before = readFileSync(model);
+    const link = join(folder, 'link.jsonl');
+    linkSync(model, link);
+    for (const file of [model, link]) {
+      await expect(inspect.run([model, '--samples', file])).rejects.toThrow(/^--samples: expected another file than/);
+    }
+    expect(readFileSync(model)).toEqual(before);
+  });
+
+  it('shows names as text, whatever they would do to a terminal', async () => {
+    const name = 'it\'s \x1b[2J"\n\x9b31m';
+    const value = { name, datatype: 'FP32', shape: ['n\x1b]0;', 2] } as const;
+    const model = encodeModel({
+      inputs: [value],
+      outputs: [{ ...value, name: `${name} out` }],
+      nodes: [{ op: 'Identity', inputs: [name], outputs: [`${name} out`] }],
+    });
+    const path = await putModel(folder, 'controls', model);
+    const { stdout } = await outputOf(() => inspect.run([path]));
+    expect(stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
+    expect(stdout).toContain(String.raw`  it's \u001b[2J"\u000a\u009b31m  FP32      [n\u001b]0;, 2]`);
+    const { send } = JSON.parse((await outputOf(() => inspect.run([path, '--json']))).stdout);
+    expect(JSON.parse(bodyIn(send.json.awsCli)).inputs[0].name).toBe(name);
+  });
+
+  it('says why there is no sample, and what to do', async () => {
+    const path = await putModel(folder, 'turning', turningModel());
+    const { code, stdout } = await outputOf(() => inspect.run([path]));
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/No request was run: the model has a loop/),
+    });
+    expect(stdout).toMatch(/^ {2}1 × {2}Loop: /m);
+    await expect(inspect.run([path, '--samples', join(folder, 'none.jsonl')])).rejects.toThrow(
+      /--samples: expected a request/,
+    );
+  });
+
+  it.each([
+    [
+      ['several ragged inputs', '--models'],
+      'ran 4 requests, made up, as JSON and in binary; the first: values [1, 4], mask [1, 4] → mean [1, 1], doubled [1, 4] ragged',
+    ],
+    [
+      ['digits', '--models', 'models'],
+      'requests, of samples.jsonl, as JSON and in binary; the first: image [1, 64] → label [1], probabilities [1, 10] ragged',
+    ],
+  ])('says what was run, from the request to its answer: %j', async (args, ran) => {
+    const { stdout } = await outputOf(() => inspect.run(args.length === 2 ? [...args, folder] : args));
+    expect(stdout.replace(/\s+/g, ' ')).toContain(ran);
+  });
+
+  it('ends with 1 where no made-up request is answered, and shows the first', async () => {
+    const path = await putModel(folder, 'endless', endlessModel());
+    const { code, stdout, error } = await outputOf(() => inspect.run([path, '--json']));
+    const { failed, samples } = JSON.parse(stdout);
+    expect({ code, samples, failed }).toEqual({
+      code: undefined,
+      samples: [],
+      failed: {
+        place: 'a made-up request',
+        json: expect.objectContaining({ model_name: 'endless' }),
+        reason: expect.stringMatching(/memory/),
+      },
+    });
+    expect(error).toBe(
+      `a made-up request: expected scores, got: ${failed.reason}; put requests that it answers into samples.jsonl beside config.json`,
+    );
+    expect((await outputOf(() => inspect.run([path]))).stdout).toMatch(
+      /^Request \(a made-up request, and not answered\)\n\{"id":"sample-1","model_name":"endless".*\n\nWhy it failed\n.*memory/m,
+    );
+  });
+
+  it('ends with 1 where a request of samples.jsonl is not answered, and names its line', async () => {
+    const path = await putModel(folder, 'lookup', lookupModel());
+    const samples = join(path, 'samples.jsonl');
+    writeFileSync(samples, '{"instances":[1]}\n\n{"instances":[7]}\n');
+    const { code, stdout, error } = await outputOf(() => inspect.run([path]));
+    expect({ code, error }).toEqual({
+      code: undefined,
+      error: expect.stringMatching(
+        /^.*samples\.jsonl:3: expected scores, got: .*indices.*; mend the line, or delete it$/,
+      ),
+    });
+    expect(stdout).toContain(
+      'ran        1 request, of samples.jsonl, as JSON and in binary; the first: index [1] → value [1]\n',
+    );
+    expect(stdout).toContain(`Request (${samples}:3, and not answered)\n{"id":"sample-2","model_name":"lookup"`);
+    writeFileSync(samples, '{"instances":[1]}\n');
+    expect(await outputOf(() => inspect.run([path]))).toMatchObject({ code: 0, error: undefined });
+  });
+
+  it('names the outputs that config.json leaves out', async () => {
+    const path = await putModel(folder, 'left out', maskedMeanModel());
+    writeFileSync(join(path, 'config.json'), JSON.stringify({ outputs: ['mean'] }));
+    const { stdout } = await outputOf(() => inspect.run([path]));
+    expect(stdout).toMatch(/^left out {3}doubled, which "outputs" in config.json does not name$/m);
+  });
+
+  it.each([
+    ['a sequence', sequenceModel, 'sequence', /output 'pieces': expected a tensor of a type/],
+    ['an operator that is not there', unloadableModel, 'FP32', /NoSuchOperator/],
+    ['an odd type', () => identityModel(16), 'bfloat16', /bfloat16, which ONNX Runtime for Node cannot carry/],
+  ])('tells what the file says of a model that does not open: %s', async (_, model, datatype, reason) => {
+    const path = await putModel(folder, 'broken', model());
+    const { stdout, error } = await outputOf(() => inspect.run([path, '--json']));
+    const { outputs, operators, error: said } = JSON.parse(stdout);
+    expect({ datatype: outputs[0].datatype, operators: operators.length }).toEqual({ datatype, operators: 1 });
+    expect(said).toMatch(reason);
+    expect(error).toBe(said);
+  });
+});
+
+describe('batchscore inspect', () => {
+  it('prints the same from a shell, and what it wrote is scored', async () => {
+    const file = join(folder, 'digits.jsonl');
+    const printed = await runScript('cli/batchscore.ts', ['inspect', 'digits', '--samples', file, '--binary']);
+    expect(printed).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('\nopset      17') });
+    const results = await runScript('cli/batchscore.ts', ['score', 'models/digits', file]);
+    expect(results).toMatchObject({ code: 0, stdout: expect.stringMatching(/"raw_output_contents"/) });
+  });
+
+  it.each([
+    [['/no/model'], /^\/no\/model: expected an ONNX model, got no file/],
+    [
+      ['digit'],
+      /^digit: expected a model folder, a \.onnx file or a model of models \(digits, tickets\), .*did you mean digits\?$/,
+    ],
+    [['digits', '--models', '/no/models'], /^digits: expected .* or a model of \/no\/models \(which has none\)/],
+    [[], /^expected MODEL, got nothing/],
+    [['digits', '--samples', '/no/folder/x'], /expected a folder for it, got none at \/no\/folder; make that folder/],
+    [['tickets', '--binary'], /--binary: expected a model without a transform/],
+  ])('refuses %j in one sentence', async (args, message) => {
+    await expect(inspect.run(args)).rejects.toThrow(message);
+  });
+});

@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { GetQueueAttributesCommand } from '@aws-sdk/client-sqs';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { REPOSITORY } from '../../helpers/command.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+
+describe('SIGTERM', () => {
+  const sqs = useSqsServer();
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-sigterm-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  async function messagesOn(QueueUrl: string): Promise<string | undefined> {
+    const command = new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] });
+    return (await sqs.client().send(command)).Attributes?.ApproximateNumberOfMessages;
+  }
+
+  /** Then the command waits for more of stdin. */
+  async function untilNoted(lines: number, ids: string): Promise<void> {
+    for (let noted = 0; noted < lines; ) {
+      const content = await readFile(ids, 'utf8').catch(() => '');
+      noted = content.split('\n').length - 1;
+    }
+  }
+
+  it('ends a submit that waits for more of stdin, with what was sent in the ids file and no half line sent', async () => {
+    const requestQueueUrl = sqs.queue();
+    const stack = { endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl };
+    const [ids, stackFile] = [join(folder, 'ids'), join(folder, 'stack.json')];
+    writeFileSync(stackFile, JSON.stringify(stack));
+    const child = spawn(process.execPath, ['cli/batchscore.ts', 'submit', '-', '--ids', ids, '--stack', stackFile], {
+      cwd: REPOSITORY,
+    });
+    const closed = once(child, 'close');
+    const output = Promise.all([text(child.stdout), text(child.stderr)]);
+    child.stdin.write(`${'{"id":"whole"}\n'.repeat(201)}{"id":"ha`);
+    await untilNoted(200, ids);
+    child.kill('SIGTERM');
+    expect(await closed).toEqual([143, null]);
+    expect(await output).toEqual([
+      expect.stringContaining('200 requests submitted (0 before)'),
+      'stopped; run the same command again to go on\n',
+    ]);
+    expect((await readFile(ids, 'utf8')).trimEnd().split('\n')).toHaveLength(200);
+    expect(await messagesOn(requestQueueUrl)).toBe('200');
+  });
+});

@@ -1,0 +1,139 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { UsageError } from '../../../../cli/arguments.ts';
+import { job } from '../../../../cli/job.ts';
+import { createJobStorage } from '../../../../lambda/adapters/s3/jobStorage.ts';
+import { runScript } from '../../../helpers/command.ts';
+import { type JobsServer, startJobsServer } from '../../../helpers/jobsServer.ts';
+import { useS3Server } from '../../../helpers/s3Server.ts';
+import { startInTerminal } from '../../../helpers/terminal.ts';
+
+const server = useS3Server();
+const ROWS = 60;
+const FILE = `x,name\n${Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'oops,a\n' : `${x},n${x}\n`)).join('')}`;
+
+describe('batchscore job', () => {
+  let folder: string;
+  let bucket: string;
+  let jobs: JobsServer;
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-job-'));
+    bucket = await server.bucket();
+    await server.put(bucket, 'jobs/in/_mine/a.csv', FILE);
+    jobs = await startJobsServer(createJobStorage({ s3: server.client(), bucket }));
+    const stack = {
+      endpoint: server.endpoint(),
+      s3Endpoint: server.endpoint(),
+      sfnEndpoint: jobs.endpoint,
+      region: 'us-east-1',
+      jobStateMachine: jobs.stateMachineArn,
+      jobBucket: bucket,
+      jobOutputPrefix: 'jobs/out/',
+    };
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify(stack));
+  });
+  afterEach(() => {
+    jobs.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  const run = (...args: string[]) =>
+    runScript('cli/batchscore.ts', ['job', ...args, '--stack', join(folder, 'stack.json')]);
+
+  it('submits a file, waits, says what failed with exit code 3, and fetches all as one file', async () => {
+    const uri = `s3://${bucket}/jobs/in/_mine/a.csv`;
+    const { code, stdout } = await run('submit', uri, '--keep', 'name', '--inputs', 'x=x', '--wait');
+    const [id = ''] = stdout.split(' ');
+    expect(code).toBe(3);
+    expect(stdout).toMatch(
+      /^[0-9a-f]{32} is submitted; results go to s3:.*\n.* is done: 60 rows in .*, INVALID_DATA 1\n$/,
+    );
+    const out = join(folder, 'out.jsonl');
+    const fetched = await run('fetch', id, '--out', out, '--json');
+    expect([fetched.code, JSON.parse(fetched.stdout)]).toMatchObject([3, { state: 'done', rows: ROWS, out }]);
+    const rows = readFileSync(out, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(rows.map(({ kept }) => kept.name)).toEqual(
+      Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'a' : `n${x}`)),
+    );
+    expect(rows.map(({ code: failed }) => failed)).toEqual(
+      Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'INVALID_DATA' : undefined)),
+    );
+    const status = await run('status', id);
+    expect([status.code, status.stdout]).toEqual([3, expect.stringContaining('is done: 60 rows')]);
+  });
+
+  it('stops waiting at Ctrl-C, and says that the job goes on', async () => {
+    const s3 = server.client();
+    const storage = createJobStorage({ s3, bucket });
+    const running = await startJobsServer(storage, { waits: true });
+    const stack = { ...JSON.parse(readFileSync(join(folder, 'stack.json'), 'utf8')), sfnEndpoint: running.endpoint };
+    const stackFile = join(folder, 'running.json');
+    writeFileSync(stackFile, JSON.stringify(stack));
+    const args = [
+      'job',
+      'submit',
+      `s3://${bucket}/jobs/in/_mine/a.csv`,
+      '--inputs',
+      'x=x',
+      '--wait',
+      '--stack',
+      stackFile,
+    ];
+    const terminal = startInTerminal('cli/batchscore.ts', args);
+    await terminal.shows(/is submitted; results go to/);
+    terminal.press('\x03');
+    expect(await terminal.ended()).toBe(130);
+    expect(terminal.output()).toMatch(/stopped waiting; the job goes on\. batchscore job cancel [0-9a-f]{32} ends it/);
+    expect(running.started).toHaveLength(1);
+    running.stop();
+  });
+
+  it('says what cannot be read when it estimates', async () => {
+    const { code, stderr } = await run('submit', `s3://${bucket}/jobs/in/b.csv`, '--estimate');
+    expect(code).toBe(1);
+    expect(stderr).toContain(`expected s3://${bucket}/jobs/in/b.csv to be there, it cannot be read`);
+  });
+
+  it('estimates, and starts nothing', async () => {
+    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--estimate', '--json');
+    const { rows, parts, pieces, dollars } = JSON.parse(stdout);
+    expect([code, rows, parts, pieces]).toEqual([0, ROWS + 1, 1, 1]);
+    expect(dollars.all).toBeGreaterThan(0);
+    expect(jobs.started).toEqual([]);
+  });
+
+  it('exits with 1 and the reason where a job has failed', async () => {
+    const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--inputs', 'y=x', '--wait');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /has failed, not planned yet: INVALID_JOB: inputs: expected inputs of the model \(x\), got "y"\n$/,
+    );
+  });
+
+  it.each([
+    [['start', 'x'], /expected an action, submit, status, /],
+    [['submit'], /expected s3:\/\/BUCKET\/KEY, got nothing/],
+    [['submit', 's3://b/k', '--inputs', 'x'], /--inputs: expected INPUT=COLUMNS/],
+    [['submit', 's3://b/k', '--inputs', 'x=p9..p0'], /--inputs: columns: expected a range/],
+    [['submit', 's3://b/k', '--format', 'xml'], /--format: expected one of jsonl, csv, parquet, got 'xml'/],
+    [['submit', 's3://b/k', '--out', 's3://c/k'], /--out: expected a folder in the bucket of jobs/],
+    [['fetch', 'x'], /expected --out FILE, got none/],
+  ])('refuses %j as wrong usage', async (args, message) => {
+    const refused = job.run([...args, '--stack', join(folder, 'stack.json')]);
+    await expect(refused).rejects.toThrow(message);
+    await expect(refused).rejects.toBeInstanceOf(UsageError);
+  });
+
+  it('refuses to fetch into a folder, and what is no job', async () => {
+    const stack = ['--stack', join(folder, 'stack.json')];
+    await expect(job.run(['fetch', 'x', '--out', folder, ...stack])).rejects.toThrow(
+      `${folder}: expected a file that can be written, got: a folder; name another file`,
+    );
+    await expect(job.run(['wait', 'x', ...stack])).rejects.toThrow(/expected one that was submitted here, got 'x'/);
+  });
+});

@@ -1,0 +1,168 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { runScript } from '../../helpers/command.ts';
+import { answersJson, startFront } from '../../helpers/frontServer.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+
+/** Commands that reach no deployment. */
+describe('batchscore submit and collect, without a deployment', () => {
+  let folder: string;
+  let ids: string;
+  let out: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
+    ids = join(folder, 'ids');
+    out = join(folder, 'results.jsonl');
+    writeFileSync(ids, '{"line":1,"message_id":"a"}\n{"line":2,"message_id":"b"}\n');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', args);
+
+  /** Names an endpoint where nothing listens any more. */
+  async function deadStack(keys: Readonly<Record<string, string>>): Promise<string> {
+    const { endpoint, stop } = await startFront(undefined, []);
+    await stop();
+    const file = join(folder, 'stack.json');
+    writeFileSync(file, JSON.stringify({ endpoint, region: 'us-east-1', ...keys }));
+    return file;
+  }
+
+  it('say of a store that cannot be read why, and how many results are missing', async () => {
+    const queueUrl = 'http://127.0.0.1/queue';
+    const stack = await deadStack({ requestQueueUrl: queueUrl, resultQueueUrl: queueUrl });
+    const { code, stdout, stderr } = await batchscore('collect', ids, '--out', out, '--stack', stack, '--timeout', '2');
+    expect({ code, stdout }).toEqual({
+      code: 1,
+      stdout: `0 of 2 results are in ${out}, 0 with an error, 2 missing\n`,
+    });
+    expect(stderr).toMatch(/2 are missing; the result store could not be read: .*ECONNREFUSED/);
+  });
+
+  it.each([
+    [
+      'the ids file',
+      ['none', '--out', 'out'],
+      1,
+      'none: expected an ids file, got: no such file or directory; check the path',
+    ],
+    ['a line of it', ['bad', '--out', 'out'], 1, 'bad: expected an ids file, line 1 cannot be read; check the path'],
+    [
+      'the stack file',
+      ['ids', '--out', 'out', '--stack', 'none'],
+      2,
+      '--stack: none: expected a file, got: no such file or directory; check the path',
+    ],
+    [
+      'the folder of results',
+      ['ids', '--out', '/no/x', '--result-table', 'any'],
+      1,
+      '/no/x: expected a folder for it, got none at /no; make that folder',
+    ],
+    [
+      'the file of results',
+      ['ids', '--out', '.', '--result-table', 'any'],
+      1,
+      '.: expected a file that can be written, got: a folder; name another file',
+    ],
+    [
+      'a name in the stack file',
+      ['ids', '--out', 'out', '--stack', 'other'],
+      2,
+      '--stack: expected other to name resultTable or resultQueueUrl, it does not; name another, or give --result-table NAME or --result-queue URL',
+    ],
+  ])('collect says that %s is missing or bad', async (_, args, code, sentence) => {
+    writeFileSync(join(folder, 'bad'), 'nonsense\n');
+    writeFileSync(join(folder, 'other'), '{}\n');
+    const finished = await runScript('cli/batchscore.ts', ['collect', ...args], { cwd: folder });
+    expect({ code: finished.code, said: finished.stderr.split('\n')[0] }).toEqual({
+      code,
+      said: `batchscore: ${sentence}`,
+    });
+  });
+
+  it.each([
+    ['submit', 'expected --stack FILE or --request-queue URL, got none'],
+    ['collect', 'expected --stack FILE or --result-table NAME or --result-queue URL, got none'],
+  ])('%s wants to know the deployment before it makes a file', async (command, message) => {
+    const { code, stderr } = await batchscore(command, ids, ...(command === 'collect' ? ['--out', out] : []));
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) });
+    expect([out, `${ids}.ids`].filter((file) => existsSync(file))).toEqual([]);
+  });
+
+  it('collect reads a table without knowing the request queue', async () => {
+    const lines = ['a', 'b'].map((id) => `{"message_id":"${id}","code":"INVALID_JSON","error":"no JSON"}`);
+    const items = ['a', 'b'].map((id, index) => ({ messageId: { S: id }, body: { S: lines[index] } }));
+    const front = await startFront(undefined, [answersJson(200, { Responses: { results: items } })]);
+    const env = {
+      AWS_ENDPOINT_URL_DYNAMODB: front.endpoint,
+      AWS_ACCESS_KEY_ID: 'any',
+      AWS_SECRET_ACCESS_KEY: 'any',
+    };
+    const table = ['--result-table', 'results', '--region', 'us-east-1', '--timeout', '10'];
+    const finished = await runScript('cli/batchscore.ts', ['collect', ids, '--out', out, ...table], { env });
+    await front.stop();
+    expect(finished).toEqual({ code: 3, stderr: '', stdout: `2 of 2 results are in ${out}, 2 with an error\n` });
+    expect(readFileSync(out, 'utf8')).toBe(`${lines.join('\n')}\n`);
+  });
+});
+
+describe('batchscore submit, given a file that holds no requests', () => {
+  const sqs = useSqsServer();
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  /** Each of its lines is one that a queue would take. */
+  async function submitFile(name: string, content: string | Buffer) {
+    const requestQueueUrl = sqs.queue();
+    const stack = { endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl };
+    writeFileSync(join(folder, 'stack.json'), JSON.stringify(stack));
+    writeFileSync(join(folder, name), content);
+    const args = ['submit', name, '--stack', 'stack.json'];
+    const { code, stderr } = await runScript('cli/batchscore.ts', args, { cwd: folder });
+    const sent = (await sqs.drain(requestQueueUrl)).map(({ Body }) => Body);
+    return { code, stderr, sent, wroteIds: existsSync(join(folder, `${name}.ids`)) };
+  }
+
+  const SCORED =
+    /score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3:\/\/BUCKET\/KEY/;
+
+  it.each([
+    ['CSV', 'a.csv', 'f0,f1\n0.1,2\n', /: line 1: expected a request .* got CSV; /, SCORED],
+    ['CSV of one column', 'a.csv', 'f0\n0.1\n', /got CSV; /, SCORED],
+    ['CSV by another name, with blank lines first', 'a.txt', '\n\nf0;f1\n0.1;2\n', /: line 3: .*got CSV; /, SCORED],
+    ['plain rows', 'a.jsonl', '{"f0":0.1,"id":"x"}\n', /got an object with the keys "f0", "id"; /, SCORED],
+    ['rows as arrays', 'a.jsonl', '[0.1,2]\n[3,4]\n', /got an array; /, SCORED],
+    ['values', 'a.jsonl', '0.1\n0.2\n', /got a number; /, SCORED],
+    ['JSON over several lines', 'a.json', '{\n  "inputs": []\n}\n', /got a part of JSON; /, /jq -c/],
+    ['prose', 'a.md', 'Read me first\n', /got text that is no JSON; /, /check the path/],
+    ['NumPy', 'a.npy', Buffer.from('\x93NUMPY\x01\x00', 'latin1'), /got an array of NumPy; /, /batchscore score MODEL/],
+    ['Parquet', 'a.parquet', Buffer.from('PAR1\x15\x04', 'latin1'), /got Parquet; /, /batchscore job submit s3:/],
+    ['gzip', 'a.gz', Buffer.from('\x1f\x8b\x08', 'latin1'), /got gzip; /, /unpack the file/],
+    ['nothing', 'a.jsonl', '', /^batchscore: a\.jsonl: expected .* got none; /, /nothing was sent/],
+    ['blank lines', 'a.jsonl', '\n \n', /got none; /, /nothing was sent/],
+  ])('says what it is and which command takes it, and sends nothing: %s', async (_, name, content, got, cure) => {
+    const { stderr, ...rest } = await submitFile(name, content);
+    expect(rest).toEqual({ code: 1, sent: [], wroteIds: false });
+    expect(stderr).toMatch(got);
+    expect(stderr).toMatch(cure);
+  });
+
+  it.each([
+    ['a request', '{"inputs":[]}'],
+    ['the short form', '{"instances":[[1]]}'],
+    ["a model's own form, which names its model", '{"text":"hello","model_name":"tickets"}'],
+    ['a request without inputs, which is answered with an error', '{"id":"x"}'],
+    ['a packed message', '[{"inputs":[]},{"inputs":[]}]'],
+  ])('sends what is one: %s', async (_, line) => {
+    expect(await submitFile('a.jsonl', `${line}\nnot JSON\n`)).toMatchObject({
+      code: 0,
+      sent: expect.arrayContaining([line, 'not JSON']),
+    });
+  });
+});

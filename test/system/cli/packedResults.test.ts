@@ -1,0 +1,71 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type RunningDev, runScript, startDev } from '../../helpers/command.ts';
+
+const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
+
+describe('with results that share messages', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'batchscore-packed-'));
+  let dev: RunningDev;
+  beforeAll(async () => {
+    dev = await startDev(['--results-per-message', 'fill', '--window', '1']);
+  });
+  afterAll(async () => {
+    await dev.interrupt();
+    rmSync(folder, { recursive: true });
+  });
+
+  it('collect gets every result from the queue under the message ID of its line', async () => {
+    const [file, stack, out] = ['requests.jsonl', 'stack.json', 'results.jsonl'].map((name) => join(folder, name));
+    const lines = Array.from({ length: 50 }, (_, line) => JSON.stringify({ id: `line ${line}`, instances: [PIXELS] }));
+    writeFileSync(stack ?? '', dev.firstLine);
+    writeFileSync(file ?? '', `${lines.join('\n')}\n`);
+    const batchscore = (...args: readonly string[]) =>
+      runScript('cli/batchscore.ts', [...args, '--stack', stack ?? '', '--json']);
+
+    expect(await batchscore('submit', file ?? '')).toMatchObject({ code: 0, stderr: '' });
+    const collected = await batchscore('collect', `${file}.ids`, '--out', out ?? '', '--timeout', '30');
+
+    expect({ ...collected, stdout: JSON.parse(collected.stdout) }).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: { collected: 50, missing: 0, failed: 0, out },
+    });
+    const parse = (name: string) =>
+      readFileSync(name, 'utf8')
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+    const idOf = new Map(parse(out ?? '').map((result) => [result.message_id, result.id]));
+    expect(parse(`${file}.ids`).map(({ line, message_id: messageId }) => [line, idOf.get(messageId)])).toEqual(
+      lines.map((_, line) => [line + 1, `line ${line}`]),
+    );
+  });
+
+  it('collect goes on after a crash in the middle of a message, and drops what it has already', async () => {
+    const [file, stack, out, first] = ['again.jsonl', 'stack.json', 'again.out', 'first.ids'].map((name) =>
+      join(folder, name),
+    ) as [string, string, string, string];
+    writeFileSync(stack, dev.firstLine);
+    writeFileSync(file, Array.from({ length: 20 }, () => `${JSON.stringify({ instances: [PIXELS] })}\n`).join(''));
+    const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', [...args, '--stack', stack]);
+    await batchscore('submit', file);
+    writeFileSync(first, readFileSync(`${file}.ids`, 'utf8').split('\n').slice(0, 10).join('\n'));
+    const crashed = await batchscore('collect', first, '--out', out, '--timeout', '30');
+    expect(crashed.stderr).toContain('BatchscoreWarning');
+
+    const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+
+    expect(collected).toEqual({ code: 0, stderr: '', stdout: expect.stringContaining('20 of 20 results') });
+  });
+
+  it.each(['0', '10001', 'many'])('dev refuses %j results in a message', async (count) => {
+    const { code, stderr } = await runScript('cli/dev.ts', ['--results-per-message', count]);
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining('--results-per-message: expected a whole number from 1 to 10000, got'),
+    });
+  });
+});

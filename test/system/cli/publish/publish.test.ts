@@ -1,0 +1,205 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from '@jest/globals';
+import { stageImage } from '../../../../infra/image/stageImage.ts';
+import { PART_BYTES } from '../../../../lambda/adapters/s3/models/manifest.ts';
+import { type Finished, REPOSITORY, runScript } from '../../../helpers/command.ts';
+import { giveAnswer, neverAnswers, refusesXml, type Step } from '../../../helpers/frontServer.ts';
+import { lookupModel } from '../../../helpers/onnxModels.ts';
+import { afterThisTest, modelsDirectory, type RepositoryFiles } from '../../../helpers/openModels.ts';
+import { digests, fetching, filesIn, someBytes } from '../../../helpers/publishedModels.ts';
+import { useS3Server } from '../../../helpers/s3Server.ts';
+
+const server = useS3Server();
+
+const SMALL: RepositoryFiles = {
+  'lookup/1/model.onnx': lookupModel(),
+  'lookup/config.json': {},
+  'lookup/train.py': 'x',
+};
+/** Three parts of one file. */
+const LARGE: RepositoryFiles = {
+  'lookup/1/model.onnx': lookupModel(),
+  'lookup/1/weights.bin': someBytes(2 * PART_BYTES + 99),
+};
+
+function environment(endpoint = server.endpoint()): Record<string, string> {
+  return { AWS_ENDPOINT_URL_S3: endpoint, AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b' };
+}
+
+function publish(args: readonly string[], endpoint?: string): Promise<Finished> {
+  return runScript('cli/batchscore.ts', ['publish', ...args], { env: environment(endpoint) });
+}
+
+/** Keys, without what they all begin with. */
+async function keysIn(bucket: string, uri: string): Promise<string[]> {
+  const folder = uri.trim().replace(`s3://${bucket}/`, '');
+  return (await server.keys(bucket)).map((key) => key.replace(`${folder}/`, ''));
+}
+
+describe('batchscore publish', () => {
+  it('puts what an image would get under the digest of its content, and prints the URI', async () => {
+    const bucket = await server.bucket();
+    const folder = join(REPOSITORY, 'models');
+
+    const { code, stdout, stderr } = await publish([folder, `s3://${bucket}/team/models/`]);
+
+    expect(stdout).toMatch(new RegExp(`^s3://${bucket}/team/models/[0-9a-f]{64}\n$`));
+    expect(stderr).toMatch(
+      /^10 files, 0\.2 MB: 10 uploaded, 0 there before; set models to the URI in cdk\.json, and deploy\n$/,
+    );
+    expect(code).toBe(0);
+    const staged = stageImage({ modelsDirectory: folder, architecture: 'x86_64', stage: 'lambda' });
+    afterThisTest(() => rm(staged, { recursive: true }));
+    const inImage = await filesIn(join(staged, 'models'));
+    expect(await keysIn(bucket, stdout)).toEqual([
+      'manifest.json',
+      ...Object.keys(inImage)
+        .map((path) => `models/${path}`)
+        .toSorted(),
+    ]);
+    const { fetch } = await fetching(server);
+    expect(digests(await filesIn(await fetch(stdout.trim())))).toEqual(digests(inImage));
+  });
+
+  it('puts large files in parts, and nothing that is there already', async () => {
+    const bucket = await server.bucket();
+    const folder = await modelsDirectory(LARGE);
+    const first = await publish([folder, `s3://${bucket}`, '--json']);
+    const front = await server.front();
+
+    const again = await publish([folder, `s3://${bucket}`, '--json'], front.endpoint);
+
+    const summary = JSON.parse(first.stdout);
+    expect(summary).toEqual({
+      uri: expect.stringMatching(new RegExp(`^s3://${bucket}/[0-9a-f]{64}$`)),
+      files: 2,
+      bytes: expect.any(Number),
+      uploaded: 2,
+      ephemeralStorageMb: 512,
+    });
+    expect(JSON.parse(again.stdout)).toEqual({ ...summary, uploaded: 0 });
+    expect(new Set(front.requests.map(({ method }) => method))).toEqual(new Set(['HEAD']));
+    const { fetch } = await fetching(server);
+    expect(digests(await filesIn(await fetch(summary.uri)))).toEqual(digests(await filesIn(folder)));
+  });
+
+  it('gives other content another URI beside the first, and equal content the same', async () => {
+    const bucket = await server.bucket();
+    const folder = await modelsDirectory(SMALL);
+    const { stdout: before } = await publish([folder, `s3://${bucket}/m`]);
+    await appendFile(join(folder, 'lookup/config.json'), '\n');
+
+    const { stdout: after } = await publish([folder, `s3://${bucket}/m`]);
+    const { stdout: elsewhere } = await publish([await modelsDirectory(SMALL), `s3://${bucket}/m`]);
+
+    expect(after).not.toBe(before);
+    expect(elsewhere).toBe(before);
+    const { fetch } = await fetching(server);
+    expect(Object.keys(await filesIn(await fetch(before.trim()))).toSorted()).toEqual([
+      'lookup/1/model.onnx',
+      'lookup/config.json',
+    ]);
+  });
+
+  it('puts again what is there with other content, as long as it was put by somebody else', async () => {
+    const bucket = await server.bucket();
+    const folder = await modelsDirectory(SMALL);
+    const { stdout: uri } = await publish([folder, `s3://${bucket}/m`]);
+    await server.put(bucket, `${uri.trim().replace(`s3://${bucket}/`, '')}/models/lookup/config.json`, '[]');
+
+    const { stderr } = await publish([folder, `s3://${bucket}/m`]);
+
+    expect(stderr).toContain('1 uploaded, 1 there before');
+    const { fetch } = await fetching(server);
+    await expect(fetch(uri.trim())).resolves.toEqual(expect.any(String));
+  });
+
+  it('writes the manifest last, and none when a file is not taken; a part that was taken is removed', async () => {
+    const bucket = await server.bucket();
+    const folder = await modelsDirectory(LARGE);
+    const refusePart: Step = (exchange) =>
+      exchange.path.includes('partNumber=3') ? refusesXml(403, 'AccessDenied')(exchange) : giveAnswer(exchange);
+    const front = await server.front(...Array<Step>(20).fill(refusePart));
+
+    const { code, stdout, stderr } = await publish([folder, `s3://${bucket}/m`], front.endpoint);
+
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(
+      /^batchscore: s3:\/\/.*\/models\/lookup\/1\/weights\.bin: expected the bucket to take it, got AccessDenied: AccessDenied it is; check the bucket and your permissions, then run the same command again\n$/,
+    );
+    expect((await server.keys(bucket)).filter((key) => !key.endsWith('model.onnx'))).toEqual([]);
+    expect(front.requests.at(-1)).toMatchObject({ method: 'DELETE', path: expect.stringContaining('uploadId=') });
+  });
+
+  it('sends again what S3 asks for again', async () => {
+    const bucket = await server.bucket();
+    const front = await server.front(refusesXml(503, 'SlowDown'), refusesXml(500, 'InternalError'));
+
+    const { code } = await publish([await modelsDirectory(SMALL), `s3://${bucket}/m`], front.endpoint);
+
+    expect(code).toBe(0);
+  });
+
+  it('ends with Ctrl-C, leaves no parts behind, and goes on when it is run again', async () => {
+    const bucket = await server.bucket();
+    const folder = await modelsDirectory(LARGE);
+    const reached = Promise.withResolvers<void>();
+    const holdPart: Step = async (exchange) => {
+      if (!exchange.path.includes('partNumber=2')) return giveAnswer(exchange);
+      reached.resolve();
+      await neverAnswers(exchange);
+    };
+    const front = await server.front(...Array<Step>(20).fill(holdPart));
+    const script = fileURLToPath(new URL('../../../../cli/batchscore.ts', import.meta.url));
+    const child = spawn(process.execPath, [script, 'publish', folder, `s3://${bucket}/m`], {
+      env: { ...process.env, ...environment(front.endpoint) },
+    });
+    await reached.promise;
+    child.kill('SIGINT');
+
+    expect(await once(child, 'close')).toEqual([130, null]);
+    expect(front.requests.at(-1)).toMatchObject({ method: 'DELETE', path: expect.stringContaining('uploadId=') });
+    expect((await publish([folder, `s3://${bucket}/m`])).code).toBe(0);
+  });
+
+  it.each([
+    ['no place', ['models', 'bucket/models'], 2, /expected s3:\/\/BUCKET\/PREFIX, .* got 'bucket\/models'/],
+    [
+      'a place that holds a published one',
+      ['models', `s3://bucket/${'0'.repeat(64)}`],
+      2,
+      /without a digest at its end/,
+    ],
+    ['nothing', [], 2, /expected FOLDER s3:\/\/BUCKET\/PREFIX, got nothing/],
+    [
+      'no folder',
+      ['/nowhere', 's3://bucket/models'],
+      1,
+      /^batchscore: models: \/nowhere: expected a folder of the model repository, got none/,
+    ],
+    [
+      'no bucket',
+      ['models', 's3://no-bucket/models'],
+      1,
+      /got NoSuchBucket: .*; check the bucket and your permissions/,
+    ],
+  ])('says in one sentence what is wrong: %s', async (_, args, code, message) => {
+    const finished = await publish(args);
+
+    expect(finished).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(message) });
+    expect(finished.stderr).not.toContain('    at ');
+  });
+
+  it('refuses what a deployment would refuse, and puts nothing', async () => {
+    const bucket = await server.bucket();
+
+    const { stderr } = await publish([await modelsDirectory({ 'lookup/1/model.onnx': '' }), `s3://${bucket}/m`]);
+
+    expect(stderr).toMatch(/^batchscore: models: .*model\.onnx: expected an ONNX model, got an empty file; /);
+    expect(await server.keys(bucket)).toEqual([]);
+  });
+});

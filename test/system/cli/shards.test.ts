@@ -1,0 +1,42 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { runScript, startDev } from '../../helpers/command.ts';
+
+const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
+
+describe('npm run dev -- --shards 3', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-shards-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  it('names three request queues, over which submit spreads, and answers what comes to each', async () => {
+    const dev = await startDev(['--shards', '3', '--batch-size', '10', '--window', '0']);
+    const stack = join(folder, 'stack.json');
+    const file = join(folder, 'requests.jsonl');
+    const out = join(folder, 'results.jsonl');
+    writeFileSync(stack, dev.firstLine);
+    writeFileSync(file, `${JSON.stringify({ instances: [PIXELS] })}\n`.repeat(30));
+
+    await runScript('cli/batchscore.ts', ['submit', file, '--stack', stack]);
+    const collected = await runScript('cli/batchscore.ts', ['collect', `${file}.ids`, '--out', out, '--stack', stack]);
+
+    expect(dev.stack.requestQueueUrl.split(',').map((url) => url.slice(url.lastIndexOf('/') + 1))).toEqual([
+      'batchscore-requests',
+      'batchscore-requests-2',
+      'batchscore-requests-3',
+    ]);
+    expect(collected.code).toBe(0);
+    expect(readFileSync(out, 'utf8').trimEnd().split('\n')).toHaveLength(30);
+    expect(await dev.interrupt()).toBe(0);
+  });
+
+  it('is refused beyond what a deployment may have', async () => {
+    const { code, stderr } = await runScript('cli/dev.ts', ['--shards', '11']);
+    expect(code).toBe(2);
+    expect(stderr).toContain("--shards: expected a whole number from 1 to 10, got '11'");
+  });
+});

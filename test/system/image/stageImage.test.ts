@@ -1,0 +1,215 @@
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { chmod, cp, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import { FileSystem } from 'aws-cdk-lib/core';
+import type { ImageStage } from '../../../infra/image/imageStages.ts';
+import { REPOSITORY } from '../../helpers/command.ts';
+import { filesIn, folderWith, scratch, stageFor } from './staged.ts';
+import { copySources, inOwnProcess, linkPackages, stagingCode } from './staging.ts';
+
+const run = promisify(execFile);
+
+const MODULE = join(REPOSITORY, 'infra', 'image', 'stageImage.ts');
+const STAGE = stagingCode();
+
+describe('the folder of an image', () => {
+  it('holds the handler, those of jobs and their worker, the models, their runtime and the Dockerfile, and nothing else', () => {
+    const folder = stageFor();
+
+    const [others, packages] = [false, true].map((wanted) =>
+      filesIn(folder).filter((file) => file.startsWith('node_modules/') === wanted),
+    );
+    // A profile is measured by whoever likes to.
+    expect(others?.filter((file) => !file.endsWith('/profile.json'))).toEqual([
+      'Dockerfile',
+      'handler.js',
+      'jobControl.js',
+      'jobScore.js',
+      'models/digits/1/model.onnx',
+      'models/digits/samples.jsonl',
+      'models/tickets/1/model.onnx',
+      'models/tickets/config.json',
+      'models/tickets/labels.json',
+      'models/tickets/phrases.json',
+      'models/tickets/samples.jsonl',
+      'models/tickets/tokenizer-cases.jsonl',
+      'models/tickets/tokenizer.ts',
+      'models/tickets/transform.ts',
+      'package.json',
+      'sessionWorker.js',
+    ]);
+    expect(new Set(packages?.map((file) => file.split('/')[1]))).toEqual(
+      new Set(['onnxruntime-common', 'onnxruntime-node']),
+    );
+    expect(packages?.filter((file) => /\.(d\.ts|map|md)$|\/(test|src|docs)\//.test(file))).toEqual([]);
+  });
+
+  it('holds the worker in place of the handler where it is for one, with its health check', () => {
+    const code = (stage: ImageStage) => filesIn(stageFor({ stage })).filter((file) => /^[^/]+\.js$/.test(file));
+
+    expect(code('lambda-gpu')).toEqual(['handler.js', 'jobControl.js', 'jobScore.js', 'sessionWorker.js']);
+    expect(code('worker')).toEqual(['callThread.js', 'healthCheck.js', 'sessionWorker.js', 'worker.js']);
+    expect(code('worker-gpu')).toEqual(code('worker'));
+  });
+
+  it('holds every file that its code starts as a thread', () => {
+    for (const [stage, entry] of [
+      ['lambda', 'handler.js'],
+      ['lambda', 'jobScore.js'],
+      ['worker', 'worker.js'],
+    ] as const) {
+      const folder = stageFor({ stage });
+      const code = readFileSync(join(folder, entry), 'utf8');
+
+      const threads = [...code.matchAll(/new URL\(`\.\/(\w+)\.\$/g)].map(([, name]) => `${name}.js`);
+
+      expect(threads).toContain('sessionWorker.js');
+      expect(filesIn(folder)).toEqual(expect.arrayContaining(threads));
+    }
+  });
+
+  it.each([
+    ['x86_64', 'x64'],
+    ['arm64', 'arm64'],
+  ] as const)("holds ONNX Runtime's binary for %s alone", (architecture, folder) => {
+    const binaries = filesIn(join(stageFor({ architecture }), 'node_modules', 'onnxruntime-node', 'bin'));
+
+    expect(binaries).toEqual(
+      ['libonnxruntime.so.1', 'onnxruntime_binding.node'].map((file) => `napi-v6/linux/${folder}/${file}`),
+    );
+  });
+
+  it('holds the packages that are installed, byte for byte', () => {
+    const folder = join(stageFor(), 'node_modules');
+
+    for (const file of filesIn(folder)) {
+      expect([
+        file,
+        readFileSync(join(folder, file)).equals(readFileSync(join(REPOSITORY, 'node_modules', file))),
+      ]).toEqual([file, true]);
+    }
+  });
+
+  it('is the same wherever it is staged from, so that nothing is built or pushed anew', async () => {
+    const elsewhere = join(scratch, 'elsewhere');
+    await inOwnProcess(
+      MODULE,
+      `const { cpSync } = await import('node:fs'); cpSync(${STAGE}, ${JSON.stringify(elsewhere)}, { recursive: true });`,
+      scratch,
+    );
+
+    expect(FileSystem.fingerprint(elsewhere)).toBe(FileSystem.fingerprint(stageFor()));
+  });
+
+  it('is another when a model is', async () => {
+    const modelsDirectory = await folderWith('digits/1/model.onnx');
+    const before = FileSystem.fingerprint(stageFor({ modelsDirectory }));
+
+    await writeFile(join(modelsDirectory, 'digits/1/model.onnx'), 'trained again');
+
+    expect(FileSystem.fingerprint(stageFor({ modelsDirectory }))).not.toBe(before);
+  });
+
+  it('goes when the process ends', async () => {
+    const folder = await inOwnProcess(MODULE, `console.log(${STAGE});`, scratch);
+
+    expect(folder).toContain('batchscore-image-');
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  it("can be read by a function's own user, whoever owned the sources", async () => {
+    const modelsDirectory = await folderWith('digits/1/model.onnx');
+    await chmod(join(modelsDirectory, 'digits/1/model.onnx'), 0o600);
+    await chmod(join(modelsDirectory, 'digits'), 0o700);
+
+    const folder = stageFor({ modelsDirectory });
+
+    const modes = ['', 'models/digits', 'models/digits/1/model.onnx', 'handler.js'].map(
+      (path) => statSync(join(folder, path)).mode & 0o777,
+    );
+    expect(modes).toEqual([0o755, 0o755, 0o644, 0o644]);
+  });
+});
+
+describe('the code in it', () => {
+  it.each<ImageStage>(['lambda', 'worker'])('is what Node can read, banner and all: %s', async (stage) => {
+    const folder = stageFor({ stage });
+    const files = readdirSync(folder).filter((file) => file.endsWith('.js'));
+    expect(files.length).toBeGreaterThan(2);
+    for (const file of files) await run(process.execPath, ['--check', join(folder, file)]);
+  });
+});
+
+describe('staging', () => {
+  it('refuses a GPU beside an arm64 processor', () => {
+    expect(() => stageFor({ architecture: 'arm64', stage: 'worker-gpu' })).toThrow(
+      'architecture: expected x86_64 with a GPU, because CUDA is built for it, got arm64',
+    );
+  });
+
+  it('says what to install where ONNX Runtime is missing', async () => {
+    const root = await copySources(scratch, ['esbuild']);
+
+    const module = join(root, 'infra', 'image', 'stageImage.ts');
+    const said = await inOwnProcess(module, `try { ${STAGE} } catch (error) { console.log(error.message) }`, root);
+
+    expect(said).toBe(
+      'onnxruntime-node: expected the package to be installed, got none; run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional',
+    );
+  });
+
+  it('takes the compiled code where batchscore is installed as a package', async () => {
+    const consumer = mkdtempSync(join(scratch, 'consumer-'));
+    const installed = join(consumer, 'node_modules', 'batchscore');
+    await compileInto(join(installed, 'dist'));
+    await linkPackages(consumer, readdirSync(join(REPOSITORY, 'node_modules')));
+
+    const module = join(installed, 'dist', 'infra', 'image', 'stageImage.js');
+    const list = (code: string) =>
+      `const { readdirSync } = await import('node:fs'); console.log(readdirSync(${code}).join(' '));`;
+    const files = await inOwnProcess(module, list(STAGE), consumer);
+    const ofWorker = await inOwnProcess(module, list(stagingCode({ stage: 'worker' })), consumer);
+
+    expect(files).toBe(
+      'Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json sessionWorker.js',
+    );
+    expect(ofWorker).toBe(
+      'Dockerfile callThread.js healthCheck.js models node_modules package.json sessionWorker.js worker.js',
+    );
+  });
+});
+
+/** As `npm run build` does for these files. */
+async function compileInto(dist: string): Promise<void> {
+  const config = {
+    extends: join(REPOSITORY, 'tsconfig.json'),
+    compilerOptions: {
+      rootDir: REPOSITORY,
+      outDir: dist,
+      noEmit: false,
+      types: ['node'],
+      typeRoots: [join(REPOSITORY, 'node_modules', '@types')],
+    },
+    include: [],
+    files: [
+      'infra/image/stageImage.ts',
+      'lambda/handler.ts',
+      'lambda/jobScore.ts',
+      'lambda/jobControl.ts',
+      'lambda/worker.ts',
+      'lambda/worker/healthCheck.ts',
+      'lambda/adapters/sqs/threads/callThread.ts',
+      'lambda/adapters/onnx/session/sessionWorker.ts',
+    ].map((file) => join(REPOSITORY, file)),
+  };
+  await mkdir(dist, { recursive: true });
+  await writeFile(join(dist, '..', 'package.json'), '{ "name": "batchscore", "type": "module" }');
+  await writeFile(join(dist, '..', 'tsconfig.json'), JSON.stringify(config));
+  await run(process.execPath, [join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', join(dist, '..')]);
+  for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt']) {
+    await cp(join(REPOSITORY, 'infra', 'image', file), join(dist, 'infra', 'image', file));
+  }
+}

@@ -1,0 +1,109 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { rm, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import { REPOSITORY } from '../../helpers/command.ts';
+import { filesIn, folderWith, stageFor } from './staged.ts';
+import { stagingCode } from './staging.ts';
+
+const _run = promisify(execFile);
+const _MODULE = join(REPOSITORY, 'infra', 'image', 'stageImage.ts');
+const _STAGE = stagingCode();
+
+describe('the models in it', () => {
+  it('come without what their training left, and with all that a transform or a version may need', async () => {
+    const needed = [
+      'a/1/.weights',
+      'a/1/README.md',
+      'a/1/model.onnx',
+      'a/1/samples.jsonl',
+      'a/2/model.onnx',
+      'a/2/model.onnx.data',
+      'a/config.json',
+      'a/node_modules/tool/README.md',
+      'a/node_modules/tool/index.js',
+      'a/samples.jsonl',
+      'a/tables/words.jsonl',
+      'a/transform.mjs',
+      'a/vocabulary.txt',
+      'b.py/1/model.onnx',
+      'shared.ts',
+    ];
+    const left = [
+      '.gitignore',
+      'README.md',
+      '__pycache__/shared.pyc',
+      'a/.venv/bin/python',
+      'a/README.md',
+      'a/__pycache__/train.pyc',
+      'a/requirements-dev.txt',
+      'a/requirements.txt',
+      'a/held-out.jsonl',
+      'a/train.py',
+      'a/1/profile.html',
+    ];
+
+    const folder = stageFor({ modelsDirectory: await folderWith(...needed, ...left) });
+
+    expect(filesIn(join(folder, 'models'))).toEqual(needed);
+  });
+
+  it('are there whatever the names of their folders, which may look like what training left', async () => {
+    const models = ['a.md', 'a.py', 'held-out.digits', 'requirements.txt'];
+    const needed = models.map((name) => `${name}/1/model.onnx`);
+
+    const folder = stageFor({ modelsDirectory: await folderWith(...needed) });
+
+    expect(filesIn(join(folder, 'models'))).toEqual(needed);
+  });
+
+  it('are left out where they lie elsewhere, and their folder is there, which the Dockerfile copies', () => {
+    const folder = join(stageFor({ modelsDirectory: undefined }), 'models');
+
+    expect([existsSync(folder), filesIn(folder)]).toEqual([true, []]);
+  });
+
+  it('are there where the repository only links to them', async () => {
+    const elsewhere = await folderWith('weights.onnx');
+    const modelsDirectory = await folderWith('digits/1/note.txt');
+    await symlink(join(elsewhere, 'weights.onnx'), join(modelsDirectory, 'digits/1/model.onnx'));
+
+    const folder = stageFor({ modelsDirectory });
+
+    expect(readFileSync(join(folder, 'models/digits/1/model.onnx'), 'utf8')).toBe('weights.onnx');
+  });
+
+  it('may be links, but not one that leads nowhere, or back', async () => {
+    const modelsDirectory = await folderWith('digits/1/model.onnx');
+    await symlink(modelsDirectory, join(modelsDirectory, 'digits/again'));
+    expect(() => stageFor({ modelsDirectory })).toThrow(
+      `${modelsDirectory}/digits/again: expected files, got a link to a folder that it is in; remove it`,
+    );
+    await rm(join(modelsDirectory, 'digits/again'));
+    await symlink('/nowhere', join(modelsDirectory, 'digits/gone'));
+    expect(() => stageFor({ modelsDirectory })).toThrow(
+      `${modelsDirectory}/digits/gone: expected a file, got a link to nothing; correct or remove it`,
+    );
+  });
+
+  it.each([
+    ['an empty folder', []],
+    ['a model without a version', ['digits/model.onnx']],
+    ['a version without a model', ['digits/1/weights.bin']],
+    ['a version that is no number', ['digits/first/model.onnx']],
+  ])('must be there: %s', async (_, paths) => {
+    const modelsDirectory = await folderWith(...paths);
+
+    expect(() => stageFor({ modelsDirectory })).toThrow(
+      `${modelsDirectory}: expected a model repository with <name>/<version>/model.onnx, such as digits/1/model.onnx, got none; add a model, or check the path`,
+    );
+  });
+
+  it('must be there: no folder', () => {
+    expect(() => stageFor({ modelsDirectory: '/nowhere' })).toThrow(
+      '/nowhere: expected a folder of the model repository, got none that can be read; check the path',
+    );
+  });
+});

@@ -1,0 +1,98 @@
+import { describe, expect, it } from '@jest/globals';
+import { failuresOf, lookupRequest } from '../../helpers/handler.ts';
+import { lookupModel, reshapeModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory } from '../../helpers/openModels.ts';
+import { recordOfMessage, sqsRecord } from '../../helpers/sqsEvents.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { startHandler } from './handlerProcess.ts';
+
+const server = useSqsServer();
+
+interface Deployed {
+  readonly requestQueueUrl: string;
+  readonly resultQueueUrl: string;
+  /** All that the function is told. */
+  readonly variables: Readonly<Record<string, string>>;
+}
+
+async function deployed(models: Parameters<typeof modelsDirectory>[0]): Promise<Deployed> {
+  const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
+  const variables = {
+    AWS_ENDPOINT_URL_SQS: new URL(requestQueueUrl).origin,
+    BATCHSCORE_MODELS_DIR: await modelsDirectory(models),
+    BATCHSCORE_REQUEST_QUEUE_URL: requestQueueUrl,
+    BATCHSCORE_RESULT_QUEUE_URL: resultQueueUrl,
+  };
+  return { requestQueueUrl, resultQueueUrl, variables };
+}
+
+/** What the process prints whose import of the entry fails. */
+async function refusalOf(variables: Readonly<Record<string, string>>): Promise<string> {
+  const starting = startHandler(variables).then(() => 'the entry was imported');
+  return await starting.catch((error: Error) => error.message);
+}
+
+describe('the Lambda entry', () => {
+  it('scores events with nothing but its environment: results on the queue, failures in the answer', async () => {
+    const { requestQueueUrl, resultQueueUrl, variables } = await deployed({ 'lookup/1/model.onnx': lookupModel() });
+    const entry = await startHandler(variables);
+    server.send(requestQueueUrl, [...[2, 0, 1].map((index) => JSON.stringify(lookupRequest(index))), 'not JSON']);
+    const records = (await server.receive(requestQueueUrl)).map((one) => recordOfMessage(one, requestQueueUrl));
+
+    expect(await entry.invoke(records)).toEqual({ batchItemFailures: [] });
+    const results = (await server.drain(resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body));
+    const answers = records.map(({ messageId }) => results.filter(({ message_id }) => message_id === messageId));
+    expect(answers).toMatchObject([
+      ...[30, 10, 20].map((value) => [{ outputs: [{ name: 'value', data: [value] }] }]),
+      [{ code: 'INVALID_JSON' }],
+    ]);
+
+    server.deleteQueue(resultQueueUrl);
+    expect(await entry.invoke(records)).toEqual(failuresOf(...records));
+    const secondsUntilRetry = Object.values(server.secondsInFlight(requestQueueUrl));
+    for (const seconds of secondsUntilRetry) expect(seconds).toBeLessThanOrEqual(1);
+  });
+
+  it('fails at its import, with one sentence that names every variable that is wrong', async () => {
+    const wrong = { BATCHSCORE_MAX_BATCH_ROWS: '0', BATCHSCORE_COLOUR: 'red' };
+
+    const printed = await refusalOf(wrong);
+
+    const sentences = printed.split('\n').filter((line) => line.startsWith('Error: configuration: '));
+    expect(sentences).toHaveLength(1);
+    for (const name of [...Object.keys(wrong), 'BATCHSCORE_REQUEST_QUEUE_URL', 'BATCHSCORE_RESULT_QUEUE_URL']) {
+      expect(sentences[0]).toContain(`${name}: `);
+    }
+  });
+
+  it('fails at its import when a model is broken, naming it', async () => {
+    const { variables } = await deployed({ 'lookup/1/model.onnx': 'no model' });
+
+    expect(await refusalOf(variables)).toMatch(/Error: .*lookup/);
+  });
+
+  it('prints nothing of requests whose runs fail', async () => {
+    const { resultQueueUrl, variables } = await deployed({
+      'lookup/1/model.onnx': lookupModel(),
+      'reshape/1/model.onnx': reshapeModel(),
+      'reshape/config.json': { warmup: false },
+    });
+    const entry = await startHandler(variables);
+    const reshapeInputs = [
+      { name: 'x', datatype: 'FP32', shape: [1, 3], data: [1, 2, 3] },
+      { name: 'size', datatype: 'INT64', shape: [1], data: [987_654_321] },
+    ];
+
+    await entry.invoke([
+      sqsRecord(lookupRequest(987_654_321)),
+      sqsRecord({ model_name: 'reshape', inputs: reshapeInputs }),
+    ]);
+
+    const results = (await server.drain(resultQueueUrl)).map(({ Body }) => Body);
+    expect(results).toEqual([
+      expect.stringMatching(/"RUN_FAILED".*987654321/),
+      expect.stringMatching(/"RUN_FAILED".*987654321/),
+    ]);
+    expect(await entry.end()).not.toContain('987654321');
+  });
+});

@@ -1,0 +1,114 @@
+import { describe, expect, it } from '@jest/globals';
+import { lookupRequest } from '../../helpers/handler.ts';
+import { lookupModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory } from '../../helpers/openModels.ts';
+import { sqsRecord } from '../../helpers/sqsEvents.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { startHandler } from './handlerProcess.ts';
+
+const server = useSqsServer();
+const SECRET = 'only-the-producer-knows-this';
+const WARNING = 'this transform is old';
+const TRANSFORM = `process.emitWarning(${JSON.stringify(WARNING)}); export const encode = (outputs) => outputs;`;
+
+type Line = Readonly<Record<string, unknown>>;
+
+/** Every line that the function prints from its start on while it scores three requests, two of them together. */
+async function logOf(variables: Readonly<Record<string, string>>): Promise<Line[]> {
+  const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
+  const entry = await startHandler({
+    AWS_ENDPOINT_URL_SQS: new URL(requestQueueUrl).origin,
+    BATCHSCORE_MODELS_DIR: await modelsDirectory({
+      'lookup/1/model.onnx': lookupModel(),
+      'lookup/config.json': { maxBatchRows: 4, transform: 'transform.mjs' },
+      'lookup/transform.mjs': TRANSFORM,
+    }),
+    BATCHSCORE_REQUEST_QUEUE_URL: requestQueueUrl,
+    BATCHSCORE_RESULT_QUEUE_URL: resultQueueUrl,
+    ...variables,
+  });
+  await entry.invoke([sqsRecord({ ...lookupRequest(0), id: SECRET }), sqsRecord(lookupRequest(1)), sqsRecord(SECRET)]);
+  return (await entry.end())
+    .trimEnd()
+    .split('\n')
+    .map((line): Line => JSON.parse(line));
+}
+
+function saying(lines: readonly Line[], message: string): Line[] {
+  return lines.filter((line) => line.message === message);
+}
+
+describe('the log of the function', () => {
+  it('has at the level debug a line for each micro-batch, each stage beside it and each call to AWS', async () => {
+    const lines = await logOf({ BATCHSCORE_LOG_LEVEL: 'debug' });
+
+    const ms = expect.any(Number);
+    expect(saying(lines, 'micro-batch')).toMatchObject([
+      {
+        level: 'DEBUG',
+        model: 'lookup',
+        version: '1',
+        requests: 2,
+        rows: 2,
+        fill: 50,
+        paddedRows: 2,
+        paddingShare: 0,
+        closedBecause: 'end',
+        stackMs: ms,
+        runMs: ms,
+        encodeMs: ms,
+        function_request_id: expect.any(String),
+      },
+    ]);
+    expect(saying(lines, 'records decoded')).toMatchObject([{ decodeMs: ms }]);
+    expect(saying(lines, 'results written')).not.toHaveLength(0);
+    const calls = saying(lines, 'AWS call');
+    expect(calls).not.toHaveLength(0);
+    for (const call of calls) {
+      expect(call).toMatchObject({ service: 'batchscore', ms, attempt: 1, outcome: 'done' });
+      expect(call).toMatchObject({ aws: 'SQS', operation: 'SendMessageBatch' });
+    }
+    expect(calls.reduce((sum, { entries }) => sum + Number(entries), 0)).toBe(3);
+    expect(JSON.stringify(lines)).not.toContain(SECRET);
+  });
+
+  it('has none of these lines unless it is told to', async () => {
+    const lines = await logOf({});
+
+    expect(lines.filter(({ level }) => level === 'DEBUG')).toEqual([]);
+    expect(saying(lines, 'records scored')).toMatchObject([{ records: 3, answered: 3, errors: 1 }]);
+  });
+
+  it('has them too where the function has that level by its logging configuration', async () => {
+    const lines = await logOf({ AWS_LAMBDA_LOG_LEVEL: 'DEBUG' });
+
+    expect(saying(lines, 'AWS call')).not.toHaveLength(0);
+  });
+
+  it('has nothing but errors at the level error, and its metrics', async () => {
+    const lines = await logOf({ BATCHSCORE_LOG_LEVEL: 'error' });
+
+    expect(lines).toMatchObject([{ _aws: expect.anything(), Answered: 3 }]);
+  });
+
+  it('has warnings of Node and of packages as JSON', async () => {
+    const lines = await logOf({});
+
+    expect(saying(lines, 'a warning of Node')).toMatchObject([{ level: 'WARN', name: 'Warning', reason: WARNING }]);
+  });
+
+  it('says as JSON why the function cannot start', async () => {
+    const failed = await startHandler({ BATCHSCORE_SERVICE_NAME: 'mine' }).then(
+      () => '',
+      (error: Error) => error.message,
+    );
+
+    const [line = ''] = failed.split('\n').filter((printed) => printed.startsWith('{'));
+    expect(JSON.parse(line)).toMatchObject({
+      level: 'CRITICAL',
+      service: 'mine',
+      message: 'the function cannot start',
+      error: { message: expect.stringContaining('BATCHSCORE_REQUEST_QUEUE_URL: ') },
+    });
+  });
+});

@@ -1,0 +1,54 @@
+import { describe, expect, it } from '@jest/globals';
+import { failuresOf, lookupRequest } from '../../helpers/handler.ts';
+import { lookupModel, turningModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory } from '../../helpers/openModels.ts';
+import { recordOfMessage } from '../../helpers/sqsEvents.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { IN_THREAD, startHandler } from './handlerProcess.ts';
+
+const server = useSqsServer();
+const TIMEOUT_MS = 3_000;
+
+const HANGING = {
+  model_name: 'turns',
+  inputs: [{ name: 'turns', datatype: 'INT64', shape: [1], data: [4e12] }],
+};
+
+/** `AWS_LAMBDA_NODEJS_WORKER_COUNT` is 1 there: one thread has the handler, and the process is not its own. */
+describe('the handler in a worker thread, as on Managed Instances', () => {
+  it('ends the whole environment when a run that it left behind does not end, and says why', async () => {
+    const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
+    const variables = {
+      ORT_DISABLE_TELEMETRY: '1',
+      AWS_ENDPOINT_URL_SQS: new URL(requestQueueUrl).origin,
+      BATCHSCORE_MODELS_DIR: await modelsDirectory({
+        'lookup/1/model.onnx': lookupModel(),
+        'turns/1/model.onnx': turningModel(),
+      }),
+      BATCHSCORE_DEADLINE_MARGIN_MS: '500',
+      BATCHSCORE_REQUEST_QUEUE_URL: requestQueueUrl,
+      BATCHSCORE_RESULT_QUEUE_URL: resultQueueUrl,
+    };
+    const receive = async (request: object) => {
+      server.send(requestQueueUrl, [JSON.stringify(request)]);
+      return (await server.receive(requestQueueUrl)).map((one) => recordOfMessage(one, requestQueueUrl));
+    };
+    const host = await startHandler(variables, [], IN_THREAD);
+
+    const hanging = await receive(HANGING);
+    expect((await host.measure(hanging, TIMEOUT_MS)).response).toEqual(failuresOf(...hanging));
+
+    const [next] = await receive({ ...lookupRequest(2), model_name: 'lookup' });
+    await expect(host.measure(next === undefined ? [] : [next], TIMEOUT_MS)).rejects.toThrow();
+    expect(await host.ended).toEqual([null, 'SIGKILL']);
+    const printed = await host.end();
+    expect(printed).toContain('a run that was left behind in an earlier invocation has not ended since');
+    expect(printed).toContain('"HostsEnded":1');
+    expect(printed).not.toContain('the thread ended alone');
+
+    // What it answered is written and acknowledged before; what hangs is left.
+    const results = (await server.drain(resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body));
+    expect(results).toMatchObject([{ message_id: next?.messageId, outputs: [{ data: [30] }] }]);
+    expect(Object.keys(server.secondsInFlight(requestQueueUrl))).toHaveLength(1);
+  });
+});

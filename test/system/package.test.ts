@@ -1,0 +1,217 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync } from 'node:fs';
+import { cp, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { REPOSITORY } from '../helpers/command.ts';
+import { type Ended, LOWEST, LOWEST_MAJOR, MANIFEST, outcomeOf, pretendingToBe, TOO_LOW } from '../helpers/engines.ts';
+
+const run = promisify(execFile);
+
+describe('the packed package', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'batchscore-package-'));
+  const installed = join(folder, 'node_modules', 'batchscore');
+  const bare = mkdtempSync(join(tmpdir(), 'batchscore-bare-'));
+  const installedBare = join(bare, 'node_modules', 'batchscore');
+
+  beforeAll(async () => {
+    await mkdir(installed, { recursive: true });
+    const packed = await run('npm', ['pack', '--silent', '--pack-destination', folder], { cwd: REPOSITORY });
+    const tarball = packed.stdout.trim().split('\n').at(-1) ?? '';
+    await run('tar', ['xzf', join(folder, tarball), '-C', installed, '--strip-components=1']);
+    await linkPackages(await packagesOfRepository(), join(folder, 'node_modules'));
+    await writeFile(join(folder, 'package.json'), '{"type": "module"}');
+    await cp(installed, installedBare, { recursive: true });
+    await linkPackages(Object.keys(MANIFEST.dependencies), join(bare, 'node_modules'));
+  });
+  afterAll(async () => {
+    for (const made of [folder, bare]) await rm(made, { recursive: true });
+  });
+
+  it('holds what was compiled, and neither tests nor models nor sources', async () => {
+    const entries = await readdir(installed, { recursive: true });
+    expect(entries).toEqual(
+      expect.arrayContaining([
+        'dist/client/index.js',
+        'dist/client/index.d.ts',
+        'dist/infra/image/cuda.txt',
+        'cli/bin.js',
+      ]),
+    );
+    expect(entries.filter((name) => /\.ts$/.test(name) && !/\.d\.ts$/.test(name))).toEqual([]);
+    expect(entries.filter((name) => /^(test|models|infra|bench)\b/.test(name))).toEqual([]);
+  });
+
+  it('gives a consumer the client with its types', async () => {
+    await writeFile(
+      join(folder, 'consumer.ts'),
+      `import { Batchscore, type OutputTensors, ScoringError } from 'batchscore';
+       const client = new Batchscore({ requestQueueUrl: 'https://sqs.eu-central-1.amazonaws.com/1/requests', region: 'eu-central-1' });
+       const scores: (data: Float32Array) => Promise<OutputTensors> = (data) => client.score({ image: { data, shape: [1, 64] } });
+       // @ts-expect-error a message ID is a string
+       const ids: Promise<number[]> = client.submit([]);
+       console.log(typeof scores, typeof ids, ScoringError.name);
+       await client.close();`,
+    );
+    await typecheck(folder, 'consumer.ts');
+    const { stdout } = await run(process.execPath, ['consumer.ts'], { cwd: folder });
+    expect(stdout).toBe('function object ScoringError\n');
+  });
+
+  it('gives a function behind the result queue its handler with its types', async () => {
+    await writeFile(
+      join(folder, 'behind.ts'),
+      `import { S3 } from '@aws-sdk/client-s3';
+       import type { SQSHandler } from 'aws-lambda';
+       import { consumeResults, type SingleResult } from 'batchscore/consumer';
+       const seen: SingleResult[] = [];
+       const s3 = new S3({ region: 'eu-central-1' });
+       export const handler = consumeResults((result) => seen.push(result), { s3, payloadBucket: 'payloads' });
+       const typed: (...given: Parameters<SQSHandler>) => unknown = handler;
+       const attributes = { ApproximateReceiveCount: '1', SentTimestamp: '1' };
+       const messageAttributes = { messageId: { stringValue: 'm-1' } };
+       const record = { messageId: 'r-1', receiptHandle: 'h', body: '{"predictions":[1]}', attributes, messageAttributes, eventSourceARN: 'arn' };
+       console.log(typeof typed, JSON.stringify(await handler({ Records: [record] })), JSON.stringify(seen));`,
+    );
+    await typecheck(folder, 'behind.ts');
+    const { stdout } = await run(process.execPath, ['behind.ts'], { cwd: folder });
+    expect(stdout).toBe('function {"batchItemFailures":[]} [{"messageId":"m-1","predictions":[1]}]\n');
+  });
+
+  it('gives a CDK app the construct with its types, and an image of its own files', async () => {
+    await writeFile(
+      join(folder, 'app.ts'),
+      `import { App, Duration, Stack } from 'aws-cdk-lib';
+       import { Architecture } from 'aws-cdk-lib/aws-lambda';
+       import { BatchScoring, type ComputeForm, type FunctionCompute, lambdaCompute, type ResultStore } from 'batchscore/infra';
+       // @ts-expect-error a store is named by its kind
+       const wrong: ResultStore = 'topic';
+       const onX86 = lambdaCompute({ architecture: Architecture.X86_64, timeout: Duration.seconds(30) });
+       const own: ComputeForm<FunctionCompute> = { ...onX86, kind: 'own' };
+       const app = new App({ outdir: 'cdk.out' });
+       const scoring = new BatchScoring(new Stack(app, 'Shop'), 'Scoring', {
+         models: '${join(REPOSITORY, 'models')}',
+         compute: own,
+       });
+       console.log(wrong, Object.keys(scoring.clientOptions).join(), scoring.compute.function.node.path);
+       app.synth();`,
+    );
+    await typecheck(folder, 'app.ts');
+    const { stdout } = await run(process.execPath, ['app.ts'], { cwd: folder });
+    expect(stdout).toBe(
+      'topic requestQueueUrl,deadLetterQueueUrl,resultQueueUrl,payloadBucket,region Shop/Scoring/Compute-own/Function\n',
+    );
+    const staged = (await readdir(join(folder, 'cdk.out'))).find((name) => name.startsWith('asset.')) ?? '';
+    expect(await readdir(join(folder, 'cdk.out', staged))).toEqual(
+      expect.arrayContaining(['Dockerfile', 'handler.js', 'models', 'node_modules', 'sessionWorker.js']),
+    );
+  });
+
+  it('has a command that scores a file', async () => {
+    await writeFile(join(folder, 'in.jsonl'), `{"instances":[[${new Array(64).fill(0)}]]}\n`);
+    const args = ['score', join(REPOSITORY, 'models', 'digits'), 'in.jsonl'];
+    const { stdout } = await run(process.execPath, [join(installed, 'cli', 'bin.js'), ...args], { cwd: folder });
+    expect(JSON.parse(stdout)).toMatchObject({ message_id: '1', model_name: 'digits', predictions: [{}] });
+  });
+
+  it('measures a model, in processes of compiled code', async () => {
+    const model = join(REPOSITORY, 'models', 'digits');
+    const args = ['profile', model, '--max-rows', '2', '--seconds', '1', '--no-write', '--json'];
+    const { stdout } = await run(process.execPath, [join(installed, 'cli', 'bin.js'), ...args], { cwd: folder });
+    expect(JSON.parse(stdout)).toMatchObject({ model: 'digits', versions: { batchscore: MANIFEST.version } });
+  });
+
+  describe.each(nodesOnPath())('with its dependencies alone, without ONNX Runtime, on Node %s', (version, node) => {
+    const batchscore = (...args: readonly string[]): Promise<Ended> =>
+      outcomeOf(run(node, [join(installedBare, 'cli', 'bin.js'), ...args], { cwd: bare }));
+
+    if (majorOf(version) < LOWEST_MAJOR) {
+      it('refuses a Node that is too old', async () => {
+        expect(await batchscore('--help')).toEqual(tooOld(version));
+      });
+      return;
+    }
+
+    it('gives a consumer the client', async () => {
+      const script = "import { Batchscore } from 'batchscore'; console.log(typeof Batchscore)";
+      const { stdout } = await run(node, ['--input-type=module', '--eval', script], { cwd: bare });
+      expect(stdout).toBe('function\n');
+    });
+
+    it.each(['submit', 'collect', 'score'])('has the command %s, which says how it is used', async (name) => {
+      const { code, stdout, stderr } = await batchscore(name, '--help');
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(stdout).toMatch(`Usage: batchscore ${name} `);
+    });
+
+    it('says in one sentence what `score` lacks', async () => {
+      await writeFile(join(bare, 'in.jsonl'), '{}\n');
+      const { code, stdout, stderr } = await batchscore('score', join(REPOSITORY, 'models', 'digits'), 'in.jsonl');
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toMatch(/^batchscore: .*; run npm install onnxruntime-node [^\n]*\n$/);
+    });
+  });
+
+  it('runs on the lowest Node that its manifest allows, and refuses an older one', async () => {
+    const asNode = (version: string): Promise<Ended> =>
+      outcomeOf(
+        run(process.execPath, [join(installedBare, 'cli', 'bin.js'), '--help'], { env: pretendingToBe(version) }),
+      );
+    expect(await asNode(LOWEST)).toMatchObject({ code: 0, stderr: '' });
+    expect(await asNode(TOO_LOW)).toEqual(tooOld(TOO_LOW));
+  });
+});
+
+function tooOld(version: string): Ended {
+  const stderr = `batchscore: expected Node ${LOWEST_MAJOR} or newer, got ${version}; install a newer Node\n`;
+  return { code: 1, stdout: '', stderr };
+}
+
+/** This Node, and every other one that this machine has on its path, by version. */
+function nodesOnPath(): [version: string, path: string][] {
+  const nodes = new Map([[process.versions.node, process.execPath]]);
+  for (const directory of (process.env.PATH ?? '').split(delimiter)) {
+    const path = join(directory, 'node');
+    if (!existsSync(path)) continue;
+    const version = execFileSync(path, ['--version'], { encoding: 'utf8' }).trim().slice(1);
+    if (!nodes.has(version)) nodes.set(version, path);
+  }
+  return [...nodes];
+}
+
+function majorOf(version: string): number {
+  return Number(version.split('.')[0]);
+}
+
+async function typecheck(folder: string, file: string): Promise<void> {
+  const strict = [
+    '--noEmit',
+    '--strict',
+    '--skipLibCheck',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2024',
+    '--types',
+    'node',
+  ];
+  const types = ['--typeRoots', join(REPOSITORY, 'node_modules', '@types'), '--lib', 'esnext'];
+  const tsc = join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc');
+  await run(process.execPath, [tsc, ...strict, ...types, file], { cwd: folder });
+}
+
+/** The names of what the repository has installed. */
+async function packagesOfRepository(): Promise<string[]> {
+  const names = await readdir(join(REPOSITORY, 'node_modules'));
+  return names.filter((name) => !name.startsWith('.') && name !== 'batchscore');
+}
+
+/** The repository's packages stand in for an installation. */
+async function linkPackages(names: readonly string[], target: string): Promise<void> {
+  for (const name of names) {
+    await mkdir(dirname(join(target, name)), { recursive: true });
+    await symlink(join(REPOSITORY, 'node_modules', name), join(target, name));
+  }
+}

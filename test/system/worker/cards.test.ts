@@ -1,0 +1,78 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { isFailure } from '../../../lambda/core/contract/failure.ts';
+import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { WorkerSettings } from '../../../lambda/worker/settings.ts';
+import { startWorker, type Worker } from '../../../lambda/worker/startWorker.ts';
+import { closedGate } from '../../helpers/gate.ts';
+import { composed, recordingTelemetry } from '../../helpers/handler.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { LOOKUP, lookup, until } from '../../helpers/worker.ts';
+
+const server = useSqsServer();
+const MESSAGES = 12;
+
+let worker: Worker | undefined;
+afterEach(() => worker?.drain());
+
+function settingsFor(queueUrl: string): WorkerSettings {
+  return {
+    queueUrls: [queueUrl],
+    batchSize: 1,
+    windowMs: 0,
+    depth: 2,
+    mostPolls: 4,
+    hopThreads: 0,
+    waitSeconds: 1,
+    visibilitySeconds: 60,
+    timeoutMs: 60_000,
+    drainMs: 1_000,
+    endMs: 2_000,
+  };
+}
+
+describe('a worker', () => {
+  it.each([
+    [1, 2],
+    [3, 6],
+  ])('whose model is on %d cards scores %d batches at the same time, with a depth of 2', async (cards, expected) => {
+    const sqs = server.client();
+    const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
+    const composition = await composed({ sqs, requestQueueUrl, resultQueueUrl }, recordingTelemetry(), {
+      models: LOOKUP,
+    });
+    const { models } = composition.scoring;
+    const found = await models.find(undefined, undefined);
+    if (isFailure(found)) throw new Error(found.message);
+    const gate = closedGate();
+    let waiting = 0;
+    const held: Model = {
+      ...found,
+      cards,
+      async run(...given) {
+        waiting += 1;
+        await gate.opened;
+        return found.run(...given);
+      },
+    };
+    const scoring = { ...composition.scoring, models: { find: () => held } };
+    server.send(
+      requestQueueUrl,
+      Array.from({ length: MESSAGES }, (_, index) => lookup(index)),
+    );
+
+    worker = startWorker({
+      settings: settingsFor(requestQueueUrl),
+      composition: { ...composition, scoring, cards },
+      sqs,
+      onProblem: () => {},
+      onOutage: () => {},
+      onStuck: () => {},
+    });
+    await until(() => waiting >= expected && (worker?.held() ?? 0) > expected);
+    const atTheSameTime = waiting;
+    gate.open();
+    await until(() => server.counts(resultQueueUrl).ready === MESSAGES);
+
+    expect(atTheSameTime).toBe(expected);
+  });
+});

@@ -1,0 +1,248 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { turningModel } from '../../helpers/onnxModels.ts';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { nameOf, redrivePolicy, type StrictSqs, startStrictSqs } from '../../helpers/strictSqs.ts';
+import {
+  afterAnother,
+  type DeploymentOptions,
+  deployment,
+  ENDLESS,
+  LOOKUP,
+  lookup,
+  SLOW,
+  slow,
+  until,
+} from '../../helpers/worker.ts';
+
+let sqs: StrictSqs;
+const server = useSqsServer(async () => {
+  sqs = await startStrictSqs();
+  return sqs;
+});
+
+afterEach(() => sqs.intercept());
+
+/** `npm run test:drains` ends workers a hundred times. */
+const TIMES = Number(process.env.DRAINS ?? 3);
+/** Of all replacements together: one takes three seconds where nothing else runs. */
+const LONGEST_MS = 60_000 + 15_000 * TIMES;
+const MESSAGES = 1_500;
+const LATEST_MS = 1_500;
+const VISIBILITY_SECONDS = 6;
+const HEARTBEAT_SECONDS = VISIBILITY_SECONDS / 3;
+const STOP_SECONDS = 8;
+
+/** Spread evenly, the same in each run. */
+const MOMENTS = Array.from({ length: TIMES }, (_, index) => {
+  const golden = (Math.sqrt(5) - 1) / 2;
+  const ms = Math.round(LATEST_MS * ((golden * (index + 1)) % 1));
+  return { ms, packed: index % 3 === 2 };
+});
+
+/** A worker whose messages go to the dead letters after five receives. */
+async function deployed(options: DeploymentOptions = {}) {
+  const deadLetterQueueUrl = server.queue();
+  const attributes = { RedrivePolicy: redrivePolicy(deadLetterQueueUrl, 5) };
+  const made = await deployment(server, { attributes, ...options });
+  const name = nameOf(made.requestQueueUrl);
+  return {
+    ...made,
+    openPolls: () => sqs.openPolls(name),
+    messages: () => sqs.history(name),
+    left: () => sqs.history(name).filter(({ fate }) => fate !== 'deleted' && fate !== 'dead').length,
+    deadLetters: () => sqs.history(nameOf(deadLetterQueueUrl)).length,
+  };
+}
+
+/** A worker that has answered some of many messages for so long. */
+async function underLoad({ ms, packed }: (typeof MOMENTS)[number]) {
+  const made = await deployed({
+    environment: {
+      BATCHSCORE_VISIBILITY_SECONDS: String(VISIBILITY_SECONDS),
+      BATCHSCORE_STOP_SECONDS: String(STOP_SECONDS),
+      ...(packed ? { BATCHSCORE_RESULTS_PER_MESSAGE: 'fill' } : {}),
+    },
+  });
+  server.send(made.requestQueueUrl, lookups(0, MESSAGES));
+  const worker = made.start();
+  await until(() => server.counts(made.resultQueueUrl).ready > 0);
+  const answeredAt = Date.now();
+  await until(() => Date.now() >= answeredAt + ms);
+  return { ...made, worker };
+}
+
+describe('a worker under load', () => {
+  it.each(MOMENTS)('loses and hides nothing by SIGTERM, after %j', async (moment) => {
+    const { worker, deadLetters, ...made } = await underLoad(moment);
+    worker.send('SIGTERM');
+
+    expect(await worker.ended).toEqual({ code: 0, signal: null });
+    for (const seconds of Object.values(server.secondsInFlight(made.requestQueueUrl))) {
+      expect(seconds).toBeLessThanOrEqual(HEARTBEAT_SECONDS);
+    }
+    const answers = await afterAnother(server, made, MESSAGES);
+
+    expect(answers).toHaveLength(MESSAGES);
+    expect(new Set(answers.map(({ message_id }) => message_id)).size).toBe(MESSAGES);
+    expect(new Set(answers.map(({ id }) => id)).size).toBe(MESSAGES);
+    expect(deadLetters()).toBe(0);
+  });
+
+  it.each(MOMENTS.slice(0, Math.ceil(TIMES / 3)))('loses nothing by SIGKILL, after %j', async (moment) => {
+    const { worker, ...made } = await underLoad(moment);
+    worker.send('SIGKILL');
+    await worker.ended;
+    const answers = await afterAnother(server, made, MESSAGES);
+
+    expectOneAnswerEach(answers, MESSAGES);
+  });
+});
+
+describe('workers that are replaced while producers go on sending', () => {
+  it(
+    `answer everything, and spend no receive on a drain, ${TIMES} times`,
+    async () => {
+      const made = await deployed({ environment: { BATCHSCORE_MOST_POLLS: '8' } });
+      const { requestQueueUrl, start, results } = made;
+      let sent = 0;
+      const send = (count: number): void => {
+        server.send(requestQueueUrl, lookups(sent, count));
+        sent += count;
+      };
+      let worker = start();
+      await worker.says('the worker is ready');
+      const producer = setInterval(() => send(1), 20);
+      for (let time = 0; time < TIMES; time++) {
+        // So many that it opens all its polls.
+        send(300);
+        await until(() => made.openPolls() >= 6);
+        const next = start();
+        await next.says('the worker is ready');
+        await until(() => made.openPolls() >= 6);
+        worker.send('SIGTERM');
+        expect(await worker.ended).toEqual({ code: 0, signal: null });
+        worker = next;
+      }
+      clearInterval(producer);
+      await until(() => made.left() === 0);
+
+      expect(made.deadLetters()).toBe(0);
+      expectOneAnswerEach(await results(sent), sent);
+      expect(new Set(made.messages().map(({ receives }) => receives))).toEqual(new Set([1]));
+    },
+    LONGEST_MS,
+  );
+});
+
+describe('what comes while a worker drains', () => {
+  it('is scored at once, whatever the window', async () => {
+    const { start, requestQueueUrl, openPolls, results, messages } = await deployed({
+      environment: { BATCHSCORE_WINDOW_SECONDS: '60', BATCHSCORE_STOP_SECONDS: '16' },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    server.send(requestQueueUrl, lookups(0, 1));
+    await until(() => server.counts(requestQueueUrl).inFlight === 1 && openPolls() === 1);
+    worker.send('SIGTERM');
+    await worker.says('told to end');
+    server.send(requestQueueUrl, lookups(1, 1));
+
+    expect(await worker.ended).toEqual({ code: 0, signal: null });
+    expect(await worker.says('the worker has drained')).toMatchObject({ finished: 2, handedBack: 0 });
+    expectOneAnswerEach(await results(2), 2);
+    expect(messages()).toMatchObject(Array(2).fill({ receives: 1, fate: 'deleted' }));
+  });
+
+  it('stays hidden until no poll is open, and is handed back then, where there is no time for it', async () => {
+    const { start, requestQueueUrl, openPolls, messages } = await deployed({
+      models: { ...LOOKUP, ...SLOW },
+      environment: { BATCHSCORE_MOST_POLLS: '8', BATCHSCORE_STOP_SECONDS: '6', BATCHSCORE_VISIBILITY_SECONDS: '2' },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    server.send(requestQueueUrl, lookups(0, 300));
+    await until(() => openPolls() >= 5);
+    const answered = messages().length;
+    const openAtHandBack: number[] = [];
+    sqs.intercept(({ operation, queue, body }) => {
+      const isHandBack = operation === 'ChangeMessageVisibilityBatch' && /"VisibilityTimeout": ?0\b/.test(body);
+      if (isHandBack && queue === nameOf(requestQueueUrl)) openAtHandBack.push(openPolls());
+      return undefined;
+    });
+    worker.send('SIGTERM');
+    await worker.says('told to end');
+    server.send(requestQueueUrl, [slow(4_900), slow(4_900), slow(4_900)]);
+
+    expect(await worker.ended).toEqual({ code: 0, signal: null });
+    expect(new Set(openAtHandBack)).toEqual(new Set([0]));
+    expect(messages().slice(answered)).toMatchObject(Array(3).fill({ receives: 1, fate: 'ready' }));
+    expect(await worker.says('the worker has drained')).toMatchObject({ handedBack: 3 });
+  });
+});
+
+describe('a poll that does not return', () => {
+  it('is given up when the time to drain is over: the worker still hands back what it holds, and ends with 0', async () => {
+    const { start, requestQueueUrl, openPolls, messages } = await deployed({
+      models: { ...LOOKUP, ...SLOW },
+      environment: { BATCHSCORE_STOP_SECONDS: '6' },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    await until(() => openPolls() === 1);
+    let unanswered = 0;
+    sqs.intercept(({ operation }) => {
+      if (operation !== 'ReceiveMessage') return undefined;
+      unanswered += 1;
+      return 'silence';
+    });
+    server.send(requestQueueUrl, [slow(4_900)]);
+    await until(() => unanswered > 0);
+    worker.send('SIGTERM');
+
+    expect(await worker.ended).toEqual({ code: 0, signal: null });
+    expect(messages()).toMatchObject([{ receives: 1, fate: 'ready' }]);
+  });
+});
+
+describe('a worker that ends after a hang', () => {
+  it('spends no receive on what comes meanwhile, nor a second one on what hung it', async () => {
+    const { start, requestQueueUrl, openPolls, messages, deadLetters, results } = await deployed({
+      models: { ...LOOKUP, 'turns/1/model.onnx': turningModel() },
+      environment: {
+        BATCHSCORE_MOST_POLLS: '8',
+        BATCHSCORE_TIMEOUT_SECONDS: '4',
+        BATCHSCORE_STOP_SECONDS: '8',
+      },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    server.send(requestQueueUrl, lookups(0, 300));
+    await until(() => openPolls() >= 5);
+    server.send(requestQueueUrl, [ENDLESS]);
+    const producer = setInterval(() => server.send(requestQueueUrl, lookups(0, 1)), 50);
+    expect(await worker.ended).toEqual({ code: 1, signal: null });
+    clearInterval(producer);
+
+    expect(await worker.says('the worker has drained')).toMatchObject({ cause: 'stuck run' });
+    expect(deadLetters()).toBe(0);
+    expect(messages().filter(({ receives }) => receives > 1)).toEqual([]);
+    expect(messages().filter(({ fate }) => fate === 'in flight')).toEqual([]);
+    expect(messages()[300]).toMatchObject({ body: ENDLESS, fate: 'ready' });
+    const answered = messages().filter(({ fate }) => fate === 'deleted').length;
+    expectOneAnswerEach(await results(answered), answered);
+  });
+});
+
+function lookups(first: number, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => lookup(first + index));
+}
+
+/** Answers may come more than once; then they are the same. */
+function expectOneAnswerEach(answers: Awaited<ReturnType<typeof afterAnother>>, messages: number): void {
+  const byId = Map.groupBy(answers, ({ message_id }) => message_id);
+  expect(byId.size).toBe(messages);
+  for (const same of byId.values()) {
+    const contents = same.map(({ sentAt: _, ...answer }) => JSON.stringify(answer));
+    expect(new Set(contents).size).toBe(1);
+  }
+}

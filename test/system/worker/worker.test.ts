@@ -1,0 +1,120 @@
+import { describe, expect, it } from '@jest/globals';
+import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { deployment, LOOKUP, lookup, SLOW, slow } from '../../helpers/worker.ts';
+
+const server = useSqsServer();
+
+function distinct(results: readonly { readonly message_id: string }[]): number {
+  return new Set(results.map(({ message_id }) => message_id)).size;
+}
+
+describe('the worker', () => {
+  it('answers every message once under its ID, deletes it, and ends with 0 on SIGTERM', async () => {
+    const { requestQueueUrl, start, results } = await deployment(server);
+    server.send(requestQueueUrl, [...Array.from({ length: 300 }, (_, index) => lookup(index)), 'not JSON']);
+    const worker = start();
+
+    const answers = await results(301);
+    worker.send('SIGTERM');
+
+    expect(await worker.ended).toEqual({ code: 0, signal: null });
+    expect(answers).toHaveLength(301);
+    expect(distinct(answers)).toBe(301);
+    expect(answers.filter(({ code }) => code !== undefined)).toMatchObject([{ code: 'INVALID_JSON' }]);
+    expect(await server.receive(requestQueueUrl)).toEqual([]);
+    expect(server.secondsInFlight(requestQueueUrl)).toEqual({});
+    expect(await worker.says('the worker has drained')).toMatchObject({ level: 'INFO', cause: 'SIGTERM' });
+  });
+
+  it('answers packed messages in packed results', async () => {
+    const { requestQueueUrl, resultQueueUrl, start, results } = await deployment(server, {
+      environment: { BATCHSCORE_RESULTS_PER_MESSAGE: 'fill', BATCHSCORE_WINDOW_SECONDS: '0.5' },
+    });
+    const packed = Array.from({ length: 20 }, () => `[${Array.from({ length: 30 }, (_, i) => lookup(i)).join(',')}]`);
+    server.send(requestQueueUrl, packed);
+    start();
+
+    const answers = await results(600);
+
+    expect(answers).toHaveLength(600);
+    expect(distinct(answers)).toBe(20);
+    expect(answers.slice(0, 30).map(({ id }) => id)).toEqual(Array.from({ length: 30 }, (_, index) => String(index)));
+    expect(await server.receive(resultQueueUrl)).toEqual([]);
+  });
+
+  it('keeps a lone message for the window and no longer', async () => {
+    const windowMs = 3_000;
+    const { requestQueueUrl, start, results } = await deployment(server, {
+      environment: { BATCHSCORE_WINDOW_SECONDS: String(windowMs / 1000) },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    const sentAt = Date.now();
+    server.send(requestQueueUrl, [lookup(0)]);
+    const [answer] = await results(1);
+    // A timer may be a millisecond early.
+    expect((answer?.sentAt ?? 0) - sentAt).toBeGreaterThanOrEqual(windowMs - 1);
+  });
+
+  it('does not wait for others without a window, nor for its end once a batch is full', async () => {
+    for (const [window, count] of [
+      ['0', 1],
+      ['300', 2],
+    ] as const) {
+      const { requestQueueUrl, start, results } = await deployment(server, {
+        environment: { BATCHSCORE_WINDOW_SECONDS: window, BATCHSCORE_BATCH_SIZE: '2' },
+      });
+      const worker = start();
+      await worker.says('the worker is ready');
+      server.send(
+        requestQueueUrl,
+        Array.from({ length: count }, (_, index) => lookup(index)),
+      );
+      expect(await results(count)).toHaveLength(count);
+    }
+  });
+
+  it('does not let a slow model hold up others', async () => {
+    const { requestQueueUrl, start, results } = await deployment(server, {
+      models: { ...SLOW, ...LOOKUP },
+      environment: { BATCHSCORE_PIPELINE_DEPTH: '1' },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    server.send(requestQueueUrl, [slow(600_000)]);
+    server.send(
+      requestQueueUrl,
+      Array.from({ length: 40 }, (_, index) => lookup(index)),
+    );
+
+    const answers = await results(40);
+
+    expect(answers).toMatchObject(Array(40).fill({ model_name: 'lookup' }));
+  });
+
+  it('answers each message group of a FIFO queue in order', async () => {
+    const { requestQueueUrl, start, results } = await deployment(server, { fifo: true });
+    const bodies = Array.from({ length: 30 }, (_, index) => lookup(index));
+    server.send(requestQueueUrl, bodies, (index) => `group ${index % 3}`);
+    start();
+
+    const ids = (await results(30)).map(({ id }) => Number(id));
+
+    for (const group of [0, 1, 2]) {
+      expect(ids.filter((id) => id % 3 === group)).toEqual(Array.from({ length: 10 }, (_, index) => 3 * index + group));
+    }
+  });
+
+  it('polls every shard', async () => {
+    const { requestQueueUrl, start, results } = await deployment(server);
+    const other = server.queue();
+    for (const queueUrl of [requestQueueUrl, other]) server.send(queueUrl, [lookup(0), lookup(1)]);
+    const worker = start({ BATCHSCORE_REQUEST_QUEUE_URL: `${requestQueueUrl},${other}` });
+
+    expect(distinct(await results(4))).toBe(4);
+    worker.send('SIGTERM');
+    await worker.ended;
+
+    for (const queueUrl of [requestQueueUrl, other]) expect(server.secondsInFlight(queueUrl)).toEqual({});
+  });
+});

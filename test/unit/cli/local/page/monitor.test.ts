@@ -1,0 +1,182 @@
+import { describe, expect, it } from '@jest/globals';
+import type { SQSRecord } from 'aws-lambda';
+import { createMonitor, type Monitor } from '../../../../../cli/local/page/monitor.ts';
+import type { AnswerSeen } from '../../../../../cli/local/page/wire.ts';
+import { failure } from '../../../../../lambda/core/contract/failure.ts';
+import type { MicroBatchReport } from '../../../../../lambda/core/contract/observer.ts';
+import type { Outcome, Result, ResultWriter } from '../../../../../lambda/core/contract/result.ts';
+
+const REPORT: MicroBatchReport = {
+  ...{ model: 'm', version: '1', requests: 2, rows: 3, paddedRows: 4, maxBatchRows: 8, paddedLength: 1 },
+  ...{ paddingShare: 0.25, closedBecause: 'end', stackMs: 1, runMs: 2, encodeMs: 3 },
+};
+const ANSWERED: Outcome = { status: 'answered', failures: [], requests: 1 };
+const VERDICTS = { around: { failed: new Set<string>() } };
+const NOT_DONE = new AbortController().signal;
+
+function record(messageId: string, purpose?: string, received = 1): SQSRecord {
+  const attribute = { stringValue: purpose, dataType: 'String' };
+  return {
+    messageId,
+    receiptHandle: messageId,
+    body: '',
+    attributes: {
+      ApproximateReceiveCount: String(received),
+      SentTimestamp: '1000',
+      SenderId: '',
+      ApproximateFirstReceiveTimestamp: '1000',
+    },
+    messageAttributes: purpose === undefined ? {} : { 'batchscore-page': attribute },
+    md5OfBody: '',
+    eventSource: 'aws:sqs',
+    eventSourceARN: 'arn:aws:sqs:us-east-1:000000000000:requests',
+    awsRegion: 'us-east-1',
+  };
+}
+
+/** Takes every result but those of `refuses`. */
+function store(refuses: readonly string[] = []): ResultWriter & { readonly taken: string[] } {
+  const taken: string[] = [];
+  return {
+    taken,
+    async write(results) {
+      return results.map(({ messageId }) => {
+        if (refuses.includes(messageId)) return failure('WRITE_FAILED', 'full');
+        taken.push(messageId);
+        return { written: true };
+      });
+    },
+  };
+}
+
+function result(messageId: string, body = `{"message_id":"${messageId}","outputs":[]}`): Result {
+  return { messageId, body, messageGroupId: undefined };
+}
+
+function invoke(monitor: Monitor, records: readonly SQSRecord[], work: () => Promise<void>): Promise<unknown> {
+  const batch = { records: [...records], closedBecause: 'window' as const };
+  return monitor.watch.around(batch, async () => {
+    await work();
+    return VERDICTS.around;
+  });
+}
+
+describe('the monitor', () => {
+  it('keeps invocations apart that go on at the same time', async () => {
+    const monitor = createMonitor(() => 3_000);
+    monitor.batchSizeIs(10);
+    const { observer, outcomes } = monitor.telemetry;
+    const first = Promise.withResolvers<void>();
+    const begun = invoke(monitor, [record('a'), record('b', undefined, 2)], async () => {
+      observer.decoded(5);
+      await first.promise;
+      observer.microBatch(REPORT, () => [0, 1]);
+      outcomes([ANSWERED, { status: 'retry', failure: failure('DEADLINE', 'late') }], []);
+    });
+    await invoke(monitor, [record('c')], async () => {
+      observer.written(7);
+      const failures = [failure('INVALID_JSON', 'none'), failure('INVALID_JSON', 'none')];
+      outcomes([{ status: 'answered', failures, requests: 3 }], []);
+    });
+    first.resolve();
+    await begun;
+
+    const { invocations, totals } = monitor.history();
+    expect(invocations).toMatchObject([
+      { number: 2, records: 1, decodeMs: 0, writeMs: 7, answered: 1, errors: 2, retried: 0, runs: 0, cameBefore: 0 },
+      { number: 1, records: 2, decodeMs: 5, writeMs: 0, answered: 1, errors: 0, retried: 1, cameBefore: 1 },
+    ]);
+    expect(invocations[1]).toMatchObject({ microBatches: [REPORT], runs: 1, rows: 3, paddedRows: 4, waitedMs: 2_000 });
+    expect(totals).toEqual({ messages: 3, answered: 2, errors: { INVALID_JSON: 2 }, retries: { DEADLINE: 1 } });
+  });
+
+  it('writes what the page sent apart, with verdicts in order, and shows what was written alone', async () => {
+    const monitor = createMonitor(() => 3_000);
+    const [own, others] = [store(['b']), store(['d'])];
+    monitor.answerOwnTo(own);
+    const writer = monitor.watch.through(others);
+    const records = [record('a'), record('b', 'ask'), record('c', 'load'), record('d')];
+    let verdicts: readonly unknown[] = [];
+    await invoke(monitor, records, async () => {
+      verdicts = await writer.write(
+        records.map(({ messageId }) => result(messageId)),
+        NOT_DONE,
+      );
+    });
+    expect([others.taken, own.taken]).toEqual([['a'], ['c']]);
+    expect(verdicts).toMatchObject([
+      { written: true },
+      { code: 'WRITE_FAILED' },
+      { written: true },
+      { code: 'WRITE_FAILED' },
+    ]);
+    expect(monitor.history().results.map(({ messageId, isLoad }) => [messageId, isLoad])).toEqual([
+      ['a', false],
+      ['c', true],
+    ]);
+  });
+
+  it('leaves alone what is written outside of invocations', async () => {
+    const monitor = createMonitor();
+    const others = store();
+    await monitor.watch.through(others).write([result('job')], NOT_DONE);
+    expect(others.taken).toEqual(['job']);
+    expect(monitor.history().results).toEqual([]);
+  });
+
+  it('tells the micro-batch that each message was in which somebody asked by', async () => {
+    const monitor = createMonitor(() => 3_000);
+    const answers: AnswerSeen[] = [];
+    monitor.onAnswer((answer) => answers.push(answer));
+    const writer = monitor.watch.through(store());
+    await invoke(monitor, [record('x'), record('y', 'ask'), record('z', 'load'), record('w', 'ask')], async () => {
+      monitor.telemetry.observer.microBatch(REPORT, () => [0, 2]);
+      monitor.telemetry.observer.microBatch(REPORT, () => [1]);
+      await writer.write([result('x'), result('y'), result('z')], NOT_DONE);
+    });
+    expect(answers).toMatchObject([
+      { messageId: 'y', microBatch: 1, waitedMs: 2_000, answeredMs: 2_000, result: { messageId: 'y' } },
+      { messageId: 'w', microBatch: undefined, answeredMs: undefined, result: undefined },
+    ]);
+  });
+
+  it('knows errors, alone and among the answers to a packed message, from scores that quote one', async () => {
+    const monitor = createMonitor();
+    const error = '{"message_id":"e","id":"a\\"b","code":"INVALID_JSON","error":"no"}';
+    const quoting = `{"message_id":"q","outputs":[{"data":[${JSON.stringify(error)}]}]}`;
+    const results = [
+      result('e', error),
+      result('p', `[{"message_id":"p","outputs":[]},${error}]`),
+      result('q', quoting),
+    ];
+    const writer = monitor.watch.through(store());
+    await invoke(
+      monitor,
+      results.map(({ messageId }) => record(messageId)),
+      async () => {
+        await writer.write(results, NOT_DONE);
+      },
+    );
+    expect(monitor.history().errors.map(({ messageId }) => messageId)).toEqual(['e', 'p']);
+  });
+
+  it('holds a bounded part of large results, of many, and of many micro-batches', async () => {
+    const monitor = createMonitor();
+    const writer = monitor.watch.through(store());
+    const records = Array.from({ length: 1_000 }, (_, index) => record(String(index)));
+    await invoke(monitor, records, async () => {
+      for (let runs = 0; runs < 1_000; runs++) monitor.telemetry.observer.microBatch(REPORT, () => []);
+      const body = `{"message_id":"1","code":"X","error":"${'é'.repeat(100_000)}"}`;
+      await writer.write(
+        records.map(({ messageId }) => result(messageId, body)),
+        NOT_DONE,
+      );
+    });
+    const { invocations, results, errors } = monitor.history();
+    expect(invocations[0]).toMatchObject({ runs: 1_000, rows: 3_000 });
+    expect(invocations[0]?.microBatches).toHaveLength(32);
+    expect([results.length, errors.length]).toEqual([20, 20]);
+    expect(results[0]).toMatchObject({ characters: 100_040, body: expect.stringMatching(/^.{16384}$/) });
+    expect(monitor.takeNews().results).toHaveLength(10);
+  });
+});

@@ -1,0 +1,71 @@
+import { describe, expect, it } from '@jest/globals';
+import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/models.ts';
+import { scoreData } from './scoreData.ts';
+
+describe('results as CSV', () => {
+  it('are one line for each row, with code and error where there is no score', async () => {
+    const { csv } = await scoreData(lineModel(), 'id,x\na,1\nb,one\n"c,""d""",inf\ne,', {
+      format: 'csv',
+      spec: { keep: ['id'] },
+    });
+    expect(csv).toEqual([
+      'message_id,id,y,code,error',
+      '2,a,3,,',
+      expect.stringMatching(/^3,b,,INVALID_DATA,"inputs\[0\]\.data\[0\]: expected .*got ""one"".*"$/),
+      '4,"c,""d""",inf,,',
+      expect.stringMatching(/^5,e,,INVALID_DATA,/),
+    ]);
+  });
+
+  it('have a column for each element of a vector, JSON for what has an open or a second axis, and texts as they are', async () => {
+    const file = '{"left":[1,2],"right":[3,4],"bias":5}';
+    const open = await scoreData(sumModel(), file, { format: 'ndjson' });
+    expect(open.csv).toEqual(['message_id,sums,total,label,code,error', '1,"[4,6]",15,total 15,,']);
+    const vector = await scoreData(echoModel('FP32', [1, 3]), '{"in":[0.1,2,-3]}');
+    expect(vector.csv).toEqual(['message_id,out.0,out.1,out.2,code,error', '1,0.1,2,-3,,']);
+    const matrix = await scoreData(echoModel('BOOL', [2, 2]), '{"in":[true,false,true,true]}');
+    expect(matrix.csv).toEqual(['message_id,out,code,error', '1,"[true,false,true,true]",,']);
+    const wide = await scoreData(echoModel('INT8', [1025]), `{"in":[${new Array(1025).fill(1)}]}`);
+    expect(wide.csv[0]).toBe('message_id,out,code,error');
+    const text = await scoreData(echoModel('BYTES', []), '{"in":"Infinity"}\n{"in":"a\\nb"}');
+    expect(text.csv.slice(1)).toEqual(['1,Infinity,,', '2,"a\nb",,']);
+  });
+
+  it('leave a column that is carried along its name', async () => {
+    const spec = { keep: ['out', 'output.out'] };
+    const { csv } = await scoreData(echoModel('INT64', []), 'in,out,output.out\n9007199254740993,b,c', {
+      format: 'csv',
+      spec,
+    });
+    expect(csv).toEqual(['message_id,out,output.out,output.output.out,code,error', '2,b,c,9007199254740993,,']);
+  });
+
+  it('have nothing in a column that is carried along where the line is no row, whatever it is called', async () => {
+    const { csv } = await scoreData(lineModel(), 'x,constructor\n1\n1,b', {
+      format: 'csv',
+      spec: { keep: ['constructor'] },
+    });
+    expect(csv).toEqual([
+      'message_id,constructor,y,code,error',
+      expect.stringMatching(/^2,,,INVALID_REQUEST,/),
+      '3,b,3,,',
+    ]);
+  });
+
+  it('have what a transform makes of the outputs as JSON', async () => {
+    const model = echoModel('FP32', [], { transform: { encode: () => ({ label: 'a "b"' }) } });
+    const { csv } = await scoreData(model, '{"in":1}', { format: 'ndjson' });
+    expect(csv).toEqual(['message_id,result,code,error', '1,"{""label"":""a \\""b\\""""}",,']);
+  });
+
+  it('are refused where an output is not of the shape that the model says', async () => {
+    const contract = {
+      inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch'] }],
+      outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 3] }],
+    } as const;
+    const lying = inMemoryModel(contract, ([x]) => [{ ...(x as never as { name: string }), name: 'y' } as never]);
+    await expect(scoreData(lying, '{"x":1}')).rejects.toThrow(
+      /output 'y': expected 3 elements a row, as the model says, got 1/,
+    );
+  });
+});

@@ -1,0 +1,63 @@
+import { Readable } from 'node:stream';
+import { csvResults } from '../../../../cli/offline/csvResults.ts';
+import { OFFLINE_LIMITS } from '../../../../cli/offline/limits.ts';
+import { rowBatches } from '../../../../cli/offline/rowBatches.ts';
+import type { RowOptions } from '../../../../cli/offline/rowOptions.ts';
+import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
+import type { Model } from '../../../../lambda/core/contract/model.ts';
+import { repositoryOf } from '../../../helpers/models.ts';
+
+export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests' | 'bytes'>> {
+  /** Bytes that the file comes in at a time. @default 7 */
+  readonly chunk?: number;
+  /** Rows that are scored together. @default 2 */
+  readonly rows?: number;
+}
+
+export interface ScoredData {
+  readonly results: readonly Record<string, unknown>[];
+  /** The same as CSV, with its header. */
+  readonly csv: readonly string[];
+}
+
+/** What `batchscore score` writes of a file, in both forms. */
+export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}): Promise<ScoredData> {
+  const { chunk = 7, rows = 2, spec = {}, format, takesRequests = true, bytes } = options;
+  const scoring = createOfflineScoring(repositoryOf(model), OFFLINE_LIMITS, () => {});
+  const { header, lineOf } = csvResults(model, spec.keep ?? []);
+  const limits = { lines: rows, characters: 1_000_000 };
+  const texts: string[] = [];
+  const source = { model, name: 'file', format, spec, takesRequests, limits, bytes };
+  for await (const batch of rowBatches(inChunks(Buffer.from(file), chunk), source, new AbortController().signal)) {
+    texts.push(...(await scoring.score(batch)));
+  }
+  return { results: texts.map((text) => JSON.parse(text)), csv: [header, ...texts.map(lineOf)] };
+}
+
+function inChunks(bytes: Buffer, size: number): Readable {
+  const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+    bytes.subarray(index * size, (index + 1) * size),
+  );
+  return Readable.from(chunks, { objectMode: false });
+}
+
+/** A file as `numpy.save` writes it. */
+export function npyFile(
+  descr: string,
+  shape: readonly number[],
+  data: Uint8Array,
+  version = 1,
+  order = 'False',
+): Buffer {
+  const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(', ')})`;
+  const quoted = descr.startsWith('[') ? descr : `'${descr}'`;
+  const text = `{'descr': ${quoted}, 'fortran_order': ${order}, 'shape': ${tuple}, }`;
+  const before = version === 1 ? 10 : 12;
+  const header = `${text.padEnd(64 * Math.ceil((before + text.length + 1) / 64) - before - 1)}\n`;
+  const start = Buffer.alloc(before);
+  start.write('\x93NUMPY', 'latin1');
+  start[6] = version;
+  if (version === 1) start.writeUInt16LE(header.length, 8);
+  else start.writeUInt32LE(header.length, 8);
+  return Buffer.concat([start, Buffer.from(header, 'latin1'), data]);
+}

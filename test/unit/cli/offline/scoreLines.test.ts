@@ -1,0 +1,104 @@
+import { describe, expect, it } from '@jest/globals';
+import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError } from '../../../../lambda/core/contract/model.ts';
+import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { lineModel, repositoryOf } from '../../../helpers/models.ts';
+import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
+
+const LIMITS = {
+  maxRequestRows: 100,
+  maxRequestsPerMessage: 100,
+  maxAnswerCharacters: 10_000,
+  maxBatchElements: 1000,
+  deadlineMarginMs: 0,
+};
+const LINES = [1, 2, 3].map((number) => ({ id: String(number), text: `{"id":"${number}","instances":[[${number}]]}` }));
+
+/** A model whose first runs fail as it does when its thread dies. */
+function dyingModel(deaths: number): Model {
+  let runs = 0;
+  const before = (): void => {
+    runs += 1;
+    if (runs <= deaths) throw new ModelUnavailableError('the thread died');
+  };
+  return lineModel({ before });
+}
+
+/** A model that has memory for so many rows at once. */
+function tightModel(mostRows: number): Model {
+  const before = ([x]: readonly Tensor[]): void => {
+    if (Number(x?.shape[0]) > mostRows) throw new OutOfMemoryError('the run needed more memory than there is');
+  };
+  return lineModel({ before });
+}
+
+function failOnWarning(message: string): never {
+  throw new Error(message);
+}
+
+describe('scoring lines without a queue', () => {
+  it('tries a line again, alone, that a queue would deliver again', async () => {
+    const scoring = createOfflineScoring(repositoryOf(dyingModel(1)), LIMITS, failOnWarning);
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text));
+    expect(results.map(({ id, predictions }) => [id, predictions])).toEqual([
+      ['1', [[3]]],
+      ['2', [[5]]],
+      ['3', [[7]]],
+    ]);
+    expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {}, microBatches: 3 });
+  });
+
+  it('answers a line that fails alone too with its code, and scores the next', async () => {
+    const scoring = createOfflineScoring(repositoryOf(dyingModel(2)), LIMITS, failOnWarning);
+    const [first, ...others] = (await scoring.score(LINES)).map((text) => JSON.parse(text));
+    expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
+    expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
+    expect(scoring.summary).toMatchObject({ lines: 3, scored: 2, errors: { MODEL_UNAVAILABLE: 1 } });
+  });
+
+  it('scores lines in smaller runs where there is no memory for all of them at once', async () => {
+    const scoring = createOfflineScoring(repositoryOf(tightModel(2)), LIMITS, failOnWarning);
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
+    expect(results).toEqual([[[3]], [[5]], [[7]]]);
+    expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {} });
+  });
+
+  it('answers lines for which there is no memory even alone with their code', async () => {
+    const scoring = createOfflineScoring(repositoryOf(tightModel(0)), LIMITS, failOnWarning);
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text));
+    expect(results.map(({ id, code }) => [id, code])).toEqual([
+      ['1', 'OUT_OF_MEMORY'],
+      ['2', 'OUT_OF_MEMORY'],
+      ['3', 'OUT_OF_MEMORY'],
+    ]);
+    expect(results[0].error).toContain('more memory than there is');
+  });
+
+  it('warns of a model whose rows depend on each other, and scores them one by one', async () => {
+    const warnings: string[] = [];
+    const { model } = rowModel(SHARE_OF_LARGEST, { independence: 'proved' });
+    const scoring = createOfflineScoring(repositoryOf(model), LIMITS, (message) => void warnings.push(message));
+    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
+    expect(results).toEqual([[[1]], [[1]], [[1]]]);
+    expect(warnings).toEqual([
+      expect.stringMatching(/^model 'line\/1': 'y' of line \d .*score again with --max-rows 1$/),
+    ]);
+  });
+
+  it('says in the result why a bug kept a line from being scored', async () => {
+    const models = {
+      find: () => {
+        throw new Error('the repository is broken');
+      },
+    };
+    const scoring = createOfflineScoring(models, LIMITS, failOnWarning);
+    const results = await scoring.score([{ id: '4', text: '{"instances":[[1]]}' }]);
+    expect(results.map((text) => JSON.parse(text))).toEqual([
+      {
+        message_id: '4',
+        code: 'INTERNAL',
+        error: expect.stringMatching(/scoring it threw: the repository is broken$/),
+      },
+    ]);
+  });
+});

@@ -1,0 +1,79 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { applyContext, withContext } from '../../../../cli/profile/applyContext.ts';
+
+const OWN = readFileSync(new URL('../../../../cdk.json', import.meta.url), 'utf8');
+
+describe('withContext', () => {
+  it('adds keys before the others and changes those that are there, and nothing else', () => {
+    const text = '{\n  "app": "a",\n  "context": {\n    "batchSize": 7,  \n    "models": "batchSize"\n  }\n}\n';
+    expect(withContext(text, { batchSize: 100, windowSeconds: 1 })).toBe(
+      '{\n  "app": "a",\n  "context": {\n    "windowSeconds": 1,\n    "batchSize": 100,  \n    "models": "batchSize"\n  }\n}\n',
+    );
+  });
+
+  it.each([
+    ['{"app":"a"}', '{"context": {"batchSize":1}, "app":"a"}'],
+    ['{}', '{ "context": {"batchSize":1} }'],
+    ['{"context":{}}', '{"context":{ "batchSize": 1 }}'],
+    ['{"context":{"batchSize":7,"batchSize":8}}', '{"context":{"batchSize":7,"batchSize":1}}'],
+    ['{"x":{"context":{}},"context":{"a":"}"}}', '{"x":{"context":{}},"context":{"batchSize": 1, "a":"}"}}'],
+  ])('writes into %s', (text, expected) => {
+    expect(withContext(text, { batchSize: 1 })).toBe(expected);
+  });
+
+  it('keeps every other line of this repository’s cdk.json', () => {
+    const written = withContext(OWN, { batchSize: 100, memoryMb: 1769 });
+    const added = written.split('\n').filter((line) => !OWN.split('\n').includes(line));
+    expect(added).toEqual(['    "memoryMb": 1769,', '    "batchSize": 100,']);
+    expect(written.split('\n').length).toBe(OWN.split('\n').length + 2);
+  });
+
+  it('gives the same object with the settings in its context, whatever else is in it', () => {
+    const value = fc.jsonValue().filter((one) => one !== undefined);
+    const object = fc.dictionary(fc.string(), value, { noNullPrototype: true });
+    fc.assert(
+      fc.property(object, object, fc.constantFrom(undefined, 1, 2, '\t'), (rest, context, indent) => {
+        const before = { ...rest, context };
+        const text = JSON.stringify(before, null, indent);
+        const parsed = JSON.parse(withContext(text, { batchSize: 5, windowSeconds: 2 }));
+        expect(parsed).toEqual({
+          ...JSON.parse(text),
+          context: { ...JSON.parse(text).context, batchSize: 5, windowSeconds: 2 },
+        });
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe('applyContext', () => {
+  let folder: string;
+  let path: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'batchscore-apply-'));
+    path = join(folder, 'cdk.json');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  it.each([
+    ['{"context":{"compute":"lambda-gpu"}}', 'got compute "lambda-gpu"'],
+    ['{"context":{"fifo":true,"shards":2}}', 'got fifo true, shards 2'],
+    ['{"context":{"minimumPollers":2,"maximumPollers":4}}', 'got minimumPollers, maximumPollers'],
+    ['[]', 'expected an object with a context'],
+    ['{"context":[]}', 'expected an object with a context'],
+    ['{"context":null}', 'expected an object with a context'],
+    ['{context}', 'to be JSON, it is not'],
+  ])('refuses %s, and leaves the file as it is', async (text, message) => {
+    writeFileSync(path, text);
+    await expect(applyContext(path, { batchSize: 1 })).rejects.toThrow(message);
+    expect(readFileSync(path, 'utf8')).toBe(text);
+  });
+
+  it('says where it looked for the file', async () => {
+    await expect(applyContext(path, {})).rejects.toThrow(/cdk\.json in the current folder, got: .*no such file/);
+  });
+});

@@ -1,0 +1,91 @@
+import type { MeasuredRun } from '../../../../../cli/profile/page/runGroups.ts';
+import { recommendationOf } from '../../../../../cli/profile/recommendation.ts';
+import { kneeOf, type ProfileReport } from '../../../../../cli/profile/report.ts';
+import type { GpuProfile } from '../../../../../cli/profile/settings/forms.ts';
+import { settingsFor } from '../../../../../cli/profile/settings/settings.ts';
+import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+import { SINGLE } from '../settings/setup.ts';
+
+export interface Given {
+  readonly lengths?: readonly number[];
+  readonly threads?: readonly number[];
+  /** Milliseconds of a run on one thread. */
+  readonly msOf?: (rows: number, length: number) => number;
+  readonly mostRows?: number;
+  readonly messagesPerSecond?: number;
+  readonly budgetMs?: number;
+  /** Whether a GPU was measured too, twenty times as fast. */
+  readonly hasGpu?: boolean;
+}
+
+/** What the command would have found of a model that gains from rows, unless something else is given. */
+export function reportOf(given: Given = {}): ProfileReport {
+  const { lengths = [1], messagesPerSecond = 100, budgetMs = 2_000 } = given;
+  const table = tableOf(given);
+  const question = {
+    table,
+    length: lengths[0] ?? 1,
+    messagesPerSecond,
+    budgetMs,
+    messages: SINGLE,
+    prices: PRICES,
+    architecture: 'arm64' as const,
+    gpus: given.hasGpu ? [gpuOf(table)] : [],
+  };
+  const answer = settingsFor(question);
+  const threads = Math.max(...table.map((run) => run.threads));
+  return {
+    measured: {
+      path: 'models/digits/1/model.onnx',
+      requestBytes: undefined,
+      model: 'digits',
+      version: '1',
+      digest: `sha256:${'0123456789abcdef'.repeat(4)}`,
+      date: '2026-11-22T10:00:00.000Z',
+      machine: { cpu: 'AMD EPYC 7B13', cores: 2, architecture: 'x64', memoryBytes: 8 * 2 ** 30 },
+      provider: 'cpu',
+      versions: { batchscore: '0.1.0', node: '24.21.0', onnxruntime: '1.30.0' },
+      threads,
+      length: lengths[0] ?? 1,
+      safety: { verdict: 'independent', maxDifference: 1.2e-7, probes: 64 },
+      coldStart: { processMs: 42.3, libraryMs: 61.2, loadMs: 12.5, warmUpMs: 180.2 },
+      table,
+      findings: ['a run of 512 rows failed, so 256 rows are the most'],
+    },
+    knee: kneeOf({ table, length: lengths[0] ?? 1, threads }),
+    question,
+    answer,
+    recommendation: recommendationOf(answer, undefined),
+    asked: `${messagesPerSecond} messages/s at random, 99 % to be answered within ${budgetMs} ms`,
+    notes: ['Runs were timed on this machine.', 'Prices of 2026-11.'],
+  };
+}
+
+function tableOf({ lengths = [1], threads = [2, 1], msOf = gains, mostRows = 256 }: Given): MeasuredRun[] {
+  const counts = Array.from({ length: Math.log2(mostRows) + 1 }, (_, power) => 2 ** power);
+  return threads.flatMap((ofThreads) =>
+    lengths.flatMap((length) =>
+      counts.map((rows) => {
+        const medianMs = msOf(rows, length) / (1 + 0.6 * (ofThreads - 1));
+        return {
+          rows,
+          length,
+          threads: ofThreads,
+          medianMs,
+          spread: 0.04,
+          rowsPerSecond: (1000 * rows) / medianMs,
+          peakRssBytes: 120e6 + rows * length * 9_000,
+        };
+      }),
+    ),
+  );
+}
+
+function gains(rows: number, length: number): number {
+  return 0.4 + 0.004 * rows * length;
+}
+
+function gpuOf(table: readonly MeasuredRun[]): GpuProfile {
+  const faster = table.map((run) => ({ ...run, medianMs: run.medianMs / 20, rowsPerSecond: 20 * run.rowsPerSecond }));
+  return { instanceType: 'g5.xlarge', table: faster };
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from '@jest/globals';
+import { breakEvens, type Form } from '../../../../../cli/profile/settings/forms.ts';
+import { settingsFor } from '../../../../../cli/profile/settings/settings.ts';
+import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+import { SINGLE, tableOf } from './setup.ts';
+
+const ASKED = {
+  table: tableOf((rows) => 2 + 0.5 * rows),
+  length: 1,
+  messagesPerSecond: 500,
+  budgetMs: 2000,
+  messages: SINGLE,
+  prices: PRICES,
+  architecture: 'arm64',
+} as const;
+
+describe('forms of compute', () => {
+  it('have no price where nothing was measured on a GPU, and one on the instance that was', () => {
+    const { forms } = settingsFor({
+      ...ASKED,
+      gpus: [{ instanceType: 'g6.xlarge', table: tableOf((rows) => 1 + rows / 8) }],
+    });
+    const priced = forms.filter(({ dollarsPerMillionRows }) => dollarsPerMillionRows !== null).map(({ name }) => name);
+    expect(priced).toEqual([
+      'lambda arm64',
+      'lambda arm64, one by one',
+      'lambda x86_64',
+      'lambda-gpu g6.xlarge',
+      'ecs-gpu g6.xlarge',
+    ]);
+    expect(forms.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['ecs-gpu g4dn.xlarge', 'ecs-gpu g5.xlarge', 'lambda-gpu g6e.xlarge']),
+    );
+  });
+
+  it('cost an hour of as many instances as the rows need', () => {
+    // The best run is of 256 rows in 33 ms: 7758 a second, 80 % of them 6206; one core decodes 11,905, 80 % 9524.
+    const gpus = [{ instanceType: 'g4dn.xlarge', table: tableOf((rows) => 1 + rows / 8) }];
+    const hours = (messagesPerSecond: number): number => {
+      const { forms } = settingsFor({ ...ASKED, messagesPerSecond, gpus });
+      const compute = forms.find(({ name }) => name === 'ecs-gpu g4dn.xlarge')?.dollarsPerMillionRows?.compute ?? 0;
+      return (compute / 1e6) * messagesPerSecond * 3600;
+    };
+    expect(hours(1)).toBeCloseTo(0.526 * 1.15, 6);
+    expect(hours(6000)).toBeCloseTo(0.526 * 1.15, 6);
+    expect(hours(6500)).toBeCloseTo(2 * 0.526 * 1.15, 6);
+  });
+
+  it('on Lambda are cheaper for the architecture that is', () => {
+    const at = (architecture: 'arm64' | 'x86_64') => settingsFor({ ...ASKED, architecture }).forms[0];
+    expect(at('x86_64')?.name).toBe('lambda x86_64');
+    expect(at('arm64')?.dollarsPerMillionRows?.compute).toBeLessThan(at('x86_64')?.dollarsPerMillionRows?.compute ?? 0);
+  });
+});
+
+describe('breakEvens', () => {
+  const form = (name: string, dollars: (rate: number) => number): Form => ({
+    name,
+    dollarsAt: ({ perSecond }) => {
+      const total = dollars(perSecond);
+      return { compute: total, invocations: 0, requestQueue: 0, resultQueue: 0, idle: 0, total };
+    },
+  });
+
+  it('finds the rate at which what always runs is cheaper than what is paid by the message', () => {
+    // 2 $ a million, or 0.72 $ an hour: 200 $ a million at one a second, 2 $ at a hundred.
+    const [found, ...others] = breakEvens([form('by message', () => 2), form('always on', (rate) => 200 / rate)]);
+    expect(others).toEqual([]);
+    expect(found).toMatchObject({ cheaper: 'always on', than: 'by message' });
+    expect((found?.messagesPerSecond ?? 0) / 100).toBeCloseTo(1, 1);
+  });
+
+  it('finds each change, in the order of the rates', () => {
+    const between = form('between', (rate) => (rate > 10 && rate < 1000 ? 1 : 3));
+    expect(breakEvens([form('first', () => 2), between]).map(({ cheaper }) => cheaper)).toEqual(['between', 'first']);
+  });
+
+  it('finds none between equal ones, nor with what has no price', () => {
+    const first = form('first', () => 2);
+    expect(breakEvens([first, form('equal', () => 2.01), { name: 'blank', dollarsAt: undefined }])).toEqual([]);
+    expect(breakEvens([{ name: 'blank', dollarsAt: undefined }, first])).toEqual([]);
+  });
+});

@@ -1,0 +1,96 @@
+import { describe, expect, it } from '@jest/globals';
+import { simulate } from '../../../../../bench/scale/simulate.ts';
+import { poissonArrivals } from '../../../../../cli/profile/settings/arrivals.ts';
+import { type Mapping, simulateMapping } from '../../../../../cli/profile/settings/simulate.ts';
+import type { Course } from '../../../../../cli/profile/settings/tally.ts';
+
+const meanOf = ({ messages, invocations }: Course): number => messages / invocations;
+const sizesOf = ({ sizes }: Course): Record<string, number> => Object.fromEntries(sizes);
+
+describe('simulateMapping', () => {
+  it('gathers in as many batches as there are slots, until the window ends', () => {
+    // Two slots take the five messages in turn: 0, 200, 400 and 100, 300. Both wait 1000 ms from their first one.
+    const times = Float64Array.of(0, 100, 200, 300, 400);
+    const mapping = { batchSize: 10, windowMs: 1000, maximumConcurrency: 2 };
+    const course = simulateMapping(times, mapping, (messages) => 10 * messages);
+    expect(sizesOf(course)).toEqual({ 2: 1, 3: 1 });
+    // Ages: 1030, 830, 630 in the one, 1020, 820 in the other.
+    expect([course.p50Ms, course.p99Ms]).toEqual([830, 1030]);
+  });
+
+  it('invokes a batch that is full at once', () => {
+    const times = Float64Array.of(0, 1, 2, 3);
+    const course = simulateMapping(times, { batchSize: 2, windowMs: 5000, maximumConcurrency: 2 }, () => 100);
+    expect(sizesOf(course)).toEqual({ 2: 2 });
+    expect([course.p50Ms, course.p99Ms]).toEqual([100, 102]);
+  });
+
+  it('leaves messages waiting while all invocations run, and hands those over together', () => {
+    // Two run from 0 and 1 until 100 and 101; at 100 the three that wait go into one batch.
+    const times = Float64Array.of(0, 1, 2, 3, 4);
+    const course = simulateMapping(times, { batchSize: 10, windowMs: 0, maximumConcurrency: 2 }, () => 100);
+    expect(sizesOf(course)).toEqual({ 1: 2, 3: 1 });
+    expect(course.p99Ms).toBe(198);
+  });
+
+  it('gives a slot nothing while it runs', () => {
+    // It runs from 1000 to 3000. The second message is received then, and waits out a window of its own.
+    const mapping = { batchSize: 10, windowMs: 1000, maximumConcurrency: 1 };
+    expect(simulateMapping(Float64Array.of(0, 1500), mapping, () => 2000).p99Ms).toBe(4500);
+  });
+
+  it('leaves out the age of those in a batch with others that count', () => {
+    const mapping = { batchSize: 2, windowMs: 5000, maximumConcurrency: 1 };
+    expect(simulateMapping(Float64Array.of(0, 100), mapping, () => 10, 1).p99Ms).toBe(10);
+  });
+
+  it('leaves out the messages until the queue has settled', () => {
+    const course = simulateMapping(
+      Float64Array.of(0, 10, 5000, 5001),
+      { batchSize: 1, windowMs: 0, maximumConcurrency: 2 },
+      (messages) => 100 * messages,
+      2,
+    );
+    expect([course.messages, course.p99Ms]).toEqual([2, 100]);
+  });
+
+  it.each([
+    [5, { batchSize: 100, windowMs: 1000, maximumConcurrency: 5 }],
+    [50, { batchSize: 100, windowMs: 1000, maximumConcurrency: 5 }],
+    [50, { batchSize: 20, windowMs: 2000, maximumConcurrency: 2 }],
+    [300, { batchSize: 100, windowMs: 1000, maximumConcurrency: 2 }],
+  ])('agrees with a simulation in small steps, at %d messages a second', (rate, mapping: Mapping) => {
+    const runMs = (messages: number): number => 20 + messages;
+    const arrivals = poissonArrivals(rate, 20_000);
+    const course = simulateMapping(arrivals.times, mapping, runMs, arrivals.from);
+    const { batch, p50Ms, p99Ms } = inSteps(rate, mapping, runMs);
+    expect(meanOf(course) / batch).toBeCloseTo(1, 1);
+    // The steps are of 10 ms.
+    expect(Math.abs(course.p50Ms - p50Ms)).toBeLessThan(20 + 0.05 * p50Ms);
+    expect(Math.abs(course.p99Ms - p99Ms)).toBeLessThan(20 + 0.05 * p99Ms);
+  });
+});
+
+function inSteps(rate: number, { batchSize, windowMs, maximumConcurrency }: Mapping, runMs: (n: number) => number) {
+  const seconds = rate < 10 ? 2000 : 200;
+  const unlimited = Number.POSITIVE_INFINITY;
+  const { stretches } = simulate(
+    {
+      messagesPerSecond: rate,
+      batchSize,
+      windowMs,
+      runMs,
+      coldMs: 0,
+      mapping: { atFirst: Math.min(5, maximumConcurrency), perSecond: 5, most: maximumConcurrency },
+      receives: { ofQueue: unlimited, ofEach: unlimited },
+      messagesInFlight: 120_000,
+      concurrency: unlimited,
+      invocationsPerSecond: 1e6,
+      environments: { atOnce: 1e6, perSecond: 1e6 },
+    },
+    { seconds, seed: 3, stretchSeconds: seconds },
+  );
+  const last = stretches.at(-1);
+  if (last === undefined) throw new Error('expected a stretch');
+  return last;
+}

@@ -1,0 +1,40 @@
+import { describe, expect, it } from '@jest/globals';
+import { createLane } from '../../../../lambda/core/base/lane.ts';
+import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
+
+describe('a lane', () => {
+  it('starts work in the order it came, so much at the same time and no more', async () => {
+    const gates = Array.from({ length: 5 }, closedGate);
+    const started: number[] = [];
+    const lane = createLane(2);
+    for (const [index, gate] of gates.entries()) {
+      lane.add(() => {
+        started.push(index);
+        return gate.opened;
+      });
+    }
+    expect(started).toEqual([0, 1]);
+    gates[1]?.open();
+    await whatCanHappen();
+    expect(started).toEqual([0, 1, 2]);
+    for (const gate of gates) gate.open();
+    await lane.drained();
+    expect(started).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  it('is drained when the last work is done, and can be used again', async () => {
+    const lane = createLane(1);
+    await lane.drained();
+    for (const round of [1, 2]) {
+      const gate = closedGate();
+      const told: string[] = [];
+      lane.add(() => gate.opened);
+      void lane.drained().then(() => told.push(`drained ${round}`));
+      await whatCanHappen();
+      expect(told).toEqual([]);
+      gate.open();
+      await whatCanHappen();
+      expect(told).toEqual([`drained ${round}`]);
+    }
+  });
+});

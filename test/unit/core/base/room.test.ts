@@ -1,0 +1,98 @@
+import { describe, expect, it } from '@jest/globals';
+import { createRoom } from '../../../../lambda/core/base/room.ts';
+import { whatCanHappen } from '../../../helpers/gate.ts';
+
+const NEVER = new AbortController().signal;
+
+/** Asks for room, and notes who has been given it. */
+function asking(total: number) {
+  const room = createRoom(total);
+  const admitted: number[] = [];
+  const ask = (owner: number, bytes: number, signal = NEVER) =>
+    void room.take(owner, bytes, signal).then(() => admitted.push(owner));
+  return { room, admitted, ask };
+}
+
+describe('room', () => {
+  it('is given in the order of asking, as far as it goes', async () => {
+    const { room, admitted, ask } = asking(10);
+    ask(1, 6);
+    ask(2, 6);
+    ask(3, 1);
+    await whatCanHappen();
+    expect([admitted, room.isCrowded()]).toEqual([[1], true]);
+    room.release(1);
+    await whatCanHappen();
+    expect([admitted, room.isCrowded()]).toEqual([[1, 2, 3], false]);
+  });
+
+  it('is given to what is larger than all there is once nothing else is held', async () => {
+    const { room, admitted, ask } = asking(10);
+    ask(1, 1);
+    ask(2, 50);
+    await whatCanHappen();
+    expect(admitted).toEqual([1]);
+    room.release(1);
+    await whatCanHappen();
+    expect(admitted).toEqual([1, 2]);
+  });
+
+  it('tells of each who has to wait', async () => {
+    const { room, ask } = asking(10);
+    const told: string[] = [];
+    ask(1, 10);
+    void room.nextWaiter().then(() => told.push('one waits'));
+    await whatCanHappen();
+    expect(told).toEqual([]);
+    ask(2, 1);
+    await whatCanHappen();
+    expect(told).toEqual(['one waits']);
+  });
+
+  it('tells also of who began to wait before it was asked, once', async () => {
+    const { room, ask } = asking(10);
+    const told: string[] = [];
+    ask(1, 10);
+    ask(2, 1);
+    await whatCanHappen();
+    await room.nextWaiter();
+    void room.nextWaiter().then(() => told.push('another waits'));
+    await whatCanHappen();
+    expect(told).toEqual([]);
+    ask(3, 1);
+    await whatCanHappen();
+    expect(told).toEqual(['another waits']);
+  });
+
+  it('lets go who waits when time is up, and then admits those behind', async () => {
+    const { room, admitted, ask } = asking(10);
+    const deadline = new AbortController();
+    ask(1, 8);
+    ask(2, 5, deadline.signal);
+    ask(3, 2);
+    await whatCanHappen();
+    expect(admitted).toEqual([1]);
+    deadline.abort();
+    await whatCanHappen();
+    expect(admitted).toEqual([1, 2, 3]);
+    room.release(2);
+    room.release(3);
+    ask(4, 3);
+    await whatCanHappen();
+    expect(admitted).toEqual([1, 2, 3]);
+  });
+
+  it('is spare again when what is in memory anyway is released', async () => {
+    const { room } = asking(10);
+    const spared: string[] = [];
+    room.occupy(1, 8);
+    await room.spare(NEVER);
+    room.occupy(2, 8);
+    void room.spare(NEVER).then(() => spared.push('spare'));
+    await whatCanHappen();
+    expect(spared).toEqual([]);
+    room.release(1);
+    await whatCanHappen();
+    expect(spared).toEqual(['spare']);
+  });
+});

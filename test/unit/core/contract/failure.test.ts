@@ -1,0 +1,37 @@
+import { describe, expect, it } from '@jest/globals';
+import { failure, isFailure, isTransient, preview } from '../../../../lambda/core/contract/failure.ts';
+
+describe('preview', () => {
+  it.each([
+    ['a short string in quotes', 'a"b', '"a\\"b"'],
+    ['a number', -0.5, '-0.5'],
+    ['nothing', undefined, 'nothing'],
+    ['null', null, 'null'],
+    ['an array by its length', [1, [2]], 'an array of 2'],
+    ['an object without its contents', { secret: 1 }, 'an object'],
+  ])('shows %s', (_, value, shown) => {
+    expect(preview(value)).toBe(shown);
+  });
+
+  it.each(['a'.repeat(59), '\u0000'.repeat(40), 'a'.repeat(1_000_000)])('cuts a long string short', (text) => {
+    expect(preview(text)).toBe(`${JSON.stringify(text).slice(0, 60)}…`);
+  });
+
+  it('shows a string of 58 characters as it is', () => {
+    expect(preview('a'.repeat(58))).toBe(`"${'a'.repeat(58)}"`);
+  });
+});
+
+describe('a failure', () => {
+  it('is told from anything else by its mark', () => {
+    expect(isFailure(failure('DEADLINE', 'no time'))).toBe(true);
+    for (const other of [undefined, null, 'failed', [], { failed: false }, { code: 'DEADLINE' }]) {
+      expect(isFailure(other)).toBe(false);
+    }
+  });
+
+  it('is handed back only when it is transient', () => {
+    expect(isTransient(failure('DEADLINE', 'no time'))).toBe(true);
+    expect(isTransient(failure('INVALID_DATA', 'no number'))).toBe(false);
+  });
+});

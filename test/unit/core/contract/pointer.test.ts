@@ -1,0 +1,78 @@
+import { describe, expect, it } from '@jest/globals';
+import { failure } from '../../../../lambda/core/contract/failure.ts';
+import type { PayloadReader } from '../../../../lambda/core/contract/payload.ts';
+import { parsePointer, pointerBody } from '../../../../lambda/core/contract/pointer.ts';
+import { isPacked, isRefused } from '../../../../lambda/core/contract/request.ts';
+import { lineModel, repositoryOf } from '../../../helpers/models.ts';
+import { lineRequest } from '../../../helpers/records.ts';
+import { accepted, decode, refusal, sentence } from '../decode/refusals.ts';
+
+const MODELS = repositoryOf(lineModel());
+const CLASS = 'software.amazon.payloadoffloading.PayloadS3Pointer';
+const LOCATION = { s3BucketName: 'payloads', s3Key: 'a/b' };
+
+/** A bucket that holds these objects by their key. */
+function bucketOf(objects: Readonly<Record<string, unknown>>): PayloadReader {
+  return {
+    async read({ bucket, key }) {
+      if (bucket !== 'payloads') return failure('INVALID_POINTER', 'another bucket');
+      const object = objects[key];
+      if (object === undefined) return failure('PAYLOAD_NOT_FOUND', 'no such object');
+      return typeof object === 'string' ? object : JSON.stringify(object);
+    },
+  };
+}
+
+describe('a pointer', () => {
+  it.each([CLASS, 'com.amazon.sqs.javamessaging.MessageS3Pointer'])('of the class %s is followed', async (name) => {
+    const payloads = bucketOf({ 'a/b': lineRequest([1, 2], { id: 'large' }) });
+    const request = await accepted([name, LOCATION], MODELS, payloads);
+    expect([request.id, request.rows]).toEqual(['large', 2]);
+  });
+
+  it('may lead to a packed message', async () => {
+    const payloads = bucketOf({ 'a/b': [lineRequest([1]), lineRequest([2])] });
+    const body = await decode([CLASS, LOCATION], MODELS, payloads);
+    expect(isPacked(body) && body.map(isRefused)).toEqual([false, false]);
+  });
+
+  it('that is written is read as the same place', () => {
+    const pointer = { bucket: 'payloads', key: 'a/"ü"' };
+    expect(parsePointer(JSON.parse(pointerBody(pointer)))).toEqual(pointer);
+    expect(pointerBody({ bucket: 'b', key: 'k' })).toBe(`["${CLASS}",{"s3BucketName":"b","s3Key":"k"}]`);
+  });
+
+  it('is followed once: an object that points on is refused', async () => {
+    const body = await decode([CLASS, LOCATION], MODELS, bucketOf({ 'a/b': [CLASS, LOCATION] }));
+    expect(body).toMatchObject({ failure: { code: 'INVALID_POINTER' } });
+  });
+
+  it.each([
+    ['no location', [CLASS], 'body[1]', 'nothing'],
+    ['a location that is no object', [CLASS, 'a/b'], 'body[1]', '"a/b"'],
+    ['more than a location', [CLASS, LOCATION, 1], 'body[1]', 'an object'],
+    ['no bucket', [CLASS, { s3Key: 'k' }], 'body[1].s3BucketName', 'nothing'],
+    ['no key', [CLASS, { s3BucketName: 'b', s3Key: 1 }], 'body[1].s3Key', '1'],
+  ])('is refused with %s', async (_, body, path, got) => {
+    expect(sentence(await refusal(body, MODELS, bucketOf({})))).toEqual({ code: 'INVALID_POINTER', path, got });
+  });
+
+  it('is refused by a deployment without a payload bucket', async () => {
+    const failed = await refusal([CLASS, LOCATION], MODELS);
+    expect(sentence(failed)).toMatchObject({ code: 'INVALID_POINTER', path: 'body', got: 'a pointer to S3' });
+  });
+
+  it.each([
+    ['to another bucket', { ...LOCATION, s3BucketName: 'others' }, 'INVALID_POINTER'],
+    ['to nothing', { ...LOCATION, s3Key: 'none' }, 'PAYLOAD_NOT_FOUND'],
+    ['to what is no JSON', LOCATION, 'INVALID_JSON'],
+  ])('%s fails with its own code', async (_, location, code) => {
+    const failed = await refusal([CLASS, location], MODELS, bucketOf({ 'a/b': 'no JSON' }));
+    expect(failed.code).toBe(code);
+  });
+
+  it('names the object that is no JSON', async () => {
+    const { message } = await refusal([CLASS, LOCATION], MODELS, bucketOf({ 'a/b': 'no JSON' }));
+    expect(message).toMatch(/^s3 object "a\/b": expected one JSON request, got 7 characters/);
+  });
+});

@@ -1,0 +1,326 @@
+import { describe, expect, it } from '@jest/globals';
+import type { ErrorCode } from '../../../../lambda/core/contract/failure.ts';
+import { isPacked, isRefused } from '../../../../lambda/core/contract/request.ts';
+import type { TransformBody } from '../../../../lambda/core/contract/transform.ts';
+import { lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
+import { lineRequest, type RequestFields, sumRequest } from '../../../helpers/records.ts';
+import { accepted, decode, refusal, sentence } from './refusals.ts';
+
+const LINE = repositoryOf(lineModel());
+const SUM = repositoryOf(sumModel());
+const BOTH = repositoryOf(lineModel(), lineModel({ version: '2' }), sumModel());
+const SUM_OF_ONE = sumRequest([{ left: [1, 2], right: [3, 4], bias: 5 }]);
+const X = { name: 'x', datatype: 'FP32', shape: [1, 1], data: [1] };
+
+describe('a body that is no JSON', () => {
+  it.each([
+    ['empty', ''],
+    ['plain words', 'hello'],
+    ['cut off', '{"inputs":['],
+    ['a bare NaN', '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[NaN]}]}'],
+    ['a comma too many', '{"id":"a",}'],
+  ])('refuses one that is %s', async (_, body) => {
+    const { code, message } = await refusal(body, LINE);
+
+    expect(code).toBe('INVALID_JSON');
+    expect(message).toContain(`body: expected one JSON request, got ${body.length} characters that are not JSON`);
+  });
+
+  it('refuses one of a million brackets without parsing it', async () => {
+    expect(await refusal('['.repeat(1_000_000), LINE)).toMatchObject({
+      code: 'INVALID_REQUEST',
+      message:
+        'body: expected at most 200000 arrays and objects, on 100 levels, and 10000 keys in an object, got more; send elements flat',
+    });
+  });
+
+  it('says where it stops being JSON', async () => {
+    expect((await refusal('{"id":"a",}', LINE)).message).toContain('at position 10');
+  });
+
+  it('does not quote the body, which may be private', async () => {
+    for (const body of ['secret', '{"a":secret}', '{"card":"4111",}']) {
+      expect((await refusal(body, LINE)).message).not.toMatch(/secret|4111/);
+    }
+  });
+});
+
+describe('JSON that is no request', () => {
+  it.each([
+    ['a number', '1', '1'],
+    ['a string', '"x"', '"x"'],
+    ['null', 'null', 'null'],
+    ['true', 'true', 'true'],
+  ])('refuses %s', async (_, body, got) => {
+    expect(sentence(await refusal(body, LINE))).toEqual({ code: 'INVALID_REQUEST', path: 'body', got });
+  });
+
+  it('refuses objects that are nested 10,000 deep by their first key', async () => {
+    const failed = await refusal(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`, LINE);
+    expect(sentence(failed)).toEqual({ code: 'INVALID_REQUEST', path: 'body', got: '"a"' });
+  });
+
+  it('refuses arrays that are nested 10,000 deep as a packed message without requests', async () => {
+    expect(await decode(`${'['.repeat(10_000)}${']'.repeat(10_000)}`, LINE)).toEqual([
+      { id: undefined, failure: expect.objectContaining({ code: 'INVALID_REQUEST', message: expect.any(String) }) },
+    ]);
+  });
+
+  it('quotes at most one short line of what came', async () => {
+    const { message } = await refusal(lineRequest([1], { ['k'.repeat(100_000)]: 1 }), LINE);
+    expect(message.length).toBeLessThan(250);
+    expect((await refusal(lineRequest([1], { 'a\nb': 1 }), LINE)).message).not.toContain('\n');
+  });
+});
+
+type Refusal = [title: string, body: RequestFields | string, code: ErrorCode, path: string, got: string];
+
+describe('keys that mean nothing', () => {
+  it.each<Refusal>([
+    ['of a request', lineRequest([1], { model: 'line' }), 'INVALID_REQUEST', 'body', '"model"'],
+    ['of an input', { inputs: [{ ...X, dtype: 'FP32' }] }, 'INVALID_REQUEST', 'inputs[0]', '"dtype"'],
+    ['of an output', lineRequest([1], { outputs: [{ name: 'y', as: 'z' }] }), 'INVALID_REQUEST', 'outputs[0]', '"as"'],
+    ['named __proto__ in a request', '{"__proto__":{"id":"a"}}', 'INVALID_REQUEST', 'body', '"__proto__"'],
+    ['named __proto__ in an input', '{"inputs":[{"__proto__":{}}]}', 'INVALID_REQUEST', 'inputs[0]', '"__proto__"'],
+    [
+      'named __proto__ in an output',
+      `${JSON.stringify(lineRequest([1])).slice(0, -1)},"outputs":[{"__proto__":{}}]}`,
+      'INVALID_REQUEST',
+      'outputs[0]',
+      '"__proto__"',
+    ],
+    ['named constructor in a request', '{"constructor":{}}', 'INVALID_REQUEST', 'body', '"constructor"'],
+    [
+      'named constructor in an input',
+      '{"inputs":[{"constructor":1}]}',
+      'INVALID_REQUEST',
+      'inputs[0]',
+      '"constructor"',
+    ],
+    [
+      'named constructor in an output',
+      lineRequest([1], { outputs: [JSON.parse('{"constructor":1}')] }),
+      'INVALID_REQUEST',
+      'outputs[0]',
+      '"constructor"',
+    ],
+  ])('refuses one %s', async (_, body, code, path, got) => {
+    expect(sentence(await refusal(body, LINE))).toEqual({ code, path, got });
+  });
+
+  it.each([
+    [{ instances: [[1]], model_nam: 'line' }, 'got "model_nam"; did you mean model_name?'],
+    [{ instances: [[1]], inputs: [] }, 'or instances, got "inputs" beside instances; leave one of them out'],
+    [{ inputs: [X], instances: [[1]] }, 'or instances, got "inputs" beside instances; leave one of them out'],
+    [{ inputs: [{ ...X, shap: [1, 1] }] }, 'got "shap"; did you mean shape?'],
+    [{ inputs: [X], colour: 1 }, 'got "colour"; fix its name or remove it'],
+  ])('says what to do about %j', async (body, end) => {
+    expect((await refusal(body, LINE)).message.slice(-end.length)).toBe(end);
+  });
+
+  const SNS = {
+    Type: 'Notification',
+    MessageId: '1',
+    TopicArn: 'arn:aws:sns:us-east-1:000000000000:t',
+    Message: '{"inputs":[]}',
+    Timestamp: '2026-01-01T00:00:00Z',
+  };
+  const EVENT = {
+    version: '0',
+    id: 'e-1',
+    'detail-type': 'order',
+    source: 'shop',
+    account: '000000000000',
+    time: '2026-01-01T00:00:00Z',
+    region: 'us-east-1',
+    resources: [],
+    detail: { inputs: [] },
+  };
+  const IN_SNS = 'an envelope of SNS; switch on raw message delivery of its subscription';
+  const IN_EVENT = 'an event of EventBridge; give the target of its rule an input path, such as $.detail';
+  it.each([
+    ['SNS', SNS, LINE, `body: expected a request, got ${IN_SNS}`],
+    ['EventBridge', EVENT, LINE, `body: expected a request, got ${IN_EVENT}`],
+    ['SNS, where no model is the default one', SNS, BOTH, `body: expected a request, got ${IN_SNS}`],
+    ['SNS in a packed message', [SNS], LINE, `[0]: expected a request, got ${IN_SNS}`],
+  ])('says how to send without the envelope of %s', async (_, body, models, message) => {
+    const decoded = await decode(body, models);
+    const [refused] = isPacked(decoded) ? decoded : [decoded];
+    expect(refused).toMatchObject({ failure: { code: 'INVALID_REQUEST', message } });
+  });
+
+  it('leaves an envelope to a transform, and says so beside what that throws', async () => {
+    const transform = {
+      decode({ Message }: TransformBody) {
+        if (typeof Message !== 'string') throw new Error('expected a text');
+        return [{ name: 'x', datatype: 'FP32' as const, shape: [1, 1], data: [Message.length] }];
+      },
+    };
+    const models = repositoryOf(lineModel({ transform }));
+    expect(await accepted(SNS, models)).toMatchObject({ rows: 1 });
+    expect(await refusal(EVENT, models)).toMatchObject({
+      code: 'TRANSFORM_FAILED',
+      message: `expected a text; the body is ${IN_EVENT}`,
+    });
+  });
+
+  it('lists the keys that do', async () => {
+    const { message } = await refusal({ input: [] }, LINE);
+    expect(message).toBe(
+      'body: expected only the keys id, model_name, model_version, parameters and either inputs, outputs, ' +
+        'raw_input_contents or instances, got "input"; did you mean inputs?',
+    );
+  });
+});
+
+describe('the id', () => {
+  it.each([
+    ['a number', 1, '1'],
+    ['null', null, 'null'],
+    ['an object', {}, 'an object'],
+    ['too long', 'a'.repeat(1025), '1025 characters'],
+  ])('is refused when it is %s', async (_, id, got) => {
+    const failed = await refusal(lineRequest([1], { id }), LINE);
+    expect(sentence(failed)).toEqual({ code: 'INVALID_REQUEST', path: 'id', got });
+  });
+
+  it('is kept up to 1024 characters, and may be left out', async () => {
+    expect((await accepted(lineRequest([1], { id: 'a'.repeat(1024) }), LINE)).id).toBe('a'.repeat(1024));
+    expect((await accepted(lineRequest([1]), LINE)).id).toBeUndefined();
+  });
+
+  it('is told of a request that is refused for something else', async () => {
+    const refused = { id: 'order-42', failure: expect.objectContaining({ code: 'INVALID_REQUEST' }) };
+    expect(await decode({ id: 'order-42', inputs: 1 }, LINE)).toEqual(refused);
+  });
+});
+
+describe('the model', () => {
+  it.each<Refusal>([
+    ['an unknown name', lineRequest([1], { model_name: 'nope' }), 'UNKNOWN_MODEL', 'model_name', '"nope"'],
+    [
+      'a name from the prototype',
+      lineRequest([1], { model_name: '__proto__' }),
+      'UNKNOWN_MODEL',
+      'model_name',
+      '"__proto__"',
+    ],
+    ['no name where there is no default', lineRequest([1]), 'UNKNOWN_MODEL', 'model_name', 'none'],
+    ['a name that is no string', lineRequest([1], { model_name: 7 }), 'INVALID_REQUEST', 'model_name', '7'],
+    [
+      'an unknown version',
+      lineRequest([1], { model_name: 'line', model_version: '9' }),
+      'UNKNOWN_VERSION',
+      'model_version',
+      '"9"',
+    ],
+    [
+      'a version that is no string',
+      lineRequest([1], { model_name: 'line', model_version: 1 }),
+      'INVALID_REQUEST',
+      'model_version',
+      '1',
+    ],
+  ])('is refused by %s', async (_, body, code, path, got) => {
+    expect(sentence(await refusal(body, BOTH))).toEqual({ code, path, got });
+  });
+
+  it('is the one that is named, in the version that is named', async () => {
+    const { model } = await accepted(lineRequest([1], { model_name: 'line', model_version: '1' }), BOTH);
+    expect([model.name, model.version]).toEqual(['line', '1']);
+  });
+});
+
+describe('the inputs', () => {
+  const [left, right, bias] = SUM_OF_ONE.inputs as [object, object, object];
+  it.each<Refusal>([
+    ['no array', { inputs: { left } }, 'INVALID_REQUEST', 'inputs', 'an object'],
+    ['left out', {}, 'INVALID_REQUEST', 'inputs', 'nothing'],
+    ['not objects', { inputs: [1] }, 'INVALID_REQUEST', 'inputs[0]', '1'],
+    ['null', { inputs: [null] }, 'INVALID_REQUEST', 'inputs[0]', 'null'],
+    ['arrays', { inputs: [[left]] }, 'INVALID_REQUEST', 'inputs[0]', 'an array of 1'],
+    ['nameless', { inputs: [{ ...left, name: 1 }] }, 'INVALID_REQUEST', 'inputs[0].name', '1'],
+    ['too few', { inputs: [left] }, 'MISSING_INPUT', 'inputs', "no 'right', 'bias'"],
+    ['none', { inputs: [] }, 'MISSING_INPUT', 'inputs', "no 'left', 'right', 'bias'"],
+    ['unknown', { inputs: [left, { ...right, name: 'wrong' }, bias] }, 'UNKNOWN_INPUT', 'inputs[1].name', '"wrong"'],
+    ['doubled', { inputs: [left, right, bias, left] }, 'DUPLICATE_INPUT', 'inputs[3].name', '"left" again'],
+  ])('are refused when they are %s', async (_, body, code, path, got) => {
+    expect(sentence(await refusal(body, SUM))).toEqual({ code, path, got });
+  });
+
+  it("are put into the model's order, whatever order they came in", async () => {
+    const { inputs, rows } = await accepted({ inputs: [bias, right, left] }, SUM);
+
+    expect(rows).toBe(1);
+    expect(inputs).toEqual([
+      { datatype: 'FP32', shape: [1, 2], data: Float32Array.of(1, 2) },
+      { datatype: 'FP32', shape: [1, 2], data: Float32Array.of(3, 4) },
+      { datatype: 'INT64', shape: [1], data: BigInt64Array.of(5n) },
+    ]);
+  });
+});
+
+describe('the outputs', () => {
+  it.each<Refusal>([
+    ['no array', { ...SUM_OF_ONE, outputs: 'sums' }, 'INVALID_REQUEST', 'outputs', '"sums"'],
+    ['not objects', { ...SUM_OF_ONE, outputs: ['sums'] }, 'INVALID_REQUEST', 'outputs[0]', '"sums"'],
+    ['unknown', { ...SUM_OF_ONE, outputs: [{ name: 'sum' }] }, 'UNKNOWN_OUTPUT', 'outputs[0].name', '"sum"'],
+    ['nameless', { ...SUM_OF_ONE, outputs: [{}] }, 'UNKNOWN_OUTPUT', 'outputs[0].name', 'nothing'],
+    [
+      'doubled',
+      { ...SUM_OF_ONE, outputs: [{ name: 'sums' }, { name: 'sums' }] },
+      'INVALID_REQUEST',
+      'outputs[1].name',
+      '"sums" again',
+    ],
+  ])('are refused when they are %s', async (_, body, code, path, got) => {
+    expect(sentence(await refusal(body, SUM))).toEqual({ code, path, got });
+  });
+
+  it.each([
+    ['all of the model where none are asked for', undefined, [0, 1, 2]],
+    ['all of the model where an empty list is asked for', [], [0, 1, 2]],
+    ['those asked for, in the order asked for', [{ name: 'label' }, { name: 'sums' }], [2, 0]],
+  ])('are %s', async (_, outputs, indexes) => {
+    expect((await accepted({ ...SUM_OF_ONE, outputs }, SUM)).outputs).toEqual(indexes);
+  });
+});
+
+describe('a packed message', () => {
+  it('is refused as a whole when it is empty', async () => {
+    expect(await decode('[]', LINE)).toEqual({
+      id: undefined,
+      failure: {
+        failed: true,
+        code: 'INVALID_REQUEST',
+        message: 'body: expected at least one request in a packed message, got none; put one into the array',
+      },
+    });
+  });
+
+  it('keeps its order, and refuses a bad request alone, by its place', async () => {
+    const body = [lineRequest([1], { id: 'a' }), { id: 'b', inputs: [{ ...X, shape: [1, 2] }] }, lineRequest([2, 3])];
+    const requests = await decode(body, LINE);
+    if (!isPacked(requests)) throw new Error('expected a packed message');
+    const told = requests.map((one) => (isRefused(one) ? [one.id, sentence(one.failure)] : [one.id, one.rows]));
+    expect(told).toEqual([
+      ['a', 1],
+      ['b', { code: 'INVALID_SHAPE', path: '[1].inputs[0].shape', got: '[1, 2]' }],
+      [undefined, 2],
+    ]);
+  });
+
+  it.each([
+    ['another packed message', [[lineRequest([1])]], '[0]', 'an array of 1'],
+    ['a number', [1], '[0]', '1'],
+    ['a request with an unknown key', [{ a: 1 }], '[0]', '"a"'],
+    ['a request with a bad id', [{ id: 1 }], '[0].id', '1'],
+    ['a request with a bad model name', [{ model_name: 1 }], '[0].model_name', '1'],
+    ['a request with a bad version', [{ model_version: 1 }], '[0].model_version', '1'],
+    ['a request with bad outputs', [lineRequest([1], { outputs: 1 })], '[0].outputs', '1'],
+  ])('refuses %s inside it', async (_, body, path, got) => {
+    const [request] = [await decode(body, LINE)].flat();
+    if (request === undefined || !isRefused(request)) throw new Error('expected a refusal');
+    expect(sentence(request.failure)).toEqual({ code: 'INVALID_REQUEST', path, got });
+  });
+});

@@ -1,0 +1,170 @@
+import { describe, expect, it } from '@jest/globals';
+import { type Failure, isFailure } from '../../../../lambda/core/contract/failure.ts';
+import { decodeData } from '../../../../lambda/core/decode/decodeData.ts';
+import { allocate, type Datatype, type TensorData } from '../../../../lambda/core/tensor/datatype.ts';
+import { EVERY_DATATYPE } from '../arbitraries.ts';
+
+/** Decodes the JSON text of one element, as the body's parser would. */
+function decodeElement(datatype: Datatype, json: string): TensorData | Failure {
+  return decodeData(JSON.parse(`[${json}]`), datatype, [1], 'data');
+}
+
+describe('what every datatype can hold', () => {
+  it.each<[Datatype, json: string, value: unknown]>([
+    ['BOOL', 'true', 1],
+    ['BOOL', 'false', 0],
+    ['UINT8', '0', 0],
+    ['UINT8', '255', 255],
+    ['UINT16', '0', 0],
+    ['UINT16', '65535', 65_535],
+    ['UINT32', '0', 0],
+    ['UINT32', '4294967295', 4_294_967_295],
+    ['UINT64', '0', 0n],
+    ['UINT64', '9007199254740991', 9_007_199_254_740_991n],
+    ['UINT64', '"18446744073709551615"', 18_446_744_073_709_551_615n],
+    ['INT8', '-128', -128],
+    ['INT8', '127', 127],
+    ['INT16', '-32768', -32_768],
+    ['INT16', '32767', 32_767],
+    ['INT32', '-2147483648', -2_147_483_648],
+    ['INT32', '2147483647', 2_147_483_647],
+    ['INT64', '-9007199254740991', -9_007_199_254_740_991n],
+    ['INT64', '9007199254740991', 9_007_199_254_740_991n],
+    ['INT64', '"9007199254740993"', 9_007_199_254_740_993n],
+    ['INT64', '"-9223372036854775808"', -9_223_372_036_854_775_808n],
+    ['INT64', '"9223372036854775807"', 9_223_372_036_854_775_807n],
+    ['FP16', '65504', 65_504],
+    ['FP16', '-65504', -65_504],
+    ['FP16', '1e-40', 0],
+    ['FP32', '3.4028234663852886e38', 3.4028234663852886e38],
+    ['FP32', '-3.4028234663852886e38', -3.4028234663852886e38],
+    ['FP32', '0.1', 0.10000000149011612],
+    ['FP64', '1.7976931348623157e308', Number.MAX_VALUE],
+    ['FP64', '-1.7976931348623157e308', -Number.MAX_VALUE],
+    ['FP64', '5e-324', Number.MIN_VALUE],
+    ['BYTES', '""', ''],
+    ['BYTES', '"\\u0001\\uffff\\ud83d\\ude86"', '\u0001\uffff🚆'],
+  ])('%s accepts %s', (datatype, json, value) => {
+    const data = decodeElement(datatype, json);
+    if (isFailure(data)) throw new Error(data.message);
+    expect(data[0]).toBe(value);
+  });
+
+  it.each<[Datatype]>([['FP16'], ['FP32'], ['FP64']])('%s accepts NaN, the infinities and -0', (datatype) => {
+    const decoded = decodeData(JSON.parse('["NaN","Infinity","-Infinity",-0]'), datatype, [4], 'data');
+    if (isFailure(decoded)) throw new Error(decoded.message);
+    expect(Array.from(decoded as Float32Array)).toEqual([Number.NaN, Number.POSITIVE_INFINITY, -1 / 0, -0]);
+    expect(Object.is(decoded[3], -0)).toBe(true);
+  });
+});
+
+describe('what a datatype cannot hold', () => {
+  it.each<[Datatype, json: string, got: string]>([
+    ['BOOL', '0', '0'],
+    ['BOOL', '1', '1'],
+    ['BOOL', '"true"', '"true"'],
+    ['UINT8', '-1', '-1'],
+    ['UINT8', '256', '256'],
+    ['UINT16', '-1', '-1'],
+    ['UINT16', '65536', '65536'],
+    ['UINT32', '-1', '-1'],
+    ['UINT32', '4294967296', '4294967296'],
+    ['UINT64', '-1', '-1'],
+    ['UINT64', '"-1"', '"-1"'],
+    ['UINT64', '"18446744073709551616"', '"18446744073709551616"'],
+    ['UINT64', '18446744073709551615', '18446744073709552000'],
+    ['INT8', '-129', '-129'],
+    ['INT8', '128', '128'],
+    ['INT16', '-32769', '-32769'],
+    ['INT16', '32768', '32768'],
+    ['INT32', '-2147483649', '-2147483649'],
+    ['INT32', '2147483648', '2147483648'],
+    ['INT64', '9007199254740992', '9007199254740992'],
+    ['INT64', '9007199254740993', '9007199254740992'],
+    ['INT64', '-9007199254740992', '-9007199254740992'],
+    ['INT64', '"9223372036854775808"', '"9223372036854775808"'],
+    ['INT64', '"-9223372036854775809"', '"-9223372036854775809"'],
+    ['INT64', '"1.0"', '"1.0"'],
+    ['INT64', '"0x10"', '"0x10"'],
+    ['INT64', '""', '""'],
+    ['INT64', '" 1"', '" 1"'],
+    ['INT64', '1e400', 'Infinity'],
+    ['INT32', '"1"', '"1"'],
+    ['INT32', '1e400', 'Infinity'],
+    ['FP16', '65520', '65520'],
+    ['FP16', '-65520', '-65520'],
+    ['FP32', '3.5e38', '3.5e+38'],
+    ['FP32', '-3.5e38', '-3.5e+38'],
+    ['FP32', '1e400', 'Infinity'],
+    ['FP64', '1e400', 'Infinity'],
+    ['FP64', '-1e400', '-Infinity'],
+    ['FP32', '"1"', '"1"'],
+    ['FP32', '"nan"', '"nan"'],
+    ['FP32', '"+Infinity"', '"+Infinity"'],
+    ['BYTES', '1', '1'],
+    ['BYTES', 'true', 'true'],
+  ])('%s refuses %s', (datatype, json, got) => {
+    expect(decodeElement(datatype, json)).toEqual({
+      failed: true,
+      code: 'INVALID_DATA',
+      message: expect.stringMatching(/^data\[0\]: expected /),
+    });
+    expect((decodeElement(datatype, json) as Failure).message.endsWith(`, got ${got}; fix that element`)).toBe(true);
+  });
+
+  const of = (kind: RegExp) => EVERY_DATATYPE.filter((name) => kind.test(name));
+  it.each(of(/INT/))('%s refuses fractions, booleans and non-finite numbers', (datatype) => {
+    for (const json of ['0.5', 'true', 'false', '"NaN"', '"Infinity"', '"-Infinity"']) {
+      expect(decodeElement(datatype, json)).toMatchObject({ code: 'INVALID_DATA' });
+    }
+  });
+
+  it.each(of(/FP/))('%s refuses booleans', (datatype) => {
+    for (const json of ['true', 'false']) {
+      expect(decodeElement(datatype, json)).toMatchObject({ code: 'INVALID_DATA' });
+    }
+  });
+
+  it.each(EVERY_DATATYPE)('%s refuses null, arrays and objects', (datatype) => {
+    for (const json of ['null', '[]', '[1]', '{}']) {
+      expect(decodeElement(datatype, json)).toMatchObject({ code: 'INVALID_DATA' });
+    }
+  });
+
+  it('is told by the place of the first bad element', () => {
+    expect(decodeData([1, 2, 300, 400], 'UINT8', [2, 2], 'inputs[0].data')).toEqual({
+      failed: true,
+      code: 'INVALID_DATA',
+      message: 'inputs[0].data[2]: expected an integer from 0 to 255 (UINT8), got 300; fix that element',
+    });
+  });
+});
+
+describe('the cost of a refusal', () => {
+  it('holds no room for elements that a shape only claims', () => {
+    expect(decodeData([1], 'FP64', [1e15], 'data')).toMatchObject({ code: 'INVALID_SHAPE' });
+    expect(decodeData([[1]], 'FP64', [1e9, 1e9, 1e9], 'data')).toMatchObject({ code: 'INVALID_SHAPE' });
+  });
+});
+
+describe('a typed array from a transform', () => {
+  it.each(EVERY_DATATYPE.filter((name) => name !== 'BYTES'))(
+    'is taken as %s, and no other than its own',
+    (datatype) => {
+      const own = allocate(datatype, 2);
+      expect(decodeData(own, datatype, [2], 'data')).toEqual(own);
+      expect(decodeData(own, datatype, [3], 'data')).toMatchObject({ code: 'INVALID_SHAPE' });
+      const other = datatype === 'FP64' ? new Float32Array(2) : new Float64Array(2);
+      expect(decodeData(other, datatype, [2], 'data')).toMatchObject({ code: 'INVALID_DATA' });
+    },
+  );
+
+  it('is refused for BYTES, and so is a view of no elements', () => {
+    expect(decodeData(new Uint8Array(2), 'BYTES', [2], 'data')).toMatchObject({ code: 'INVALID_DATA' });
+    expect(decodeData(new DataView(new ArrayBuffer(2)), 'UINT8', [2], 'data')).toMatchObject({ code: 'INVALID_DATA' });
+  });
+
+  it('holds 0 and 1 alone for BOOL', () => {
+    expect(decodeData(Uint8Array.of(1, 2), 'BOOL', [2], 'data')).toMatchObject({ code: 'INVALID_DATA' });
+  });
+});

@@ -1,0 +1,143 @@
+import { describe, expect, it } from '@jest/globals';
+import type { ErrorCode } from '../../../../lambda/core/contract/failure.ts';
+import type { ModelRepository } from '../../../../lambda/core/contract/model.ts';
+import { echoModel, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
+import { accepted, refusal, sentence } from './refusals.ts';
+
+const LINE = repositoryOf(lineModel());
+const SUM = repositoryOf(sumModel());
+const MATRIX = repositoryOf(echoModel('FP32', [2, 2]));
+const SCALAR = repositoryOf(echoModel('BYTES'));
+const SUM_OF_ONE = { left: [1, 2], right: [3, 4], bias: 5 };
+
+describe('instances', () => {
+  it.each([
+    ['arrays', LINE, [[1], [2]], { datatype: 'FP32', shape: [2, 1], data: Float32Array.of(1, 2) }],
+    ['scalars where a row is one', SCALAR, ['a', 'b'], { datatype: 'BYTES', shape: [2], data: ['a', 'b'] }],
+    [
+      'objects by input name',
+      LINE,
+      [{ x: [1] }, { x: [2] }],
+      { datatype: 'FP32', shape: [2, 1], data: Float32Array.of(1, 2) },
+    ],
+    [
+      'nested arrays',
+      MATRIX,
+      [
+        [
+          [1, 2],
+          [3, 4],
+        ],
+      ],
+      { datatype: 'FP32', shape: [1, 2, 2], data: Float32Array.of(1, 2, 3, 4) },
+    ],
+  ])('may be %s, one per row', async (_, models, instances, input) => {
+    const request = await accepted({ instances, id: 'a', parameters: {} }, models);
+    expect(request.inputs).toEqual([input]);
+    expect([request.id, request.reply, request.rows]).toEqual(['a', 'predictions', instances.length]);
+  });
+
+  it('name every input of a model with several', async () => {
+    const { inputs } = await accepted({ instances: [SUM_OF_ONE, { bias: '6', right: [7, 8], left: [9, 10] }] }, SUM);
+    expect(inputs).toEqual([
+      { datatype: 'FP32', shape: [2, 2], data: Float32Array.of(1, 2, 9, 10) },
+      { datatype: 'FP32', shape: [2, 2], data: Float32Array.of(3, 4, 7, 8) },
+      { datatype: 'INT64', shape: [2], data: BigInt64Array.of(5n, 6n) },
+    ]);
+  });
+
+  it.each<[title: string, models: ModelRepository, instances: unknown, code: ErrorCode, path: string, got: string]>([
+    ['no array', LINE, { x: 1 }, 'INVALID_REQUEST', 'instances', 'an object'],
+    ['null', LINE, null, 'INVALID_REQUEST', 'instances', 'null'],
+    ['empty', LINE, [], 'INVALID_REQUEST', 'instances', 'an empty one'],
+    ['arrays for several inputs', SUM, [[1, 2]], 'MISSING_INPUT', 'instances[0]', 'an array of 2'],
+    ['without an input', SUM, [SUM_OF_ONE, { left: [1, 2], bias: 1 }], 'MISSING_INPUT', 'instances[1]', "no 'right'"],
+    ['with an unknown input', SUM, [{ ...SUM_OF_ONE, wrong: 1 }], 'UNKNOWN_INPUT', 'instances[0]', '"wrong"'],
+    ['of two kinds, objects first', LINE, [{ x: [1] }, [2]], 'INVALID_REQUEST', 'instances[1]', 'an array of 1'],
+    ['of two kinds, arrays first', LINE, [[1], { x: [2] }], 'INVALID_SHAPE', 'instances[1]', 'an object'],
+    [
+      'one of them for a matrix',
+      MATRIX,
+      [
+        [1, 2],
+        [3, 4],
+      ],
+      'INVALID_SHAPE',
+      'instances',
+      'one instance',
+    ],
+    ['one of them for a line', LINE, [1], 'INVALID_SHAPE', 'instances', 'one instance'],
+    ['scalars by name', LINE, [{ x: 1 }], 'INVALID_SHAPE', 'instances[0].x', '[1]'],
+    ['too shallow', LINE, [1, 2], 'INVALID_SHAPE', 'instances[0]', '[2]'],
+    ['too deep', LINE, [[[1]]], 'INVALID_DATA', 'instances[0][0]', 'an array of 1'],
+    ['ragged', LINE, [[1], [1, 2]], 'INVALID_SHAPE', 'instances[1]', 'an array of 2'],
+    ['without elements', LINE, [[]], 'INVALID_SHAPE', 'instances[0]', '[1, 0]'],
+    [
+      'of a wrong width',
+      MATRIX,
+      [
+        [
+          [1, 2, 3],
+          [4, 5, 6],
+        ],
+      ],
+      'INVALID_SHAPE',
+      'instances[0]',
+      '[1, 2, 3]',
+    ],
+    [
+      'of a wrong type',
+      MATRIX,
+      [
+        [
+          [1, 2],
+          [3, 'x'],
+        ],
+      ],
+      'INVALID_DATA',
+      'instances[0][1][1]',
+      '"x"',
+    ],
+    [
+      'of a wrong type, by name',
+      SUM,
+      [SUM_OF_ONE, { ...SUM_OF_ONE, bias: 0.5 }],
+      'INVALID_DATA',
+      'instances[1].bias',
+      '0.5',
+    ],
+    [
+      'objects with a __proto__',
+      LINE,
+      [JSON.parse('{"__proto__":1,"x":[1]}')],
+      'UNKNOWN_INPUT',
+      'instances[0]',
+      '"__proto__"',
+    ],
+  ])('are refused when they are %s', async (_, models, instances, code, path, got) => {
+    expect(sentence(await refusal({ instances }, models))).toEqual({ code, path, got });
+  });
+
+  it.each([
+    [LINE, [1], "each [1] for 'x', got one instance; wrap it in an array"],
+    [LINE, { x: [1] }, 'at least one instance, got an object; wrap it in an array'],
+    [LINE, [], 'at least one instance, got an empty one; send one for each row'],
+  ])('are refused with what to do: %#', async (models, instances, end) => {
+    expect((await refusal({ instances }, models)).message.endsWith(end)).toBe(true);
+  });
+
+  it.each([
+    ['inputs', '"inputs" beside instances'],
+    ['outputs', '"outputs" beside instances'],
+    ['raw_input_contents', '"raw_input_contents" beside instances'],
+    ['instance', '"instance"'],
+  ])('have no %s beside them', async (key, got) => {
+    const failed = await refusal({ instances: [[1]], [key]: [] }, LINE);
+    expect(sentence(failed)).toEqual({ code: 'INVALID_REQUEST', path: 'body', got });
+  });
+
+  it('are refused beyond the limit of rows', async () => {
+    expect((await accepted({ instances: new Array(8).fill([1]) }, LINE)).rows).toBe(8);
+    expect((await refusal({ instances: new Array(9).fill([1]) }, LINE)).code).toBe('TOO_MANY_ROWS');
+  });
+});

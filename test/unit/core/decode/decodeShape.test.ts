@@ -1,0 +1,243 @@
+import { describe, expect, it } from '@jest/globals';
+import type { ErrorCode } from '../../../../lambda/core/contract/failure.ts';
+import { echoModel, modelOf, repositoryOf, spec, sumModel, tokensModel } from '../../../helpers/models.ts';
+import { lineRequest, sumRequest, tokensRequest } from '../../../helpers/records.ts';
+import { accepted, refusal, sentence } from './refusals.ts';
+
+/** `[rows, 2, 2]`, the sizes baked into the model. */
+const FIXED = repositoryOf(echoModel('FP32', [2, 2]));
+/** `[rows, width]`, any width. */
+const SYMBOLIC = repositoryOf(echoModel('FP32', ['width']));
+
+function request(shape: unknown, data: unknown) {
+  return { inputs: [{ name: 'in', datatype: 'FP32', shape, data }] };
+}
+
+describe('the datatype', () => {
+  it.each([
+    ['another one', 'FP64', '"FP64"'],
+    ['in lower case', 'fp32', '"fp32"'],
+    ['a name from the prototype', 'constructor', '"constructor"'],
+    ['left out', undefined, 'nothing'],
+    ['a number', 1, '1'],
+  ])('is refused when it is %s', async (_, datatype, got) => {
+    const failed = await refusal({ inputs: [{ name: 'in', datatype, shape: [1, 2, 2], data: [1, 2, 3, 4] }] }, FIXED);
+    expect(sentence(failed)).toEqual({ code: 'INVALID_DATATYPE', path: 'inputs[0].datatype', got });
+  });
+
+  it('says which there are when it is none of them', async () => {
+    const { message } = await refusal({ inputs: [{ name: 'in', datatype: 'FLOAT' }] }, FIXED);
+    expect(message).toBe(
+      'inputs[0].datatype (\'in\'): expected "FP32", got "FLOAT", which is none of BOOL, UINT8, UINT16, UINT32, ' +
+        "UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES; nothing is converted, send the model's own",
+    );
+  });
+});
+
+describe('the shape', () => {
+  it.each([
+    ['left out', undefined, 'nothing'],
+    ['no array', 4, '4'],
+    ['of too few dims', [1, 4], '[1, 4]'],
+    ['of too many dims', [1, 2, 2, 1], '[1, 2, 2, 1]'],
+    ['of other sizes than the model bakes in', [1, 2, 3], '[1, 2, 3]'],
+    ['of no rows', [0, 2, 2], '[0, 2, 2]'],
+    ['of a negative number of rows', [-1, 2, 2], '[-1, 2, 2]'],
+    ['of half a row', [0.5, 2, 2], '[0.5, 2, 2]'],
+    ['of dims as strings', ['1', 2, 2], '["1", 2, 2]'],
+    ['of null dims', [null, 2, 2], '[null, 2, 2]'],
+    ['of nested dims', [[1], 2, 2], '[an array of 1, 2, 2]'],
+    ['of more rows than a number can count', [1e300, 2, 2], '[1e+300, 2, 2]'],
+  ])('is refused when it is %s', async (_, shape, got) => {
+    const failed = await refusal(request(shape, [1, 2, 3, 4]), FIXED);
+    expect(sentence(failed)).toEqual({ code: 'INVALID_SHAPE', path: 'inputs[0].shape', got });
+  });
+
+  it('is asked for by the names that the model gives its axes', async () => {
+    expect((await refusal(request([1], [1]), SYMBOLIC)).message).toBe(
+      "inputs[0].shape ('in'): expected [rows, width], got [1]; send that shape",
+    );
+  });
+
+  it.each<[title: string, shape: number[]]>([
+    ['no row', [0, 0, 3]],
+    ['nothing where the model has something', [1, 0, 3]],
+    ['nothing beside more than a body could hold', [1, 2, 0, 2 ** 50]],
+  ])('is refused when it is of %s', async (_, shape) => {
+    const models = repositoryOf(echoModel('FP32', shape.length === 3 ? [2, 3] : [2, 'past', 'width']));
+    expect(await refusal(request(shape, []), models)).toMatchObject({ code: 'INVALID_SHAPE' });
+  });
+
+  it.each<[form: string, body: object]>([
+    ['flat', request([2, 2, 0, 3], [])],
+    [
+      'nested',
+      request(
+        [2, 2, 0, 3],
+        [
+          [[], []],
+          [[], []],
+        ],
+      ),
+    ],
+    ['raw', { inputs: [{ name: 'in', datatype: 'FP32', shape: [2, 2, 0, 3] }], raw_input_contents: [''] }],
+    [
+      'short',
+      {
+        instances: [
+          [[], []],
+          [[], []],
+        ],
+      },
+    ],
+  ])('may be empty within its rows, as a past of which there is none yet: %s', async (_, body) => {
+    const { rows, inputs } = await accepted(body, repositoryOf(echoModel('FP32', [2, 'past', 3])));
+    expect([rows, inputs[0]?.shape]).toEqual([2, [2, 2, 0, 3]]);
+  });
+
+  it('is quoted short when it has very many dims', async () => {
+    const { message } = await refusal(request(new Array(100_000).fill(1), [1]), FIXED);
+    expect(message.length).toBeLessThan(200);
+  });
+});
+
+describe('shape and data together', () => {
+  it.each<[title: string, shape: number[], data: unknown, code: ErrorCode, path: string, got: string]>([
+    ['no data', [1, 2], undefined, 'INVALID_DATA', 'inputs[0].data', 'nothing'],
+    ['data that is a string', [1, 2], 'AAAA', 'INVALID_DATA', 'inputs[0].data', '"AAAA"'],
+    ['data that is an object', [1, 2], { 0: 1 }, 'INVALID_DATA', 'inputs[0].data', 'an object'],
+    ['too few elements', [2, 2], [1, 2, 3], 'INVALID_SHAPE', 'inputs[0].data', '3'],
+    ['too many elements', [2, 2], [1, 2, 3, 4, 5], 'INVALID_SHAPE', 'inputs[0].data', '5'],
+    ['no elements', [1, 1], [], 'INVALID_SHAPE', 'inputs[0].data', '0'],
+    ['8e15 elements that are not there', [8, 1e15], [1], 'INVALID_SHAPE', 'inputs[0].data', '1'],
+    ['8e15 nested elements that are not there', [8, 1e15], [[1]], 'INVALID_SHAPE', 'inputs[0].data', 'an array of 1'],
+    ['too few nested rows', [2, 2], [[1, 2]], 'INVALID_SHAPE', 'inputs[0].data', 'an array of 1'],
+    ['ragged nesting', [2, 2], [[1, 2], [3]], 'INVALID_SHAPE', 'inputs[0].data[1]', 'an array of 1'],
+    ['a row that is no array', [2, 2], [[1, 2], 3], 'INVALID_SHAPE', 'inputs[0].data[1]', '3'],
+    ['nesting that is too deep', [1, 2], [[[1], [2]]], 'INVALID_DATA', 'inputs[0].data[0][0]', 'an array of 1'],
+    ['flat data with an array in it', [1, 2], [1, [2]], 'INVALID_DATA', 'inputs[0].data[1]', 'an array of 1'],
+  ])('are refused for %s', async (_, shape, data, code, path, got) => {
+    expect(sentence(await refusal(request(shape, data), SYMBOLIC))).toEqual({ code, path, got });
+  });
+
+  it.each([
+    ['nesting that is too shallow', [[1, 2, 3, 4]], 'inputs[0].data[0]', 'an array of 4'],
+    ['nesting that ends early', [[1, 2]], 'inputs[0].data[0][0]', '1'],
+    ['nesting that is ragged on the last axis', [[[1, 2], [3]]], 'inputs[0].data[0][1]', 'an array of 1'],
+  ])('are refused for %s', async (_, data, path, got) => {
+    const failed = await refusal(request([1, 2, 2], data), FIXED);
+    expect(sentence(failed)).toEqual({ code: 'INVALID_SHAPE', path, got });
+  });
+
+  it('find a bad element by its place in nested data', async () => {
+    const nested = [
+      [
+        [1, 2],
+        [3, 4],
+      ],
+      [
+        [5, 6],
+        ['x', 8],
+      ],
+    ];
+    expect(sentence(await refusal(request([2, 2, 2], nested), FIXED))).toEqual({
+      code: 'INVALID_DATA',
+      path: 'inputs[0].data[1][1][0]',
+      got: '"x"',
+    });
+  });
+
+  it('are the same tensor flat and nested', async () => {
+    const flat = await accepted(request([2, 2, 2], [1, 2, 3, 4, 5, 6, 7, 8]), FIXED);
+    const nested = await accepted(
+      request(
+        [2, 2, 2],
+        [
+          [
+            [1, 2],
+            [3, 4],
+          ],
+          [
+            [5, 6],
+            [7, 8],
+          ],
+        ],
+      ),
+      FIXED,
+    );
+
+    expect(flat.inputs).toEqual([
+      { datatype: 'FP32', shape: [2, 2, 2], data: Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8) },
+    ]);
+    expect(nested.inputs).toEqual(flat.inputs);
+  });
+
+  it('take a flat vector where the model has no axis but the batch', async () => {
+    const { inputs, rows } = await accepted(request([3], [1, 2, 3]), repositoryOf(echoModel('FP32')));
+    expect([rows, inputs[0]?.shape]).toEqual([3, [3]]);
+  });
+});
+
+describe('the number of rows', () => {
+  const models = repositoryOf(echoModel('FP32', [1]));
+
+  it('is accepted up to the limit', async () => {
+    expect((await accepted(request([8, 1], new Array(8).fill(0)), models)).rows).toBe(8);
+  });
+
+  it('is refused above it', async () => {
+    expect(sentence(await refusal(request([9, 1], new Array(9).fill(0)), models))).toEqual({
+      code: 'TOO_MANY_ROWS',
+      path: 'inputs',
+      got: '9',
+    });
+  });
+});
+
+describe('axes that inputs share', () => {
+  const sum = repositoryOf(sumModel());
+  const [left, right, bias] = sumRequest([{ left: [1, 2], right: [3, 4], bias: 5 }]).inputs as [object, object, object];
+
+  it('may take two sizes, as in ONNX Runtime: exporters give one name to axes that differ', async () => {
+    const odd = { ...right, shape: [1, 3], data: [1, 2, 3] };
+    const { inputs } = await accepted({ inputs: [left, odd, bias] }, sum);
+    expect(inputs.map(({ shape }) => shape)).toEqual([[1, 2], [1, 3], [1]]);
+  });
+
+  it('may take two sizes within one input too', async () => {
+    const square = repositoryOf(echoModel('FP32', ['n', 'n']));
+    expect((await accepted(request([1, 2, 1], [1, 2]), square)).inputs[0]?.shape).toEqual([1, 2, 1]);
+  });
+
+  it('are refused when the ragged axis takes two sizes, for they are padded to one', async () => {
+    const body = tokensRequest([[1, 2]]);
+    const [tokens, offset, mask] = body.inputs as [object, object, object];
+    const longer = { ...mask, shape: [1, 3], data: [true, true, true] };
+    const failed = await refusal({ inputs: [tokens, offset, longer] }, repositoryOf(tokensModel()));
+    expect(failed.message).toBe(
+      "inputs[2].shape ('mask'): expected [rows, length], where 'length' is 2 in this request's other inputs, got [1, 3]; send that shape",
+    );
+  });
+
+  it('are refused when inputs have different numbers of rows', async () => {
+    const odd = { ...bias, shape: [2], data: [5, 6] };
+    expect((await refusal({ inputs: [left, right, odd] }, sum)).message).toBe(
+      "inputs[2].shape ('bias'): expected [rows], where 'rows' is 1 in this request's other inputs, got [2]; send that shape",
+    );
+  });
+
+  it('count rows together even when the model names each batch axis differently', async () => {
+    const inputs = [spec('a', 'FP32', 'n', 1), spec('b', 'FP32', 'm', 1)];
+    const models = repositoryOf(modelOf({ inputs, outputs: [] }));
+    const a = { name: 'a', datatype: 'FP32', shape: [1, 1], data: [1] };
+    const b = { name: 'b', datatype: 'FP32', shape: [2, 1], data: [1, 2] };
+
+    expect((await refusal({ inputs: [a, b] }, models)).code).toBe('INVALID_SHAPE');
+    expect((await accepted({ inputs: [{ ...b, name: 'a' }, b] }, models)).rows).toBe(2);
+  });
+
+  it('take any number of rows where the model bakes one in, for the planner pads it', async () => {
+    const models = repositoryOf(modelOf({ inputs: [spec('x', 'FP32', 4, 1)], outputs: [] }));
+    expect((await accepted(lineRequest([1, 2, 3]), models)).rows).toBe(3);
+  });
+});

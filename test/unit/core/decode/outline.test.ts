@@ -1,0 +1,74 @@
+import { describe, expect, it } from '@jest/globals';
+import { MOST_LEVELS, mostContainers, outlineOf } from '../../../../lambda/core/decode/outline.ts';
+
+function isNestedTooDeep(text: string): boolean {
+  return outlineOf(text).levels > MOST_LEVELS;
+}
+
+const LONG = ' '.repeat(65_536);
+
+function nested(levels: number, open = '[', close = ']'): string {
+  return open.repeat(levels) + close.repeat(levels) + LONG;
+}
+
+describe('a text that is nested too deep', () => {
+  it.each([
+    ['arrays', '[', ']'],
+    ['objects', '{"a":', '}'],
+    ['both, with elements between', '[0,{"b":', '}]'],
+  ])('has more than a hundred levels: %s', (_, open, close) => {
+    const perRepeat = (open.match(/[[{]/g) ?? []).length - (open.match(/[\]}]/g) ?? []).length;
+    const most = MOST_LEVELS / perRepeat;
+    expect([isNestedTooDeep(nested(most, open, close)), isNestedTooDeep(nested(most + 1, open, close))]).toEqual([
+      false,
+      true,
+    ]);
+  });
+
+  it.each([
+    ['brackets in strings', JSON.stringify('['.repeat(1000))],
+    ['brackets behind escaped quotes', JSON.stringify(`"${'['.repeat(1000)}`)],
+    ['brackets behind escaped backslashes', `${JSON.stringify('\\')},${JSON.stringify('['.repeat(1000))}`],
+    ['brackets in a string that does not end', `"${'['.repeat(1000)}`],
+    ['many arrays one after the other', `[${'[],'.repeat(1000)}[]]`],
+  ])('is not one with %s', (_, text) => {
+    expect(isNestedTooDeep(text + LONG)).toBe(false);
+  });
+
+  it('counts a string that ends in backslashes as ended', () => {
+    expect(isNestedTooDeep(`"\\\\"${nested(MOST_LEVELS + 1)}`)).toBe(true);
+  });
+});
+
+describe('the arrays and objects of a long text', () => {
+  it('are counted, not those in strings', () => {
+    expect(outlineOf(`${LONG}[[],{"a":{}},"[{"]`).containers).toBe(4);
+  });
+});
+
+describe('the most arrays and objects of a text', () => {
+  it.each([
+    ['two hundred thousand', 1_000_000, 200_000],
+    ['one for each ten characters of a longer one', 30_000_000, 3_000_000],
+  ])('are %s', (_, characters, most) => {
+    expect(mostContainers(' '.repeat(characters))).toBe(most);
+  });
+});
+
+describe('the keys of a long text', () => {
+  it('are those of the object that has most', () => {
+    const objects = '[{"a":1,"b":{"c":1}},{"a":{"d":1,"e":1,"f":":"},"b":2},{"a":1}]';
+    expect(outlineOf(LONG + objects).keys).toBe(3);
+  });
+});
+
+describe('the elements of a long array', () => {
+  it.each([
+    ['numbers', '[1,2,3]', 3],
+    ['arrays and objects with elements of their own', '[[1,2],{"a":[3,4],"b":5},[]]', 3],
+    ['strings with commas in them', '["a,b","\\",",",c"]', 3],
+    ['none of an object', '{"a":1,"b":2}', 0],
+  ])('are counted: %s', (_, text, elements) => {
+    expect(outlineOf(LONG + text).elements).toBe(elements);
+  });
+});

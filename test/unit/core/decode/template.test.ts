@@ -1,0 +1,209 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { Model } from '../../../../lambda/core/contract/model.ts';
+import { type DecodedRequest, isRefused, type ScoringRequest } from '../../../../lambda/core/contract/request.ts';
+import { decodeBody, decodeFromTemplate } from '../../../../lambda/core/decode/decode.ts';
+import { createTemplates, type Templates } from '../../../../lambda/core/decode/template.ts';
+import { lineModel, modelOf, repositoryOf, spec } from '../../../helpers/models.ts';
+import { UNHINDERED } from '../../../helpers/scoring.ts';
+import { anyBodies } from './bodies.ts';
+import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
+import { countedTemplates } from './countedTemplates.ts';
+
+/** Decodes bodies one after the other. @returns how many of them a template read */
+function hitsIn(bodies: readonly string[], deps = DEPS): number {
+  const templates = countedTemplates('alone');
+  for (const [record, body] of bodies.entries()) {
+    const [short, careful] = [
+      decodeFromTemplate(templates, body, record, deps, UNHINDERED),
+      decodeBody(body, record, deps, UNHINDERED),
+    ];
+    expect({ body, ...(contentsOf(short) as object) }).toStrictEqual({ body, ...(contentsOf(careful) as object) });
+  }
+  return templates.hits();
+}
+
+const ID_LAST = `${jsonBody({}).slice(0, -1)},"id":"a"}`;
+
+describe('a body like one before', () => {
+  it('is decoded to exactly what it is decoded to alone, or is refused for the same, whatever it is', () => {
+    let tried = 0;
+    let hits = 0;
+    const property = fc.property(anyBodies, (bodies) => {
+      tried += bodies.length;
+      hits += hitsIn(bodies);
+    });
+    fc.assert(property, { numRuns: 3_000 });
+    expect(hits / tried).toBeGreaterThan(0.1);
+  });
+
+  it.each([
+    ['elements', jsonBody({ id: 'a' }), jsonBody({ id: 'order-2' }, { matrix: [-0, 1e-7], index: [9], flags: [255] })],
+    ['nested elements', jsonBody({}), jsonBody({}).replace('[4]', ' [ 5 ] ')],
+    ['base64', binaryBody('a', 1), binaryBody('', 2)],
+  ])('is read without being parsed where it differs in its id and %s', (_, first, second) => {
+    expect(hitsIn([first, second, second])).toBe(2);
+  });
+
+  it.each([
+    ['an id with an escape', jsonBody({ id: 'a' }), jsonBody({ id: 'a"b' })],
+    ['elements that are wrong', jsonBody({}), jsonBody({}, { ...DATA, flags: [256] })],
+    ['another shape', jsonBody({}), jsonBody({}).replace('"shape":[1,2]', '"shape":[2,2]')],
+    ['something behind it', jsonBody({}), `${jsonBody({})} `],
+    ['something before it', jsonBody({}), ` ${jsonBody({})}`],
+    ['no end of its id', ID_LAST, ID_LAST.replace('"a"', '"')],
+    ['its beginning alone', jsonBody({}), jsonBody({}).slice(0, 40)],
+  ])('is decoded in full with %s', (_, first, second) => {
+    expect(hitsIn([first, second])).toBe(0);
+  });
+
+  it('costs nothing where none comes after it: it is learnt once the next is read', () => {
+    const templates = createTemplates();
+    const first = decodeBody(jsonBody({ id: 'a' }), 0, DEPS, UNHINDERED) as ScoringRequest;
+    let looks = 0;
+    const watched = new Proxy(first, {
+      get(request, key) {
+        looks += 1;
+        return Reflect.get(request, key);
+      },
+    });
+    templates.learn(jsonBody({ id: 'a' }), watched);
+    expect(looks).toBe(0);
+    expect(templates.read(jsonBody({ id: 'b' }), 1)).toMatchObject({ id: 'b' });
+    expect(looks).toBeGreaterThan(0);
+  });
+
+  it('is none where an id could stand for something else', () => {
+    const parameters = { note: 'order-1' };
+    expect(hitsIn([jsonBody({ id: 'order-1', parameters }), jsonBody({ id: 'order-2', parameters })])).toBe(0);
+    const escaped = (note: string): string => jsonBody({ id: 'a', parameters: { note } }).replace('"a"', '"\\u0061"');
+    expect(hitsIn([escaped('a'), escaped('b')])).toBe(0);
+  });
+
+  it('is told for four producers whose bodies come mixed', () => {
+    const of = (producer: number, id: string): string => jsonBody({ id, parameters: { producer } });
+    const mixed = Array.from({ length: 40 }, (_, index) => of(index % 4, `order-${index}`));
+    expect(hitsIn(mixed)).toBe(36);
+  });
+
+  it('is no longer looked for when 64 in a row were like none', () => {
+    const unlike = (index: number): string => jsonBody({ parameters: { index } });
+    const late = jsonBody({ id: 'late' });
+    const hitsAfter = (misses: number): number =>
+      hitsIn([...Array.from({ length: misses }, (_, i) => unlike(i)), late, late]);
+    expect([hitsAfter(63), hitsAfter(64)]).toEqual([1, 0]);
+  });
+
+  it('is no longer looked for when 128 KiB in a row were like none: longer bodies take longer to be learnt', () => {
+    const padding = ' '.repeat(32_768);
+    const unlike = (index: number) => jsonBody({ parameters: { [`key-${index}`]: 1 } }) + padding;
+    const late = jsonBody({ id: 'late' }) + padding;
+    const hitsAfter = (misses: number): number =>
+      hitsIn([...Array.from({ length: misses }, (_, i) => unlike(i)), late, late]);
+    expect([hitsAfter(2), hitsAfter(4)]).toEqual([1, 0]);
+  });
+
+  it('is looked for again as long when one was found', () => {
+    const unlike = Array.from({ length: 63 }, (_, index) => jsonBody({ parameters: { index } }));
+    const [early, late] = [jsonBody({ id: 'early' }), jsonBody({ id: 'late', parameters: {} })];
+    expect(hitsIn([early, early, ...unlike, late, late])).toBe(2);
+  });
+});
+
+describe('a template', () => {
+  const template = jsonBody({ id: 'a' });
+  const learnt = (model: Model): Templates => {
+    const templates = createTemplates();
+    const deps = { ...DEPS, models: repositoryOf(model) };
+    decodeFromTemplate(templates, template, 0, deps, UNHINDERED);
+    return templates;
+  };
+
+  it('stands for the record that it reads, not for the one it was learnt from', () => {
+    expect(learnt(wide).read(jsonBody({ id: 'b' }), 7)).toMatchObject({ record: 7, position: 0, id: 'b' });
+  });
+
+  it('is not made of a body that a transform decodes or encodes', () => {
+    const encode = () => 1;
+    expect(learnt({ ...wide, transform: { encode } }).read(template, 1)).toBeUndefined();
+  });
+
+  it('is made of a request of a packed message too, and reads others', () => {
+    const templates = createTemplates();
+    decodeFromTemplate(templates, `[${template}]`, 0, DEPS, UNHINDERED);
+    expect(templates.read(jsonBody({ id: 'b' }), 7)).toMatchObject({ record: 7, position: 0, id: 'b' });
+    expect(templates.read(`[${template}]`, 1)).toBeUndefined();
+  });
+});
+
+describe('a template', () => {
+  const request = (fields: object): string =>
+    JSON.stringify({
+      id: 'a',
+      inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: [1] }],
+      ...fields,
+    });
+  const deps = { models: repositoryOf(lineModel()), limits: DEPS.limits };
+
+  it('is never learnt from a body that is nested deeply: learning it would overflow the stack', () => {
+    let deep: object = {};
+    for (let level = 0; level < 4000; level++) deep = { a: deep };
+    const body = request({ parameters: deep });
+    expect(isRefused(decodeFromTemplate(createTemplates(), body, 0, deps, UNHINDERED) as DecodedRequest)).toBe(false);
+  });
+
+  it('does not read a body that ends as it should, but later', () => {
+    const templates = createTemplates();
+    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
+    expect([templates.read(request({}), 0), templates.read(`${request({})}}]}`, 0)]).toMatchObject([
+      { id: 'a' },
+      undefined,
+    ]);
+  });
+
+  it('does not read long bodies, which are outlined before they are parsed', () => {
+    const templates = createTemplates();
+    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
+    const long = request({}).replace('[1]}', `[1${' '.repeat(70_000)}]}`);
+    expect(templates.read(request({}), 0)).toBeDefined();
+    expect(templates.read(long, 0)).toBeUndefined();
+  });
+});
+
+describe('bodies whose rows are on axis 1', () => {
+  const states = modelOf({
+    inputs: [{ ...spec('state', 'FP32', 'batch', 2), batchAxis: 1 }, spec('index', 'UINT8', 'batch')],
+    outputs: [],
+  });
+  const deps = { ...DEPS, models: repositoryOf(states) };
+  const state = { name: 'state', datatype: 'FP32', shape: [2, 3] };
+  const index = { name: 'index', datatype: 'UINT8', shape: [3] };
+  const bodyWith = (data: unknown): string =>
+    JSON.stringify({
+      inputs: [
+        { ...index, data: [7, 8, 9] },
+        { ...state, data },
+      ],
+    });
+  const rawBody = (first: number): string => {
+    const raw = [Buffer.from([first, 8, 9]), Buffer.from(Float32Array.of(first, 2, 3, 4, 5, 6).buffer)];
+    return JSON.stringify({ inputs: [index, state], raw_input_contents: raw.map((bytes) => bytes.toString('base64')) });
+  };
+
+  it('are read as they are decoded in full, flat and nested', () => {
+    const nested = [
+      [6, 5, 4],
+      [3, 2, 1],
+    ];
+    const rowsFirst = [
+      [6, 5],
+      [4, 3],
+      [2, 1],
+    ];
+    expect(hitsIn([[1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], nested, rowsFirst].map(bodyWith), deps)).toBe(2);
+  });
+
+  it('are read as they are decoded in full, in base64', () => {
+    expect(hitsIn([1, 2, 3].map(rawBody), deps)).toBe(2);
+  });
+});

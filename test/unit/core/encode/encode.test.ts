@@ -1,0 +1,200 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { failure, isFailure } from '../../../../lambda/core/contract/failure.ts';
+import type { ScoringRequest } from '../../../../lambda/core/contract/request.ts';
+import { decodeData } from '../../../../lambda/core/decode/decodeData.ts';
+import { createEncoder, encodeError } from '../../../../lambda/core/encode/encode.ts';
+import type { Datatype, TensorData } from '../../../../lambda/core/tensor/datatype.ts';
+import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { echoModel, lineModel, spec, sumModel } from '../../../helpers/models.ts';
+import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
+import { zeros } from '../requests.ts';
+
+/** The result under `m1` as JSON text, which without a transform is there at once. */
+function encodeNow(request: ScoringRequest, outputs: readonly Tensor[], messageId = 'm1'): string {
+  const text = createEncoder(outputs).encode(messageId, request, 0);
+  if (typeof text !== 'string') throw new Error('expected the text at once');
+  return text;
+}
+
+/** The JSON text of a result with one output, `out` of `[elements]`. */
+function encode(datatype: Datatype, data: TensorData): string {
+  const request = zeros(echoModel(datatype), data.length);
+  return encodeNow(request, [{ name: 'out', datatype, shape: [data.length], data }]);
+}
+
+describe('createEncoder', () => {
+  it('answers with the message ID, the id, the model and its outputs', () => {
+    const request = { ...zeros(lineModel({ version: '3' }), 2), id: 'order-42' };
+    const text = encodeNow(request, [{ name: 'y', datatype: 'FP32', shape: [2, 1], data: Float32Array.of(0.5, -3) }]);
+    expect(text).toBe(
+      '{"message_id":"m1","id":"order-42","model_name":"line","model_version":"3",' +
+        '"outputs":[{"name":"y","datatype":"FP32","shape":[2,1],"data":[0.5,-3]}]}',
+    );
+  });
+
+  it('has the rows of an output on the batch axis that it has in the model', () => {
+    const outputs = [{ ...spec('y', 'INT8', 'batch', 2, 2), batchAxis: 1 }];
+    const request = zeros({ ...lineModel(), outputs }, 2);
+    const run = [
+      { name: 'y', datatype: 'INT8', shape: [3, 2, 2], data: Int8Array.from({ length: 12 }, (_, i) => i) },
+    ] as const;
+    const encoder = createEncoder(run);
+    const answerTo = (changed: Partial<ScoringRequest>, fromRow: number) =>
+      JSON.parse(encoder.encode('m1', { ...request, ...changed }, fromRow) as string);
+    expect(answerTo({}, 1).outputs).toEqual([
+      { name: 'y', datatype: 'INT8', shape: [2, 2, 2], data: [4, 5, 8, 9, 6, 7, 10, 11] },
+    ]);
+    expect(answerTo({ rows: 1 }, 1).outputs).toEqual([
+      { name: 'y', datatype: 'INT8', shape: [2, 1, 2], data: [4, 5, 6, 7] },
+    ]);
+    expect(answerTo({ reply: 'binary' }, 0)).toMatchObject({
+      outputs: [{ shape: [2, 2, 2] }],
+      raw_output_contents: [Buffer.from([0, 1, 4, 5, 2, 3, 6, 7]).toString('base64')],
+    });
+    expect(answerTo({ reply: 'predictions' }, 0).predictions).toEqual([
+      [
+        [0, 1],
+        [2, 3],
+      ],
+      [
+        [4, 5],
+        [6, 7],
+      ],
+    ]);
+  });
+
+  it('leaves out an id that was not sent, and keeps one that was sent empty', () => {
+    const request = zeros(echoModel('BOOL'), 1);
+    const output = { name: 'out', datatype: 'BOOL', shape: [1], data: Uint8Array.of(1) } as const;
+    expect(JSON.parse(encodeNow(request, [output]))).not.toHaveProperty('id');
+    expect(JSON.parse(encodeNow({ ...request, id: '' }, [output]))).toHaveProperty('id', '');
+  });
+
+  it('answers with the outputs asked for, in the order asked for', () => {
+    const request = { ...zeros(sumModel(), 1), outputs: [2, 0] };
+    const text = encodeNow(request, [
+      { name: 'sums', datatype: 'FP32', shape: [1, 1], data: Float32Array.of(1) },
+      { name: 'total', datatype: 'FP64', shape: [1], data: Float64Array.of(2) },
+      { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 2'] },
+    ]);
+    expect(JSON.parse(text).outputs).toEqual([
+      { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 2'] },
+      { name: 'sums', datatype: 'FP32', shape: [1, 1], data: [1] },
+    ]);
+  });
+
+  it.each<[Datatype, TensorData, json: string]>([
+    ['BOOL', Uint8Array.of(0, 1), '[false,true]'],
+    ['UINT8', Uint8Array.of(0, 255), '[0,255]'],
+    [
+      'INT64',
+      BigInt64Array.of(9_007_199_254_740_991n, -9_007_199_254_740_991n),
+      '[9007199254740991,-9007199254740991]',
+    ],
+    ['INT64', BigInt64Array.of(9_007_199_254_740_992n, -(2n ** 63n)), '["9007199254740992","-9223372036854775808"]'],
+    ['UINT64', BigUint64Array.of(2n ** 64n - 1n), '["18446744073709551615"]'],
+    ['FP32', Float32Array.of(0.1, 1e-45, 3.4028234663852886e38), '[0.1,1.401298464324817e-45,3.4028234663852886e+38]'],
+    [
+      'FP64',
+      Float64Array.of(-0, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY),
+      '[-0,"NaN","Infinity","-Infinity"]',
+    ],
+    ['FP16', Float16Array.of(1, -0), '[1,-0]'],
+    ['BYTES', ['"', '\n', '\u0000', '\ud800', 'ü'], '["\\"","\\n","\\u0000","\\ud800","ü"]'],
+  ])('spells %s as JSON that loses nothing', (datatype, data, json) => {
+    expect(encode(datatype, data)).toContain(`"data":${json}}`);
+  });
+
+  it('escapes names that are no plain text', () => {
+    const model = echoModel('BOOL', [], { name: 'a"b' });
+    const output = { name: 'o"\n', datatype: 'BOOL', shape: [1], data: Uint8Array.of(1) } as const;
+    const text = encodeNow({ ...zeros(model, 1), id: '\u2028"' }, [output], 'm"1');
+    expect(JSON.parse(text)).toEqual({
+      message_id: 'm"1',
+      id: '\u2028"',
+      model_name: 'a"b',
+      model_version: '1',
+      outputs: [{ name: 'o"\n', datatype: 'BOOL', shape: [1], data: [true] }],
+    });
+  });
+
+  it.each(EVERY_DATATYPE)('%s is read back as the very same bits', (datatype) => {
+    const anyData = fc.integer({ min: 1, max: 8 }).chain((length) => dataOf(datatype, length));
+    fc.assert(
+      fc.property(anyData, (data) => {
+        const [output] = JSON.parse(encode(datatype, data)).outputs;
+        const decoded = decodeData(output.data, output.datatype, output.shape, 'data');
+        if (isFailure(decoded)) throw new Error(decoded.message);
+        expect(bitsOf(decoded)).toBe(bitsOf(data));
+      }),
+    );
+  });
+});
+
+describe('other forms of an answer', () => {
+  const sums: Tensor = { name: 'sums', datatype: 'FP32', shape: [2, 2], data: Float32Array.of(1, 2, 3, 4) };
+  const total: Tensor = { name: 'total', datatype: 'FP64', shape: [2], data: Float64Array.of(3, Number.NaN) };
+  const label: Tensor = { name: 'label', datatype: 'BYTES', shape: [2], data: ['a', '"'] };
+  const request = zeros(sumModel(), 2, 2);
+
+  it('hold their outputs as base64, described in the same order', () => {
+    const text = encodeNow({ ...request, outputs: [2, 0], reply: 'binary' }, [sums, total, label]);
+    expect(JSON.parse(text)).toEqual({
+      message_id: 'm1',
+      model_name: 'sum',
+      model_version: '1',
+      outputs: [
+        { name: 'label', datatype: 'BYTES', shape: [2] },
+        { name: 'sums', datatype: 'FP32', shape: [2, 2] },
+      ],
+      raw_output_contents: ['AQAAAGEBAAAAIg==', 'AACAPwAAAEAAAEBAAACAQA=='],
+    });
+  });
+
+  it('hold a prediction per row: an object by output name where there are several', () => {
+    const text = encodeNow({ ...request, reply: 'predictions' }, [sums, total, label]);
+    expect(JSON.parse(text)).toEqual({
+      message_id: 'm1',
+      model_name: 'sum',
+      model_version: '1',
+      predictions: [
+        { sums: [1, 2], total: 3, label: 'a' },
+        { sums: [3, 4], total: 'NaN', label: '"' },
+      ],
+    });
+  });
+
+  it('hold the bare values where there is one output, nested as its shape says', () => {
+    const model = echoModel('INT64', [2, 2]);
+    const data = BigInt64Array.of(1n, 2n, 3n, 4n, 5n, 6n, 7n, 2n ** 63n - 1n);
+    const text = encodeNow({ ...zeros(model, 2), reply: 'predictions' }, [
+      { name: 'out', datatype: 'INT64', shape: [2, 2, 2], data },
+    ]);
+    expect(JSON.parse(text).predictions).toEqual([
+      [
+        [1, 2],
+        [3, 4],
+      ],
+      [
+        [5, 6],
+        [7, '9223372036854775807'],
+      ],
+    ]);
+  });
+});
+
+describe('encodeError', () => {
+  it('answers with the message ID, the id, the code and the sentence', () => {
+    const failed = failure('INVALID_SHAPE', `input 'image': expected [rows, 64], got "x"`);
+    expect(encodeError('m1', 'order-42', failed)).toBe(
+      `{"message_id":"m1","id":"order-42","code":"INVALID_SHAPE","error":"input 'image': expected [rows, 64], got \\"x\\""}`,
+    );
+  });
+
+  it('leaves out an id that could not be read', () => {
+    expect(encodeError('m1', undefined, failure('INVALID_JSON', 'no'))).toBe(
+      '{"message_id":"m1","code":"INVALID_JSON","error":"no"}',
+    );
+  });
+});

@@ -1,0 +1,186 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { ScoringRequest } from '../../../../lambda/core/contract/request.ts';
+import { tableCost } from '../../../../lambda/core/plan/cost.ts';
+import type { MicroBatch } from '../../../../lambda/core/plan/microBatch.ts';
+import { planAll, zeros } from '../requests.ts';
+import {
+  firstComeFirstServed,
+  leastOfAllCuts,
+  leastOfAllPartitions,
+  type Piece,
+  runCostOf,
+  sentenceModel,
+  totalCost,
+} from './runCosts.ts';
+
+/** Measured milliseconds that do not fall with the length, and do as they like with the rows. */
+const anyTable = fc
+  .array(fc.array(fc.double({ min: 0.1, max: 50, noNaN: true }), { minLength: 3, maxLength: 3 }), {
+    minLength: 3,
+    maxLength: 3,
+  })
+  .map((steps) =>
+    tableCost(
+      steps.flatMap((row, i) =>
+        row.map((_, j) => {
+          const ms = row.slice(0, j + 1).reduce((sum, step) => sum + step, 0);
+          return { rows: [1, 3, 8][i] as number, length: [2, 20, 60][j] as number, ms };
+        }),
+      ),
+    ),
+  );
+
+const anyRungs = (max: number): fc.Arbitrary<number[]> =>
+  fc.uniqueArray(fc.integer({ min: 1, max }), { maxLength: 3 }).map((rungs) => rungs.toSorted((a, b) => a - b));
+
+const LONGEST = 100;
+
+const anyModel = fc
+  .record({
+    maxBatchRows: fc.integer({ min: 1, max: 8 }),
+    ladder: anyRungs(8),
+    lengths: fc.oneof(
+      fc.constant([]),
+      anyRungs(LONGEST - 1).map((rungs) => [...rungs, LONGEST]),
+    ),
+    cost: fc.option(anyTable, { nil: undefined }),
+  })
+  .map(({ cost, ...options }) => sentenceModel(cost === undefined ? options : { ...options, cost }));
+
+interface Work {
+  readonly requests: readonly ScoringRequest[];
+  readonly maxBatchElements: number;
+}
+
+function anyWork(mostRequests: number, mostRows: number): fc.Arbitrary<Work> {
+  return anyModel.chain((model) => {
+    const anyLength = fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: LONGEST }));
+    const request = fc
+      .tuple(fc.integer({ min: 1, max: mostRows }), anyLength)
+      .map(([rows, length]) => zeros(model, rows, length));
+    return fc.record({
+      requests: fc.array(request, { minLength: 1, maxLength: mostRequests }),
+      maxBatchElements: fc.oneof(fc.integer({ min: 1, max: 300 }), fc.constant(10_000)),
+    });
+  });
+}
+
+const oneRowRequests = anyWork(7, 1);
+const anyRequests = anyWork(9, 12);
+
+function always(works: fc.Arbitrary<Work>, promise: (work: Work, batches: MicroBatch[]) => void): void {
+  fc.assert(
+    fc.property(works, (work) => promise(work, planAll(work.requests, work))),
+    { numRuns: 300 },
+  );
+}
+
+const modelOf = ({ requests }: Work) => (requests[0] as ScoringRequest).model;
+const costsOf = (work: Work) => runCostOf(modelOf(work), work.maxBatchElements);
+const byLength = (pieces: readonly Piece[]): Piece[] => pieces.toSorted((a, b) => a.length - b.length);
+
+/** Equal but for rounding: sums of the same costs in another order. */
+function expectNoMore(cost: number, than: number): void {
+  expect(cost).toBeLessThanOrEqual(than * (1 + 1e-9));
+}
+
+describe('a plan for requests of many lengths', () => {
+  it('has every row once where a cost is beyond all numbers', () => {
+    const model = sentenceModel({ cost: (rows) => (rows > 2 ? 1 : Number.POSITIVE_INFINITY) });
+    const { inputs, ...like } = zeros(model, 1);
+    const requests = [1, 2, 3, 4].map((length) => {
+      return { ...like, length, inputs: inputs.map((input) => ({ ...input, shape: [1, length] })) };
+    });
+    const planned = planAll(requests, { maxBatchElements: 1_000 }).flatMap(({ parts }) => parts);
+    expect(planned.map(({ request }) => request.length).toSorted()).toEqual([1, 2, 3, 4]);
+  });
+
+  it('costs the least of all ways to share rows out among runs', () => {
+    always(oneRowRequests, (work, batches) => {
+      const least = leastOfAllPartitions(work.requests, costsOf(work));
+      const cost = totalCost(batches, modelOf(work));
+      expectNoMore(cost, least);
+      expectNoMore(least, cost);
+    });
+  });
+
+  it('costs the least of all ways to cut requests in order of length, those too large for a run cut first', () => {
+    always(anyRequests, (work, batches) => {
+      const runCost = costsOf(work);
+      let cutFirst = 0;
+      const pieces = byLength(work.requests).map(({ rows, length }): Piece => {
+        const fits = (count: number): boolean => runCost([{ rows: count, length }]) < Number.POSITIVE_INFINITY;
+        const most = Array.from({ length: 8 }, (_, i) => 8 - i).find(fits) as number;
+        let left = rows;
+        for (; left > most; left -= most) cutFirst += runCost([{ rows: most, length }]);
+        return { rows: left, length };
+      });
+      const least = cutFirst + leastOfAllCuts(pieces, runCost);
+      const cost = totalCost(batches, modelOf(work));
+      expectNoMore(cost, least);
+      expectNoMore(least, cost);
+    });
+  });
+
+  it('costs no more than runs filled in the order of arrival, or of length', () => {
+    always(anyWork(40, 1), (work, batches) => {
+      const cost = totalCost(batches, modelOf(work));
+      expectNoMore(cost, firstComeFirstServed(work.requests, costsOf(work)));
+      expectNoMore(cost, firstComeFirstServed(byLength(work.requests), costsOf(work)));
+    });
+  });
+
+  it('holds every row of every request exactly once', () => {
+    always(anyRequests, ({ requests }, batches) => {
+      const parts = batches.flatMap((batch) => batch.parts);
+      expect(new Set(parts.map(({ request }) => request))).toEqual(new Set(requests));
+      for (const request of requests) {
+        const rows = parts
+          .filter((part) => part.request === request)
+          .flatMap(({ fromRow, toRow }) => Array.from({ length: toRow - fromRow }, (_, i) => fromRow + i));
+        expect(rows.toSorted((a, b) => a - b)).toEqual(Array.from({ length: request.rows }, (_, row) => row));
+      }
+    });
+  });
+
+  it('exceeds neither rows, nor elements, nor a ladder, save by the least that can be run', () => {
+    always(anyRequests, ({ maxBatchElements }, batches) => {
+      for (const { model, parts, rows, paddedRows, paddedLength } of batches) {
+        const lengths = parts.map(({ request }) => request.length);
+        expect(rows).toBe(parts.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0));
+        expect(rows).toBeLessThanOrEqual(paddedRows);
+        expect(paddedLength).toBeGreaterThanOrEqual(Math.max(...lengths));
+        if (model.ladder.length > 0) expect(model.ladder).toContain(paddedRows);
+        else expect(paddedRows).toBe(rows);
+        if (model.ragged?.ladder.length !== 0) expect(model.ragged?.ladder).toContain(paddedLength);
+        else expect(paddedLength).toBe(Math.max(...lengths));
+        if (paddedRows === (model.ladder[0] ?? 1)) continue;
+        expect(paddedRows).toBeLessThanOrEqual(model.maxBatchRows);
+        expect(paddedRows * paddedLength).toBeLessThanOrEqual(maxBatchElements);
+      }
+    });
+  });
+
+  it('cuts only requests with more rows than a run of their length may hold', () => {
+    always(anyRequests, (work, batches) => {
+      const runCost = costsOf(work);
+      for (const { request, fromRow, toRow } of batches.flatMap(({ parts }) => parts)) {
+        if (toRow - fromRow < request.rows) expect(runCost([request])).toBe(Number.POSITIVE_INFINITY);
+      }
+    });
+  });
+
+  it('keeps requests of one length in the order in which they arrived', () => {
+    always(anyWork(20, 1), ({ requests }, batches) => {
+      const order = batches.flatMap(({ parts }) => parts.map(({ request }) => request));
+      expect(order.map((one) => requests.indexOf(one))).toEqual(
+        byLength(requests).map((one) => requests.indexOf(one as ScoringRequest)),
+      );
+    });
+  });
+
+  it('is the same for the same requests', () => {
+    always(anyRequests, (work, batches) => expect(planAll([...work.requests], work)).toEqual(batches));
+  });
+});

@@ -1,0 +1,232 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { ScoringRequest } from '../../../../lambda/core/contract/request.ts';
+import { halve, type MicroBatch, type Part, paddedRowsOf } from '../../../../lambda/core/plan/microBatch.ts';
+import { echoModel, type InMemoryModelOptions, lineModel, sumModel } from '../../../helpers/models.ts';
+import { planAll, requestOf, zeros } from '../requests.ts';
+
+const PLENTY = { maxBatchElements: 1_000_000 };
+
+/** Plans line requests by their row counts. */
+function planRows(rows: readonly number[], options: InMemoryModelOptions, limits = PLENTY): MicroBatch[] {
+  const model = lineModel(options);
+  return planAll(
+    rows.map((count) => zeros(model, count)),
+    limits,
+  );
+}
+
+/** `request:fromRow-toRow` of every part, requests by their index in `requests`, or as they first appear. */
+function cuts(batches: readonly MicroBatch[], requests?: readonly ScoringRequest[]): string[] {
+  const order = requests ?? [...new Set(batches.flatMap(({ parts }) => parts.map(({ request }) => request)))];
+  const cut = ({ request, fromRow, toRow }: Part) => `${order.indexOf(request)}:${fromRow}-${toRow}`;
+  return batches.map(({ parts }) => parts.map(cut).join(' '));
+}
+
+describe('plan', () => {
+  it('fills a micro-batch in the order in which requests arrived', () => {
+    expect(cuts(planRows([1, 2, 1], { maxBatchRows: 8 }))).toEqual(['0:0-1 1:0-2 2:0-1']);
+  });
+
+  it('starts another one rather than cut a request that fits into one', () => {
+    expect(cuts(planRows([3, 2, 4], { maxBatchRows: 4 }))).toEqual(['0:0-3', '1:0-2', '2:0-4']);
+  });
+
+  it('cuts a request that no micro-batch holds, from where the open one ends', () => {
+    expect(cuts(planRows([1, 9, 1], { maxBatchRows: 4 }))).toEqual(['0:0-1 1:0-3', '1:3-7', '1:7-9 2:0-1']);
+  });
+
+  it('keeps models, and versions of a model, apart', () => {
+    const [one, two] = [lineModel(), lineModel({ version: '2' })];
+    const requests = [zeros(one, 1), zeros(two, 1), zeros(one, 1)];
+    const batches = planAll(requests, PLENTY);
+
+    expect(batches.map(({ model }) => model)).toEqual([one, two]);
+    expect(cuts(batches, requests)).toEqual(['0:0-1 2:0-1', '1:0-1']);
+  });
+
+  const image = echoModel('FP32', ['height', 'width']);
+  const shaped = (height: number, width: number): ScoringRequest =>
+    requestOf(image, [{ datatype: 'FP32', shape: [1, height, width], data: new Float32Array(height * width) }]);
+
+  it('keeps trailing shapes apart, even those with as many elements', () => {
+    const [tall, wide] = [shaped(6, 1), shaped(1, 6)];
+    expect(cuts(planAll([tall, wide, tall], PLENTY), [tall, wide])).toEqual(['0:0-1 0:0-1', '1:0-1']);
+  });
+
+  it('does not confuse shapes whose digits read alike', () => {
+    expect(planAll([shaped(1, 12), shaped(11, 2), shaped(2, 6)], PLENTY)).toHaveLength(3);
+  });
+
+  it('plans nothing for no requests', () => {
+    expect(planAll([], PLENTY)).toEqual([]);
+  });
+
+  it.each<[title: string, rows: number[], options: InMemoryModelOptions, elements: number, reasons: string[]]>([
+    ['full when it holds the most rows', [2, 2], { maxBatchRows: 4 }, 1000, ['full']],
+    [
+      'full when the next request does not fit, and at the end of the batch',
+      [3, 2],
+      { maxBatchRows: 4 },
+      1000,
+      ['full', 'end'],
+    ],
+    ['budget when the elements run out first', [2, 2], { maxBatchRows: 4 }, 3, ['budget', 'end']],
+    ['end when nothing is left to add', [1], { maxBatchRows: 4 }, 1000, ['end']],
+    ['full when rows and elements run out together', [4], { maxBatchRows: 4 }, 4, ['full']],
+    [
+      'budget when the elements allow a lower rung only',
+      [4, 4],
+      { maxBatchRows: 8, ladder: [1, 4, 8] },
+      7,
+      ['budget', 'budget'],
+    ],
+  ])('says why: %s', (_, rows, options, maxBatchElements, reasons) => {
+    const batches = planRows(rows, options, { maxBatchElements });
+    expect(batches.map(({ closedBecause }) => closedBecause)).toEqual(reasons);
+  });
+
+  it('counts the elements of all inputs together, padding included', () => {
+    expect(planRows([3, 3], { ladder: [4] }, { maxBatchElements: 4 }).map((batch) => batch.paddedRows)).toEqual([4, 4]);
+    const wide = echoModel('FP32', ['width'], { maxBatchRows: 100 });
+    const batches = planAll([zeros(wide, 1, 30), zeros(wide, 1, 30), zeros(wide, 1, 30)], { maxBatchElements: 60 });
+    expect(batches.map(({ rows }) => rows)).toEqual([2, 1]);
+    const threeInputs = sumModel();
+    const elementsPerRow = 10 + 10 + 1;
+    const summed = planAll([zeros(threeInputs, 7, 10)], { maxBatchElements: 3 * elementsPerRow });
+    expect(summed.map(({ rows }) => rows)).toEqual([3, 3, 1]);
+  });
+
+  it('runs a single row even when it alone exceeds the budget', () => {
+    const wide = echoModel('FP32', ['width']);
+    expect(planAll([zeros(wide, 2, 30)], { maxBatchElements: 10 }).map(({ rows }) => rows)).toEqual([1, 1]);
+  });
+
+  it('runs the lowest rung even when it alone exceeds what a micro-batch may hold', () => {
+    const batches = planRows([1, 1], { maxBatchRows: 2, ladder: [4, 8] });
+    expect(batches.map(({ rows, paddedRows }) => [rows, paddedRows])).toEqual([[2, 4]]);
+  });
+
+  it('pads up to the next rung', () => {
+    const model = lineModel({ ladder: [1, 4, 16] });
+    expect([1, 2, 4, 5, 16].map((rows) => paddedRowsOf(model, rows))).toEqual([1, 4, 4, 16, 16]);
+    expect(paddedRowsOf(lineModel(), 5)).toBe(5);
+  });
+});
+
+describe('any plan', () => {
+  const anyModel = fc
+    .record({
+      maxBatchRows: fc.integer({ min: 1, max: 12 }),
+      ladder: fc
+        .uniqueArray(fc.integer({ min: 1, max: 12 }), { maxLength: 3 })
+        .map((rungs) => rungs.toSorted((a, b) => a - b)),
+    })
+    .map((options) => echoModel('FP32', ['width'], options));
+  const anyWork = fc.array(anyModel, { minLength: 1, maxLength: 2 }).chain((models) =>
+    fc.record({
+      requests: fc.array(
+        fc
+          .tuple(fc.constantFrom(...models), fc.integer({ min: 1, max: 30 }), fc.integer({ min: 1, max: 3 }))
+          .map(([model, rows, width]) => zeros(model, rows, width)),
+        { maxLength: 12 },
+      ),
+      maxBatchElements: fc.integer({ min: 1, max: 40 }),
+    }),
+  );
+  type Work = { requests: ScoringRequest[]; maxBatchElements: number };
+  const always = (promise: (work: Work, batches: MicroBatch[]) => void): void =>
+    fc.assert(fc.property(anyWork, (work) => promise(work, planAll(work.requests, work))));
+  const widthOf = (request: ScoringRequest | undefined): number => request?.inputs[0]?.shape[1] ?? 0;
+  /** The most rows that a micro-batch with this request may run. */
+  const roomFor = (request: ScoringRequest, maxBatchElements: number): number => {
+    const { ladder, maxBatchRows } = request.model;
+    const rows = Math.max(1, Math.min(maxBatchRows, Math.floor(maxBatchElements / widthOf(request))));
+    return ladder.length === 0 ? rows : (ladder.findLast((rung) => rung <= rows) ?? ladder[0] ?? 0);
+  };
+
+  it('puts every row of every request into exactly one part', () => {
+    always(({ requests }, batches) => {
+      const parts = batches.flatMap((batch) => batch.parts);
+      for (const request of requests) {
+        const mine = parts.filter((part) => part.request === request).flatMap(({ fromRow, toRow }) => [fromRow, toRow]);
+        const rows = Array.from(
+          { length: mine.length / 2 },
+          (_, i) => mine.slice(2 * i, 2 * i + 2) as [number, number],
+        );
+        expect(rows.flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual(
+          Array.from({ length: request.rows }, (_, row) => row),
+        );
+      }
+      expect(parts.every(({ fromRow, toRow }) => toRow > fromRow)).toBe(true);
+    });
+  });
+
+  it('exceeds neither rows nor elements, save by the least that can be run', () => {
+    always(({ maxBatchElements }, batches) => {
+      for (const { parts, model, rows, paddedRows } of batches) {
+        expect(rows).toBe(parts.reduce((sum, part) => sum + part.toRow - part.fromRow, 0));
+        expect(paddedRows).toBeGreaterThanOrEqual(rows);
+        const least = model.ladder[0] ?? 1;
+        if (paddedRows === least) continue;
+        expect(paddedRows).toBeLessThanOrEqual(model.maxBatchRows);
+        expect(paddedRows * widthOf(parts[0]?.request)).toBeLessThanOrEqual(maxBatchElements);
+      }
+    });
+  });
+
+  it('runs only row counts that are on the ladder', () => {
+    always((_, batches) => {
+      for (const { model, paddedRows, rows } of batches) {
+        if (model.ladder.length === 0) expect(paddedRows).toBe(rows);
+        else expect(model.ladder).toContain(paddedRows);
+      }
+    });
+  });
+
+  it('lets only requests of one model and one shape share a micro-batch', () => {
+    always((_, batches) => {
+      for (const { parts, model } of batches) {
+        expect(new Set(parts.map(({ request }) => request.model))).toEqual(new Set([model]));
+        expect(new Set(parts.map(({ request }) => widthOf(request))).size).toBe(1);
+      }
+    });
+  });
+
+  it('cuts only requests with more rows than a micro-batch holds', () => {
+    always(({ maxBatchElements }, batches) => {
+      for (const { request, fromRow, toRow } of batches.flatMap(({ parts }) => parts)) {
+        if (toRow - fromRow < request.rows) expect(request.rows).toBeGreaterThan(roomFor(request, maxBatchElements));
+      }
+    });
+  });
+
+  it('is the same for the same requests', () => {
+    always((work, batches) => expect(planAll([...work.requests], work)).toEqual(batches));
+  });
+
+  it('can be halved until every part stands alone, none lost and each run as it may be', () => {
+    const alone = (batch: MicroBatch): MicroBatch[] =>
+      batch.parts.length === 1 ? [batch] : (halve(batch) ?? []).flatMap(alone);
+    always((_, batches) => {
+      const pieces = batches.flatMap(alone);
+      expect(pieces.flatMap(({ parts }) => parts)).toEqual(batches.flatMap(({ parts }) => parts));
+      for (const { model, parts, rows, paddedRows } of pieces) {
+        expect(rows).toBe((parts[0]?.toRow ?? 0) - (parts[0]?.fromRow ?? 0));
+        expect(paddedRows).toBe(paddedRowsOf(model, rows));
+      }
+    });
+  });
+});
+
+describe('halve', () => {
+  it('gives the first half the odd one', () => {
+    const [batch] = planRows([1, 2, 3, 1, 2], { ladder: [1, 4, 8, 16] });
+    if (batch === undefined) throw new Error('expected a micro-batch');
+    const halves = halve(batch);
+    expect(halves?.map(({ parts, rows, paddedRows }) => [parts.length, rows, paddedRows])).toEqual([
+      [3, 6, 8],
+      [2, 3, 4],
+    ]);
+  });
+});

@@ -1,0 +1,89 @@
+import type { Cost, Model } from '../../../../lambda/core/contract/model.ts';
+import { affineCost } from '../../../../lambda/core/plan/cost.ts';
+import type { MicroBatch } from '../../../../lambda/core/plan/microBatch.ts';
+import { echoModel, type InMemoryModelOptions } from '../../../helpers/models.ts';
+
+export interface SentenceOptions extends Omit<InMemoryModelOptions, 'ragged'> {
+  /** The lengths that it may be run at. @default any */
+  readonly lengths?: readonly number[];
+}
+
+/** Float32 `[batch, length]` in and out, its length ragged. */
+export function sentenceModel({ lengths = [], ...options }: SentenceOptions = {}): Model {
+  const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [1], ladder: lengths };
+  return echoModel('FP32', ['length'], { ...options, ragged });
+}
+
+/** Rows of one length, as a test's own arithmetic sees a request or a part of one. */
+export interface Piece {
+  readonly rows: number;
+  readonly length: number;
+}
+
+/** What a run of the pieces costs by the model, its rows and its length padded; infinite where it may not be run. */
+export type RunCost = (pieces: readonly Piece[]) => number;
+
+export function runCostOf({ cost, ladder, ragged, maxBatchRows }: Model, maxElements: number): RunCost {
+  const costOf: Cost = cost ?? affineCost((length) => length);
+  const upTo = (rungs: readonly number[], size: number): number => {
+    return rungs.length === 0 ? size : Math.min(...rungs.filter((rung) => rung >= size));
+  };
+  return (pieces) => {
+    const rows = upTo(
+      ladder,
+      pieces.reduce((sum, piece) => sum + piece.rows, 0),
+    );
+    const length = upTo(ragged?.ladder ?? [], Math.max(...pieces.map((piece) => piece.length)));
+    const mayRun = rows <= maxBatchRows && rows * length <= maxElements;
+    const isLeast = rows === (ladder[0] ?? 1);
+    return mayRun || isLeast ? costOf(rows, length) : Number.POSITIVE_INFINITY;
+  };
+}
+
+export function totalCost(batches: readonly MicroBatch[], model: Model): number {
+  const costOf: Cost = model.cost ?? affineCost((length) => length);
+  return batches.reduce((sum, { paddedRows, paddedLength }) => sum + costOf(paddedRows, paddedLength), 0);
+}
+
+/** The least cost over all ways to share the pieces out among runs. */
+export function leastOfAllPartitions(pieces: readonly Piece[], runCost: RunCost): number {
+  const runs: Piece[][] = [];
+  const share = (index: number): number => {
+    const piece = pieces[index];
+    if (piece === undefined) return runs.reduce((sum, run) => sum + runCost(run), 0);
+    let least = Number.POSITIVE_INFINITY;
+    for (const run of [...runs]) {
+      run.push(piece);
+      least = Math.min(least, share(index + 1));
+      run.pop();
+    }
+    runs.push([piece]);
+    least = Math.min(least, share(index + 1));
+    runs.pop();
+    return least;
+  };
+  return share(0);
+}
+
+/** The least cost over all ways to cut the pieces, in their order, into runs. */
+export function leastOfAllCuts(pieces: readonly Piece[], runCost: RunCost): number {
+  if (pieces.length === 0) return 0;
+  const costs = pieces.map((_, last) => {
+    return runCost(pieces.slice(0, last + 1)) + leastOfAllCuts(pieces.slice(last + 1), runCost);
+  });
+  return Math.min(...costs);
+}
+
+/** What runs cost that each take pieces, in their order, for as long as they may. */
+export function firstComeFirstServed(pieces: readonly Piece[], runCost: RunCost): number {
+  let total = 0;
+  let run: Piece[] = [];
+  for (const piece of pieces) {
+    if (run.length > 0 && runCost([...run, piece]) === Number.POSITIVE_INFINITY) {
+      total += runCost(run);
+      run = [];
+    }
+    run.push(piece);
+  }
+  return run.length === 0 ? total : total + runCost(run);
+}

@@ -1,0 +1,34 @@
+import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { RequestInput, ScoringRequest } from '../../../lambda/core/contract/request.ts';
+import type { MicroBatch } from '../../../lambda/core/plan/microBatch.ts';
+import { plan } from '../../../lambda/core/plan/plan.ts';
+import { allocate } from '../../../lambda/core/tensor/datatype.ts';
+import { elementCount } from '../../../lambda/core/tensor/tensor.ts';
+
+/** A decoded request for `model` with these inputs, asking for all outputs. */
+export function requestOf(model: Model, inputs: readonly RequestInput[], id?: string): ScoringRequest {
+  const outputs = model.outputs.map((_, index) => index);
+  const index = model.ragged?.inputs.findIndex((input) => input !== undefined) ?? 0;
+  const length = inputs[index]?.shape[model.ragged?.inputs[index]?.axis ?? -1] ?? 1;
+  const place = { record: 0, position: 0 };
+  return { ...place, id, model, rows: inputs[0]?.shape[0] ?? 0, length, inputs, outputs, reply: 'json' };
+}
+
+/** A decoded request of `rows` rows of zeros, its symbolic axes (all but the batch) of size `width`. */
+export function zeros(model: Model, rows: number, width = 1): ScoringRequest {
+  const inputs = model.inputs.map(({ datatype, shape }): RequestInput => {
+    const sizes = [rows, ...shape.slice(1).map((dim) => (typeof dim === 'number' ? dim : width))];
+    return { datatype, shape: sizes, data: allocate(datatype, elementCount(sizes)) };
+  });
+  return requestOf(model, inputs);
+}
+
+/** Every micro-batch of a plan for these requests. */
+export function planAll(
+  requests: readonly ScoringRequest[],
+  { maxBatchElements }: { readonly maxBatchElements: number },
+): MicroBatch[] {
+  const planned = plan(() => maxBatchElements);
+  const closed = requests.flatMap((request) => planned.add(request));
+  return [...closed, ...planned.finish()];
+}

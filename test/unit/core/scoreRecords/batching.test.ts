@@ -1,0 +1,186 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { Model } from '../../../../lambda/core/contract/model.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { closedGate, type Gate, whatCanHappen } from '../../../helpers/gate.ts';
+import { failsOn, type InMemoryModelOptions, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
+import { lineRequest, messageIdOf, type RequestFields, standardRecords, sumRequest } from '../../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import { answerTo, inShort, statuses } from './answers.ts';
+
+async function score(bodies: readonly unknown[], ...models: readonly Model[]) {
+  const deps = scoringDependencies({ models: repositoryOf(...models) });
+  const outcomes = await scoreRecords(standardRecords(bodies), deps, enoughTime());
+  return { deps, outcomes };
+}
+
+const anySettings = fc.record({
+  maxBatchRows: fc.integer({ min: 1, max: 12 }),
+  ladder: fc.constantFrom<number[]>([], [1, 4, 12], [5], [2, 3]),
+});
+const anyValue = fc.integer({ min: -1000, max: 1000 });
+const anyLine = fc.array(anyValue, { minLength: 1, maxLength: 20 }).map((values) => lineRequest(values));
+const anySum = fc.integer({ min: 1, max: 3 }).chain((width) => {
+  const vector = fc.array(anyValue, { minLength: width, maxLength: width });
+  return fc
+    .array(fc.record({ left: vector, right: vector, bias: anyValue }), { minLength: 1, maxLength: 8 })
+    .map((rows) => sumRequest(rows));
+});
+
+const anyBinaryLine = fc.array(anyValue, { minLength: 1, maxLength: 20 }).map((values) => ({
+  inputs: [{ name: 'x', datatype: 'FP32', shape: [values.length, 1] }],
+  raw_input_contents: [Buffer.from(Float32Array.from(values).buffer).toString('base64')],
+}));
+
+describe('a batched answer', () => {
+  it.each<[string, (options?: InMemoryModelOptions) => Model, fc.Arbitrary<RequestFields>]>([
+    ['one input and one output', lineModel, anyLine],
+    ['several inputs and outputs', sumModel, anySum],
+    ['requests in JSON and in binary', lineModel, fc.oneof(anyLine, anyBinaryLine)],
+  ])('is the answer of the request alone, for a model with %s', async (_, modelOf, anyRequest) => {
+    const requests = fc.array(anyRequest, { minLength: 1, maxLength: 12 });
+    await fc.assert(
+      fc.asyncProperty(requests, anySettings, async (bodies, settings) => {
+        const { deps } = await score(bodies, modelOf(settings));
+        const alone = scoringDependencies({ models: repositoryOf(modelOf()) });
+        for (const record of standardRecords(bodies)) await scoreRecords([record], alone, enoughTime());
+
+        const inOrder = (ids: readonly unknown[]) =>
+          ids.map((__, record) => deps.writer.documentsOf(messageIdOf(record)));
+        expect(inOrder(bodies)).toEqual(bodies.map((__, record) => alone.writer.documentsOf(messageIdOf(record))));
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('costs one run for a hundred records', async () => {
+    const { deps } = await score(
+      Array.from({ length: 100 }, (_, i) => lineRequest([i])),
+      lineModel({ runMs: 7 }),
+    );
+    expect(deps.reports).toEqual([
+      {
+        model: 'line',
+        version: '1',
+        requests: 100,
+        rows: 100,
+        paddedRows: 100,
+        maxBatchRows: 512,
+        paddedLength: 1,
+        paddingShare: 0,
+        closedBecause: 'end',
+        stackMs: expect.any(Number),
+        runMs: 7,
+        encodeMs: expect.any(Number),
+      },
+    ]);
+    expect(answerTo(deps.writer, 99)).toEqual([199]);
+  });
+
+  it('is reported with its padding and why it was closed', async () => {
+    const { deps } = await score(
+      [lineRequest([1, 2, 3]), lineRequest([4, 5])],
+      lineModel({ ladder: [4], maxBatchRows: 4 }),
+    );
+    expect(deps.reports.map(({ rows, paddedRows, closedBecause }) => [rows, paddedRows, closedBecause])).toEqual([
+      [3, 4, 'full'],
+      [2, 4, 'end'],
+    ]);
+  });
+
+  it('holds the outputs asked for, in that order, whatever its neighbours asked for', async () => {
+    const rows = [{ left: [1, 2], right: [3, 4], bias: 5 }];
+    const outputs = [{ name: 'label' }, { name: 'sums' }];
+    const { deps } = await score([sumRequest(rows), sumRequest(rows, { outputs })], sumModel());
+
+    expect(deps.writer.written.map(({ body }) => JSON.parse(body).outputs)).toEqual([
+      [
+        { name: 'sums', datatype: 'FP32', shape: [1, 2], data: [4, 6] },
+        { name: 'total', datatype: 'FP64', shape: [1], data: [15] },
+        { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 15'] },
+      ],
+      [
+        { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 15'] },
+        { name: 'sums', datatype: 'FP32', shape: [1, 2], data: [4, 6] },
+      ],
+    ]);
+  });
+});
+
+describe('outcomes', () => {
+  it('are as many as the records and in their order, whatever becomes of each', async () => {
+    const bodies = [
+      lineRequest([1]),
+      'no JSON',
+      [lineRequest([2]), '{}'],
+      lineRequest([3], { model_name: 'sum' }),
+      lineRequest([4, 5]),
+    ];
+    const { outcomes } = await score(bodies, lineModel({ maxBatchRows: 1 }));
+    expect(outcomes.map((one) => one.status === 'answered' && [one.requests, one.failures.map((f) => f.code)])).toEqual(
+      [
+        [1, []],
+        [1, ['INVALID_JSON']],
+        [2, ['INVALID_REQUEST']],
+        [1, ['UNKNOWN_MODEL']],
+        [1, []],
+      ],
+    );
+  });
+});
+
+describe('a packed message', () => {
+  it('is answered with its answers in its order, errors among them', async () => {
+    const packed = [lineRequest([1], { id: 'a' }), { id: 'b' }, lineRequest([666]), lineRequest([2, 3], { id: 'd' })];
+    const { deps, outcomes } = await score([packed, lineRequest([4])], lineModel({ before: failsOn(666) }));
+
+    expect(answerTo(deps.writer, 0)).toEqual([[3], 'INVALID_REQUEST', 'RUN_FAILED', [5, 7]]);
+    const [answers] = deps.writer.documentsOf(messageIdOf(0)) as [{ id?: string; message_id: string }[]];
+    expect(answers.map(({ id }) => id)).toEqual(['a', 'b', undefined, 'd']);
+    expect(answers.every(({ message_id }) => message_id === messageIdOf(0))).toBe(true);
+    expect(answerTo(deps.writer, 1)).toEqual([9]);
+    expect(statuses(outcomes)).toEqual(['answered', 'answered']);
+  });
+
+  it('is answered with an array even when it holds one request', async () => {
+    const { deps } = await score([[lineRequest([1])]], lineModel());
+    expect(answerTo(deps.writer, 0)).toEqual([[3]]);
+  });
+
+  it('shares micro-batches with the other records of its event', async () => {
+    const { deps } = await score([[lineRequest([1]), lineRequest([2])], lineRequest([3])], lineModel());
+    expect(deps.reports.map(({ requests }) => requests)).toEqual([3]);
+  });
+
+  it('is answered when its last request is, though its requests ran in different micro-batches', async () => {
+    const packed = [lineRequest([1]), lineRequest([2]), lineRequest([3])];
+    const { deps } = await score([packed], lineModel({ maxBatchRows: 1 }));
+    expect(deps.writer.written.map(({ body }) => inShort(JSON.parse(body)))).toEqual([[[3], [5], [7]]]);
+  });
+});
+
+describe('a request that was split', () => {
+  it('is one answer with its rows in order', async () => {
+    const { deps, outcomes } = await score([lineRequest([1, 2, 3, 4, 5])], lineModel({ maxBatchRows: 2 }));
+    expect(deps.writer.documentsOf(messageIdOf(0))).toMatchObject([
+      { outputs: [{ shape: [5, 1], data: [3, 5, 7, 9, 11] }] },
+    ]);
+    expect(outcomes).toEqual([{ status: 'answered', failures: [], requests: 1 }]);
+  });
+
+  it('has its rows in order even when its first run ends last', async () => {
+    const gates = new Map<unknown, Gate>([1, 3, 5].map((value) => [value, closedGate()]));
+    const model = lineModel({ maxBatchRows: 2, before: ([x]) => gates.get(x?.data[0])?.opened });
+    const deps = scoringDependencies({ models: repositoryOf(model) });
+    const scoring = scoreRecords(standardRecords([lineRequest([1, 2, 3, 4, 5])]), deps, enoughTime());
+
+    for (const value of [3, 5, 1]) {
+      gates.get(value)?.open();
+      await whatCanHappen();
+    }
+    await scoring;
+
+    expect(deps.reports.map(({ rows }) => rows)).toEqual([2, 1, 2]);
+    expect(answerTo(deps.writer, 0)).toEqual([3, 5, 7, 9, 11]);
+  });
+});

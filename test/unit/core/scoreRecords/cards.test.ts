@@ -1,0 +1,184 @@
+import { describe, expect, it } from '@jest/globals';
+import { createTurns } from '../../../../lambda/adapters/onnx/session/turns.ts';
+import { type Model, RunAbandonedError } from '../../../../lambda/core/contract/model.ts';
+import { createBatchingWatch } from '../../../../lambda/core/run/batchingWatch.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
+import { type InMemoryModelOptions, lineModel, repositoryOf } from '../../../helpers/models.ts';
+import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import { answerTo, statuses } from './answers.ts';
+import { answers, depsFor, oneRowEach, upTo } from './watched.ts';
+
+/** Of one run: the card, and its values. */
+type Run = readonly [card: number, values: readonly number[]];
+
+interface OnCards {
+  readonly model: Model;
+  readonly runs: readonly Run[];
+}
+
+/**
+ * The line model on several cards.
+ *
+ * @param error what each card adds to its answers, as a share
+ * @param before sees each run on its card
+ */
+function onCards(
+  cards: number,
+  options: InMemoryModelOptions = {},
+  { error = () => 0, before = async () => {} }: { error?: (card: number) => number; before?: Before } = {},
+): OnCards {
+  const runs: Run[] = [];
+  const one = lineModel(options);
+  const turns = createTurns(cards);
+  const run: Model['run'] = (inputs, signal, wanted) => {
+    const values = Array.from(inputs[0]?.data as Float32Array);
+    const onCard = async (card: number) => {
+      runs.push([card, values]);
+      await before(card, values, signal);
+      const { outputs, runMs } = await one.run(inputs);
+      const rounded = outputs.map((output) => ({
+        ...output,
+        data: (output.data as Float32Array).map((y) => y * (1 + error(card))),
+      }));
+      return { outputs: rounded, runMs, card };
+    };
+    return turns.take(onCard, signal, wanted);
+  };
+  return { model: { ...one, cards, run }, runs };
+}
+
+type Before = (card: number, values: readonly number[], signal: AbortSignal | undefined) => Promise<unknown>;
+
+const SIX = oneRowEach([0, 1, 2, 3, 4, 5]);
+
+describe('a model on several cards', () => {
+  it('has a run on each at the same time, and one micro-batch more for each in its pipe', async () => {
+    const gate = closedGate();
+    const { model, runs } = onCards(2, { maxBatchRows: 1 }, { before: () => gate.opened });
+    let asked = 0;
+    const watched: Model = {
+      ...model,
+      run(...given) {
+        asked += 1;
+        return model.run(...given);
+      },
+    };
+    const deps = scoringDependencies({ models: repositoryOf(watched) });
+
+    const scoring = scoreRecords(SIX, deps, enoughTime());
+    await whatCanHappen();
+    const before = [asked, runs.map(([card]) => card)];
+    gate.open();
+    const outcomes = await scoring;
+
+    expect(before).toEqual([4, [0, 1]]);
+    expect(statuses(outcomes)).toEqual(new Array(6).fill('answered'));
+    expect(answers(deps as never, 6)).toEqual([1, 3, 5, 7, 9, 11]);
+  });
+
+  it('has the culprit of a failed run found, and every other record answered', async () => {
+    const before: Before = async (_, values) => {
+      if (values.includes(4)) throw new Error('poison');
+    };
+    const { model } = onCards(3, { maxBatchRows: 2 }, { before });
+    const deps = scoringDependencies({ models: repositoryOf(model) });
+
+    await scoreRecords(SIX, deps, enoughTime());
+
+    expect(upTo(6).map((record) => answerTo(deps.writer, record - 1))).toEqual([
+      [1],
+      [3],
+      [5],
+      [7],
+      'RUN_FAILED',
+      [11],
+    ]);
+  });
+
+  it('has records answered by the others while a run hangs on one', async () => {
+    const before: Before = (_, values, signal) =>
+      new Promise((resolve, reject) => {
+        if (!values.includes(0)) resolve(undefined);
+        signal?.addEventListener('abort', () => reject(new RunAbandonedError('it hangs', 50)));
+      });
+    const { model } = onCards(2, { maxBatchRows: 1 }, { before });
+    const deps = scoringDependencies({ models: repositoryOf(model), limits: { deadlineMarginMs: 1 } });
+    const controller = new AbortController();
+    const scoring = scoreRecords(SIX, deps, { remainingMs: () => 300_000, signal: controller.signal });
+    await whatCanHappen();
+    while (deps.writer.written.length < 5) await whatCanHappen();
+
+    controller.abort();
+
+    expect(statuses(await scoring)).toEqual(['DEADLINE', ...new Array(5).fill('answered')]);
+  });
+
+  it.each([1, 2, 3])('starts on %d cards as many runs that take all the time that is left', async (cards) => {
+    const gate = closedGate();
+    const runMs = 100;
+    const { model, runs } = onCards(
+      cards,
+      { maxBatchRows: 1, measured: [{ rows: 1, length: 1, ms: runMs }] },
+      { before: () => gate.opened },
+    );
+    const deps = scoringDependencies({ models: repositoryOf(model), limits: { deadlineMarginMs: 1 }, now: () => 0 });
+
+    const scoring = scoreRecords(SIX, deps, { ...enoughTime(), remainingMs: () => 1.5 * runMs });
+    await whatCanHappen();
+    gate.open();
+    const outcomes = statuses(await scoring);
+
+    expect(runs.map(([card]) => card)).toEqual(upTo(cards).map((card) => card - 1));
+    expect(outcomes.filter((status) => status === 'DEADLINE')).toHaveLength(6 - cards);
+  });
+});
+
+describe('checks of a model on several cards', () => {
+  const PROVED = { independence: 'proved', maxBatchRows: 3 } as const;
+
+  it('run on the card of the micro-batch that they check', async () => {
+    const { model, runs } = onCards(2, PROVED);
+    const deps = depsFor(model, 1);
+
+    await scoreRecords(SIX, deps, enoughTime());
+
+    const batches = runs.filter(([, values]) => values.length > 1);
+    const checks = runs.filter(([, values]) => values.length === 1);
+    expect(batches.map(([card]) => card)).toEqual([0, 1]);
+    expect(checks.length).toBeGreaterThan(2);
+    for (const [card, [value]] of checks) {
+      expect(batches.find(([, values]) => values.includes(value as number))?.[0]).toBe(card);
+    }
+  });
+
+  it('do not take for mixing what two cards round differently', async () => {
+    const { model, runs } = onCards(2, PROVED, { error: (card) => card / 10 });
+    const deps = depsFor(model, 1);
+
+    await scoreRecords(SIX, deps, enoughTime());
+
+    expect(new Set(runs.map(([card]) => card))).toEqual(new Set([0, 1]));
+    expect(deps.mismatches).toEqual([]);
+    expect(statuses(await scoreRecords(SIX, deps, enoughTime()))).toEqual(new Array(6).fill('answered'));
+  });
+
+  it('find a model that mixes rows on one card alone', async () => {
+    const { model } = onCards(2, PROVED);
+    const mixing: Model = {
+      ...model,
+      async run(inputs, signal, wanted) {
+        const ran = await model.run(inputs, signal, wanted);
+        const { data, shape } = ran.outputs[0] as { data: Float32Array; shape: readonly number[] };
+        if (ran.card === 1 && (shape[0] as number) > 1) data.fill(0);
+        return ran;
+      },
+    };
+    const deps = scoringDependencies({ models: repositoryOf(mixing), batching: createBatchingWatch(1) });
+
+    await scoreRecords(SIX, deps, enoughTime());
+
+    expect(deps.mismatches).toHaveLength(1);
+    expect(upTo(6).map((record) => answerTo(deps.writer, record - 1))).toEqual([[1], [3], [5], [7], [9], [11]]);
+  });
+});

@@ -1,0 +1,124 @@
+import { describe, expect, it } from '@jest/globals';
+import { type Model, RunAbandonedError } from '../../../../lambda/core/contract/model.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { enoughTime } from '../../../helpers/scoring.ts';
+import { statuses } from './answers.ts';
+import { DISTURBED_BY_LARGE, LINE, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
+import { again, answers, depsFor, oneRowEach, upTo } from './watched.ts';
+
+const ALL_THE_TIME = 1;
+const PROVED = { independence: 'proved' } as const;
+
+describe('later micro-batches', () => {
+  it('are checked too: what differs then stops batching, and is not written', async () => {
+    const { model, runs } = rowModel(DISTURBED_BY_LARGE, PROVED);
+    const deps = depsFor(model, ALL_THE_TIME);
+    await scoreRecords(oneRowEach(upTo(70)), again(deps), enoughTime());
+    expect(deps.mismatches).toEqual([]);
+    await scoreRecords(oneRowEach([5, 2000, 7]), deps, enoughTime());
+    expect(answers(deps, 3)).toEqual([11, 4001, 15]);
+    expect(deps.mismatches).toHaveLength(1);
+    const before = runs.length;
+    await scoreRecords(oneRowEach([5, 6]), again(deps), enoughTime());
+    expect(runs.slice(before)).toEqual([[5], [6]]);
+  });
+
+  it.each([0.01, 0.1])('have %d of the run time for their checks', async (share) => {
+    const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 3, maxBatchRows: 10 });
+    const deps = depsFor(model, share);
+    await scoreRecords(oneRowEach(upTo(100)), again(deps), enoughTime());
+    const [early, earlyChecks] = [deps.reports.length, deps.checksMs.length];
+    for (let time = 0; time < 50; time++) {
+      await scoreRecords(oneRowEach(upTo(100)), again(deps), enoughTime());
+    }
+    const runMs = 3 * (deps.reports.length - early);
+    const checkMs = deps.checksMs.slice(earlyChecks).reduce((sum, ms) => sum + ms, 0);
+    expect(checkMs).toBeLessThanOrEqual(share * runMs);
+    expect(checkMs).toBeGreaterThan(0.7 * share * runMs);
+    expect(new Set(runs.filter(({ length }) => length === 1).flat()).size).toBeGreaterThan(4);
+  });
+
+  it('have other rows checked each time', async () => {
+    const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 30, measured: [{ rows: 1, length: 1, ms: 30 }] });
+    const deps = depsFor(model, ALL_THE_TIME);
+    for (let time = 0; time < 10; time++) await scoreRecords(oneRowEach(upTo(10)), again(deps), enoughTime());
+    expect(new Set(runs.filter(({ length }) => length === 1).flat()).size).toBeGreaterThan(6);
+  });
+
+  it.each([
+    ['a share of 0', 'proved', 0],
+    ['a model that is trusted', 'trusted', 0.5],
+  ] as const)('are not checked with %s, nor is the first one', async (_, independence, share) => {
+    const { model, runs } = rowModel(SHARE_OF_LARGEST, { independence });
+    const deps = depsFor(model, share);
+    await scoreRecords(oneRowEach([1, 2, 4]), deps, enoughTime());
+    expect(runs).toEqual([[1, 2, 4]]);
+    expect([answers(deps, 3), deps.checksMs]).toEqual([[0.25, 0.5, 1], []]);
+  });
+});
+
+describe('a check', () => {
+  const TEN_A_RUN = {
+    runMs: 10,
+    measured: [
+      { rows: 1, length: 1, ms: 10 },
+      { rows: 4, length: 1, ms: 10 },
+    ],
+  };
+
+  it.each([
+    [79, 0],
+    [81, 2],
+  ])('takes an eighth of the time left at most: with %d ms left, %d runs of 10 ms', async (leftMs, checks) => {
+    const { model, runs } = rowModel(LINE, { ...PROVED, ...TEN_A_RUN });
+    const deps = depsFor(model, 0.01, { limits: { deadlineMarginMs: 1 } });
+    const time = { ...enoughTime(), remainingMs: () => leftMs };
+    expect(statuses(await scoreRecords(oneRowEach([1, 2, 3, 4]), deps, time))).toEqual(new Array(4).fill('answered'));
+    expect(runs.length).toBe(1 + checks);
+  });
+
+  it('leaves the margin before the deadline alone', async () => {
+    const { model, runs } = rowModel(LINE, { ...PROVED, ...TEN_A_RUN });
+    const deps = depsFor(model, 0.01, { limits: { deadlineMarginMs: 500 } });
+    const score = (leftMs: number) =>
+      scoreRecords(oneRowEach([1, 2, 3, 4]), again(deps), {
+        ...enoughTime(),
+        remainingMs: () => leftMs,
+      });
+    await score(999);
+    expect(runs).toHaveLength(1);
+    await score(1000);
+    expect(runs).toHaveLength(1 + 1 + 4);
+  });
+
+  it('that hangs leaves half of the time to the answer that waits for it', async () => {
+    const { model } = rowModel(LINE, PROVED);
+    const hanging: Model = {
+      ...model,
+      run: (inputs, signal) => {
+        if (inputs[0]?.shape[0] !== 1) return model.run(inputs, signal);
+        return new Promise((_, reject) => {
+          signal?.addEventListener('abort', () => reject(new RunAbandonedError('it hangs', 50)));
+        });
+      },
+    };
+    const deps = depsFor(hanging, 0.01, { limits: { deadlineMarginMs: 1 } });
+    const outcomes = await scoreRecords(oneRowEach([1, 2, 3]), deps, { ...enoughTime(), remainingMs: () => 100 });
+    expect(statuses(outcomes)).toEqual(['answered', 'answered', 'answered']);
+    expect(answers(deps, 3)).toEqual([3, 5, 7]);
+  });
+
+  it('that fails is no fault of its record, and says nothing', async () => {
+    const { model } = rowModel(LINE, PROVED);
+    const picky: Model = {
+      ...model,
+      async run(inputs) {
+        if (inputs[0]?.shape[0] === 1) throw new Error('expected two rows or more');
+        return model.run(inputs);
+      },
+    };
+    const deps = depsFor(picky);
+    await scoreRecords(oneRowEach([1, 2, 3]), deps, enoughTime());
+    expect([answers(deps, 3), deps.mismatches, deps.problems]).toEqual([[3, 5, 7], [], []]);
+  });
+});

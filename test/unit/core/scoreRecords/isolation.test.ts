@@ -1,0 +1,247 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { ERROR_CODES, failure } from '../../../../lambda/core/contract/failure.ts';
+import { type Model, ModelUnavailableError } from '../../../../lambda/core/contract/model.ts';
+import { plan } from '../../../../lambda/core/plan/plan.ts';
+import type { Planner } from '../../../../lambda/core/plan/planner.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { failsOn, lineModel, repositoryOf } from '../../../helpers/models.ts';
+import { lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import { answerTo, statuses } from './answers.ts';
+
+const POISON = 666;
+
+async function score(bodies: readonly unknown[], ...models: readonly Model[]) {
+  const deps = scoringDependencies({ models: repositoryOf(...models) });
+  const outcomes = await scoreRecords(standardRecords(bodies), deps, enoughTime());
+  return { deps, outcomes, answers: () => bodies.map((_, record) => answerTo(deps.writer, record)) };
+}
+
+describe('a bad record', () => {
+  it('is answered with its error, and every other one with its score', async () => {
+    const bad = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], data: [1, 2] }], id: 'order-42' };
+    const { answers, deps, outcomes } = await score([lineRequest([1]), bad, 'no JSON', lineRequest([2])], lineModel());
+
+    expect(answers()).toEqual([[3], 'INVALID_SHAPE', 'INVALID_JSON', [5]]);
+    expect(deps.writer.documentsOf(messageIdOf(1))).toEqual([
+      {
+        message_id: messageIdOf(1),
+        id: 'order-42',
+        code: 'INVALID_SHAPE',
+        error: "inputs[0].shape ('x'): expected [rows, 1], got [1, 2]; send that shape",
+      },
+    ]);
+    expect(outcomes.map((one) => one.status === 'answered' && [one.requests, one.failures.map((f) => f.code)])).toEqual(
+      [
+        [1, []],
+        [1, ['INVALID_SHAPE']],
+        [1, ['INVALID_JSON']],
+        [1, []],
+      ],
+    );
+  });
+
+  it('never reaches a tensor', async () => {
+    const { deps } = await score(['no JSON', lineRequest([1]), '{}'], lineModel());
+    expect(deps.reports.map(({ requests, rows }) => [requests, rows])).toEqual([[1, 1]]);
+  });
+
+  it('is retried, and nobody else, when looking its model up throws; the observer is told', async () => {
+    const error = new Error('the disk is gone');
+    const known = repositoryOf(lineModel());
+    const find = async (name: string | undefined, version: string | undefined) => {
+      if (name === 'gone') throw error;
+      return known.find(name, version);
+    };
+    const deps = scoringDependencies({ models: { find } });
+    const records = standardRecords([lineRequest([1]), lineRequest([1], { model_name: 'gone' }), lineRequest([2])]);
+
+    expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(['answered', 'INTERNAL', 'answered']);
+    expect(deps.problems).toEqual([error]);
+    expect(deps.writer.documentsOf(messageIdOf(1))).toEqual([]);
+  });
+
+  it('is retried, and nobody else, when its model cannot be loaded now', async () => {
+    const known = repositoryOf(lineModel());
+    const find = async (name: string | undefined, version: string | undefined) =>
+      name === 'gone' ? failure('MODEL_UNAVAILABLE', 'loading failed') : known.find(name, version);
+    const deps = scoringDependencies({ models: { find } });
+    const records = standardRecords([lineRequest([1], { model_name: 'gone' }), lineRequest([1])]);
+    expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(['MODEL_UNAVAILABLE', 'answered']);
+  });
+});
+
+describe('a request that makes a run fail', () => {
+  it('is found, and answers every other record', async () => {
+    const bodies = Array.from({ length: 9 }, (_, i) => lineRequest([i === 5 ? POISON : i], { id: `order-${i}` }));
+    const { answers, deps, outcomes } = await score(bodies, lineModel({ before: failsOn(POISON) }));
+
+    expect(answers()).toEqual([[1], [3], [5], [7], [9], 'RUN_FAILED', [13], [15], [17]]);
+    expect(statuses(outcomes)).toEqual(new Array(9).fill('answered'));
+    expect(deps.writer.documentsOf(messageIdOf(5))).toEqual([
+      {
+        message_id: messageIdOf(5),
+        id: 'order-5',
+        code: 'RUN_FAILED',
+        error: "model 'line' failed on this request alone: cannot score 666",
+      },
+    ]);
+  });
+
+  it('is told from all others, however many there are and wherever they stand', async () => {
+    const ladders = fc.constantFrom<number[]>([], [1, 4, 16], [8], [2, 32]);
+    const requests = fc.array(fc.tuple(fc.integer({ min: 1, max: 3 }), fc.boolean()), { minLength: 1, maxLength: 24 });
+    await fc.assert(
+      fc.asyncProperty(requests, ladders, fc.integer({ min: 1, max: 16 }), async (specs, ladder, maxBatchRows) => {
+        const rows = specs.map(([count, poisoned], index) =>
+          Array.from({ length: count }, (_, row) => (poisoned && row === count - 1 ? POISON : index)),
+        );
+        const model = lineModel({ before: failsOn(POISON), ladder, maxBatchRows });
+        const { answers } = await score(
+          rows.map((values) => lineRequest(values)),
+          model,
+        );
+        expect(answers()).toEqual(
+          rows.map((values) => (values.includes(POISON) ? 'RUN_FAILED' : values.map((value) => 2 * value + 1))),
+        );
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('may be all of them', async () => {
+    const { answers } = await score(new Array(5).fill(lineRequest([POISON])), lineModel({ before: failsOn(POISON) }));
+    expect(answers()).toEqual(new Array(5).fill('RUN_FAILED'));
+  });
+
+  it('is one failure, in however many runs it was split', async () => {
+    const model = lineModel({ before: failsOn(POISON), maxBatchRows: 1 });
+    const { outcomes, answers } = await score([lineRequest([POISON, POISON, POISON])], model);
+    expect(answers()).toEqual(['RUN_FAILED']);
+    expect(outcomes.map((one) => one.status === 'answered' && [one.requests, one.failures.length])).toEqual([[1, 1]]);
+  });
+
+  it('names an output that is not batched', async () => {
+    const line = lineModel();
+    const unbatched: Model = {
+      ...line,
+      run: async () => ({
+        outputs: [{ name: 'y', datatype: 'FP32', shape: [1, 1], data: new Float32Array(1) }],
+        runMs: 1,
+      }),
+    };
+    const { deps } = await score([lineRequest([1, 2])], unbatched);
+    expect(deps.writer.documentsOf(messageIdOf(0))).toEqual([
+      expect.objectContaining({ code: 'RUN_FAILED', error: expect.stringContaining("output 'y': expected 2 rows") }),
+    ]);
+  });
+
+  it('is told the reason cut short', async () => {
+    const before = () => {
+      throw new Error('x'.repeat(100_000));
+    };
+    const { deps } = await score([lineRequest([1])], lineModel({ before }));
+    expect(deps.writer.written[0]?.body.length).toBeLessThan(1000);
+  });
+});
+
+describe('a model that cannot be run now', () => {
+  const unavailable = () => {
+    throw new ModelUnavailableError('its thread died');
+  };
+
+  it('has its records handed back, and no others; the observer is told', async () => {
+    const gone = lineModel({ name: 'gone', before: unavailable });
+    const bodies = ['line', 'gone', 'gone', 'line'].map((model_name) => lineRequest([1], { model_name }));
+    const { deps, outcomes } = await score(bodies, lineModel(), gone);
+
+    expect(statuses(outcomes)).toEqual(['answered', 'MODEL_UNAVAILABLE', 'MODEL_UNAVAILABLE', 'answered']);
+    expect(deps.writer.written.map(({ messageId }) => messageId)).toEqual([messageIdOf(0), messageIdOf(3)]);
+    expect(deps.problems).toEqual([new ModelUnavailableError('its thread died')]);
+  });
+
+  it('has a packed message handed back as a whole', async () => {
+    const gone = lineModel({ name: 'gone', before: unavailable });
+    const packed = ['line', 'gone'].map((model_name) => lineRequest([1], { model_name }));
+    const { deps, outcomes } = await score([packed, packed.toReversed()], lineModel(), gone);
+    expect(statuses(outcomes)).toEqual(['MODEL_UNAVAILABLE', 'MODEL_UNAVAILABLE']);
+    expect(deps.writer.written).toEqual([]);
+  });
+
+  it('is not asked again by halves: its records are handed back at once', async () => {
+    let runs = 0;
+    const before = () => {
+      runs += 1;
+      unavailable();
+    };
+    await score(new Array(8).fill(lineRequest([1])), lineModel({ before }));
+    expect(runs).toBe(1);
+  });
+
+  const failsOrIsGone = ([x]: readonly { data: ArrayLike<unknown> }[]) => {
+    if (x?.data[0] === POISON) throw new Error('cannot score');
+    unavailable();
+  };
+
+  it('does not take back the error that one run of a split request has already settled', async () => {
+    const model = lineModel({ before: failsOrIsGone, maxBatchRows: 1 });
+    const { deps, outcomes } = await score([lineRequest([POISON, 1])], model);
+    expect(statuses(outcomes)).toEqual(['answered']);
+    expect(answerTo(deps.writer, 0)).toBe('RUN_FAILED');
+  });
+
+  it('has a split request handed back, and nothing written for it though a later run of it fails', async () => {
+    const model = lineModel({ before: failsOrIsGone, maxBatchRows: 1 });
+    const { deps, outcomes } = await score([lineRequest([1, POISON])], model);
+    expect(statuses(outcomes)).toEqual(['MODEL_UNAVAILABLE']);
+    expect(deps.writer.written).toEqual([]);
+  });
+});
+
+describe('what is no fault of a record', () => {
+  it('is never answered with an error: a broken observer hands records back', async () => {
+    const problems: unknown[] = [];
+    const microBatch = () => {
+      throw new Error('metrics are broken');
+    };
+    const deps = scoringDependencies({
+      observer: {
+        microBatch,
+        decoded: () => {},
+        checked: () => {},
+        batchMismatch: () => {},
+        written: () => {},
+        runAbandoned: () => {},
+        problem: (error) => void problems.push(error),
+      },
+    });
+    const outcomes = await scoreRecords(standardRecords([lineRequest([1])]), deps, enoughTime());
+
+    const answers = deps.writer.written.map(({ body }) => JSON.parse(body).code);
+    expect(answers.filter((code) => code in ERROR_CODES)).toEqual([]);
+    expect([outcomes.length, problems]).toEqual([1, [new Error('metrics are broken')]]);
+  });
+
+  it('hands records back when they cannot be stacked, and tells the observer', async () => {
+    const noRoom: Planner = (maxElementsOf) => {
+      const planned = plan(maxElementsOf);
+      return { ...planned, finish: () => planned.finish().map((one) => ({ ...one, paddedRows: 0 })) };
+    };
+    const deps = scoringDependencies({ plan: noRoom });
+    const outcomes = await scoreRecords(standardRecords([lineRequest([1]), 'no JSON']), deps, enoughTime());
+
+    expect(statuses(outcomes)).toEqual(['INTERNAL', 'answered']);
+    expect(deps.problems).toHaveLength(1);
+  });
+
+  it('hands back a record that the planner forgot', async () => {
+    const forgetful: Planner = (maxElementsOf) => {
+      const planned = plan(maxElementsOf);
+      return { ...planned, add: (request) => (request.record === 0 ? [] : planned.add(request)) };
+    };
+    const deps = scoringDependencies({ plan: forgetful });
+    const outcomes = await scoreRecords(standardRecords([lineRequest([1]), lineRequest([2])]), deps, enoughTime());
+    expect(statuses(outcomes)).toEqual(['INTERNAL', 'answered']);
+  });
+});

@@ -1,0 +1,144 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Independence, MeasuredRun, Model } from '../../../../lambda/core/contract/model.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { lineModel, repositoryOf, tokensModel } from '../../../helpers/models.ts';
+import { lineRequest, standardRecords, tokensRequest } from '../../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  leastMs,
+  measuredAtStart,
+  msOf,
+  type Run,
+  SURFACE_NAMES,
+  SURFACES,
+  type Surface,
+  seeded,
+  textLengths,
+} from '../plan/surfaces.ts';
+
+/** A model whose runs take what a surface says, and every run of it, checks included. */
+function runningOn(surface: Surface, like: Model): { readonly model: Model; readonly runs: Run[] } {
+  const runs: Run[] = [];
+  const model: Model = {
+    ...like,
+    async run(inputs) {
+      const [rows = 0, length = 1] = inputs[0]?.shape ?? [];
+      runs.push({ rows, length });
+      return { ...(await like.run(inputs)), runMs: surface(rows, length) };
+    },
+  };
+  return { model, runs };
+}
+
+function textModel(surface: Surface, measured: readonly MeasuredRun[], independence: Independence = 'trusted') {
+  return runningOn(surface, tokensModel({ measured, independence }));
+}
+
+const tokens = (length: number): number[] => new Array(length).fill(1);
+const textsOf = (lengths: readonly number[]) =>
+  standardRecords(lengths.map((length) => tokensRequest([tokens(length)])));
+
+/** Scores each event with the same dependencies. @returns what was run, event by event */
+async function runsOfEvents(
+  events: readonly ReturnType<typeof textsOf>[],
+  { model, runs }: ReturnType<typeof textModel>,
+): Promise<{ readonly runs: Run[][]; readonly closed: readonly string[] }> {
+  const deps = scoringDependencies({ models: repositoryOf(model) });
+  const ofEvents: Run[][] = [];
+  for (const records of events) {
+    const before = runs.length;
+    const outcomes = await scoreRecords(records, deps, enoughTime());
+    expect(outcomes.every(({ status }) => status === 'answered')).toBe(true);
+    ofEvents.push(runs.slice(before));
+  }
+  return { runs: ofEvents, closed: deps.reports.map(({ closedBecause }) => closedBecause) };
+}
+
+describe('scoring texts of many lengths, by what their runs took', () => {
+  it.each(SURFACE_NAMES)(
+    'takes at most a twentieth more than the best runs there are, in the second event: %s',
+    async (name) => {
+      const surface: Surface = SURFACES[name];
+      const random = seeded(7);
+      const lengths = [textLengths(250, random), textLengths(250, random)];
+      const { runs } = await runsOfEvents(lengths.map(textsOf), textModel(surface, measuredAtStart(surface)));
+      expect(msOf(runs[1] ?? [], surface)).toBeLessThan(leastMs(lengths[1] ?? [], surface) / 0.95);
+    },
+  );
+
+  it.each(SURFACE_NAMES)(
+    'never takes longer than one by one, the 64 requests aside that are run both ways at first: %s',
+    async (name) => {
+      const surface: Surface = SURFACES[name];
+      const lengths = textLengths(250, seeded(11));
+      const model = textModel(surface, measuredAtStart(surface), 'proved');
+      const { runs } = await runsOfEvents([textsOf(lengths)], model);
+      const oneByOneMs = msOf(
+        lengths.map((length) => ({ rows: 1, length })),
+        surface,
+      );
+      const longestMs = surface(1, Math.max(...lengths));
+      expect(msOf(runs[0] ?? [], surface)).toBeLessThan(oneByOneMs / 0.98 + 64 * longestMs);
+    },
+  );
+
+  it.each(SURFACE_NAMES)(
+    'runs equal events equally on a machine that is busy with something else: %s',
+    async (name) => {
+      const surface: Surface = SURFACES[name];
+      const random = seeded(3);
+      const busy: Surface = (rows, length) =>
+        surface(rows, length) * (0.8 + 0.4 * random()) * (random() < 0.03 ? 5 : 1);
+      const texts = textsOf(textLengths(250, seeded(5)));
+      const { runs } = await runsOfEvents(new Array(8).fill(texts), textModel(busy, measuredAtStart(busy)));
+      const settled = runs.slice(2);
+      for (const ofEvent of settled) expect(ofEvent).toEqual(settled[0]);
+    },
+  );
+
+  it('says which micro-batches would have been dearer together', async () => {
+    const surface: Surface = SURFACES.leap;
+    const texts = textsOf(textLengths(250, seeded(5)));
+    const { closed } = await runsOfEvents([texts], textModel(surface, measuredAtStart(surface)));
+    expect(closed).toContain('dearer');
+  });
+
+  it('tries larger runs than it knows in steps, and goes on where they gain', async () => {
+    const surface: Surface = (rows, length) => 20 + 0.5 * length + 0.05 * rows * length;
+    const measured = [1, 2, 4].map((rows) => ({ rows, length: 10, ms: surface(rows, 10) }));
+    const texts = textsOf(new Array(300).fill(10));
+    const { runs } = await runsOfEvents(new Array(4).fill(texts), textModel(surface, measured));
+    const largest = runs.map((ofEvent) => Math.max(...ofEvent.map(({ rows }) => rows)));
+    expect(largest[0]).toBeLessThan(300);
+    expect(largest.at(-1)).toBe(300);
+  });
+});
+
+describe('scoring rows of one shape, by what their runs took', () => {
+  const measuredRows = (surface: Surface): MeasuredRun[] =>
+    [1, 2, 3, 8, 32].map((rows) => ({ rows, length: 1, ms: surface(rows, 1) }));
+  const rows = standardRecords(Array.from({ length: 600 }, (_, index) => lineRequest([index])));
+
+  it('fills runs of a model that shares an overhead among its rows', async () => {
+    const surface: Surface = (count) => 0.037 + 0.0009 * count;
+    const measured = [...measuredRows(surface), { rows: 512, length: 1, ms: surface(512, 1) }];
+    const { runs } = await runsOfEvents([rows, rows], runningOn(surface, lineModel({ measured })));
+    expect(runs.map((ofEvent) => ofEvent.length)).toEqual([2, 2]);
+  });
+
+  it('keeps to a few rows where more gain nothing', async () => {
+    const surface: Surface = (count) => 3 * count;
+    const { runs, closed } = await runsOfEvents(
+      [rows],
+      runningOn(surface, lineModel({ measured: measuredRows(surface) })),
+    );
+    expect(Math.max(...(runs[0] ?? []).map((run) => run.rows))).toBeLessThan(16);
+    expect(closed[0]).toBe('dearer');
+  });
+
+  it('runs each row alone where company makes it slower', async () => {
+    const surface: Surface = (count) => (count === 1 ? 3 : 4.5 * count);
+    const { runs } = await runsOfEvents([rows], runningOn(surface, lineModel({ measured: measuredRows(surface) })));
+    expect(runs[0]).toEqual(new Array(600).fill({ rows: 1, length: 1 }));
+  });
+});

@@ -1,0 +1,62 @@
+import { describe, expect, it } from '@jest/globals';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { echoModel, repositoryOf } from '../../../helpers/models.ts';
+import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import { statuses } from './answers.ts';
+
+/** More than a function takes as arguments: one that is given them by `...` throws a RangeError. */
+const MANY = 150_000;
+
+/** Some of them are refused. */
+const requests = Array.from({ length: MANY }, (_, value) => (value % 100 === 0 ? 0 : lineRequest([value])));
+const answers = requests.map((request, value) => (request === 0 ? 'INVALID_REQUEST' : 2 * value + 1));
+
+interface Answer {
+  readonly code?: string;
+  readonly outputs?: readonly { readonly data: readonly number[] }[];
+}
+
+function inShort({ code, outputs }: Answer): string | number | undefined {
+  return code ?? outputs?.[0]?.data[0];
+}
+
+describe('a call of 150,000 requests', () => {
+  it('is answered when one message packs them all', async () => {
+    const deps = scoringDependencies({ limits: { maxRequestsPerMessage: MANY, maxAnswerCharacters: 1e8 } });
+
+    const outcomes = await scoreRecords([standardRecord(requests)], deps, enoughTime());
+
+    expect(statuses(outcomes)).toEqual(['answered']);
+    const [document] = deps.writer.documentsOf(messageIdOf(0)) as [Answer[]];
+    expect(document.findIndex((answer, index) => inShort(answer) !== answers[index])).toBe(-1);
+    expect(deps.problems).toEqual([]);
+  });
+
+  it('is answered when each is a record', async () => {
+    const deps = scoringDependencies();
+    const records = standardRecords(requests);
+
+    const outcomes = await scoreRecords(records, deps, enoughTime());
+
+    expect(new Set(statuses(outcomes))).toEqual(new Set(['answered']));
+    expect(outcomes).toHaveLength(MANY);
+    const written = new Map(deps.writer.written.map(({ messageId, body }) => [messageId, JSON.parse(body)]));
+    const wrong = records.findIndex(({ messageId }, index) => inShort(written.get(messageId)) !== answers[index]);
+    expect(wrong).toBe(-1);
+    expect(deps.problems).toEqual([]);
+  });
+});
+
+describe('a request of 150,000 values', () => {
+  it('is answered when they are nested', async () => {
+    const deps = scoringDependencies({ models: repositoryOf(echoModel('FP32', [MANY])) });
+    const values = Array.from({ length: MANY }, (_, index) => index);
+
+    await scoreRecords([standardRecord({ instances: [values] })], deps, enoughTime());
+
+    const [{ predictions }] = deps.writer.documentsOf(messageIdOf(0)) as [{ predictions: number[][] }];
+    expect(predictions[0]?.findIndex((value, index) => value !== index)).toBe(-1);
+    expect(predictions[0]).toHaveLength(MANY);
+  });
+});

@@ -1,0 +1,171 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { type Model, OutOfMemoryError } from '../../../../lambda/core/contract/model.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { type InMemoryModelOptions, lineModel, repositoryOf, tokensModel } from '../../../helpers/models.ts';
+import { lineRequest, standardRecords, tokensRequest } from '../../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import { answerTo, statuses } from './answers.ts';
+
+/** Lets runs of so many elements pass, and remembers the elements of those that came. */
+function memoryFor(most: number) {
+  const runs: number[] = [];
+  const before = (inputs: readonly Tensor[]): void => {
+    const elements = inputs.reduce((sum, { data }) => sum + data.length, 0);
+    runs.push(elements);
+    if (elements > most) throw new OutOfMemoryError(`${elements} elements`);
+  };
+  return { runs, before };
+}
+
+/** Lines of one row, numbered. */
+const lines = (count: number): unknown[] => Array.from({ length: count }, (_, index) => lineRequest([index]));
+
+/** Calls of one process, one after the other. */
+function processOf(model: Model) {
+  const deps = scoringDependencies({ models: repositoryOf(model) });
+  return {
+    deps,
+    async call(bodies: readonly unknown[]) {
+      const outcomes = await scoreRecords(standardRecords(bodies), deps, enoughTime());
+      return { statuses: statuses(outcomes), answers: () => bodies.map((_, record) => answerTo(deps.writer, record)) };
+    },
+  };
+}
+
+function lineProcess(most: number, options: InMemoryModelOptions = {}) {
+  const { runs, before } = memoryFor(most);
+  return { runs, ...processOf(lineModel({ ...options, before })) };
+}
+
+describe('a run that needs more memory than there is', () => {
+  it('is halved until it fits, and every record is answered', async () => {
+    const { runs, call } = lineProcess(3);
+    const { statuses, answers } = await call(lines(10));
+
+    expect(statuses).toEqual(new Array(10).fill('answered'));
+    expect(answers()).toEqual(Array.from({ length: 10 }, (_, x) => [2 * x + 1]));
+    expect(runs[0]).toBe(10);
+  });
+
+  it('is told of as a problem', async () => {
+    const { deps, call } = lineProcess(3);
+    await call(lines(6));
+    expect(deps.problems).toEqual([new OutOfMemoryError('6 elements')]);
+  });
+
+  it('makes half of it the most that the process runs from then on, from the start of a plan', async () => {
+    const { runs, deps, call } = lineProcess(6);
+    await call(lines(10));
+    expect(runs).toEqual([10, 5, 5]);
+    runs.length = 0;
+
+    await call(lines(12));
+
+    expect(runs).toEqual([5, 5, 2]);
+    expect(deps.reports.slice(-3).map(({ closedBecause }) => closedBecause)).toEqual(['budget', 'budget', 'end']);
+  });
+
+  it('also halves what the same call had planned before it', async () => {
+    const { runs, call } = lineProcess(5, { maxBatchRows: 8 });
+    const { statuses } = await call(lines(24));
+    expect(statuses).toEqual(new Array(24).fill('answered'));
+    expect(runs.filter((elements) => elements > 5).length).toBeLessThanOrEqual(2);
+    expect(runs.at(-1)).toBeLessThanOrEqual(4);
+  });
+
+  it('says nothing of other models', async () => {
+    const { before } = memoryFor(2);
+    const free = memoryFor(100);
+    const models = [lineModel({ name: 'large', before }), lineModel({ name: 'small', before: free.before })];
+    const deps = scoringDependencies({ models: repositoryOf(...models) });
+    const bodies = ['large', 'small'].flatMap((model_name) =>
+      Array.from({ length: 4 }, (_, index) => lineRequest([index], { model_name })),
+    );
+    await scoreRecords(standardRecords(bodies), deps, enoughTime());
+    await scoreRecords(standardRecords(bodies), deps, enoughTime());
+    expect(free.runs).toEqual([4, 4]);
+  });
+
+  it('is cut by rows where it holds one request, whose answer is joined', async () => {
+    const { runs, call } = lineProcess(3);
+    const { statuses, answers } = await call([lineRequest([0, 1, 2, 3, 4, 5, 6])]);
+    expect(statuses).toEqual(['answered']);
+    expect(answers()).toEqual([[1, 3, 5, 7, 9, 11, 13]]);
+    expect(runs.filter((elements) => elements <= 3).reduce((sum, elements) => sum + elements, 0)).toBe(7);
+  });
+
+  it('is handed back where it is one row, and nobody else with it', async () => {
+    const { before } = memoryFor(20);
+    const { deps, call } = processOf(tokensModel({ before }));
+    const long = tokensRequest([Array.from({ length: 50 }, (_, index) => index)]);
+    const { statuses } = await call([tokensRequest([[1]]), long, tokensRequest([[2, 3]])]);
+    expect(statuses).toEqual(['answered', 'OUT_OF_MEMORY', 'answered']);
+    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 2)]).toEqual([[1], [5]]);
+    expect(deps.writer.written).toHaveLength(2);
+  });
+
+  it('is handed back as a whole where one row of a request is too large', async () => {
+    const { deps, call } = lineProcess(0);
+    const { statuses } = await call([lineRequest([1, 2, 3])]);
+    expect(statuses).toEqual(['OUT_OF_MEMORY']);
+    expect(deps.writer.written).toEqual([]);
+  });
+
+  it('does not keep a row from being tried that is larger than the process has ever run', async () => {
+    let most = 20;
+    const before = (inputs: readonly Tensor[]): void => memoryFor(most).before(inputs);
+    const { call } = processOf(tokensModel({ before }));
+    const long = tokensRequest([Array.from({ length: 50 }, (_, index) => index)]);
+    expect((await call([long])).statuses).toEqual(['OUT_OF_MEMORY']);
+    most = 200;
+    expect((await call([long])).statuses).toEqual(['answered']);
+  });
+
+  it('is not tried again at the same size, padded to the rung that was too large', async () => {
+    const { runs, call } = lineProcess(4, { ladder: [8], maxBatchRows: 8 });
+    const { statuses } = await call(lines(8));
+    expect(statuses).toEqual(new Array(8).fill('OUT_OF_MEMORY'));
+    expect(runs).toEqual([8]);
+  });
+
+  it('does not leave the rungs of a model run for one row each when there is memory again', async () => {
+    let most = 4;
+    const runs: number[] = [];
+    const before = (inputs: readonly Tensor[]): void => {
+      runs.push(inputs[0]?.data.length ?? 0);
+      memoryFor(most).before(inputs);
+    };
+    const { call } = processOf(lineModel({ ladder: [8], maxBatchRows: 8, before }));
+    await call(lines(8));
+    most = 100;
+    runs.length = 0;
+    expect((await call(lines(16))).statuses).toEqual(new Array(16).fill('answered'));
+    expect(runs).toEqual([8, 8]);
+  });
+
+  it('ends with a lower rung where there is one', async () => {
+    const { runs, call } = lineProcess(4, { ladder: [2, 8], maxBatchRows: 8 });
+    expect((await call(lines(8))).statuses).toEqual(new Array(8).fill('answered'));
+    expect(runs).toEqual([8, 2, 2, 2, 2]);
+  });
+
+  it('costs nobody an answer, whatever the memory, lengths and rows', async () => {
+    const anyRow = fc.integer({ min: 1, max: 8 }).map((length) => Array.from({ length }, (_, index) => index));
+    const anyBody = fc.tuple(anyRow, fc.integer({ min: 1, max: 4 })).map(([row, rows]) => new Array(rows).fill(row));
+    const work = fc.tuple(fc.array(anyBody, { minLength: 1, maxLength: 8 }), fc.integer({ min: 0, max: 60 }));
+    await fc.assert(
+      fc.asyncProperty(work, async ([rows, most]) => {
+        const { before } = memoryFor(most);
+        const { call } = processOf(tokensModel({ before }));
+        const bodies = rows.map((some) => tokensRequest(some));
+        const elementsOfOneRow = rows.map(([row]) => 2 * row.length + 1);
+        const expected = elementsOfOneRow.map((elements) => (elements <= most ? 'answered' : 'OUT_OF_MEMORY'));
+        expect((await call(bodies)).statuses).toEqual(expected);
+        expect((await call(bodies)).statuses).toEqual(expected);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});

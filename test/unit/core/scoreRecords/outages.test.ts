@@ -1,0 +1,96 @@
+import { describe, expect, it } from '@jest/globals';
+import { failure, PAYLOAD_BUCKET } from '../../../../lambda/core/contract/failure.ts';
+import type { Result, WriteVerdict } from '../../../../lambda/core/contract/result.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { createOutageWatch } from '../../../../lambda/core/settle/outageWatch.ts';
+import { lineRequest, standardRecord, standardRecords } from '../../../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../../../helpers/scoring.ts';
+import { statuses } from './answers.ts';
+
+const MISSING = failure('WRITE_FAILED', 'result queue: QueueDoesNotExist', { of: 'result queue', kind: 'refused' });
+const OWN = failure('WRITE_FAILED', 'result queue: InvalidMessageContents');
+
+function many(count: number) {
+  return standardRecords(Array.from({ length: count }, (_, index) => lineRequest([index])));
+}
+
+/** A writer that does as it is told, until it is told otherwise. */
+function store(refuse: (result: Result) => WriteVerdict | undefined = () => MISSING) {
+  const state = { refuse, offered: 0 };
+  const writer = memoryWriter({
+    before: (results) => {
+      state.offered += results.length;
+    },
+    refuse: (result) => {
+      const verdict = state.refuse(result);
+      return verdict !== undefined && 'failed' in verdict ? verdict : undefined;
+    },
+  });
+  const outages = createOutageWatch();
+  return { state, outages, deps: scoringDependencies({ writer, outages }) };
+}
+
+describe('an outage of a result store', () => {
+  it('that is known has ten records find out whether it is over, and the others go back unscored', async () => {
+    const { state, deps } = store();
+    await scoreRecords(many(3), deps, enoughTime());
+    expect(state.offered).toBe(3);
+    const outcomes = await scoreRecords(many(500), deps, enoughTime());
+
+    expect(state.offered).toBe(3 + 10);
+    expect(outcomes).toEqual(Array(500).fill({ status: 'retry', failure: MISSING }));
+  });
+
+  it('that is over when ten records find out costs none of the call', async () => {
+    const { state, outages, deps } = store();
+    await scoreRecords(many(3), deps, enoughTime());
+    expect(outages.current()).toBe(MISSING);
+    state.refuse = () => undefined;
+
+    expect(statuses(await scoreRecords(many(50), deps, enoughTime()))).toEqual(Array(50).fill('answered'));
+    expect(outages.current()).toBeUndefined();
+  });
+
+  it('ends a call at the first wave that meets it: records that came often are not scored one by one', async () => {
+    const { state, deps } = store();
+    const attributes = { ApproximateReceiveCount: '4', SentTimestamp: '0' };
+    const records = Array.from({ length: 20 }, (_, index) => standardRecord(lineRequest([index]), { attributes }));
+    const outcomes = await scoreRecords(records, deps, enoughTime());
+
+    expect(state.offered).toBe(1);
+    expect(outcomes).toEqual(Array(20).fill({ status: 'retry', failure: MISSING }));
+  });
+
+  it('is none where the store refuses one result for its own sake', async () => {
+    const { outages, deps } = store(() => OWN);
+    await scoreRecords(many(20), deps, enoughTime());
+
+    expect(outages.current()).toBeUndefined();
+  });
+});
+
+describe('the outage watch', () => {
+  const back = (failed: typeof MISSING) => ({ status: 'retry' as const, failure: failed });
+  const unread = failure('PAYLOAD_UNAVAILABLE', 'AccessDenied', { of: PAYLOAD_BUCKET, kind: 'refused' });
+  const ANSWERED = { status: 'answered' as const, failures: [], requests: 1 };
+
+  it('takes one answer for proof that there is none', () => {
+    const watch = createOutageWatch();
+    expect(watch.saw([back(MISSING), ANSWERED])).toBe(false);
+    expect(watch.current()).toBeUndefined();
+  });
+
+  it('is not led to believe in one by a single pointer that is denied', () => {
+    const watch = createOutageWatch();
+    const denied = { status: 'retry' as const, failure: unread };
+    expect([watch.saw([denied]), watch.saw(Array(7).fill(denied))]).toEqual([false, false]);
+    expect(watch.saw(Array(8).fill(denied))).toBe(true);
+  });
+
+  it('keeps to what it knows where records fail for their own sake', () => {
+    const watch = createOutageWatch();
+    watch.saw([back(MISSING)]);
+    expect(watch.saw([back(OWN)])).toBe(false);
+    expect(watch.current()).toBe(MISSING);
+  });
+});

@@ -1,0 +1,138 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Model } from '../../../../lambda/core/contract/model.ts';
+import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
+import { inMemoryModel } from '../../../helpers/models.ts';
+import { fifoRecords, lineRequest, standardRecords } from '../../../helpers/records.ts';
+import { enoughTime, memoryWriter } from '../../../helpers/scoring.ts';
+import { answerTo, statuses } from './answers.ts';
+import { LINE, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
+import { answers, depsFor, oneRowEach, upTo } from './watched.ts';
+
+const PROVED = { independence: 'proved' } as const;
+
+describe('requests that are run one by one', () => {
+  const MIXING = () => rowModel(SHARE_OF_LARGEST, PROVED).model;
+
+  it('keep their rows together', async () => {
+    const deps = depsFor(MIXING());
+    await scoreRecords(standardRecords([lineRequest([1, 2, 4]), lineRequest([4])]), deps, enoughTime());
+    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[0.25, 0.5, 1], [1]]);
+  });
+
+  it.each(['dependent', 'unproven'] as const)(
+    'are never cut, and refused where they have more rows than a run: %s',
+    async (independence) => {
+      const { model, runs } = rowModel(SHARE_OF_LARGEST, { independence, maxBatchRows: 3 });
+      const deps = depsFor(model);
+      await scoreRecords(standardRecords([lineRequest([1, 2, 4]), lineRequest([1, 2, 3, 4])]), deps, enoughTime());
+      expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[0.25, 0.5, 1], 'TOO_MANY_ROWS']);
+      expect(runs).toEqual([[1, 2, 4]]);
+    },
+  );
+
+  it('are run whole where they were cut before their model was found out', async () => {
+    // Of eight rows at most, a request of nine is cut; the check of the first run stops batching.
+    const { model, runs } = rowModel(SHARE_OF_LARGEST, { ...PROVED, maxBatchRows: 8 });
+    const deps = depsFor(model);
+    const nine = upTo(9);
+    await scoreRecords(standardRecords([lineRequest([20]), lineRequest([40]), lineRequest(nine)]), deps, enoughTime());
+    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[1], [1]]);
+    expect(answerTo(deps.writer, 2)).toBe('TOO_MANY_ROWS');
+    expect(deps.mismatches).toHaveLength(1);
+    expect(runs.length).toBeGreaterThan(2);
+  });
+
+  it('are answered in the packed message that they came in', async () => {
+    const deps = depsFor(MIXING());
+    await scoreRecords(standardRecords([[1, 2, 3].map((value) => lineRequest([value]))]), deps, enoughTime());
+    expect(answerTo(deps.writer, 0)).toEqual([[1], [1], [1]]);
+  });
+
+  it('keep the order of their message groups', async () => {
+    const deps = depsFor(MIXING());
+    const records = fifoRecords(upTo(6).map((value) => [value % 2 === 0 ? 'a' : 'b', lineRequest([value])]));
+    expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(new Array(6).fill('answered'));
+    expect(answers(deps, 6)).toEqual(new Array(6).fill(1));
+  });
+
+  it('may have come before', async () => {
+    const deps = depsFor(MIXING());
+    const records = oneRowEach(upTo(6)).map((record, index) => ({
+      ...record,
+      attributes: { ...record.attributes, ApproximateReceiveCount: String(1 + (index % 3)) },
+    }));
+    await scoreRecords(records, deps, enoughTime());
+    expect(answers(deps, 6)).toEqual(new Array(6).fill(1));
+  });
+
+  it('fail alone', async () => {
+    const { model } = rowModel(LINE, {
+      independence: 'unproven',
+      before: ([x]) => {
+        if (Array.from(x?.data as Float32Array).includes(2)) throw new Error('cannot score 2');
+      },
+    });
+    const deps = depsFor(model);
+    await scoreRecords(oneRowEach([1, 2, 3]), deps, enoughTime());
+    expect(upTo(3).map((number) => answerTo(deps.writer, number - 1))).toEqual([[3], 'RUN_FAILED', [7]]);
+  });
+
+  it('wait where too much waits to be written', async () => {
+    const gate = closedGate();
+    const writer = memoryWriter({ before: () => gate.opened });
+    let runs = 0;
+    const wide = inMemoryModel(
+      {
+        inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
+        outputs: [{ name: 'y', datatype: 'INT32', shape: ['batch', 50_000] }],
+      },
+      ([x]) => {
+        const rows = x?.shape[0] ?? 0;
+        runs += 1;
+        return [{ name: 'y', datatype: 'INT32', shape: [rows, 50_000], data: new Int32Array(rows * 50_000) }];
+      },
+      { independence: 'unproven' },
+    );
+    const scoring = scoreRecords(oneRowEach(upTo(100)), { ...depsFor(wide, 0), writer }, enoughTime());
+    while (runs < 40) await whatCanHappen();
+    for (let turn = 0; turn < 100; turn++) await whatCanHappen();
+    expect(runs).toBeLessThan(50);
+    gate.open();
+    expect(statuses(await scoring)).toEqual(new Array(100).fill('answered'));
+  });
+
+  it('are handed back where there is no time for them', async () => {
+    const { model } = rowModel(LINE, {
+      independence: 'unproven',
+      measured: [{ rows: 1, length: 1, ms: 100 }],
+      runMs: 100,
+    });
+    let left = 800;
+    const slow: Model = {
+      ...model,
+      run: async (inputs) => {
+        left -= 100;
+        return model.run(inputs);
+      },
+    };
+    const deps = depsFor(slow, 0.01, { limits: { deadlineMarginMs: 500 } });
+    const outcomes = await scoreRecords(oneRowEach(upTo(5)), deps, { ...enoughTime(), remainingMs: () => left });
+    expect(statuses(outcomes)).toEqual(['answered', 'answered', 'answered', 'DEADLINE', 'DEADLINE']);
+  });
+
+  it('are written together, as many as come during a write', async () => {
+    let writes = 0;
+    const writer = memoryWriter({
+      before: () => {
+        writes += 1;
+        return new Promise((resolve) => setImmediate(resolve));
+      },
+    });
+    const { model } = rowModel(LINE, { independence: 'unproven' });
+    const deps = { ...depsFor(model), writer };
+    const outcomes = await scoreRecords(oneRowEach(upTo(10_000)), deps, enoughTime());
+    expect(outcomes.filter(({ status }) => status === 'answered')).toHaveLength(10_000);
+    expect(writes).toBeLessThan(100);
+  });
+});

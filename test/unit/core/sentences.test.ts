@@ -1,0 +1,180 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Cost } from '../../../lambda/core/contract/model.ts';
+import { tableCost } from '../../../lambda/core/plan/cost.ts';
+import type { MicroBatch } from '../../../lambda/core/plan/microBatch.ts';
+import { echoModel, lineModel } from '../../helpers/models.ts';
+import { type Piece, type SentenceOptions, sentenceModel } from './plan/runCosts.ts';
+import { planAll, requestOf, zeros } from './requests.ts';
+
+describe('a micro-batch of sentences', () => {
+  const plan = (pieces: readonly Piece[], options: SentenceOptions, maxBatchElements = 10_000): MicroBatch[] => {
+    const model = sentenceModel(options);
+    const requests = pieces.map(({ rows, length }) => zeros(model, rows, length));
+    return planAll(requests, { maxBatchElements });
+  };
+  const lengths = (...sizes: readonly number[]): Piece[] => sizes.map((length) => ({ rows: 1, length }));
+
+  it.each<[title: string, Piece[], SentenceOptions, number, [rows: number, longest: number, reason: string][]]>([
+    [
+      'full at the most rows',
+      lengths(5, 5, 5),
+      { maxBatchRows: 2 },
+      1000,
+      [
+        [2, 5, 'full'],
+        [1, 5, 'end'],
+      ],
+    ],
+    [
+      'full where the next one has too many rows',
+      [
+        { rows: 3, length: 5 },
+        { rows: 2, length: 6 },
+      ],
+      { maxBatchRows: 4 },
+      1000,
+      [
+        [3, 5, 'full'],
+        [2, 6, 'end'],
+      ],
+    ],
+    [
+      'budget at the most elements',
+      lengths(4, 4, 4),
+      {},
+      8,
+      [
+        [2, 4, 'budget'],
+        [1, 4, 'end'],
+      ],
+    ],
+    [
+      'budget where the next one would make all of them too long',
+      lengths(10, 1),
+      { maxBatchRows: 4 },
+      12,
+      [
+        [1, 1, 'budget'],
+        [1, 10, 'budget'],
+      ],
+    ],
+    [
+      'budget for what was cut by elements',
+      [{ rows: 3, length: 4 }],
+      {},
+      8,
+      [
+        [2, 4, 'budget'],
+        [1, 4, 'end'],
+      ],
+    ],
+    [
+      'budget where only a lower rung is left',
+      lengths(5, 5, 5),
+      { ladder: [1, 2, 8] },
+      20,
+      [
+        [2, 5, 'budget'],
+        [1, 5, 'end'],
+      ],
+    ],
+    [
+      'padding where a run of its own costs the next one less',
+      lengths(1000, 1),
+      {},
+      10_000,
+      [
+        [1, 1, 'padding'],
+        [1, 1000, 'end'],
+      ],
+    ],
+    ['end where nothing is left', lengths(30, 1), {}, 1000, [[2, 30, 'end']]],
+    [
+      'full at the top rung that elements allow, which rows allow too',
+      lengths(5, 5),
+      { ladder: [2], maxBatchRows: 2 },
+      1000,
+      [[2, 5, 'full']],
+    ],
+  ])('says why it was closed: %s', (_, pieces, options, maxBatchElements, expected) => {
+    const batches = plan(pieces, options, maxBatchElements);
+    expect(batches.map(({ rows, paddedLength, closedBecause }) => [rows, paddedLength, closedBecause])).toEqual(
+      expected,
+    );
+  });
+
+  it('leaves the smallest for the last where all of them cost the same', () => {
+    expect(plan(lengths(7, 7, 7, 7, 7), { maxBatchRows: 2 }).map(({ rows }) => rows)).toEqual([2, 2, 1]);
+  });
+
+  it('is padded to a rung of rows and a rung of lengths', () => {
+    const batches = plan(lengths(3, 9), { ladder: [4, 8], lengths: [4, 16] });
+    expect(batches.map(({ rows, paddedRows, paddedLength }) => [rows, paddedRows, paddedLength])).toEqual([[2, 4, 16]]);
+  });
+
+  it('stays small where the model was measured to take less per row then', () => {
+    const cost = tableCost([1, 2, 8].map((rows) => ({ rows, length: 1, ms: rows ** 2 })));
+    expect(plan(lengths(5, 5, 5), { cost }).map(({ rows }) => rows)).toEqual([1, 1, 1]);
+  });
+
+  it('holds the rest of a request that was cut, with others', () => {
+    const pieces = [
+      { rows: 7, length: 5 },
+      { rows: 2, length: 5 },
+    ];
+    const batches = plan(pieces, { maxBatchRows: 3 });
+    const cuts = batches.map(({ parts }) => parts.map(({ fromRow, toRow }) => [fromRow, toRow]));
+    expect(cuts).toEqual([
+      [[0, 3]],
+      [[3, 6]],
+      [
+        [6, 7],
+        [0, 2],
+      ],
+    ]);
+    expect(batches.map(({ closedBecause }) => closedBecause)).toEqual(['full', 'full', 'full']);
+  });
+
+  it('holds sentences of one signature: what is not ragged must agree', () => {
+    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [1], ladder: [] };
+    const model = echoModel('FP32', ['length', 'width'], { ragged });
+    const sized = (length: number, width: number) =>
+      requestOf(model, [{ datatype: 'FP32', shape: [1, length, width], data: new Float32Array(length * width) }]);
+    const batches = planAll([sized(2, 3), sized(3, 2), sized(5, 3)], { maxBatchElements: 1000 });
+    expect(batches.map(({ rows, paddedLength }) => [rows, paddedLength])).toEqual([
+      [2, 5],
+      [1, 3],
+    ]);
+  });
+
+  it('is planned by the ladder of rows alone, too', () => {
+    const rows = (...counts: readonly number[]): number[][] => {
+      const cost: Cost = (paddedRows) => (paddedRows === 1 ? 3 : 20);
+      const model = lineModel({ ladder: [1, 8], maxBatchRows: 8, cost });
+      const requests = counts.map((count) => zeros(model, count));
+      return planAll(requests, { maxBatchElements: 100 }).map((batch) => [batch.rows, batch.paddedRows]);
+    };
+    expect(rows(1, 1, 1)).toEqual([
+      [1, 1],
+      [1, 1],
+      [1, 1],
+    ]);
+    expect(rows(1, 2, 1)).toEqual([[4, 8]]);
+  });
+
+  it('is planned by measured costs alone, too', () => {
+    const cost = tableCost([1, 2, 8].map((rows) => ({ rows, length: 1, ms: rows ** 2 })));
+    const model = lineModel({ cost });
+    const requests = [zeros(model, 1), zeros(model, 1), zeros(model, 1)];
+    expect(planAll(requests, { maxBatchElements: 100 }).map(({ rows }) => rows)).toEqual([1, 1, 1]);
+  });
+
+  it('is not padded to a rung that costs more than the runs it saves', () => {
+    const rowsRun = (width: number): number[] => {
+      const model = echoModel('FP32', [width], { ladder: [1, 8] });
+      const requests = [zeros(model, 1), zeros(model, 1)];
+      return planAll(requests, { maxBatchElements: 100_000 }).map(({ paddedRows }) => paddedRows);
+    };
+    expect([rowsRun(10), rowsRun(1000)]).toEqual([[8], [1, 1]]);
+  });
+});

@@ -1,0 +1,128 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { readModelConfig } from '../../../lambda/adapters/onnx/config/modelConfig.ts';
+import type { Model, TensorSpec } from '../../../lambda/core/contract/model.ts';
+import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import { elementCount, type Tensor } from '../../../lambda/core/tensor/tensor.ts';
+import { docPage } from '../../helpers/docExamples.ts';
+import { inMemoryModel, repositoryOf, spec } from '../../helpers/models.ts';
+import { standardRecord } from '../../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import { blocksOf } from '../../system/recipes/blocks.ts';
+import { isPrinted, stepsOf } from '../../system/recipes/script.ts';
+
+const PAGE = docPage('recipes.md');
+const BLOCKS = blocksOf(PAGE);
+
+const [ROWS, FLOWER, LABEL] = ['batch', spec('features', 'FP32', 'batch', 4), spec('label', 'INT64', 'batch')];
+const SCORES = [spec('scores', 'FP32', ROWS, 3)];
+const CLASSES = [LABEL, spec('probabilities', 'FP32', ROWS, 3)];
+const CELLS = ['amount', 'age_days'].map((name) => spec(name, 'FP64', ROWS, 1));
+const STREAM = [spec('frames', 'FP32', ROWS, 3, 4), { ...spec('state', 'FP32', ROWS, 1, 2), batchAxis: 1 }];
+const TOKENS = ['input_ids', 'attention_mask'].map((name) => spec(name, 'INT64', ROWS, 'sequence'));
+
+/** What the page's exporters make of the models, with scores of their own: zeros. */
+const MODELS = repositoryOf(
+  standIn('iris', [FLOWER], CLASSES),
+  standIn('iris-lightgbm', [FLOWER], CLASSES),
+  standIn('iris-torch', [FLOWER], SCORES),
+  standIn('iris-int8', [FLOWER], SCORES),
+  standIn('fraud', [...CELLS, spec('country', 'BYTES', ROWS, 1)], [LABEL, spec('probabilities', 'FP32', ROWS, 2)]),
+  standIn('voice', STREAM, [spec('score', 'FP32', ROWS, 1)]),
+  standIn('bert', TOKENS, [spec('logits', 'FP32', ROWS, 2)]),
+);
+
+describe('docs/recipes.md', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'batchscore-recipes-test-'));
+  afterAll(() => rm(folder, { recursive: true }));
+
+  it('names each file before its block', () => {
+    const files = BLOCKS.filter(({ name }) => name !== '' && name !== 'dev');
+    const unnamed = files.filter(({ language, name }) => {
+      const [above = ''] = PAGE.split(`\`\`\`${language} ${name}\n`);
+      return !above
+        .split('```')
+        .at(-1)
+        ?.includes(`${basename(name)}\``);
+    });
+    expect(unnamed.map(({ name }) => name)).toEqual([]);
+    expect(files.length).toBeGreaterThan(20);
+  });
+
+  const requests = BLOCKS.filter(({ name }) => name.endsWith('.jsonl'));
+  it.each(requests)('has in $name what is scored, and answered as it says', async ({ name, text }) => {
+    const lines = text.trim().split('\n');
+    const scored = await Promise.all(lines.map(async (line, index) => answerTo(line, String(index + 1))));
+    const command = stepsOf(BLOCKS).find(({ block }) => block.language === 'sh' && block.text.includes(` ${name}\n`));
+    const printed = command?.printed?.split('\n').filter((line) => line.startsWith('{')) ?? [];
+    expect(scored.map(outlineOf)).toEqual(printed.map((line) => outlineOf(JSON.parse(withoutDots(line)))));
+  });
+
+  it('has in its command lines bodies that are scored', async () => {
+    const bodies = [...PAGE.matchAll(/--message-body '([^']+)'/g)].map(([, body = '']) => body);
+    expect(bodies.length).toBeGreaterThan(0);
+    for (const body of bodies) expect(await answerTo(body, 'm-1')).toHaveProperty('predictions');
+  });
+
+  it.each(BLOCKS.filter(({ name }) => basename(name) === 'config.json'))('has a $name that is read', ({ text }) => {
+    writeFileSync(join(folder, 'config.json'), text);
+    expect(readModelConfig(folder)).toEqual(JSON.parse(text));
+  });
+});
+
+describe('what a recipe prints', () => {
+  it('is as the page has it, but for what stands for anything', () => {
+    expect(isPrinted('a [1]\nb …\n', 'a [1]\nb 2\n')).toBe(true);
+    expect(isPrinted('a [1]\nb …\n', 'a 1\nb 2\n')).toBe(false);
+    expect(isPrinted('a', 'a\nb')).toBe(false);
+  });
+
+  it('is the block behind what is run', () => {
+    const page =
+      '## One\n```sh\nls\n```\n\n```text\na\n```\n### Two\n```json b.json\n{}\n```\n## Three\n```sh\npwd\n```\n';
+    expect(stepsOf(blocksOf(page))).toEqual([
+      { block: { language: 'sh', name: '', text: 'ls\n', section: 'One' }, printed: 'a\n' },
+      { block: { language: 'json', name: 'b.json', text: '{}\n', section: 'One, Two' }, printed: undefined },
+      { block: { language: 'sh', name: '', text: 'pwd\n', section: 'Three' }, printed: undefined },
+    ]);
+  });
+});
+
+function standIn(name: string, inputs: readonly TensorSpec[], outputs: readonly TensorSpec[]): Model {
+  const zeros = ([first]: readonly Tensor[]): Tensor[] =>
+    outputs.map(({ name, datatype, shape }) => {
+      const dims = shape.map((dim) => (typeof dim === 'number' ? dim : (first?.shape[0] ?? 0)));
+      const count = elementCount(dims);
+      return {
+        name,
+        datatype,
+        shape: dims,
+        data: datatype === 'INT64' ? new BigInt64Array(count) : new Float32Array(count),
+      };
+    });
+  return inMemoryModel({ inputs, outputs }, zeros, { name });
+}
+
+async function answerTo(body: string, messageId: string): Promise<unknown> {
+  const writer = memoryWriter();
+  const deps = scoringDependencies({ models: MODELS, writer });
+  await scoreRecords([standardRecord(body, { messageId })], deps, enoughTime());
+  return writer.documentsOf(messageId)[0];
+}
+
+/** What of an answer does not depend on the scores: its keys, those of its predictions, and the shapes of its outputs. */
+function outlineOf(document: unknown): unknown {
+  const { predictions, outputs, ...others } = document as Record<string, readonly Record<string, unknown>[]>;
+  return {
+    ...others,
+    predictions: predictions?.map((one) => Object.keys(Array.isArray(one) ? {} : one)),
+    outputs: outputs?.map(({ data, ...one }) => one),
+  };
+}
+
+function withoutDots(line: string): string {
+  return line.replaceAll('[…]', '[]').replaceAll('…', '0');
+}

@@ -1,0 +1,38 @@
+import { describe, expect, it } from '@jest/globals';
+import validate from 'asl-validator';
+import { jobDefinition } from '../../../../infra/constructs/jobs/definition.ts';
+
+const ARN = 'arn:aws:lambda:eu-central-1:123456789012:function';
+const FUNCTIONS = { scoreFunctionArn: `${ARN}:score`, controlFunctionArn: `${ARN}:control` };
+
+/** The validator writes into what it is given. */
+const problemsOf = (definition: unknown): string => validate(structuredClone(definition)).errorsText();
+
+describe('the definition of jobs', () => {
+  it.each(['aws', 'aws-cn'])('keeps to the rules of the Amazon States Language, in the partition %s', (partition) => {
+    expect(problemsOf(jobDefinition({ ...FUNCTIONS, partition }))).toBe('');
+  });
+
+  it('would be found out: a state that leads nowhere', () => {
+    const { States, ...machine } = jobDefinition(FUNCTIONS);
+    expect(problemsOf({ ...machine, States: { ...States, Failed: { Type: 'Pass', Next: 'Nowhere' } } })).toContain(
+      'Nowhere',
+    );
+  });
+
+  it('calls the function with models to plan, score and skip, and the other to finish and explain', () => {
+    const text = JSON.stringify(jobDefinition(FUNCTIONS));
+    const calls = [...text.matchAll(/"FunctionName":"[^"]*:(\w+)","Payload(?:\.\$)?":(?:"\$"|\{"action":"(\w+)")/g)];
+    expect(calls.map(([, called, action]) => [called, action])).toEqual([
+      ['score', 'plan'],
+      ['score', undefined],
+      ['score', 'skip'],
+      ['control', 'finish'],
+      ['control', 'explain'],
+    ]);
+  });
+
+  it('names no bucket: an execution is told', () => {
+    expect(JSON.stringify(jobDefinition(FUNCTIONS))).not.toContain('arn:aws:s3');
+  });
+});

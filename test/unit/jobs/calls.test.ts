@@ -1,0 +1,161 @@
+import { describe, expect, it } from '@jest/globals';
+import type { TimeLimit } from '../../../lambda/core/contract/timeLimit.ts';
+import { planKey } from '../../../lambda/core/job/keys.ts';
+import type { Manifest } from '../../../lambda/core/job/words.ts';
+import { readParts } from '../../../lambda/jobs/plan/planObjects.ts';
+import type { ScoreEvent } from '../../../lambda/jobs/score/scorePart.ts';
+import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';
+import {
+  callScore,
+  FOLDER,
+  type JobOptions,
+  LIMITS,
+  type MemoryStorage,
+  memoryStorage,
+  planOf,
+  rowsOf,
+  runJob,
+} from '../../helpers/jobs.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+
+const MODELS = repositoryOf(lineModel());
+const KEY = 'in/rows.jsonl';
+
+function rowsFile(count: number): Buffer {
+  const lines = Array.from({ length: count }, (_, x) => JSON.stringify({ id: `${x}`, instances: [[x]] }));
+  return Buffer.from(`${lines.join('\n')}\n`);
+}
+
+function jobOf(content: Buffer, options: Partial<JobOptions> = {}): JobOptions & { storage: MemoryStorage } {
+  const storage = memoryStorage();
+  storage.objects.set(KEY, content);
+  return { models: MODELS, key: KEY, content, partBytes: 4_000, pieceBytes: 1_000, ...options, storage };
+}
+
+function manifestIn(storage: MemoryStorage): Manifest {
+  return JSON.parse(storage.objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
+}
+
+const scoresOf = (rows: readonly Record<string, unknown>[]) => rows.map(({ id, predictions }) => [id, predictions]);
+const expectedScores = (count: number) => Array.from({ length: count }, (_, x) => [`${x}`, [[2 * x + 1]]]);
+
+/** A call with so much time left at first; each time it is asked a millisecond has gone, so that no clock is waited for. */
+function callOf(totalMs: number): TimeLimit {
+  let asked = 0;
+  return { remainingMs: () => totalMs - asked++, signal: new AbortController().signal };
+}
+
+describe('the calls of a job', () => {
+  it('write one row for every row, in order, and the manifest last', async () => {
+    const job = jobOf(rowsFile(2_000));
+    expect(scoresOf(await runJob(job))).toEqual(expectedScores(2_000));
+    expect(manifestIn(job.storage)).toMatchObject({
+      rows: 2_000,
+      errors: {},
+      failedParts: [],
+      model: 'line',
+      version: '1',
+    });
+    const { puts } = job.storage;
+    expect(puts.at(-1)).toBe(`${FOLDER}manifest.json`);
+    const pieces = puts.filter((key) => key.includes('/data/'));
+    expect(pieces.length).toBeGreaterThan(10);
+    for (const data of pieces) {
+      const report = data.replace('/data/part-', '/reports/').replace(/-\d+\.jsonl$/, '.json');
+      expect(puts.indexOf(report)).toBeGreaterThan(puts.indexOf(data));
+    }
+  });
+
+  it('keep their answers apart, of one scoring and at the same time', async () => {
+    const scoring = createRowScoring({ models: MODELS, limits: LIMITS, checkPercent: 0, observer: {} });
+    const counts = [3_000, 700, 1, 2_000];
+    const calls = counts.map((count, call) =>
+      Array.from({ length: count }, (_, x) => ({
+        id: `${x}`,
+        text: JSON.stringify({ instances: [[1_000 * call + x]] }),
+      })),
+    );
+    const scored = await Promise.all(calls.map((rows) => scoring.score(rows)));
+    for (const [call, { answers }] of scored.entries()) {
+      const results = answers.map((answer) => (answer?.text === '' ? 'nothing' : JSON.parse(answer?.text ?? '')));
+      expect(results).toEqual(
+        calls[call]?.map(({ id }) =>
+          expect.objectContaining({ message_id: id, predictions: [[2 * (1_000 * call + Number(id)) + 1]] }),
+        ),
+      );
+    }
+  });
+
+  it('write the same objects when each of them is made twice', async () => {
+    const job = jobOf(rowsFile(300));
+    await runJob(job);
+    const once = new Map(outputs(job.storage));
+    for (const part of await readParts(job.storage, planKey(FOLDER, 1))) {
+      await callScore({ action: 'score', bucket: 'bucket', folder: FOLDER, part }, job);
+    }
+    await planOf(job);
+    expect(new Map(outputs(job.storage))).toEqual(once);
+  });
+
+  it('go on where the time of one is spent, within a piece too, whatever of it got lost', async () => {
+    const content = rowsFile(3_000);
+    // The reserve is 300 ms: three or four steps of a thousand rows, or one of fewer, until it is reached.
+    const job = jobOf(content, { partBytes: 1e6, pieceBytes: 1e6, time: () => callOf(305) });
+    await planOf(job);
+    const [part] = await readParts(job.storage, planKey(FOLDER, 1));
+    if (part === undefined) throw new Error('expected a part');
+    const first: ScoreEvent = { action: 'score', bucket: 'bucket', folder: FOLDER, part };
+    let calls = 0;
+    for (let event = first; ; ) {
+      await callScore(event, job);
+      event = await callScore(event, job);
+      calls += 1;
+      if (event.next === undefined) break;
+    }
+    expect(calls).toBeGreaterThan(1);
+    expect(scoresOf(await rowsOf(job.storage))).toEqual(expectedScores(3_000));
+  });
+
+  it('end a job whose input is overwritten meanwhile, and mix no two versions', async () => {
+    const job = jobOf(rowsFile(2_000));
+    await planOf(job);
+    const parts = await readParts(job.storage, planKey(FOLDER, 1));
+    const [first, second] = parts.map(
+      (part): ScoreEvent => ({ action: 'score', bucket: 'bucket', folder: FOLDER, part }),
+    );
+    if (first === undefined || second === undefined) throw new Error('expected two parts');
+    await callScore(first, job);
+    const before = await rowsOf(job.storage);
+    job.storage.objects.set(KEY, rowsFile(1_999));
+    await expect(callScore(second, job)).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
+    expect(await rowsOf(job.storage)).toEqual(before);
+  });
+
+  it('end soon after the job is cancelled, and leave what is finished', async () => {
+    let now = 0;
+    const clock = performance.now;
+    performance.now = () => now++ * 1_000;
+    try {
+      const job = jobOf(rowsFile(2_000), { partBytes: 1e6 });
+      await planOf(job);
+      const [part] = await readParts(job.storage, planKey(FOLDER, 1));
+      if (part === undefined) throw new Error('expected a part');
+      await job.storage.put(`${FOLDER}cancelled`, '');
+      const { next } = await callScore({ action: 'score', bucket: 'bucket', folder: FOLDER, part }, job);
+      expect(next?.piece).toBeGreaterThan(0);
+      expect(job.storage.objects.has(`${FOLDER}reports/000000-0000.json`)).toBe(true);
+      expect(job.storage.objects.has(`${FOLDER}reports/000000-${String(next?.piece).padStart(3, '0')}.json`)).toBe(
+        false,
+      );
+    } finally {
+      performance.now = clock;
+    }
+  });
+});
+
+/** What a job leaves, but for times. */
+function outputs({ objects }: MemoryStorage): [string, string][] {
+  return [...objects]
+    .filter(([key]) => key.startsWith(FOLDER) && !key.endsWith('manifest.json'))
+    .map(([key, bytes]) => [key, bytes.toString().replace(/"ms":\d+/, '')]);
+}

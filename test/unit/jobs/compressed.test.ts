@@ -1,0 +1,146 @@
+import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
+import { describe, expect, it } from '@jest/globals';
+import { planJob } from '../../../lambda/jobs/plan/planJob.ts';
+import {
+  callScore,
+  FOLDER,
+  type JobOptions,
+  memoryStorage,
+  planOf,
+  rowsOf,
+  runJob,
+  startOf,
+} from '../../helpers/jobs.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+
+const MODELS = repositoryOf(lineModel());
+const LINES = Array.from({ length: 800 }, (_, x) => JSON.stringify({ id: `${x}`, instances: [[x]], parameters: {} }));
+const TEXT = Buffer.from(`${LINES.join('\r\n')}\r\n`);
+
+/** A frame that decompressors pass over. @see https://www.rfc-editor.org/rfc/rfc8878#section-3.1.2 */
+const SKIPPABLE = Buffer.from([0x5f, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 0x28, 0xb5]);
+
+function zstdOf(from: number, to?: number): Buffer {
+  return zstdCompressSync(TEXT.subarray(from, to), { params: { [constants.ZSTD_c_checksumFlag]: 1 } });
+}
+
+function jobOf(key: string, content: Buffer, sizes: Partial<JobOptions> = {}): JobOptions {
+  const storage = memoryStorage();
+  storage.objects.set(key, content);
+  return { storage, models: MODELS, key, content, partBytes: 50_000, pieceBytes: 10_000, ...sizes };
+}
+
+describe.each([
+  ['in/a.jsonl.gz', gzipSync(TEXT)],
+  ['in/a.jsonl.gz', Buffer.concat([gzipSync(TEXT.subarray(0, 1_001)), gzipSync(TEXT.subarray(1_001))])],
+  ['in/a.jsonl.zst', zstdCompressSync(TEXT)],
+  ['in/a.jsonl.zst', Buffer.concat([SKIPPABLE, zstdOf(0, 1_001), zstdOf(1_001, 1_001), zstdOf(1_001)])],
+])('a job of %s', (key, content) => {
+  it.each([30, 2_000, TEXT.length, TEXT.length + 1])(
+    'writes what it writes of the text, in pieces of %i bytes',
+    async (pieceBytes) => {
+      const plain = await runJob(jobOf('in/a.jsonl', TEXT));
+      expect(plain.length).toBe(800);
+      expect(await runJob(jobOf(key, content, { pieceBytes }))).toEqual(plain);
+    },
+  );
+
+  it('goes on in the middle, where the calls before have ended', async () => {
+    let calls = 0;
+    let asked = 0;
+    const time = () => {
+      calls += 1;
+      asked = 0;
+      return { remainingMs: () => 312 - asked++, signal: new AbortController().signal };
+    };
+    const rows = await runJob(jobOf(key, content, { time }));
+    expect(calls).toBeGreaterThan(2);
+    expect(rows.map(({ id }) => id)).toEqual(LINES.map((_, x) => `${x}`));
+  });
+});
+
+describe('compressed text', () => {
+  it.each(['in/a.jsonl.gz', 'in/a.jsonl.zst'])('that is none is refused: %s', async (key) => {
+    const job = jobOf(key, TEXT);
+    await expect(runJob(job)).rejects.toMatchObject({ name: 'INVALID_JOB' });
+    expect(await rowsOf(job.storage)).toEqual([]);
+  });
+
+  it.each(['gz', 'zst'])('that ends too early, or has other bytes after it, is refused: %s', async (ending) => {
+    const whole = ending === 'gz' ? gzipSync(TEXT) : zstdCompressSync(TEXT);
+    for (const content of [whole.subarray(0, -1), Buffer.concat([whole, Buffer.from('no frame')])]) {
+      await expect(runJob(jobOf(`in/a.jsonl.${ending}`, content))).rejects.toMatchObject({ name: 'INVALID_JOB' });
+    }
+  });
+
+  it('that takes too long to pass over is given up from there on, and what comes before it stands', async () => {
+    let calls = 0;
+    const time = () => {
+      calls += 1;
+      let asked = 0;
+      // The first call ends in the middle; of each further one half the time is gone as soon as it is asked again.
+      const [most, then] = calls === 1 ? [12, 0] : [1, 499_999];
+      return { remainingMs: () => (asked++ < most ? 1_000_000 : then), signal: new AbortController().signal };
+    };
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { time });
+    const rows = await runJob(job);
+    expect(calls).toBe(2);
+    expect(rows.length).toBeGreaterThan(100);
+    expect(rows.map(({ id }) => id)).toEqual(rows.map((_, x) => `${x}`));
+    const manifest = JSON.parse((await job.storage.get(`${FOLDER}manifest.json`)) ?? '');
+    expect([manifest.rows, manifest.failedParts]).toEqual([
+      rows.length,
+      [
+        expect.objectContaining({
+          code: 'DEADLINE',
+          error: expect.stringMatching(
+            /^in\/a\.jsonl\.gz: expected half of a call's time .* all after it .* without gzip$/,
+          ),
+        }),
+      ],
+    ]);
+  });
+
+  it('of zstd with a window that is too large for Node is refused, with what to do', async () => {
+    // A frame whose header asks for 2 GiB, and one block as it is. @see https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1
+    const block = Buffer.from([
+      (TEXT.length * 8 + 1) & 0xff,
+      ((TEXT.length * 8 + 1) >> 8) & 0xff,
+      (TEXT.length * 8 + 1) >> 16,
+    ]);
+    const content = Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (31 - 10) << 3]), block, TEXT]);
+    await expect(runJob(jobOf('in/a.jsonl.zst', content))).rejects.toMatchObject({
+      name: 'INVALID_JOB',
+      message:
+        'in/a.jsonl.zst: expected zstd with a window of at most 128 MiB, got a larger one; compress it with --long=27 or less',
+    });
+  });
+
+  it('of more pieces than keys can tell apart in order is refused, with the number', async () => {
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { pieceBytes: 2 });
+    await planOf(job);
+    const next = { piece: 10_000 };
+    const event = { action: 'score' as const, bucket: 'bucket', folder: FOLDER, part: { part: 0, start: 0 }, next };
+    await expect(callScore(event, job)).rejects.toMatchObject({
+      name: 'INVALID_JOB',
+      message: expect.stringContaining('at most 20000 bytes of text, got more; cut the file'),
+    });
+  });
+
+  it('that is empty gives no rows, and is done', async () => {
+    const job = jobOf('in/a.jsonl.gz', gzipSync(''));
+    expect(await runJob(job)).toEqual([]);
+    expect(await job.storage.get(`${FOLDER}manifest.json`)).toContain('"rows":0');
+  });
+
+  it('of more than a gibibyte is refused, with the number', async () => {
+    const content = gzipSync(TEXT);
+    const { storage, models } = jobOf('in/a.jsonl.gz', content);
+    const start = { ...startOf({ storage, models, key: 'in/a.jsonl.gz', content }), bytes: 2 ** 30 + 1 };
+    const deps = { storage, models, partBytes: 100, pieceBytes: 10, now: () => 0 };
+    await expect(planJob({ action: 'plan', start }, deps)).rejects.toMatchObject({
+      name: 'INVALID_JOB',
+      message: expect.stringMatching(/expected at most 1073741824 bytes of gzip, .* got 1073741825; cut the file/),
+    });
+  });
+});

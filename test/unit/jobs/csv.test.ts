@@ -1,0 +1,137 @@
+import { gzipSync } from 'node:zlib';
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { expandColumns } from '../../../lambda/core/job/columns.ts';
+import { fieldsOf } from '../../../lambda/core/job/csv.ts';
+import type { Spec } from '../../../lambda/core/job/words.ts';
+import { memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
+import { inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/models.ts';
+
+/** Gives back what it is given, of each datatype that a field can have. */
+const ECHO = repositoryOf(
+  inMemoryModel(
+    {
+      inputs: [
+        spec('x', 'FP64', 'rows', 2),
+        spec('n', 'INT64', 'rows'),
+        spec('b', 'BOOL', 'rows'),
+        spec('t', 'BYTES', 'rows'),
+      ],
+      outputs: [
+        spec('x2', 'FP64', 'rows', 2),
+        spec('n2', 'INT64', 'rows'),
+        spec('b2', 'BOOL', 'rows'),
+        spec('t2', 'BYTES', 'rows'),
+      ],
+    },
+    (inputs) =>
+      inputs.map((input) => ({ ...input, name: `${input.name}2`, data: input.data.slice() as typeof input.data })),
+  ),
+);
+
+async function scored(csv: string | Buffer, asked: Spec = {}, models = ECHO, key = 'in/a.csv') {
+  const content = Buffer.from(csv);
+  const storage = memoryStorage();
+  storage.objects.set(key, content);
+  return runJob({ storage, models, key, content, spec: asked, partBytes: 40, pieceBytes: 20 });
+}
+
+function valuesOf(row: Record<string, unknown>): unknown[] {
+  const outputs = row.outputs as { data: unknown }[] | undefined;
+  return outputs?.map(({ data }) => data) ?? [row.code];
+}
+
+const INPUTS = { x: ['x0', 'x1'] };
+
+describe('a job of CSV', () => {
+  it('matches columns to inputs by name, and carries others beside the result', async () => {
+    const csv = 'id,x0,x1,n,b,t\r\n7,1.5,-2e3,9007199254740993,true,"a ""b"", c"\r\n8,nan,+.5,-1,0,ü\r\n';
+    const rows = await scored(csv, { inputs: INPUTS, keep: ['id', 't'] });
+    expect(rows.map(valuesOf)).toEqual([
+      [[1.5, -2000], ['9007199254740993'], [true], ['a "b", c']],
+      [['NaN', 0.5], [-1], [false], ['ü']],
+    ]);
+    expect(rows.map(({ kept }) => kept)).toEqual([
+      { id: '7', t: 'a "b", c' },
+      { id: '8', t: 'ü' },
+    ]);
+    expect(rows.map((row) => row.message_id)).toEqual(['16', `${csv.indexOf('8,nan')}`]);
+  });
+
+  it('answers bad rows in their place, with the code they would have on the queue', async () => {
+    const rows = await scored(
+      'x0,x1,n,b,t\n1,2,3,1,a\n1,,3,1,a\n1,2,1.5,1,a\n1,2,3,yes,a\n1,2,3\n1,2,3,1,"a\n\n1,2,4,1,a',
+      {
+        inputs: INPUTS,
+      },
+    );
+    expect(rows.map((row) => row.code)).toEqual([
+      undefined,
+      'INVALID_DATA',
+      'INVALID_DATA',
+      'INVALID_DATA',
+      'INVALID_REQUEST',
+      'INVALID_REQUEST',
+      undefined,
+    ]);
+    expect(rows[4]?.error).toMatch(/^line: expected 5 fields, as many as the header has, got 3;/);
+  });
+
+  it('scores compressed CSV as it scores CSV', async () => {
+    const csv = Buffer.from(`x\n${Array.from({ length: 500 }, (_, x) => `${x}\n`).join('')}`);
+    const models = repositoryOf(lineModel());
+    const plain = await scored(csv, {}, models);
+    expect(plain.length).toBe(500);
+    expect(await scored(gzipSync(csv), {}, models, 'in/a.csv.gz')).toEqual(plain);
+    expect(await scored('x\n', {}, models)).toEqual([]);
+    expect(await scored('x', {}, models)).toEqual([]);
+  });
+
+  it.each([
+    ['x0,n,b,t\n', { inputs: INPUTS }, /input 'x': expected the columns "x0", "x1", got none called "x1"; say which/],
+    ['x,n,b,t\n', {}, /input 'x': expected columns for a row of the shape \[2\], got 1; /],
+    ['x0,x1,n,b,t\n', { inputs: { ...INPUTS, y: ['n'] } }, /expected inputs of the model \(x, n, b, t\), got "y"/],
+    ['x0,x1,n,b,t\n', { inputs: INPUTS, keep: ['z'] }, /keep: expected columns that there are, got "z"/],
+    ['x0,x1,n,b,t,t\n', { inputs: INPUTS }, /expected each name once/],
+    [
+      '',
+      { inputs: INPUTS },
+      /expected the names of the columns in the first line of CSV, got a first line without them/,
+    ],
+    [Buffer.from([0xff, 10]), { inputs: INPUTS }, /got bytes that are not UTF-8/],
+  ])('refuses %j with %j before anything is scored', async (csv, asked, message) => {
+    const content = Buffer.from(csv);
+    const storage = memoryStorage();
+    storage.objects.set('in/a.csv', content);
+    const planned = planOf({ storage, models: ECHO, key: 'in/a.csv', content, spec: asked });
+    await expect(planned).rejects.toMatchObject({ name: 'INVALID_JOB', message: expect.stringMatching(message) });
+  });
+});
+
+describe('the fields of a line', () => {
+  it('are those that were written, quoted where they must be or everywhere', () => {
+    const field = fc.string().filter((text) => !/[\r\n]/.test(text));
+    fc.assert(
+      fc.property(fc.array(field, { minLength: 1 }), fc.boolean(), (fields, all) => {
+        const quote = (text: string) => (all || /[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+        expect(fieldsOf(fields.map(quote).join(','))).toEqual(fields);
+      }),
+    );
+  });
+
+  it('are none where a quoted field does not end, or goes on', () => {
+    expect(fieldsOf('a,"b')).toBeUndefined();
+    expect(fieldsOf('"a"b,c')).toBeUndefined();
+    expect(fieldsOf('a,"b",')).toEqual(['a', 'b', '']);
+  });
+});
+
+describe('a range of columns', () => {
+  it('is spelled out', () => {
+    expect(expandColumns(['a', 'p0..p2', 'q08..q10'])).toEqual(['a', 'p0', 'p1', 'p2', 'q08', 'q09', 'q10']);
+  });
+
+  it.each(['p3..p0', 'p0..q3'])('is refused when it is none: %s', (name) => {
+    expect(() => expandColumns([name])).toThrow(/^columns: expected a range such as /);
+  });
+});

@@ -1,0 +1,94 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { Manifest } from '../../../lambda/core/job/words.ts';
+import type { JobOptions, MemoryStorage } from '../../helpers/jobs.ts';
+import { FOLDER, memoryStorage, ProcessEnded, rowsOf, runJob } from '../../helpers/jobs.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+
+const KEY = 'in/rows.jsonl';
+const ROWS = 400;
+const LINES = Array.from({ length: ROWS }, (_, x) => JSON.stringify({ id: `${x}`, instances: [[x]] }));
+const CONTENT = Buffer.from(`${LINES.join('\n')}\n`);
+
+interface DeadlyJob extends JobOptions {
+  readonly storage: MemoryStorage;
+  readonly seen: Set<number>;
+}
+
+/** A job one of whose rows ends the process: from then on the call writes nothing, and ends. */
+function deadlyJob(deadly: number): DeadlyJob {
+  const storage = memoryStorage();
+  storage.objects.set(KEY, CONTENT);
+  const seen = new Set<number>();
+  let isDead = false;
+  const model: Model = lineModel({
+    before: ([input]) => {
+      const values = input === undefined ? [] : Array.from(input.data, Number);
+      for (const value of values) seen.add(value);
+      if (values.includes(deadly)) isDead = true;
+    },
+  });
+  const end = (): void => {
+    if (!isDead) return;
+    isDead = false;
+    throw new ProcessEnded();
+  };
+  const alive: MemoryStorage = {
+    ...storage,
+    async put(key, body) {
+      end();
+      await storage.put(key, body);
+    },
+    async putNew(key, body, about) {
+      end();
+      return storage.putNew(key, body, about);
+    },
+  };
+  return {
+    storage: alive,
+    seen,
+    models: repositoryOf(model),
+    key: KEY,
+    content: CONTENT,
+    partBytes: 4_000,
+    pieceBytes: 1_000,
+  };
+}
+
+function manifestIn({ objects }: MemoryStorage): Manifest {
+  return JSON.parse(objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
+}
+
+describe('a piece that ends the process', () => {
+  it('is named in the manifest, and all others are there', async () => {
+    const job = deadlyJob(217);
+    const ids = (await runJob(job)).map(({ id }) => Number(id));
+    const { failedParts, rows } = manifestIn(job.storage);
+    expect(failedParts).toEqual([expect.objectContaining({ code: 'Runtime.ExitError', error: 'the process ended' })]);
+    expect(ids).not.toContain(217);
+    expect(rows).toBe(ids.length);
+    expect(ids.length).toBeGreaterThan(ROWS - 40);
+    expect(ids).toEqual(ids.toSorted((a, b) => a - b));
+  });
+
+  it('is all that is scored when the job is resumed, and loses but the row that did it', async () => {
+    const job = deadlyJob(217);
+    const before = (await runJob(job)).map(({ id }) => Number(id));
+    job.seen.clear();
+    const rows = await runJob({ ...job, run: 2 });
+    expect([...job.seen].filter((x) => before.includes(x))).toEqual([]);
+    expect(rows.map(({ id }) => Number(id))).toEqual(Array.from({ length: ROWS }, (_, x) => x));
+    expect(rows.filter(({ code }) => code !== undefined)).toEqual([
+      expect.objectContaining({ id: '217', code: 'RUN_FAILED' }),
+    ]);
+    expect(manifestIn(job.storage)).toMatchObject({ rows: ROWS, errors: { RUN_FAILED: 1 }, failedParts: [] });
+  });
+
+  it('is scored whole when the job is resumed with what ended it mended', async () => {
+    const job = deadlyJob(217);
+    await runJob(job);
+    await runJob({ ...job, models: repositoryOf(lineModel()), run: 2 });
+    const rows = await rowsOf(job.storage);
+    expect(rows.map(({ predictions }) => predictions)).toEqual(Array.from({ length: ROWS }, (_, x) => [[2 * x + 1]]));
+  });
+});

@@ -1,0 +1,130 @@
+import { describe, expect, it } from '@jest/globals';
+import { failureKey, planKey } from '../../../lambda/core/job/keys.ts';
+import type { JobStart } from '../../../lambda/core/job/words.ts';
+import { createControlHandler } from '../../../lambda/jobs/controlHandler.ts';
+import type { PlanAnswer } from '../../../lambda/jobs/plan/planJob.ts';
+import { readParts } from '../../../lambda/jobs/plan/planObjects.ts';
+import type { ScoreEvent } from '../../../lambda/jobs/score/scorePart.ts';
+import { createScoreHandler, type JobEvent, type ScoreHandlerDependencies } from '../../../lambda/jobs/scoreHandler.ts';
+import { FOLDER, LIMITS, type MemoryStorage, memoryStorage, rowsOf, startOf } from '../../helpers/jobs.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+
+const CALL = { getRemainingTimeInMillis: () => 900_000 };
+const CONTENT = Buffer.from('{"instances":[[1]]}\n{"model_version":"2","instances":[[1]]}\n{"instances":[[3]]}\n');
+const KEY = 'in/a.jsonl';
+
+function setUp(storage: MemoryStorage, other: Partial<ScoreHandlerDependencies> = {}) {
+  storage.objects.set(KEY, CONTENT);
+  const score = createScoreHandler({
+    storage: () => storage,
+    models: repositoryOf(lineModel(), lineModel({ version: '2' })),
+    limits: LIMITS,
+    checkPercent: 0,
+    partBytes: 50,
+    pieceBytes: 25,
+    mostLineBytes: 1_000,
+    observer: {},
+    stuckRuns: () => new Set(),
+    endHost: () => {
+      throw new Error('the host has ended');
+    },
+    ...other,
+  });
+  const submit = { executions: { start: async () => true }, inputPrefix: 'in/', outputPrefix: 'out/' };
+  const control = createControlHandler({ storage, bucket: 'bucket', concurrency: 1, warn: () => {}, ...submit });
+  /** Over JSON, as Step Functions hands it over. */
+  const call = async <A>(event: unknown): Promise<A> =>
+    JSON.parse(JSON.stringify(await score(JSON.parse(JSON.stringify(event)) as JobEvent, CALL)));
+  return { call, control };
+}
+
+function start(storage: MemoryStorage): JobStart {
+  return startOf({ storage, models: repositoryOf(lineModel()), key: KEY, content: CONTENT, spec: { version: '1' } });
+}
+
+describe('the functions of jobs', () => {
+  it('plan, score and finish a job, in the version that it asks for where a row asks for none', async () => {
+    const storage = memoryStorage();
+    const { call, control } = setUp(storage);
+    const plan = await call<PlanAnswer>({ action: 'plan', start: start(storage) });
+    expect(plan).toEqual({ planKey: planKey(FOLDER, 1), parts: 2, pieces: 4 });
+    for (const part of await readParts(storage, plan.planKey)) {
+      const event = { action: 'score', bucket: 'bucket', folder: FOLDER, part };
+      expect(await call<ScoreEvent>(event)).toEqual(event);
+    }
+    const answer = await control({ action: 'finish', start: start(storage) });
+    expect(answer).toEqual({ job: 'job', rows: 3, errors: {}, failedParts: 0, manifest: `${FOLDER}manifest.json` });
+    expect((await rowsOf(storage)).map((row) => row.model_version)).toEqual(['1', '2', '1']);
+  });
+
+  it('refuse to finish a job that lacks a report, and write no manifest', async () => {
+    const storage = memoryStorage();
+    const { call, control } = setUp(storage);
+    const { planKey: key } = await call<PlanAnswer>({ action: 'plan', start: start(storage) });
+    const [part] = await readParts(storage, key);
+    await call({ action: 'score', bucket: 'bucket', folder: FOLDER, part });
+    const finish = control({ action: 'finish', start: start(storage) });
+    await expect(finish).rejects.toMatchObject({
+      name: 'PIECES_MISSING',
+      message: expect.stringContaining('reports/000001-0000.json; resume the job'),
+    });
+    expect(storage.objects.has(`${FOLDER}manifest.json`)).toBe(false);
+  });
+
+  it.each([
+    ['gone', (storage: MemoryStorage, key: string) => void storage.objects.delete(key)],
+    ['cut short', (storage: MemoryStorage, key: string) => void storage.objects.set(key, Buffer.from('{}\n'))],
+  ])('refuse to finish a job with an object of results that is %s', async (_, harm) => {
+    const storage = memoryStorage();
+    const { call, control } = setUp(storage);
+    const plan = await call<PlanAnswer>({ action: 'plan', start: start(storage) });
+    for (const part of await readParts(storage, plan.planKey)) {
+      await call({ action: 'score', bucket: 'bucket', folder: FOLDER, part });
+    }
+    harm(storage, `${FOLDER}data/part-000001-0000-000000000.jsonl`);
+    const finish = control({ action: 'finish', start: start(storage) });
+    await expect(finish).rejects.toMatchObject({
+      name: 'RESULTS_MISSING',
+      message: expect.stringMatching(/ of reports\/000001-0000\.json, .*--again/),
+    });
+    expect(storage.objects.has(`${FOLDER}manifest.json`)).toBe(false);
+  });
+
+  it('say why a job ended where Step Functions does not know it', async () => {
+    const storage = memoryStorage();
+    const { call, control } = setUp(storage);
+    const planned = start(storage);
+    storage.objects.set(KEY, Buffer.from('another'));
+    await expect(call({ action: 'plan', start: planned })).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
+    const map = { Error: 'States.ExceedToleratedFailureThreshold', Cause: 'a child failed' };
+    const explained = await control({ action: 'explain', start: { ...planned, error: map } });
+    expect(explained).toMatchObject({ code: 'INPUT_CHANGED' });
+    storage.objects.delete(failureKey(FOLDER));
+    const thrown = { Error: 'Error', Cause: '{"errorMessage":"the model is broken","errorType":"Error"}' };
+    const other = await control({ action: 'explain', start: { ...planned, error: thrown } });
+    expect(other).toEqual({ code: 'Error', message: 'the model is broken' });
+  });
+
+  it.each([
+    ['in/a.txt', {}, /in\/a\.txt: expected a key that ends in \.jsonl, /],
+    [KEY, { model: 'other' }, /expected one of line, got "other"/],
+    [KEY, { keep: ['id'] }, /expected inputs and keep only with CSV and Parquet/],
+  ])('refuse %s with %j before anything is scored', async (key, spec, message) => {
+    const storage = memoryStorage();
+    const { call } = setUp(storage);
+    storage.objects.set(key, CONTENT);
+    const planned = call({ action: 'plan', start: { ...start(storage), key, spec } });
+    await expect(planned).rejects.toMatchObject({ name: 'INVALID_JOB', message: expect.stringMatching(message) });
+    expect(storage.puts).toEqual([failureKey(FOLDER)]);
+  });
+
+  it('end a host in which a run of an earlier call has not ended', async () => {
+    const storage = memoryStorage();
+    const { call } = setUp(storage, { stuckRuns: () => new Set([{}]) });
+    const { planKey: key } = await call<PlanAnswer>({ action: 'plan', start: start(storage) });
+    const [part] = await readParts(storage, key);
+    const event = { action: 'score', bucket: 'bucket', folder: FOLDER, part };
+    await expect(call(event)).rejects.toThrow('the host has ended');
+    expect(await rowsOf(storage)).toEqual([]);
+  });
+});

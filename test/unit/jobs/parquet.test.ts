@@ -1,0 +1,229 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { parquetMetadataAsync } from 'hyparquet';
+import type { Spec } from '../../../lambda/core/job/words.ts';
+import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
+import { FOLDER as JOB, memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
+import { inMemoryModel, repositoryOf, spec } from '../../helpers/models.ts';
+
+type Row = Record<string, unknown>;
+
+const FOLDER = new URL('parquet/', import.meta.url);
+const fileOf = (name: string): Buffer => readFileSync(new URL(`${name}.parquet`, FOLDER));
+/** What PyArrow reads. */
+const rowsIn = (name: string): Row[] => JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf8'));
+
+/** Gives back what it is given. */
+const ECHO = repositoryOf(
+  inMemoryModel(
+    {
+      inputs: [
+        spec('x', 'FP64', 'rows', 2, 2),
+        spec('f32', 'FP32', 'rows'),
+        spec('i64', 'INT64', 'rows'),
+        spec('i32', 'INT32', 'rows'),
+        spec('flag', 'BOOL', 'rows'),
+        spec('text', 'BYTES', 'rows', 1),
+      ],
+      outputs: [
+        spec('ox', 'FP64', 'rows', 2, 2),
+        spec('of32', 'FP32', 'rows'),
+        spec('oi64', 'INT64', 'rows'),
+        spec('oi32', 'INT32', 'rows'),
+        spec('oflag', 'BOOL', 'rows'),
+        spec('otext', 'BYTES', 'rows', 1),
+      ],
+    },
+    (inputs) => inputs.map((one) => ({ ...one, name: `o${one.name}`, data: one.data.slice() as typeof one.data })),
+  ),
+);
+const INPUTS = { x: ['f64', 'i8', 'u16', 'u32'] };
+const KEEP = ['id', 'f32', 'f64', 'i8', 'u16', 'i32', 'i64', 'u32', 'flag', 'text'];
+
+function scored(content: Buffer, asked: Spec, pieceBytes = 1_000): Promise<Row[]> {
+  const storage = memoryStorage();
+  storage.objects.set('in/a.parquet', content);
+  return runJob({ storage, models: ECHO, key: 'in/a.parquet', content, spec: asked, partBytes: 3_000, pieceBytes });
+}
+
+/** Floats of 32 bits are spelled with as few digits as tell them apart. */
+const valuesOf = ({ outputs }: Row) =>
+  (outputs as { datatype: string; data: unknown[] }[]).map(({ datatype, data }) =>
+    datatype === 'FP32' ? data.map((value) => Math.fround(Number(value))) : data,
+  );
+const expectedOf = (row: Row) => [
+  [row.f64, row.i8, row.u16, row.u32],
+  [row.f32],
+  [row.i64],
+  [row.i32],
+  [row.flag],
+  [row.text],
+];
+
+describe('a job of Parquet', () => {
+  it.each(['none', 'snappy', 'gzip', 'zstd', 'brotli'])('reads what PyArrow reads: %s', async (name) => {
+    const expected = rowsIn('none');
+    const rows = await scored(fileOf(name), { inputs: INPUTS, keep: KEEP });
+    expect(rows.map(valuesOf)).toEqual(expected.map(expectedOf));
+    expect(rows.map(({ kept }) => kept)).toEqual(expected);
+    expect(rows.map((row) => row.message_id)).toEqual(expected.map((_, row) => `${row}`));
+  });
+
+  it.each([1, 300, 1_000_000])('reads the same in pieces of %i bytes', async (pieceBytes) => {
+    const asked = { inputs: INPUTS, keep: ['id'] };
+    expect(await scored(fileOf('snappy'), asked, pieceBytes)).toEqual(await scored(fileOf('none'), asked));
+  });
+
+  it.each([1, 2_000, 3_000, 1_000_000])(
+    'reads the same of many row groups in pieces of %i bytes',
+    async (pieceBytes) => {
+      const rows = await scored(fileOf('groups'), { inputs: INPUTS, keep: KEEP }, pieceBytes);
+      expect(rows.map(valuesOf)).toEqual(rowsIn('none').map(expectedOf));
+      expect(rows.map(({ kept }) => kept)).toEqual(rowsIn('none'));
+    },
+  );
+
+  it('takes small row groups together: as one piece, by one read of them and one of what the file says of them', async () => {
+    const content = fileOf('groups');
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    const job = { storage, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
+    const plan = await planOf({ ...job, partBytes: 4_000_000, pieceBytes: 1_000_000 });
+    expect(plan).toMatchObject({ parts: 1, pieces: 1 });
+    let reads = 0;
+    const counting: typeof storage = {
+      ...storage,
+      readRange(...[input, span]) {
+        reads += 1;
+        return storage.readRange(input, span);
+      },
+    };
+    expect(await runJob({ ...job, storage: counting })).toHaveLength(60);
+    expect(reads).toBe(2);
+  });
+
+  it.each(['nulls', 'nulls-v2'])(
+    'answers rows with a null in an input of the model with an error: %s',
+    async (name) => {
+      const expected = rowsIn('nulls');
+      const rows = await scored(fileOf(name), { inputs: INPUTS, keep: KEEP });
+      expect(rows.map(({ kept }) => kept)).toEqual(expected);
+      for (const [index, row] of rows.entries()) {
+        const isNull = expected[index]?.f32 === null;
+        expect(row.code).toBe(isNull ? 'INVALID_DATA' : undefined);
+        if (isNull) expect(row.error).toBe("column 'f64': expected a value of FP64, got null; fix that row");
+        else expect(valuesOf(row)).toEqual(expectedOf(expected[index] as Row));
+      }
+      expect(rows.filter(({ code }) => code !== undefined).length).toBe(9);
+    },
+  );
+
+  it('answers rows whose values the model cannot take with an error', async () => {
+    const rows = await scored(fileOf('none'), { inputs: { ...INPUTS, i32: ['f64'], flag: ['i8'] } });
+    const whole = rowsIn('none').map(({ f64, i8 }) => Number.isInteger(f64) && (i8 === 0 || i8 === 1));
+    expect(rows.map(({ code }) => code === undefined)).toEqual(whole);
+    expect(rows[0]?.error).toBe("column 'i8': expected a value of BOOL, got -30; fix that row");
+    expect(rows[1]?.error).toMatch(/^column 'f64': expected a value of INT32, got -2\.857/);
+  });
+
+  it.each([
+    [{ inputs: { ...INPUTS, i32: ['day'] } }, /column 'day': expected booleans, integers or floats, .* 'i32' of INT32/],
+    [{ inputs: { ...INPUTS, text: ['i8'] } }, /column 'i8': expected texts for the input 'text' of BYTES/],
+    [{}, /input 'x': expected the columns "x", got none called "x"/],
+  ])('refuses %j before anything is scored', async (asked, message) => {
+    await expect(scored(fileOf('none'), asked)).rejects.toMatchObject({
+      name: 'INVALID_JOB',
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it('refuses a compression that it does not read, and bytes that are no Parquet', async () => {
+    const refused = (content: Buffer, message: RegExp) =>
+      expect(scored(content, { inputs: INPUTS })).rejects.toMatchObject({
+        name: 'INVALID_JOB',
+        message: expect.stringMatching(message),
+      });
+    await refused(fileOf('lz4'), /expected one of UNCOMPRESSED, SNAPPY, GZIP, ZSTD, BROTLI, got LZ4/);
+    await refused(Buffer.from('not parquet at all'), /expected Parquet, got bytes that are not/);
+    await refused(Buffer.alloc(0), /expected Parquet, got bytes that are not/);
+  });
+
+  it('keeps dates and moments as the words that PyArrow has for them', async () => {
+    const model = inMemoryModel(
+      { inputs: [spec('f64', 'FP64', 'rows')], outputs: [spec('y', 'FP64', 'rows')] },
+      ([input]) => [{ ...(input as Tensor), name: 'y', data: (input as Tensor).data.slice() }],
+    );
+    const content = fileOf('times');
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    const asked = { keep: ['f64', 'day', 'ms', 'us', 'utc', 'ns'] };
+    const job = { storage, models: repositoryOf(model), key: 'in/a.parquet', content, spec: asked };
+    expect((await runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 })).map(({ kept }) => kept)).toEqual(
+      rowsIn('times'),
+    );
+  });
+
+  it('gives up the pieces that a broken page is of, and no others', async () => {
+    const content = Buffer.from(fileOf('gzip'));
+    const { row_groups } = await parquetMetadataAsync(
+      content.buffer.slice(content.byteOffset, content.byteOffset + content.length),
+    );
+    const page = row_groups[1]?.columns.find(({ meta_data }) => meta_data?.path_in_schema[0] === 'f32')?.meta_data;
+    // In the middle of the page's deflated bytes.
+    const at = Number(page?.data_page_offset) + Math.floor(Number(page?.total_compressed_size) / 2);
+    content.fill(0xff, at, at + 8);
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    const job = { storage, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
+    const rows = await runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 });
+    // Row groups have 25 rows, and a page of each column.
+    const expected = [...Array(25).keys(), ...Array.from({ length: 10 }, (_, row) => 50 + row)];
+    expect(rows.map((row) => Number(row.message_id))).toEqual(expected);
+    const { failedParts } = JSON.parse(storage.objects.get(`${JOB}manifest.json`)?.toString() ?? '');
+    expect(failedParts.length).toBeGreaterThan(1);
+    for (const one of failedParts) {
+      expect(one.code).toBe('UNREADABLE');
+      expect(one.error).toMatch(
+        /^in\/a\.parquet: expected column 'f32' in rows \d+ to \d+, got bytes that are not \(.*\); write/,
+      );
+    }
+  });
+
+  it('gives up nothing where the object cannot be read for a while: the call fails, and is made again', async () => {
+    const content = fileOf('none');
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    let reads = 0;
+    const flaky = {
+      ...storage,
+      readRange: (...[input, span]: Parameters<typeof storage.readRange>) => {
+        reads += 1;
+        return reads === 4 ? Promise.reject(new Error('no answer')) : storage.readRange(input, span);
+      },
+    };
+    const job = { storage: flaky, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
+    await expect(runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 })).rejects.toThrow('no answer');
+    expect([...storage.objects.keys()].filter((key) => key.includes('/failed/'))).toEqual([]);
+  });
+
+  it('plans parts of row groups, whose pieces are bounded by their bytes', async () => {
+    const content = fileOf('none');
+    const storage = memoryStorage();
+    storage.objects.set('in/a.parquet', content);
+    const job = { storage, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
+    const plan = await planOf({ ...job, partBytes: 3_000, pieceBytes: 1_000 });
+    const parts = (await storage.get(plan.planKey))
+      ?.trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    const pieces = parts?.flatMap(({ rows }) => rows) ?? [];
+    expect(pieces[0].from).toBe(0);
+    expect(pieces.at(-1).to).toBe(60);
+    for (const [index, { from, to, group }] of pieces.entries()) {
+      expect(to - from).toBeGreaterThan(0);
+      expect(group).toBe(Math.floor(from / 25));
+      expect(Math.floor((to - 1) / 25)).toBe(group);
+      if (index > 0) expect(from).toBe(pieces[index - 1].to);
+    }
+  });
+});

@@ -1,0 +1,93 @@
+import { describe, expect, it } from '@jest/globals';
+import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
+import { createHeld, type Held } from '../../../lambda/worker/held.ts';
+import type { Extension } from '../../../lambda/worker/visibility.ts';
+import { createManualClock } from '../../helpers/manualClock.ts';
+import { messageIdOf, standardRecord } from '../../helpers/records.ts';
+
+const VISIBILITY_SECONDS = 60;
+const TWELVE_HOURS = 43_200;
+
+/** @param refuses whether SQS does not extend a record */
+function holding({ refuses = (_: string): boolean => false } = {}) {
+  const clock = createManualClock();
+  const extensions: { readonly at: number; readonly seconds: Record<string, number> }[] = [];
+  const lost: string[] = [];
+  const held: Held = createHeld({
+    visibilitySeconds: VISIBILITY_SECONDS,
+    async extend(due: readonly Extension[]) {
+      const seconds = due.map(({ record, seconds }) => [record.body, seconds]);
+      extensions.push({ at: clock.now() / 1000, seconds: Object.fromEntries(seconds) });
+      return due.filter(({ record }) => refuses(record.body));
+    },
+    onLost: (records) => void lost.push(...Array.from(records, ({ body }) => body)),
+    clock,
+  });
+  const pass = async (seconds: number): Promise<void> => {
+    for (let second = 0; second < seconds; second++) {
+      clock.advance(1_000);
+      await new Promise(setImmediate);
+    }
+  };
+  return { held, extensions, lost, pass };
+}
+
+function record(body: string): MessageRecord {
+  return standardRecord(body, { messageId: messageIdOf(0) });
+}
+
+describe('what is held', () => {
+  it('is extended when a third of its time is over, again and again, and no more once it is let go', async () => {
+    const { held, extensions, lost, pass } = holding();
+    const one = record('one');
+
+    held.add([one]);
+    await pass(20);
+    expect(extensions).toEqual([]);
+    await pass(50);
+    expect(extensions).toEqual([
+      { at: 25, seconds: { one: 60 } },
+      { at: 50, seconds: { one: 60 } },
+    ]);
+    held.remove([one]);
+    await pass(60);
+
+    expect(extensions).toHaveLength(2);
+    expect(lost).toEqual([]);
+    expect(held.size()).toBe(0);
+  });
+
+  it('is tried again where SQS refused, and given up when its time is over', async () => {
+    const { held, extensions, lost, pass } = holding({ refuses: (body) => body === 'refused' });
+
+    held.add([record('refused'), record('kept')]);
+    await pass(59);
+    expect(lost).toEqual([]);
+    await pass(1);
+
+    expect(lost).toEqual(['refused']);
+    expect(held.size()).toBe(1);
+    expect(extensions.filter(({ seconds }) => 'refused' in seconds).length).toBeGreaterThan(3);
+  });
+
+  it('is not extended beyond twelve hours in all, which SQS would refuse', async () => {
+    const { held, extensions, lost, pass } = holding();
+
+    held.add([record('one')]);
+    await pass(TWELVE_HOURS + VISIBILITY_SECONDS);
+
+    for (const { at, seconds } of extensions) expect(at + (seconds.one ?? 0)).toBeLessThanOrEqual(TWELVE_HOURS);
+    expect(extensions.at(-1)?.seconds.one).toBeLessThan(VISIBILITY_SECONDS);
+    expect(lost).toEqual(['one']);
+  });
+
+  it('has no heartbeat any more once it is stopped', async () => {
+    const { held, extensions, pass } = holding();
+
+    held.add([record('one')]);
+    held.stop();
+    await pass(120);
+
+    expect(extensions).toEqual([]);
+  });
+});
