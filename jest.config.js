@@ -19,10 +19,10 @@ export default {
     runtime: './test/runner/runtime.ts',
     injectGlobals: false,
     modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
-    testTimeout: 60_000,
   })),
   reporters: ['default', './test/helpers/summaryReporter.ts'],
   // A worker keeps what its test files loaded until it is renewed.
   maxWorkers: 2,
   workerIdleMemoryLimit: '1GB',
+  testTimeout: 60_000,
 };

@@ -1,0 +1,108 @@
+#!/usr/bin/env node
+// Part of `npm run lint`: how the code may lie. A file is a module: see CONTRIBUTING.md, "Files".
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { basename, dirname, join, normalize } from 'node:path';
+
+/** Most of each that are allowed: lower them when you can, never raise them. */
+const ALLOWED = { corridors: 146, scraps: 238, 'file names used twice': 62 };
+
+/** From the bottom up: a file imports nothing of what stands above its own line. Folders, or single files. */
+const LAYERS = [
+  ['lambda/limits', 'lambda/core', 'lambda/configKeys.ts'],
+  ['lambda/adapters'],
+  ['lambda/jobs', 'lambda'],
+  ['client', 'infra'],
+  ['cli'],
+  ['bench', 'examples'],
+];
+
+/** Packages that some folders only may import. */
+const PACKAGES = {
+  'onnxruntime-node': ['lambda/adapters/onnx/', 'bench/'],
+  '@middy/': ['lambda/handler.ts', 'lambda/createHandler.ts', 'lambda/adapters/telemetry/'],
+  '@aws-sdk/': ['lambda/adapters/', 'lambda/compose.ts', 'client/', 'cli/', 'bench/', 'examples/'],
+  'aws-cdk-lib': ['infra/', 'examples/'],
+  fauxqs: ['cli/local/'],
+};
+
+const IMPORT = /(?:import|export)\s(?<clause>[^'";]*?)from\s*'(?<from>\.[^']+)'|import\(\s*'(?<lazy>\.[^']+)'\s*\)/gs;
+const files = execFileSync('git', ['ls-files', '*.ts', '*.js'], { encoding: 'utf8' })
+  .split('\n')
+  .filter((file) => LAYERS.flat().some((layer) => file.startsWith(`${layer}/`)));
+const text = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]));
+const lines = (file) => text.get(file).split('\n').length - 1;
+const imports = new Map(
+  files.map((file) => {
+    const targets = [...text.get(file).matchAll(IMPORT)].map(({ groups }) => ({
+      to: normalize(join(dirname(file), groups.from ?? groups.lazy)),
+      isType: groups.clause?.startsWith('type ') ?? false,
+    }));
+    return [file, targets.filter(({ to }) => text.has(to))];
+  }),
+);
+const importersOf = (file) => files.filter((from) => imports.get(from).some(({ to }) => to === file));
+
+const faults = [];
+const rankOf = (file) => {
+  const ranks = LAYERS.flatMap((layers, rank) =>
+    layers.filter((layer) => `${file}/`.startsWith(`${layer}/`)).map((layer) => [layer.length, rank]),
+  );
+  return ranks.sort(([a], [b]) => b - a)[0][1];
+};
+for (const file of files) {
+  for (const { to } of imports.get(file)) {
+    if (rankOf(to) > rankOf(file))
+      faults.push(`${file} imports ${to}, which stands above it: see LAYERS in .ci/house.js`);
+  }
+}
+for (const [name, allowed] of Object.entries(PACKAGES)) {
+  for (const file of files) {
+    const imports = text.get(file).includes(`from '${name}`);
+    if (imports && !allowed.some((folder) => file.startsWith(folder))) {
+      faults.push(`${file} imports ${name}, which only ${allowed.join(', ')} may: see PACKAGES in .ci/house.js`);
+    }
+  }
+}
+
+const state = new Map();
+const visit = (file, way) => {
+  if (state.get(file) === 'done') return;
+  if (state.get(file) === 'open') {
+    faults.push(`imports in a circle: ${[...way.slice(way.indexOf(file)), file].join(' -> ')}`);
+    return;
+  }
+  state.set(file, 'open');
+  for (const { to, isType } of imports.get(file)) if (!isType) visit(to, [...way, file]);
+  state.set(file, 'done');
+};
+for (const file of files) visit(file, []);
+
+const twins = new Map();
+for (const file of files) twins.set(basename(file), [...(twins.get(basename(file)) ?? []), file]);
+const found = {
+  corridors: files.flatMap((file) => {
+    const [only, ...others] = importersOf(file);
+    const isCorridor =
+      only !== undefined && others.length === 0 && dirname(only) === dirname(file) && lines(file) < 120;
+    return isCorridor ? [`${file} has one importer, beside it: fold it into ${basename(only)}`] : [];
+  }),
+  scraps: files.flatMap((file) => {
+    const importers = importersOf(file);
+    const isScrap = lines(file) < 60 && importers.length > 0 && importers.length < 3;
+    return isScrap
+      ? [`${file} has ${lines(file)} lines and ${importers.length} importers: fold it into one of them`]
+      : [];
+  }),
+  'file names used twice': [...twins]
+    .filter(([name, of]) => of.length > 1 && !/^(app|index)\./.test(name))
+    .map(([, of]) => `${of.join(' and ')} have one name`),
+};
+for (const [kind, list] of Object.entries(found)) {
+  console.log(`${kind}: ${list.length}, at most ${ALLOWED[kind]}`);
+  if (list.length > ALLOWED[kind])
+    faults.push(`expected at most ${ALLOWED[kind]} ${kind}, got ${list.length}:`, ...list.map((line) => `  ${line}`));
+}
+console.log(`${files.length} files, ${files.reduce((sum, file) => sum + lines(file), 0)} lines`);
+for (const fault of faults) console.error(fault);
+process.exitCode = faults.length > 0 ? 1 : 0;
