@@ -1,8 +1,8 @@
 import { listSupportedBackends } from 'onnxruntime-node';
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { readNvidiaCards } from '../lambda/adapters/nvidiaCards.ts';
-import { describeNvidia } from '../lambda/adapters/onnx/session/placement.ts';
-import { cardOf, isNvidia } from '../lambda/adapters/onnx/session/provider.ts';
+import { readNvidiaCards } from '../lambda/aws/nvidiaCards.ts';
+import { describeNvidia } from '../lambda/onnx/session/placement.ts';
+import { cardOf, isNvidia } from '../lambda/onnx/session/provider.ts';
 import { type GpuSettings, measureGpu } from './measure/gpu.ts';
 import { describeMachine } from './measure/machine.ts';
 import { renderGpu } from './report/gpu.ts';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import { unknownVariables } from '../lambda/config.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../lambda/configKeys.ts';
+import { unknownVariables } from '../lambda/hosts/config.ts';
 import { FILL, STORES } from '../lambda/limits/configuration.ts';
 import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';

@@ -1,5 +1,5 @@
-import { retryReasons } from '../lambda/adapters/telemetry/retryReasons.ts';
-import type { Telemetry } from '../lambda/adapters/telemetry/telemetry.ts';
+import { retryReasons } from '../lambda/aws/telemetry/retryReasons.ts';
+import type { Telemetry } from '../lambda/aws/telemetry/telemetry.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
 import type { MicroBatchReport } from '../lambda/core/contract/observer.ts';
 import { MICRO_BATCH_CLOSED } from './closedBecause.ts';

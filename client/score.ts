@@ -1,4 +1,4 @@
-import { describeError } from '../lambda/adapters/awsError.ts';
+import { describeError } from '../lambda/aws/awsError.ts';
 import { type Deadline, orAborted, startDeadline } from './base/abort.ts';
 import { othersInBetween, RequestError, ScoringError, SendError } from './base/errors.ts';
 import type { Collector } from './receive/collector.ts';

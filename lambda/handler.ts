@@ -1,14 +1,14 @@
-import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from './adapters/awsClients.ts';
-import { endProcess } from './adapters/endProcess.ts';
-import { observed } from './adapters/observedCalls.ts';
-import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
-import { logFatal, logWarnings } from './adapters/telemetry/startLog.ts';
-import { connectToDaemon } from './adapters/telemetry/xray/daemon.ts';
-import { withTracing } from './adapters/telemetry/xray/withTracing.ts';
-import { compose } from './compose.ts';
-import { loadConfig } from './config.ts';
+import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from './aws/awsClients.ts';
+import { endProcess } from './aws/endProcess.ts';
+import { observed } from './aws/observedCalls.ts';
+import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
+import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
+import { connectToDaemon } from './aws/telemetry/xray/daemon.ts';
+import { withTracing } from './aws/telemetry/xray/withTracing.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
-import { createHandler, type ScoringHandler } from './createHandler.ts';
+import { compose } from './hosts/compose.ts';
+import { loadConfig } from './hosts/config.ts';
+import { createHandler, type ScoringHandler } from './hosts/createHandler.ts';
 
 /** The Lambda entry. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = await start(process.env).catch((error: unknown): never => {

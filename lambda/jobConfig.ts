@@ -1,9 +1,9 @@
 import type { z } from 'zod';
-import { defaultsByMemory, describeIssue, unknownVariables } from './config.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from './configKeys.ts';
 import { CONFIG_SCHEMA } from './configSchema.ts';
 import { countOrDefault, text } from './configValues.ts';
 import { IN_OUR_WORDS } from './core/contract/wrongValue.ts';
+import { defaultsByMemory, describeIssue, unknownVariables } from './hosts/config.ts';
 import { JOB_RANGES } from './limits/jobs.ts';
 
 const KEYS: Readonly<Record<string, string>> = { ...CONFIG_KEYS, ...JOB_CONFIG_KEYS };

@@ -1,8 +1,8 @@
-import { createS3Client, HOST_PATIENCE } from './adapters/awsClients.ts';
-import { createJobStorage } from './adapters/s3/jobStorage.ts';
-import { createExecutions, createSfnClient } from './adapters/sfn/executions.ts';
-import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
-import { logFatal, logWarnings } from './adapters/telemetry/startLog.ts';
+import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
+import { createJobStorage } from './aws/s3/jobStorage.ts';
+import { createExecutions, createSfnClient } from './aws/sfn/executions.ts';
+import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
+import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { loadJobControlConfig } from './jobConfig.ts';
 import { type ControlHandler, createControlHandler } from './jobs/controlHandler.ts';

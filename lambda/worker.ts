@@ -1,19 +1,19 @@
-import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './adapters/awsClients.ts';
-import { endProcess } from './adapters/endProcess.ts';
-import { readGpus } from './adapters/nvidiaSmi.ts';
-import { observed } from './adapters/observedCalls.ts';
-import { createThreadedSqs } from './adapters/sqs/threads/threadedSqs.ts';
-import { createPowertoolsTelemetry } from './adapters/telemetry/powertools.ts';
-import { logFatal, logWarnings } from './adapters/telemetry/startLog.ts';
-import { compose } from './compose.ts';
-import { loadConfig } from './config.ts';
+import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
+import { endProcess } from './aws/endProcess.ts';
+import { readGpus } from './aws/nvidiaSmi.ts';
+import { observed } from './aws/observedCalls.ts';
+import { createThreadedSqs } from './aws/sqs/threads/threadedSqs.ts';
+import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
+import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
-import { createGpuWatch } from './worker/gpuWatch.ts';
-import { openHealthPort } from './worker/health.ts';
-import { drainOrGiveUp, listenForStop } from './worker/lifeCycle.ts';
-import { workerSettings } from './worker/settings.ts';
-import { startWorker, type Worker } from './worker/startWorker.ts';
-import { protectionAt, protectTask } from './worker/taskProtection.ts';
+import { compose } from './hosts/compose.ts';
+import { loadConfig } from './hosts/config.ts';
+import { createGpuWatch } from './hosts/gpuWatch.ts';
+import { openHealthPort } from './hosts/health.ts';
+import { drainOrGiveUp, listenForStop } from './hosts/lifeCycle.ts';
+import { workerSettings } from './hosts/settings.ts';
+import { startWorker, type Worker } from './hosts/startWorker.ts';
+import { protectionAt, protectTask } from './hosts/taskProtection.ts';
 
 const PUBLISH_MS = 10_000;
 

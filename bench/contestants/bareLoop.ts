@@ -8,7 +8,7 @@ import {
   SendMessageBatchCommand,
   SQSClient,
 } from '@aws-sdk/client-sqs';
-import { CLIENT_PATIENCE, createSqsClient } from '../../lambda/adapters/awsClients.ts';
+import { CLIENT_PATIENCE, createSqsClient } from '../../lambda/aws/awsClients.ts';
 import { type BareSettings, requestQueueAt, resultQueueAt } from './startPollers.ts';
 
 const [endpoint = '', settings = ''] = process.argv.slice(2);

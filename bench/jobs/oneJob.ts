@@ -3,7 +3,6 @@
  * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
  */
 import { statSync } from 'node:fs';
-import { openModelAlone } from '../../lambda/adapters/onnx/repository/openModelAlone.ts';
 import { planKey } from '../../lambda/core/job/keys.ts';
 import type { JobStart, Spec } from '../../lambda/core/job/words.ts';
 import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
@@ -14,6 +13,7 @@ import { scorePart } from '../../lambda/jobs/score/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 import { RANGES } from '../../lambda/limits/configuration.ts';
 import { JOB_RANGES } from '../../lambda/limits/jobs.ts';
+import { openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
 import { diskStorage } from './diskStorage.ts';
 
 const FOLDER = 'out/job/';

@@ -1,13 +1,13 @@
 import { encodeRequest } from '../../client/request/request.ts';
-import type { ModelConfig } from '../../lambda/adapters/onnx/config/modelConfig.ts';
-import { decodeSamples, type SampleLines } from '../../lambda/adapters/onnx/config/samples.ts';
-import type { ModelGraph } from '../../lambda/adapters/onnx/startup/modelGraph.ts';
 import { isObject } from '../../lambda/core/base/json.ts';
 import type { Model } from '../../lambda/core/contract/model.ts';
 import type { RequestInput } from '../../lambda/core/contract/request.ts';
 import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
 import { moveAxis } from '../../lambda/core/tensor/moveAxis.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
+import type { ModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
+import { decodeSamples, type SampleLines } from '../../lambda/onnx/config/samples.ts';
+import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
 import { OFFLINE_LIMITS } from '../offline/limits.ts';
 import { printable } from '../printable.ts';
 import type { Answer, FailedRequest, Sample } from './inspection.ts';

@@ -1,6 +1,6 @@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { buildApp } from 'fauxqs';
-import { createS3Client, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
+import { createS3Client, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
 
 export interface LocalBuckets {
   readonly resultBucket: string;

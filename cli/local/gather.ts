@@ -1,5 +1,5 @@
 import type { SQSRecord } from 'aws-lambda';
-import { type Clock, SYSTEM_CLOCK } from '../../lambda/adapters/clock.ts';
+import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
 import { MAX_EVENT_BYTES } from '../../lambda/limits/eventSourceMapping.ts';
 import { ENVELOPE_BYTES, recordBytes } from './sqsEvent.ts';
 

@@ -1,5 +1,5 @@
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
-import type { Clock } from '../../lambda/adapters/clock.ts';
+import type { Clock } from '../../lambda/aws/clock.ts';
 import { failedMessageIds } from './batchResponse.ts';
 import { createLambdaContext } from './lambdaContext.ts';
 

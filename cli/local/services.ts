@@ -1,6 +1,6 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
-import type { Clients } from '../../lambda/compose.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import type { Clients } from '../../lambda/hosts/compose.ts';
 import { createLocalBuckets, type LocalBuckets, localBucketClient } from './buckets.ts';
 import { type LocalQueues, localSqsClient, startLocalQueues } from './queues.ts';
 import { type LocalTable, localTableClient, startLocalTable } from './table.ts';

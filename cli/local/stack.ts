@@ -1,12 +1,12 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
-import type { Telemetry } from '../../lambda/adapters/telemetry/telemetry.ts';
-import { type Composition, compose } from '../../lambda/compose.ts';
-import { loadConfig } from '../../lambda/config.ts';
+import type { Telemetry } from '../../lambda/aws/telemetry/telemetry.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import type { Config } from '../../lambda/configSchema.ts';
 import type { ResultWriter } from '../../lambda/core/contract/result.ts';
 import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
-import { createHandler } from '../../lambda/createHandler.ts';
+import { type Composition, compose } from '../../lambda/hosts/compose.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
+import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import {
   type Around,
   type EventSourceMapping,

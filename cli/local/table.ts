@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
 import dynalite from 'dynalite';
-import { createDynamoDbClient, HOST_PATIENCE } from '../../lambda/adapters/awsClients.ts';
+import { createDynamoDbClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 import { refuseForeignCallers } from './foreignCallers.ts';
 

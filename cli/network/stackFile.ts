@@ -1,11 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import {
-  CLIENT_PATIENCE,
-  createDynamoDbClient,
-  createS3Client,
-  createSqsClient,
-} from '../../lambda/adapters/awsClients.ts';
+import { CLIENT_PATIENCE, createDynamoDbClient, createS3Client, createSqsClient } from '../../lambda/aws/awsClients.ts';
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../fileErrors.ts';
 

@@ -10,8 +10,8 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import pLimit, { type LimitFunction } from 'p-limit';
-import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
-import { type ModelFile, type Part, partsOf } from '../../lambda/adapters/s3/models/manifest.ts';
+import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
+import { type ModelFile, type Part, partsOf } from '../../lambda/aws/s3/models/manifest.ts';
 
 /** An object that is to be in a bucket, known by its content. */
 export interface Upload extends Omit<ModelFile, 'path'> {

@@ -5,9 +5,9 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { isCallersFault } from '../../lambda/adapters/awsError.ts';
-import { MAX_BATCH_ENTRIES } from '../../lambda/adapters/sqs/limits.ts';
-import { type RetryOptions, untilDone } from '../../lambda/adapters/untilDone.ts';
+import { isCallersFault } from '../../lambda/aws/awsError.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
+import { type RetryOptions, untilDone } from '../../lambda/aws/untilDone.ts';
 
 /** Deletes received messages and gives them back, ten a batch request, in the background. */
 export interface Acknowledger {

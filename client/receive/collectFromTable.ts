@@ -1,7 +1,7 @@
 import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
 import { z } from 'zod';
-import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
+import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
 import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { invalidResult } from '../result/result.ts';

@@ -1,4 +1,4 @@
-import { describeError } from '../../lambda/adapters/awsError.ts';
+import { describeError } from '../../lambda/aws/awsError.ts';
 import { isFailure } from '../../lambda/core/contract/failure.ts';
 import { liesUnder } from '../../lambda/core/contract/objectKeys.ts';
 import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';

@@ -4,7 +4,7 @@ import {
   type SendMessageBatchRequestEntry,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import { describeError, isCallersFault } from '../../lambda/adapters/awsError.ts';
+import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
 import type { Entry } from './entry.ts';
 import { queueNameOf } from './shards.ts';
 

@@ -12,13 +12,13 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
     handler: 'lambda/handler',
     jobScore: 'lambda/jobScore',
     jobControl: 'lambda/jobControl',
-    sessionWorker: 'lambda/adapters/onnx/session/sessionWorker',
+    sessionWorker: 'lambda/onnx/session/sessionWorker',
   },
   worker: {
     worker: 'lambda/worker',
-    healthCheck: 'lambda/worker/healthCheck',
-    callThread: 'lambda/adapters/sqs/threads/callThread',
-    sessionWorker: 'lambda/adapters/onnx/session/sessionWorker',
+    healthCheck: 'lambda/hosts/healthCheck',
+    callThread: 'lambda/aws/sqs/threads/callThread',
+    sessionWorker: 'lambda/onnx/session/sessionWorker',
   },
 };
 

@@ -7,10 +7,9 @@ import { Template } from 'aws-cdk-lib/assertions';
 import { createStack } from '../../infra/app/batchScoringStack.ts';
 import { COMPUTE_KINDS, CONTEXT_KEYS, KEYS_OF_KIND } from '../../infra/app/contextKeys.ts';
 import { readContext } from '../../infra/app/readContext.ts';
-import { type ModelConfig, readModelConfig } from '../../lambda/adapters/onnx/config/modelConfig.ts';
-import { loadConfig } from '../../lambda/config.ts';
-
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
+import { type ModelConfig, readModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
 import { REPOSITORY } from '../helpers/command.ts';
 import { docPage } from '../helpers/docExamples.ts';
 import { createApp } from '../helpers/stacks.ts';

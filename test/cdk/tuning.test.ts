@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { Duration, Size } from 'aws-cdk-lib';
 import { tuningProblems } from '../../infra/constructs/checks/tuning.ts';
 import { lambdaCompute } from '../../infra/index.ts';
-import { loadConfig } from '../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
 import { RANGES, RANGES_BY_MEMORY } from '../../lambda/limits/configuration.ts';
 import { refusalOf } from '../helpers/stacks.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
-import { loadConfig } from '../../lambda/config.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
 import { REPOSITORY } from '../helpers/command.ts';
 import {
   containerIn,

@@ -8,7 +8,7 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import dynalite from 'dynalite';
-import { createDynamoDbClient, HOST_PATIENCE, type Patience } from '../../lambda/adapters/awsClients.ts';
+import { createDynamoDbClient, HOST_PATIENCE, type Patience } from '../../lambda/aws/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
 
 export type Item = Readonly<Record<string, AttributeValue>>;

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import type { Patience } from '../../lambda/adapters/awsClients.ts';
-import { type FetchModelsOptions, fetchModels } from '../../lambda/adapters/s3/models/fetchModels.ts';
+import type { Patience } from '../../lambda/aws/awsClients.ts';
+import { type FetchModelsOptions, fetchModels } from '../../lambda/aws/s3/models/fetchModels.ts';
 import {
   digestOf,
   fileKey,
@@ -11,7 +11,7 @@ import {
   PART_BYTES,
   partsOf,
   writeManifest,
-} from '../../lambda/adapters/s3/models/manifest.ts';
+} from '../../lambda/aws/s3/models/manifest.ts';
 import type { Step } from './frontServer.ts';
 import { afterThisTest } from './openModels.ts';
 import type { S3Server } from './s3Server.ts';

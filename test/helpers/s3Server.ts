@@ -7,7 +7,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import { buildApp } from 'fauxqs';
-import { createS3Client, HOST_PATIENCE, type Patience } from '../../lambda/adapters/awsClients.ts';
+import { createS3Client, HOST_PATIENCE, type Patience } from '../../lambda/aws/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
 
 export interface S3Server {

@@ -14,7 +14,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import { startFauxqs } from 'fauxqs';
-import { createSqsClient, HOST_PATIENCE, type Patience } from '../../lambda/adapters/awsClients.ts';
+import { createSqsClient, HOST_PATIENCE, type Patience } from '../../lambda/aws/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
 import { nameOf } from './strictSqs.ts';
 

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { startEventSourceMapping } from '../../cli/local/eventSourceMapping.ts';
-import { compose } from '../../lambda/compose.ts';
-import { loadConfig } from '../../lambda/config.ts';
-import { createHandler } from '../../lambda/createHandler.ts';
+import { compose } from '../../lambda/hosts/compose.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
+import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import { useDynamoDbServer } from '../helpers/dynamodbServer.ts';
 import { answersJson, giveAnswer, refusesXml, type Step } from '../helpers/frontServer.ts';
 import { recordingTelemetry } from '../helpers/handler.ts';

@@ -8,7 +8,7 @@ import {
   SendMessageCommand,
 } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { CLIENT_PATIENCE } from '../../lambda/adapters/awsClients.ts';
+import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
 import { useSqsServer } from '../helpers/sqsServer.ts';
 import { FAULTS, nameOf, redrivePolicy, type StrictSqs, startStrictSqs } from '../helpers/strictSqs.ts';
 import { until } from '../helpers/worker.ts';

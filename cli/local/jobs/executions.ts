@@ -1,5 +1,5 @@
 import type { StateMachine } from '../../../infra/constructs/jobs/states.ts';
-import { SYSTEM_CLOCK } from '../../../lambda/adapters/clock.ts';
+import { SYSTEM_CLOCK } from '../../../lambda/aws/clock.ts';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
 import { type Ended, runStateMachine, type Surroundings } from '../mapRun.ts';
 

@@ -1,10 +1,10 @@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { jobDefinition } from '../../../infra/constructs/jobs/definition.ts';
-import { createJobStorage } from '../../../lambda/adapters/s3/jobStorage.ts';
-import type { Composition } from '../../../lambda/compose.ts';
+import { createJobStorage } from '../../../lambda/aws/s3/jobStorage.ts';
 import { JOB_CONFIG_KEYS } from '../../../lambda/configKeys.ts';
 import type { Config } from '../../../lambda/configSchema.ts';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import type { Composition } from '../../../lambda/hosts/compose.ts';
 import { loadJobScoreConfig } from '../../../lambda/jobConfig.ts';
 import { type ControlEvent, type ControlHandler, createControlHandler } from '../../../lambda/jobs/controlHandler.ts';
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../../lambda/jobs/scoreHandler.ts';

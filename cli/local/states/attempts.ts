@@ -1,5 +1,5 @@
 import type { Catcher, Retrier } from '../../../infra/constructs/jobs/states.ts';
-import type { Clock } from '../../../lambda/adapters/clock.ts';
+import type { Clock } from '../../../lambda/aws/clock.ts';
 import { means, StateError } from './stateError.ts';
 
 export interface Patience {

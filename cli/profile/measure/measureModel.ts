@@ -1,10 +1,10 @@
-import { modelDigest } from '../../../lambda/adapters/onnx/config/modelDigest.ts';
-import { checkModelFile } from '../../../lambda/adapters/onnx/config/modelFile.ts';
-import type { ProfileFile } from '../../../lambda/adapters/onnx/config/profileFile.ts';
-import { thisMachine } from '../../../lambda/adapters/onnx/config/thisMachine.ts';
-import { locate } from '../../../lambda/adapters/onnx/repository/openModelAlone.ts';
-import { rungsUpTo } from '../../../lambda/adapters/onnx/startup/fixedLadder.ts';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { modelDigest } from '../../../lambda/onnx/config/modelDigest.ts';
+import { checkModelFile } from '../../../lambda/onnx/config/modelFile.ts';
+import type { ProfileFile } from '../../../lambda/onnx/config/profileFile.ts';
+import { thisMachine } from '../../../lambda/onnx/config/thisMachine.ts';
+import { locate } from '../../../lambda/onnx/repository/openModelAlone.ts';
+import { rungsUpTo } from '../../../lambda/onnx/startup/fixedLadder.ts';
 import type { Started, Target } from './messages.ts';
 import { type Reached, reachOf } from './reach.ts';
 import { describeCrash } from './runChild.ts';

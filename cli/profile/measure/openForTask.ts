@@ -1,12 +1,12 @@
-import { type ModelConfig, readModelConfig } from '../../../lambda/adapters/onnx/config/modelConfig.ts';
-import { readGraph } from '../../../lambda/adapters/onnx/config/modelGraph.ts';
-import { decodeSamples, readSampleLines } from '../../../lambda/adapters/onnx/config/samples.ts';
-import type { ModelLocation } from '../../../lambda/adapters/onnx/repository/findModels.ts';
-import type { ModelStart } from '../../../lambda/adapters/onnx/repository/loadModel.ts';
-import { openModelAlone } from '../../../lambda/adapters/onnx/repository/openModelAlone.ts';
 import { isFailure } from '../../../lambda/core/contract/failure.ts';
 import type { Model } from '../../../lambda/core/contract/model.ts';
 import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
+import { readGraph } from '../../../lambda/onnx/config/modelGraph.ts';
+import { decodeSamples, readSampleLines } from '../../../lambda/onnx/config/samples.ts';
+import type { ModelLocation } from '../../../lambda/onnx/repository/findModels.ts';
+import type { ModelStart } from '../../../lambda/onnx/repository/loadModel.ts';
+import { openModelAlone } from '../../../lambda/onnx/repository/openModelAlone.ts';
 import type { Target, Told } from './messages.ts';
 import { createRowMaker, type RowMaker } from './rowMaker.ts';
 

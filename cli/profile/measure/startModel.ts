@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
-import type { ModelConfig } from '../../../lambda/adapters/onnx/config/modelConfig.ts';
-import type { ModelStart } from '../../../lambda/adapters/onnx/repository/loadModel.ts';
 import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { ModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
+import type { ModelStart } from '../../../lambda/onnx/repository/loadModel.ts';
 import type { Started, StartTask, Told } from './messages.ts';
 import { limitedTo, openForTask } from './openForTask.ts';
 

@@ -1,5 +1,5 @@
-import type { ProfileFile } from '../../../lambda/adapters/onnx/config/profileFile.ts';
-import { runtimeVersion } from '../../../lambda/adapters/onnx/config/thisMachine.ts';
+import type { ProfileFile } from '../../../lambda/onnx/config/profileFile.ts';
+import { runtimeVersion } from '../../../lambda/onnx/config/thisMachine.ts';
 import { ownVersion } from '../../ownVersion.ts';
 
 export function versions(): ProfileFile['versions'] {

@@ -1,8 +1,8 @@
-import { type ModelConfig, readModelConfig } from '../../../lambda/adapters/onnx/config/modelConfig.ts';
-import { otherModel } from '../../../lambda/adapters/onnx/config/profile.ts';
-import { type ProfileFile, profilePath, readProfile } from '../../../lambda/adapters/onnx/config/profileFile.ts';
-import { walkModels } from '../../../lambda/adapters/onnx/repository/walkModels.ts';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
+import { otherModel } from '../../../lambda/onnx/config/profile.ts';
+import { type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/config/profileFile.ts';
+import { walkModels } from '../../../lambda/onnx/repository/walkModels.ts';
 
 /** What was measured of a model that is deployed. */
 export interface DeployedProfile {

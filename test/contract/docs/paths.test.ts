@@ -38,7 +38,7 @@ describe('docs/architecture.md', () => {
     expect(missing).toEqual([]);
   });
 
-  it.each(['lambda/core', 'lambda/adapters', 'lambda/adapters/onnx', 'client', 'cli', 'infra/constructs', 'bench'])(
+  it.each(['lambda/core', 'lambda/aws', 'lambda/onnx', 'client', 'cli', 'infra/constructs', 'bench'])(
     'names every folder in %s',
     (parent) => {
       const named = rooms.flatMap(([folder = '', ...others]) => [

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
-import { createHandler, type ScoringHandler } from '../../../lambda/createHandler.ts';
+import { createHandler, type ScoringHandler } from '../../../lambda/hosts/createHandler.ts';
 import {
   type DeployedHandler,
   type Deployment,

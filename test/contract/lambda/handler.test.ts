@@ -1,6 +1,6 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { createHandler } from '../../../lambda/createHandler.ts';
+import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import {
   type Deployment,
   deployed,

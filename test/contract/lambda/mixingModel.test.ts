@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { createPowertoolsTelemetry } from '../../../lambda/adapters/telemetry/powertools.ts';
-import type { Composition } from '../../../lambda/compose.ts';
+import { createPowertoolsTelemetry } from '../../../lambda/aws/telemetry/powertools.ts';
 import { isFailure } from '../../../lambda/core/contract/failure.ts';
 import type { Independence, Model, ModelRepository } from '../../../lambda/core/contract/model.ts';
-import { createHandler } from '../../../lambda/createHandler.ts';
+import type { Composition } from '../../../lambda/hosts/compose.ts';
+import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import { composed, invoke } from '../../helpers/handler.ts';
 import { shareOfLargestModel } from '../../helpers/onnxModels.ts';
 import { sqsRecord } from '../../helpers/sqsEvents.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { pointerBody } from '../../../lambda/core/contract/pointer.ts';
-import { createHandler } from '../../../lambda/createHandler.ts';
+import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import {
   composed,
   digitRequest,

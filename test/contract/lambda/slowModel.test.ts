@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/contract/model.ts';
-import { createHandler } from '../../../lambda/createHandler.ts';
+import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import { composed, recordingTelemetry } from '../../helpers/handler.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';
 import { lineRequest } from '../../helpers/records.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { createHandler } from '../../../lambda/createHandler.ts';
+import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import type { Step } from '../../helpers/frontServer.ts';
 import { composed, failuresOf, invoke, lookupRequest, recordingTelemetry } from '../../helpers/handler.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Patience } from '../../../lambda/adapters/awsClients.ts';
-import { createHandler } from '../../../lambda/createHandler.ts';
+import type { Patience } from '../../../lambda/aws/awsClients.ts';
+import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import { silentTo } from '../../helpers/frontServer.ts';
 import { composed, digitRequest, digitSamples, invoke, recordingTelemetry } from '../../helpers/handler.ts';
 import { sqsRecord } from '../../helpers/sqsEvents.ts';

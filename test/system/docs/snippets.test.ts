@@ -17,7 +17,7 @@ const GIVEN: Readonly<Record<string, string>> = {
 };
 
 describe('the TypeScript in the documentation', () => {
-  const folder = mkdtempSync(join(REPOSITORY, 'test', 'docs', 'snippets-'));
+  const folder = mkdtempSync(join(REPOSITORY, 'test', 'system', 'snippets-'));
   afterAll(() => rm(folder, { recursive: true }));
 
   it('compiles as it stands', async () => {

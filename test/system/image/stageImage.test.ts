@@ -200,9 +200,9 @@ async function compileInto(dist: string): Promise<void> {
       'lambda/jobScore.ts',
       'lambda/jobControl.ts',
       'lambda/worker.ts',
-      'lambda/worker/healthCheck.ts',
-      'lambda/adapters/sqs/threads/callThread.ts',
-      'lambda/adapters/onnx/session/sessionWorker.ts',
+      'lambda/hosts/healthCheck.ts',
+      'lambda/aws/sqs/threads/callThread.ts',
+      'lambda/onnx/session/sessionWorker.ts',
     ].map((file) => join(REPOSITORY, file)),
   };
   await mkdir(dist, { recursive: true });

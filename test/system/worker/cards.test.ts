@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { isFailure } from '../../../lambda/core/contract/failure.ts';
 import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { WorkerSettings } from '../../../lambda/worker/settings.ts';
-import { startWorker, type Worker } from '../../../lambda/worker/startWorker.ts';
+import type { WorkerSettings } from '../../../lambda/hosts/settings.ts';
+import { startWorker, type Worker } from '../../../lambda/hosts/startWorker.ts';
 import { closedGate } from '../../helpers/gate.ts';
 import { composed, recordingTelemetry } from '../../helpers/handler.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { GpuReading } from '../../../lambda/adapters/nvidiaSmi.ts';
-import { createGpuWatch } from '../../../lambda/worker/gpuWatch.ts';
+import type { GpuReading } from '../../../lambda/aws/nvidiaSmi.ts';
+import { createGpuWatch } from '../../../lambda/hosts/gpuWatch.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { nvidiaSmi } from '../../helpers/nvidiaSmi.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';

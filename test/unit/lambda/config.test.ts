@@ -1,7 +1,7 @@
 import { totalmem } from 'node:os';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { loadConfig } from '../../../lambda/config.ts';
 import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
+import { loadConfig } from '../../../lambda/hosts/config.ts';
 import { RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
 
 const QUEUES = {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
-import { createHeld, type Held } from '../../../lambda/worker/held.ts';
-import type { Extension } from '../../../lambda/worker/visibility.ts';
+import { createHeld, type Held } from '../../../lambda/hosts/held.ts';
+import type { Extension } from '../../../lambda/hosts/visibility.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { messageIdOf, standardRecord } from '../../helpers/records.ts';
 

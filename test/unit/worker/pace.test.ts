@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPace } from '../../../lambda/worker/pace.ts';
+import { createPace } from '../../../lambda/hosts/pace.ts';
 
 const MINUTE_MS = 60_000;
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/models/encodeModel.ts';
 import { notableOperators } from '../../../../cli/inspect/notableOperators.ts';
 import { type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
-import { readGraph } from '../../../../lambda/adapters/onnx/config/modelGraph.ts';
+import { readGraph } from '../../../../lambda/onnx/config/modelGraph.ts';
 import { modelWithWeightsIn, turningModel } from '../../../helpers/onnxModels.ts';
 
 let folder: string;

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
 import { type Invoke, invokeOnce } from '../../../../cli/local/invocation.ts';
 import { toSqsRecord } from '../../../../cli/local/sqsEvent.ts';
-import { SYSTEM_CLOCK } from '../../../../lambda/adapters/clock.ts';
+import { SYSTEM_CLOCK } from '../../../../lambda/aws/clock.ts';
 
 function record(MessageId: string): SQSRecord {
   const Attributes = {

@@ -5,7 +5,7 @@ import { type BatchSource, createBatchSource } from '../../../../../cli/local/ba
 import { poissonArrivals } from '../../../../../cli/profile/settings/arrivals.ts';
 import { type InvocationMs, type Mapping, simulateMapping } from '../../../../../cli/profile/settings/simulate.ts';
 import { quantile } from '../../../../../cli/profile/settings/tally.ts';
-import type { Clock } from '../../../../../lambda/adapters/clock.ts';
+import type { Clock } from '../../../../../lambda/aws/clock.ts';
 import { sqsRecord } from '../../../../helpers/sqsEvents.ts';
 
 /** The local host's own batch source, with a clock that waits for nobody: what is found here no load can change. */

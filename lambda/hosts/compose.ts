@@ -1,0 +1,123 @@
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { S3Client } from '@aws-sdk/client-s3';
+import { createTableWriter } from '../aws/dynamodb/tableWriter.ts';
+import { writeToEvery } from '../aws/everyStore.ts';
+import { createBucketWriter } from '../aws/s3/bucketWriter.ts';
+import { fetchModels } from '../aws/s3/models/fetchModels.ts';
+import { createPayloads, type Payloads } from '../aws/s3/payloads.ts';
+import { createAcknowledger } from '../aws/sqs/acknowledge.ts';
+import { atTheirQueues } from '../aws/sqs/atTheirQueues.ts';
+import type { SqsCaller } from '../aws/sqs/caller.ts';
+import { createQueueWriter } from '../aws/sqs/queueWriter.ts';
+import { createRetryDelay, outageSeconds } from '../aws/sqs/retryDelay.ts';
+import type { Telemetry } from '../aws/telemetry/telemetry.ts';
+import type { Config } from '../configSchema.ts';
+import type { ResultWriter } from '../core/contract/result.ts';
+import { plan } from '../core/plan/plan.ts';
+import { createBatchingWatch } from '../core/run/batchingWatch.ts';
+import { createLatencyEstimator } from '../core/run/latencyEstimator.ts';
+import { createMemoryCeiling } from '../core/run/memoryCeiling.ts';
+import { createOutageWatch } from '../core/settle/outageWatch.ts';
+import { FILL, type Store } from '../limits/configuration.ts';
+import { openRepository } from '../onnx/repository/repository.ts';
+import type { HandlerDependencies } from './createHandler.ts';
+
+/** AWS clients; those that only some deployments need are made when they do. */
+export interface Clients {
+  readonly sqs: SqsCaller;
+  readonly dynamodb: () => DynamoDBClient;
+  readonly s3: () => S3Client;
+}
+
+/** The outside world a host runs in. */
+export interface Surroundings {
+  readonly clients: Clients;
+  readonly telemetry: Telemetry;
+  /** Told what works but not as well as it should. */
+  readonly warn: (message: string) => void;
+  /** Told what was found of each model when it was loaded. @default nobody is told */
+  readonly inform?: ((message: string) => void) | undefined;
+}
+
+export interface Composition extends HandlerDependencies {
+  /** Name and version of every model, the default version of each first. */
+  readonly models: readonly { readonly name: string; readonly version: string }[];
+  /** The most cards that one of them is opened on. */
+  readonly cards: number;
+  /** Ends the threads that hold the models; stuck runs are not waited for. */
+  close(): Promise<void>;
+}
+
+/** Some eight minutes, at up to 5 s between two; a function has not so long. */
+const DELETE_ATTEMPTS = 200;
+
+/** Loads the models and connects everything that a host needs to score records. */
+export async function compose(
+  config: Config,
+  { clients, telemetry, warn, inform }: Surroundings,
+): Promise<Composition> {
+  const { observer } = telemetry;
+  const payloads = payloadsOf(config, clients);
+  const requestQueues = {
+    sqs: clients.sqs,
+    queueUrls: config.requestQueueUrls,
+    onProblem: (error: unknown) => observer.problem(error),
+  };
+  const delay = (secondsAfter?: typeof outageSeconds) =>
+    atTheirQueues({
+      ...requestQueues,
+      act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, ...(secondsAfter && { secondsAfter }) }),
+    });
+  const { modelsUri: uri } = config;
+  const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3: clients.s3(), uri, inform });
+  const repository = await openRepository({ ...config, directory, warn, inform, placed: telemetry.placed });
+  return {
+    scoring: {
+      models: repository,
+      payloads,
+      writer: writeToEvery(config.results.map((store) => storeOf(store, config, clients, payloads))),
+      plan,
+      limits: config,
+      latency: createLatencyEstimator(),
+      memory: createMemoryCeiling(),
+      batching: createBatchingWatch(config.checkPercent / 100),
+      acknowledge: atTheirQueues({
+        ...requestQueues,
+        // Through minutes of throttling: what is not deleted is scored once more, and costs a receive.
+        act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
+      }),
+      outages: createOutageWatch(),
+      observer,
+      now: () => performance.now(),
+    },
+    delayRetries: delay(),
+    sitOut: delay(outageSeconds),
+    telemetry,
+    models: repository.models,
+    cards: repository.mostCards,
+    stuckRuns: repository.stuckRuns,
+    close: repository.close,
+  };
+}
+
+function payloadsOf({ payloadBucket, payloadPrefix, maxPayloadBytes }: Config, clients: Clients): Payloads | undefined {
+  if (payloadBucket === undefined) return undefined;
+  return createPayloads({ s3: clients.s3(), bucket: payloadBucket, prefix: payloadPrefix, maxBytes: maxPayloadBytes });
+}
+
+function storeOf(store: Store, config: Config, clients: Clients, payloads: Payloads | undefined): ResultWriter {
+  const { resultQueueUrl, resultTable, resultBucket, resultTtlSeconds, resultsPerMessage } = config;
+  if (store === 'queue' && resultQueueUrl !== undefined) {
+    const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
+    const packing = { results, bytes: config.resultMessageBytes };
+    return createQueueWriter({ sqs: clients.sqs, queueUrl: resultQueueUrl, packing, payloads });
+  }
+  if (store === 'table' && resultTable !== undefined) {
+    const ttlSeconds = resultTtlSeconds;
+    return createTableWriter({ dynamodb: clients.dynamodb(), tableName: resultTable, ttlSeconds, payloads });
+  }
+  if (store === 'bucket' && resultBucket !== undefined) {
+    return createBucketWriter({ s3: clients.s3(), bucket: resultBucket, prefix: config.resultPrefix });
+  }
+  throw new Error(`expected the configuration to say where the ${store} of results is`);
+}

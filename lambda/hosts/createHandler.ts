@@ -1,0 +1,110 @@
+import middy from '@middy/core';
+import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import type { Telemetry } from '../aws/telemetry/telemetry.ts';
+import { isObject } from '../core/base/json.ts';
+import { preview } from '../core/contract/failure.ts';
+import type { MessageRecord } from '../core/contract/record.ts';
+import type { TimeLimit } from '../core/contract/timeLimit.ts';
+import type { ScoringDependencies } from '../core/scoreRecords.ts';
+import { outageIn } from '../core/settle/outageWatch.ts';
+import { scoreOrHandBack } from './scoreOrHandBack.ts';
+
+export interface HandlerDependencies {
+  readonly scoring: ScoringDependencies;
+  /** Sets when records that must be retried become visible again. */
+  delayRetries(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
+  /** The same for records of a call that met an outage: their receives outlast an hour of it. */
+  sitOut(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
+  readonly telemetry: Telemetry;
+  /** The runs that were left behind and have not ended. */
+  stuckRuns(): ReadonlySet<object>;
+  /** Ends the process whatever its threads are doing. @default the process lives on with its stuck runs */
+  readonly endHost?: (() => Promise<never>) | undefined;
+}
+
+export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
+
+/**
+ * The Lambda handler behind an SQS event source mapping with `ReportBatchItemFailures`.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
+ */
+export function createHandler(deps: HandlerDependencies): ScoringHandler {
+  const { scoring, telemetry, stuckRuns } = deps;
+  const { deadlineMarginMs } = scoring.limits;
+  return middy<SQSEvent, SQSBatchResponse>({ timeoutEarlyInMillis: 0 })
+    .use([...telemetry.middlewares])
+    .handler(async (event, context): Promise<SQSBatchResponse> => {
+      refuseOtherEvents(event);
+      const { Records } = event;
+      const stuckBefore = [...stuckRuns()];
+      const outcomes = await scoreOrHandBack(Records, scoring, timeLimitOf(context, deadlineMarginMs));
+      telemetry.outcomes(outcomes, Records);
+      const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
+      const retried = Records.filter((_, index) => !isAnswered(index));
+      const { signal } = timeLimitOf(context, deadlineMarginMs / 2);
+      await handBack(retried, outageIn(outcomes) === undefined ? deps.delayRetries : deps.sitOut, signal, deps);
+      if (stuckBefore.some((run) => stuckRuns().has(run))) {
+        const answered = Records.filter((_, index) => isAnswered(index));
+        await endStuckHost(answered, signal, deps);
+      }
+      return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
+    });
+}
+
+/** @throws Error where the function was not invoked by SQS */
+function refuseOtherEvents(event: unknown): void {
+  const records = isObject(event) ? event.Records : undefined;
+  const isRecord = (one: unknown): boolean =>
+    isObject(one) && typeof one.messageId === 'string' && typeof one.body === 'string';
+  if (Array.isArray(records) && records.every(isRecord)) return;
+  throw new Error(
+    `expected an event of SQS with Records, each with a messageId and a body, got ${describeEvent(event)}; ` +
+      'send a message to the request queue, whose event source mapping invokes the function',
+  );
+}
+
+const KEYS_SHOWN = 3;
+
+function describeEvent(event: unknown): string {
+  if (!isObject(event)) return preview(event);
+  if (Array.isArray(event.Records)) return 'records of another service';
+  const keys = Object.keys(event);
+  const shown = keys.slice(0, KEYS_SHOWN).map(preview).join(', ');
+  return keys.length === 0 ? 'an object without keys' : `the keys ${shown}${keys.length > KEYS_SHOWN ? ', …' : ''}`;
+}
+
+/** Returning their IDs hands records back; before that each is told when to come back. */
+async function handBack(
+  retried: readonly MessageRecord[],
+  delay: HandlerDependencies['delayRetries'],
+  signal: AbortSignal,
+  { scoring: { observer, now } }: HandlerDependencies,
+): Promise<void> {
+  if (retried.length === 0) return;
+  const startedAt = now();
+  await delay(retried, signal);
+  observer.stage?.('acknowledge', startedAt, now(), { retried: retried.length });
+}
+
+/**
+ * A run that was left behind in an earlier invocation and has not ended since takes a core and its memory for good: the
+ * host ends itself, and Lambda starts another. The answer to Lambda would get lost, so what was answered is acknowledged
+ * first; the rest has its time to come back already.
+ */
+async function endStuckHost(
+  answered: readonly MessageRecord[],
+  signal: AbortSignal,
+  { scoring, telemetry, endHost }: HandlerDependencies,
+): Promise<void> {
+  if (endHost === undefined) return;
+  await scoring.acknowledge(answered, signal);
+  telemetry.hostEnds('a run that was left behind in an earlier invocation has not ended since');
+  await endHost();
+}
+
+/** The signal aborts when half of the margin is left, so that the answer to Lambda still gets out. */
+function timeLimitOf(context: Context, deadlineMarginMs: number): TimeLimit {
+  const writingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - deadlineMarginMs / 2));
+  return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(writingMs) };
+}

@@ -1,0 +1,83 @@
+import { HeadObjectCommand } from '@aws-sdk/client-s3';
+import { describe, expect, it } from '@jest/globals';
+import { createJobStorage } from '../../../../lambda/aws/s3/jobStorage.ts';
+import type { JobInput } from '../../../../lambda/core/job/words.ts';
+import type { Step } from '../../../helpers/frontServer.ts';
+import { useS3Server } from '../../../helpers/s3Server.ts';
+
+const server = useS3Server();
+const RETRY = { baseMs: 1 };
+
+async function inputIn(bucket: string, key: string): Promise<JobInput> {
+  const { ETag: etag = '', ContentLength: bytes = 0 } = await server
+    .client()
+    .send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+  return { bucket, key, etag, bytes };
+}
+
+describe('the storage of jobs', () => {
+  it('reads ranges, and all, of the version that is meant', async () => {
+    const bucket = await server.bucket();
+    const storage = createJobStorage({ s3: server.client(), bucket });
+    await server.put(bucket, 'in/a.jsonl', 'one\ntwo\n');
+    const input = await inputIn(bucket, 'in/a.jsonl');
+    expect(Buffer.from(await storage.readRange(input, { start: 3, end: 8 })).toString()).toBe('\ntwo\n');
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of await storage.readAll(input)) chunks.push(chunk);
+    expect(Buffer.concat(chunks).toString()).toBe('one\ntwo\n');
+  });
+
+  it('refuses to read another version, or none', async () => {
+    const bucket = await server.bucket();
+    const storage = createJobStorage({ s3: server.client(), bucket, retry: RETRY });
+    await server.put(bucket, 'in/a.jsonl', 'one\n');
+    const input = await inputIn(bucket, 'in/a.jsonl');
+    await server.put(bucket, 'in/a.jsonl', 'two\n');
+    await expect(storage.readRange(input, { start: 0, end: 1 })).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
+    await expect(storage.readAll(input)).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
+    const gone = { ...input, key: 'in/b.jsonl' };
+    await expect(storage.readRange(gone, { start: 0, end: 1 })).rejects.toMatchObject({ name: 'INPUT_NOT_FOUND' });
+  });
+
+  it('puts, gets, lists in order and removes', async () => {
+    const bucket = await server.bucket();
+    const storage = createJobStorage({ s3: server.client(), bucket });
+    expect(await storage.get('out/a')).toBeUndefined();
+    for (const key of ['out/b', 'out/a', 'other/c']) await storage.put(key, key);
+    expect(await storage.get('out/a')).toBe('out/a');
+    await storage.remove('out/b');
+    await storage.remove('out/b');
+    expect(await Array.fromAsync(storage.list('out/'))).toEqual([{ key: 'out/a', bytes: 5 }]);
+  });
+
+  it('puts an object once, and tells what was said about it', async () => {
+    const bucket = await server.bucket();
+    // The server knows no conditions of puts: S3's answers are in its place.
+    const refused: Step = ({ response }) =>
+      void response.writeHead(412).end('<Error><Code>PreconditionFailed</Code></Error>');
+    const conflict: Step = ({ response }) =>
+      void response.writeHead(409).end('<Error><Code>ConditionalRequestConflict</Code></Error>');
+    const front = await server.front(conflict, undefined, refused);
+    const storage = createJobStorage({ s3: server.client(front), bucket, retry: RETRY });
+    expect(await storage.putNew('out/a', Buffer.from('rows'), '{"rows":1}')).toBe(true);
+    expect(await storage.putNew('out/a', Buffer.from('others'), '{"rows":2}')).toBe(false);
+    expect(front.requests.map(({ headers }) => headers['if-none-match'])).toEqual(['*', '*', '*']);
+    expect(await storage.look('out/a')).toEqual({ about: '{"rows":1}', bytes: 4 });
+    expect(await storage.look('out/b')).toBeUndefined();
+  });
+
+  it('tries again what fails for a while, and says what it met when that does not end', async () => {
+    const bucket = await server.bucket();
+    await server.put(bucket, 'in/a.jsonl', 'one\n');
+    const input = await inputIn(bucket, 'in/a.jsonl');
+    const busy: Step = ({ response }) => void response.writeHead(503).end('<Error><Code>SlowDown</Code></Error>');
+    const front = await server.front(busy, busy);
+    const storage = createJobStorage({ s3: server.client(front), bucket, retry: RETRY });
+    expect(Buffer.from(await storage.readRange(input, { start: 0, end: 3 })).toString()).toBe('one');
+    const down = await server.front(busy, busy);
+    const hasty = createJobStorage({ s3: server.client(down), bucket, retry: { ...RETRY, attempts: 2 } });
+    await expect(hasty.readRange(input, { start: 0, end: 3 })).rejects.toThrow(
+      /a\.jsonl: expected an answer, got SlowDown/,
+    );
+  });
+});

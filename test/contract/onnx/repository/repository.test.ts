@@ -1,0 +1,171 @@
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { identityModel, unloadableModel } from '../../../helpers/onnxModels.ts';
+import { found, modelsDirectory, openModels } from '../../../helpers/openModels.ts';
+
+const MODEL = identityModel();
+
+describe('the model repository', () => {
+  it('lists every model by name, the highest version of each first', async () => {
+    const { directory, repository } = await openModels({
+      'digits/9/model.onnx': MODEL,
+      'digits/10/model.onnx': MODEL,
+      'abc/1/model.onnx': MODEL,
+    });
+
+    const digits = join(directory, 'digits');
+    expect(repository.models).toEqual([
+      { name: 'abc', version: '1', path: join(directory, 'abc/1/model.onnx'), folder: join(directory, 'abc') },
+      { name: 'digits', version: '10', path: join(digits, '10/model.onnx'), folder: digits },
+      { name: 'digits', version: '9', path: join(digits, '9/model.onnx'), folder: digits },
+    ]);
+  });
+
+  it('passes over files beside the models, hidden folders, and folders that are no version', async () => {
+    const { repository } = await openModels({
+      'README.md': 'models',
+      '.cache/1/model.onnx': 'not a model',
+      'digits/README.md': 'digits',
+      'digits/training/data.csv': '1,2',
+      'digits/0/model.onnx': 'not a model',
+      'digits/01/model.onnx': 'not a model',
+      'digits/v2/model.onnx': 'not a model',
+      'digits/3/model.onnx': MODEL,
+    });
+
+    expect(repository.models).toMatchObject([{ name: 'digits', version: '3' }]);
+  });
+
+  it('refuses a folder that is not there, naming it', async () => {
+    const directory = join(await modelsDirectory({}), 'nowhere');
+
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${directory}: expected a folder of the model repository, got none that can be read; check the path`,
+    );
+  });
+
+  it('refuses a folder without a model, naming it and the layout', async () => {
+    const directory = await modelsDirectory({ 'README.md': 'nothing here' });
+
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${directory}: expected <name>/<version>/model.onnx in the model repository, got no model folder`,
+    );
+  });
+
+  it('refuses a model without a version folder, naming it', async () => {
+    const directory = await modelsDirectory({ 'digits/model.onnx': MODEL });
+
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${join(directory, 'digits')}: expected a version folder such as 1/`,
+    );
+  });
+});
+
+describe('the default model', () => {
+  it('is the only one, in its highest version: 10 comes after 9', async () => {
+    const { repository } = await openModels({ 'digits/9/model.onnx': MODEL, 'digits/10/model.onnx': MODEL });
+
+    const model = await found(repository.find(undefined, undefined));
+
+    expect(model).toMatchObject({ name: 'digits', version: '10' });
+  });
+
+  it('is the configured one among several', async () => {
+    const { repository } = await openModels(
+      { 'a/1/model.onnx': MODEL, 'b/2/model.onnx': MODEL },
+      { defaultModel: 'b' },
+    );
+
+    expect(await found(repository.find(undefined, undefined))).toMatchObject({ name: 'b', version: '2' });
+  });
+
+  it('must be in the repository: the start stops and names what is there', async () => {
+    const directory = await modelsDirectory({ 'a/1/model.onnx': MODEL, 'b/1/model.onnx': MODEL });
+
+    await expect(openModels({}, { directory, defaultModel: 'c' })).rejects.toThrow(
+      `default model: expected one of a, b in ${directory}, got 'c'`,
+    );
+  });
+
+  it('is needed by a request without a name when there are several, and the refusal names them', async () => {
+    const { repository } = await openModels({ 'a/1/model.onnx': MODEL, 'b/1/model.onnx': MODEL });
+
+    expect(await repository.find(undefined, undefined)).toMatchObject({
+      failed: true,
+      code: 'UNKNOWN_MODEL',
+      message: expect.stringContaining('expected one of a, b, got none'),
+    });
+  });
+
+  it('is not what a request for another model gets', async () => {
+    const { repository } = await openModels(
+      { 'a/1/model.onnx': MODEL, 'b/1/model.onnx': MODEL },
+      { defaultModel: 'b' },
+    );
+
+    expect(await found(repository.find('a', undefined))).toMatchObject({ name: 'a' });
+  });
+});
+
+describe('a request for a model that is not there', () => {
+  it('is told the names when it is the name that is unknown', async () => {
+    const { repository } = await openModels({ 'a/1/model.onnx': MODEL, 'b/1/model.onnx': MODEL });
+
+    expect(await repository.find('c', undefined)).toMatchObject({
+      code: 'UNKNOWN_MODEL',
+      message: 'model_name: expected one of a, b, got "c"; name one of them',
+    });
+  });
+
+  it('is told the versions of its model alone when it is the version that is unknown', async () => {
+    const { repository } = await openModels({
+      'a/9/model.onnx': MODEL,
+      'a/10/model.onnx': MODEL,
+      'b/3/model.onnx': MODEL,
+    });
+
+    expect(await repository.find('a', '3')).toMatchObject({
+      code: 'UNKNOWN_VERSION',
+      message: `model_version: expected "10", "9" of model 'a', got "3"; name one of them`,
+    });
+  });
+
+  it('is given the very version it asks for, be it not the highest', async () => {
+    const { repository } = await openModels({ 'a/9/model.onnx': MODEL, 'a/10/model.onnx': MODEL });
+
+    expect(await found(repository.find(undefined, '9'))).toMatchObject({ name: 'a', version: '9' });
+  });
+});
+
+describe('loading', () => {
+  it('stops the start when the default model cannot be loaded, naming its file', async () => {
+    const directory = await modelsDirectory({ 'a/1/model.onnx': unloadableModel() });
+
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${join(directory, 'a/1/model.onnx')}: cannot be loaded: `,
+    );
+  });
+
+  it('leaves other models, and other versions of the default one, for the first request that names them', async () => {
+    const { repository, warnings } = await openModels(
+      { 'a/1/model.onnx': unloadableModel(), 'a/2/model.onnx': MODEL, 'b/1/model.onnx': unloadableModel() },
+      { defaultModel: 'a' },
+    );
+
+    expect(warnings).toEqual([]);
+    expect(await repository.find('b', undefined)).toMatchObject({ code: 'MODEL_UNAVAILABLE' });
+    expect(await repository.find('a', '1')).toMatchObject({ code: 'MODEL_UNAVAILABLE' });
+  });
+
+  it('loads a model once, however many requests name it at the same time', async () => {
+    const { repository } = await openModels({ 'a/1/model.onnx': MODEL, 'b/1/model.onnx': MODEL });
+
+    const [first, second] = await Promise.all([
+      found(repository.find('a', undefined)),
+      found(repository.find('a', '1')),
+    ]);
+
+    expect(second).toBe(first);
+    expect(await repository.find('a', undefined)).toBe(first);
+  });
+});

@@ -1,6 +1,0 @@
-/** Fetches a published repository as a start of the function does: `node fetchProcess.ts URI DIRECTORY`. */
-import { createS3Client, HOST_PATIENCE } from '../../../../../lambda/adapters/awsClients.ts';
-import { fetchModels } from '../../../../../lambda/adapters/s3/models/fetchModels.ts';
-
-const [uri = '', directory = ''] = process.argv.slice(2);
-process.stdout.write(await fetchModels({ s3: createS3Client(HOST_PATIENCE), uri, directory }));
