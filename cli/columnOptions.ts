@@ -1,4 +1,4 @@
-import { messageOf } from '../lambda/core/contract/failure.ts';
+import { messageOf } from '../lambda/core/failure.ts';
 import { expandColumns } from '../lambda/core/job/columns.ts';
 import type { Spec } from '../lambda/core/job/words.ts';
 import { UsageError } from './arguments.ts';

@@ -1,4 +1,4 @@
-import { preview } from '../lambda/core/contract/failure.ts';
+import { preview } from '../lambda/core/failure.ts';
 import { createPayloads, type Payloads } from './base/payloads.ts';
 import { assertRegion } from './base/region.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';

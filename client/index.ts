@@ -1,4 +1,4 @@
-export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor/datatype.ts';
+export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
 export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './base/errors.ts';
 export { MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './base/requestsPerMessage.ts';
 export { Batchscore } from './batchscore.ts';

@@ -5,14 +5,13 @@
 import { statSync } from 'node:fs';
 import { planKey } from '../../lambda/core/job/keys.ts';
 import type { JobStart, Spec } from '../../lambda/core/job/words.ts';
+import { JOB_RANGES, RANGES } from '../../lambda/core/limits.ts';
 import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
 import { planJob } from '../../lambda/jobs/plan/planJob.ts';
 import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';
 import { openReader } from '../../lambda/jobs/read/openReader.ts';
 import { scorePart } from '../../lambda/jobs/score/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { JOB_RANGES } from '../../lambda/limits/jobs.ts';
 import { openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
 import { diskStorage } from './diskStorage.ts';
 

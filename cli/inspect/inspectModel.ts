@@ -1,6 +1,6 @@
-import { isFailure, messageOf } from '../../lambda/core/contract/failure.ts';
-import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { isFailure, messageOf } from '../../lambda/core/failure.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
+import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
 import { checkModelFile } from '../../lambda/onnx/config/modelFile.ts';
 import { readGraph } from '../../lambda/onnx/config/modelGraph.ts';

@@ -1,6 +1,6 @@
-import type { Model } from '../../lambda/core/contract/model.ts';
-import type { RequestInput } from '../../lambda/core/contract/request.ts';
-import { DATATYPES } from '../../lambda/core/tensor/datatype.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
+import { DATATYPES } from '../../lambda/core/tensor.ts';
 import type { ModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
 import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
 import { type Manner, makeUp, rowShapes } from '../../lambda/onnx/startup/probes.ts';

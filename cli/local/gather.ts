@@ -1,6 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
-import { MAX_EVENT_BYTES } from '../../lambda/limits/eventSourceMapping.ts';
+import { MAX_EVENT_BYTES } from '../../lambda/core/limits.ts';
 import { ENVELOPE_BYTES, recordBytes } from './sqsEvent.ts';
 
 /**

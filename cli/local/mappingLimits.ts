@@ -1,9 +1,4 @@
-import {
-  FUNCTION_TIMEOUT_SECONDS,
-  MAXIMUM_CONCURRENCY,
-  mappingProblems,
-} from '../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../lambda/limits/range.ts';
+import { FUNCTION_TIMEOUT_SECONDS, MAXIMUM_CONCURRENCY, mappingProblems, outside } from '../../lambda/core/limits.ts';
 
 export interface MappingLimits {
   queueArn: string;

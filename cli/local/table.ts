@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
 import dynalite from 'dynalite';
 import { createDynamoDbClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
-import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { refuseForeignCallers } from './foreignCallers.ts';
 
 export interface LocalTable {

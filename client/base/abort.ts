@@ -1,4 +1,4 @@
-import { deferred } from '../../lambda/core/base/deferred.ts';
+import { deferred } from '../../lambda/core/concurrency.ts';
 
 /** `promise`, unless `signal` aborts first: then it rejects with the signal's reason. Leaves no listener behind. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {

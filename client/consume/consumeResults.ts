@@ -1,7 +1,7 @@
 import pLimit from 'p-limit';
-import { preview } from '../../lambda/core/contract/failure.ts';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../../lambda/core/contract/objectKeys.ts';
-import { type MessageRecord, orderingGroup } from '../../lambda/core/contract/record.ts';
+import { preview } from '../../lambda/core/failure.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../../lambda/core/places.ts';
+import { type MessageRecord, orderingGroup } from '../../lambda/core/record.ts';
 import type { PayloadSource } from '../base/payloads.ts';
 import { createReader } from '../result/readResult.ts';
 import type { SingleResult } from '../result/result.ts';

@@ -1,5 +1,4 @@
-import type { MessageRecord } from '../../lambda/core/contract/record.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { MESSAGE_ID_ATTRIBUTE, type MessageRecord, RESULTS_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { decodeResult, type ScoringResult, type SingleResult } from '../result/result.ts';
 import { isUnreadable, unpackResults } from '../result/unpackResults.ts';

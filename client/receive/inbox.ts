@@ -1,4 +1,4 @@
-import { type Deferred, deferred } from '../../lambda/core/base/deferred.ts';
+import { type Deferred, deferred } from '../../lambda/core/concurrency.ts';
 import { messageIdsOf } from '../base/requestIds.ts';
 import { createClaims } from './claims.ts';
 import { createFinished } from './finished.ts';

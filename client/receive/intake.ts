@@ -1,6 +1,6 @@
 import { type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { isUnreadable, unpackResults } from '../result/unpackResults.ts';
 import type { Acknowledger } from './acknowledge.ts';

@@ -1,14 +1,14 @@
-import { isFailure, preview } from '../../lambda/core/contract/failure.ts';
-import { decodeData } from '../../lambda/core/decode/decodeData.ts';
+import { isFailure, preview } from '../../lambda/core/failure.ts';
 import {
   DATATYPE_NAMES,
   DATATYPES,
   type Datatype,
+  elementCount,
   isDatatype,
   type TensorData,
   type TypedArray,
-} from '../../lambda/core/tensor/datatype.ts';
-import { elementCount } from '../../lambda/core/tensor/tensor.ts';
+} from '../../lambda/core/tensor.ts';
+import { decodeData } from '../../lambda/core/values.ts';
 import { RequestError } from '../base/errors.ts';
 
 /** A value inside a nested array. A bigint is a 64-bit integer; NaN and the infinities are allowed. */

@@ -1,7 +1,7 @@
-import { escapeForSqs } from '../../lambda/core/base/sqsText.ts';
-import { preview } from '../../lambda/core/contract/failure.ts';
-import { encodeData } from '../../lambda/core/encode/encodeData.ts';
-import { encodeRaw } from '../../lambda/core/tensor/base64.ts';
+import { encodeRaw } from '../../lambda/core/base64.ts';
+import { encodeData } from '../../lambda/core/encode.ts';
+import { preview } from '../../lambda/core/failure.ts';
+import { escapeForSqs } from '../../lambda/core/json.ts';
 import { RequestError } from '../base/errors.ts';
 import { type InputTensor, type ValidInput, validateInput } from './inputTensor.ts';
 

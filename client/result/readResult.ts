@@ -1,8 +1,7 @@
 import { describeError } from '../../lambda/aws/awsError.ts';
-import { isFailure } from '../../lambda/core/contract/failure.ts';
-import { liesUnder } from '../../lambda/core/contract/objectKeys.ts';
-import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';
-import { parsePointer } from '../../lambda/core/contract/pointer.ts';
+import { isFailure } from '../../lambda/core/failure.ts';
+import { liesUnder } from '../../lambda/core/places.ts';
+import { type PayloadPointer, parsePointer } from '../../lambda/core/pointer.ts';
 import { ScoringError } from '../base/errors.ts';
 import type { PayloadSource } from '../base/payloads.ts';
 import { decodeResult, invalidResult, type ScoringResult } from './result.ts';

@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import { type Failure, isFailure } from '../../lambda/core/contract/failure.ts';
-import { decodeData } from '../../lambda/core/decode/decodeData.ts';
-import { decodeRaw } from '../../lambda/core/decode/decodeRaw.ts';
-import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../../lambda/core/tensor/datatype.ts';
+import { decodeAll, isBase64Data } from '../../lambda/core/base64.ts';
+import { type Failure, isFailure } from '../../lambda/core/failure.ts';
+import { DATATYPES, type Datatype, type TensorData } from '../../lambda/core/tensor.ts';
+import { decodeData, decodeRaw } from '../../lambda/core/values.ts';
 import { ScoringError } from '../base/errors.ts';
 
 /**

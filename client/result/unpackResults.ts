@@ -1,5 +1,5 @@
-import { isObject } from '../../lambda/core/base/json.ts';
-import { preview } from '../../lambda/core/contract/failure.ts';
+import { preview } from '../../lambda/core/failure.ts';
+import { isObject } from '../../lambda/core/json.ts';
 
 /** One result of a packed message, as it would be in a message of its own. */
 export interface StoredResult {

@@ -1,4 +1,4 @@
-import { deferred } from '../../lambda/core/base/deferred.ts';
+import { deferred } from '../../lambda/core/concurrency.ts';
 import { type DeliveryOptions, deliver } from './deliver.ts';
 import type { Entry } from './entry.ts';
 import type { Packing } from './packing.ts';

@@ -1,5 +1,5 @@
 import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
-import { FEW_CONTAINERS } from '../../lambda/core/decode/outline.ts';
+import { FEW_CONTAINERS } from '../../lambda/core/outline.ts';
 import type { Entry } from './entry.ts';
 import type { Packing } from './packing.ts';
 

@@ -1,5 +1,5 @@
-import { type Failure, failure, isFailure, type Outage } from '../core/contract/failure.ts';
-import type { WriteVerdict } from '../core/contract/result.ts';
+import { type Failure, failure, isFailure, type Outage } from '../core/failure.ts';
+import type { WriteVerdict } from '../core/record.ts';
 import { untilAborted } from './untilAborted.ts';
 import { type RetryOptions, untilDone } from './untilDone.ts';
 

@@ -1,5 +1,5 @@
-import { failure, isFailure, isTransient } from '../core/contract/failure.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../core/contract/result.ts';
+import { failure, isFailure, isTransient } from '../core/failure.ts';
+import type { Result, ResultWriter, WriteVerdict } from '../core/record.ts';
 import { describeError } from './awsError.ts';
 
 /**

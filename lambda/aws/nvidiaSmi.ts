@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { isObject } from '../core/base/json.ts';
-import { messageOf } from '../core/contract/failure.ts';
+import { messageOf } from '../core/failure.ts';
+import { isObject } from '../core/json.ts';
 import { hasCode } from './hasCode.ts';
 
 /** What a card does at the moment. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */

@@ -1,4 +1,4 @@
-import { deferred } from '../core/base/deferred.ts';
+import { deferred } from '../core/concurrency.ts';
 
 /**
  * What `work` gives. The work itself goes on when the signal is aborted.

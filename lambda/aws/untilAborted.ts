@@ -1,4 +1,4 @@
-import { deferred } from '../core/base/deferred.ts';
+import { deferred } from '../core/concurrency.ts';
 
 /** Waits for the work or for the signal, whichever comes first. What becomes of work left behind is nobody's concern. */
 export async function untilAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { IN_OUR_WORDS, problemsIn } from '../core/contract/wrongValue.ts';
 import {
   COMPRESSIONS,
   type FailedPiece,
@@ -9,7 +8,8 @@ import {
   type Part,
   type Report,
 } from '../core/job/words.ts';
-import { DATATYPES, type Datatype } from '../core/tensor/datatype.ts';
+import { DATATYPES, type Datatype } from '../core/tensor.ts';
+import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 
 /*
  * What calls read that others have written, perhaps of another version of the deployment: keys that are not known are

@@ -1,7 +1,7 @@
-import type { ModelRepository } from '../core/contract/model.ts';
-import type { Observer } from '../core/contract/observer.ts';
 import type { JobStorage } from '../core/job/storage.ts';
 import type { JobHead } from '../core/job/words.ts';
+import type { ModelRepository } from '../core/model.ts';
+import type { Observer } from '../core/observer.ts';
 import type { ScoringLimits } from '../core/scoreRecords.ts';
 import { noteFailure } from './finish/explainJob.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './plan/planJob.ts';

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { ModelRepository } from '../../lambda/core/contract/model.ts';
-import type { TimeLimit } from '../../lambda/core/contract/timeLimit.ts';
 import { dataKeys, planKey } from '../../lambda/core/job/keys.ts';
 import type { JobStorage } from '../../lambda/core/job/storage.ts';
 import { JobError, type JobStart, type Spec } from '../../lambda/core/job/words.ts';
+import type { ModelRepository } from '../../lambda/core/model.ts';
+import type { TimeLimit } from '../../lambda/core/record.ts';
 import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
 import { type PlanAnswer, planJob } from '../../lambda/jobs/plan/planJob.ts';
 import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';

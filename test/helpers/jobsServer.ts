@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { SFNClient } from '@aws-sdk/client-sfn';
-import { deferred } from '../../lambda/core/base/deferred.ts';
+import { deferred } from '../../lambda/core/concurrency.ts';
 import { planKey } from '../../lambda/core/job/keys.ts';
 import type { JobStorage } from '../../lambda/core/job/storage.ts';
 import { isJobCode, type JobStart } from '../../lambda/core/job/words.ts';

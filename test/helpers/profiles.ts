@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { MeasuredRun } from '../../lambda/core/contract/model.ts';
+import type { MeasuredRun } from '../../lambda/core/model.ts';
 import type { ProfileFile } from '../../lambda/onnx/config/profileFile.ts';
 import { runtimeVersion, thisMachine } from '../../lambda/onnx/config/thisMachine.ts';
 

@@ -1,6 +1,6 @@
 import type { StateMachine } from '../../../infra/constructs/jobs/states.ts';
 import { SYSTEM_CLOCK } from '../../../lambda/aws/clock.ts';
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
 import { type Ended, runStateMachine, type Surroundings } from '../mapRun.ts';
 
 /** An execution, as far as it has come. */

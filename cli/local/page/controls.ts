@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { mappingProblems } from '../../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../../lambda/limits/range.ts';
+import { mappingProblems, outside } from '../../../lambda/core/limits.ts';
 import type { GatherLimits } from '../gather.ts';
 import { LOAD_PER_SECOND } from './load.ts';
 import type { Control } from './server.ts';

@@ -1,6 +1,6 @@
 import { SendMessageBatchCommand, type SQSClient } from '@aws-sdk/client-sqs';
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import type { Range } from '../../../lambda/limits/range.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+import type { Range } from '../../../lambda/core/limits.ts';
 import { ownAttributes } from './ownMessages.ts';
 import type { LoadSeen } from './wire.ts';
 

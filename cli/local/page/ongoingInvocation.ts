@@ -1,6 +1,5 @@
-import type { MicroBatchReport } from '../../../lambda/core/contract/observer.ts';
-import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
-import type { Outcome } from '../../../lambda/core/contract/result.ts';
+import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
+import type { MessageRecord, Outcome } from '../../../lambda/core/record.ts';
 import type { Batch } from '../gather.ts';
 import { type Purpose, purposeOf } from './ownMessages.ts';
 import type { AnswerSeen, InvocationSeen, MicroBatchSeen, ResultSeen } from './wire.ts';

@@ -1,5 +1,5 @@
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
-import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
+import type { MessageRecord } from '../../../lambda/core/record.ts';
 
 /** Why the page sent a message: somebody asked, or as load. */
 export type Purpose = 'ask' | 'load';

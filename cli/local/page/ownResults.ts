@@ -1,8 +1,8 @@
 import { CreateQueueCommand, PurgeQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { createQueueWriter } from '../../../lambda/aws/sqs/queueWriter.ts';
 import type { Config } from '../../../lambda/configSchema.ts';
-import type { ResultWriter } from '../../../lambda/core/contract/result.ts';
-import { FILL } from '../../../lambda/limits/configuration.ts';
+import { FILL } from '../../../lambda/core/limits.ts';
+import type { ResultWriter } from '../../../lambda/core/record.ts';
 import type { LocalQueues } from '../queues.ts';
 
 export interface OwnResultsOptions {

@@ -1,5 +1,5 @@
 import { SendMessageCommand } from '@aws-sdk/client-sqs';
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
 import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from '../../closedBecause.ts';
 import type { EventSourceMapping } from '../eventSourceMapping.ts';
 import type { GatherLimits } from '../gather.ts';

@@ -1,4 +1,4 @@
-import type { Result } from '../../../lambda/core/contract/result.ts';
+import type { Result } from '../../../lambda/core/record.ts';
 import type { ResultSeen } from './wire.ts';
 
 /** Characters of a result that the page is given. */

@@ -1,5 +1,5 @@
-import { failure } from '../../../lambda/core/contract/failure.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../../../lambda/core/contract/result.ts';
+import { failure } from '../../../lambda/core/failure.ts';
+import type { Result, ResultWriter, WriteVerdict } from '../../../lambda/core/record.ts';
 
 interface Writers {
   readonly own: ResultWriter;

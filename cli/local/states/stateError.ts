@@ -1,4 +1,4 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
 
 /** An error as Step Functions names it: states retry and catch it by its name. */
 export class StateError extends Error {

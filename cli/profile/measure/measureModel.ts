@@ -1,4 +1,4 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
 import { modelDigest } from '../../../lambda/onnx/config/modelDigest.ts';
 import { checkModelFile } from '../../../lambda/onnx/config/modelFile.ts';
 import type { ProfileFile } from '../../../lambda/onnx/config/profileFile.ts';

@@ -1,6 +1,6 @@
-import { isFailure } from '../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
+import type { Model } from '../../../lambda/core/model.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
 import { readGraph } from '../../../lambda/onnx/config/modelGraph.ts';
 import { decodeSamples, readSampleLines } from '../../../lambda/onnx/config/samples.ts';

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../lambda/core/model.ts';
 import type { ModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
 import type { ModelStart } from '../../../lambda/onnx/repository/loadModel.ts';
 import type { Started, StartTask, Told } from './messages.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../../lambda/core/contract/modelFolder.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../../lambda/core/places.ts';
 import { readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
 import { checkModelFile } from '../../../lambda/onnx/config/modelFile.ts';
 import { type ModelFolder, walkModels } from '../../../lambda/onnx/repository/walkModels.ts';

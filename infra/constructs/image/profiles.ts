@@ -1,4 +1,4 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
 import { otherModel } from '../../../lambda/onnx/config/profile.ts';
 import { type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/config/profileFile.ts';

@@ -7,7 +7,7 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
-import { isFailure } from '../../core/contract/failure.ts';
+import { isFailure } from '../../core/failure.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import { JobError, type JobInput } from '../../core/job/words.ts';
 import { describeError, isCallersFault } from '../awsError.ts';

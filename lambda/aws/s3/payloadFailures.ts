@@ -1,5 +1,5 @@
-import { type Failure, failure, type Outage, PAYLOAD_BUCKET, preview } from '../../core/contract/failure.ts';
-import type { PayloadPointer } from '../../core/contract/payload.ts';
+import { type Failure, failure, type Outage, PAYLOAD_BUCKET, preview } from '../../core/failure.ts';
+import type { PayloadPointer } from '../../core/pointer.ts';
 
 export function anotherBucket(bucket: string, pointer: PayloadPointer): Failure {
   return failure(

@@ -1,5 +1,5 @@
 import { DeleteMessageBatchCommand } from '@aws-sdk/client-sqs';
-import type { MessageRecord } from '../../core/contract/record.ts';
+import type { MessageRecord } from '../../core/record.ts';
 import { ofAttempt } from '../observedCalls.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import type { SqsCaller } from './caller.ts';

@@ -1,4 +1,4 @@
-import type { MessageRecord } from '../../core/contract/record.ts';
+import type { MessageRecord } from '../../core/record.ts';
 import type { ActOnMessages } from './messageAction.ts';
 
 /** What it takes to act on a message at the queue that it came from. */

@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
-import { isFailure } from '../../core/contract/failure.ts';
-import type { WriteVerdict } from '../../core/contract/result.ts';
+import { isFailure } from '../../core/failure.ts';
+import type { WriteVerdict } from '../../core/record.ts';
 import { deliver } from '../deliver.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import { allRefused, type BatchAnswer, refusalsIn } from './batchAnswer.ts';

@@ -1,4 +1,4 @@
-import { deferred } from '../../core/base/deferred.ts';
+import { deferred } from '../../core/concurrency.ts';
 import { type Clock, SYSTEM_CLOCK } from '../clock.ts';
 
 export interface PollerOptions<R> {

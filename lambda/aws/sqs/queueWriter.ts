@@ -1,7 +1,7 @@
 import { SendMessageBatchCommand } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
-import type { ResultWriter } from '../../core/contract/result.ts';
+import { type Failure, failure, isFailure } from '../../core/failure.ts';
+import type { ResultWriter } from '../../core/record.ts';
 import { describeError } from '../awsError.ts';
 import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
 import { ofAttempt } from '../observedCalls.ts';

@@ -1,6 +1,6 @@
 import { type Message, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
-import { POINTER_ATTRIBUTES } from '../../core/contract/pointer.ts';
-import type { MessageRecord } from '../../core/contract/record.ts';
+import { POINTER_ATTRIBUTES } from '../../core/pointer.ts';
+import type { MessageRecord } from '../../core/record.ts';
 import type { SqsCaller } from './caller.ts';
 import { MAX_BATCH_ENTRIES } from './limits.ts';
 

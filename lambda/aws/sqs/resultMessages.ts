@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { MessageAttributeValue, SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
-import { escapeForSqs } from '../../core/base/sqsText.ts';
-import type { PayloadPointer } from '../../core/contract/payload.ts';
-import { POINTER_ATTRIBUTES, pointerBody } from '../../core/contract/pointer.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE, type Result } from '../../core/contract/result.ts';
+import { escapeForSqs } from '../../core/json.ts';
+import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../../core/pointer.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE, type Result } from '../../core/record.ts';
 
 /** How many results a message may hold, and how large it may get by that. */
 export interface ResultPacking {

@@ -1,4 +1,4 @@
-import type { MessageRecord } from '../../core/contract/record.ts';
+import type { MessageRecord } from '../../core/record.ts';
 import type { RetryOptions } from '../untilDone.ts';
 import type { SqsCaller } from './caller.ts';
 import type { ActOnMessages } from './messageAction.ts';

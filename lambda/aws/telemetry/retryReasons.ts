@@ -1,6 +1,5 @@
-import type { TransientCode } from '../../core/contract/failure.ts';
-import type { MessageRecord } from '../../core/contract/record.ts';
-import type { Outcome } from '../../core/contract/result.ts';
+import type { TransientCode } from '../../core/failure.ts';
+import type { MessageRecord, Outcome } from '../../core/record.ts';
 
 /** Why records of one invocation are handed back. */
 export interface RetryReason {

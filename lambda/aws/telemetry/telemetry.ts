@@ -1,8 +1,7 @@
 import type { MiddlewareObj } from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import type { Observer } from '../../core/contract/observer.ts';
-import type { MessageRecord } from '../../core/contract/record.ts';
-import type { Outcome } from '../../core/contract/result.ts';
+import type { Observer } from '../../core/observer.ts';
+import type { MessageRecord, Outcome } from '../../core/record.ts';
 import type { CallReport } from '../observedCalls.ts';
 
 export type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;

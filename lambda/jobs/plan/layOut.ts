@@ -1,4 +1,3 @@
-import type { Model } from '../../core/contract/model.ts';
 import { partsOf } from '../../core/job/cut.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import {
@@ -10,6 +9,7 @@ import {
   type Part,
   type Spec,
 } from '../../core/job/words.ts';
+import type { Model } from '../../core/model.ts';
 import { readHeader } from '../read/header.ts';
 import { layOutParquet } from './layOutParquet.ts';
 import { matchColumns } from './matchColumns.ts';

@@ -1,5 +1,4 @@
 import type { FileMetaData } from 'hyparquet';
-import type { Model } from '../../core/contract/model.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import {
   type InputColumns,
@@ -9,7 +8,8 @@ import {
   type RowPiece,
   type Spec,
 } from '../../core/job/words.ts';
-import { DATATYPES } from '../../core/tensor/datatype.ts';
+import type { Model } from '../../core/model.ts';
+import { DATATYPES } from '../../core/tensor.ts';
 import { type ColumnKind, chunksOf, columnsOf } from '../read/parquet/columnsOf.ts';
 import { CODECS, readFooter } from '../read/parquet/parquetFile.ts';
 import { matchColumns } from './matchColumns.ts';

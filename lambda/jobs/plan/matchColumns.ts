@@ -1,6 +1,6 @@
-import { preview } from '../../core/contract/failure.ts';
-import { type Model, shapeInModel, type TensorSpec } from '../../core/contract/model.ts';
+import { preview } from '../../core/failure.ts';
 import { type InputColumns, JobError, type Spec } from '../../core/job/words.ts';
+import { type Model, shapeInModel, type TensorSpec } from '../../core/model.ts';
 
 /**
  * Says which columns make up each input of the model: those that were asked for, else the column of its name.

@@ -1,10 +1,10 @@
-import { isFailure, isTransient } from '../../core/contract/failure.ts';
-import type { Model, ModelRepository } from '../../core/contract/model.ts';
+import { isFailure, isTransient } from '../../core/failure.ts';
 import { piecesOf } from '../../core/job/cut.ts';
 import { formatOf, KNOWN_ENDINGS } from '../../core/job/format.ts';
 import { headKey, planKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import { type Format, JobError, type JobHead, type JobStart, type Part } from '../../core/job/words.ts';
+import type { Model, ModelRepository } from '../../core/model.ts';
 import { layOut } from './layOut.ts';
 import { linesOfPlan, readHead, readParts } from './planObjects.ts';
 import { planWhatIsMissing } from './resume.ts';

@@ -1,6 +1,6 @@
 import { pipeline, type Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
-import { messageOf } from '../../core/contract/failure.ts';
+import { messageOf } from '../../core/failure.ts';
 import { MOST_PIECES } from '../../core/job/keys.ts';
 import { type Bytes, endsWithin } from '../../core/job/ownedLines.ts';
 import type { JobStorage } from '../../core/job/storage.ts';

@@ -1,7 +1,7 @@
-import { failure } from '../../core/contract/failure.ts';
+import { failure } from '../../core/failure.ts';
 import { fieldsOf } from '../../core/job/csv.ts';
 import type { InputColumns, JobHead } from '../../core/job/words.ts';
-import { DATATYPES } from '../../core/tensor/datatype.ts';
+import { DATATYPES } from '../../core/tensor.ts';
 import type { LineReader } from './lineRows.ts';
 
 /** Reads a line of CSV as a request: each input's data are its columns. A line that is no row becomes an error. */

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { type Failure, failure } from '../../core/contract/failure.ts';
+import { type Failure, failure } from '../../core/failure.ts';
 import { ownedLines } from '../../core/job/ownedLines.ts';
 import type { PieceRow, PieceRows } from './pieceRows.ts';
 import type { PieceBytes } from './textSource.ts';

@@ -1,4 +1,4 @@
-import type { Failure } from '../../core/contract/failure.ts';
+import type { Failure } from '../../core/failure.ts';
 import type { Row } from '../scoreRows.ts';
 
 /** A row of the input, ready to be scored or refused already. */

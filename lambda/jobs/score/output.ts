@@ -1,4 +1,4 @@
-import type { Failure } from '../../core/contract/failure.ts';
+import type { Failure } from '../../core/failure.ts';
 import { dataKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import { type Place, type Standing, sumOf } from './standing.ts';

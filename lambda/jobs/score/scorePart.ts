@@ -1,8 +1,8 @@
-import type { TimeLimit } from '../../core/contract/timeLimit.ts';
 import { wantedFrom } from '../../core/job/cut.ts';
 import { cancelledKey, failedKey, reportKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { FailedPiece, JobHead, Next, Part, Report } from '../../core/job/words.ts';
+import type { TimeLimit } from '../../core/record.ts';
 import { type PieceReader, type PieceRows, UnreadableError } from '../read/pieceRows.ts';
 import type { RowScoring } from '../scoreRows.ts';
 import { createOutput, type Output } from './output.ts';

@@ -1,4 +1,4 @@
-import { failure } from '../../core/contract/failure.ts';
+import { failure } from '../../core/failure.ts';
 import type { PieceRow, PieceRows } from '../read/pieceRows.ts';
 import { type Answer, errorRow, type RowScoring } from '../scoreRows.ts';
 import type { Output } from './output.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { failure } from '../../core/contract/failure.ts';
+import { failure } from '../../core/failure.ts';
 import { suspectKey } from '../../core/job/keys.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { PieceRows } from '../read/pieceRows.ts';

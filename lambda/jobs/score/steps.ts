@@ -1,4 +1,4 @@
-import type { TimeLimit } from '../../core/contract/timeLimit.ts';
+import type { TimeLimit } from '../../core/record.ts';
 
 /** Rows that are scored together: what a step costs besides its rows is little then, and its end is near. */
 const ROWS_A_STEP = 1000;

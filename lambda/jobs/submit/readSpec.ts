@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { IN_OUR_WORDS, problemsIn } from '../../core/contract/wrongValue.ts';
 import { expandColumns } from '../../core/job/columns.ts';
 import { COMPRESSIONS, FORMATS, type Spec } from '../../core/job/words.ts';
+import { IN_OUR_WORDS, problemsIn } from '../../core/wrongValue.ts';
 
 const names = z.array(z.string().min(1)).min(1);
 

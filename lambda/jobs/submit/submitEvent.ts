@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { messageOf } from '../../core/contract/failure.ts';
+import { messageOf } from '../../core/failure.ts';
 import type { JobStorage } from '../../core/job/storage.ts';
 import type { Spec } from '../../core/job/words.ts';
 import { readSpec } from './readSpec.ts';

@@ -1,9 +1,8 @@
-import { isFailure } from '../../core/contract/failure.ts';
-import type { TensorSpec } from '../../core/contract/model.ts';
-import { decodeData } from '../../core/decode/decodeData.ts';
-import { pathWithin } from '../../core/decode/fieldPath.ts';
-import { nestingOf } from '../../core/decode/nestingOf.ts';
-import { elementCount, type Tensor } from '../../core/tensor/tensor.ts';
+import { isFailure } from '../../core/failure.ts';
+import type { TensorSpec } from '../../core/model.ts';
+import { nestingOf } from '../../core/requestInputs.ts';
+import { elementCount, type Tensor } from '../../core/tensor.ts';
+import { decodeData, pathWithin } from '../../core/values.ts';
 
 /**
  * The inputs that config.json gives, checked as those of requests are.

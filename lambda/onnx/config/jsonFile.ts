@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import { hasCode } from '../../aws/hasCode.ts';
-import { messageOf } from '../../core/contract/failure.ts';
-import { IN_OUR_WORDS, problemsIn } from '../../core/contract/wrongValue.ts';
+import { messageOf } from '../../core/failure.ts';
+import { IN_OUR_WORDS, problemsIn } from '../../core/wrongValue.ts';
 
 const MOST_WRONG = 10;
 

@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url';
-import { deferred } from '../../core/base/deferred.ts';
-import { messageOf } from '../../core/contract/failure.ts';
-import type { Transform } from '../../core/contract/transform.ts';
+import { deferred } from '../../core/concurrency.ts';
+import { messageOf } from '../../core/failure.ts';
+import type { Transform } from '../../core/model.ts';
 import { describePlace } from './describePlace.ts';
 import { withStrayErrorsTo } from './strayErrors.ts';
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { CONFIG_FILE } from '../../core/contract/modelFolder.ts';
-import { RANGES } from '../../limits/configuration.ts';
+import { RANGES } from '../../core/limits.ts';
+import { CONFIG_FILE } from '../../core/places.ts';
 import { readJsonIfThere } from './jsonFile.ts';
 import { atLeast, distinct, whole } from './numbers.ts';
 import { providers } from './providers.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Range, wholeNumberIn } from '../../limits/range.ts';
+import { type Range, wholeNumberIn } from '../../core/limits.ts';
 
 /* Numbers of a JSON file, which say in plain words what is expected. */
 

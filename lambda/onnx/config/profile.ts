@@ -1,7 +1,6 @@
-import { messageOf } from '../../core/contract/failure.ts';
-import type { Cost } from '../../core/contract/model.ts';
-import { tableCost } from '../../core/plan/cost.ts';
-import { fullTable } from '../../core/plan/fullTable.ts';
+import { fullTable, tableCost } from '../../core/cost.ts';
+import { messageOf } from '../../core/failure.ts';
+import type { Cost } from '../../core/model.ts';
 import { modelDigest } from './modelDigest.ts';
 import { type ProfileFile, profilePath, readProfile } from './profileFile.ts';
 import { runtimeVersion, thisMachine } from './thisMachine.ts';

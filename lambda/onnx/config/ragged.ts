@@ -1,6 +1,6 @@
-import { isFailure } from '../../core/contract/failure.ts';
-import { axisRowsFirst, type RaggedAxis, shapeInModel, type TensorSpec } from '../../core/contract/model.ts';
-import { decodeData } from '../../core/decode/decodeData.ts';
+import { isFailure } from '../../core/failure.ts';
+import { axisRowsFirst, type RaggedAxis, shapeInModel, type TensorSpec } from '../../core/model.ts';
+import { decodeData } from '../../core/values.ts';
 import type { ModelContract } from '../session/contract.ts';
 import type { RaggedConfig } from './modelConfig.ts';
 

@@ -1,9 +1,9 @@
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
-import { messageOf } from '../../core/contract/failure.ts';
-import type { Model } from '../../core/contract/model.ts';
-import { isRefused, type ScoringRequest } from '../../core/contract/request.ts';
-import { decodeRequest } from '../../core/decode/decodeRequest.ts';
+import { messageOf } from '../../core/failure.ts';
+import type { Model } from '../../core/model.ts';
+import { decodeRequest } from '../../core/request.ts';
+import { isRefused, type ScoringRequest } from '../../core/scoringRequest.ts';
 import { isNotThere } from './jsonFile.ts';
 
 /** Real requests of a model, beside its versions: one a line, as producers send them. */

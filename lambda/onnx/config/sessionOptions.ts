@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { nearestName } from '../../core/base/nearestName.ts';
+import { nearestName } from '../../core/wrongValue.ts';
 
 /** What ONNX Runtime can be told of a session, less the execution providers: they have a key of their own. */
 export const SESSION_OPTIONS = [

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { MODEL_FILE, MODEL_LAYOUT } from '../../core/contract/modelFolder.ts';
+import { MODEL_FILE, MODEL_LAYOUT } from '../../core/places.ts';
 import { type ModelFolder, versionsIn, walkModels } from './walkModels.ts';
 
 /** One version of a model. */

@@ -1,7 +1,13 @@
 import { resolve } from 'node:path';
-import { messageOf } from '../../core/contract/failure.ts';
-import { type Cost, listNames, type Model, SettingsMissingError, type TensorSpec } from '../../core/contract/model.ts';
-import type { Transform } from '../../core/contract/transform.ts';
+import { messageOf } from '../../core/failure.ts';
+import {
+  type Cost,
+  listNames,
+  type Model,
+  SettingsMissingError,
+  type TensorSpec,
+  type Transform,
+} from '../../core/model.ts';
 import { loadTransform } from '../config/loadTransform.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
 import { readGraph } from '../config/modelGraph.ts';

@@ -1,6 +1,5 @@
-import { axisInModel, axisRowsFirst, shapeInModel, type TensorSpec } from '../../core/contract/model.ts';
-import { allocate, DATATYPES } from '../../core/tensor/datatype.ts';
-import { elementCount, type Tensor } from '../../core/tensor/tensor.ts';
+import { axisInModel, axisRowsFirst, shapeInModel, type TensorSpec } from '../../core/model.ts';
+import { allocate, DATATYPES, elementCount, type Tensor } from '../../core/tensor.ts';
 import { readConstants } from '../config/constants.ts';
 import type { ModelConfig, RaggedConfig } from '../config/modelConfig.ts';
 import { type ContractSettings, findGaps, type ModelContract, readContract } from '../session/contract.ts';

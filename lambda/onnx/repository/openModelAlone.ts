@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
-import { failure, preview } from '../../core/contract/failure.ts';
-import { isVersion, MODEL_FILE } from '../../core/contract/modelFolder.ts';
+import { failure, preview } from '../../core/failure.ts';
+import { isVersion, MODEL_FILE } from '../../core/places.ts';
 import { type ModelConfig, readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
 import { findHighest, type ModelLocation } from './findModels.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { CONFIG_FILE } from '../../core/contract/modelFolder.ts';
+import { CONFIG_FILE } from '../../core/places.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
 import { hasCards, nameOf } from '../session/provider.ts';
 import type { ModelLocation } from './findModels.ts';

@@ -1,5 +1,5 @@
-import { type Failure, failure, isFailure, messageOf, preview } from '../../core/contract/failure.ts';
-import type { Model, ModelRepository } from '../../core/contract/model.ts';
+import { type Failure, failure, isFailure, messageOf, preview } from '../../core/failure.ts';
+import type { Model, ModelRepository } from '../../core/model.ts';
 import { readModelConfig } from '../config/modelConfig.ts';
 import { checkModelFile } from '../config/modelFile.ts';
 import type { Placement } from '../session/placement.ts';

@@ -1,4 +1,4 @@
-import type { Model } from '../../core/contract/model.ts';
+import type { Model } from '../../core/model.ts';
 import { readConstants } from '../config/constants.ts';
 import type { ModelConfig } from '../config/modelConfig.ts';
 import { readRagged } from '../config/ragged.ts';

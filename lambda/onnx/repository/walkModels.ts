@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { highestVersionFirst, isVersion, MODEL_FILE } from '../../core/contract/modelFolder.ts';
+import { highestVersionFirst, isVersion, MODEL_FILE } from '../../core/places.ts';
 
 /** A model's folder in a model repository. Nothing says yet that its files are there. */
 export interface ModelFolder {

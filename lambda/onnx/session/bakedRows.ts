@@ -1,4 +1,4 @@
-import { axisInModel, type TensorSpec } from '../../core/contract/model.ts';
+import { axisInModel, type TensorSpec } from '../../core/model.ts';
 
 /** How many rows a model takes. */
 export interface BakedRows {

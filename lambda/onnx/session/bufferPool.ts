@@ -1,4 +1,4 @@
-import { allocate, DATATYPES, type Datatype, type TensorData } from '../../core/tensor/datatype.ts';
+import { allocate, DATATYPES, type Datatype, type TensorData } from '../../core/tensor.ts';
 
 /** The memory of inputs that earlier runs are done with, for the inputs of later ones. */
 export interface BufferPool {

@@ -1,6 +1,5 @@
-import { axisInModel, listNames, SettingsMissingError, type TensorSpec } from '../../core/contract/model.ts';
-import { datatypeOfOnnxType } from '../../core/tensor/datatype.ts';
-import { moveDim } from '../../core/tensor/moveAxis.ts';
+import { axisInModel, listNames, SettingsMissingError, type TensorSpec } from '../../core/model.ts';
+import { datatypeOfOnnxType, moveDim } from '../../core/tensor.ts';
 import { type BakedRows, disagreement, readBakedRows } from './bakedRows.ts';
 import type { SessionMetadata, ValueDescription } from './jobs.ts';
 

@@ -1,4 +1,4 @@
-import type { TensorData } from '../../core/tensor/datatype.ts';
+import type { TensorData } from '../../core/tensor.ts';
 import type { Provider } from './provider.ts';
 
 /** What the threads of a session do when a run has ended. */

@@ -1,5 +1,5 @@
 import { orAborted } from '../../aws/orAborted.ts';
-import { RunAbandonedError } from '../../core/contract/model.ts';
+import { RunAbandonedError } from '../../core/model.ts';
 import type { SessionMetadata, SessionSpec } from './jobs.ts';
 import { nameOf } from './provider.ts';
 import { type SessionThread, startThread } from './thread.ts';

@@ -1,4 +1,4 @@
-import { messageOf } from '../../core/contract/failure.ts';
+import { messageOf } from '../../core/failure.ts';
 import { explainLoadError } from './explainLoadError.ts';
 import type { SessionSpec } from './jobs.ts';
 import { UnknownProviderError } from './openThread.ts';

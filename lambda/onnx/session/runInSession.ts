@@ -1,8 +1,6 @@
-import { messageOf } from '../../core/contract/failure.ts';
-import { OutOfMemoryError, type RunResult, type TensorSpec } from '../../core/contract/model.ts';
-import { DATATYPES, type TensorData } from '../../core/tensor/datatype.ts';
-import { moveAxis } from '../../core/tensor/moveAxis.ts';
-import type { Tensor } from '../../core/tensor/tensor.ts';
+import { messageOf } from '../../core/failure.ts';
+import { OutOfMemoryError, type RunResult, type TensorSpec } from '../../core/model.ts';
+import { DATATYPES, moveAxis, type Tensor, type TensorData } from '../../core/tensor.ts';
 import type { BufferPool } from './bufferPool.ts';
 import { memoryOf, type RunReply, type TaskInput } from './jobs.ts';
 import type { Session } from './session.ts';

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { orAborted } from '../../aws/orAborted.ts';
-import { messageOf } from '../../core/contract/failure.ts';
-import { ModelUnavailableError, RunAbandonedError } from '../../core/contract/model.ts';
+import { messageOf } from '../../core/failure.ts';
+import { ModelUnavailableError, RunAbandonedError } from '../../core/model.ts';
 import { memoryOf, type RunReply, type RunTask, type SessionSpec, type Waiting, type WaitingChoice } from './jobs.ts';
 import { openAll } from './openAll.ts';
 import { createOpenThread, type OpenMetadata, type OpenThread, type ReadyThread } from './openThread.ts';

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { RUNTIME_TELEMETRY_OFF } from '../../configKeys.ts';
-import { type Deferred, deferred } from '../../core/base/deferred.ts';
-import { messageOf } from '../../core/contract/failure.ts';
+import { type Deferred, deferred } from '../../core/concurrency.ts';
+import { messageOf } from '../../core/failure.ts';
 import {
   type JobMessage,
   type JobName,

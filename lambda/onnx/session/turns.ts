@@ -1,5 +1,5 @@
-import { type Deferred, deferred } from '../../core/base/deferred.ts';
-import { RunAbandonedError } from '../../core/contract/model.ts';
+import { type Deferred, deferred } from '../../core/concurrency.ts';
+import { RunAbandonedError } from '../../core/model.ts';
 
 /** Lets work be done at some places, at each one after the other, first come, first served. */
 export interface Turns {

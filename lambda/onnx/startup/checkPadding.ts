@@ -1,7 +1,7 @@
-import { messageOf } from '../../core/contract/failure.ts';
-import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../../core/contract/model.ts';
-import { elementsPerRowAt, type Part } from '../../core/plan/microBatch.ts';
-import { type Difference, firstDifference, type Tolerance } from '../../core/tensor/difference.ts';
+import { type Difference, firstDifference, type Tolerance } from '../../core/difference.ts';
+import { messageOf } from '../../core/failure.ts';
+import { elementsPerRowAt, type Part } from '../../core/microBatch.ts';
+import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../../core/model.ts';
 import { explainPadding } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { isNotTheRuns, MANY_ELEMENTS, runTogether } from './runTogether.ts';

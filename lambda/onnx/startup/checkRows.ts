@@ -1,6 +1,6 @@
-import { messageOf } from '../../core/contract/failure.ts';
-import { type Model, OutOfMemoryError } from '../../core/contract/model.ts';
-import type { Part } from '../../core/plan/microBatch.ts';
+import { messageOf } from '../../core/failure.ts';
+import type { Part } from '../../core/microBatch.ts';
+import { type Model, OutOfMemoryError } from '../../core/model.ts';
 import { companiesOf, companiesOfPool, elementsOf, MANY_ROWS, poolOf, rowCountsOf } from './companies.ts';
 import { judge } from './judgeMismatch.ts';
 import type { ProbeSet, RowCheck } from './rowCheck.ts';

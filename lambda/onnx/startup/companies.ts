@@ -1,5 +1,5 @@
-import type { Model } from '../../core/contract/model.ts';
-import { elementsPerRowAt, type Part } from '../../core/plan/microBatch.ts';
+import { elementsPerRowAt, type Part } from '../../core/microBatch.ts';
+import type { Model } from '../../core/model.ts';
 import { rungsUpTo } from './fixedLadder.ts';
 import type { ProbeSet } from './rowCheck.ts';
 

@@ -1,5 +1,5 @@
-import { listNames, type Model, type RaggedAxis } from '../../core/contract/model.ts';
-import { DATATYPES } from '../../core/tensor/datatype.ts';
+import { listNames, type Model, type RaggedAxis } from '../../core/model.ts';
+import { DATATYPES } from '../../core/tensor.ts';
 import { explainMixing, isDynamicallyQuantised, isRecurrent } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import type { RowCheck } from './rowCheck.ts';

@@ -1,5 +1,5 @@
-import type { MeasuredRun, Model } from '../../core/contract/model.ts';
-import { tableCost } from '../../core/plan/cost.ts';
+import { tableCost } from '../../core/cost.ts';
+import type { MeasuredRun, Model } from '../../core/model.ts';
 import type { WarmUpResult } from './warmUp.ts';
 import { elementsAt, zeroRuns } from './zeroRuns.ts';
 

@@ -1,6 +1,6 @@
-import type { Model } from '../../core/contract/model.ts';
-import type { Part } from '../../core/plan/microBatch.ts';
-import { firstDifference, SAME_SHAPE } from '../../core/tensor/difference.ts';
+import { firstDifference, SAME_SHAPE } from '../../core/difference.ts';
+import type { Part } from '../../core/microBatch.ts';
+import type { Model } from '../../core/model.ts';
 import type { RowCheck } from './rowCheck.ts';
 import { runTogether, type TogetherRun } from './runTogether.ts';
 import type { Answer, Mismatch } from './sightings.ts';

@@ -1,6 +1,6 @@
-import type { Model } from '../../core/contract/model.ts';
-import type { Part } from '../../core/plan/microBatch.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../../core/tensor/datatype.ts';
+import type { Part } from '../../core/microBatch.ts';
+import type { Model } from '../../core/model.ts';
+import { DATATYPES, type Datatype, type TensorData } from '../../core/tensor.ts';
 import { asProbe, type KnownValues, type Manner, makeUp } from './probes.ts';
 
 type Pad = number | bigint | string;

@@ -1,6 +1,6 @@
-import { type Model, RunAbandonedError } from '../../core/contract/model.ts';
-import type { ScoringRequest } from '../../core/contract/request.ts';
-import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../core/tensor/difference.ts';
+import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../core/difference.ts';
+import { type Model, RunAbandonedError } from '../../core/model.ts';
+import type { ScoringRequest } from '../../core/scoringRequest.ts';
 import { checkPadding } from './checkPadding.ts';
 import { checkRows } from './checkRows.ts';
 import {

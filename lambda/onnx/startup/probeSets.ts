@@ -1,8 +1,7 @@
-import type { Model } from '../../core/contract/model.ts';
-import type { ScoringRequest } from '../../core/contract/request.ts';
-import type { Part } from '../../core/plan/microBatch.ts';
-import { DATATYPES } from '../../core/tensor/datatype.ts';
-import { elementCount } from '../../core/tensor/tensor.ts';
+import type { Part } from '../../core/microBatch.ts';
+import type { Model } from '../../core/model.ts';
+import type { ScoringRequest } from '../../core/scoringRequest.ts';
+import { DATATYPES, elementCount } from '../../core/tensor.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { type Manner, makeUp, rowShapes } from './probes.ts';
 import { MOST_PROBES, type ProbeSet } from './rowCheck.ts';

@@ -1,8 +1,7 @@
-import type { Model } from '../../core/contract/model.ts';
-import type { RequestInput, ScoringRequest } from '../../core/contract/request.ts';
-import type { Part } from '../../core/plan/microBatch.ts';
-import { allocate, DATATYPES, type Datatype, type TensorData } from '../../core/tensor/datatype.ts';
-import { elementCount } from '../../core/tensor/tensor.ts';
+import type { Part } from '../../core/microBatch.ts';
+import type { Model } from '../../core/model.ts';
+import type { RequestInput, ScoringRequest } from '../../core/scoringRequest.ts';
+import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } from '../../core/tensor.ts';
 import { type AxisSizes, shapesAt } from './zeroRuns.ts';
 
 /** Values that a model's operators know: the words of its vocabularies, the thresholds of its trees. */

@@ -1,4 +1,4 @@
-import type { MeasuredRun, Model } from '../../core/contract/model.ts';
+import type { MeasuredRun, Model } from '../../core/model.ts';
 
 /** A model that remembers what its runs took. */
 export interface RecordedRuns {

@@ -1,4 +1,4 @@
-import type { Part } from '../../core/plan/microBatch.ts';
+import type { Part } from '../../core/microBatch.ts';
 
 /** At start more rows tell no more: one probe among others, at several places. */
 export const MOST_PROBES = 4;

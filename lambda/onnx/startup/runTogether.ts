@@ -1,7 +1,7 @@
-import { type Model, ModelUnavailableError, RunAbandonedError } from '../../core/contract/model.ts';
-import { microBatchOf, type Part } from '../../core/plan/microBatch.ts';
-import { assertBatched, stack, unstack } from '../../core/stack/stack.ts';
-import type { Tensor } from '../../core/tensor/tensor.ts';
+import { microBatchOf, type Part } from '../../core/microBatch.ts';
+import { type Model, ModelUnavailableError, RunAbandonedError } from '../../core/model.ts';
+import { assertBatched, stack, unstack } from '../../core/stack.ts';
+import type { Tensor } from '../../core/tensor.ts';
 
 /** What the parts were answered in a run, one tensor per output of the model, and how many rows were run. */
 export interface TogetherRun {

@@ -1,5 +1,3 @@
-import type { Model } from '../../core/contract/model.ts';
-import type { Part } from '../../core/plan/microBatch.ts';
 import {
   type Difference,
   differenceOf,
@@ -8,8 +6,10 @@ import {
   SAME_PLACE,
   SAME_SHAPE,
   type Tolerance,
-} from '../../core/tensor/difference.ts';
-import type { Tensor } from '../../core/tensor/tensor.ts';
+} from '../../core/difference.ts';
+import type { Part } from '../../core/microBatch.ts';
+import type { Model } from '../../core/model.ts';
+import type { Tensor } from '../../core/tensor.ts';
 import type { TogetherRun } from './runTogether.ts';
 
 export type Answer = readonly Tensor[];

@@ -1,6 +1,6 @@
-import type { MeasuredRun, Model } from '../../core/contract/model.ts';
-import { capacityOf } from '../../core/plan/capacity.ts';
-import { elementsPerRowAt, type Part, paddedLengthOf } from '../../core/plan/microBatch.ts';
+import { elementsPerRowAt, type Part, paddedLengthOf } from '../../core/microBatch.ts';
+import type { MeasuredRun, Model } from '../../core/model.ts';
+import { capacityOf } from '../../core/plan.ts';
 import type { RecordedRuns } from './recordRuns.ts';
 import { isNotTheRuns, runTogether } from './runTogether.ts';
 

@@ -1,6 +1,6 @@
-import type { Model } from '../../core/contract/model.ts';
-import type { ScoringRequest } from '../../core/contract/request.ts';
-import type { Part } from '../../core/plan/microBatch.ts';
+import type { Part } from '../../core/microBatch.ts';
+import type { Model } from '../../core/model.ts';
+import type { ScoringRequest } from '../../core/scoringRequest.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { paddingProbes } from './paddingProbes.ts';
 import { realProbes } from './probeSets.ts';

@@ -1,4 +1,4 @@
-import type { MeasuredRun, Model } from '../../core/contract/model.ts';
+import type { MeasuredRun, Model } from '../../core/model.ts';
 import { type AxisSizes, elementsAt, emptyPast, freeAxes, symbolicAxes, type ZeroRuns, zeroRuns } from './zeroRuns.ts';
 
 /** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */

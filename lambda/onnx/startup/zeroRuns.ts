@@ -1,4 +1,4 @@
-import { messageOf } from '../../core/contract/failure.ts';
+import { messageOf } from '../../core/failure.ts';
 import {
   axisInModel,
   type MeasuredRun,
@@ -8,9 +8,8 @@ import {
   SettingsMissingError,
   shapeInModel,
   type TensorSpec,
-} from '../../core/contract/model.ts';
-import { allocate } from '../../core/tensor/datatype.ts';
-import { elementCount, type Tensor } from '../../core/tensor/tensor.ts';
+} from '../../core/model.ts';
+import { allocate, elementCount, type Tensor } from '../../core/tensor.ts';
 
 /** Sizes of symbolic axes by name. */
 export type AxisSizes = Readonly<Record<string, number>>;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { TimeLimit } from '../../../lambda/core/contract/timeLimit.ts';
 import { dataKeys, planKey } from '../../../lambda/core/job/keys.ts';
 import type { Manifest } from '../../../lambda/core/job/words.ts';
+import type { TimeLimit } from '../../../lambda/core/record.ts';
 import { finishJob } from '../../../lambda/jobs/finish/finishJob.ts';
 import { readParts } from '../../../lambda/jobs/plan/planObjects.ts';
 import type { ScoreEvent } from '../../../lambda/jobs/score/scorePart.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { TimeLimit } from '../../../lambda/core/contract/timeLimit.ts';
 import { planKey } from '../../../lambda/core/job/keys.ts';
 import type { Manifest } from '../../../lambda/core/job/words.ts';
+import type { TimeLimit } from '../../../lambda/core/record.ts';
 import { readParts } from '../../../lambda/jobs/plan/planObjects.ts';
 import type { ScoreEvent } from '../../../lambda/jobs/score/scorePart.ts';
 import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';

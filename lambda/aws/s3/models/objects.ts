@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { GetObjectCommand, type GetObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
-import type { ModelsUri } from '../../../core/contract/modelsUri.ts';
+import type { ModelsUri } from '../../../core/places.ts';
 import { describeError, isCallersFault } from '../../awsError.ts';
 import { hasCode } from '../../hasCode.ts';
 import { type RetryOptions, untilDone } from '../../untilDone.ts';

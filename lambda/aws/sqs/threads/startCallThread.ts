@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { type Deferred, deferred } from '../../../core/base/deferred.ts';
-import { messageOf } from '../../../core/contract/failure.ts';
+import { type Deferred, deferred } from '../../../core/concurrency.ts';
+import { messageOf } from '../../../core/failure.ts';
 import type { SqsCallerSpec } from '../caller.ts';
 import { type CallMessage, type CallReply, type Operation, READY, toError } from './calls.ts';
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import type { Stage, StageDetails } from '../../../core/contract/observer.ts';
-import type { Outcome } from '../../../core/contract/result.ts';
+import type { Stage, StageDetails } from '../../../core/observer.ts';
+import type { Outcome } from '../../../core/record.ts';
 import { readTraceHeader, type TraceHeader } from './traceHeader.ts';
 
 /** What is traced of one invocation. */

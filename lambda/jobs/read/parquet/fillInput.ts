@@ -1,6 +1,6 @@
 import type { DecodedArray } from 'hyparquet';
 import type { InputColumns } from '../../../core/job/words.ts';
-import { DATATYPES, type TypedArray } from '../../../core/tensor/datatype.ts';
+import { DATATYPES, type TypedArray } from '../../../core/tensor.ts';
 
 /** The values of one input of some rows, and which rows cannot be what the model takes: why, by row. */
 export interface FilledInput {

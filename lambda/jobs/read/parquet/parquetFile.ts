@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { type AsyncBuffer, type Compressors, type FileMetaData, parquetMetadataAsync } from 'hyparquet';
-import { messageOf } from '../../../core/contract/failure.ts';
+import { messageOf } from '../../../core/failure.ts';
 import type { Span } from '../../../core/job/cut.ts';
 import type { JobStorage } from '../../../core/job/storage.ts';
 import { JobError, type JobInput } from '../../../core/job/words.ts';

@@ -1,5 +1,5 @@
 import { type DecodedArray, type FileMetaData, parquetScan, parquetSchema, type SchemaElement } from 'hyparquet';
-import { failure, messageOf } from '../../../core/contract/failure.ts';
+import { failure, messageOf } from '../../../core/failure.ts';
 import type { JobStorage } from '../../../core/job/storage.ts';
 import type { JobHead, Part, RowPiece } from '../../../core/job/words.ts';
 import { type PieceReader, type PieceRow, type PieceRows, UnreadableError } from '../pieceRows.ts';

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { isFailure } from '../../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import { isFailure } from '../../../../lambda/core/failure.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { modelDigest } from '../../../../lambda/onnx/config/modelDigest.ts';
 import { runtimeVersion, thisMachine } from '../../../../lambda/onnx/config/thisMachine.ts';
 import { REPOSITORY } from '../../../helpers/command.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { deferred } from '../../../../lambda/core/base/deferred.ts';
+import { deferred } from '../../../../lambda/core/concurrency.ts';
 import { createTurns } from '../../../../lambda/onnx/session/turns.ts';
 
 describe('turns', () => {

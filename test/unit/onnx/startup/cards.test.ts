@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
 import { prepare } from '../../../../lambda/onnx/startup/prepare.ts';
 import { recordedModel } from '../../../helpers/recordedModel.ts';
 

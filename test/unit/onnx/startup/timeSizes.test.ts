@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
 import { type PrepareOptions, prepare } from '../../../../lambda/onnx/startup/prepare.ts';
 import { recordRuns } from '../../../../lambda/onnx/startup/recordRuns.ts';
 import { timeSizes } from '../../../../lambda/onnx/startup/timeSizes.ts';
