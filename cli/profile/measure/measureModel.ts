@@ -4,7 +4,7 @@ import { checkModelFile } from '../../../lambda/onnx/config/modelFile.ts';
 import type { ProfileFile } from '../../../lambda/onnx/config/profileFile.ts';
 import { thisMachine } from '../../../lambda/onnx/config/thisMachine.ts';
 import { locate } from '../../../lambda/onnx/repository/openModelAlone.ts';
-import { rungsUpTo } from '../../../lambda/onnx/startup/fixedLadder.ts';
+import { rungsUpTo } from '../../../lambda/onnx/startup/companies.ts';
 import type { Started, Target } from './messages.ts';
 import { type Reached, reachOf } from './reach.ts';
 import { describeCrash } from './runChild.ts';

@@ -4,9 +4,9 @@ import { elementCount, type Tensor } from '../../core/tensor/tensor.ts';
 import { readConstants } from '../config/constants.ts';
 import type { ModelConfig, RaggedConfig } from '../config/modelConfig.ts';
 import { type ContractSettings, findGaps, type ModelContract, readContract } from '../session/contract.ts';
-import type { TaskInput } from '../session/jobs.ts';
 import type { Session } from '../session/session.ts';
-import { type AxisSizes, emptyPast, freeAxes, shapesAt } from '../startup/zeroRuns.ts';
+import type { TaskInput } from '../sessionJobs.ts';
+import { type AxisSizes, emptyPast, freeAxes, shapesAt } from '../startup/axes.ts';
 
 type Settings = ContractSettings & Pick<ModelConfig, 'ragged'>;
 

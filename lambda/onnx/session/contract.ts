@@ -1,8 +1,8 @@
 import { axisInModel, listNames, SettingsMissingError, type TensorSpec } from '../../core/contract/model.ts';
 import { datatypeOfOnnxType } from '../../core/tensor/datatype.ts';
 import { moveDim } from '../../core/tensor/moveAxis.ts';
+import type { SessionMetadata, ValueDescription } from '../sessionJobs.ts';
 import { type BakedRows, disagreement, readBakedRows } from './bakedRows.ts';
-import type { SessionMetadata, ValueDescription } from './jobs.ts';
 
 /** What a model takes and gives, as read from the model itself. */
 export interface ModelContract extends BakedRows {

@@ -1,8 +1,8 @@
 import { orAborted } from '../../aws/orAborted.ts';
 import { RunAbandonedError } from '../../core/contract/model.ts';
-import type { SessionMetadata, SessionSpec } from './jobs.ts';
+import type { SessionMetadata, SessionSpec } from '../sessionJobs.ts';
+import { type SessionThread, startThread } from '../thread.ts';
 import { nameOf } from './provider.ts';
-import { type SessionThread, startThread } from './thread.ts';
 import { withdrawn } from './turns.ts';
 
 /** The thread that has the session open. One that died, or was left behind, is replaced when it is needed next. */

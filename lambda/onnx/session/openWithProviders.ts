@@ -1,6 +1,6 @@
 import { messageOf } from '../../core/contract/failure.ts';
+import type { SessionSpec } from '../sessionJobs.ts';
 import { explainLoadError } from './explainLoadError.ts';
-import type { SessionSpec } from './jobs.ts';
 import { UnknownProviderError } from './openThread.ts';
 import { describeCards } from './placement.ts';
 import { listProviders, nameOf, type Provider } from './provider.ts';

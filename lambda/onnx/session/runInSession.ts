@@ -3,8 +3,8 @@ import { OutOfMemoryError, type RunResult, type TensorSpec } from '../../core/co
 import { DATATYPES, type TensorData } from '../../core/tensor/datatype.ts';
 import { moveAxis } from '../../core/tensor/moveAxis.ts';
 import type { Tensor } from '../../core/tensor/tensor.ts';
+import { memoryOf, type RunReply, type TaskInput } from '../sessionJobs.ts';
 import type { BufferPool } from './bufferPool.ts';
-import { memoryOf, type RunReply, type TaskInput } from './jobs.ts';
 import type { Session } from './session.ts';
 
 /** What a run needs to know of its model. */

@@ -1,4 +1,4 @@
-import { memoryOf, type RunTask } from './jobs.ts';
+import { memoryOf, type RunTask } from '../sessionJobs.ts';
 
 /** Keeps one of the runs that a model was warmed up with, to be run again. */
 export interface SampleRun {

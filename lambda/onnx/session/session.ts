@@ -2,12 +2,19 @@ import { statSync } from 'node:fs';
 import { orAborted } from '../../aws/orAborted.ts';
 import { messageOf } from '../../core/contract/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../../core/contract/model.ts';
-import { memoryOf, type RunReply, type RunTask, type SessionSpec, type Waiting, type WaitingChoice } from './jobs.ts';
+import {
+  memoryOf,
+  type RunReply,
+  type RunTask,
+  type SessionSpec,
+  type Waiting,
+  type WaitingChoice,
+} from '../sessionJobs.ts';
+import { type NextJob, ThreadDiedError } from '../thread.ts';
 import { openAll } from './openAll.ts';
 import { createOpenThread, type OpenMetadata, type OpenThread, type ReadyThread } from './openThread.ts';
 import { onCard, runOnGpu } from './provider.ts';
 import { createSampleRun } from './sampleRun.ts';
-import { type NextJob, ThreadDiedError } from './thread.ts';
 import { createTurns } from './turns.ts';
 import { maySpin } from './waiting.ts';
 

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import type { SessionSpec, Waiting } from './jobs.ts';
+import type { SessionSpec, Waiting } from '../sessionJobs.ts';
 import { runOnGpu } from './provider.ts';
 import { fullNames } from './sessionSettings.ts';
 

@@ -2,7 +2,7 @@ import { messageOf } from '../../core/contract/failure.ts';
 import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../../core/contract/model.ts';
 import { elementsPerRowAt, type Part } from '../../core/plan/microBatch.ts';
 import { type Difference, firstDifference, type Tolerance } from '../../core/tensor/difference.ts';
-import { explainPadding } from './explainMixing.ts';
+import { CURE_OF_DYNAMIC_QUANTISATION, isDynamicallyQuantised } from './explainMixing.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { isNotTheRuns, MANY_ELEMENTS, runTogether } from './runTogether.ts';
 import type { Answer } from './sightings.ts';
@@ -161,4 +161,15 @@ function cureOf({ output, axis }: Difference, length: number, padded: number, gr
     return `it keeps the padded length: say where, as "cut": {"${output}": ${axis.index}} within "ragged" in config.json`;
   }
   return 'the shape of its rows must not depend on the padding: export it so, or remove "ragged" from config.json';
+}
+
+/** Why padding probably changes answers, and what to do. */
+function explainPadding(graph: ModelGraph): string {
+  if (isDynamicallyQuantised(graph)) {
+    return (
+      'probable cause: dynamic quantisation, which takes the scale of its activations from the padding too; ' +
+      `${CURE_OF_DYNAMIC_QUANTISATION}, or remove "ragged" from config.json`
+    );
+  }
+  return 'mask the padding in the model, choose other pad values, or remove "ragged" from config.json';
 }

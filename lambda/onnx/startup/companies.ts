@@ -1,6 +1,5 @@
 import type { Model } from '../../core/contract/model.ts';
 import { elementsPerRowAt, type Part } from '../../core/plan/microBatch.ts';
-import { rungsUpTo } from './fixedLadder.ts';
 import type { ProbeSet } from './rowCheck.ts';
 
 /**
@@ -69,4 +68,10 @@ function shapeOf(probe: Part | undefined): string {
 /** So many rows, the parts one after the other again and again. */
 function fill(parts: readonly Part[], count: number): Part[] {
   return Array.from({ length: count }, (_, index) => parts[index % parts.length] as Part);
+}
+
+/** 1, 2, 4, … below `most`, and `most`. */
+export function rungsUpTo(most: number): number[] {
+  const powers = Array.from({ length: Math.ceil(Math.log2(most)) }, (_, power) => 2 ** power);
+  return [...powers, most];
 }

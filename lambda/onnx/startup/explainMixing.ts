@@ -18,7 +18,7 @@ export function isRecurrent({ operators }: ModelGraph): boolean {
   return RECURRENT.some((name) => operators.has(name));
 }
 
-const CURE_OF_DYNAMIC_QUANTISATION = 'quantise statically (onnxruntime.quantization.quantize_static)';
+export const CURE_OF_DYNAMIC_QUANTISATION = 'quantise statically (onnxruntime.quantization.quantize_static)';
 
 /** Why rows probably depend on each other, and what to do. */
 export function explainMixing(graph: ModelGraph): string {
@@ -37,17 +37,6 @@ export function explainMixing(graph: ModelGraph): string {
     return `probable cause: ${overBatch} along axis 0, the batch axis; have it work along another one, and export again`;
   }
   return 'an operator works across axis 0: export the model so that none does';
-}
-
-/** Why padding probably changes answers, and what to do. */
-export function explainPadding(graph: ModelGraph): string {
-  if (isDynamicallyQuantised(graph)) {
-    return (
-      'probable cause: dynamic quantisation, which takes the scale of its activations from the padding too; ' +
-      `${CURE_OF_DYNAMIC_QUANTISATION}, or remove "ragged" from config.json`
-    );
-  }
-  return 'mask the padding in the model, choose other pad values, or remove "ragged" from config.json';
 }
 
 /** Others, such as Gather and Concat, do so too when they compute shapes. */

@@ -1,7 +1,9 @@
 import type { MeasuredRun, Model } from '../../core/contract/model.ts';
 import { tableCost } from '../../core/plan/cost.ts';
+import { elementsAt } from './axes.ts';
+import { rungsUpTo } from './companies.ts';
 import type { WarmUpResult } from './warmUp.ts';
-import { elementsAt, zeroRuns } from './zeroRuns.ts';
+import { zeroRuns } from './zeroRuns.ts';
 
 /**
  * The model with a ladder of 1, 2, 4, … and the most rows, unless it has one, each rung run on zeros: on a GPU the first
@@ -36,12 +38,6 @@ export async function withFixedLadder(warm: WarmUpResult, maxElements: number): 
   const measured = [...warm.measured, ...runs.measured];
   const most = problem === undefined ? model.maxBatchRows : (good.at(-1) as number);
   return { ...warm, problem, measured, model: costed({ ...model, ladder: good, maxBatchRows: most }, measured) };
-}
-
-/** 1, 2, 4, … below `most`, and `most`. */
-export function rungsUpTo(most: number): number[] {
-  const powers = Array.from({ length: Math.ceil(Math.log2(most)) }, (_, power) => 2 ** power);
-  return [...powers, most];
 }
 
 function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {

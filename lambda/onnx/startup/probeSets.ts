@@ -3,10 +3,10 @@ import type { ScoringRequest } from '../../core/contract/request.ts';
 import type { Part } from '../../core/plan/microBatch.ts';
 import { DATATYPES } from '../../core/tensor/datatype.ts';
 import { elementCount } from '../../core/tensor/tensor.ts';
+import type { AxisSizes } from './axes.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { type Manner, makeUp, rowShapes } from './probes.ts';
 import { MOST_PROBES, type ProbeSet } from './rowCheck.ts';
-import type { AxisSizes } from './zeroRuns.ts';
 
 /** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
 const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];

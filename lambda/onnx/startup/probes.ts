@@ -3,7 +3,7 @@ import type { RequestInput, ScoringRequest } from '../../core/contract/request.t
 import type { Part } from '../../core/plan/microBatch.ts';
 import { allocate, DATATYPES, type Datatype, type TensorData } from '../../core/tensor/datatype.ts';
 import { elementCount } from '../../core/tensor/tensor.ts';
-import { type AxisSizes, shapesAt } from './zeroRuns.ts';
+import { type AxisSizes, shapesAt } from './axes.ts';
 
 /** Values that a model's operators know: the words of its vocabularies, the thresholds of its trees. */
 export interface KnownValues {

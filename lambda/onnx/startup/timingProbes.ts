@@ -1,11 +1,11 @@
 import type { Model } from '../../core/contract/model.ts';
 import type { ScoringRequest } from '../../core/contract/request.ts';
 import type { Part } from '../../core/plan/microBatch.ts';
+import { symbolicAxes } from './axes.ts';
 import type { ModelGraph } from './modelGraph.ts';
 import { paddingProbes } from './paddingProbes.ts';
 import { realProbes } from './probeSets.ts';
 import { makeUp, rowShapes } from './probes.ts';
-import { symbolicAxes } from './zeroRuns.ts';
 
 /** A short, a middling and a long text. */
 const LENGTHS = [8, 32, 128];

@@ -1,5 +1,6 @@
 import type { MeasuredRun, Model } from '../../core/contract/model.ts';
-import { type AxisSizes, elementsAt, emptyPast, freeAxes, symbolicAxes, type ZeroRuns, zeroRuns } from './zeroRuns.ts';
+import { type AxisSizes, elementsAt, emptyPast, freeAxes, symbolicAxes } from './axes.ts';
+import { type ZeroRuns, zeroRuns } from './zeroRuns.ts';
 
 /** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */
 export type WarmUpSizes = boolean | Readonly<Record<string, number>>;

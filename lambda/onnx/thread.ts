@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { RUNTIME_TELEMETRY_OFF } from '../../configKeys.ts';
-import { type Deferred, deferred } from '../../core/base/deferred.ts';
-import { messageOf } from '../../core/contract/failure.ts';
+import { RUNTIME_TELEMETRY_OFF } from '../configKeys.ts';
+import { type Deferred, deferred } from '../core/base/deferred.ts';
+import { messageOf } from '../core/contract/failure.ts';
 import {
   type JobMessage,
   type JobName,
@@ -11,7 +11,7 @@ import {
   type ThreadData,
   WAITING,
   WITHDRAWN,
-} from './jobs.ts';
+} from './sessionJobs.ts';
 
 /** A worker thread that holds one session and does one job after the other. */
 export interface SessionThread {
