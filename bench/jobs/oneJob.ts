@@ -13,7 +13,7 @@ import { scorePart } from '../../lambda/jobs/score/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 import { RANGES } from '../../lambda/limits/configuration.ts';
 import { JOB_RANGES } from '../../lambda/limits/jobs.ts';
-import { openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
+import { openModelAlone } from '../../lambda/onnx/repository.ts';
 import { diskStorage } from './diskStorage.ts';
 
 const FOLDER = 'out/job/';

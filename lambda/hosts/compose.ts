@@ -19,7 +19,7 @@ import { createLatencyEstimator } from '../core/run/latencyEstimator.ts';
 import { createMemoryCeiling } from '../core/run/memoryCeiling.ts';
 import { createOutageWatch } from '../core/settle/outageWatch.ts';
 import { FILL, type Store } from '../limits/configuration.ts';
-import { openRepository } from '../onnx/repository/repository.ts';
+import { openRepository } from '../onnx/repository.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */

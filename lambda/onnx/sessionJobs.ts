@@ -1,5 +1,5 @@
 import type { TensorData } from '../core/tensor/datatype.ts';
-import type { Provider } from './session/provider.ts';
+import type { Provider } from './provider.ts';
 
 /** What the threads of a session do when a run has ended. */
 export type Waiting = 'asleep' | 'spinning';

@@ -5,8 +5,6 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
 import { messageOf } from '../core/contract/failure.ts';
-import { sessionSettings } from './session/sessionSettings.ts';
-import { fasterWaiting, WAITING_SETTINGS } from './session/waiting.ts';
 import {
   BEGUN,
   type JobMessage,
@@ -23,6 +21,7 @@ import {
   type WaitingChoice,
   WITHDRAWN,
 } from './sessionJobs.ts';
+import { fasterWaiting, sessionSettings, WAITING_SETTINGS } from './waiting.ts';
 
 // The native binding cannot read a Float16Array. In a thread without that class ONNX Runtime carries float16 as its
 // bits, in a Uint16Array.

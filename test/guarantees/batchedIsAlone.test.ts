@@ -4,7 +4,7 @@ import { encodeModel, type Graph } from '../../bench/workload/models/encodeModel
 import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { DATATYPES, type Datatype } from '../../lambda/core/tensor/datatype.ts';
-import type { Batching } from '../../lambda/onnx/startup/decideBatching.ts';
+import type { Batching } from '../../lambda/onnx/decideBatching.ts';
 import { dynamicLabelModel, MIXING, SOUND } from '../helpers/mixingModels.ts';
 import { openOnly } from '../helpers/openModels.ts';
 import { standardRecords } from '../helpers/records.ts';

@@ -9,11 +9,7 @@ import { type Failure, isFailure } from '../../lambda/core/contract/failure.ts';
 import type { Model } from '../../lambda/core/contract/model.ts';
 import type { Datatype, TensorData } from '../../lambda/core/tensor/datatype.ts';
 import type { Tensor } from '../../lambda/core/tensor/tensor.ts';
-import {
-  type OnnxModelRepository,
-  openRepository,
-  type RepositoryOptions,
-} from '../../lambda/onnx/repository/repository.ts';
+import { type OnnxModelRepository, openRepository, type RepositoryOptions } from '../../lambda/onnx/repository.ts';
 
 /** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */
 export type RepositoryFiles = Readonly<Record<string, Uint8Array | string | Readonly<Record<string, unknown>>>>;

@@ -3,11 +3,10 @@ import type { Model } from '../../../lambda/core/contract/model.ts';
 import type { ScoringRequest } from '../../../lambda/core/contract/request.ts';
 import { microBatchOf, type Part } from '../../../lambda/core/plan/microBatch.ts';
 import { stack } from '../../../lambda/core/stack/stack.ts';
-import { symbolicAxes } from '../../../lambda/onnx/startup/axes.ts';
-import type { ModelGraph } from '../../../lambda/onnx/startup/modelGraph.ts';
-import { realProbes } from '../../../lambda/onnx/startup/probeSets.ts';
-import { type Manner, makeUp, rowShapes } from '../../../lambda/onnx/startup/probes.ts';
-import type { WarmUpSizes } from '../../../lambda/onnx/startup/warmUp.ts';
+import { symbolicAxes } from '../../../lambda/onnx/contract.ts';
+import type { ModelGraph } from '../../../lambda/onnx/modelFile.ts';
+import { type Manner, makeUp, realProbes, rowShapes } from '../../../lambda/onnx/probes.ts';
+import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
 import { lengthsToTry } from './lengths.ts';
 import { withLength } from './withLength.ts';
 

@@ -4,7 +4,7 @@ import type { Part } from '../../../lambda/core/plan/microBatch.ts';
 import { decodeAll, isBase64Data } from '../../../lambda/core/tensor/base64.ts';
 import { allocate, type TensorData } from '../../../lambda/core/tensor/datatype.ts';
 import { elementCount } from '../../../lambda/core/tensor/tensor.ts';
-import { asProbe } from '../../../lambda/onnx/startup/probes.ts';
+import { asProbe } from '../../../lambda/onnx/probes.ts';
 
 /** A row whose ragged axis has `length`: its first elements, or all of them again and again. */
 export function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: number): Part {
