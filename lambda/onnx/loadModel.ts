@@ -20,7 +20,7 @@ import { missingSettings } from './missingSettings.ts';
 import type { ModelConfig } from './modelConfig.ts';
 import { readGraph } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
-import { readCost } from './profile.ts';
+import { readCost } from './profileFile.ts';
 import { hasCards, nameOf, type Placement, type Provider, placementOf, runOnGpu } from './provider.ts';
 import { openWithProviders, type Session } from './session.ts';
 import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';

@@ -16,6 +16,7 @@ import { elementsPerRowAt, type Part, paddedLengthOf } from '../core/plan/microB
 import { allocate } from '../core/tensor/datatype.ts';
 import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../core/tensor/difference.ts';
 import { elementCount, type Tensor } from '../core/tensor/tensor.ts';
+import { checkPadding, paddingProbes } from './checkPadding.ts';
 import { type AxisSizes, elementsAt, emptyPast, freeAxes, shapesAt, symbolicAxes } from './contract.ts';
 import {
   type Batching,
@@ -28,7 +29,6 @@ import {
 } from './decideBatching.ts';
 import { checkRows, isNotTheRuns, rungsUpTo, runTogether } from './independence.ts';
 import type { ModelGraph } from './modelFile.ts';
-import { checkPadding, paddingProbes } from './padding.ts';
 import { makeUp, probeSets, realProbes, rowShapes } from './probes.ts';
 
 export interface PrepareOptions {

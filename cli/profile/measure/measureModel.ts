@@ -1,7 +1,7 @@
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
 import { rungsUpTo } from '../../../lambda/onnx/independence.ts';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
-import { modelDigest, type ProfileFile, thisMachine } from '../../../lambda/onnx/profile.ts';
+import { modelDigest, type ProfileFile, thisMachine } from '../../../lambda/onnx/profileFile.ts';
 import { locate } from '../../../lambda/onnx/repository.ts';
 import type { Started, Target } from './messages.ts';
 import { type Reached, reachOf } from './reach.ts';

@@ -1,4 +1,4 @@
-import { type ProfileFile, runtimeVersion } from '../../../lambda/onnx/profile.ts';
+import { type ProfileFile, runtimeVersion } from '../../../lambda/onnx/profileFile.ts';
 import { ownVersion } from '../../ownVersion.ts';
 
 export function versions(): ProfileFile['versions'] {

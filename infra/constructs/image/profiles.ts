@@ -1,7 +1,7 @@
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
 import { walkModels } from '../../../lambda/onnx/findModels.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
-import { otherModel, type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/profile.ts';
+import { otherModel, type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/profileFile.ts';
 
 /** What was measured of a model that is deployed. */
 export interface DeployedProfile {

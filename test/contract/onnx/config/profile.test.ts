@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { isFailure } from '../../../../lambda/core/contract/failure.ts';
 import type { Model } from '../../../../lambda/core/contract/model.ts';
-import { modelDigest, runtimeVersion, thisMachine } from '../../../../lambda/onnx/profile.ts';
+import { modelDigest, runtimeVersion, thisMachine } from '../../../../lambda/onnx/profileFile.ts';
 import { REPOSITORY } from '../../../helpers/command.ts';
 import { identityModel, modelWithWeightsIn } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, type RepositoryFiles } from '../../../helpers/openModels.ts';
