@@ -8,7 +8,7 @@ import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { loadJobScoreConfig } from './jobConfig.ts';
 import { createScoreHandler, type ScoreHandler } from './jobs/scoreHandler.ts';
-import { openRepository } from './onnx/repository/repository.ts';
+import { openRepository } from './onnx/repository.ts';
 
 /** The Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = await start(process.env).catch((error: unknown): never => {

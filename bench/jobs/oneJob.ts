@@ -12,7 +12,8 @@ import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';
 import { openReader } from '../../lambda/jobs/read/openReader.ts';
 import { scorePart } from '../../lambda/jobs/score/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
-import { openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
+
+import { openModelAlone } from '../../lambda/onnx/repository.ts';
 import { diskStorage } from './diskStorage.ts';
 
 const FOLDER = 'out/job/';

@@ -19,7 +19,8 @@ import { createOutageWatch } from '../core/outageWatch.ts';
 import { plan } from '../core/plan.ts';
 import type { ResultWriter } from '../core/record.ts';
 import { createBatchingWatch } from '../core/verify.ts';
-import { openRepository } from '../onnx/repository/repository.ts';
+
+import { openRepository } from '../onnx/repository.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */

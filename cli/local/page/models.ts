@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { isFailure } from '../../../lambda/core/failure.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
-import { readSampleLines } from '../../../lambda/onnx/config/samples.ts';
+
+import { readSampleLines } from '../../../lambda/onnx/probes.ts';
 import type { LocalStack } from '../stack.ts';
 import type { ModelSeen, TensorSeen } from './wire.ts';
 
