@@ -1,5 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { hasCode } from '../lambda/aws/hasCode.ts';
+import { hasCode } from '../lambda/aws/awsError.ts';
 import { nearestName } from '../lambda/core/base/nearestName.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
 import { wholeNumberIn } from '../lambda/limits/range.ts';

@@ -1,5 +1,4 @@
-import { retryReasons } from '../lambda/aws/telemetry/retryReasons.ts';
-import type { Telemetry } from '../lambda/aws/telemetry/telemetry.ts';
+import { retryReasons, type Telemetry } from '../lambda/aws/telemetry.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
 import type { MicroBatchReport } from '../lambda/core/contract/observer.ts';
 import { MICRO_BATCH_CLOSED } from './closedBecause.ts';

@@ -1,4 +1,4 @@
-import { hasCode } from '../lambda/aws/hasCode.ts';
+import { hasCode } from '../lambda/aws/awsError.ts';
 import { messageOf } from '../lambda/core/contract/failure.ts';
 import { knownName } from './arguments.ts';
 import { cancelJob, fetchResults, resumeJob, showStatus, waitForJob } from './job/running.ts';

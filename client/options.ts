@@ -4,7 +4,7 @@ import type { SFNClient } from '@aws-sdk/client-sfn';
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
 import { CLIENT_PATIENCE, createDynamoDbClient, createS3Client, createSqsClient } from '../lambda/aws/awsClients.ts';
-import { createSfnClient } from '../lambda/aws/sfn/executions.ts';
+import { createSfnClient } from '../lambda/aws/jobExecutions.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/contract/objectKeys.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/contract/wrongValue.ts';
 import { JOB_PREFIXES, JOB_RANGES } from '../lambda/limits/jobs.ts';

@@ -7,7 +7,7 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { isUnreadable, unpackResults } from '../../client/result/unpackResults.ts';
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
 import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 
 export interface Sent {

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { hasCode } from '../../lambda/aws/hasCode.ts';
-import { createJobStorage } from '../../lambda/aws/s3/jobStorage.ts';
-import { createExecutions } from '../../lambda/aws/sfn/executions.ts';
+import { hasCode } from '../../lambda/aws/awsError.ts';
+import { createExecutions } from '../../lambda/aws/jobExecutions.ts';
+import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
 import { cancelledKey, dataKeys, headKey, manifestKey } from '../../lambda/core/job/keys.ts';
 import type { JobHead, JobInput, JobStart, Spec } from '../../lambda/core/job/words.ts';
 import { jobId } from '../../lambda/jobs/jobId.ts';

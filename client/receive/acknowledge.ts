@@ -6,8 +6,8 @@ import {
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
 import { isCallersFault } from '../../lambda/aws/awsError.ts';
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
-import { type RetryOptions, untilDone } from '../../lambda/aws/untilDone.ts';
+import { type RetryOptions, untilDone } from '../../lambda/aws/sendBatches.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
 
 /** Deletes received messages and gives them back, ten a batch request, in the background. */
 export interface Acknowledger {

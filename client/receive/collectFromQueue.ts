@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
 import { createAcknowledger } from './acknowledge.ts';
 import { type Collector, createBackoff } from './collector.ts';
 import type { Inbox } from './inbox.ts';

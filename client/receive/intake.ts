@@ -1,5 +1,5 @@
 import { type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
 import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
 import type { ReadStored } from '../result/readResult.ts';
 import { isUnreadable, unpackResults } from '../result/unpackResults.ts';

@@ -1,5 +1,5 @@
 import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
-import { type RetryOptions, untilDone } from '../../lambda/aws/untilDone.ts';
+import { type RetryOptions, untilDone } from '../../lambda/aws/sendBatches.ts';
 import { SendError } from '../base/errors.ts';
 import { idInPacked } from '../base/requestIds.ts';
 import type { Entry } from './entry.ts';

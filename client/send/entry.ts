@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
-import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sqs/limits.ts';
+import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sqsCalls.ts';
 import { escapeForSqs } from '../../lambda/core/base/sqsText.ts';
 import { requestKeys } from '../../lambda/core/contract/objectKeys.ts';
 import type { PayloadPointer } from '../../lambda/core/contract/payload.ts';

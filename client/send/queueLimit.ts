@@ -1,4 +1,4 @@
-import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sqs/limits.ts';
+import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sqsCalls.ts';
 
 /** The most that a queue takes in a message. Older queues, and some deployers, set less than the 1 MiB of SQS. */
 export interface QueueLimit {

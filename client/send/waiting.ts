@@ -1,4 +1,4 @@
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
 import { FEW_CONTAINERS } from '../../lambda/core/decode/outline.ts';
 import type { Entry } from './entry.ts';
 import type { Packing } from './packing.ts';

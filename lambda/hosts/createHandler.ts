@@ -1,6 +1,6 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import type { Telemetry } from '../aws/telemetry/telemetry.ts';
+import type { Telemetry } from '../aws/telemetry.ts';
 import { isObject } from '../core/base/json.ts';
 import { preview } from '../core/contract/failure.ts';
 import type { MessageRecord } from '../core/contract/record.ts';

@@ -1,5 +1,5 @@
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import type { GpuReading } from '../aws/nvidiaSmi.ts';
+import type { GpuReading } from '../aws/nvidiaCards.ts';
 import { messageOf } from '../core/contract/failure.ts';
 import { isNvidia } from '../onnx/session/provider.ts';
 

@@ -1,5 +1,5 @@
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import type { ActOnMessages } from '../aws/sqs/messageAction.ts';
+import type { ActOnMessages } from '../aws/requestQueue.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import type { Extension } from './visibility.ts';
 

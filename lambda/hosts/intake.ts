@@ -1,6 +1,5 @@
-import type { SqsCaller } from '../aws/sqs/caller.ts';
-import { createPoller } from '../aws/sqs/poller.ts';
-import { createReceiver } from '../aws/sqs/receive.ts';
+import { createPoller, createReceiver } from '../aws/requestQueue.ts';
+import type { SqsCaller } from '../aws/sqsCalls.ts';
 import { messageOf } from '../core/contract/failure.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import type { WorkerSettings } from './settings.ts';

@@ -1,5 +1,5 @@
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import type { SqsCaller } from '../aws/sqs/caller.ts';
+import type { SqsCaller } from '../aws/sqsCalls.ts';
 import type { Outage } from '../core/contract/failure.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 import { modelHint } from '../core/gather/modelHint.ts';

@@ -1,7 +1,5 @@
-import { atTheirQueues, type QueuedMessage } from '../aws/sqs/atTheirQueues.ts';
-import type { SqsCaller } from '../aws/sqs/caller.ts';
-import type { ActOnMessages } from '../aws/sqs/messageAction.ts';
-import { createVisibilityChange } from '../aws/sqs/visibility.ts';
+import { type ActOnMessages, atTheirQueues, createVisibilityChange, type QueuedMessage } from '../aws/requestQueue.ts';
+import type { SqsCaller } from '../aws/sqsCalls.ts';
 import type { MessageRecord } from '../core/contract/record.ts';
 
 /** A record that stays hidden from others. */

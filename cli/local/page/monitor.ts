@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Telemetry } from '../../../lambda/aws/telemetry/telemetry.ts';
+import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
 import { isFailure } from '../../../lambda/core/contract/failure.ts';
 import type { Outcome, Result, ResultWriter } from '../../../lambda/core/contract/result.ts';
 import type { Watch } from '../stack.ts';

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { hasCode } from '../../../lambda/aws/hasCode.ts';
+import { hasCode } from '../../../lambda/aws/awsError.ts';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
 import { FILES, type PageFile } from './files.ts';
 import { refusal } from './guard.ts';

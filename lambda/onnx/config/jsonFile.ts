@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
-import { hasCode } from '../../aws/hasCode.ts';
+import { hasCode } from '../../aws/awsError.ts';
 import { messageOf } from '../../core/contract/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../core/contract/wrongValue.ts';
 

@@ -1,4 +1,4 @@
-import { orAborted } from '../../aws/orAborted.ts';
+import { orAborted } from '../../aws/clock.ts';
 import { RunAbandonedError } from '../../core/contract/model.ts';
 import type { SessionMetadata, SessionSpec } from './jobs.ts';
 import { nameOf } from './provider.ts';

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { orAborted } from '../../aws/orAborted.ts';
+import { orAborted } from '../../aws/clock.ts';
 import { messageOf } from '../../core/contract/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../../core/contract/model.ts';
 import { memoryOf, type RunReply, type RunTask, type SessionSpec, type Waiting, type WaitingChoice } from './jobs.ts';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { createPowertoolsTelemetry } from '../../../lambda/aws/telemetry/powertools.ts';
+import { createPowertoolsTelemetry } from '../../../lambda/aws/powertools.ts';
 import { isFailure } from '../../../lambda/core/contract/failure.ts';
 import type { Independence, Model, ModelRepository } from '../../../lambda/core/contract/model.ts';
 import type { Composition } from '../../../lambda/hosts/compose.ts';

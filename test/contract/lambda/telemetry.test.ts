@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { createPowertoolsTelemetry } from '../../../lambda/aws/telemetry/powertools.ts';
+import { createPowertoolsTelemetry } from '../../../lambda/aws/powertools.ts';
 import { METRIC_UNITS } from '../../../lambda/core/contract/metricNames.ts';
 import type { MicroBatchReport } from '../../../lambda/core/contract/observer.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { writeToEvery } from '../../../lambda/aws/everyStore.ts';
+import { writeToEvery } from '../../../lambda/aws/sendBatches.ts';
 import { type Failure, failure } from '../../../lambda/core/contract/failure.ts';
 import type { Result, ResultWriter } from '../../../lambda/core/contract/result.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';

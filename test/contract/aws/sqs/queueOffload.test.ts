@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/s3/payloads.ts';
-import { createQueueWriter } from '../../../../lambda/aws/sqs/queueWriter.ts';
+import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/payloads.ts';
+import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
 import { parsePointer } from '../../../../lambda/core/contract/pointer.ts';
 import type { Result } from '../../../../lambda/core/contract/result.ts';
 import { refusesXml } from '../../../helpers/frontServer.ts';

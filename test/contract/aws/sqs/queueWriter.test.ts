@@ -1,6 +1,6 @@
 import type { SendMessageBatchRequestEntry, SQSClient } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { createQueueWriter } from '../../../../lambda/aws/sqs/queueWriter.ts';
+import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
 import { failure } from '../../../../lambda/core/contract/failure.ts';
 import type { Result } from '../../../../lambda/core/contract/result.ts';
 import { interceptSends, useSqsServer } from '../../../helpers/sqsServer.ts';

@@ -1,6 +1,6 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { backoffSeconds, createRetryDelay, outageSeconds } from '../../../../lambda/aws/sqs/retryDelay.ts';
+import { backoffSeconds, createRetryDelay, outageSeconds } from '../../../../lambda/aws/requestQueue.ts';
 import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
 import { hangsUp, neverAnswers } from '../../../helpers/frontServer.ts';
 import { standardRecord } from '../../../helpers/records.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { retryReasons } from '../../../../lambda/aws/telemetry/retryReasons.ts';
+import { retryReasons } from '../../../../lambda/aws/telemetry.ts';
 import { failure, preview, type TransientCode } from '../../../../lambda/core/contract/failure.ts';
 import type { Outcome } from '../../../../lambda/core/contract/result.ts';
 import { standardRecords } from '../../../helpers/records.ts';

@@ -2,13 +2,12 @@ import { Logger, LogLevelThreshold } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
-import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName } from '../../core/contract/metricNames.ts';
-import type { CloseReason, MicroBatchReport } from '../../core/contract/observer.ts';
-import type { Outcome } from '../../core/contract/result.ts';
-import type { LogLevel } from '../../limits/configuration.ts';
-import type { GpuReading } from '../nvidiaSmi.ts';
-import { retryReasons } from './retryReasons.ts';
-import type { Telemetry } from './telemetry.ts';
+import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName } from '../core/contract/metricNames.ts';
+import type { CloseReason, MicroBatchReport } from '../core/contract/observer.ts';
+import type { Outcome } from '../core/contract/result.ts';
+import type { LogLevel } from '../limits/configuration.ts';
+import type { GpuReading } from './nvidiaCards.ts';
+import { retryReasons, type Telemetry } from './telemetry.ts';
 
 const CLOSED_METRICS = {
   full: 'ClosedFull',
@@ -23,7 +22,7 @@ const LEVELS = { debug: 'DEBUG', info: 'INFO', warn: 'WARN', error: 'ERROR' } as
   string
 >;
 
-export interface TelemetryOptions {
+interface TelemetryOptions {
   /** The dimension `service` of every metric. */
   readonly serviceName: string;
   /** How much is logged. @default the level of the function's logging configuration, else `info` */
@@ -187,4 +186,22 @@ function countOutcomes(outcomes: readonly Outcome[]): OutcomeCounts {
     } else if (outcome.failure.outage?.kind === 'refused') refused += 1;
   }
   return { answered, requests, errors, retries: outcomes.length - answered, refused, codes };
+}
+
+/**
+ * Logs why a host cannot start, or go on, as one line of JSON, like everything else in its log. The runtime of a function
+ * logs it once more, in the format that the function's logging configuration says.
+ *
+ * @param what such as `the function cannot start`
+ * @param serviceName what the environment says, as the configuration may be what is wrong
+ */
+export function logFatal(what: string, error: unknown, serviceName = 'batchscore'): void {
+  const cause = error instanceof Error ? error : new Error(String(error));
+  new Logger({ serviceName }).critical(what, cause);
+}
+
+/** Logs the warnings of Node and of packages as JSON, where Node would print them as text. */
+export function logWarnings(logger: Logger): void {
+  process.removeAllListeners('warning');
+  process.on('warning', ({ name, message }) => logger.warn('a warning of Node', { name, reason: message }));
 }

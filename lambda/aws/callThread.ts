@@ -1,8 +1,8 @@
 /** Runs as a thread: makes the calls of SQS that it is sent. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { ReceiveMessageCommand } from '@aws-sdk/client-sqs';
-import { createSqsCaller } from '../caller.ts';
-import { type CallMessage, type CallReply, COMMANDS, READY, toPortable } from './calls.ts';
+import { createSqsCaller } from './sqsCalls.ts';
+import { type CallMessage, type CallReply, COMMANDS, READY, toPortable } from './sqsThreads.ts';
 
 const sqs = createSqsCaller(workerData);
 /** Never aborted: calls with one signal share their middleware. */

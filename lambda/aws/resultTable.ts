@@ -1,20 +1,18 @@
 import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure } from '../../core/contract/failure.ts';
-import { pointerBody } from '../../core/contract/pointer.ts';
+import { type Failure, failure, isFailure } from '../core/contract/failure.ts';
+import { pointerBody } from '../core/contract/pointer.ts';
 import {
   BODY_ATTRIBUTE,
   MESSAGE_ID_ATTRIBUTE,
   POINTER_ATTRIBUTE,
   type Result,
   type ResultWriter,
-} from '../../core/contract/result.ts';
-import { describeError, isCallersFault, outageKind } from '../awsError.ts';
-import { deliver, deliverOrOffload, type Refusal } from '../deliver.ts';
-import { ofAttempt } from '../observedCalls.ts';
-import type { PayloadUploader } from '../s3/payloads.ts';
-import type { RetryOptions } from '../untilDone.ts';
-import { MAX_ITEM_BYTES, packBatchRequests } from './limits.ts';
+} from '../core/contract/result.ts';
+import { describeError, isCallersFault, outageKind } from './awsError.ts';
+import { ofAttempt } from './observedCalls.ts';
+import type { PayloadUploader } from './payloads.ts';
+import { deliver, deliverOrOffload, packBatches, type Refusal, type RetryOptions } from './sendBatches.ts';
 
 export interface TableWriterOptions {
   readonly dynamodb: DynamoDBClient;
@@ -31,7 +29,7 @@ export interface TableWriterOptions {
 }
 
 /** The attribute that the table's time to live goes by: epoch seconds. */
-export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
+const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 
 interface Entry {
   readonly result: Result;
@@ -59,7 +57,7 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
         fits: ({ itemBytes }) => itemBytes <= MAX_ITEM_BYTES,
         offload: (entry) => offload(entry, expiresAt, payloads, signal),
         deliver: (entries) =>
-          deliver(entries, { store: 'result table', pack: packBatchRequests, attempt, signal, retry }),
+          deliver(entries, { store: 'result table', pack: packTableRequests, attempt, signal, retry }),
       });
     },
   };
@@ -132,4 +130,17 @@ async function put(
     const refusal = { reason: describeError(error), again: !isCallersFault(error), outage: outageKind(error) };
     return batch.map((entry) => ({ entry, ...refusal }));
   }
+}
+
+/** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html */
+const MAX_ITEM_BYTES = 409_600;
+
+const KIBIBYTE = 1024;
+const MAX_BATCH_ITEMS = 25;
+/** 16 MiB, less what a batch request holds besides its items. */
+const MAX_BATCH_BYTES = 16 * KIBIBYTE * KIBIBYTE - 4 * KIBIBYTE;
+
+/** Packs items, in order, into batch requests of at most 25 items and 16 MiB. `bytes`: an item's size as sent. */
+function packTableRequests<T extends { readonly bytes: number }>(items: readonly T[]): T[][] {
+  return packBatches(items, { maxEntries: MAX_BATCH_ITEMS, maxBytes: MAX_BATCH_BYTES });
 }

@@ -7,12 +7,12 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
-import { isFailure } from '../../core/contract/failure.ts';
-import type { JobStorage } from '../../core/job/storage.ts';
-import { JobError, type JobInput } from '../../core/job/words.ts';
-import { describeError, isCallersFault } from '../awsError.ts';
-import { type RetryOptions, untilDone } from '../untilDone.ts';
+import { isFailure } from '../core/contract/failure.ts';
+import type { JobStorage } from '../core/job/storage.ts';
+import { JobError, type JobInput } from '../core/job/words.ts';
+import { describeError, isCallersFault } from './awsError.ts';
 import { putObject } from './putObject.ts';
+import { type RetryOptions, untilDone } from './sendBatches.ts';
 
 export interface JobStorageOptions {
   readonly s3: S3Client;

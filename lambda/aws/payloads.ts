@@ -3,15 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
-import { type Failure, isFailure, PAYLOAD_BUCKET } from '../../core/contract/failure.ts';
-import { liesUnder, requestKeys, resultKeys } from '../../core/contract/objectKeys.ts';
-import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../../core/contract/payload.ts';
-import { describeError, isCallersFault, outageKind } from '../awsError.ts';
-import { ofAttempt } from '../observedCalls.ts';
-import { untilAborted } from '../untilAborted.ts';
-import { type RetryOptions, untilDone } from '../untilDone.ts';
-import { anotherBucket, noRequest, notFound, notText, tooLarge, unavailable } from './payloadFailures.ts';
+import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/contract/failure.ts';
+import { liesUnder, requestKeys, resultKeys } from '../core/contract/objectKeys.ts';
+import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../core/contract/payload.ts';
+import { describeError, isCallersFault, outageKind } from './awsError.ts';
+import { untilAborted } from './clock.ts';
+import { ofAttempt } from './observedCalls.ts';
 import { putObject } from './putObject.ts';
+import { type RetryOptions, untilDone } from './sendBatches.ts';
 
 export interface PayloadsOptions {
   readonly s3: S3Client;
@@ -201,3 +200,44 @@ function isDenied(error: unknown): boolean {
 }
 
 const DENIED_HINT = 'allow the role s3:GetObject, and s3:ListBucket so that a missing object is told apart';
+
+function anotherBucket(bucket: string, pointer: PayloadPointer): Failure {
+  return failure(
+    'INVALID_POINTER',
+    `body[1].s3BucketName: expected the deployment's payload bucket ${preview(bucket)}, got ${preview(pointer.bucket)}`,
+  );
+}
+
+function noRequest(requests: string, { key }: PayloadPointer): Failure {
+  return failure(
+    'INVALID_POINTER',
+    `body[1].s3Key: expected a key that begins with "${requests}", got ${preview(key)}; upload the body there`,
+  );
+}
+
+function notFound({ key }: PayloadPointer): Failure {
+  return failure(
+    'PAYLOAD_NOT_FOUND',
+    `s3 object ${preview(key)}: expected it in the payload bucket, got none; keep it until its result is there`,
+  );
+}
+
+function tooLarge({ key }: PayloadPointer, maxBytes: number, got: string): Failure {
+  return failure(
+    'PAYLOAD_TOO_LARGE',
+    `s3 object ${preview(key)}: expected at most ${maxBytes} bytes, got ${got}; send several requests`,
+  );
+}
+
+/** What is not UTF-8 is not JSON either. @see https://www.rfc-editor.org/rfc/rfc8259#section-8.1 */
+function notText({ key }: PayloadPointer): Failure {
+  return failure(
+    'INVALID_JSON',
+    `s3 object ${preview(key)}: expected JSON in UTF-8, got bytes that are not; upload the request's text uncompressed`,
+  );
+}
+
+function unavailable({ key }: PayloadPointer, reason: string, kind?: Outage['kind']): Failure {
+  const message = `s3 object ${preview(key)}: expected to read it, got ${reason}`;
+  return failure('PAYLOAD_UNAVAILABLE', message, kind && { of: PAYLOAD_BUCKET, kind });
+}

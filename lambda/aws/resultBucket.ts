@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { resultKeys } from '../../core/contract/objectKeys.ts';
-import type { ResultWriter } from '../../core/contract/result.ts';
-import type { RetryOptions } from '../untilDone.ts';
+import { resultKeys } from '../core/contract/objectKeys.ts';
+import type { ResultWriter } from '../core/contract/result.ts';
 import { putObject } from './putObject.ts';
+import type { RetryOptions } from './sendBatches.ts';
 
 export interface BucketWriterOptions {
   readonly s3: S3Client;

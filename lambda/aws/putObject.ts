@@ -1,8 +1,8 @@
 import { PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aws-sdk/client-s3';
-import type { WriteVerdict } from '../../core/contract/result.ts';
-import { describeError, isCallersFault, outageKind } from '../awsError.ts';
-import { type Delivery, deliver } from '../deliver.ts';
-import { ofAttempt } from '../observedCalls.ts';
+import type { WriteVerdict } from '../core/contract/result.ts';
+import { describeError, isCallersFault, outageKind } from './awsError.ts';
+import { ofAttempt } from './observedCalls.ts';
+import { type Delivery, deliver } from './sendBatches.ts';
 
 /** Puts one object, retried until S3 has it, refuses it for good, or there is no time left. */
 export async function putObject(
