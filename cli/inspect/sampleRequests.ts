@@ -1,4 +1,4 @@
-import { encodeRequest } from '../../client/request/request.ts';
+import { encodeRequest } from '../../client/encodeRequest.ts';
 import { isObject } from '../../lambda/core/base/json.ts';
 import type { Model } from '../../lambda/core/contract/model.ts';
 import type { RequestInput } from '../../lambda/core/contract/request.ts';

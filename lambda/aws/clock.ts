@@ -19,12 +19,12 @@ export const SYSTEM_CLOCK: Clock = {
 /**
  * What `work` gives. The work itself goes on when the signal is aborted.
  *
- * @throws what `onAbort` gives, as soon as the signal is aborted
+ * @throws what `onAbort` gives, as soon as the signal is aborted: the signal's reason, if it is left out
  */
 export async function orAborted<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,
-  onAbort: () => Error,
+  onAbort: () => unknown = () => signal?.reason,
 ): Promise<T> {
   if (signal === undefined) return work;
   const aborted = deferred<never>();

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { unpackResults } from '../../../client/result/unpackResults.ts';
+import { unpackResults } from '../../../client/readResult.ts';
 import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { ERROR_CODES } from '../../../lambda/core/contract/failure.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { RequestError } from '../../../client/base/errors.ts';
-import type { InputTensor } from '../../../client/request/inputTensor.ts';
-import { type Encoding, encodeRequest, type ScoreRequest } from '../../../client/request/request.ts';
+import { RequestError } from '../../../client/clientErrors.ts';
+import { type Encoding, encodeRequest, type InputTensor, type ScoreRequest } from '../../../client/encodeRequest.ts';
 import { isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/contract/request.ts';
 import { decodeBody } from '../../../lambda/core/decode/decode.ts';
 import { decodeAll, isBase64Data } from '../../../lambda/core/tensor/base64.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ScoringError } from '../../../client/base/errors.ts';
-import { decodeResult, type ScoringResult, type SingleResult } from '../../../client/result/result.ts';
+import { ScoringError } from '../../../client/clientErrors.ts';
+import { decodeResult, type ScoringResult, type SingleResult } from '../../../client/readResult.ts';
 import { failure } from '../../../lambda/core/contract/failure.ts';
 import type { ReplyForm } from '../../../lambda/core/contract/request.ts';
 import { createEncoder, encodeError } from '../../../lambda/core/encode/encode.ts';

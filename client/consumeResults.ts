@@ -1,11 +1,18 @@
 import pLimit from 'p-limit';
-import { preview } from '../../lambda/core/contract/failure.ts';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../../lambda/core/contract/objectKeys.ts';
-import { type MessageRecord, orderingGroup } from '../../lambda/core/contract/record.ts';
-import type { PayloadSource } from '../base/payloads.ts';
-import { createReader } from '../result/readResult.ts';
-import type { SingleResult } from '../result/result.ts';
-import { readRecord } from './readRecord.ts';
+import { preview } from '../lambda/core/contract/failure.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../lambda/core/contract/objectKeys.ts';
+import { type MessageRecord, orderingGroup } from '../lambda/core/contract/record.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../lambda/core/contract/result.ts';
+import type { PayloadSource } from './payloadBucket.ts';
+import {
+  createReader,
+  decodeResult,
+  isUnreadable,
+  type ReadStored,
+  type ScoringResult,
+  type SingleResult,
+  unpackResults,
+} from './readResult.ts';
 
 /** How a result came. Together with its `messageId`, `position` names a request for good: a result may come again. */
 export interface Delivery {
@@ -148,4 +155,45 @@ function inSequences(records: readonly MessageRecord[]): MessageRecord[][] {
     if (name !== undefined) groups.set(name, sequence);
   }
   return sequences;
+}
+
+/** The answer to one request, and which of its message it was. */
+interface Answer {
+  readonly result: SingleResult;
+  /** The place of the request in its message: 0, unless the message was packed. */
+  readonly position: number;
+}
+
+/**
+ * The answers in a message of a result queue, in their order, whatever its form.
+ *
+ * @throws Error when it is no message of results, or its payload cannot be read: nothing of it may be taken
+ */
+async function readRecord({ body, messageAttributes }: MessageRecord, read: ReadStored): Promise<Answer[]> {
+  const count = messageAttributes[RESULTS_ATTRIBUTE]?.stringValue;
+  const messageId = messageAttributes[MESSAGE_ID_ATTRIBUTE]?.stringValue;
+  if (count !== undefined) return unpack(body, count);
+  if (messageId === undefined) {
+    throw new Error(
+      `expected the message attribute ${MESSAGE_ID_ATTRIBUTE} or ${RESULTS_ATTRIBUTE}, got neither; ` +
+        'connect the result queue of a batchscore deployment',
+    );
+  }
+  const { result, complete } = await read(messageId, body);
+  if (!complete && 'error' in result) throw result.error;
+  return answersOf(result);
+}
+
+function unpack(body: string, count: string): Answer[] {
+  const results = unpackResults(body, count);
+  if (isUnreadable(results)) throw new Error(results.problem);
+  return results.flatMap(({ messageId, document }) => answersOf(decodeResult(messageId, document)));
+}
+
+function answersOf(result: ScoringResult): Answer[] {
+  const results = 'results' in result ? result.results : [result];
+  for (const one of results) {
+    if ('error' in one && one.error.code === 'INVALID_RESULT') throw one.error;
+  }
+  return results.map((one, position) => ({ result: one, position }));
 }

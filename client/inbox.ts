@@ -1,15 +1,12 @@
-import { type Deferred, deferred } from '../../lambda/core/base/deferred.ts';
-import { messageIdsOf } from '../base/requestIds.ts';
-import { createClaims } from './claims.ts';
-import { createFinished } from './finished.ts';
-import { type Arrival, sharesOf } from './shares.ts';
+import { type Deferred, deferred } from '../lambda/core/base/deferred.ts';
+import { type FailedResult, messageIdsOf, placeOf, resultOf, type ScoringResult } from './readResult.ts';
 
 /**
  * What to do with a result of this message ID. `wanted`: deliver it. `held`: it came before and waits for its caller.
  * `full`: its caller has no room for it now. `dismissed`: nobody will ever want it, drop it. `unknown`: it belongs to
  * somebody else.
  */
-export type Standing = 'wanted' | 'full' | 'held' | 'dismissed' | 'unknown';
+type Standing = 'wanted' | 'full' | 'held' | 'dismissed' | 'unknown';
 
 /**
  * Who waits for which result in this process; collectors fetch for them, message by message. Callers wait for messages or
@@ -45,7 +42,7 @@ export interface Inbox {
 }
 
 /** One caller's wait. */
-export interface Waiting {
+interface Waiting {
   /** The next arrival: first what came before the wait ended, then it throws why the wait ended. */
   next(): Promise<Arrival>;
   /** Ends the wait, and gives back what came and was not taken. */
@@ -186,4 +183,152 @@ async function firstOf(waiter: Waiter): Promise<Arrival> {
     if (waiter.ended !== undefined) throw waiter.ended.reason;
     await waiter.news.promise;
   }
+}
+
+/** Who waits for what, by ID and by message. */
+interface Claims<T> {
+  set(id: string, owner: T): void;
+  has(id: string): boolean;
+  delete(id: string): void;
+  /** The IDs of a message, or of its requests, that are waited for, and by whom. */
+  ofMessage(messageId: string): ReadonlyMap<string, T>;
+}
+
+function createClaims<T>(): Claims<T> {
+  const byMessage = new Map<string, Map<string, T>>();
+  const ofMessage = (messageId: string): ReadonlyMap<string, T> => byMessage.get(messageId) ?? NONE;
+  return {
+    set(id, owner) {
+      const { messageId } = placeOf(id);
+      const claims = byMessage.get(messageId);
+      if (claims === undefined) byMessage.set(messageId, new Map([[id, owner]]));
+      else claims.set(id, owner);
+    },
+    has: (id) => ofMessage(placeOf(id).messageId).has(id),
+    delete(id) {
+      const { messageId } = placeOf(id);
+      const claims = byMessage.get(messageId);
+      claims?.delete(id);
+      if (claims?.size === 0) byMessage.delete(messageId);
+    },
+    ofMessage,
+  };
+}
+
+const NONE = new Map<string, never>();
+
+/** A result, and what to tell its store. */
+export interface Arrival {
+  readonly result: ScoringResult;
+  /** It reached its caller: the store may drop it. */
+  accept(): void;
+  /** Its caller no longer wants it: it stays in the store. */
+  giveBack(): void;
+}
+
+/**
+ * What each of those who wait for `ids` gets of an arrival, in their order. Its store may drop it once every request of
+ * the message has reached its caller or is dismissed; until then the store keeps it, for those who come later.
+ */
+function sharesOf(arrival: Arrival, ids: readonly string[], finished: Finished): Arrival[] {
+  const { result } = arrival;
+  const { messageId } = result;
+  if (ids.length === 1 && ids[0] === messageId) return [arrival];
+  finished.note(result);
+  const requests = 'results' in result ? result.results.length : 0;
+  let open = ids.length;
+  let isWanted = false;
+  // Nobody can tell how many requests there are behind the error of a whole message.
+  let isDone = 'error' in result;
+  const settle = (): void => {
+    open -= 1;
+    if (open > 0) return;
+    if (isDone && !isWanted) arrival.accept();
+    else arrival.giveBack();
+  };
+  return ids.map((id) => ({
+    result: resultOf(id, result),
+    accept() {
+      const { position = 0 } = placeOf(id);
+      if (id === messageId) isDone = true;
+      else if (position < requests) {
+        finished.add(id, requests);
+        isDone ||= finished.has(messageId);
+      }
+      settle();
+    },
+    giveBack() {
+      isWanted = true;
+      settle();
+    },
+  }));
+}
+
+/** The requests whose results nobody here will want any more, and so the messages that may go. */
+interface Finished extends Refused {
+  /** @param requests how many its message holds, where that is known */
+  add(id: string, requests?: number): void;
+  /** It is wanted again. */
+  delete(id: string): void;
+  /** Whether that is so for all requests of a message. */
+  has(messageId: string): boolean;
+}
+
+/** The oldest is forgotten first: its result is then taken for that of somebody else. */
+const REMEMBERED_MESSAGES = 10_000;
+
+const ALL = 'all';
+
+function createFinished(): Finished {
+  const messages = new Map<string, Set<number> | typeof ALL>();
+  return {
+    ...createRefused(),
+    add(id, requests) {
+      const { messageId, position } = placeOf(id);
+      const before = messages.get(messageId) ?? new Set();
+      if (before === ALL) return;
+      if (position !== undefined) before.add(position);
+      messages.set(messageId, position === undefined || before.size === requests ? ALL : before);
+      const [oldest] = messages.keys();
+      if (messages.size > REMEMBERED_MESSAGES && oldest !== undefined) messages.delete(oldest);
+    },
+    delete(id) {
+      const { messageId, position } = placeOf(id);
+      const before = messages.get(messageId);
+      if (position === undefined || before === undefined || before === ALL) messages.delete(messageId);
+      else before.delete(position);
+    },
+    has: (messageId) => messages.get(messageId) === ALL,
+  };
+}
+
+/**
+ * Errors of whole messages. Their store may drop them before each request of the message was asked for, as nobody can
+ * tell how many there are; so they are remembered.
+ */
+interface Refused {
+  /** Takes note of a result that was delivered, if it is such an error and will be the same next time. */
+  note(result: ScoringResult): void;
+  /** What is known of a request of a packed message. */
+  resultOf(id: string): ScoringResult | undefined;
+}
+
+/** The oldest is forgotten first. */
+const REMEMBERED_REFUSED = 1_000;
+
+function createRefused(): Refused {
+  const messages = new Map<string, FailedResult>();
+  return {
+    note(result) {
+      if (!('error' in result) || result.error.retryable) return;
+      messages.set(result.messageId, result);
+      const [oldest] = messages.keys();
+      if (messages.size > REMEMBERED_REFUSED && oldest !== undefined) messages.delete(oldest);
+    },
+    resultOf(id) {
+      const { messageId, position } = placeOf(id);
+      const refused = position === undefined ? undefined : messages.get(messageId);
+      return refused === undefined ? undefined : resultOf(id, refused);
+    },
+  };
 }

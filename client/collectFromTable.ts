@@ -1,12 +1,11 @@
 import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
 import { z } from 'zod';
-import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
-import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
-import type { ReadStored } from '../result/readResult.ts';
-import { invalidResult } from '../result/result.ts';
-import { type Collector, createBackoff } from './collector.ts';
+import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
+import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/contract/result.ts';
+import { type Collector, createBackoff } from './collect.ts';
 import type { Inbox } from './inbox.ts';
+import { invalidResult, type ReadStored } from './readResult.ts';
 
 export interface TableCollectorOptions {
   readonly dynamodb: DynamoDBClient;

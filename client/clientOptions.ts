@@ -8,9 +8,9 @@ import { createSfnClient } from '../lambda/aws/jobExecutions.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/contract/objectKeys.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/contract/wrongValue.ts';
 import { JOB_PREFIXES, JOB_RANGES } from '../lambda/limits/jobs.ts';
-import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
-import type { JobSettings } from './jobs/execution.ts';
-import type { Encoding } from './request/request.ts';
+import type { JobSettings } from './clientJobs.ts';
+import type { Encoding } from './encodeRequest.ts';
+import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './packRequests.ts';
 
 export interface BatchscoreOptions {
   /**

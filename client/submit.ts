@@ -1,11 +1,8 @@
-import { orAborted } from '../base/abort.ts';
-import { SubmitError, type SubmitFailure } from '../base/errors.ts';
-import { pull } from '../base/pull.ts';
-import type { RequestsPerMessage } from '../base/requestsPerMessage.ts';
-import type { ScoreRequest } from '../request/request.ts';
-import type { Entry } from './entry.ts';
+import { orAborted } from '../lambda/aws/clock.ts';
+import { SubmitError, type SubmitFailure } from './clientErrors.ts';
+import type { ScoreRequest } from './encodeRequest.ts';
 import type { Outbox } from './outbox.ts';
-import type { Packing } from './packing.ts';
+import type { Entry, Packing, RequestsPerMessage } from './packRequests.ts';
 
 export interface SubmitProgress {
   /** Requests that the queue has taken so far. */
@@ -92,4 +89,38 @@ export async function submit(
 
 function unanswered(index: number): never {
   throw new Error(`expected a message ID for request ${index}, the outbox gave none`);
+}
+
+/**
+ * Yields the items of `source`, each asked for only when it is wanted.
+ *
+ * @throws the signal's reason when `signal` aborts, without waiting for a source that does not answer
+ */
+async function* pull<T>(source: Iterable<T> | AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+  const iterator = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+  let open = true;
+  try {
+    for (;;) {
+      const { done, value } = await orAborted(Promise.resolve(iterator.next()), signal);
+      if (done === true) {
+        open = false;
+        return;
+      }
+      yield value;
+    }
+  } catch (error) {
+    open = signal.aborted;
+    throw error;
+  } finally {
+    if (open) void close(iterator);
+  }
+}
+
+/** Not to be awaited: a generator returns only after the item that it is busy with. */
+async function close<T>(iterator: Iterator<T> | AsyncIterator<T>): Promise<void> {
+  try {
+    await iterator.return?.();
+  } catch {
+    // Nobody is left to be told why the source could not be closed.
+  }
 }

@@ -1,17 +1,22 @@
 import { isDeepStrictEqual } from 'node:util';
-import { HeadObjectCommand } from '@aws-sdk/client-s3';
-import { StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { hasCode } from '../../lambda/aws/awsError.ts';
-import { createExecutions } from '../../lambda/aws/jobExecutions.ts';
-import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
-import { cancelledKey, dataKeys, headKey, manifestKey } from '../../lambda/core/job/keys.ts';
-import type { JobHead, JobInput, JobStart, Spec } from '../../lambda/core/job/words.ts';
-import { jobId } from '../../lambda/jobs/jobId.ts';
-import { JOB_HEAD, MANIFEST, parseObject } from '../../lambda/jobs/schemas.ts';
-import { startJob } from '../../lambda/jobs/submit/startJob.ts';
-import { settingsOf, startsByItself } from '../../lambda/jobs/submit/submitEvent.ts';
-import { type Execution, type JobSettings, latestRun, runName } from './execution.ts';
-import { type JobStatus, statusOf } from './status.ts';
+import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import {
+  DescribeExecutionCommand,
+  type DescribeExecutionCommandOutput,
+  type SFNClient,
+  StopExecutionCommand,
+} from '@aws-sdk/client-sfn';
+import type { z } from 'zod';
+import { hasCode } from '../lambda/aws/awsError.ts';
+import { createExecutions } from '../lambda/aws/jobExecutions.ts';
+import { createJobStorage } from '../lambda/aws/jobStorage.ts';
+import { cancelledKey, dataKeys, failureKey, headKey, manifestKey, reportKeys } from '../lambda/core/job/keys.ts';
+import type { JobStorage } from '../lambda/core/job/storage.ts';
+import type { FailedPiece, JobHead, JobInput, JobStart, Spec } from '../lambda/core/job/words.ts';
+import { jobId } from '../lambda/jobs/jobId.ts';
+import { FAILURE, JOB_HEAD, JOB_START, MANIFEST, parseObject } from '../lambda/jobs/schemas.ts';
+import { startJob } from '../lambda/jobs/submit/startJob.ts';
+import { settingsOf, startsByItself } from '../lambda/jobs/submit/submitEvent.ts';
 
 export interface JobOptions extends Spec {
   /** Most calls at a time, 1 to 10,000; no more than the deployment has. @default as many as it has */
@@ -241,4 +246,109 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
     }, ms);
     signal?.addEventListener('abort', stop, { once: true });
   });
+}
+
+/** Where jobs are, and what they are talked to with. */
+export interface JobSettings {
+  /** ARN of the state machine. */
+  readonly stateMachineArn: string;
+  readonly bucket: string;
+  readonly inputPrefix: string;
+  readonly outputPrefix: string;
+  /** Most calls at a time. */
+  readonly concurrency: number;
+  readonly s3: S3Client;
+  readonly sfn: SFNClient;
+}
+
+/** Runs that are looked for: a job is resumed a few times. */
+const MOST_RUNS = 1_000;
+
+/** One execution of a job. */
+interface Execution {
+  readonly executionArn: string;
+  readonly status: DescribeExecutionCommandOutput['status'];
+  readonly start: JobStart;
+  readonly error: string | undefined;
+  readonly cause: string | undefined;
+}
+
+/** The run of a job that was started last; undefined when there is none. */
+async function latestRun(settings: JobSettings, job: string): Promise<Execution | undefined> {
+  let latest: Execution | undefined;
+  for (let run = 1; run <= MOST_RUNS; run++) {
+    const execution = await describeRun(settings, runName(job, run));
+    if (execution === undefined) return latest;
+    latest = execution;
+  }
+  return latest;
+}
+
+/** What the execution of a run is called. */
+function runName(job: string, run: number): string {
+  return run === 1 ? job : `${job}-${run}`;
+}
+
+async function describeRun({ sfn, stateMachineArn }: JobSettings, name: string): Promise<Execution | undefined> {
+  const executionArn = `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
+  try {
+    const answer = await sfn.send(new DescribeExecutionCommand({ executionArn }));
+    const start = parseObject(JOB_START, answer.input ?? '', executionArn);
+    return { executionArn, status: answer.status, start, error: answer.error, cause: answer.cause };
+  } catch (error) {
+    if (error instanceof Error && error.name === 'ExecutionDoesNotExist') return undefined;
+    throw error;
+  }
+}
+
+/** How a job stands. */
+export interface JobStatus {
+  readonly job: string;
+  /** `done`: every row has its result, save those of `failedParts`. `failed` and `cancelled` jobs can be resumed. */
+  readonly state: 'running' | 'done' | 'failed' | 'cancelled';
+  /** `s3://bucket/key` of the input, and of the folder with what is written. */
+  readonly input: string;
+  readonly output: string;
+  /** Pieces that are scored, and all; undefined before the job is planned, and where only reading it all would tell. */
+  readonly pieces: { readonly done: number; readonly all: number | undefined } | undefined;
+  /** Of a job that is done. */
+  readonly rows?: number | undefined;
+  /** Error results by code, of a job that is done. */
+  readonly errors?: Readonly<Record<string, number>> | undefined;
+  readonly failedParts?: readonly FailedPiece[] | undefined;
+  /** Why it failed. */
+  readonly code?: string | undefined;
+  readonly message?: string | undefined;
+}
+
+const STATES = { RUNNING: 'running', SUCCEEDED: 'done', ABORTED: 'cancelled' } as const;
+
+async function statusOf(storage: JobStorage, { start, status, error, cause }: Execution): Promise<JobStatus> {
+  const { job, bucket, key, folder } = start;
+  const state = STATES[status as keyof typeof STATES] ?? 'failed';
+  const about = { job, state, input: `s3://${bucket}/${key}`, output: `s3://${bucket}/${folder}` };
+  const pieces = await piecesOf(storage, folder);
+  if (state === 'done') {
+    const manifest = await parsed(storage, manifestKey(folder), MANIFEST);
+    if (manifest === undefined)
+      throw new Error(`${about.output}: expected the manifest of a job that is done, got none`);
+    const { rows, errors, failedParts } = manifest;
+    return { ...about, pieces, rows, errors, failedParts };
+  }
+  if (state === 'running') return { ...about, pieces };
+  const said = await parsed(storage, failureKey(folder), FAILURE);
+  return { ...about, pieces, code: said?.code ?? error ?? status, message: said?.message ?? cause };
+}
+
+async function piecesOf(storage: JobStorage, folder: string): Promise<JobStatus['pieces']> {
+  const head = await parsed(storage, headKey(folder), JOB_HEAD);
+  if (head === undefined) return undefined;
+  let done = 0;
+  for await (const _ of storage.list(reportKeys(folder))) done += 1;
+  return { done, all: head.pieces };
+}
+
+async function parsed<T>(storage: JobStorage, key: string, schema: z.ZodType<T>): Promise<T | undefined> {
+  const text = await storage.get(key);
+  return text === undefined ? undefined : parseObject(schema, text, key);
 }
