@@ -1,5 +1,5 @@
 import type { SQSRecord } from 'aws-lambda';
-import { createPoller, type Poller } from '../../lambda/aws/sqs/poller.ts';
+import { createPoller, type Poller } from '../../lambda/aws/requestQueue.ts';
 import { type Batch, createGather, type Gather, type GatherLimits, type GatherOptions } from './gather.ts';
 
 export interface BatchSourceOptions extends GatherOptions {

@@ -2,8 +2,9 @@ import { setTimeout } from 'node:timers/promises';
 import { ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
-import { type Acknowledge, createAcknowledger } from '../../lambda/aws/sqs/acknowledge.ts';
+import { type Acknowledge, createAcknowledger } from '../../lambda/aws/requestQueue.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
+
 import { type BatchSource, createBatchSource } from './batchSource.ts';
 import type { Batch, ClosedBecause, GatherLimits } from './gather.ts';
 import { type Invoke, invokeOnce, type Verdict } from './invocation.ts';

@@ -1,5 +1,5 @@
 import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
-import { fetchModels } from '../../lambda/aws/s3/models/fetchModels.ts';
+import { fetchModels } from '../../lambda/aws/fetchModels.ts';
 import { isS3Uri } from '../../lambda/core/places.ts';
 
 /** The folder of a model repository; one that was published is fetched from S3, with the credentials of this machine. */

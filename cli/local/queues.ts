@@ -1,7 +1,7 @@
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
-import { hasCode } from '../../lambda/aws/hasCode.ts';
+import { hasCode } from '../../lambda/aws/awsError.ts';
 import { takeObjectsOfAnySize } from './buckets.ts';
 import { refuseForeignCallers } from './foreignCallers.ts';
 import { listenToObjects } from './jobs/fileEvents.ts';

@@ -1,5 +1,5 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
-import type { Telemetry } from '../../lambda/aws/telemetry/telemetry.ts';
+import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import type { Config } from '../../lambda/configSchema.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';

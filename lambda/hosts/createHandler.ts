@@ -1,6 +1,6 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import type { Telemetry } from '../aws/telemetry/telemetry.ts';
+import type { Telemetry } from '../aws/telemetry.ts';
 import { failure, preview } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
 import { outageIn } from '../core/outageWatch.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { hasCode } from '../aws/hasCode.ts';
+import { hasCode } from '../aws/awsError.ts';
 import { messageOf } from '../core/failure.ts';
 import { RANGES, type Range, wholeNumberIn } from '../core/limits.ts';
 import { CONFIG_FILE } from '../core/places.ts';

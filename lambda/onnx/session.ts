@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { orAborted } from '../aws/orAborted.ts';
+import { orAborted } from '../aws/clock.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../configKeys.ts';
 import { type Deferred, deferred } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';

@@ -1,6 +1,6 @@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { jobDefinition } from '../../../infra/constructs/jobs/definition.ts';
-import { createJobStorage } from '../../../lambda/aws/s3/jobStorage.ts';
+import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
 import { JOB_CONFIG_KEYS } from '../../../lambda/configKeys.ts';
 import type { Config } from '../../../lambda/configSchema.ts';
 import { messageOf } from '../../../lambda/core/failure.ts';

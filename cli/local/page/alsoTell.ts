@@ -1,4 +1,4 @@
-import type { Telemetry } from '../../../lambda/aws/telemetry/telemetry.ts';
+import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
 
 /** A host's telemetry, of which another is told as well. Only the host's own opens and closes invocations. */
 export function alsoTell(host: Telemetry, other: Telemetry): Telemetry {

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Telemetry } from '../../../lambda/aws/telemetry/telemetry.ts';
+import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
 import { isFailure } from '../../../lambda/core/failure.ts';
 import type { Outcome, Result, ResultWriter } from '../../../lambda/core/record.ts';
+
 import type { Watch } from '../stack.ts';
 import { createNewest } from './newest.ts';
 import { createOngoingInvocation, type OngoingInvocation } from './ongoingInvocation.ts';

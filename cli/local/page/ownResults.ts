@@ -1,5 +1,5 @@
 import { CreateQueueCommand, PurgeQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
-import { createQueueWriter } from '../../../lambda/aws/sqs/queueWriter.ts';
+import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import type { Config } from '../../../lambda/configSchema.ts';
 import { FILL } from '../../../lambda/core/limits.ts';
 import type { ResultWriter } from '../../../lambda/core/record.ts';

@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { hasCode } from '../../../lambda/aws/hasCode.ts';
+import { hasCode } from '../../../lambda/aws/awsError.ts';
 import { messageOf } from '../../../lambda/core/failure.ts';
+
 import { FILES, type PageFile } from './files.ts';
 import { refusal } from './guard.ts';
 import { BodyTooLargeError, readBody } from './readBody.ts';
