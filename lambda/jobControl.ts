@@ -5,7 +5,7 @@ import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
 import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { loadJobControlConfig } from './jobConfig.ts';
-import { type ControlHandler, createControlHandler } from './jobs/controlHandler.ts';
+import { type ControlHandler, createControlHandler } from './jobs/finishJob.ts';
 
 /** The Lambda entry of the function that starts jobs and finishes them. */
 export const handler: ControlHandler = start(process.env);

@@ -7,7 +7,7 @@ import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
 import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { loadJobScoreConfig } from './jobConfig.ts';
-import { createScoreHandler, type ScoreHandler } from './jobs/scoreHandler.ts';
+import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
 import { openRepository } from './onnx/repository/repository.ts';
 
 /** The Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */

@@ -4,7 +4,7 @@ import { shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.
 import { encodeData } from '../../lambda/core/encode/encodeData.ts';
 import { allocate, DATATYPES, type TypedArray } from '../../lambda/core/tensor/datatype.ts';
 import { elementCount } from '../../lambda/core/tensor/tensor.ts';
-import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
+import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { cutShort, LEAST_NPY_BYTES, type NpyHeader, npyHeaderBytes, readNpyHeader } from './npyHeader.ts';
 import type { RowOptions } from './rowOptions.ts';
 

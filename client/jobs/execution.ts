@@ -1,7 +1,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, type SFNClient } from '@aws-sdk/client-sfn';
-import type { JobStart } from '../../lambda/core/job/words.ts';
-import { JOB_START, parseObject } from '../../lambda/jobs/schemas.ts';
+import { JOB_START, parseObject } from '../../lambda/jobs/jobObjects.ts';
+import type { JobStart } from '../../lambda/jobs/jobTypes.ts';
 
 /** Where jobs are, and what they are talked to with. */
 export interface JobSettings {

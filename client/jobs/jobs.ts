@@ -4,12 +4,17 @@ import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { hasCode } from '../../lambda/aws/hasCode.ts';
 import { createJobStorage } from '../../lambda/aws/s3/jobStorage.ts';
 import { createExecutions } from '../../lambda/aws/sfn/executions.ts';
-import { cancelledKey, dataKeys, headKey, manifestKey } from '../../lambda/core/job/keys.ts';
-import type { JobHead, JobInput, JobStart, Spec } from '../../lambda/core/job/words.ts';
-import { jobId } from '../../lambda/jobs/jobId.ts';
-import { JOB_HEAD, MANIFEST, parseObject } from '../../lambda/jobs/schemas.ts';
-import { startJob } from '../../lambda/jobs/submit/startJob.ts';
-import { settingsOf, startsByItself } from '../../lambda/jobs/submit/submitEvent.ts';
+import {
+  cancelledKey,
+  dataKeys,
+  headKey,
+  JOB_HEAD,
+  MANIFEST,
+  manifestKey,
+  parseObject,
+} from '../../lambda/jobs/jobObjects.ts';
+import type { JobHead, JobInput, JobStart, Spec } from '../../lambda/jobs/jobTypes.ts';
+import { jobId, settingsOf, startJob, startsByItself } from '../../lambda/jobs/submitJob.ts';
 import { type Execution, type JobSettings, latestRun, runName } from './execution.ts';
 import { type JobStatus, statusOf } from './status.ts';
 

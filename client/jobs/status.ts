@@ -1,8 +1,15 @@
 import type { z } from 'zod';
-import { failureKey, headKey, manifestKey, reportKeys } from '../../lambda/core/job/keys.ts';
-import type { JobStorage } from '../../lambda/core/job/storage.ts';
-import type { FailedPiece } from '../../lambda/core/job/words.ts';
-import { FAILURE, JOB_HEAD, MANIFEST, parseObject } from '../../lambda/jobs/schemas.ts';
+import {
+  FAILURE,
+  failureKey,
+  headKey,
+  JOB_HEAD,
+  MANIFEST,
+  manifestKey,
+  parseObject,
+  reportKeys,
+} from '../../lambda/jobs/jobObjects.ts';
+import type { FailedPiece, JobStorage } from '../../lambda/jobs/jobTypes.ts';
 import type { Execution } from './execution.ts';
 
 /** How a job stands. */

@@ -1,4 +1,4 @@
-import { JOB_CODES } from '../../../lambda/core/job/words.ts';
+import { JOB_CODES } from '../../../lambda/jobs/jobTypes.ts';
 import { JOB_TIMEOUT_SECONDS } from '../../../lambda/limits/jobs.ts';
 import type { Catcher, Retrier, State, StateMachine, TaskState } from './states.ts';
 

@@ -8,8 +8,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { isFailure } from '../../core/contract/failure.ts';
-import type { JobStorage } from '../../core/job/storage.ts';
-import { JobError, type JobInput } from '../../core/job/words.ts';
+import { JobError, type JobInput, type JobStorage } from '../../jobs/jobTypes.ts';
 import { describeError, isCallersFault } from '../awsError.ts';
 import { type RetryOptions, untilDone } from '../untilDone.ts';
 import { putObject } from './putObject.ts';

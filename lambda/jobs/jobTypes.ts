@@ -1,4 +1,4 @@
-import type { Datatype } from '../tensor/datatype.ts';
+import type { Datatype } from '../core/tensor/datatype.ts';
 
 /** How rows lie in an object. */
 export const FORMATS = ['jsonl', 'csv', 'parquet'] as const;
@@ -161,7 +161,7 @@ export const JOB_CODES = [
   'PIECES_MISSING',
   'RESULTS_MISSING',
 ] as const;
-export type JobCode = (typeof JOB_CODES)[number];
+type JobCode = (typeof JOB_CODES)[number];
 
 /** The job cannot go on, whatever is tried again. */
 export class JobError extends Error {
@@ -173,4 +173,72 @@ export class JobError extends Error {
 
 export function isJobCode(name: string): name is JobCode {
   return JOB_CODES.some((code) => code === name);
+}
+
+/** A range of bytes, from `start` until before `end`. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Cuts `bytes` into parts, in order and without gaps. Where there are no rows there is one part, which is empty: a plan
+ * has a line.
+ *
+ * @param start of the first, where something comes before the rows
+ */
+export function partsOf(bytes: number, partBytes: number, start = 0): Part[] {
+  const parts: Part[] = [];
+  for (let at = start; at < bytes; at += partBytes) {
+    parts.push({ part: parts.length, start: at, end: Math.min(at + partBytes, bytes) });
+  }
+  return parts.length > 0 ? parts : [{ part: 0, start, end: Math.max(start, bytes) }];
+}
+
+/** How many pieces the bytes from `start` until before `end` are cut into. */
+export function pieceCount({ start, end }: Span, pieceBytes: number): number {
+  return Math.ceil((end - start) / pieceBytes);
+}
+
+/** The bytes of one piece of a part. */
+export function pieceSpan({ start, end }: Span, pieceBytes: number, piece: number): Span {
+  const from = start + piece * pieceBytes;
+  return { start: from, end: Math.min(from + pieceBytes, end) };
+}
+
+/** How many pieces a part has; undefined where only reading it all would tell. */
+export function piecesOf({ start, end, rows }: Part, pieceBytes: number): number | undefined {
+  if (rows !== undefined) return rows.length;
+  return end === undefined ? undefined : pieceCount({ start, end }, pieceBytes);
+}
+
+/** The first piece of a part from `piece` on that is to be scored; Infinity when it is known that there is none. */
+export function wantedFrom({ only, except }: Part, piece: number): number {
+  if (only !== undefined) return only.find((one) => one >= piece) ?? Number.POSITIVE_INFINITY;
+  let wanted = piece;
+  while (except?.includes(wanted)) wanted += 1;
+  return wanted;
+}
+
+/** The one bucket of jobs. What fails for a while is tried again beneath; what is thrown ends the call. */
+export interface JobStorage {
+  /**
+   * Bytes of the version that the job was started for.
+   *
+   * @throws JobError INPUT_CHANGED or INPUT_NOT_FOUND when another one lies there, or none
+   */
+  readRange(input: JobInput, span: Span): Promise<Uint8Array>;
+  /** All bytes of it, in order. @throws JobError as above */
+  readAll(input: JobInput): Promise<AsyncIterable<Uint8Array>>;
+  /** An object's text; undefined when there is none. */
+  get(key: string): Promise<string | undefined>;
+  put(key: string, body: string | Uint8Array): Promise<void>;
+  /** Puts an object with a few words about it, unless there is one of that key. @returns whether it was put */
+  putNew(key: string, body: Uint8Array, about: string): Promise<boolean>;
+  /** What {@link putNew} was told about an object, and how large it is; undefined when there is none. */
+  look(key: string): Promise<{ readonly about: string; readonly bytes: number } | undefined>;
+  /** Without one it does nothing. */
+  remove(key: string): Promise<void>;
+  /** Objects whose keys begin with `prefix`, in the order of their keys. */
+  list(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
 }

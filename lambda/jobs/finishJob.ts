@@ -1,36 +1,65 @@
 import pLimit from 'p-limit';
 import type { z } from 'zod';
-import { piecesOf } from '../../core/job/cut.ts';
 import {
   dataKeys,
   dataPlaceIn,
+  FAILED_PIECE,
+  FAILURE,
   failedKeys,
+  failureKey,
   manifestKey,
+  parseObject,
   placeIn,
   planKey,
+  REPORT,
+  readHead,
+  readParts,
   reportKey,
   reportKeys,
-} from '../../core/job/keys.ts';
-import type { JobStorage } from '../../core/job/storage.ts';
+} from './jobObjects.ts';
 import {
   type FailedPiece,
+  isJobCode,
   JobError,
   type JobStart,
+  type JobStorage,
   type Manifest,
   type Part,
+  piecesOf,
   type Report,
-} from '../../core/job/words.ts';
-import { readHead, readParts } from '../plan/planObjects.ts';
-import { FAILED_PIECE, parseObject, REPORT } from '../schemas.ts';
-import { NOTHING, readStanding, type Standing, sumOf } from '../score/standing.ts';
+} from './jobTypes.ts';
+import { NOTHING, readStanding, type Standing, sumOf } from './pieceOutput.ts';
+import { isS3Event, type Started, type SubmitDependencies, submitEvent } from './submitJob.ts';
 
-export interface FinishEvent {
+export type ControlEvent = FinishEvent | ExplainEvent | { readonly Records: readonly unknown[] };
+type ControlAnswer = FinishAnswer | JobFailure | readonly Started[];
+export type ControlHandler = (event: ControlEvent) => Promise<ControlAnswer>;
+
+/** The function that has no models: it starts jobs when S3 tells of objects, and finishes them. */
+export function createControlHandler(deps: SubmitDependencies & { readonly storage: JobStorage }): ControlHandler {
+  return async (event) => {
+    if (!('action' in event)) {
+      if (!isS3Event(event))
+        throw new Error('expected an S3 event, or the action finish or explain, got another event');
+      return submitEvent(event, deps);
+    }
+    if (event.action === 'explain') return explainJob(event, deps.storage);
+    try {
+      return await finishJob(event, deps.storage, Date.now);
+    } catch (error) {
+      await noteFailure(deps.storage, event.start.folder, error);
+      throw error;
+    }
+  };
+}
+
+interface FinishEvent {
   readonly action: 'finish';
   readonly start: JobStart;
 }
 
 /** What an execution ends with. */
-export interface FinishAnswer {
+interface FinishAnswer {
   readonly job: string;
   readonly rows: number;
   readonly errors: Readonly<Record<string, number>>;
@@ -202,4 +231,42 @@ function totalOf(reports: readonly Report[], standing: readonly Standing[]): Sta
   const written = reports.map(({ bytesOut, ...report }): Standing => ({ ...report, bytes: bytesOut }));
   const bytesIn = reports.reduce((sum, report) => sum + report.bytesIn, 0);
   return { ...[...written, ...standing].reduce(sumOf, NOTHING), bytesIn };
+}
+
+interface ExplainEvent {
+  readonly action: 'explain';
+  readonly start: JobStart & {
+    readonly error?: { readonly Error?: string | undefined; readonly Cause?: string | undefined } | undefined;
+  };
+}
+
+/** Why a job ended without a manifest. */
+interface JobFailure {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** What a call of the job has said of it, before what Step Functions knows: a map says only that one of its children failed. */
+async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise<JobFailure> {
+  const said = await storage.get(failureKey(start.folder));
+  if (said !== undefined) return parseObject(FAILURE, said, failureKey(start.folder));
+  const { Error: code = 'unknown', Cause: cause = 'the state machine ended without saying why' } = start.error ?? {};
+  return { code, message: messageIn(cause) };
+}
+
+/** Says why the job cannot go on, for whoever looks, and passes the error on. */
+export async function noteFailure(storage: JobStorage, folder: string, error: unknown): Promise<void> {
+  if (!(error instanceof JobError) || !isJobCode(error.name)) return;
+  const failure: JobFailure = { code: error.name, message: error.message };
+  await storage.put(failureKey(folder), JSON.stringify(failure));
+}
+
+/** Lambda's errors come as JSON with the message in it. */
+function messageIn(cause: string): string {
+  try {
+    const { errorMessage } = JSON.parse(cause) as { readonly errorMessage?: unknown };
+    return typeof errorMessage === 'string' ? errorMessage : cause;
+  } catch {
+    return cause;
+  }
 }
