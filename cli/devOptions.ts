@@ -3,7 +3,7 @@ import { FILL, RANGES, STORES } from '../lambda/limits/configuration.ts';
 import { BATCH_SIZE, mappingProblems, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
 import type { Range } from '../lambda/limits/range.ts';
 import { UsageError, wholeNumber } from './arguments.ts';
-import type { Batching } from './local/stack.ts';
+import type { Batching } from './local/localStack.ts';
 
 export const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
 

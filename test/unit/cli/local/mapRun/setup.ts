@@ -1,4 +1,4 @@
-import { type Ended, runStateMachine, type Surroundings } from '../../../../../cli/local/mapRun.ts';
+import { type Ended, runStateMachine, type Surroundings } from '../../../../../cli/local/localStates.ts';
 import { jobDefinition } from '../../../../../infra/constructs/jobs/definition.ts';
 import type { StateMachine } from '../../../../../infra/constructs/jobs/states.ts';
 

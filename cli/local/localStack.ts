@@ -1,25 +1,28 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
+import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { fetchModels } from '../../lambda/aws/s3/models/fetchModels.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry/telemetry.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import type { Config } from '../../lambda/configSchema.ts';
+import { isS3Uri } from '../../lambda/core/contract/modelsUri.ts';
 import type { ResultWriter } from '../../lambda/core/contract/result.ts';
 import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { type Composition, compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
+import { type LocalJobs, startLocalJobs } from './localJobs.ts';
 import {
   type Around,
   type EventSourceMapping,
   type InvocationReport,
   startEventSourceMapping,
-} from './eventSourceMapping.ts';
-import { type LocalJobs, startLocalJobs } from './jobs/localJobs.ts';
+} from './localMapping.ts';
 import {
   FUNCTION_TIMEOUT_SECONDS,
   type LocalServices,
   type LocalServicesOptions,
   startLocalServices,
-} from './services.ts';
+} from './localServices.ts';
 
 export interface LocalStackOptions extends LocalServicesOptions {
   readonly modelsDirectory: string;
@@ -172,4 +175,15 @@ function together(mappings: readonly EventSourceMapping[]): EventSourceMapping {
       await Promise.all(mappings.map((mapping) => mapping.stop()));
     },
   };
+}
+
+/** The folder of a model repository; one that was published is fetched from S3, with the credentials of this machine. */
+export async function localModels(models: string, inform: (message: string) => void): Promise<string> {
+  if (!isS3Uri(models)) return models;
+  const s3 = createS3Client(CLIENT_PATIENCE);
+  try {
+    return await fetchModels({ s3, uri: models, inform });
+  } finally {
+    s3.destroy();
+  }
 }

@@ -1,21 +1,25 @@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
-import { jobDefinition } from '../../../infra/constructs/jobs/definition.ts';
-import { createJobStorage } from '../../../lambda/aws/s3/jobStorage.ts';
-import { JOB_CONFIG_KEYS } from '../../../lambda/configKeys.ts';
-import type { Config } from '../../../lambda/configSchema.ts';
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import type { Composition } from '../../../lambda/hosts/compose.ts';
-import { loadJobScoreConfig } from '../../../lambda/jobConfig.ts';
-import { type ControlEvent, type ControlHandler, createControlHandler } from '../../../lambda/jobs/finishJob.ts';
-import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../../lambda/jobs/scorePart.ts';
-import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../../lambda/limits/jobs.ts';
-import type { Ended } from '../mapRun.ts';
-import { StateError } from '../states/stateError.ts';
-import { createLocalExecutions, type Execution, type LocalExecutions } from './executions.ts';
-import { fileEvent } from './fileEvents.ts';
-import { startSfnServer } from './sfnServer.ts';
+import { jobDefinition } from '../../infra/constructs/jobs/definition.ts';
+import { createJobStorage } from '../../lambda/aws/s3/jobStorage.ts';
+import { JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import type { Config } from '../../lambda/configSchema.ts';
+import { messageOf } from '../../lambda/core/contract/failure.ts';
+import type { Composition } from '../../lambda/hosts/compose.ts';
+import { loadJobScoreConfig } from '../../lambda/jobConfig.ts';
+import { type ControlEvent, type ControlHandler, createControlHandler } from '../../lambda/jobs/finishJob.ts';
+import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
+import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../lambda/limits/jobs.ts';
+import { fileEvent } from './localServices.ts';
+import {
+  createLocalExecutions,
+  type Ended,
+  type Execution,
+  type LocalExecutions,
+  StateError,
+  startSfnServer,
+} from './localStates.ts';
 
-export interface LocalJobsOptions {
+interface LocalJobsOptions {
   readonly s3: S3Client;
   readonly region: string;
   readonly onObject: (listener: (bucket: string, key: string) => void) => void;
