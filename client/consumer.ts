@@ -1,5 +1,5 @@
-export type { Datatype, Datatype, TensorData, TensorData, TypedArray, TypedArray } from '../lambda/core/tensor.ts';
-export { ScoringError, ScoringError } from './clientErrors.ts';
+export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
+export { ScoringError } from './clientErrors.ts';
 export {
   type ConsumeOptions,
   type ConsumeResult,

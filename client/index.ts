@@ -1,17 +1,6 @@
-export type { Datatype, Datatype, TensorData, TensorData, TypedArray, TypedArray } from '../lambda/core/tensor.ts';
+export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
 export { Batchscore } from './batchscore.ts';
-export {
-  type ClientCode,
-  type ClientCode,
-  CollectTimeoutError,
-  CollectTimeoutError,
-  RequestError,
-  RequestError,
-  ScoringError,
-  ScoringError,
-  SubmitError,
-  SubmitError,
-} from './clientErrors.ts';
+export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './clientErrors.ts';
 export type { JobOptions, JobStatus, Jobs, SubmittedJob, WaitOptions } from './clientJobs.ts';
 export type { BatchscoreOptions } from './clientOptions.ts';
 export type { CollectOptions } from './collect.ts';
@@ -27,12 +16,7 @@ export type {
   TensorRequest,
   TypedInput,
 } from './encodeRequest.ts';
-export {
-  MOST_REQUESTS_PER_MESSAGE,
-  MOST_REQUESTS_PER_MESSAGE,
-  type RequestsPerMessage,
-  type RequestsPerMessage,
-} from './packRequests.ts';
+export { MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './packRequests.ts';
 export type {
   FailedResult,
   OutputsResult,

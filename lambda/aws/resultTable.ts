@@ -2,20 +2,13 @@ import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from 
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure } from '../core/failure.ts';
 import { pointerBody } from '../core/pointer.ts';
-import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE, type Result, type ResultWriter } from '../core/record.ts';
-import { packBatchRequests } from './sqsCalls.ts';
-
-
-
-
-
-
-
-
-
-
-} from '../core/contract/result.ts';
-
+import {
+  BODY_ATTRIBUTE,
+  MESSAGE_ID_ATTRIBUTE,
+  POINTER_ATTRIBUTE,
+  type Result,
+  type ResultWriter,
+} from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 import { ofAttempt } from './observedCalls.ts';
 import type { PayloadUploader } from './payloads.ts';

@@ -3,7 +3,7 @@ import { S3 } from '@aws-sdk/client-s3';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { SQSEvent } from 'aws-lambda';
 import { build } from 'esbuild';
-import { toSqsRecord } from '../../../cli/local/sqsEvent.ts';
+import { toSqsRecord } from '../../../cli/local/localMapping.ts';
 import { type ConsumeOptions, consumeResults, type Delivery, type SingleResult } from '../../../client/consumer.ts';
 import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter, type ResultPacking } from '../../../lambda/aws/resultQueue.ts';
