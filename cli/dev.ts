@@ -8,13 +8,13 @@ import { BATCH_CLOSED } from './closedBecause.ts';
 import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom } from './devOptions.ts';
 import { createDevTelemetry } from './devTelemetry.ts';
 import { greeting } from './greeting.ts';
-import { listenForInterruption } from './interruption.ts';
 import type { InvocationReport } from './local/eventSourceMapping.ts';
 import { localModels } from './local/models.ts';
 import { type ServedPage, servePage } from './local/page/servePage.ts';
 import { type LocalServices, startLocalServices } from './local/services.ts';
 import type { Batching } from './local/stack.ts';
 import { type Whereabouts, whereabouts, workerCommand } from './local/whereabouts.ts';
+import { listenForInterruption } from './terminal.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */
 const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KEYS.jobsPieceBytes];

@@ -6,9 +6,8 @@ import { createJobStorage } from '../../lambda/aws/s3/jobStorage.ts';
 import { COMPRESSIONS, FORMATS } from '../../lambda/core/job/words.ts';
 import { countRows } from '../../lambda/jobs/plan/countRows.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
-import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
-import { columnSpec, oneOf } from '../columnOptions.ts';
-import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/jobDeployment.ts';
+import { columnSpec, oneOf, parseCommand, UsageError, wholeNumber } from '../arguments.ts';
+import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/deployment.ts';
 import { type Estimate, estimate } from './estimate.ts';
 import { print, waitAndReport } from './running.ts';
 

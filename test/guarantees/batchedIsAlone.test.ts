@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as ort from 'onnxruntime-node';
-import { encodeModel, type Graph } from '../../bench/workload/models/encodeModel.ts';
+import { encodeModel, type Graph } from '../../bench/workload/encodeModel.ts';
 import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { DATATYPES, type Datatype } from '../../lambda/core/tensor/datatype.ts';

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { extname } from 'node:path';
-import { DARK, LIGHT, variablesOf } from '../../profile/page/theme.ts';
+import { DARK, LIGHT, variablesOf } from '../../profile/page/markup.ts';
 
 export interface PageFile {
   readonly type: string;

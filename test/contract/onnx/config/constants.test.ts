@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel, type GraphValue } from '../../../../bench/workload/models/encodeModel.ts';
+import { encodeModel, type GraphValue } from '../../../../bench/workload/encodeModel.ts';
 import type { Model } from '../../../../lambda/core/contract/model.ts';
 import type { Datatype, TensorData } from '../../../../lambda/core/tensor/datatype.ts';
 import { readConstants } from '../../../../lambda/onnx/config/constants.ts';
