@@ -7,7 +7,7 @@ import { BATCH_CLOSED } from './closedBecause.ts';
 import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom } from './devOptions.ts';
 import { createDevTelemetry } from './devTelemetry.ts';
 import { greeting } from './greeting.ts';
-import { listenForInterruption } from './interruption.ts';
+
 import type { InvocationReport } from './local/localMapping.ts';
 import {
   type LocalServices,
@@ -18,6 +18,8 @@ import {
 } from './local/localServices.ts';
 import { type Batching, localModels } from './local/localStack.ts';
 import { type ServedPage, servePage } from './local/page/devPage.ts';
+
+import { listenForInterruption } from './terminal.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */
 const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KEYS.jobsPieceBytes];

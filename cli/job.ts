@@ -4,7 +4,7 @@ import { messageOf } from '../lambda/core/failure.ts';
 import { knownName } from './arguments.ts';
 import { cancelJob, fetchResults, resumeJob, showStatus, waitForJob } from './job/running.ts';
 import { submitJob } from './job/submit.ts';
-import { JOB_DEPLOYMENT_HELP } from './network/jobDeployment.ts';
+import { JOB_DEPLOYMENT_HELP } from './network/deployment.ts';
 
 const HELP = `Usage: batchscore job ACTION [arguments] [options]
 

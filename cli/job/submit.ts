@@ -6,10 +6,9 @@ import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 
 import { COMPRESSIONS, FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { countRows } from '../../lambda/jobs/planJob.ts';
+import { columnSpec, oneOf, parseCommand, UsageError, wholeNumber } from '../arguments.ts';
+import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/deployment.ts';
 
-import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
-import { columnSpec, oneOf } from '../columnOptions.ts';
-import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/jobDeployment.ts';
 import { print, waitAndReport } from './running.ts';
 
 const OPTIONS = {

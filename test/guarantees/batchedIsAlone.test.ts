@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import * as ort from 'onnxruntime-node';
-import { encodeModel, type Graph } from '../../bench/workload/models/encodeModel.ts';
+
+import { encodeModel, type Graph } from '../../bench/workload/encodeModel.ts';
+
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { DATATYPES, type Datatype } from '../../lambda/core/tensor.ts';
 import { createBatchingWatch } from '../../lambda/core/verify.ts';

@@ -7,7 +7,7 @@ import {
   type Graph,
   type GraphValue,
   tensorType,
-} from '../../bench/workload/models/encodeModel.ts';
+} from '../../bench/workload/encodeModel.ts';
 import type { Datatype } from '../../lambda/core/tensor.ts';
 
 /** ONNX element types that no datatype stands for. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */

@@ -13,7 +13,7 @@ import { extname } from 'node:path';
 import { hasCode } from '../../../lambda/aws/awsError.ts';
 import { messageOf } from '../../../lambda/core/failure.ts';
 
-import { DARK, LIGHT, variablesOf } from '../../profile/page/theme.ts';
+import { DARK, LIGHT, variablesOf } from '../../profile/page/markup.ts';
 import type { Events } from './wire.ts';
 
 /** What the page may ask for. Each takes the parsed JSON that came; what it throws is told to the page in its words. */

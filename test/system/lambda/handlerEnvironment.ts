@@ -5,7 +5,7 @@
 
 import { parentPort } from 'node:worker_threads';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import { peakRssBytes } from '../../../cli/profile/measure/memory.ts';
+import { peakRssBytes } from '../../../cli/profile/measure/measureTasks.ts';
 import { lambdaContext } from '../../helpers/sqsEvents.ts';
 
 export interface Invoked {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel, type GraphValue } from '../../../../bench/workload/models/encodeModel.ts';
+import { encodeModel, type GraphValue } from '../../../../bench/workload/encodeModel.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { elementCount } from '../../../../lambda/core/tensor.ts';
 import {

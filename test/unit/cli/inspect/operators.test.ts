@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/models/encodeModel.ts';
-import { notableOperators } from '../../../../cli/inspect/notableOperators.ts';
-import { type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
+import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/encodeModel.ts';
+import { notableOperators, type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
 import { readGraph } from '../../../../lambda/onnx/modelFile.ts';
+
 import { modelWithWeightsIn, turningModel } from '../../../helpers/onnxModels.ts';
 
 let folder: string;
