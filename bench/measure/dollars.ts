@@ -1,4 +1,4 @@
-import prices from '../../infra/constructs/base/prices.json' with { type: 'json' };
+import prices from '../../infra/prices.json' with { type: 'json' };
 import type { Delivered } from '../contestants/startAwsServer.ts';
 import { billedSends } from '../workload/packing.ts';
 

@@ -1,4 +1,4 @@
-import prices from '../../infra/constructs/base/prices.json' with { type: 'json' };
+import prices from '../../infra/prices.json' with { type: 'json' };
 import { sqsDollars } from '../measure/dollars.ts';
 import { billedSends } from '../workload/packing.ts';
 import { TABLE } from './rules.ts';

@@ -1,4 +1,4 @@
-import { PRICES } from '../../infra/constructs/base/prices.ts';
+import { PRICES } from '../../infra/priceList.ts';
 import type { InvocationReport } from '../local/eventSourceMapping.ts';
 import { lambdaDollars } from '../profile/settings/dollars.ts';
 import { HOST_COSTS } from '../profile/settings/invocation.ts';

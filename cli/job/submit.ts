@@ -1,7 +1,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import type { JobOptions } from '../../client/index.ts';
-import { PRICES } from '../../infra/constructs/base/prices.ts';
+import { PRICES } from '../../infra/priceList.ts';
 import { createJobStorage } from '../../lambda/aws/s3/jobStorage.ts';
 import { COMPRESSIONS, FORMATS } from '../../lambda/core/job/words.ts';
 import { countRows } from '../../lambda/jobs/plan/countRows.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import pLimit from 'p-limit';
-import type { ChoiceState, MapState, State, StateMachine, TaskState } from '../../infra/constructs/jobs/states.ts';
+import type { ChoiceState, MapState, State, StateMachine, TaskState } from '../../infra/jobs/jobDefinition.ts';
 import { attempt, type Patience, pause, untilAborted } from './states/attempts.ts';
 import { refuseUnknownFields } from './states/knownFields.ts';
 import { fill, find, place, read, type Scope } from './states/paths.ts';

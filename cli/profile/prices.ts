@@ -1,5 +1,4 @@
-import { readPrices } from '../../infra/app/readPrices.ts';
-import { PRICES, type Prices } from '../../infra/constructs/base/prices.ts';
+import { readPrices, PRICES, type Prices } from '../../infra/priceList.ts';
 
 const MOST_MONTHS = 6;
 
@@ -11,7 +10,7 @@ const MOST_MONTHS = 6;
  */
 export function pricesFrom(file: string | undefined, now: Date, warn: (message: string) => void): Prices {
   const prices = { ...PRICES, ...(file === undefined ? {} : readPrices(file)) };
-  const where = file ?? 'infra/constructs/base/prices.json';
+  const where = file ?? 'infra/prices.json';
   const months = monthsSince(prices.date, now);
   if (!(months <= MOST_MONTHS)) {
     warn(

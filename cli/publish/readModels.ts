@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkModelsFolder } from '../../infra/constructs/image/modelsFolder.ts';
-import { deployedFiles } from '../../infra/image/deployedFiles.ts';
+import { checkModelsFolder, deployedFiles } from '../../infra/image/modelsFolder.ts';
 import { isSafePath, type ModelFile, partsOf } from '../../lambda/aws/s3/models/manifest.ts';
 import { readPart } from './readPart.ts';
 

@@ -1,4 +1,4 @@
-import type { StateMachine } from '../../../infra/constructs/jobs/states.ts';
+import type { StateMachine } from '../../../infra/jobs/jobDefinition.ts';
 import { SYSTEM_CLOCK } from '../../../lambda/aws/clock.ts';
 import { messageOf } from '../../../lambda/core/contract/failure.ts';
 import { type Ended, runStateMachine, type Surroundings } from '../mapRun.ts';

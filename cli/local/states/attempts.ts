@@ -1,4 +1,4 @@
-import type { Catcher, Retrier } from '../../../infra/constructs/jobs/states.ts';
+import type { Catcher, Retrier } from '../../../infra/jobs/jobDefinition.ts';
 import type { Clock } from '../../../lambda/aws/clock.ts';
 import { means, StateError } from './stateError.ts';
 

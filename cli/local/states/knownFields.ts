@@ -1,4 +1,4 @@
-import type { StateMachine } from '../../../infra/constructs/jobs/states.ts';
+import type { StateMachine } from '../../../infra/jobs/jobDefinition.ts';
 
 const TRIED = ['Retry', 'Catch'];
 const ONWARD = ['Next', 'End'];

@@ -1,4 +1,4 @@
-import type { Template } from '../../../infra/constructs/jobs/states.ts';
+import type { Template } from '../../../infra/jobs/jobDefinition.ts';
 import { RUNTIME, StateError } from './stateError.ts';
 
 /** What paths lead into: `$` the data of a state, `$$` the context. */

@@ -1,4 +1,4 @@
-import type { Prices } from '../../../infra/constructs/base/prices.ts';
+import type { Prices } from '../../../infra/priceList.ts';
 import { INVOCATIONS_AT_FIRST } from '../../../lambda/limits/eventSourceMapping.ts';
 import {
   BILLED_BYTES,

@@ -1,4 +1,4 @@
-import type { Prices } from '../../../infra/constructs/base/prices.ts';
+import type { Prices } from '../../../infra/priceList.ts';
 import { type Arrivals, poissonArrivals } from './arrivals.ts';
 import { candidatesFor } from './candidates.ts';
 import { type Choice, choose } from './choose.ts';

@@ -1,9 +1,12 @@
 import type { Construct } from 'constructs';
+import { messageOf } from '../../../lambda/core/contract/failure.ts';
 import { RANGES } from '../../../lambda/limits/configuration.ts';
-import type { Batching } from '../base/batching.ts';
-import { type Problem, refuse } from '../base/refuse.ts';
-import { note, warn } from '../base/warn.ts';
-import { type DeployedProfile, type Profiles, readProfiles } from '../image/profiles.ts';
+import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
+import { otherModel } from '../../../lambda/onnx/config/profile.ts';
+import { type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/config/profileFile.ts';
+import { walkModels } from '../../../lambda/onnx/repository/walkModels.ts';
+import type { Batching } from '../../compute/compute.ts';
+import { note, type Problem, refuse, warn } from '../problems.ts';
 
 /** What is deployed, as far as profiles have to do with it. */
 export interface ProfiledHost {
@@ -173,4 +176,37 @@ function rowsOf({ rows }: Run): string {
 
 function onShare({ machine }: ProfiledHost): string {
   return machine === undefined ? '' : ` on ${Number(machine.vcpus.toFixed(2))} vCPU`;
+}
+
+/** What was measured of a model that is deployed. */
+interface DeployedProfile {
+  readonly profile: ProfileFile;
+  readonly config: ModelConfig;
+}
+
+interface Profiles {
+  readonly usable: readonly DeployedProfile[];
+  /** Why others are of no use, a sentence for each. */
+  readonly unusable: readonly string[];
+}
+
+/** The profiles of a model repository that was checked. A model without one is passed over. */
+export function readProfiles(folder: string): Profiles {
+  const usable: DeployedProfile[] = [];
+  const unusable: string[] = [];
+  for (const model of walkModels(folder)) {
+    const config = readModelConfig(model.folder);
+    for (const { path } of model.versions) {
+      try {
+        const profile = readProfile(path);
+        if (profile === undefined) continue;
+        const problem = otherModel(profile, path);
+        if (problem === undefined) usable.push({ profile, config });
+        else unusable.push(`${profilePath(path)}: ${problem}`);
+      } catch (error) {
+        unusable.push(messageOf(error));
+      }
+    }
+  }
+  return { usable, unusable };
 }

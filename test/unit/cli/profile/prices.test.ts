@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { pricesFrom } from '../../../../cli/profile/prices.ts';
 import { readTrace } from '../../../../cli/profile/readTrace.ts';
-import { PRICES } from '../../../../infra/constructs/base/prices.ts';
+import { PRICES } from '../../../../infra/priceList.ts';
 
 let folder: string;
 const fileWith = (name: string, text: string): string => {

@@ -3,7 +3,7 @@ import { recommendationOf } from '../../../../../cli/profile/recommendation.ts';
 import { kneeOf, type ProfileReport } from '../../../../../cli/profile/report.ts';
 import type { GpuProfile } from '../../../../../cli/profile/settings/forms.ts';
 import { settingsFor } from '../../../../../cli/profile/settings/settings.ts';
-import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE } from '../settings/setup.ts';
 
 export interface Given {

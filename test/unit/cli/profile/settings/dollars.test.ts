@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type Bill, instanceDollars, lambdaDollars } from '../../../../../cli/profile/settings/dollars.ts';
 import { type Invocation, invocationWith, type Messages } from '../../../../../cli/profile/settings/invocation.ts';
 import type { Course } from '../../../../../cli/profile/settings/tally.ts';
-import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 const HOST = { messageMs: 0, requestMs: 0, roundTripMs: 20 };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { breakEvens, type Form } from '../../../../../cli/profile/settings/forms.ts';
 import { settingsFor } from '../../../../../cli/profile/settings/settings.ts';
-import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 const ASKED = {

@@ -4,7 +4,7 @@ import { candidatesFor } from '../../../../../cli/profile/settings/candidates.ts
 import { expect as expectationOf } from '../../../../../cli/profile/settings/expect.ts';
 import { HOST_COSTS } from '../../../../../cli/profile/settings/invocation.ts';
 import { type SettingsQuestion, settingsFor } from '../../../../../cli/profile/settings/settings.ts';
-import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+import { PRICES } from '../../../../../infra/priceList.ts';
 import { mappingProblems } from '../../../../../lambda/limits/eventSourceMapping.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
