@@ -1,9 +1,20 @@
 import { z } from 'zod';
-import { didYouMean, IN_OUR_WORDS } from '../lambda/core/contract/wrongValue.ts';
-import { FILL, LOG_LEVELS, RANGES, STORES } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE, MAXIMUM_CONCURRENCY, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/limits/jobs.ts';
-import { type Range, wholeNumberIn } from '../lambda/limits/range.ts';
+import {
+  BATCH_SIZE,
+  FILL,
+  JOB_MEMORY_MB,
+  JOB_RANGES,
+  LOG_LEVELS,
+  MAXIMUM_CONCURRENCY,
+  RANGES,
+  type Range,
+  SHARDS,
+  STORES,
+  WINDOW_SECONDS,
+  wholeNumberIn,
+} from '../lambda/core/limits.ts';
+import { didYouMean, IN_OUR_WORDS } from '../lambda/core/wrongValue.ts';
+
 import { CAPACITIES } from './compute/ecsGpuCompute.ts';
 import { type Problem, refuse } from './constructs/problems.ts';
 import { ARCHITECTURES } from './image/containerImage.ts';

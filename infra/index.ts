@@ -1,6 +1,8 @@
 // What the package exports as `batchscore/infra`.
-export type { MetricName } from '../lambda/core/contract/metricNames.ts';
-export type { LogLevel } from '../lambda/limits/configuration.ts';
+
+export type { LogLevel } from '../lambda/core/limits.ts';
+export type { MetricName } from '../lambda/core/metricNames.ts';
+
 export type {
   AlarmCondition,
   Batching,

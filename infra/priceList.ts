@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { IN_OUR_WORDS, problemsIn } from '../lambda/core/contract/wrongValue.ts';
+import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
 import prices from './prices.json' with { type: 'json' };
 
 /** Prices in US dollars, from which the dashboard computes the cost. */

@@ -1,4 +1,4 @@
-import { readPrices, PRICES, type Prices } from '../../infra/priceList.ts';
+import { PRICES, type Prices, readPrices } from '../../infra/priceList.ts';
 
 const MOST_MONTHS = 6;
 

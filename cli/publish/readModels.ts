@@ -2,7 +2,8 @@ import { hash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkModelsFolder, deployedFiles } from '../../infra/image/modelsFolder.ts';
-import { isSafePath, type ModelFile, partsOf } from '../../lambda/aws/s3/models/manifest.ts';
+
+import { isSafePath, type ModelFile, partsOf } from '../../lambda/aws/modelManifest.ts';
 import { readPart } from './readPart.ts';
 
 /**

@@ -5,8 +5,8 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import type { LogLevel } from '../../lambda/limits/configuration.ts';
-import type { MappingSettings } from '../../lambda/limits/eventSourceMapping.ts';
+import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
+
 import type { Queues } from '../constructs/channels.ts';
 import type { ModelPlace } from '../constructs/modelPlace.ts';
 import type { Problem } from '../constructs/problems.ts';

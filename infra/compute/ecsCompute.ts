@@ -1,7 +1,7 @@
 import type { Size } from 'aws-cdk-lib';
 import { FargateService } from 'aws-cdk-lib/aws-ecs';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { outside } from '../../lambda/limits/range.ts';
+import { outside } from '../../lambda/core/limits.ts';
 import { networkProblems, oneOf, type Problem } from '../constructs/problems.ts';
 import { mebibytesOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';

@@ -31,7 +31,7 @@ import {
 } from 'aws-cdk-lib/aws-iam';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
-import { outside } from '../../lambda/limits/range.ts';
+import { outside } from '../../lambda/core/limits.ts';
 import { acknowledgeActions, acknowledgeStandards, acknowledgeWildcard } from '../constructs/acknowledge.ts';
 import { networkProblems, type Problem } from '../constructs/problems.ts';
 import { gibibytesOf, mebibytesOf } from '../constructs/units.ts';

@@ -3,15 +3,18 @@ import { type MathExpression, Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import { CfnEventSourceMapping, type EventSourceMapping, type IFunction, MetricType } from 'aws-cdk-lib/aws-lambda';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
 import {
   DEFAULT_MAXIMUM_POLLERS,
   INVOCATIONS_PER_POLLER,
   MAXIMUM_CONCURRENCY,
+  MESSAGES_IN_FLIGHT,
   MOST_INVOCATIONS,
-} from '../../lambda/limits/eventSourceMapping.ts';
-import { outside, type Range } from '../../lambda/limits/range.ts';
-import type { Problem } from '../constructs/problems.ts';
-import { warnOfMessagesInFlight } from '../constructs/settingProblems.ts';
+  outside,
+  type Range,
+} from '../../lambda/core/limits.ts';
+
+import { type Problem, warn } from '../constructs/problems.ts';
 import { together } from '../monitoring/scoringMetrics.ts';
 import type { Batching, Graph, Wiring } from './compute.ts';
 
@@ -255,4 +258,24 @@ export function leastVisibility(
     seconds: FUNCTION_TIMEOUTS * timeoutSeconds + windowSeconds,
     sum: `${FUNCTION_TIMEOUTS} × ${timeoutSeconds} s timeout + ${windowSeconds} s window`,
   };
+}
+
+/**
+ * Beyond the quota of a queue a long poll gets nothing, without an error: further invocations find no messages. That
+ * works, only slower than the settings say, so it is a warning. Nothing is said where no ceiling is set: then batches that
+ * are full and as many as Lambda allows are not what anybody asked for.
+ *
+ * @param ofEach what one mapping may have
+ */
+function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
+  const invocations = mostInvocations(ofEach);
+  if (invocations === undefined || batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
+  const most = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
+  warn(
+    scope,
+    'messagesInFlight',
+    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
+      `got ${batchSize} × ${invocations} invocations = ${batchSize * invocations}; lower batchSize, allow at most ` +
+      `${most} invocations at a time${shards === 1 ? '' : ' for each shard'}, or raise shards, now ${shards}`,
+  );
 }

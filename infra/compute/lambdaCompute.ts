@@ -2,9 +2,8 @@ import type { Duration, Size } from 'aws-cdk-lib';
 import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS } from '../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../lambda/limits/range.ts';
-import { MB_PER_VCPU } from '../../lambda/limits/vcpus.ts';
+import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU, outside } from '../../lambda/core/limits.ts';
+
 import { networkProblems, oneOf } from '../constructs/problems.ts';
 import { mebibytesOf, secondsOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';

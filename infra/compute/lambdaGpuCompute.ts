@@ -21,8 +21,9 @@ import {
   EPHEMERAL_STORAGE_MB,
   FUNCTION_TIMEOUT_SECONDS,
   MAXIMUM_CONCURRENCY,
-} from '../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../lambda/limits/range.ts';
+  outside,
+} from '../../lambda/core/limits.ts';
+
 import { acknowledgeActions, acknowledgeStandards } from '../constructs/acknowledge.ts';
 import { createLogGroup } from '../constructs/created.ts';
 import { networkProblems, oneOf, type Problem } from '../constructs/problems.ts';

@@ -8,7 +8,7 @@ import {
 } from 'aws-cdk-lib/aws-codedeploy';
 import { Alias, type Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
-import { outside } from '../../lambda/limits/range.ts';
+import { outside } from '../../lambda/core/limits.ts';
 import type { Problem } from '../constructs/problems.ts';
 import { minutesOf } from '../constructs/units.ts';
 import type { Concurrency } from './eventSource.ts';

@@ -2,10 +2,16 @@ import type { Duration } from 'aws-cdk-lib';
 import type { IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import type { IRole } from 'aws-cdk-lib/aws-iam';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
-import { HOP_THREADS, RANGES } from '../../lambda/limits/configuration.ts';
-import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../lambda/limits/range.ts';
-import { DRAIN_SHARE } from '../../lambda/limits/worker.ts';
+import {
+  BATCH_SIZE,
+  DRAIN_SHARE,
+  HOP_THREADS,
+  outside,
+  RANGES,
+  SHARDS,
+  WINDOW_SECONDS,
+} from '../../lambda/core/limits.ts';
+
 import type { Problem } from '../constructs/problems.ts';
 import { secondsOf } from '../constructs/units.ts';
 import type { Batching } from './compute.ts';

@@ -29,12 +29,12 @@ import {
 } from 'aws-cdk-lib/aws-ecs';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { MESSAGES_IN_FLIGHT, RANGES } from '../../lambda/core/limits.ts';
 import type { Queues } from '../constructs/channels.ts';
-import { warnOfMessagesHeld } from '../constructs/settingProblems.ts';
+import { warn } from '../constructs/problems.ts';
 import { PERIOD, together } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
-import type { AlarmCondition, Compute, Graph, Wiring } from './compute.ts';
+import type { AlarmCondition, Batching, Compute, Graph, Wiring } from './compute.ts';
 import { placementOf } from './gpuInstances.ts';
 import type { Network } from './privateNetwork.ts';
 import type { ServiceDefaults } from './serviceOptions.ts';
@@ -405,4 +405,25 @@ function whereNone(
     usingMetrics: { ...usingMetrics, none },
     period,
   });
+}
+
+/**
+ * Beyond the quota of a queue a receive gets nothing, without an error: tasks, which share all queues evenly, would wait.
+ *
+ * @param batchesPerTask that a worker scores, and gathers, at a time
+ */
+function warnOfMessagesHeld(
+  scope: Construct,
+  { batchSize, shards }: Batching,
+  { tasks, batchesPerTask }: { readonly tasks: number; readonly batchesPerTask: number },
+): void {
+  const messages = batchSize * batchesPerTask * tasks;
+  if (messages <= shards * MESSAGES_IN_FLIGHT) return;
+  warn(
+    scope,
+    'messagesInFlight',
+    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
+      `got ${batchSize} × ${batchesPerTask} batches × ${tasks} tasks = ${messages} from ${shards}; lower batchSize or ` +
+      'maximumTasks, or raise shards',
+  );
 }

@@ -5,7 +5,7 @@ import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
+import type { MetricName } from '../../lambda/core/metricNames.ts';
 import type { Compute, FunctionCompute } from '../compute/compute.ts';
 import { type ContainerImage, createImage } from '../image/containerImage.ts';
 import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';

@@ -12,7 +12,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Bucket, IBucket } from 'aws-cdk-lib/aws-s3';
 import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import type { Store } from '../../lambda/limits/configuration.ts';
+import type { Store } from '../../lambda/core/limits.ts';
 import { type BucketOptions, createBucket, createQueue } from './created.ts';
 
 /** What exists already; the rest is created. */

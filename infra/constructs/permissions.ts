@@ -4,7 +4,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { requestKeys, resultKeys } from '../../lambda/core/contract/objectKeys.ts';
+import { requestKeys, resultKeys } from '../../lambda/core/places.ts';
 import { acknowledgeActions, acknowledgeWildcard } from './acknowledge.ts';
 import { type Channels, isKeyUnknown, type RequestQueues } from './channels.ts';
 import type { ModelPlace } from './modelPlace.ts';

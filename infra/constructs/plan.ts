@@ -3,8 +3,14 @@ import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { LOG_LEVELS, type LogLevel, RANGES, type ResultsPerMessage } from '../../lambda/limits/configuration.ts';
-import { mappingProblems } from '../../lambda/limits/eventSourceMapping.ts';
+import {
+  LOG_LEVELS,
+  type LogLevel,
+  mappingProblems,
+  RANGES,
+  type ResultsPerMessage,
+} from '../../lambda/core/limits.ts';
+
 import {
   type Batching,
   type Compute,

@@ -1,8 +1,8 @@
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../../lambda/core/contract/objectKeys.ts';
-import { SHARDS } from '../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../lambda/limits/range.ts';
+import { outside, SHARDS } from '../../lambda/core/limits.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../../lambda/core/places.ts';
+
 import {
   DEAD_LETTER_RETENTION_DAYS,
   type ExistingQueue,

@@ -1,13 +1,18 @@
 import { Token } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF } from '../../lambda/configKeys.ts';
-import { nearestName } from '../../lambda/core/base/nearestName.ts';
-import { FILL, RANGES, RANGES_BY_MEMORY, type ResultsPerMessage, STORES } from '../../lambda/limits/configuration.ts';
-import { MAX_EVENT_BYTES, MESSAGES_IN_FLIGHT } from '../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../lambda/limits/range.ts';
-import { BATCH_BYTES } from '../../lambda/limits/worker.ts';
+import {
+  BATCH_BYTES,
+  FILL,
+  MAX_EVENT_BYTES,
+  outside,
+  RANGES,
+  RANGES_BY_MEMORY,
+  type ResultsPerMessage,
+  STORES,
+} from '../../lambda/core/limits.ts';
+import { nearestName } from '../../lambda/core/wrongValue.ts';
 import type { Batching } from '../compute/compute.ts';
-import { type Concurrency, mostInvocations } from '../compute/eventSource.ts';
 import type { ImageTarget } from '../image/containerImage.ts';
 import type { ResultStore } from './channels.ts';
 import type { TuningNumbers } from './hostEnvironment.ts';
@@ -59,47 +64,6 @@ export function warnOfLargeMessages(
     `batchSize: expected at most ${most} bytes in one ${where}, got ${batchSize} × ${inlineBytes} ` +
       `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(most / inlineBytes)} ` +
       'or send large bodies through the payload bucket',
-  );
-}
-
-/**
- * Beyond the quota of a queue a long poll gets nothing, without an error: further invocations find no messages. That
- * works, only slower than the settings say, so it is a warning. Nothing is said where no ceiling is set: then batches that
- * are full and as many as Lambda allows are not what anybody asked for.
- *
- * @param ofEach what one mapping may have
- */
-export function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
-  const invocations = mostInvocations(ofEach);
-  if (invocations === undefined || batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
-  const most = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
-  warn(
-    scope,
-    'messagesInFlight',
-    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
-      `got ${batchSize} × ${invocations} invocations = ${batchSize * invocations}; lower batchSize, allow at most ` +
-      `${most} invocations at a time${shards === 1 ? '' : ' for each shard'}, or raise shards, now ${shards}`,
-  );
-}
-
-/**
- * The same of tasks, which share all queues evenly.
- *
- * @param batchesPerTask that a worker scores, and gathers, at a time
- */
-export function warnOfMessagesHeld(
-  scope: Construct,
-  { batchSize, shards }: Batching,
-  { tasks, batchesPerTask }: { readonly tasks: number; readonly batchesPerTask: number },
-): void {
-  const messages = batchSize * batchesPerTask * tasks;
-  if (messages <= shards * MESSAGES_IN_FLIGHT) return;
-  warn(
-    scope,
-    'messagesInFlight',
-    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
-      `got ${batchSize} × ${batchesPerTask} batches × ${tasks} tasks = ${messages} from ${shards}; lower batchSize or ` +
-      'maximumTasks, or raise shards',
   );
 }
 

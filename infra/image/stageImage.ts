@@ -17,8 +17,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
-import { MODEL_LAYOUT } from '../../lambda/core/contract/modelFolder.ts';
-import { walkModels } from '../../lambda/onnx/repository/walkModels.ts';
+import { MODEL_LAYOUT } from '../../lambda/core/places.ts';
+import { walkModels } from '../../lambda/onnx/findModels.ts';
+
 import { deployedFiles } from './modelsFolder.ts';
 
 export interface ImageOptions {
@@ -195,13 +196,13 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
     handler: 'lambda/handler',
     jobScore: 'lambda/jobScore',
     jobControl: 'lambda/jobControl',
-    sessionWorker: 'lambda/onnx/session/sessionWorker',
+    sessionWorker: 'lambda/onnx/sessionWorker',
   },
   worker: {
     worker: 'lambda/worker',
     healthCheck: 'lambda/hosts/healthCheck',
-    callThread: 'lambda/aws/sqs/threads/callThread',
-    sessionWorker: 'lambda/onnx/session/sessionWorker',
+    callThread: 'lambda/aws/callThread',
+    sessionWorker: 'lambda/onnx/sessionWorker',
   },
 };
 

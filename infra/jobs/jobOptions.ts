@@ -1,8 +1,7 @@
 import type { Size } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { shareOfMemory } from '../../lambda/limits/configuration.ts';
-import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES } from '../../lambda/limits/jobs.ts';
-import { outside } from '../../lambda/limits/range.ts';
+import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES, outside, shareOfMemory } from '../../lambda/core/limits.ts';
+
 import type { FunctionNetwork } from '../compute/scoringFunction.ts';
 import type { ModelPlace } from '../constructs/modelPlace.ts';
 import { networkProblems, type Problem } from '../constructs/problems.ts';

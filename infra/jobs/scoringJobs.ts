@@ -12,7 +12,7 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/limits/jobs.ts';
+import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import type { AlarmCondition, Graph } from '../compute/compute.ts';
 import { createScoringFunction, type FunctionWiring } from '../compute/scoringFunction.ts';
 import { acknowledgeStandards, acknowledgeWildcard } from '../constructs/acknowledge.ts';

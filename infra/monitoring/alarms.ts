@@ -7,7 +7,7 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Construct } from 'constructs';
-import { MESSAGES_IN_FLIGHT } from '../../lambda/limits/eventSourceMapping.ts';
+import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
 import { mostInFlight, oldestMessageAge, PERIOD, type Subject, scoringMetric } from './scoringMetrics.ts';
 

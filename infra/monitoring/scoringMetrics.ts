@@ -6,7 +6,7 @@ import {
   METRIC_NAMESPACE,
   type MetricName,
   SERVICE_DIMENSION,
-} from '../../lambda/core/contract/metricNames.ts';
+} from '../../lambda/core/metricNames.ts';
 import type { AlarmCondition, Batching, Compute, Graph } from '../compute/compute.ts';
 import type { RequestQueues, ResultStores } from '../constructs/channels.ts';
 import type { AlarmThresholds } from '../constructs/plan.ts';

@@ -1,10 +1,10 @@
 import type { Construct } from 'constructs';
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
-import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
-import { otherModel } from '../../../lambda/onnx/config/profile.ts';
-import { type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/config/profileFile.ts';
-import { walkModels } from '../../../lambda/onnx/repository/walkModels.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
+import { walkModels } from '../../../lambda/onnx/findModels.ts';
+import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
+import { otherModel, type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/profileFile.ts';
+
 import type { Batching } from '../../compute/compute.ts';
 import { note, type Problem, refuse, warn } from '../problems.ts';
 

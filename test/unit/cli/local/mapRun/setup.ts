@@ -1,4 +1,4 @@
-import { type Ended, runStateMachine, type Surroundings } from '../../../../../cli/local/mapRun.ts';
+import { type Ended, runStateMachine, type StateDependencies } from '../../../../../cli/local/localStates.ts';
 import { jobDefinition, type StateMachine } from '../../../../../infra/jobs/jobDefinition.ts';
 
 export const DEFINITION = jobDefinition({ scoreFunctionArn: 'score', controlFunctionArn: 'control' });
@@ -69,7 +69,7 @@ export async function runJob(
   const calls: Call[] = [];
   const waits: number[] = [];
   const objects = new Map([['files/out/a1/plan.jsonl', plan]]);
-  const surroundings: Surroundings = {
+  const dependencies: StateDependencies = {
     async invoke(name, payload) {
       const call = { function: name, payload: payload as Call['payload'] };
       calls.push(call);
@@ -96,5 +96,5 @@ export async function runJob(
     random: () => 0.5,
     signal,
   };
-  return { ended: await runStateMachine(machine, START, surroundings), calls, waits, objects };
+  return { ended: await runStateMachine(machine, START, dependencies), calls, waits, objects };
 }
