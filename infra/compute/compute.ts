@@ -32,8 +32,6 @@ export interface ComputeForm<Created extends Compute = Compute> {
   readonly feed?: 'mapping' | 'worker';
   /** Seconds that one invocation, or one batch of a worker, may take. */
   readonly timeoutSeconds: number;
-  /** What a host has. @default it is not known */
-  readonly machine?: { readonly memoryMb: number; readonly vcpus: number };
   /** Seconds until the first records are scored where nothing runs while there are none. @default 0 */
   readonly wakeSeconds?: number;
   /** Percent of the invocations that a new version gets first. @default 100: it takes over at once */

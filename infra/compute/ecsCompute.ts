@@ -41,7 +41,6 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
     feed: 'worker',
     imageTarget: { stage: 'worker', architecture },
     timeoutSeconds,
-    machine: { memoryMb: settings.memoryMb, vcpus: settings.vcpus },
     wakeSeconds: wakeSecondsOf(settings, START_SECONDS),
     problems: (batching) => [
       ...serviceProblems(settings, batching),

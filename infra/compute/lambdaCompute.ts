@@ -70,7 +70,6 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     kind: 'lambda',
     imageTarget: { stage: 'lambda', architecture },
     timeoutSeconds,
-    machine: { memoryMb, vcpus: memoryMb / MB_PER_VCPU },
     hasNetwork: options.vpc !== undefined,
     firstStepPercent: firstStepPercent(options),
     problems: ({ shards }) => [

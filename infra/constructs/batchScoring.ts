@@ -14,7 +14,6 @@ import { createDashboard } from '../monitoring/dashboard.ts';
 import { oldestMessageAge, scoringMetric } from '../monitoring/scoringMetrics.ts';
 import { acknowledgeStandards } from './acknowledge.ts';
 import { type Channels, createStorage, type RequestQueues, urlsOf } from './channels.ts';
-import { holdAgainstProfiles } from './checks/profiles.ts';
 import { refuseElsewhere, warnOfNoDeadLetters, warnOfUnknownKeys } from './existingThings.ts';
 import { hostEnvironment } from './hostEnvironment.ts';
 import {
@@ -87,7 +86,6 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
       providers: plan.compute.providers,
     });
     const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
-    holdAgainstProfiles(this, plan);
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
     const run = { ...common, image, environment: { ...environment, ...props.environment } };

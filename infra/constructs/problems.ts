@@ -26,11 +26,6 @@ export function warn(scope: Construct, id: string, message: string, context?: Re
   Annotations.of(scope).addWarningV2(`batchscore:${id}`, message, context && { context });
 }
 
-/** Says at synth what a deployer may want to know. `Annotations.of(scoring).acknowledgeInfo('batchscore:<id>')` silences it. */
-export function note(scope: Construct, id: string, message: string): void {
-  Annotations.of(scope).addInfoV2(`batchscore:${id}`, message);
-}
-
 /** Parts of a network mean nothing without it. */
 export function networkProblems({
   vpc,
