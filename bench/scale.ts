@@ -1,5 +1,5 @@
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { concurrencyProblems } from '../infra/constructs/checks/concurrency.ts';
+import { concurrencyProblems } from '../infra/compute/eventSource.ts';
 import {
   BATCH_SIZE,
   DEFAULT_MAXIMUM_POLLERS,

@@ -1,8 +1,8 @@
 // The CDK app that cdk.json names: one stack, set up by the context.
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { createStack } from './app/batchScoringStack.ts';
-import { readContext } from './app/readContext.ts';
+import { createStack } from './batchScoringStack.ts';
+import { readContext } from './context.ts';
 
 try {
   const app = new App({ autoSynth: false });

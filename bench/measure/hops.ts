@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import prices from '../../infra/constructs/base/prices.json' with { type: 'json' };
+import prices from '../../infra/prices.json' with { type: 'json' };
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { type Certificate, createCertificate } from '../workload/certificate.ts';
 import { billedSends, ENCODINGS, type Encoding, type RequestsPerMessage } from '../workload/messages.ts';

@@ -1,6 +1,7 @@
-import prices from '../../infra/constructs/base/prices.json' with { type: 'json' };
+import prices from '../../infra/prices.json' with { type: 'json' };
 import { sqsDollars } from '../measure/hops.ts';
 import { billedSends } from '../workload/messages.ts';
+
 import { TABLE } from './rules.ts';
 import { messageBytes, runMs, type Scenario } from './scenario.ts';
 

@@ -1,4 +1,4 @@
-import { PRICES } from '../../infra/constructs/base/prices.ts';
+import { PRICES } from '../../infra/priceList.ts';
 import type { InvocationReport } from '../local/localMapping.ts';
 
 import { HOST_COSTS, lambdaDollars } from '../profile/settings/invocationCosts.ts';

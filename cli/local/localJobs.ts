@@ -1,5 +1,5 @@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
-import { jobDefinition } from '../../infra/constructs/jobs/definition.ts';
+import { jobDefinition } from '../../infra/jobs/jobDefinition.ts';
 import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
 import { JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import type { Config } from '../../lambda/configSchema.ts';

@@ -14,7 +14,7 @@ import type {
   StateMachine,
   TaskState,
   Template,
-} from '../../infra/constructs/jobs/states.ts';
+} from '../../infra/jobs/jobDefinition.ts';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { refuseForeignCallers } from './localServices.ts';

@@ -14,8 +14,8 @@ import {
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
 import { assertRegion } from '../../client/batchscore.ts';
-import { checkModelsFolder } from '../../infra/constructs/image/modelsFolder.ts';
-import { deployedFiles } from '../../infra/image/deployedFiles.ts';
+import { checkModelsFolder, deployedFiles } from '../../infra/image/modelsFolder.ts';
+
 import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
 import {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { readPrices } from '../../infra/app/readPrices.ts';
-import { PRICES, type Prices } from '../../infra/constructs/base/prices.ts';
+import { PRICES, type Prices, readPrices } from '../../infra/priceList.ts';
+
 import { messageOf } from '../../lambda/core/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
 

@@ -1,4 +1,4 @@
-import { CfnOutput, Names, Stack } from 'aws-cdk-lib';
+import { CfnOutput, Names, Stack, Validations } from 'aws-cdk-lib';
 import type { Alarm, Dashboard, MathExpression, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
@@ -6,30 +6,27 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/metricNames.ts';
-import { warnOfLargeMessages } from './checks/batching.ts';
-import { refuseElsewhere } from './checks/elsewhere.ts';
-import { warnOfNoDeadLetters, warnOfUnknownKeys } from './checks/existing.ts';
-import { holdAgainstProfiles } from './checks/profiles.ts';
-import { acknowledgePacks } from './compliance.ts';
-import type { Compute, FunctionCompute } from './compute/compute.ts';
-import { clientOptionsOf } from './environment/clientOptions.ts';
-import { hostEnvironment } from './environment/hostEnvironment.ts';
-import { type ContainerImage, createImage } from './image/image.ts';
-import { createJobs, type Jobs } from './jobs/jobs.ts';
-import { createAlarms } from './monitoring/alarms.ts';
-import { createDashboard } from './monitoring/dashboard.ts';
-import { scoringMetric } from './monitoring/metrics.ts';
-import { oldestMessageAge } from './monitoring/requestMetrics.ts';
-import { grantCollect, grantSubmit } from './permissions/clientPermissions.ts';
-import { grantScoring } from './permissions/hostPermissions.ts';
-import { grantKeysToHost, type Keys } from './permissions/keyPermissions.ts';
-import { grantModels } from './permissions/modelPermissions.ts';
-import { grantRepair } from './permissions/operatorPermissions.ts';
-import { makePlan } from './plan.ts';
-import type { BatchScoringProps } from './props.ts';
-import type { Channels } from './storage/channels.ts';
-import type { RequestQueues } from './storage/requestQueue.ts';
-import { createStorage } from './storage/storage.ts';
+import type { Compute, FunctionCompute } from '../compute/compute.ts';
+import { type ContainerImage, createImage } from '../image/containerImage.ts';
+import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';
+import { createAlarms } from '../monitoring/alarms.ts';
+import { createDashboard } from '../monitoring/dashboard.ts';
+import { oldestMessageAge, scoringMetric } from '../monitoring/scoringMetrics.ts';
+import { acknowledgeStandards } from './acknowledge.ts';
+import { type Channels, createStorage, type RequestQueues, urlsOf } from './channels.ts';
+import { refuseElsewhere, warnOfNoDeadLetters, warnOfUnknownKeys } from './existingThings.ts';
+import { hostEnvironment } from './hostEnvironment.ts';
+import {
+  grantCollect,
+  grantKeysToHost,
+  grantModels,
+  grantRepair,
+  grantScoring,
+  grantSubmit,
+  type Keys,
+} from './permissions.ts';
+import { type BatchScoringProps, makePlan } from './plan.ts';
+import { warnOfLargeMessages } from './settingProblems.ts';
 
 /**
  * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the
@@ -89,7 +86,6 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
       providers: plan.compute.providers,
     });
     const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
-    holdAgainstProfiles(this, plan);
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
     const run = { ...common, image, environment: { ...environment, ...props.environment } };
@@ -196,5 +192,53 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
    */
   addClientOutputs(scope: Construct = Stack.of(this)): void {
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
+  }
+}
+
+/** Where everything is, by the names of the client's options, which the commands' `--stack` file uses as well. */
+function clientOptionsOf(
+  scope: Construct,
+  { deadLetterQueue }: RequestQueues,
+  { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix }: Channels,
+): Record<string, string> {
+  const { resultQueue, resultTable, resultBucket } = stores;
+  return {
+    requestQueueUrl: urlsOf(requestQueues),
+    ...(deadLetterQueue !== undefined && { deadLetterQueueUrl: deadLetterQueue.queueUrl }),
+    ...(resultQueue !== undefined && { resultQueueUrl: resultQueue.queueUrl }),
+    ...(resultTable !== undefined && { resultTable: resultTable.tableName }),
+    ...(resultBucket !== undefined && { resultBucket: resultBucket.bucketName }),
+    ...(resultPrefix !== '' && { resultPrefix }),
+    payloadBucket: payloadBucket.bucketName,
+    ...(payloadPrefix !== '' && { payloadPrefix }),
+    region: Stack.of(scope).region,
+  };
+}
+
+/** Rules that HIPAA and NIST 800-53 share and that no setting of a deployment could follow in earnest. */
+const OF_STANDARDS = {
+  DynamoDBInBackupPlan: 'The table has point-in-time recovery, and its results expire after days',
+  IAMNoInlinePolicy: 'Each policy is one role its own: a managed one would only be shared by mistake',
+  LambdaDLQ:
+    'Mappings and the state machine of jobs call again: dead letters are those of the request queue. S3 tells three ' +
+    'times of a file for a job; an alarm says when that was in vain',
+  S3BucketLoggingEnabled: 'Server access logs would double the requests; CloudTrail data events serve an audit',
+  S3BucketReplicationEnabled: 'What is lost with a region is scored again there: requests are kept by their producers',
+  S3BucketVersioningEnabled:
+    "Every object has a key of its own, and what is written to it again is the same; files for jobs are their owners'",
+};
+
+const OF_SERVERLESS = {
+  LambdaDLQ: OF_STANDARDS.LambdaDLQ,
+  LambdaEventSourceMappingDestination:
+    'A mapping of SQS has no destination on failure: the queue redrives to its dead letters',
+  SQSRedrivePolicy: 'Dead letters and results are the end: no consumer can fail on them, and they expire',
+};
+
+/** Says why the packs of cdk-nag for HIPAA, NIST 800-53 and serverless apps find what they find in a deployment. */
+function acknowledgePacks(scope: Construct): void {
+  for (const [rule, reason] of Object.entries(OF_STANDARDS)) acknowledgeStandards(scope, rule, reason);
+  for (const [rule, reason] of Object.entries(OF_SERVERLESS)) {
+    Validations.of(scope).acknowledge({ id: `Serverless-${rule}`, reason });
   }
 }

@@ -1,12 +1,26 @@
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bundleHost } from './bundleHost.ts';
-import { copyCudaPins } from './copyCudaPins.ts';
-import { copyModels } from './copyModels.ts';
-import { copyRuntimePackages } from './copyRuntimePackages.ts';
-import { IMAGE_STAGES, type ImageStage } from './imageStages.ts';
+import { buildSync } from 'esbuild';
+import { MODEL_LAYOUT } from '../../lambda/core/places.ts';
+import { walkModels } from '../../lambda/onnx/findModels.ts';
+
+import { deployedFiles } from './modelsFolder.ts';
 
 export interface ImageOptions {
   /** The model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image holds no model */
@@ -73,3 +87,165 @@ function letEveryoneRead(folder: string): void {
     chmodSync(join(entry.parentPath, entry.name), entry.isDirectory() ? 0o755 : 0o644);
   }
 }
+
+/** Where the package keeps the binaries of each processor. */
+const BINARIES = { x86_64: 'linux/x64', arm64: 'linux/arm64' };
+
+const INSTALL_ONNX_RUNTIME =
+  'run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional';
+
+/**
+ * Copies the packages that are not bundled, and of them only what runs on one platform.
+ *
+ * @throws Error when a package is missing or incomplete
+ */
+function copyRuntimePackages(architecture: keyof typeof BINARIES, nodeModules: string): void {
+  const onnxRuntime = packageFolder('onnxruntime-node', import.meta.url, INSTALL_ONNX_RUNTIME);
+  const binaries = `bin/napi-v6/${BINARIES[architecture]}`;
+  if (!existsSync(join(onnxRuntime, binaries, 'onnxruntime_binding.node'))) {
+    throw new Error(
+      `${onnxRuntime}: expected ONNX Runtime for ${architecture} in ${binaries}, got nothing there; ${INSTALL_ONNX_RUNTIME}`,
+    );
+  }
+  const common = packageFolder('onnxruntime-common', join(onnxRuntime, 'package.json'), INSTALL_ONNX_RUNTIME);
+  copyPackage(onnxRuntime, join(nodeModules, 'onnxruntime-node'), ['dist', binaries]);
+  copyPackage(common, join(nodeModules, 'onnxruntime-common'), ['dist']);
+}
+
+/** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */
+function packageFolder(name: string, importer: string, whatToDo: string): string {
+  const folders = createRequire(importer).resolve.paths(name) ?? [];
+  const found = folders.map((folder) => join(folder, name)).find((folder) => existsSync(join(folder, 'package.json')));
+  if (found === undefined) throw new Error(`${name}: expected the package to be installed, got none; ${whatToDo}`);
+  return realpathSync(found);
+}
+
+/** Types and source maps, which nothing runs. */
+const FOR_DEVELOPERS = /\.d\.[cm]?ts$|\.map$/;
+
+function copyPackage(from: string, to: string, folders: readonly string[]): void {
+  for (const kept of ['package.json', 'LICENSE', ...folders]) {
+    if (!existsSync(join(from, kept))) continue;
+    cpSync(join(from, kept), join(to, kept), {
+      recursive: true,
+      dereference: true,
+      filter: (file) => !FOR_DEVELOPERS.test(file),
+    });
+  }
+}
+
+/** What the image installs of CUDA, for pip: with ONNX Runtime's part for it, and what only some operators need. */
+const PINS = 'cuda.txt';
+const PINS_OF_CUFFT = 'cufft.txt';
+
+/**
+ * Copies the lists of CUDA's packages, each with its version and hash, into the folder of an image.
+ *
+ * @param folder with ONNX Runtime in its `node_modules`
+ * @throws Error when that is of another version than its part for CUDA: the two would not load together
+ */
+function copyCudaPins(folder: string): void {
+  const { version } = JSON.parse(readFileSync(join(folder, 'node_modules/onnxruntime-node/package.json'), 'utf8'));
+  const pinned = /^onnxruntime-gpu==(\S+)/m.exec(readFileSync(source(PINS), 'utf8'))?.[1];
+  if (version !== pinned) {
+    throw new Error(
+      `onnxruntime-node: expected version ${pinned}, whose part for CUDA is pinned, got ${version}; ` +
+        `run npm install onnxruntime-node@${pinned} --onnxruntime-node-install=skip`,
+    );
+  }
+  for (const file of [PINS, PINS_OF_CUFFT]) copyFileSync(source(file), join(folder, file));
+}
+
+function source(file: string): string {
+  return fileURLToPath(new URL(file, import.meta.url));
+}
+
+/**
+ * Copies a model repository without the files that only training needs.
+ *
+ * @throws Error when it holds no model
+ */
+function copyModels(from: string, to: string): void {
+  if (!holdsModel(from)) {
+    throw new Error(
+      `${from}: expected a model repository with ${MODEL_LAYOUT}, such as digits/1/model.onnx, got none; ` +
+        'add a model, or check the path',
+    );
+  }
+  for (const file of deployedFiles(from)) {
+    mkdirSync(dirname(join(to, file)), { recursive: true });
+    copyFileSync(join(from, file), join(to, file));
+  }
+}
+
+function holdsModel(directory: string): boolean {
+  return walkModels(directory).some(({ versions }) => versions.some(({ path }) => isFile(path)));
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/** The folder that holds `lambda/`: the repository, or `dist/` in the installed package. */
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+
+/** What is started by its name in the image: by the host's command, by a health check, or as a thread. */
+const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>> = {
+  lambda: {
+    handler: 'lambda/handler',
+    jobScore: 'lambda/jobScore',
+    jobControl: 'lambda/jobControl',
+    sessionWorker: 'lambda/onnx/sessionWorker',
+  },
+  worker: {
+    worker: 'lambda/worker',
+    healthCheck: 'lambda/hosts/healthCheck',
+    callThread: 'lambda/aws/callThread',
+    sessionWorker: 'lambda/onnx/sessionWorker',
+  },
+};
+
+/** A package that cannot be bundled: it loads a native library. */
+const UNBUNDLED = 'onnxruntime-node';
+
+/** Bundled CommonJS packages call `require`, which an ES module does not have. The name is one that no code imports itself. */
+const REQUIRE =
+  "import { createRequire as requireOfBundle } from 'node:module'; const require = requireOfBundle(import.meta.url);";
+
+/** Writes what a host starts into a folder, a file each, bundled with everything that it imports. */
+function bundleHost(host: ImageHost, folder: string): void {
+  const entryPoints = Object.entries(ENTRY_POINTS[host]).map(([out, file]) => ({ out, in: `${file}.${EXTENSION}` }));
+  buildSync({
+    absWorkingDir: ROOT,
+    entryPoints,
+    outdir: folder,
+    bundle: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'esm',
+    mainFields: ['module', 'main'],
+    external: [UNBUNDLED],
+    banner: { js: REQUIRE },
+  });
+}
+
+/** What runs in an image: the handler of a Lambda function, or the worker. */
+type ImageHost = 'lambda' | 'worker';
+
+interface StageFacts {
+  readonly host: ImageHost;
+  readonly hasGpu: boolean;
+  /** The argument of the Dockerfile that names its base image. */
+  readonly baseArgument: string;
+}
+
+/** The stages of the Dockerfile that are run. */
+export const IMAGE_STAGES = {
+  lambda: { host: 'lambda', hasGpu: false, baseArgument: 'LAMBDA_BASE' },
+  'lambda-gpu': { host: 'lambda', hasGpu: true, baseArgument: 'LAMBDA_BASE' },
+  worker: { host: 'worker', hasGpu: false, baseArgument: 'WORKER_BASE' },
+  'worker-gpu': { host: 'worker', hasGpu: true, baseArgument: 'WORKER_BASE' },
+} as const satisfies Readonly<Record<string, StageFacts>>;
+
+export type ImageStage = keyof typeof IMAGE_STAGES;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readContext } from '../../infra/app/readContext.ts';
+import { readContext } from '../../infra/context.ts';
 
 const DEFAULTS = { stackName: 'Batchscore', compute: 'lambda', models: 'models', encryption: 'service' };
 

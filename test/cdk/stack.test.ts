@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { Match, Template } from 'aws-cdk-lib/assertions';
-import { createStack } from '../../infra/app/batchScoringStack.ts';
-import { readContext } from '../../infra/app/readContext.ts';
+import { createStack } from '../../infra/batchScoringStack.ts';
+import { readContext } from '../../infra/context.ts';
 import { createApp } from '../helpers/stacks.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'batchscore-stack-'));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Size } from 'aws-cdk-lib';
-import { tuningProblems } from '../../infra/constructs/checks/tuning.ts';
+import { tuningProblems } from '../../infra/constructs/settingProblems.ts';
 import { lambdaCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { RANGES, RANGES_BY_MEMORY } from '../../lambda/core/limits.ts';

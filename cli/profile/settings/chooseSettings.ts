@@ -1,4 +1,4 @@
-import type { Prices } from '../../../infra/constructs/base/prices.ts';
+import type { Prices } from '../../../infra/priceList.ts';
 import {
   BATCH_SIZE,
   MAX_EVENT_BYTES,

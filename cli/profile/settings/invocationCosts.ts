@@ -1,4 +1,4 @@
-import type { Prices } from '../../../infra/constructs/base/prices.ts';
+import type { Prices } from '../../../infra/priceList.ts';
 import { fullTable, tableCost } from '../../../lambda/core/cost.ts';
 import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../../lambda/core/limits.ts';
 

@@ -4,7 +4,7 @@ import { Match } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
-import { jobDefinition } from '../../../infra/constructs/jobs/definition.ts';
+import { jobDefinition } from '../../../infra/jobs/jobDefinition.ts';
 import { createScoring, createStack, only, synthesize, templateOf } from '../../helpers/stacks.ts';
 import { definitionIn, functionIn } from './setup.ts';
 

@@ -1,5 +1,5 @@
 import type { Template } from 'aws-cdk-lib/assertions';
-import type { StateMachine } from '../../../infra/constructs/jobs/states.ts';
+import type { StateMachine } from '../../../infra/jobs/jobDefinition.ts';
 
 interface FunctionProperties {
   readonly MemorySize: number;

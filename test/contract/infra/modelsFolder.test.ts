@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { checkModelsFolder } from '../../../infra/constructs/image/modelsFolder.ts';
+import { checkModelsFolder } from '../../../infra/image/modelsFolder.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
 import { identityModel, modelWithWeightsIn } from '../../helpers/onnxModels.ts';
 

@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CONTEXT_KEYS } from '../../../infra/app/contextKeys.ts';
+import { CONTEXT_KEYS } from '../../../infra/context.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
 
 const QUICK = ['--max-rows', '8', '--seconds', '1', '--no-write'];

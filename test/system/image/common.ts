@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { IMAGE_STAGES, type ImageStage } from '../../../infra/image/imageStages.ts';
-import { type ImageOptions, stageImage } from '../../../infra/image/stageImage.ts';
+import { IMAGE_STAGES, type ImageOptions, type ImageStage, stageImage } from '../../../infra/image/stageImage.ts';
 import { type Bases, makeBases } from './bases.ts';
 import { secondsOf, secondsSince } from './command.ts';
 import { type Build, buildImage, megabytesOf, removeImageAtExit } from './images.ts';

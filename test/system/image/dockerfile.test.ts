@@ -3,8 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { IMAGE_STAGES } from '../../../infra/image/imageStages.ts';
-import { stageImage } from '../../../infra/image/stageImage.ts';
+import { IMAGE_STAGES, stageImage } from '../../../infra/image/stageImage.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
 import { copySources, inOwnProcess, stagingCode } from './staging.ts';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { FileSystem } from 'aws-cdk-lib/core';
-import type { ImageStage } from '../../../infra/image/imageStages.ts';
+import type { ImageStage } from '../../../infra/image/stageImage.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
 import { filesIn, folderWith, scratch, stageFor } from './staged.ts';
 import { copySources, inOwnProcess, linkPackages, stagingCode } from './staging.ts';

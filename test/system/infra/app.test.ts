@@ -2,8 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { createStack } from '../../../infra/app/batchScoringStack.ts';
-import { readContext } from '../../../infra/app/readContext.ts';
+import { createStack } from '../../../infra/batchScoringStack.ts';
+import { readContext } from '../../../infra/context.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
 import { createApp } from '../../helpers/stacks.ts';
 

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { pricesFrom, readTrace } from '../../../../cli/profile/question.ts';
-import { PRICES } from '../../../../infra/constructs/base/prices.ts';
+
+import { PRICES } from '../../../../infra/priceList.ts';
 
 let folder: string;
 const fileWith = (name: string, text: string): string => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import validate from 'asl-validator';
-import { jobDefinition } from '../../../../infra/constructs/jobs/definition.ts';
+import { jobDefinition } from '../../../../infra/jobs/jobDefinition.ts';
 
 const ARN = 'arn:aws:lambda:eu-central-1:123456789012:function';
 const FUNCTIONS = { scoreFunctionArn: `${ARN}:score`, controlFunctionArn: `${ARN}:control` };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { StateMachine } from '../../../../../infra/constructs/jobs/states.ts';
+import type { StateMachine } from '../../../../../infra/jobs/jobDefinition.ts';
 import { DEFINITION, runJob, wellAnswered } from './setup.ts';
 
 type Loose = Record<string, unknown>;

@@ -1,6 +1,5 @@
 import { type Ended, runStateMachine, type StateDependencies } from '../../../../../cli/local/localStates.ts';
-import { jobDefinition } from '../../../../../infra/constructs/jobs/definition.ts';
-import type { StateMachine } from '../../../../../infra/constructs/jobs/states.ts';
+import { jobDefinition, type StateMachine } from '../../../../../infra/jobs/jobDefinition.ts';
 
 export const DEFINITION = jobDefinition({ scoreFunctionArn: 'score', controlFunctionArn: 'control' });
 

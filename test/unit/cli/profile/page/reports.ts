@@ -1,7 +1,8 @@
 import type { MeasuredRun } from '../../../../../cli/profile/page/profilePage.ts';
 import { kneeOf, type ProfileReport, recommendationOf } from '../../../../../cli/profile/profileReport.ts';
 import { type GpuProfile, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
-import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+
+import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE } from '../settings/setup.ts';
 
 export interface Given {

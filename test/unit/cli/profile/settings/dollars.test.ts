@@ -8,7 +8,8 @@ import {
   type Messages,
 } from '../../../../../cli/profile/settings/invocationCosts.ts';
 import type { Course } from '../../../../../cli/profile/settings/simulate.ts';
-import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+
+import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 const HOST = { messageMs: 0, requestMs: 0, roundTripMs: 20 };

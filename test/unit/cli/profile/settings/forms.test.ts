@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { breakEvens, type Form, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
-import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+
+import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 const ASKED = {

@@ -7,7 +7,8 @@ import {
 } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { HOST_COSTS } from '../../../../../cli/profile/settings/invocationCosts.ts';
 import { poissonArrivals, traceArrivals } from '../../../../../cli/profile/settings/simulate.ts';
-import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
+
+import { PRICES } from '../../../../../infra/priceList.ts';
 import { mappingProblems } from '../../../../../lambda/core/limits.ts';
 import { SINGLE, tableOf } from './setup.ts';
 

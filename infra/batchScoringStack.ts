@@ -1,0 +1,113 @@
+import { type App, Duration, RemovalPolicy, Size, Stack } from 'aws-cdk-lib';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import type { Construct } from 'constructs';
+import type { ComputeForm } from './compute/compute.ts';
+import { ecsCompute } from './compute/ecsCompute.ts';
+import { ecsGpuCompute } from './compute/ecsGpuCompute.ts';
+import { lambdaCompute } from './compute/lambdaCompute.ts';
+import { lambdaGpuCompute } from './compute/lambdaGpuCompute.ts';
+import { BatchScoring } from './constructs/batchScoring.ts';
+import type { Settings } from './context.ts';
+import type { JobOptions } from './jobs/jobOptions.ts';
+import { readPrices } from './priceList.ts';
+
+/** Two periods of the alarms, and what their metrics are late by. */
+const DEFAULT_CANARY_MINUTES = 15;
+
+const ARCHITECTURES = { arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 };
+
+/** The stack that the settings describe. A key that is also a prop of the construct means the same there. */
+export function createStack(app: App, settings: Settings): Stack {
+  const { stackName, prices, logRetentionDays, maxBatchRows, checkPercent, encryption, formerKeyArn, alarmTopicArn } =
+    settings;
+  const stack = new Stack(app, stackName, { description: 'batchscore: batch scoring of ONNX models' });
+  const scoring = new BatchScoring(stack, 'Scoring', {
+    ...settings,
+    compute: computeOf(settings),
+    window: given(settings.windowSeconds, Duration.seconds),
+    latencyTarget: given(settings.latencyTargetSeconds, Duration.seconds),
+    largestMessage: given(settings.largestMessageBytes, Size.bytes),
+    resultMessageSize: given(settings.resultMessageBytes, Size.bytes),
+    resultTtl: given(settings.resultTtlSeconds, Duration.seconds),
+    resultExpiry: given(settings.resultExpiryDays, Duration.days),
+    payloadExpiry: given(settings.payloadExpiryDays, Duration.days),
+    removalPolicy: settings.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
+    logRetention: retentionOf(logRetentionDays),
+    encryptionKey: encryption === 'kms' ? createKey(stack) : undefined,
+    formerEncryptionKey: given(formerKeyArn, (arn) => Key.fromKeyArn(stack, 'FormerKey', arn)),
+    alarmActions: alarmTopicArn === undefined ? [] : [notify(stack, alarmTopicArn)],
+    alarmThresholds: settings,
+    prices: prices === undefined ? {} : readPrices(prices),
+    tuning: { maxBatchRows, checkPercent },
+    imageBuild: settings,
+    jobs: settings.jobs === true ? jobsOf(stack, settings) : undefined,
+  });
+  scoring.addClientOutputs();
+  return stack;
+}
+
+function computeOf(settings: Settings): ComputeForm {
+  const options = {
+    ...settings,
+    architecture: settings.architecture && ARCHITECTURES[settings.architecture],
+    memorySize: given(settings.memoryMb, Size.mebibytes),
+    timeout: given(settings.timeoutSeconds, Duration.seconds),
+    stopTimeout: given(settings.stopTimeoutSeconds, Duration.seconds),
+    ephemeralStorageSize: given(settings.ephemeralStorageMb, Size.mebibytes),
+    gpuMemory: given(settings.gpuMemoryGiB, Size.gibibytes),
+    trafficRouting: given(settings.canaryPercent, (percentage) => canary(percentage, settings.canaryMinutes)),
+  };
+  switch (settings.compute) {
+    case 'lambda':
+      return lambdaCompute(options);
+    case 'lambda-gpu':
+      return lambdaGpuCompute(options);
+    case 'ecs':
+      return ecsCompute(options);
+    case 'ecs-gpu':
+      return ecsGpuCompute(options);
+  }
+}
+
+function jobsOf(scope: Construct, settings: Settings): JobOptions {
+  return {
+    bucket: given(settings.jobsBucket, (name) => Bucket.fromBucketName(scope, 'JobsBucket', name)),
+    inputPrefix: settings.jobsInputPrefix,
+    outputPrefix: settings.jobsOutputPrefix,
+    concurrency: settings.jobsConcurrency,
+    reservedConcurrency: settings.jobsReservedConcurrency,
+    memorySize: given(settings.jobsMemoryMb, Size.mebibytes),
+    partSize: given(settings.jobsPartMb, Size.mebibytes),
+  };
+}
+
+function canary(percentage: number, minutes = DEFAULT_CANARY_MINUTES): TrafficRouting {
+  return TrafficRouting.timeBasedCanary({ percentage, interval: Duration.minutes(minutes) });
+}
+
+/** What the CDK makes of a value, if one was given. */
+function given<A, T>(value: A | undefined, toType: (value: A) => T): T | undefined {
+  return value === undefined ? undefined : toType(value);
+}
+
+function createKey(scope: Construct): Key {
+  return new Key(scope, 'Key', { enableKeyRotation: true, description: 'batchscore: queues, stores and logs' });
+}
+
+function notify(scope: Construct, topicArn: string): SnsAction {
+  return new SnsAction(Topic.fromTopicArn(scope, 'AlarmTopic', topicArn));
+}
+
+function retentionOf(days: number | undefined): RetentionDays | undefined {
+  if (days === undefined) return undefined;
+  const allowed = Object.values(RetentionDays).filter((value) => typeof value === 'number');
+  const found = allowed.find((value) => value === days);
+  if (found !== undefined) return found;
+  throw new Error(`logRetentionDays: expected one of ${allowed.join(', ')}, got ${days}; take one of them`);
+}

@@ -1,0 +1,138 @@
+import type { RemovalPolicy } from 'aws-cdk-lib';
+import type { IAlarm, IMetric } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
+import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { Construct } from 'constructs';
+import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
+
+import type { Queues } from '../constructs/channels.ts';
+import type { ModelPlace } from '../constructs/modelPlace.ts';
+import type { Problem } from '../constructs/problems.ts';
+import type { ContainerImage, ImageTarget } from '../image/containerImage.ts';
+import type { Prices } from '../priceList.ts';
+
+/**
+ * Where records are scored: one implementation for each kind. It says what it needs before anything is created.
+ *
+ * @typeParam Created what it creates, which `BatchScoring.compute` is then
+ */
+export interface ComputeForm<Created extends Compute = Compute> {
+  /** Its name, as the app's setting `compute` and the IDs of its resources have it. */
+  readonly kind: string;
+  /** What the image must be built for. */
+  readonly imageTarget: ImageTarget;
+  /** ONNX Runtime execution providers, first choice first. @default the runtime's own default, `cpu` */
+  readonly providers?: string;
+  /**
+   * What takes records from the queue: an event source mapping, which hands them to a function, or a `worker`, which receives
+   * and gathers them itself. The limits of mappings hold for the former alone. @default 'mapping'
+   */
+  readonly feed?: 'mapping' | 'worker';
+  /** Seconds that one invocation, or one batch of a worker, may take. */
+  readonly timeoutSeconds: number;
+  /** Seconds until the first records are scored where nothing runs while there are none. @default 0 */
+  readonly wakeSeconds?: number;
+  /** Percent of the invocations that a new version gets first. @default 100: it takes over at once */
+  readonly firstStepPercent?: number;
+  /** Whether its function is attached to a network, as it must be to mount a file system. @default false */
+  readonly hasNetwork?: boolean;
+  /** What is wrong with its options, alone and with this batching. */
+  problems(batching: Batching): Problem[];
+  /** Seconds that a received message must stay hidden, and the sum that explains them. */
+  leastVisibility(batching: Batching): { readonly seconds: number; readonly sum: string };
+  create(scope: Construct, wiring: Wiring): Created;
+}
+
+/** What the compute is connected to. */
+export interface Wiring {
+  readonly image: ContainerImage;
+  /** Where the models are: those in a file system are mounted. */
+  readonly models: ModelPlace;
+  readonly batching: Batching;
+  readonly requestQueues: Queues;
+  /** How long a received message stays hidden from others. */
+  readonly visibilityTimeoutSeconds: number;
+  /** Whether records are taken from the queue as soon as the stack is deployed. */
+  readonly eventSourceEnabled: boolean;
+  /** The `BATCHSCORE_…` variables that the host reads, and those that the deployer adds. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly encryptionKey: IKey | undefined;
+  readonly logRetention: RetentionDays;
+  readonly logLevel: LogLevel | undefined;
+  readonly tracing: boolean;
+  readonly removalPolicy: RemovalPolicy;
+  readonly prices: Prices;
+}
+
+/** The compute, once created. */
+export interface Compute extends IGrantable {
+  readonly alarms: readonly AlarmCondition[];
+  readonly graphs: readonly Graph[];
+  /** US dollars per period, logs left out. */
+  readonly cost: IMetric;
+  /** Whether its hosts have metrics of their GPUs. @default false */
+  readonly measuresGpus?: boolean;
+  /** What it logs to, for the cost of logs. @default the cost leaves them out */
+  readonly logGroup?: ILogGroup;
+  /** Has new versions take over in steps, undone when one of the alarms goes off. @default they take over at once */
+  readonly shiftInSteps?: ((alarms: readonly IAlarm[]) => void) | undefined;
+  /** Lets someone stop it taking records from the queue, and start it again. @default nobody can be allowed to */
+  grantSwitch?(grantee: IGrantable): Grant;
+}
+
+/** Compute that is a Lambda function. */
+export interface FunctionCompute extends Compute {
+  readonly function: DockerImageFunction;
+  /** What the mappings invoke; undefined if that is the function itself. */
+  readonly alias: Alias | undefined;
+  /** What feeds it from the request queue. */
+  readonly eventSourceMappings: readonly EventSourceMapping[];
+}
+
+/** What an alarm watches. It goes off when the metric has been above the threshold in enough of the last periods. */
+export interface AlarmCondition {
+  readonly id: string;
+  /** What it means and what to do, for whoever it wakes up. */
+  readonly description: string;
+  readonly metric: IMetric;
+  readonly threshold: number;
+  /** Number of periods, of five minutes each. */
+  readonly periods: number;
+  /** In how many of them the metric must have been above the threshold. @default all */
+  readonly periodsAbove?: number;
+  /**
+   * Whether it tells of what runs, so that a new version that sets it off is undone; else of traffic, or of what is left
+   * from before. @default false
+   */
+  readonly blamesVersion?: boolean;
+}
+
+/** One graph of the dashboard. */
+export interface Graph {
+  readonly title: string;
+  readonly left: readonly IMetric[];
+  readonly right?: readonly IMetric[];
+}
+
+/** How SQS hands records over, stated once: mapping, visibility timeout and environment derive from it. */
+export interface Batching extends MappingSettings {
+  /** Request queues, each with its mapping. */
+  readonly shards: number;
+}
+
+/** A FIFO queue hands over at most ten records and has no window. */
+const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
+
+/** The settings that were given, and the defaults of the queue's kind for the others. */
+export function withDefaults(given: Partial<Batching>): Batching {
+  const { fifo = false, shards = 1 } = given;
+  const { batchSize, windowSeconds } = fifo ? DEFAULTS.fifo : DEFAULTS.standard;
+  return {
+    fifo,
+    shards,
+    batchSize: given.batchSize ?? batchSize,
+    windowSeconds: given.windowSeconds ?? windowSeconds,
+  };
+}

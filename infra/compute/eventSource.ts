@@ -1,0 +1,281 @@
+import { Duration, Names } from 'aws-cdk-lib';
+import { type MathExpression, Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import { CfnEventSourceMapping, type EventSourceMapping, type IFunction, MetricType } from 'aws-cdk-lib/aws-lambda';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import {
+  DEFAULT_MAXIMUM_POLLERS,
+  INVOCATIONS_PER_POLLER,
+  MAXIMUM_CONCURRENCY,
+  MESSAGES_IN_FLIGHT,
+  MOST_INVOCATIONS,
+  outside,
+  type Range,
+} from '../../lambda/core/limits.ts';
+
+import { type Problem, warn } from '../constructs/problems.ts';
+import { together } from '../monitoring/scoringMetrics.ts';
+import type { Batching, Graph, Wiring } from './compute.ts';
+
+/** What hands records over to a function. */
+export interface Feed {
+  /** One for each queue. */
+  readonly eventSourceMappings: readonly [EventSourceMapping, ...EventSourceMapping[]];
+  /** What became of the messages. */
+  readonly graph: Graph;
+}
+
+type FeedWiring = Pick<Wiring, 'requestQueues' | 'batching' | 'eventSourceEnabled'>;
+
+/**
+ * Feeds a function, or a version or alias of one, from each of the request queues. Its role must be allowed to take from
+ * them.
+ *
+ * @param concurrency of all queues together
+ */
+export function feedFromQueues(target: IFunction, wiring: FeedWiring, concurrency: Concurrency = {}): Feed {
+  const { requestQueues, batching } = wiring;
+  const ofEach = shareOf(withinReserve(concurrency, batching.shards), batching.shards);
+  const [first, ...others] = requestQueues;
+  const feed = (queue: IQueue): EventSourceMapping => feedFromQueue(target, queue, wiring, ofEach);
+  const eventSourceMappings = [feed(first), ...others.map(feed)] as const;
+  warnOfMessagesInFlight(target, batching, ofEach);
+  const left = eventCounts(eventSourceMappings);
+  return { eventSourceMappings, graph: { title: 'Messages that the event source mapping…', left } };
+}
+
+function feedFromQueue(
+  target: IFunction,
+  queue: IQueue,
+  { batching: { batchSize, windowSeconds }, eventSourceEnabled }: FeedWiring,
+  concurrency: Concurrency,
+): EventSourceMapping {
+  const { maximumConcurrency } = concurrency;
+  const mapping = target.addEventSourceMapping(`SqsEventSource:${Names.nodeUniqueId(queue.node)}`, {
+    eventSourceArn: queue.queueArn,
+    batchSize,
+    reportBatchItemFailures: true,
+    metricsConfig: { metrics: [MetricType.EVENT_COUNT] },
+    // Said in both cases: a property that is dropped from the template would leave the mapping as it is.
+    enabled: eventSourceEnabled,
+    ...(windowSeconds > 0 && { maxBatchingWindow: Duration.seconds(windowSeconds) }),
+    ...(maximumConcurrency !== undefined && { maxConcurrency: maximumConcurrency }),
+  });
+  setPollers(mapping, concurrency);
+  return mapping;
+}
+
+/** Set on the resource itself: the library's own check still ends at 2,000 pollers, CloudFormation's does not. */
+function setPollers(mapping: EventSourceMapping, { minimumPollers, maximumPollers }: Concurrency): void {
+  if (minimumPollers === undefined && maximumPollers === undefined) return;
+  const resource = mapping.node.defaultChild;
+  if (!(resource instanceof CfnEventSourceMapping)) throw new Error('expected a mapping to have its resource as child');
+  resource.provisionedPollerConfig = { minimumPollers, maximumPollers };
+}
+
+/**
+ * The right to switch the mappings of a function off and on, and to see whether they are. They may not be led to another
+ * function.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html
+ */
+export function grantSwitch(grantee: IGrantable, target: IFunction, mappings: readonly EventSourceMapping[]): Grant {
+  const resourceArns = mappings.map(({ eventSourceMappingArn }) => eventSourceMappingArn);
+  const look = Grant.addToPrincipal({ grantee, actions: ['lambda:GetEventSourceMapping'], resourceArns });
+  const update = Grant.addToPrincipal({
+    grantee,
+    actions: ['lambda:UpdateEventSourceMapping'],
+    resourceArns,
+    conditions: { ArnLike: { 'lambda:FunctionArn': [target.functionArn, `${target.functionArn}:*`] } },
+  });
+  return look.combine(update);
+}
+
+/** @see https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html#event-source-mapping-metrics */
+const EVENT_COUNTS = {
+  PolledEventCount: 'polled',
+  InvokedEventCount: 'handed over',
+  FailedInvokeEventCount: 'returned as failed',
+  DeletedEventCount: 'deleted',
+};
+
+function eventCounts([first, ...others]: Feed['eventSourceMappings']): (Metric | MathExpression)[] {
+  return Object.entries(EVENT_COUNTS).map(([metricName, label]) => {
+    const count = ({ eventSourceMappingId }: EventSourceMapping): Metric =>
+      new Metric({
+        namespace: 'AWS/Lambda',
+        metricName,
+        dimensionsMap: { EventSourceMappingUUID: eventSourceMappingId },
+        statistic: Stats.SUM,
+        label,
+      });
+    return together('SUM', [count(first), ...others.map(count)], label);
+  });
+}
+
+/** How many invocations and pollers there may be, of all shards together; undefined is left to the default. */
+export interface Concurrency {
+  readonly reservedConcurrency?: number | undefined;
+  readonly maximumConcurrency?: number | undefined;
+  readonly minimumPollers?: number | undefined;
+  readonly maximumPollers?: number | undefined;
+}
+
+/**
+ * The concurrency with a ceiling for the mappings where a reserve is one for the function: a mapping does not heed the
+ * reserve, and each invocation that is throttled counts as a receive of its messages.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
+ */
+function withinReserve(concurrency: Concurrency, shards: number): Concurrency {
+  const mostOfAll = shards * MOST_INVOCATIONS;
+  const { reservedConcurrency = mostOfAll, maximumConcurrency } = concurrency;
+  const isLimited = maximumConcurrency !== undefined || pollersOf(concurrency) !== undefined;
+  if (isLimited || reservedConcurrency >= mostOfAll) return concurrency;
+  return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, shards * MAXIMUM_CONCURRENCY.most) };
+}
+
+/** What each mapping gets: an equal share, because clients spread evenly, and whole, so that some may be left over. */
+function shareOf(concurrency: Concurrency, shards: number): Concurrency {
+  const share = (all: number | undefined): number | undefined => all && Math.floor(all / shards);
+  return {
+    maximumConcurrency: share(concurrency.maximumConcurrency),
+    minimumPollers: share(concurrency.minimumPollers),
+    maximumPollers: share(concurrency.maximumPollers),
+  };
+}
+
+/** The most invocations that SQS starts at a time, where there is a ceiling. */
+export function mostInvocations({
+  maximumConcurrency,
+  minimumPollers,
+  maximumPollers,
+}: Concurrency): number | undefined {
+  if (maximumPollers !== undefined) return INVOCATIONS_PER_POLLER * maximumPollers;
+  if (minimumPollers !== undefined) return INVOCATIONS_PER_POLLER * DEFAULT_MAXIMUM_POLLERS;
+  return maximumConcurrency;
+}
+
+function pollersOf({ minimumPollers, maximumPollers }: Concurrency): number | undefined {
+  return minimumPollers ?? maximumPollers;
+}
+
+/**
+ * Of an SQS queue. CloudFormation's schema ends at 10,000 too.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/api/API_ProvisionedPollerConfig.html
+ */
+const MAXIMUM_POLLERS: Range = { least: 2, most: 10_000 };
+
+/**
+ * What the service refuses, and what it accepts but then throttles.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
+ */
+export function concurrencyProblems(concurrency: Concurrency, shards: number): Problem[] {
+  const { reservedConcurrency, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
+  return [
+    outside('reservedConcurrency', reservedConcurrency, { least: 1, most: 100_000 }),
+    outsideForShards('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY, shards),
+    outsideForShards('minimumPollers', minimumPollers, { least: 2, most: 200 }, shards),
+    outsideForShards('maximumPollers', maximumPollers, MAXIMUM_POLLERS, shards),
+    bothCeilings(maximumConcurrency, pollersOf(concurrency)),
+    reversed(minimumPollers, maximumPollers),
+    pollersOf(concurrency) === undefined
+      ? moreThanReserved(maximumConcurrency, reservedConcurrency, shards)
+      : pollersBeyondReserve(maximumPollers, reservedConcurrency, shards),
+  ];
+}
+
+/** @param range of one mapping; each shard has one */
+function outsideForShards(name: string, value: number | undefined, { least, most }: Range, shards: number): Problem {
+  const whose = shards === 1 ? name : `${name} of ${shards} shards together`;
+  return outside(whose, value, { least: shards * least, most: shards * most });
+}
+
+function bothCeilings(maximumConcurrency: number | undefined, pollers: number | undefined): Problem {
+  if (maximumConcurrency === undefined || pollers === undefined) return undefined;
+  return (
+    'maximumConcurrency: expected none alongside provisioned pollers, ' +
+    `got ${maximumConcurrency} with ${pollers} pollers; leave out one of the two`
+  );
+}
+
+function reversed(minimum: number | undefined, maximum: number | undefined): Problem {
+  if (minimum === undefined || maximum === undefined || minimum <= maximum) return undefined;
+  return `maximumPollers: expected at least minimumPollers, ${minimum}, got ${maximum}; raise it`;
+}
+
+function moreThanReserved(maximum: number | undefined, reserved: number | undefined, shards: number): Problem {
+  const least = maximum ?? shards * MAXIMUM_CONCURRENCY.least;
+  if (reserved === undefined || least <= reserved) return undefined;
+  const [what, cure] =
+    maximum === undefined
+      ? [
+          `${least}, which SQS starts at a time at least${ofShards(shards)}`,
+          shards === 1 ? 'raise it' : 'raise it or lower shards',
+        ]
+      : [`maximumConcurrency, ${least}`, 'raise it or lower maximumConcurrency'];
+  return (
+    `reservedConcurrency: expected at least ${what}, because invocations beyond it are throttled, ` +
+    `got ${reserved}; ${cure}`
+  );
+}
+
+function pollersBeyondReserve(
+  maximumPollers: number | undefined,
+  reserved: number | undefined,
+  shards: number,
+): Problem {
+  const byDefault = shards * DEFAULT_MAXIMUM_POLLERS;
+  const invocations = INVOCATIONS_PER_POLLER * (maximumPollers ?? byDefault);
+  if (reserved === undefined || invocations <= reserved) return undefined;
+  const pollers =
+    maximumPollers === undefined
+      ? `the default of ${byDefault} pollers${ofShards(shards)}`
+      : `${maximumPollers} pollers`;
+  return (
+    `reservedConcurrency: expected at least ${invocations}, because each poller starts up to ${INVOCATIONS_PER_POLLER} ` +
+    `invocations at a time and those beyond it are throttled, got ${reserved} with ${pollers}; ` +
+    'raise it or set a lower maximumPollers'
+  );
+}
+
+function ofShards(shards: number): string {
+  return shards === 1 ? '' : ` with ${shards} shards`;
+}
+
+/** AWS's own recommendation: a throttled batch can be retried before its messages become visible again. */
+const FUNCTION_TIMEOUTS = 6;
+
+/** @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html */
+export function leastVisibility(
+  timeoutSeconds: number,
+  { windowSeconds }: Batching,
+): { readonly seconds: number; readonly sum: string } {
+  return {
+    seconds: FUNCTION_TIMEOUTS * timeoutSeconds + windowSeconds,
+    sum: `${FUNCTION_TIMEOUTS} × ${timeoutSeconds} s timeout + ${windowSeconds} s window`,
+  };
+}
+
+/**
+ * Beyond the quota of a queue a long poll gets nothing, without an error: further invocations find no messages. That
+ * works, only slower than the settings say, so it is a warning. Nothing is said where no ceiling is set: then batches that
+ * are full and as many as Lambda allows are not what anybody asked for.
+ *
+ * @param ofEach what one mapping may have
+ */
+function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
+  const invocations = mostInvocations(ofEach);
+  if (invocations === undefined || batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
+  const most = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
+  warn(
+    scope,
+    'messagesInFlight',
+    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
+      `got ${batchSize} × ${invocations} invocations = ${batchSize * invocations}; lower batchSize, allow at most ` +
+      `${most} invocations at a time${shards === 1 ? '' : ' for each shard'}, or raise shards, now ${shards}`,
+  );
+}

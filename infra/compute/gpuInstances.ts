@@ -1,0 +1,90 @@
+import type { Prices } from '../priceList.ts';
+
+/** What an instance has, of which an environment takes a share. */
+interface Instance {
+  readonly vcpus: number;
+  readonly gpuGiB: number;
+  readonly memoryGiB: number;
+}
+
+/** The sizes with one GPU that most environments fit, by instance type. @see https://aws.amazon.com/ec2/instance-types/ */
+const INSTANCES: Readonly<Record<string, Instance>> = {
+  'g4dn.xlarge': { vcpus: 4, gpuGiB: 16, memoryGiB: 16 },
+  'g4dn.2xlarge': { vcpus: 8, gpuGiB: 16, memoryGiB: 32 },
+  'g5.xlarge': { vcpus: 4, gpuGiB: 24, memoryGiB: 16 },
+  'g5.2xlarge': { vcpus: 8, gpuGiB: 24, memoryGiB: 32 },
+  'g6.xlarge': { vcpus: 4, gpuGiB: 24, memoryGiB: 16 },
+  'g6.2xlarge': { vcpus: 8, gpuGiB: 24, memoryGiB: 32 },
+  'g6e.xlarge': { vcpus: 4, gpuGiB: 48, memoryGiB: 32 },
+  'g6e.2xlarge': { vcpus: 8, gpuGiB: 48, memoryGiB: 64 },
+};
+
+/** An estimate: what the host keeps for itself. */
+const HOSTS_SHARE = 0.1;
+
+export interface Environment {
+  readonly gpuMemoryGiB: number;
+  readonly memoryMb: number;
+  /** vCPUs that are reserved. @default none: Lambda gives shares of them */
+  readonly vcpus?: number;
+  /** @default 1 */
+  readonly gpuCount?: number;
+  /** Instance types that may be used. @default the cheapest that fits */
+  readonly instanceTypes: readonly string[] | undefined;
+}
+
+/** Where environments run, as far as it can be known before Lambda chooses. */
+export interface Placement {
+  readonly instanceType: string;
+  /** US dollars, without the fee for Managed Instances. */
+  readonly instanceHour: number;
+  readonly environmentsPerInstance: number;
+}
+
+/**
+ * The cheapest instance that an environment fits, of the types that were given or of those above. Of a type that is not
+ * above, one environment is taken to fill it.
+ *
+ * @throws Error when a type has no price, or no type fits
+ */
+export function placementOf(environment: Environment, prices: Prices): Placement {
+  const [cheapest] = placementsOf(environment, prices);
+  if (cheapest !== undefined) return cheapest;
+  const { gpuMemoryGiB, memoryMb, vcpus, gpuCount = 1, instanceTypes } = environment;
+  const gpus = gpuCount === 1 ? '' : `${gpuCount} GPUs, each with `;
+  throw new Error(
+    `memoryMb: expected an instance that has ${vcpus === undefined ? '' : `${vcpus} vCPUs, `}${memoryMb} MB and ` +
+      `${gpus}${gpuMemoryGiB} GiB of GPU memory, got only ${(instanceTypes ?? Object.keys(INSTANCES)).join(', ')}; ` +
+      'lower one of these or name a larger instance type',
+  );
+}
+
+/** The types that an environment fits, the cheapest first. */
+export function instanceTypesFor(environment: Environment, prices: Prices): string[] {
+  return placementsOf(environment, prices).map(({ instanceType }) => instanceType);
+}
+
+function placementsOf(environment: Environment, prices: Prices): Placement[] {
+  return (environment.instanceTypes ?? Object.keys(INSTANCES))
+    .map((instanceType) => ({
+      instanceType,
+      instanceHour: priceOf(instanceType, prices),
+      environmentsPerInstance: howManyFit(INSTANCES[instanceType], environment),
+    }))
+    .filter(({ environmentsPerInstance }) => environmentsPerInstance > 0)
+    .toSorted((a, b) => a.instanceHour - b.instanceHour);
+}
+
+function priceOf(instanceType: string, { instanceHour }: Prices): number {
+  const price = instanceHour[instanceType];
+  if (price !== undefined) return price;
+  throw new Error(`prices: expected instanceHour to have '${instanceType}', got none; add its price to the price list`);
+}
+
+function howManyFit(instance: Instance | undefined, environment: Environment): number {
+  const { gpuMemoryGiB, memoryMb, vcpus = 0, gpuCount = 1 } = environment;
+  if (instance === undefined) return 1;
+  if (vcpus > instance.vcpus || gpuCount > 1) return 0;
+  const usable = instance.memoryGiB * (1 - HOSTS_SHARE);
+  return Math.min(Math.floor(instance.gpuGiB / gpuMemoryGiB), Math.floor(usable / (memoryMb / 1024)));
+}

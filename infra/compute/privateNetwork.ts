@@ -1,0 +1,178 @@
+import { Stack } from 'aws-cdk-lib';
+import {
+  FlowLogDestination,
+  FlowLogTrafficType,
+  GatewayVpcEndpointAwsService,
+  InterfaceVpcEndpointAwsService,
+  type ISecurityGroup,
+  type ISubnet,
+  type IVpc,
+  Peer,
+  Port,
+  SecurityGroup,
+  type SubnetSelection,
+  SubnetType,
+  Vpc,
+} from 'aws-cdk-lib/aws-ec2';
+import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { Construct, IDependable } from 'constructs';
+import { createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
+
+export interface Network {
+  readonly vpc: IVpc;
+  readonly subnets: ISubnet[];
+  readonly securityGroup: ISecurityGroup;
+  /** What must be there before anything in a new network starts, and until all has ended; none of one that was given. */
+  readonly endpoints: readonly IDependable[];
+}
+
+interface Given {
+  readonly vpc?: IVpc | undefined;
+  readonly subnets?: SubnetSelection | undefined;
+}
+
+/** What a new network has endpoints for, besides S3 and DynamoDB. */
+export interface Endpoints {
+  /** Who calls them, as descriptions have it, such as `GPU instances`. */
+  readonly of: string;
+  /** Services, by the ID of their endpoint. */
+  readonly interfaces: Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
+  /** Whether images are pulled through them. @default false: Lambda pulls them elsewhere */
+  readonly pullsImages?: boolean;
+}
+
+const HTTPS = Port.tcp(443);
+const AVAILABILITY_ZONES = 2;
+
+/**
+ * The network that instances or tasks run in: the one given, or a new one that reaches the account's own AWS services and
+ * nothing else.
+ */
+export function createPrivateNetwork(
+  scope: Construct,
+  given: Given,
+  logs: LogGroupOptions,
+  endpoints: Endpoints,
+): Network {
+  const vpc = given.vpc ?? createVpc(scope, logs);
+  const securityGroup = createGroup(scope, vpc, endpoints);
+  const isNew = vpc instanceof Vpc && given.vpc === undefined;
+  return {
+    vpc,
+    subnets: vpc.selectSubnets(given.subnets).subnets,
+    securityGroup,
+    endpoints: isNew ? addEndpoints(scope, vpc, securityGroup, endpoints) : [],
+  };
+}
+
+function createGroup(scope: Construct, vpc: IVpc, { of }: Endpoints): SecurityGroup {
+  const securityGroup = new SecurityGroup(scope, 'Instances', {
+    vpc,
+    description: `${of}: they call AWS services, nothing calls them`,
+    allowAllOutbound: false,
+  });
+  securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
+  return securityGroup;
+}
+
+function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
+  return new Vpc(scope, 'Network', {
+    maxAzs: AVAILABILITY_ZONES,
+    natGateways: 0,
+    subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
+    // Whatever is started here without a group of its own reaches nothing.
+    restrictDefaultSecurityGroup: true,
+    flowLogs: {
+      Refused: {
+        trafficType: FlowLogTrafficType.REJECT,
+        destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
+      },
+    },
+  });
+}
+
+/** Each serves this account's principals and resources alone: a model cannot send what it sees to a foreign bucket. */
+function addEndpoints(
+  scope: Construct,
+  vpc: Vpc,
+  callers: ISecurityGroup,
+  { of, interfaces, pullsImages = false }: Endpoints,
+): IDependable[] {
+  const group = new SecurityGroup(scope, 'Endpoints', {
+    vpc,
+    description: `Endpoints of AWS services: the ${of} call them`,
+    allowAllOutbound: false,
+  });
+  group.addIngressRule(callers, HTTPS, of);
+  const endpoints = Object.entries(interfaces).map(([id, service]) => {
+    const endpoint = vpc.addInterfaceEndpoint(id, { service, open: false, securityGroups: [group] });
+    if (!WITHOUT_POLICY.includes(service)) endpoint.addToPolicy(ownAccountOnly(scope));
+    return endpoint;
+  });
+  const s3 = vpc.addGatewayEndpoint('S3', { service: GatewayVpcEndpointAwsService.S3 });
+  s3.addToPolicy(ownAccountOnly(scope));
+  if (pullsImages) s3.addToPolicy(layersOfImages(scope));
+  const dynamoDb = vpc.addGatewayEndpoint('DynamoDb', { service: GatewayVpcEndpointAwsService.DYNAMODB });
+  dynamoDb.addToPolicy(ownAccountOnly(scope));
+  return [...endpoints, s3, dynamoDb];
+}
+
+/** Only ECS's own agent calls them. AWS documents a policy for neither. */
+const WITHOUT_POLICY = [InterfaceVpcEndpointAwsService.ECS_AGENT, InterfaceVpcEndpointAwsService.ECS_TELEMETRY];
+
+/**
+ * ECR keeps the layers of all accounts in a bucket of its own, to be read by addresses that it signs.
+ *
+ * @see https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
+ */
+function layersOfImages(scope: Construct): PolicyStatement {
+  const { partition, region } = Stack.of(scope);
+  return new PolicyStatement({
+    principals: [new AnyPrincipal()],
+    actions: ['s3:GetObject'],
+    resources: [`arn:${partition}:s3:::prod-${region}-starport-layer-bucket/*`],
+  });
+}
+
+/**
+ * Traces have no resource, and so no account of one.
+ *
+ * @see https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-resourceaccount
+ */
+function ownAccountOnly(scope: Construct): PolicyStatement {
+  const { account } = Stack.of(scope);
+  return new PolicyStatement({
+    principals: [new AnyPrincipal()],
+    actions: ['*'],
+    resources: ['*'],
+    conditions: {
+      StringEquals: { 'aws:PrincipalAccount': account },
+      StringEqualsIfExists: { 'aws:ResourceAccount': account },
+    },
+  });
+}
+
+const OF_TASKS = {
+  Sqs: InterfaceVpcEndpointAwsService.SQS,
+  Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+  EcrApi: InterfaceVpcEndpointAwsService.ECR,
+  EcrDocker: InterfaceVpcEndpointAwsService.ECR_DOCKER,
+};
+
+/** Those of a network whose instances register with ECS. Fargate does that from a network of its own. */
+const OF_INSTANCES = {
+  ...OF_TASKS,
+  Ecs: InterfaceVpcEndpointAwsService.ECS,
+  EcsAgent: InterfaceVpcEndpointAwsService.ECS_AGENT,
+  EcsTelemetry: InterfaceVpcEndpointAwsService.ECS_TELEMETRY,
+};
+
+/**
+ * What tasks on Fargate call.
+ *
+ * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html
+ */
+export const ENDPOINTS_OF_TASKS: Endpoints = { of: 'tasks', interfaces: OF_TASKS, pullsImages: true };
+
+/** What tasks call, and the instances that they run on. */
+export const ENDPOINTS_OF_INSTANCES: Endpoints = { of: 'tasks', interfaces: OF_INSTANCES, pullsImages: true };

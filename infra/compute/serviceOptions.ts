@@ -1,0 +1,192 @@
+import type { Duration } from 'aws-cdk-lib';
+import type { IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import type { IRole } from 'aws-cdk-lib/aws-iam';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import {
+  BATCH_SIZE,
+  DRAIN_SHARE,
+  HOP_THREADS,
+  outside,
+  RANGES,
+  SHARDS,
+  WINDOW_SECONDS,
+} from '../../lambda/core/limits.ts';
+
+import type { Problem } from '../constructs/problems.ts';
+import { secondsOf } from '../constructs/units.ts';
+import type { Batching } from './compute.ts';
+
+/** What every service of workers can be told. */
+export interface ServiceOptions {
+  /**
+   * The role that workers run with, which everything is granted to. ECS tasks must be allowed to assume it.
+   * @default a new one, which may do what scoring needs and nothing else
+   */
+  readonly role?: IRole | undefined;
+  /**
+   * Where workers log. Retention, key and removal policy are its own.
+   * @default a new one
+   */
+  readonly logGroup?: ILogGroup | undefined;
+  /** How long one batch may take, whole seconds, 1 to 3,600; what is not scored by then is handed back. @default 60 seconds */
+  readonly timeout?: Duration;
+  /**
+   * From SIGTERM until ECS kills a task, whole seconds: to Fargate and with `spot` 120 at the most, and a third longer than
+   * `timeout` at least, so that what is being scored is finished.
+   * @default 120 seconds
+   */
+  readonly stopTimeout?: Duration;
+  /** Tasks that always run. 0 scales to zero: nothing runs while there are no requests, and waking takes minutes. @default 0 */
+  readonly minimumTasks?: number;
+  /** Most tasks. While a new version takes over, there are up to twice as many. @default 4 */
+  readonly maximumTasks?: number;
+  /**
+   * Messages, waiting and in flight, that there is a task for: with more, tasks are added. How many a task scores in the
+   * time that requests may wait.
+   * @default ten batches
+   */
+  readonly backlogPerTask?: number;
+  /** Most receives of a worker in flight, 1 to 64. @default 16 */
+  readonly mostPolls?: number;
+  /** Most batches of a model that a worker scores at the same time, 1 to 16. @default 2 */
+  readonly pipelineDepth?: number;
+  /** Most threads that call SQS for a worker, 0 to 64. @default the cores less two */
+  readonly hopThreads?: number;
+  /** Whether tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
+  readonly spot?: boolean;
+  /**
+   * The network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores; Managed Instances and Auto
+   * Scaling groups need ECS too.
+   * @default a network of its own, with endpoints of these services and no route to the internet
+   */
+  readonly vpc?: IVpc;
+  /** Subnets of `vpc`. @default its private ones */
+  readonly subnets?: SubnetSelection;
+}
+
+/** The options with plain numbers and defaults. */
+export interface ServiceDefaults extends ServiceSettings {
+  readonly role: IRole | undefined;
+  readonly logGroup: ILogGroup | undefined;
+  readonly vpc: IVpc | undefined;
+  readonly subnets: SubnetSelection | undefined;
+}
+
+/** @throws Error when an amount is a token */
+export function serviceDefaults(options: ServiceOptions): ServiceDefaults {
+  return {
+    role: options.role,
+    logGroup: options.logGroup,
+    timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 60,
+    stopTimeoutSeconds: secondsOf('stopTimeoutSeconds', options.stopTimeout) ?? 120,
+    minimumTasks: options.minimumTasks ?? 0,
+    maximumTasks: options.maximumTasks ?? Math.max(4, options.minimumTasks ?? 0),
+    backlogPerTask: options.backlogPerTask,
+    mostPolls: options.mostPolls,
+    pipelineDepth: options.pipelineDepth,
+    hopThreads: options.hopThreads,
+    spot: options.spot ?? false,
+    vpc: options.vpc,
+    subnets: options.subnets,
+  };
+}
+
+/** What every service of workers is told. */
+interface ServiceSettings {
+  readonly timeoutSeconds: number;
+  readonly stopTimeoutSeconds: number;
+  readonly minimumTasks: number;
+  readonly maximumTasks: number;
+  readonly backlogPerTask: number | undefined;
+  readonly mostPolls: number | undefined;
+  readonly pipelineDepth: number | undefined;
+  readonly hopThreads: number | undefined;
+  readonly spot: boolean;
+}
+
+/** Between the notice that a spot instance, or a task on one, ends and its end. */
+const SPOT_NOTICE_SECONDS = 120;
+/** Those of an alarm. @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html */
+const METRICS_OF_ALARM = 10;
+/** Messages that are visible, and in flight. */
+const METRICS_OF_QUEUE = 2;
+/** The service's own quota. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html */
+const MOST_TASKS = 5000;
+
+/** What ECS refuses, what a worker refuses when it starts, and what costs records a receive whenever a task ends. */
+export function serviceProblems(settings: ServiceSettings, batching: Batching): Problem[] {
+  const { timeoutSeconds, stopTimeoutSeconds, minimumTasks, maximumTasks } = settings;
+  return [
+    outside('batchSize', batching.batchSize, BATCH_SIZE),
+    windowProblem(batching),
+    outside('timeoutSeconds', timeoutSeconds, RANGES.timeoutSeconds),
+    outside('stopTimeoutSeconds', stopTimeoutSeconds, RANGES.stopSeconds),
+    shorterThanDrain(timeoutSeconds, stopTimeoutSeconds),
+    settings.spot ? afterSpotNotice(stopTimeoutSeconds) : undefined,
+    outside('minimumTasks', minimumTasks, { least: 0, most: MOST_TASKS }),
+    outside('maximumTasks', maximumTasks, { least: 1, most: MOST_TASKS }),
+    minimumTasks > maximumTasks
+      ? `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`
+      : undefined,
+    outside('backlogPerTask', settings.backlogPerTask, { least: 1, most: 1_000_000 }),
+    outside('mostPolls', settings.mostPolls, RANGES.mostPolls),
+    outside('pipelineDepth', settings.pipelineDepth, RANGES.pipelineDepth),
+    outside('hopThreads', settings.hopThreads, HOP_THREADS),
+    moreThanAlarmTakes(batching.shards),
+  ];
+}
+
+/** A worker's window may be a fraction of a second. */
+function windowProblem({ windowSeconds }: Batching): Problem {
+  if (windowSeconds >= WINDOW_SECONDS.least && windowSeconds <= WINDOW_SECONDS.most) return undefined;
+  const { least, most } = WINDOW_SECONDS;
+  return `windowSeconds: expected ${least} to ${most}, got ${windowSeconds}; choose a number in that range`;
+}
+
+/** What is being scored when a task is told to end must be done before the worker cuts it short and hands it back. */
+function shorterThanDrain(timeoutSeconds: number, stopTimeoutSeconds: number): Problem {
+  const least = Math.ceil(timeoutSeconds / DRAIN_SHARE);
+  if (stopTimeoutSeconds >= least) return undefined;
+  return (
+    `stopTimeoutSeconds: expected at least ${least} = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the share of it in ` +
+    `which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeoutSeconds`
+  );
+}
+
+/** @see https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html */
+function afterSpotNotice(stopTimeoutSeconds: number): Problem {
+  if (stopTimeoutSeconds <= SPOT_NOTICE_SECONDS) return undefined;
+  return (
+    `stopTimeoutSeconds: expected at most ${SPOT_NOTICE_SECONDS} with spot, whose capacity ends so long after its notice, ` +
+    `got ${stopTimeoutSeconds}; lower it or leave out spot`
+  );
+}
+
+function moreThanAlarmTakes(shards: number): Problem {
+  const most = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
+  if (shards <= most || shards > SHARDS.most) return undefined;
+  const needed = METRICS_OF_QUEUE * shards + 1;
+  return (
+    `shards: expected at most ${most} with tasks that scale by the backlog of all, because an alarm takes ` +
+    `${METRICS_OF_ALARM} metrics, got ${shards} × ${METRICS_OF_QUEUE} and that of the tasks = ${needed}; lower it: ` +
+    'a worker receives from one queue as fast as from several'
+  );
+}
+
+/**
+ * A heartbeat extends what is held once a third of its time is over, and has a third for a call's three tries of 7 s each.
+ */
+const LEAST_SECONDS = 60;
+
+/**
+ * Records stay hidden by heartbeats; without one they still do while they are gathered and scored. So long, too, it takes
+ * for the records of a worker that was lost to come back.
+ */
+export function leastWorkerVisibility(
+  timeoutSeconds: number,
+  { windowSeconds }: Batching,
+): { readonly seconds: number; readonly sum: string } {
+  const seconds = timeoutSeconds + windowSeconds;
+  if (seconds >= LEAST_SECONDS) return { seconds, sum: `${timeoutSeconds} s timeout + ${windowSeconds} s window` };
+  return { seconds: LEAST_SECONDS, sum: '3 × 20 s, in which a heartbeat is tried three times' };
+}

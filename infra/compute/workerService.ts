@@ -1,0 +1,429 @@
+import { Duration, Names } from 'aws-cdk-lib';
+import {
+  AdjustmentType,
+  CfnScalingPolicy,
+  MetricAggregationType,
+  ScalableTarget,
+  Schedule,
+  StepScalingAction,
+} from 'aws-cdk-lib/aws-applicationautoscaling';
+import {
+  Alarm,
+  ComparisonOperator,
+  type IMetric,
+  MathExpression,
+  Metric,
+  type MetricOptions,
+  Stats,
+  TreatMissingData,
+} from 'aws-cdk-lib/aws-cloudwatch';
+import { ApplicationScalingAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import {
+  AvailabilityZoneRebalancing,
+  type BaseService,
+  type Cluster,
+  type Ec2Service,
+  type FargateService,
+  type FargateServiceProps,
+  type TaskDefinition,
+} from 'aws-cdk-lib/aws-ecs';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { MESSAGES_IN_FLIGHT, RANGES } from '../../lambda/core/limits.ts';
+import type { Queues } from '../constructs/channels.ts';
+import { warn } from '../constructs/problems.ts';
+import { PERIOD, together } from '../monitoring/scoringMetrics.ts';
+import type { Prices } from '../priceList.ts';
+import type { AlarmCondition, Batching, Compute, Graph, Wiring } from './compute.ts';
+import { placementOf } from './gpuInstances.ts';
+import type { Network } from './privateNetwork.ts';
+import type { ServiceDefaults } from './serviceOptions.ts';
+import type { Task } from './workerTask.ts';
+
+/** Compute that is a service of workers. */
+export interface ServiceCompute extends Compute {
+  readonly cluster: Cluster;
+  readonly service: FargateService | Ec2Service;
+  readonly taskDefinition: TaskDefinition;
+}
+
+/**
+ * How every service is deployed: new tasks are ready before old ones are told to end, and when they never are, the old
+ * ones stay. The number of tasks is left to scaling: said here, every deployment would go back to it.
+ */
+export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEnabled'>) {
+  return {
+    minHealthyPercent: 100,
+    maxHealthyPercent: 200,
+    circuitBreaker: { enable: true, rollback: true },
+    // Nobody comes to a worker by its zone: a task in another one would only be started, and a busy one ended.
+    availabilityZoneRebalancing: AvailabilityZoneRebalancing.DISABLED,
+    ...(!eventSourceEnabled && { desiredCount: 0 }),
+  } satisfies Partial<FargateServiceProps>;
+}
+
+interface Parts {
+  readonly network: Network;
+  readonly cluster: Cluster;
+  readonly service: FargateService | Ec2Service;
+  readonly task: Task;
+}
+
+interface Settings extends ServiceDefaults {
+  readonly startSeconds: number;
+  /** US dollars. */
+  readonly taskHour: number;
+}
+
+/** Batches of messages that there is a task for, where nothing else is said. */
+const BATCHES_PER_TASK = 10;
+
+/** The compute of a service, which scales by its backlog unless it is switched off. */
+export function toCompute(scope: Construct, parts: Parts, settings: Settings, wiring: Wiring): ServiceCompute {
+  const { network, cluster, service, task } = parts;
+  const { startSeconds, maximumTasks } = settings;
+  const { requestQueues, batching } = wiring;
+  // What the service names must be part of the cluster before it, and until it is gone.
+  service.node.addDependency(cluster);
+  // A new service starts a task at once, which fetches its image through the endpoints.
+  service.node.addDependency(...network.endpoints);
+  // One batch is gathered while others are scored.
+  const batchesPerTask = 1 + (settings.pipelineDepth ?? RANGES.pipelineDepth.default);
+  warnOfMessagesHeld(service, batching, { tasks: maximumTasks, batchesPerTask });
+  if (wiring.eventSourceEnabled) {
+    const backlogPerTask = settings.backlogPerTask ?? BATCHES_PER_TASK * batching.batchSize;
+    scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
+  }
+  return {
+    cluster,
+    service,
+    taskDefinition: task.definition,
+    grantPrincipal: task.role,
+    logGroup: task.logGroup,
+    alarms: serviceAlarms(service, requestQueues, startSeconds),
+    graphs: serviceGraphs(service, maximumTasks),
+    cost: serviceCost(service, settings.taskHour),
+  };
+}
+
+/** SQS tells CloudWatch of a queue that nobody has used for six hours with a delay of up to a quarter of an hour. */
+const QUEUE_WAKES_SECONDS = 900;
+
+/** Seconds until the first records are scored where nothing runs while there are none. */
+export function wakeSecondsOf({ minimumTasks }: ServiceDefaults, startSeconds: number): number {
+  return minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + startSeconds;
+}
+
+/** Whether the subnets that were given, if any, are public ones. */
+export function isPublic({ vpc, subnets }: Pick<ServiceDefaults, 'vpc' | 'subnets'>): boolean {
+  return vpc?.selectSubnets(subnets).hasPublic ?? false;
+}
+
+interface ScalingSettings {
+  readonly minimumTasks: number;
+  readonly maximumTasks: number;
+  /** Messages, waiting and in flight, for each task. */
+  readonly backlogPerTask: number;
+  /** Until a task that was asked for takes part. */
+  readonly startSeconds: number;
+}
+
+/** Of the metrics of SQS and of tasks. */
+const MINUTE = Duration.minutes(1);
+/** As long as target tracking waits before it takes tasks away. */
+const IDLE_MINUTES = 15;
+const SCALE_IN_COOLDOWN_SECONDS = 300;
+const FLOOR_INTERVAL = Duration.minutes(5);
+
+/**
+ * Asks for a task when there are messages and none is asked for, for as many as the backlog is worth once there is one, and
+ * for none when there has been no message for a while. No two of these act at a time: the first while zero tasks are asked
+ * for, the second, which divides by their number, while there are some, and the third while there is no backlog.
+ */
+function scaleByBacklog(
+  scope: Construct,
+  service: BaseService,
+  requestQueues: Queues,
+  settings: ScalingSettings,
+): void {
+  const { minimumTasks, maximumTasks } = settings;
+  const scaling = service.autoScaleTaskCount({ minCapacity: minimumTasks, maxCapacity: maximumTasks });
+  const target = scaling.node.findChild('Target');
+  if (!(target instanceof ScalableTarget)) throw new Error('expected scaling to have its target as a child');
+  const metrics = { ...messages(requestQueues), tasks: taskCount(service, 'DesiredTaskCount', { period: MINUTE }) };
+  const backlog = sumOf(messages(requestQueues));
+  wake(scope, target, backlog, metrics);
+  track(scope, target, backlog, metrics, settings);
+  if (minimumTasks === 0) sleep(scope, target, traffic(requestQueues));
+  // Scaling alone would raise the number to its minimum only when it adds tasks for another reason.
+  else scaling.scaleOnSchedule('Floor', { schedule: Schedule.rate(FLOOR_INTERVAL), minCapacity: minimumTasks });
+}
+
+type Metrics = Readonly<Record<string, Metric>>;
+
+const AT_A_MOMENT = { period: MINUTE, statistic: Stats.MAXIMUM };
+
+/** Those of an empty queue may be missing. */
+function messages(queues: Queues): Metrics {
+  return Object.fromEntries(
+    queues.flatMap((queue, shard) => [
+      [`visible${shard}`, queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT)],
+      [`inFlight${shard}`, queue.metricApproximateNumberOfMessagesNotVisible(AT_A_MOMENT)],
+    ]),
+  );
+}
+
+/** What is answered in milliseconds is hardly ever seen on the queue, at one moment of a minute: receives are counted. */
+function traffic(queues: Queues): Metrics {
+  return Object.fromEntries(
+    queues.flatMap((queue, shard) => [
+      [`visible${shard}`, queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT)],
+      [`received${shard}`, queue.metricNumberOfMessagesReceived({ period: MINUTE, statistic: Stats.SUM })],
+    ]),
+  );
+}
+
+function sumOf(metrics: Metrics): string {
+  return `SUM([${Object.keys(metrics).join(', ')}])`;
+}
+
+function wake(scope: Construct, scalingTarget: ScalableTarget, backlog: string, metrics: Metrics): void {
+  const action = new StepScalingAction(scope, 'WakeUp', {
+    scalingTarget,
+    adjustmentType: AdjustmentType.EXACT_CAPACITY,
+    metricAggregationType: MetricAggregationType.MAXIMUM,
+  });
+  action.addAdjustment({ lowerBound: 0, adjustment: 1 });
+  const alarm = new Alarm(scope, 'Asleep', {
+    alarmDescription: 'There are requests and no task is asked for: this asks for one.',
+    metric: whereNone('tasks', backlog, metrics, MINUTE),
+    threshold: 1,
+    comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+    evaluationPeriods: 1,
+    treatMissingData: TreatMissingData.NOT_BREACHING,
+  });
+  alarm.addAlarmAction(new ApplicationScalingAction(action));
+}
+
+function sleep(scope: Construct, scalingTarget: ScalableTarget, usingMetrics: Metrics): void {
+  const action = new StepScalingAction(scope, 'GoToSleep', {
+    scalingTarget,
+    adjustmentType: AdjustmentType.EXACT_CAPACITY,
+    metricAggregationType: MetricAggregationType.MAXIMUM,
+  });
+  action.addAdjustment({ upperBound: 0, adjustment: 0 });
+  const alarm = new Alarm(scope, 'Idle', {
+    alarmDescription: `There has been no request for ${IDLE_MINUTES} minutes: this ends the tasks.`,
+    metric: new MathExpression({ label: 'messages', expression: sumOf(usingMetrics), usingMetrics, period: MINUTE }),
+    threshold: 0,
+    comparisonOperator: ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
+    evaluationPeriods: IDLE_MINUTES,
+    // A queue of which nothing is known is not an idle one.
+    treatMissingData: TreatMissingData.NOT_BREACHING,
+  });
+  alarm.addAlarmAction(new ApplicationScalingAction(action));
+}
+
+/**
+ * The library's own target tracking takes no expression.
+ *
+ * @see https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking-metric-math.html
+ */
+function track(
+  scope: Construct,
+  { scalableTargetId }: ScalableTarget,
+  backlog: string,
+  metrics: Metrics,
+  { backlogPerTask, startSeconds }: ScalingSettings,
+): void {
+  // With nothing to divide it would end the last task, as if no message had been answered since it last looked.
+  const perTask = `IF(${backlog} < 1, 1, ${backlog}) / tasks`;
+  new CfnScalingPolicy(scope, 'Backlog', {
+    policyName: Names.uniqueResourceName(scope, { separator: '-', maxLength: 200 }),
+    policyType: 'TargetTrackingScaling',
+    scalingTargetId: scalableTargetId,
+    targetTrackingScalingPolicyConfiguration: {
+      targetValue: backlogPerTask,
+      scaleOutCooldown: startSeconds,
+      scaleInCooldown: SCALE_IN_COOLDOWN_SECONDS,
+      customizedMetricSpecification: {
+        metrics: [
+          { id: 'backlogPerTask', label: 'messages for each task', expression: perTask, returnData: true },
+          ...Object.entries(metrics).map(([id, metric]) => queryOf(id, metric)),
+        ],
+      },
+    },
+  });
+}
+
+function queryOf(id: string, { namespace, metricName, dimensions = {}, statistic }: Metric) {
+  return {
+    id,
+    returnData: false,
+    metricStat: {
+      stat: statistic,
+      metric: {
+        namespace,
+        metricName,
+        dimensions: Object.entries(dimensions).map(([name, value]) => ({ name, value })),
+      },
+    },
+  };
+}
+
+/** An alarm on requests that no task takes, for longer than one needs to start. */
+function serviceAlarms(service: BaseService, [first, ...others]: Queues, startSeconds: number): AlarmCondition[] {
+  const periods = Math.ceil(startSeconds / PERIOD.toSeconds()) + 1;
+  const options = { statistic: Stats.MINIMUM, period: PERIOD };
+  const waitingIn = (queue: IQueue) => queue.metricApproximateNumberOfMessagesVisible(options);
+  return [
+    {
+      id: 'BacklogWithoutTask',
+      description:
+        `Requests have waited for ${periods * PERIOD.toMinutes()} minutes without a task that runs through. The events of ` +
+        'the service say why none starts, such as capacity, quota or the image; the log says why one ends. ' +
+        'docs/operations.md says what to do.',
+      metric: whereNone(
+        'running',
+        'waiting',
+        {
+          running: taskCount(service, 'RunningTaskCount', options),
+          waiting: together('SUM', [waitingIn(first), ...others.map(waitingIn)]),
+        },
+        PERIOD,
+      ),
+      threshold: 0,
+      periods,
+    },
+  ];
+}
+
+/** A service's tasks, and what they use of what they have. */
+function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
+  const most = { statistic: Stats.MAXIMUM, period: PERIOD };
+  return [
+    {
+      title: `Tasks, of at most ${maximumTasks}`,
+      left: [
+        taskCount(service, 'DesiredTaskCount', { ...most, label: 'asked for' }),
+        taskCount(service, 'RunningTaskCount', { ...most, label: 'running' }),
+        taskCount(service, 'PendingTaskCount', { ...most, label: 'starting' }),
+      ],
+    },
+    {
+      title: 'CPU and memory of the tasks: %',
+      left: [
+        service.metricCpuUtilization({ period: PERIOD, label: 'CPU' }),
+        service.metricMemoryUtilization({ period: PERIOD, label: 'memory' }),
+        service.metricMemoryUtilization({ ...most, label: 'memory, at most' }),
+      ],
+    },
+  ];
+}
+
+const MIB_PER_GIB = 1024;
+
+interface FargateTask {
+  readonly architecture: { readonly name: string };
+  readonly vcpus: number;
+  readonly memoryMb: number;
+}
+
+/** US dollars for an hour of a task on Fargate, on demand. */
+export function fargateTaskHour({ architecture, vcpus, memoryMb }: FargateTask, prices: Prices): number {
+  const [vcpuHour, gbHour] =
+    architecture.name === 'arm64'
+      ? [prices.fargateArmVcpuHour, prices.fargateArmGbHour]
+      : [prices.fargateX86VcpuHour, prices.fargateX86GbHour];
+  return vcpus * vcpuHour + (memoryMb / MIB_PER_GIB) * gbHour;
+}
+
+interface GpuTask {
+  readonly capacity: string;
+  readonly vcpus: number;
+  readonly gpuCount: number;
+  readonly gpuMemoryGiB: number;
+  readonly memoryMb: number;
+  readonly instanceTypes: readonly string[] | undefined;
+}
+
+/**
+ * US dollars for an hour of a task with a GPU, on demand: that of the cheapest instance that it fits, which no other task
+ * shares, and the fee where ECS manages it.
+ *
+ * @throws Error when a type has no price, or no type fits
+ */
+export function gpuTaskHour(task: GpuTask, prices: Prices): number {
+  const { instanceHour } = placementOf(task, prices);
+  return task.capacity === 'managed-instances'
+    ? instanceHour * (1 + prices.managedInstancesFeePercent / 100)
+    : instanceHour;
+}
+
+/** The tasks that run, in US dollars per period. */
+function serviceCost(service: BaseService, taskHour: number): MathExpression {
+  return new MathExpression({
+    label: 'compute',
+    period: PERIOD,
+    expression: `FILL(tasks, 0) * ${taskHour} * PERIOD(tasks) / 3600`,
+    usingMetrics: { tasks: taskCount(service, 'RunningTaskCount', { statistic: Stats.AVERAGE, period: PERIOD }) },
+  });
+}
+
+/** What Container Insights counts of a service's tasks. */
+type TaskCount = 'DesiredTaskCount' | 'RunningTaskCount' | 'PendingTaskCount';
+
+/** @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-metrics-ECS.html */
+function taskCount(service: BaseService, metricName: TaskCount, options: MetricOptions): Metric {
+  const { clusterName } = service.cluster;
+  return new Metric({
+    namespace: 'ECS/ContainerInsights',
+    metricName,
+    dimensionsMap: { ClusterName: clusterName, ServiceName: service.serviceName },
+    ...options,
+  });
+}
+
+/**
+ * The messages while there is no task, else 0. A count of tasks that is missing counts as none: a service at rest must
+ * wake whether it is counted or not, and `FILL` has nothing to fill where there is no value at all, which `SUM` passes over.
+ *
+ * @param tasks the ID of the count among the metrics
+ * @param messages an expression of the others
+ */
+function whereNone(
+  tasks: string,
+  messages: string,
+  usingMetrics: Readonly<Record<string, IMetric>>,
+  period: Duration,
+): MathExpression {
+  const { [tasks]: _, ...others } = usingMetrics;
+  const none = new MathExpression({ expression: `0 * ${messages}`, usingMetrics: others, period });
+  return new MathExpression({
+    label: 'messages without a task',
+    expression: `IF(SUM([${tasks}, none]) < 1, ${messages}, 0)`,
+    usingMetrics: { ...usingMetrics, none },
+    period,
+  });
+}
+
+/**
+ * Beyond the quota of a queue a receive gets nothing, without an error: tasks, which share all queues evenly, would wait.
+ *
+ * @param batchesPerTask that a worker scores, and gathers, at a time
+ */
+function warnOfMessagesHeld(
+  scope: Construct,
+  { batchSize, shards }: Batching,
+  { tasks, batchesPerTask }: { readonly tasks: number; readonly batchesPerTask: number },
+): void {
+  const messages = batchSize * batchesPerTask * tasks;
+  if (messages <= shards * MESSAGES_IN_FLIGHT) return;
+  warn(
+    scope,
+    'messagesInFlight',
+    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
+      `got ${batchSize} × ${batchesPerTask} batches × ${tasks} tasks = ${messages} from ${shards}; lower batchSize or ` +
+      'maximumTasks, or raise shards',
+  );
+}

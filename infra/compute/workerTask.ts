@@ -1,0 +1,176 @@
+import { Duration, Size, Stack, Validations } from 'aws-cdk-lib';
+import type { IVpc } from 'aws-cdk-lib/aws-ec2';
+import {
+  AwsLogDriverMode,
+  Cluster,
+  Compatibility,
+  ContainerImage,
+  ContainerInsights,
+  CpuArchitecture,
+  LogDriver,
+  NetworkMode,
+  OperatingSystemFamily,
+  TaskDefinition,
+} from 'aws-cdk-lib/aws-ecs';
+import { type IRole, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import type { Construct } from 'constructs';
+import { acknowledgeWildcard } from '../constructs/acknowledge.ts';
+import { createLogGroup } from '../constructs/created.ts';
+import { refuseForeignRole } from '../constructs/existingThings.ts';
+import { workerEnvironment } from '../constructs/hostEnvironment.ts';
+import { warn } from '../constructs/problems.ts';
+import type { Wiring } from './compute.ts';
+import type { ServiceDefaults } from './serviceOptions.ts';
+
+/** What ECS runs tasks on. */
+type Launch = 'fargate' | 'managed-instances' | 'asg';
+
+interface TaskSettings extends ServiceDefaults {
+  readonly launch: Launch;
+  readonly architecture: { readonly name: string };
+  readonly vcpus: number;
+  readonly memoryMb: number;
+  readonly ephemeralStorageMb?: number | undefined;
+  /** GPUs of a task. @default none */
+  readonly gpuCount?: number;
+}
+
+export interface Task {
+  readonly definition: TaskDefinition;
+  readonly role: IRole;
+  readonly logGroup: ILogGroup;
+}
+
+const CPU_UNITS = 1024;
+const MIB_PER_GIB = 1024;
+const HEALTH_PORT = 8080;
+
+const COMPATIBILITY: Readonly<Record<Launch, Compatibility>> = {
+  fargate: Compatibility.FARGATE,
+  'managed-instances': Compatibility.MANAGED_INSTANCES,
+  asg: Compatibility.EC2,
+};
+
+/** One worker with the image and the environment of its wiring. `BatchScoring` grants everything else to its role. */
+export function createTask(scope: Construct, cluster: Cluster, settings: TaskSettings, wiring: Wiring): Task {
+  const { launch, architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
+  const logGroup = settings.logGroup ?? createLogGroup(scope, 'Log', wiring);
+  refuseForeignRole(scope, settings.role);
+  const role = settings.role ?? createRole(scope);
+  allowProtection(role, cluster);
+  const definition = new TaskDefinition(scope, 'Task', {
+    compatibility: COMPATIBILITY[launch],
+    // On an instance of one's own the task has the network of the instance, and so its public address, if there is one.
+    networkMode: launch === 'asg' ? NetworkMode.BRIDGE : NetworkMode.AWS_VPC,
+    cpu: String(CPU_UNITS * vcpus),
+    memoryMiB: String(memoryMb),
+    taskRole: role,
+    ...(launch !== 'asg' && { runtimePlatform: platformOf(architecture) }),
+    ...(ephemeralStorageMb !== undefined && { ephemeralStorageGiB: Math.ceil(ephemeralStorageMb / MIB_PER_GIB) }),
+  });
+  const { repository, tagOrDigest } = wiring.image;
+  const container = definition.addContainer('Worker', {
+    containerName: 'worker',
+    image: ContainerImage.fromEcrRepository(repository, tagOrDigest),
+    environment: environmentOf(scope, settings, wiring),
+    healthCheck: HEALTH_CHECK,
+    stopTimeout: Duration.seconds(settings.stopTimeoutSeconds),
+    // A log that cannot be written must not hold up scoring.
+    logging: LogDriver.awsLogs({
+      logGroup,
+      streamPrefix: 'worker',
+      mode: AwsLogDriverMode.NON_BLOCKING,
+      maxBufferSize: Size.mebibytes(25),
+    }),
+    ...(gpuCount !== undefined && { gpuCount }),
+    readonlyRootFilesystem: true,
+  });
+  definition.addVolume({ name: 'tmp' });
+  container.addMountPoints({ sourceVolume: 'tmp', containerPath: '/tmp', readOnly: false });
+  acknowledgeTask(definition);
+  return { definition, role, logGroup };
+}
+
+/** Ready once its models are warm: a deployment goes on then, and loading them may take seven minutes. */
+const HEALTH_CHECK = {
+  command: ['CMD', 'node', 'healthCheck.js'],
+  interval: Duration.seconds(30),
+  timeout: Duration.seconds(10),
+  startPeriod: Duration.seconds(300),
+  retries: 5,
+};
+
+function environmentOf(scope: Construct, settings: TaskSettings, wiring: Wiring): Record<string, string> {
+  return {
+    // Only Fargate names the region by itself.
+    AWS_REGION: Stack.of(scope).region,
+    ...wiring.environment,
+    ...workerEnvironment({
+      ...settings,
+      visibilitySeconds: wiring.visibilityTimeoutSeconds,
+      stopSeconds: settings.stopTimeoutSeconds,
+      healthPort: HEALTH_PORT,
+    }),
+  };
+}
+
+function platformOf({ name }: { readonly name: string }) {
+  return {
+    cpuArchitecture: name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
+    operatingSystemFamily: OperatingSystemFamily.LINUX,
+  };
+}
+
+function createRole(scope: Construct): Role {
+  return new Role(scope, 'Role', {
+    assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com'),
+    description: 'Scores records: reads requests, writes results',
+  });
+}
+
+/** Of tasks of its own cluster alone, in which nothing else runs. */
+function allowProtection(role: IRole, cluster: Cluster): void {
+  const tasks = cluster.arnForTasks('*');
+  role.addToPrincipalPolicy(
+    new PolicyStatement({ actions: ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'], resources: [tasks] }),
+  );
+  acknowledgeWildcard(role, tasks, 'A task gets its name when it starts; the cluster has no others');
+}
+
+function acknowledgeTask(definition: TaskDefinition): void {
+  Validations.of(definition).acknowledge({
+    id: 'AwsSolutions-ECS2',
+    reason: 'The environment holds names and limits, which change with the task, and no secrets',
+  });
+  acknowledgeWildcard(definition, '*', 'A login at ECR is for all of its repositories; images are pulled from one');
+}
+
+interface ClusterOptions {
+  readonly encryptionKey: IKey | undefined;
+  readonly onFargate: boolean;
+}
+
+/** A cluster for one service, which counts its tasks: its scaling and its alarms go by that. */
+export function createCluster(scope: Construct, vpc: IVpc, { encryptionKey, onFargate }: ClusterOptions): Cluster {
+  const diskKey = onFargate ? encryptionKey : undefined;
+  if (diskKey?.node.defaultChild === undefined && diskKey !== undefined) warnOfDisks(scope);
+  return new Cluster(scope, 'Cluster', {
+    vpc,
+    containerInsightsV2: ContainerInsights.ENABLED,
+    enableFargateCapacityProviders: onFargate,
+    ...(diskKey !== undefined && { managedStorageConfiguration: { fargateEphemeralStorageKmsKey: diskKey } }),
+  });
+}
+
+/** The CDK adds this to the policy of a key of its own, and cannot to that of an imported one. */
+function warnOfDisks(scope: Construct): void {
+  warn(
+    scope,
+    'diskKeyPolicy',
+    'encryptionKey: expected a key that Fargate may encrypt disks with, got an imported one, whose policy the CDK neither ' +
+      'knows nor changes; let fargate.amazonaws.com do kms:GenerateDataKeyWithoutPlaintext and kms:CreateGrant with it, ' +
+      'as https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-create-storage-key.html says',
+  );
+}

@@ -1,0 +1,133 @@
+import { ArnFormat, Duration, type RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
+import {
+  type DeadLetterQueue,
+  DeduplicationScope,
+  FifoThroughputLimit,
+  Queue,
+  QueueEncryption,
+} from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { statementText } from './acknowledge.ts';
+import { warn } from './problems.ts';
+
+interface QueueOptions {
+  readonly fifo: boolean;
+  readonly encryptionKey: IKey | undefined;
+  readonly retentionDays: number;
+  /** What becomes of it when the stack no longer has it. @default RemovalPolicy.DESTROY */
+  readonly removalPolicy?: RemovalPolicy;
+  /** @default 30, which is SQS's own */
+  readonly visibilityTimeoutSeconds?: number;
+  /** @default none */
+  readonly deadLetterQueue?: DeadLetterQueue;
+}
+
+/**
+ * Both settings together raise the quota from 300 calls of each kind a second to that of the region. Deduplication IDs then
+ * count within a message group; in the dead letters too, where messages of two groups may have the same one.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html
+ */
+const HIGH_THROUGHPUT_FIFO = {
+  fifo: true,
+  deduplicationScope: DeduplicationScope.MESSAGE_GROUP,
+  fifoThroughputLimit: FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+};
+
+/** An encrypted queue that is reached only over TLS. */
+export function createQueue(scope: Construct, id: string, options: QueueOptions): Queue {
+  const { fifo, encryptionKey, retentionDays, removalPolicy, visibilityTimeoutSeconds, deadLetterQueue } = options;
+  return new Queue(scope, id, {
+    enforceSSL: true,
+    retentionPeriod: Duration.days(retentionDays),
+    ...(encryptionKey === undefined
+      ? { encryption: QueueEncryption.SQS_MANAGED }
+      : { encryption: QueueEncryption.KMS, encryptionMasterKey: encryptionKey }),
+    ...(fifo && HIGH_THROUGHPUT_FIFO),
+    ...(removalPolicy !== undefined && { removalPolicy }),
+    ...(visibilityTimeoutSeconds !== undefined && { visibilityTimeout: Duration.seconds(visibilityTimeoutSeconds) }),
+    ...(deadLetterQueue !== undefined && { deadLetterQueue }),
+  });
+}
+
+export interface BucketOptions {
+  readonly encryptionKey: IKey | undefined;
+  readonly removalPolicy: RemovalPolicy;
+  /** Days until an object is deleted. @default never */
+  readonly expiryDays?: number | undefined;
+}
+
+/** A private, encrypted bucket that is reached only over TLS. */
+export function createBucket(scope: Construct, id: string, options: BucketOptions): Bucket {
+  const { encryptionKey, removalPolicy, expiryDays } = options;
+  const bucket = new Bucket(scope, id, {
+    blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
+    enforceSSL: true,
+    removalPolicy,
+    ...(encryptionKey === undefined
+      ? { encryption: BucketEncryption.S3_MANAGED }
+      : { encryption: BucketEncryption.KMS, encryptionKey, bucketKeyEnabled: true }),
+    lifecycleRules: [
+      {
+        abortIncompleteMultipartUploadAfter: Duration.days(1),
+        ...(expiryDays !== undefined && { expiration: Duration.days(expiryDays) }),
+      },
+    ],
+  });
+  Validations.of(bucket).acknowledge({
+    id: 'AwsSolutions-S1',
+    reason: 'Server access logs would double the requests; CloudTrail data events serve those who need an audit',
+  });
+  return bucket;
+}
+
+export interface LogGroupOptions {
+  readonly encryptionKey: IKey | undefined;
+  readonly logRetention: RetentionDays;
+  readonly removalPolicy: RemovalPolicy;
+}
+
+/** A log group that expires its logs, and that CloudWatch Logs may encrypt with the given key. */
+export function createLogGroup(scope: Construct, id: string, options: LogGroupOptions): LogGroup {
+  const { encryptionKey, logRetention, removalPolicy } = options;
+  if (encryptionKey !== undefined) allowLogs(scope, encryptionKey);
+  return new LogGroup(scope, id, {
+    retention: logRetention,
+    removalPolicy,
+    ...(encryptionKey !== undefined && { encryptionKey }),
+  });
+}
+
+/**
+ * CloudWatch Logs uses the key as a service of its own, so the key's policy must allow it to. That of an imported key
+ * cannot be changed here, and the log group would fail when it is deployed: a warning says what to add.
+ *
+ * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+ */
+function allowLogs(scope: Construct, key: IKey): void {
+  const stack = Stack.of(scope);
+  const logGroups = stack.formatArn({
+    service: 'logs',
+    resource: 'log-group',
+    resourceName: '*',
+    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+  });
+  const statement = new PolicyStatement({
+    sid: 'LogGroups',
+    principals: [new ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],
+    actions: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
+    resources: ['*'],
+    conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': logGroups } },
+  });
+  if (key.addToResourcePolicy(statement).statementAdded) return;
+  warn(
+    scope,
+    'logKeyPolicy',
+    'encryptionKey: expected a key that CloudWatch Logs may use, got an imported one, whose policy the CDK neither knows ' +
+      `nor changes; add this to its policy: ${statementText(scope, statement)}`,
+  );
+}

@@ -1,0 +1,209 @@
+import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
+import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+import { requestKeys, resultKeys } from '../../lambda/core/places.ts';
+import { acknowledgeActions, acknowledgeWildcard } from './acknowledge.ts';
+import { type Channels, isKeyUnknown, type RequestQueues } from './channels.ts';
+import type { ModelPlace } from './modelPlace.ts';
+
+/** What scoring needs: take requests, delay them, read their payloads, write results. */
+export function grantScoring(scope: Construct, grantee: IGrantable, channels: Channels): void {
+  const { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
+  for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
+  grantRead(grantee, payloadBucket, requestKeys(payloadPrefix));
+  grantPut(grantee, payloadBucket, resultKeys(payloadPrefix));
+  if (stores.resultQueue !== undefined) QueueGrants.fromQueue(stores.resultQueue).sendMessages(grantee);
+  if (stores.resultTable !== undefined) grantTableWrite(grantee, stores.resultTable);
+  if (stores.resultBucket !== undefined) grantPut(grantee, stores.resultBucket, resultKeys(resultPrefix));
+  acknowledgeScoring(scope, channels);
+  // A role of one's own stands elsewhere, and its policy with it.
+  if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeScoring(grantee.grantPrincipal, channels);
+}
+
+function acknowledgeScoring(
+  scope: Construct,
+  { stores: { resultBucket }, payloadBucket, payloadPrefix, resultPrefix }: Channels,
+): void {
+  const acknowledgeKeys = (bucket: IBucket, keys: string, reason: string): void =>
+    acknowledgeWildcard(scope, bucket.arnForObjects(patternOf(keys)), reason);
+  acknowledgeKeys(payloadBucket, requestKeys(payloadPrefix), 'Producers choose the keys of their uploads');
+  acknowledgeKeys(payloadBucket, resultKeys(payloadPrefix), 'Every large result gets a key of its own');
+  if (resultBucket !== undefined) {
+    acknowledgeKeys(resultBucket, resultKeys(resultPrefix), 'Every write gets a key of its own');
+  }
+  acknowledgeActions(scope, ['kms:GenerateDataKey*', 'kms:ReEncrypt*'], 'These are variants of one action, on one key');
+}
+
+/** What a producer needs: send requests, and upload those that are too large to send. */
+export function grantSubmit(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
+  const { requestQueues, payloadBucket, payloadPrefix } = channels;
+  grantKeysToProducer(grantee, keys, channels);
+  const grants = [
+    ...requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
+    grantPut(grantee, payloadBucket, requestKeys(payloadPrefix)),
+  ];
+  return grants.reduce((all, grant) => all.combine(grant));
+}
+
+/** What a consumer needs: take results from every store, and read those that were too large for it. */
+export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
+  grantKeysToConsumer(grantee, keys, channels);
+  const { stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
+  const { resultQueue, resultTable, resultBucket } = stores;
+  const grants = [
+    grantRead(grantee, payloadBucket, resultKeys(payloadPrefix)),
+    resultQueue && QueueGrants.fromQueue(resultQueue).consumeMessages(grantee),
+    resultTable && grantTableRead(grantee, resultTable),
+    resultBucket && grantRead(grantee, resultBucket, resultKeys(resultPrefix)),
+  ];
+  return grants.filter((grant) => grant !== undefined).reduce((all, grant) => all.combine(grant));
+}
+
+/** To see how much waits, and to drop it. */
+const EMPTY = ['sqs:GetQueueAttributes', 'sqs:GetQueueUrl', 'sqs:PurgeQueue'];
+
+/**
+ * To look into the dead letters, and to send them back.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
+ */
+const REDRIVE = [
+  'sqs:StartMessageMoveTask',
+  'sqs:ListMessageMoveTasks',
+  'sqs:CancelMessageMoveTask',
+  'sqs:ReceiveMessage',
+  'sqs:DeleteMessage',
+];
+
+/** What an operator needs: look into the dead letters, send them back, empty the queues. */
+export function grantRepair(grantee: IGrantable, keys: Keys, requests: RequestQueues): Grant {
+  const { queues, deadLetterQueue } = requests;
+  grantKeysToOperator(grantee, keys, requests);
+  const onRequests = deadLetterQueue === undefined ? EMPTY : [...EMPTY, 'sqs:SendMessage'];
+  const grants = queues.map((queue) => grantOn(grantee, queue, onRequests));
+  if (deadLetterQueue !== undefined) {
+    grants.push(grantOn(grantee, deadLetterQueue, [...EMPTY, ...REDRIVE]));
+    deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
+    for (const queue of queues) queue.encryptionMasterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
+  }
+  return grants.reduce((all, grant) => all.combine(grant));
+}
+
+function grantOn(grantee: IGrantable, queue: IQueue, actions: string[]): Grant {
+  return Grant.addToPrincipalOrResource({ grantee, actions, resourceArns: [queue.queueArn], resource: queue });
+}
+
+/** The right to get the objects of one published repository, and no others. */
+export function grantModels(scope: Construct, grantee: IGrantable, { s3 }: ModelPlace): void {
+  if (s3 === undefined) return;
+  const bucket = s3.bucketOfUri ?? Bucket.fromBucketName(scope, 'Models', s3.bucket);
+  const keys = `${s3.folder}/`;
+  grantGet(grantee, bucket, keys);
+  const objects = bucket.arnForObjects(patternOf(keys));
+  acknowledgeWildcard(scope, objects, 'These are the files of one model repository, which only its manifest lists');
+}
+
+/** Keys that are not known from what they encrypt. */
+export interface Keys {
+  readonly encryptionKey?: IKey | undefined;
+  /** What was `encryptionKey` before: messages and objects from then are still encrypted with it. */
+  readonly formerEncryptionKey?: IKey | undefined;
+}
+
+/** What scoring needs of them: the function's environment is encrypted too. */
+export function grantKeysToHost(grantee: IGrantable, keys: Keys, channels: Channels): void {
+  const { requestQueues, stores, payloadBucket } = channels;
+  keys.encryptionKey?.grantDecrypt(grantee);
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...requestQueues, ...Object.values(stores), payloadBucket].some(isKeyUnknown)) {
+    keys.encryptionKey?.grantEncryptDecrypt(grantee);
+  }
+}
+
+/** What a producer needs of them. */
+function grantKeysToProducer(grantee: IGrantable, { encryptionKey }: Keys, channels: Channels): void {
+  const { requestQueues, payloadBucket } = channels;
+  if ([...requestQueues, payloadBucket].some(isKeyUnknown)) encryptionKey?.grantEncryptDecrypt(grantee);
+}
+
+/** What a consumer needs of them. */
+function grantKeysToConsumer(grantee: IGrantable, keys: Keys, { stores, payloadBucket }: Channels): void {
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...Object.values(stores), payloadBucket].some(isKeyUnknown)) keys.encryptionKey?.grantDecrypt(grantee);
+}
+
+/** What an operator needs of them, to send dead letters back. */
+function grantKeysToOperator(grantee: IGrantable, keys: Keys, requests: RequestQueues): void {
+  const { queues, deadLetterQueue } = requests;
+  if (deadLetterQueue === undefined) return;
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...queues, deadLetterQueue].some(isKeyUnknown)) {
+    keys.encryptionKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
+  }
+}
+
+/**
+ * The right to get objects, and to list them: without it, S3 answers a request for a missing object with "forbidden"
+ * instead of "not found". For that question the key itself counts as the prefix that is listed.
+ *
+ * @param keys what the keys begin with that may be read, such as `results/`
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+ */
+export function grantRead(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
+  const list = Grant.addToPrincipalOrResource({
+    grantee,
+    actions: ['s3:ListBucket'],
+    resourceArns: [bucket.bucketArn],
+    resource: bucket,
+    conditions: { StringLike: { 's3:prefix': patternOf(keys) } },
+  });
+  return list.combine(grantGet(grantee, bucket, keys));
+}
+
+/** The right to get objects and to decrypt them, and nothing else. */
+function grantGet(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
+  bucket.encryptionKey?.grantDecrypt(grantee);
+  return Grant.addToPrincipalOrResource({
+    grantee,
+    actions: ['s3:GetObject'],
+    resourceArns: [bucket.arnForObjects(patternOf(keys))],
+    resource: bucket,
+  });
+}
+
+/**
+ * The right to put objects in one piece. In several pieces they could not be put with a key of one's own: for that S3
+ * asks for `kms:Decrypt` too.
+ *
+ * @param keys what the keys begin with that may be written, such as `requests/`
+ * @see https://repost.aws/knowledge-center/s3-large-file-encryption-kms-key
+ */
+export function grantPut(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
+  bucket.encryptionKey?.grant(grantee, 'kms:GenerateDataKey');
+  return Grant.addToPrincipalOrResource({
+    grantee,
+    actions: ['s3:PutObject'],
+    resourceArns: [bucket.arnForObjects(patternOf(keys))],
+    resource: bucket,
+  });
+}
+
+/** In policies, of all keys that begin so. */
+export function patternOf(keys: string): string {
+  return `${keys}*`;
+}
+
+/** The right to write items, and to encrypt them. */
+function grantTableWrite(grantee: IGrantable, table: ITable): Grant {
+  table.encryptionKey?.grantEncryptDecrypt(grantee);
+  return table.grant(grantee, 'dynamodb:BatchWriteItem');
+}
+
+/** The right to read items by their keys, and to decrypt them. */
+function grantTableRead(grantee: IGrantable, table: ITable): Grant {
+  table.encryptionKey?.grantDecrypt(grantee);
+  return table.grant(grantee, 'dynamodb:GetItem', 'dynamodb:BatchGetItem');
+}

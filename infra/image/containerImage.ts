@@ -1,0 +1,163 @@
+import { rmSync } from 'node:fs';
+import type { AssetStaging } from 'aws-cdk-lib';
+import type { IRepository } from 'aws-cdk-lib/aws-ecr';
+import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
+import type { Architecture } from 'aws-cdk-lib/aws-lambda';
+import type { Construct } from 'constructs';
+import type { Problem } from '../constructs/problems.ts';
+import { checkModelsFolder } from './modelsFolder.ts';
+import { IMAGE_STAGES, type ImageStage, stageImage } from './stageImage.ts';
+
+/** A container image in ECR. */
+export interface ContainerImage {
+  readonly repository: IRepository;
+  /** A tag, or a digest that begins with `sha256:`. */
+  readonly tagOrDigest: string;
+}
+
+/** What an image is built for: what runs in it, with a GPU or without, and the machine it runs on. */
+export interface ImageTarget {
+  readonly stage: ImageStage;
+  readonly architecture: Architecture;
+  /** The cards of what runs in it. @default one with a GPU, else none */
+  readonly cards?: number;
+}
+
+export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
+
+interface ImageSource {
+  readonly image?: ContainerImage;
+  readonly models: { readonly folder?: string; readonly s3?: unknown; readonly efs?: unknown };
+  readonly defaultModel?: string;
+  readonly imageBuild?: ImageBuild;
+}
+
+/**
+ * The given image, or one with the runtime, and with the models if they are a folder, which `cdk deploy` builds.
+ *
+ * @throws Error when the folder is not a model repository, or there are no models, or twice
+ */
+export function createImage(
+  scope: Construct,
+  { image, models: { folder, s3, efs }, defaultModel, imageBuild = {} }: ImageSource,
+  target: ImageTarget,
+): ContainerImage {
+  if ([image, folder, s3, efs].every((given) => given === undefined)) {
+    throw new Error('models: expected models or an image with models, got neither; give one of them');
+  }
+  if (image !== undefined && folder !== undefined) {
+    throw new Error('models: expected a folder of models or an image, got both; give one of them');
+  }
+  if (image !== undefined) return image;
+  if (folder !== undefined)
+    checkModelsFolder(folder, defaultModel, target.cards ?? (target.stage.endsWith('-gpu') ? 1 : 0));
+  return buildImage(scope, folder, imageBuild, target);
+}
+
+function buildImage(
+  scope: Construct,
+  modelsDirectory: string | undefined,
+  imageBuild: ImageBuild,
+  { stage, architecture }: ImageTarget,
+): ContainerImage {
+  const directory = stageImage({ modelsDirectory, architecture: nameOf(architecture), stage });
+  const platform = Platform.custom(architecture.dockerPlatform);
+  const asset = new DockerImageAsset(scope, 'Image', {
+    directory,
+    target: stage,
+    platform,
+    buildArgs: buildArguments(imageBuild, stage),
+  });
+  // The CDK has copied the folder to its output, unless it was told to build from the original.
+  const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
+  if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
+  return { repository: asset.repository, tagOrDigest: asset.imageTag };
+}
+
+function nameOf({ name }: Architecture): (typeof ARCHITECTURES)[number] {
+  const known = ARCHITECTURES.find((architecture) => architecture === name);
+  if (known !== undefined) return known;
+  throw new Error(`architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${name}; take one of them`);
+}
+
+/** What an image is built from besides the models. */
+export interface ImageBuild {
+  /**
+   * The image that the host's is built on: Node 24, for a function with Lambda's runtime client. Name it by its digest: a
+   * tag that moves to a newer image is no change to the CDK, which builds nothing then.
+   * @default 'public.ecr.aws/lambda/nodejs:24' for a function, 'public.ecr.aws/docker/library/node:24-slim' for a worker
+   */
+  readonly baseImage?: string;
+  /**
+   * With a GPU: an image with Python and pip, which takes CUDA from the package index. Nothing of it is kept.
+   * @default 'public.ecr.aws/docker/library/python:3.13-slim'
+   */
+  readonly pythonImage?: string;
+  /** With a GPU: the package index, as pip takes it. @default pip's own, PyPI */
+  readonly pipIndexUrl?: string;
+  /** With a GPU: whether cuFFT is in the image, for models with the operators `Rfft` or `Irfft`. @default false */
+  readonly cufft?: boolean;
+}
+
+const KEYS = ['baseImage', 'pythonImage', 'pipIndexUrl', 'cufft'] as const;
+const KEYS_WITH_GPU = KEYS.filter((key) => key !== 'baseImage');
+
+/** What the settings are for: an image that is built, or one that is given. */
+interface Built {
+  readonly isGiven: boolean;
+  readonly stage: ImageStage;
+}
+
+/** What is no reference or address, and what would have no effect. */
+export function imageBuildProblems(build: ImageBuild, { isGiven, stage }: Built): Problem[] {
+  const ignored = isGiven ? KEYS : IMAGE_STAGES[stage].hasGpu ? [] : KEYS_WITH_GPU;
+  const where = isGiven
+    ? 'for an image that is built from models, got it with one of your own'
+    : 'with a GPU, got none';
+  return [
+    ...ignored.filter((key) => build[key] !== undefined).map((key) => `${key}: expected only ${where}; leave it out`),
+    referenceProblem('baseImage', build.baseImage),
+    referenceProblem('pythonImage', build.pythonImage),
+    indexProblem(build.pipIndexUrl),
+  ];
+}
+
+/** Names of the Dockerfile. One that is not given keeps the Dockerfile's own default. */
+function buildArguments(
+  { baseImage, pythonImage, pipIndexUrl, cufft }: ImageBuild,
+  stage: ImageStage,
+): Record<string, string> {
+  return {
+    ...(baseImage !== undefined && { [IMAGE_STAGES[stage].baseArgument]: baseImage }),
+    ...(pythonImage !== undefined && { PYTHON_BASE: pythonImage }),
+    ...(pipIndexUrl !== undefined && { PIP_INDEX_URL: pipIndexUrl }),
+    ...(cufft === true && { CUFFT: 'yes' }),
+  };
+}
+
+const HOST = '[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?(?::[0-9]+)?';
+const PART = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
+
+/** A digest alone would be read as a name with a tag. @see https://pkg.go.dev/github.com/distribution/reference */
+const REFERENCE = new RegExp(
+  `^(?!sha256:)(?:${HOST}/)?${PART}(?:/${PART})*(?::\\w[\\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`,
+);
+
+function referenceProblem(key: string, reference: string | undefined): Problem {
+  if (reference === undefined || REFERENCE.test(reference)) return undefined;
+  return (
+    `${key}: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits of a ` +
+    `digest, got '${reference}'; copy it from the registry`
+  );
+}
+
+/** A build argument is stored in the clear. */
+function indexProblem(address: string | undefined): Problem {
+  if (address === undefined) return undefined;
+  const url = URL.parse(address);
+  if (url === null || !['https:', 'http:'].includes(url.protocol)) {
+    return `pipIndexUrl: expected an address that begins with https:// or http://, got '${address}'; correct it`;
+  }
+  if (url.username === '' && url.password === '') return undefined;
+  return 'pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none';
+}

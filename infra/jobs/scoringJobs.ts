@@ -1,0 +1,392 @@
+import { ArnFormat, Duration, Names, Stack, Validations } from 'aws-cdk-lib';
+import { Grant, type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { Architecture, DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
+import { EventType, type IBucket } from 'aws-cdk-lib/aws-s3';
+import { LambdaDestination } from 'aws-cdk-lib/aws-s3-notifications';
+import {
+  CustomerManagedEncryptionConfiguration,
+  DefinitionBody,
+  LogLevel,
+  StateMachine,
+} from 'aws-cdk-lib/aws-stepfunctions';
+import { Construct } from 'constructs';
+import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
+import type { AlarmCondition, Graph } from '../compute/compute.ts';
+import { createScoringFunction, type FunctionWiring } from '../compute/scoringFunction.ts';
+import { acknowledgeStandards, acknowledgeWildcard } from '../constructs/acknowledge.ts';
+import { isKeyUnknown } from '../constructs/channels.ts';
+import { createBucket, createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
+import { grantModels, grantPut, grantRead, type Keys, patternOf } from '../constructs/permissions.ts';
+import type { Prices } from '../priceList.ts';
+import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
+import { jobAlarms, jobGraphs, type MonitoredJobs, partsOf } from './jobMonitoring.ts';
+import type { JobSettings } from './jobOptions.ts';
+
+/** What a deployment has for jobs. */
+export interface Jobs {
+  /** Where files are put, and what is scored is written. */
+  readonly bucket: IBucket;
+  readonly stateMachine: StateMachine;
+  /** Plans and scores; grant it whatever else a model's transform needs. */
+  readonly scoreFunction: DockerImageFunction;
+  /** Starts and ends jobs. */
+  readonly controlFunction: DockerImageFunction;
+  readonly alarms: readonly AlarmCondition[];
+  readonly graphs: readonly Graph[];
+  /** The client library's options for jobs, by name. */
+  readonly clientOptions: Readonly<Record<string, string>>;
+  grantSubmit(grantee: IGrantable): Grant;
+}
+
+interface JobWiring extends FunctionWiring {
+  readonly formerEncryptionKey: IKey | undefined;
+  readonly serviceName: string;
+  readonly architecture: Architecture;
+  readonly prices: Prices;
+}
+
+/** Ending a job reads a report of every piece: a whole vCPU does so ten times as fast as the least memory. */
+const CONTROL_MEMORY_MB = 1769;
+
+/** Two functions of the deployment's image, the state machine that calls them, and the bucket that they work in. */
+export function createJobs(scope: Construct, settings: JobSettings, wiring: JobWiring): Jobs {
+  const { serviceName, architecture, encryptionKey, removalPolicy, prices } = wiring;
+  const bucket = settings.bucket ?? createBucket(scope, 'Bucket', { encryptionKey, removalPolicy });
+  const places: JobPlaces = { ...settings, bucket };
+  const names = stateMachineNames(scope);
+  const score = createScore(new Construct(scope, 'Score'), settings, places, wiring);
+  const control = createControl(new Construct(scope, 'Control'), settings, places, names, wiring);
+  const stateMachine = createStateMachine(scope, { ...wiring, ...places, names, score, control });
+  notifyOfFiles(bucket, settings.inputPrefix, control);
+  const monitored: MonitoredJobs = {
+    stateMachine,
+    parts: partsOf(stateMachine),
+    score,
+    control,
+    priced: { architecture, memoryMb: settings.memoryMb },
+    serviceName: jobServiceName(serviceName),
+    prices,
+  };
+  return {
+    bucket,
+    stateMachine,
+    scoreFunction: score,
+    controlFunction: control,
+    alarms: jobAlarms(monitored),
+    graphs: jobGraphs(monitored),
+    clientOptions: {
+      jobStateMachine: names.arn,
+      jobBucket: bucket.bucketName,
+      jobInputPrefix: settings.inputPrefix,
+      jobOutputPrefix: settings.outputPrefix,
+      jobConcurrency: String(settings.concurrency),
+    },
+    grantSubmit: (grantee) => grantSubmitJobs(grantee, places, names, wiring),
+  };
+}
+
+function createScore(
+  scope: Construct,
+  settings: JobSettings,
+  places: JobPlaces,
+  wiring: JobWiring,
+): DockerImageFunction {
+  const { environment, serviceName, architecture, models } = wiring;
+  const score = createScoringFunction(
+    scope,
+    {
+      architecture,
+      memoryMb: settings.memoryMb,
+      timeoutSeconds: JOB_TIMEOUT_SECONDS,
+      reservedConcurrency: settings.reservedConcurrency,
+      network: settings,
+      entry: { command: 'jobScore.handler', description: 'plans and scores jobs' },
+    },
+    { ...wiring, environment: scoreEnvironment(environment, serviceName, settings) },
+  );
+  grantJobs(scope, score, places, wiring);
+  grantResume(scope, score, places);
+  grantModels(scope, score, models);
+  return score;
+}
+
+function createControl(
+  scope: Construct,
+  settings: JobSettings,
+  places: JobPlaces,
+  names: StateMachineNames,
+  wiring: JobWiring,
+): DockerImageFunction {
+  const { environment, serviceName, architecture } = wiring;
+  const where = { bucketName: places.bucket.bucketName, stateMachineArn: names.arn };
+  const control = createScoringFunction(
+    scope,
+    {
+      architecture,
+      memoryMb: CONTROL_MEMORY_MB,
+      timeoutSeconds: JOB_TIMEOUT_SECONDS,
+      network: settings,
+      entry: { command: 'jobControl.handler', description: 'starts and ends jobs' },
+    },
+    { ...wiring, models: {}, environment: controlEnvironment(environment, serviceName, settings, where) },
+  );
+  grantJobs(scope, control, places, wiring);
+  grantStart(control, names);
+  acknowledgeStandards(
+    scope,
+    'LambdaConcurrency',
+    'It is called once for a file and once for a job, of which none may wait',
+  );
+  return control;
+}
+
+/** The CDK's function that writes the notifications of a stack's buckets: one for all. */
+const HANDLER = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
+
+const OF_HANDLER = {
+  'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]':
+    'The CDK gives its function for notifications the managed policy to write its log',
+  'AwsSolutions-IAM5[Resource::*]':
+    'That function reads the notifications of existing buckets, by names that it is told',
+  'AwsSolutions-L1': 'The CDK chooses the runtime of its function for notifications',
+};
+
+/**
+ * Has S3 tell a function of every file that is put under a prefix. Other notifications of an existing bucket stay.
+ *
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/EventNotifications.html
+ */
+function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void {
+  bucket.addEventNotification(EventType.OBJECT_CREATED, new LambdaDestination(target), { prefix });
+  const handler = Stack.of(bucket).node.tryFindChild(HANDLER);
+  if (handler === undefined) return;
+  for (const [id, reason] of Object.entries(OF_HANDLER)) Validations.of(handler).acknowledge({ id, reason });
+}
+
+interface StateMachineOptions extends LogGroupOptions {
+  readonly names: StateMachineNames;
+  readonly score: IFunction;
+  readonly control: IFunction;
+  readonly bucket: IBucket;
+  readonly outputPrefix: string;
+  readonly tracing: boolean;
+}
+
+/** Keys are read for so long before KMS is asked again: the longest that Step Functions takes. */
+const KEY_REUSE = Duration.minutes(15);
+
+const WHY_NOT_ALL_EVENTS =
+  'Errors alone are logged: a large job has a hundred thousand children, each of which would log every step';
+const WHY_NOT_TRACED = 'Tracing is a setting of the whole deployment, off unless the prop says otherwise';
+
+/** The state machine of jobs, which may do what its definition says and nothing else. */
+function createStateMachine(scope: Construct, options: StateMachineOptions): StateMachine {
+  const { names, score, control, encryptionKey, tracing } = options;
+  const definition = jobDefinition({
+    scoreFunctionArn: score.functionArn,
+    controlFunctionArn: control.functionArn,
+    partition: Stack.of(scope).partition,
+  });
+  const stateMachine = new StateMachine(scope, 'StateMachine', {
+    stateMachineName: names.name,
+    definitionBody: DefinitionBody.fromString(Stack.of(scope).toJsonString(definition)),
+    logs: {
+      destination: createLogGroup(scope, 'StatesLog', options),
+      level: LogLevel.ERROR,
+      includeExecutionData: false,
+    },
+    ...(tracing && { tracingEnabled: true }),
+    ...(encryptionKey !== undefined && {
+      encryptionConfiguration: new CustomerManagedEncryptionConfiguration(encryptionKey, KEY_REUSE),
+    }),
+  });
+  grantStates(stateMachine, options);
+  Validations.of(stateMachine).acknowledge({ id: 'AwsSolutions-SF1', reason: WHY_NOT_ALL_EVENTS });
+  if (!tracing) Validations.of(stateMachine).acknowledge({ id: 'AwsSolutions-SF2', reason: WHY_NOT_TRACED });
+  return stateMachine;
+}
+
+/** @see https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html */
+function grantStates(stateMachine: StateMachine, options: StateMachineOptions): void {
+  const { names, score, control, bucket, outputPrefix, encryptionKey } = options;
+  const allow = (actions: string[], resources: readonly string[]) =>
+    stateMachine.addToRolePolicy(new PolicyStatement({ actions, resources: [...resources] }));
+  const plans = ['plan.jsonl', 'resume-*.jsonl'].map((name) => bucket.arnForObjects(`${outputPrefix}*/${name}`));
+  const answers = bucket.arnForObjects(`${outputPrefix}*/map/*`);
+  allow(['lambda:InvokeFunction'], [score.functionArn, control.functionArn]);
+  allow(['s3:GetObject'], plans);
+  allow(['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'], [answers]);
+  allow(['states:StartExecution'], [names.arn]);
+  allow(['states:DescribeExecution', 'states:StopExecution'], names.executions);
+  bucket.encryptionKey?.grant(stateMachine, 'kms:Decrypt', 'kms:GenerateDataKey');
+  grantUnknownKey(stateMachine, bucket, encryptionKey);
+  const acknowledge = (arn: string, reason: string) => acknowledgeWildcard(stateMachine, arn, reason);
+  for (const arn of [...plans, answers]) acknowledge(arn, 'Every job has a folder of its own');
+  for (const arn of names.executions) acknowledge(arn, 'Its children are executions with names of their own');
+  acknowledge('*', 'The permissions to set up the delivery of logs, and to send traces, know no resources');
+}
+
+/** What a state machine is called before it is there: one of its functions must know. */
+interface StateMachineNames {
+  readonly name: string;
+  readonly arn: string;
+  /** Of its executions, and of those that are children of its map. */
+  readonly executions: readonly string[];
+}
+
+/** The name is the construct's own path, so that two deployments in a stack differ. */
+function stateMachineNames(scope: Construct): StateMachineNames {
+  const name = Names.uniqueResourceName(scope, { separator: '-', maxLength: 80 });
+  const arn = (resource: string, resourceName: string): string =>
+    Stack.of(scope).formatArn({
+      service: 'states',
+      resource,
+      resourceName,
+      arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+    });
+  return {
+    name,
+    arn: arn('stateMachine', name),
+    executions: [arn('execution', `${name}:*`), arn('execution', `${name}/${MAP_LABEL}:*`)],
+  };
+}
+
+/** Where jobs read and write. */
+interface JobPlaces {
+  readonly bucket: IBucket;
+  readonly inputPrefix: string;
+  readonly outputPrefix: string;
+}
+
+/** What both functions need: read files, read and write what jobs write, and their environment's key. */
+function grantJobs(scope: Construct, grantee: IGrantable, places: JobPlaces, keys: Keys): void {
+  const { bucket, inputPrefix, outputPrefix } = places;
+  grantRead(grantee, bucket, inputPrefix);
+  grantRead(grantee, bucket, outputPrefix);
+  grantPut(grantee, bucket, outputPrefix);
+  keys.encryptionKey?.grantDecrypt(grantee);
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  grantUnknownKey(grantee, bucket, keys.encryptionKey);
+  for (const prefix of [inputPrefix, outputPrefix]) {
+    acknowledgeWildcard(scope, bucket.arnForObjects(patternOf(prefix)), 'Files and jobs have keys of their own');
+  }
+}
+
+/** What of a job is removed when it is resumed: what ended it before. */
+const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*'];
+
+/** The right to resume jobs, which removes what ended them, and nothing that was scored. */
+function grantResume(scope: Construct, grantee: IGrantable, { bucket, outputPrefix }: JobPlaces): void {
+  const resourceArns = OF_AN_END.map((name) => bucket.arnForObjects(`${outputPrefix}*/${name}`));
+  Grant.addToPrincipalOrResource({ grantee, actions: ['s3:DeleteObject'], resourceArns, resource: bucket });
+  for (const arn of resourceArns) acknowledgeWildcard(scope, arn, 'Every job has a folder of its own');
+}
+
+/** The right to start executions of the state machine, and nothing else. */
+function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
+  return Grant.addToPrincipal({ grantee, actions: ['states:StartExecution'], resourceArns: [arn] });
+}
+
+/**
+ * What someone needs who submits jobs: put files, start jobs and look at them, fetch what they wrote, and cancel them,
+ * which leaves a mark in the job's folder that resuming removes.
+ */
+function grantSubmitJobs(
+  grantee: IGrantable,
+  { bucket, inputPrefix, outputPrefix }: JobPlaces,
+  names: StateMachineNames,
+  keys: Keys,
+): Grant {
+  const [executions] = names.executions;
+  const grants = [
+    grantRead(grantee, bucket, inputPrefix),
+    grantPut(grantee, bucket, inputPrefix),
+    grantRead(grantee, bucket, outputPrefix),
+    Grant.addToPrincipalOrResource({
+      grantee,
+      actions: ['s3:PutObject'],
+      resourceArns: [bucket.arnForObjects(`${outputPrefix}*/cancelled`)],
+      resource: bucket,
+    }),
+    grantStart(grantee, names),
+    Grant.addToPrincipal({
+      grantee,
+      actions: ['states:DescribeExecution', 'states:StopExecution'],
+      resourceArns: executions === undefined ? [] : [executions],
+    }),
+  ];
+  // What an execution was given and answered is encrypted with the state machine's key.
+  keys.encryptionKey?.grantDecrypt(grantee);
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  grantUnknownKey(grantee, bucket, keys.encryptionKey);
+  return grants.reduce((all, grant) => all.combine(grant));
+}
+
+/** An existing bucket whose key the CDK does not know is taken to have the deployment's. */
+function grantUnknownKey(grantee: IGrantable, bucket: IBucket, key: IKey | undefined): void {
+  if (isKeyUnknown(bucket)) key?.grantEncryptDecrypt(grantee);
+}
+
+const MIB = 1024 * 1024;
+
+/** Of the host's variables those that say where models are, how they run, and what is logged: jobs have no queues. */
+const OF_SCORING: readonly string[] = [
+  CONFIG_KEYS.modelsDirectory,
+  CONFIG_KEYS.modelsUri,
+  CONFIG_KEYS.defaultModel,
+  CONFIG_KEYS.preload,
+  CONFIG_KEYS.providers,
+  CONFIG_KEYS.allowProviderFallback,
+  CONFIG_KEYS.maxBatchRows,
+  CONFIG_KEYS.maxBatchElements,
+  CONFIG_KEYS.maxRequestRows,
+  CONFIG_KEYS.maxRequestsPerMessage,
+  CONFIG_KEYS.maxAnswerCharacters,
+  CONFIG_KEYS.maxPayloadBytes,
+  CONFIG_KEYS.checkPercent,
+  CONFIG_KEYS.logLevel,
+];
+
+type Variables = Readonly<Record<string, string>>;
+
+/** The service's name for jobs: their rows and errors are not those of messages, whose alarms and cost go by them. */
+function jobServiceName(serviceName: string): string {
+  return `${serviceName}-jobs`;
+}
+
+/** The environment of the function that plans and scores. @param host that of the function that scores messages */
+function scoreEnvironment(host: Variables, serviceName: string, { partMb }: JobSettings): Variables {
+  return {
+    ...only(OF_SCORING, host),
+    [CONFIG_KEYS.serviceName]: jobServiceName(serviceName),
+    [JOB_CONFIG_KEYS.jobsPartBytes]: String(partMb * MIB),
+    [JOB_CONFIG_KEYS.jobsPieceBytes]: String(JOB_RANGES.pieceBytes.default),
+  };
+}
+
+/** The environment of the function that starts and ends jobs. */
+function controlEnvironment(
+  host: Variables,
+  serviceName: string,
+  { inputPrefix, outputPrefix, concurrency }: JobSettings,
+  { bucketName, stateMachineArn }: { readonly bucketName: string; readonly stateMachineArn: string },
+): Variables {
+  return {
+    ...only([CONFIG_KEYS.logLevel], host),
+    [CONFIG_KEYS.serviceName]: jobServiceName(serviceName),
+    [JOB_CONFIG_KEYS.jobsBucket]: bucketName,
+    [JOB_CONFIG_KEYS.jobsInputPrefix]: inputPrefix,
+    [JOB_CONFIG_KEYS.jobsOutputPrefix]: outputPrefix,
+    [JOB_CONFIG_KEYS.jobsStateMachine]: stateMachineArn,
+    [JOB_CONFIG_KEYS.jobsConcurrency]: String(concurrency),
+  };
+}
+
+/** Of the host's variables these keys, and those that the deployer adds. */
+function only(keys: readonly string[], host: Variables): Variables {
+  return Object.fromEntries(
+    Object.entries(host).filter(([key]) => keys.includes(key) || !key.startsWith(CONFIG_PREFIX)),
+  );
+}
