@@ -3,10 +3,10 @@ import type { SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import type { Outcome } from '../../lambda/core/record.ts';
-import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
+import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
 import { createConsumingWriter } from './resultWriter.ts';
 
 /** Batchscore as it is deployed, without the queues: results go to memory, telemetry nowhere. */

@@ -3,10 +3,10 @@ import type { Telemetry } from '../../lambda/aws/telemetry/telemetry.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import type { Config } from '../../lambda/configSchema.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';
-import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { type Composition, compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
+import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
 import {
   type Around,
   type EventSourceMapping,

@@ -2,7 +2,7 @@ import type { Failure } from '../../lambda/core/failure.ts';
 import { RANGES } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
-import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
+import type { ScoringLimits } from '../../lambda/core/score.ts';
 import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
 import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 

@@ -2,7 +2,7 @@ import type { JobStorage } from '../core/job/storage.ts';
 import type { JobHead } from '../core/job/words.ts';
 import type { ModelRepository } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
-import type { ScoringLimits } from '../core/scoreRecords.ts';
+import type { ScoringLimits } from '../core/score.ts';
 import { noteFailure } from './finish/explainJob.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './plan/planJob.ts';
 import { readHead } from './plan/planObjects.ts';

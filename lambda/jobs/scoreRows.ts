@@ -7,8 +7,9 @@ import type { ModelRepository } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import { plan } from '../core/plan.ts';
 import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
-import { type ScoringLimits, scoreRecords } from '../core/scoreRecords.ts';
+import type { ScoringLimits } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
+import { scoreRecords } from '../hosts/records.ts';
 
 /** One request of a file: a line, or a row of columns that was spelled as one. */
 export interface Row {

@@ -3,7 +3,7 @@ import { unpackResults } from '../../../client/result/unpackResults.ts';
 import { createPayloads } from '../../../lambda/aws/s3/payloads.ts';
 import { createQueueWriter } from '../../../lambda/aws/sqs/queueWriter.ts';
 import { ERROR_CODES } from '../../../lambda/core/failure.ts';
-import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { docExamples, docPage } from '../../helpers/docExamples.ts';
 import { echoModel, lineModel, repositoryOf, sumModel } from '../../helpers/models.ts';
 import { standardRecord } from '../../helpers/records.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
-import { wavesOf } from '../../../../lambda/core/scoreRecords.ts';
+import { tiersOf } from '../../../../lambda/hosts/records.ts';
 import { standardRecord } from '../../../helpers/records.ts';
 
 /** A record that comes for the n-th time. */
@@ -14,7 +14,7 @@ const IDS = Array.from({ length: 100 }, (_, index) => `id-${String(index).padSta
 /** The message IDs of each wave of 100 records that come for the n-th time. */
 function wavesOfHundred(receives: number): string[][] {
   const records = IDS.toReversed().map((id) => received(receives, id));
-  return wavesOf(records).map((wave) => wave.map((index) => (records[index] as MessageRecord).messageId));
+  return tiersOf(records).map((wave) => wave.map((index) => (records[index] as MessageRecord).messageId));
 }
 
 describe('waves', () => {
@@ -24,7 +24,7 @@ describe('waves', () => {
 
   it('put suspects after first-timers, those that came most often last', () => {
     const records = [received(3, 'a'), received(1, 'b'), received(2, 'c'), received(1, 'd')];
-    expect(wavesOf(records)).toEqual([[1, 3], [2], [0]]);
+    expect(tiersOf(records)).toEqual([[1, 3], [2], [0]]);
   });
 
   it('hold the fewer suspects the more often they came, one at last', () => {
@@ -40,7 +40,7 @@ describe('waves', () => {
 
   it('are bounded in number, however many suspects there are', () => {
     const records = Array.from({ length: 10_000 }, (_, index) => received(4, `id-${index}`));
-    const waves = wavesOf(records);
+    const waves = tiersOf(records);
     expect(waves.length).toBeLessThanOrEqual(256);
     expect(waves.flat().toSorted((a, b) => a - b)).toEqual(records.map((_, index) => index));
   });
@@ -51,7 +51,7 @@ describe('waves', () => {
       const attributes = { ...record.attributes, MessageGroupId: 'group' };
       return { ...record, attributes, eventSourceARN: `${record.eventSourceARN}.fifo` };
     });
-    expect(wavesOf(fifo)).toEqual([[0, 1, 2]]);
+    expect(tiersOf(fifo)).toEqual([[0, 1, 2]]);
   });
 
   it('let a culprit that takes the process with it reach its fifth receive alone', () => {
@@ -60,7 +60,7 @@ describe('waves', () => {
       for (let receives = 1; receives <= 5; receives++) {
         const records = left.map((id) => received(receives, id));
         const scored: string[] = [];
-        for (const wave of wavesOf(records)) {
+        for (const wave of tiersOf(records)) {
           const ids = wave.map((index) => (records[index] as MessageRecord).messageId);
           if (ids.includes(culprit)) break;
           scored.push(...ids);

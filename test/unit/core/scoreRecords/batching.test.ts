@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, type Gate, whatCanHappen } from '../../../helpers/gate.ts';
 import { failsOn, type InMemoryModelOptions, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
 import { lineRequest, messageIdOf, type RequestFields, standardRecords, sumRequest } from '../../../helpers/records.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { echoModel, lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../../helpers/records.ts';

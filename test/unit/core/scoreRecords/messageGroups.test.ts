@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { type Failure, failure } from '../../../../lambda/core/failure.ts';
 import { ModelUnavailableError } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { fifoRecords, lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts';
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { whatCanHappen } from '../../../helpers/gate.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { fifoRecords, lineRequest, standardRecords } from '../../../helpers/records.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { failure, PAYLOAD_BUCKET } from '../../../../lambda/core/failure.ts';
-import { createOutageWatch } from '../../../../lambda/core/outageWatch.ts';
 import type { Result, WriteVerdict } from '../../../../lambda/core/record.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { createOutageWatch, scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { lineRequest, standardRecord, standardRecords } from '../../../helpers/records.ts';
 import { enoughTime, memoryWriter, scoringDependencies } from '../../../helpers/scoring.ts';
 import { statuses } from './answers.ts';

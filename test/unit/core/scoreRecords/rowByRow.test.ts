@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { inMemoryModel } from '../../../helpers/models.ts';
 import { fifoRecords, lineRequest, standardRecords } from '../../../helpers/records.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { failure } from '../../../../lambda/core/failure.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../../helpers/records.ts';
 import { enoughTime, memoryWriter, scoringDependencies } from '../../../helpers/scoring.ts';
