@@ -8,12 +8,16 @@ import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom
 import { createDevTelemetry } from './devTelemetry.ts';
 import { greeting } from './greeting.ts';
 import { listenForInterruption } from './interruption.ts';
-import type { InvocationReport } from './local/eventSourceMapping.ts';
-import { localModels } from './local/models.ts';
-import { type ServedPage, servePage } from './local/page/servePage.ts';
-import { type LocalServices, startLocalServices } from './local/services.ts';
-import type { Batching } from './local/stack.ts';
-import { type Whereabouts, whereabouts, workerCommand } from './local/whereabouts.ts';
+import type { InvocationReport } from './local/localMapping.ts';
+import {
+  type LocalServices,
+  startLocalServices,
+  type Whereabouts,
+  whereabouts,
+  workerCommand,
+} from './local/localServices.ts';
+import { type Batching, localModels } from './local/localStack.ts';
+import { type ServedPage, servePage } from './local/page/devPage.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */
 const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KEYS.jobsPieceBytes];

@@ -9,7 +9,7 @@ import {
   WINDOW_SECONDS,
 } from '../lambda/core/limits.ts';
 import { UsageError, wholeNumber } from './arguments.ts';
-import type { Batching } from './local/stack.ts';
+import type { Batching } from './local/localStack.ts';
 
 export const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
 

@@ -11,8 +11,8 @@ import { samplesOf } from './demo/samples.ts';
 import { createTally, type DemoTally } from './demo/tally.ts';
 import { type Traffic, trafficOf } from './demo/traffic.ts';
 import { type Written, watchResults } from './demo/watchResults.ts';
-import type { InvocationReport } from './local/eventSourceMapping.ts';
-import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/stack.ts';
+import type { InvocationReport } from './local/localMapping.ts';
+import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/localStack.ts';
 import { poissonArrivals } from './profile/settings/arrivals.ts';
 
 const HELP = `Usage: npm start -- [options]

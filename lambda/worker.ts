@@ -1,10 +1,9 @@
 import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { endProcess } from './aws/endProcess.ts';
-import { readGpus } from './aws/nvidiaSmi.ts';
+import { readGpus } from './aws/nvidiaCards.ts';
 import { observed } from './aws/observedCalls.ts';
-import { createThreadedSqs } from './aws/sqs/threads/threadedSqs.ts';
-import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
-import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
+import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
+import { createThreadedSqs } from './aws/sqsThreads.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';

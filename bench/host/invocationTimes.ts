@@ -1,4 +1,4 @@
-import type { LocalStack } from '../../cli/local/stack.ts';
+import type { LocalStack } from '../../cli/local/localStack.ts';
 import type { InvocationMs } from '../../cli/profile/settings/simulate.ts';
 import { tableCost } from '../../lambda/core/cost.ts';
 import { measureHost } from './measureHost.ts';

@@ -3,7 +3,8 @@ import { encodeData } from '../../lambda/core/encode.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { allocate, DATATYPES, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
-import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
+
+import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { cutShort, LEAST_NPY_BYTES, type NpyHeader, npyHeaderBytes, readNpyHeader } from './npyHeader.ts';
 import type { RowOptions } from './rowOptions.ts';
 

@@ -3,8 +3,8 @@ import { RANGES } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
-import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
 import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
+import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 
 export interface OfflineSummary {
   lines: number;

@@ -37,6 +37,22 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
+/** What the work did until a signal was aborted has so long to be reported. */
+const GRACE_MS = 100;
+
+/** Waits for the work; once the signal is aborted, for a moment longer and no more: work that cannot be stopped goes on alone. */
+export async function waitOrAbort(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  const aborted = deferred();
+  const onAbort = () => void setTimeout(aborted.resolve, GRACE_MS);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  try {
+    await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
 /** Waits for `promise`, for so many milliseconds at most. */
 export async function within(ms: number, promise: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;

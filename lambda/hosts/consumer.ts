@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import type { SqsCaller } from '../aws/sqs/caller.ts';
-import { createPoller } from '../aws/sqs/poller.ts';
-import { createReceiver } from '../aws/sqs/receive.ts';
+import { createPoller, createReceiver } from '../aws/requestQueue.ts';
+import type { SqsCaller } from '../aws/sqsCalls.ts';
+
 import { CONFIG_KEYS } from '../configKeys.ts';
 import type { Config } from '../configSchema.ts';
 import { deferred } from '../core/concurrency.ts';

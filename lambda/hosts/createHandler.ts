@@ -1,6 +1,6 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import type { Telemetry } from '../aws/telemetry/telemetry.ts';
+import type { Telemetry } from '../aws/telemetry.ts';
 import { preview } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
 import type { MessageRecord, TimeLimit } from '../core/record.ts';

@@ -1,8 +1,7 @@
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import { atTheirQueues, type QueuedMessage } from '../aws/sqs/atTheirQueues.ts';
-import type { SqsCaller } from '../aws/sqs/caller.ts';
-import type { ActOnMessages } from '../aws/sqs/messageAction.ts';
-import { createVisibilityChange } from '../aws/sqs/visibility.ts';
+import type { ActOnMessages } from '../aws/requestQueue.ts';
+import { atTheirQueues, createVisibilityChange, type QueuedMessage } from '../aws/requestQueue.ts';
+import type { SqsCaller } from '../aws/sqsCalls.ts';
 import type { MessageRecord } from '../core/record.ts';
 
 interface HeldOptions {

@@ -1,4 +1,4 @@
-import { createRoom, deferred, within } from '../core/concurrency.ts';
+import { createRoom, waitOrAbort, within } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, isFailure, isTransient, PAYLOAD_BUCKET, type TransientCode } from '../core/failure.ts';
 import {
@@ -25,9 +25,6 @@ export interface ScoringDependencies extends ScoreDependencies {
   readonly outages?: OutageWatch | undefined;
 }
 
-/** When the deadline is over, what was written by then has so long to be reported. */
-const SETTLING_MS = 100;
-
 /**
  * Scores records and writes one result per message ID.
  *
@@ -43,7 +40,7 @@ export async function scoreRecords(
   const { outages = createOutageWatch() } = deps;
   let unsettled = UNSETTLED;
   try {
-    if (!time.signal.aborted) await untilAborted(scoreTiers(records, outcomes, outages, deps, time), time.signal);
+    if (!time.signal.aborted) await waitOrAbort(scoreTiers(records, outcomes, outages, deps, time), time.signal);
     outages.saw(outcomes);
   } catch (error) {
     // A throw would lose what is known of the others.
@@ -117,18 +114,6 @@ async function acknowledge(
   const startedAt = deps.now();
   await within(ACKNOWLEDGING_MS, deps.acknowledge(answered, signal));
   deps.observer.stage?.('acknowledge', startedAt, deps.now(), { answered: answered.length });
-}
-
-/** Waits for the work, or for the signal: a run that outlasts the deadline must not take the answered down with it. */
-async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  const aborted = deferred();
-  const onAbort = () => void setTimeout(aborted.resolve, SETTLING_MS);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }
 
 /** What is still at work when the signal is aborted is handed back; nothing more is written of it. */

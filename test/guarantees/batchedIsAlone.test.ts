@@ -4,7 +4,8 @@ import { encodeModel, type Graph } from '../../bench/workload/models/encodeModel
 import { DATATYPES, type Datatype } from '../../lambda/core/tensor.ts';
 import { createBatchingWatch } from '../../lambda/core/verify.ts';
 import { scoreRecords } from '../../lambda/hosts/records.ts';
-import type { Batching } from '../../lambda/onnx/startup/decideBatching.ts';
+
+import type { Batching } from '../../lambda/onnx/decideBatching.ts';
 import { dynamicLabelModel, MIXING, SOUND } from '../helpers/mixingModels.ts';
 import { openOnly } from '../helpers/openModels.ts';
 import { standardRecords } from '../helpers/records.ts';

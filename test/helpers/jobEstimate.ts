@@ -1,4 +1,4 @@
-import { type Estimate, estimate } from '../../cli/job/estimate.ts';
+import { type Estimate, estimate } from '../../cli/job/submit.ts';
 import { PRICES } from '../../infra/constructs/base/prices.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 

@@ -3,7 +3,8 @@ import type { Part } from '../../../lambda/core/microBatch.ts';
 import type { RaggedAxis } from '../../../lambda/core/model.ts';
 import type { RequestInput } from '../../../lambda/core/scoringRequest.ts';
 import { allocate, elementCount, type TensorData } from '../../../lambda/core/tensor.ts';
-import { asProbe } from '../../../lambda/onnx/startup/probes.ts';
+
+import { asProbe } from '../../../lambda/onnx/probes.ts';
 
 /** A row whose ragged axis has `length`: its first elements, or all of them again and again. */
 export function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: number): Part {

@@ -5,7 +5,8 @@ import { createTemporaryRepository } from '../../../bench/workload/modelReposito
 import { type RowData, SCENARIOS, type Scenario, scenarioNamed } from '../../../bench/workload/scenarios.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
-import { openRepository } from '../../../lambda/onnx/repository/repository.ts';
+
+import { openRepository } from '../../../lambda/onnx/repository.ts';
 import { found, tensor } from '../../helpers/openModels.ts';
 
 const ROWS = 5;

@@ -1,7 +1,8 @@
 import { expect } from '@jest/globals';
 import { DATATYPES, type Datatype, elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { openSession, type Session } from '../../../lambda/onnx/session/session.ts';
+
+import { openSession, type Session } from '../../../lambda/onnx/session.ts';
 import { type Nested, nest, sliceAt } from '../../helpers/nested.ts';
 import { afterThisTest, type OpenedModels } from '../../helpers/openModels.ts';
 import { messageIdOf, standardRecords } from '../../helpers/records.ts';

@@ -6,7 +6,8 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
 import { elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
+
+import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { docPage } from '../../helpers/docExamples.ts';
 import { inMemoryModel, repositoryOf, spec } from '../../helpers/models.ts';
 import { standardRecord } from '../../helpers/records.ts';

@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts';
 import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { createTurns } from '../../../../lambda/onnx/session/turns.ts';
+
+import { createTurns } from '../../../../lambda/onnx/session.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { type InMemoryModelOptions, lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';

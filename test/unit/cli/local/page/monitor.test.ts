@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { createMonitor, type Monitor } from '../../../../../cli/local/page/monitor.ts';
+import { createMonitor, type Monitor } from '../../../../../cli/local/page/pageMonitor.ts';
 import type { AnswerSeen } from '../../../../../cli/local/page/wire.ts';
 import { failure } from '../../../../../lambda/core/failure.ts';
 import type { MicroBatchReport } from '../../../../../lambda/core/observer.ts';
