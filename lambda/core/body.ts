@@ -1,5 +1,5 @@
 import { type Cursor, createTemplates, type Templates } from './bodyTemplate.ts';
-import { allThere, type MaybePromise, nextTurn, type Room, whenThere, within } from './concurrency.ts';
+import { allThere, type MaybePromise, nextTurn, type Room, whenThere, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
 import { isObject, parseIfJson } from './json.ts';
 import type { ModelRepository } from './model.ts';
@@ -74,7 +74,7 @@ export async function* decodeInOrder(
   // What was under way may have arrived while the caller was busy.
   const progress = async (): Promise<void> => {
     if (decoded.length > 0 || underWay.size === 0) return;
-    await within(STALLED_MS, Promise.race([...underWay, room.nextWaiter()]));
+    await withTimeout(Promise.race([...underWay, room.nextWaiter()]), STALLED_MS);
   };
 
   for (const [record, { body }] of bodies.entries()) {

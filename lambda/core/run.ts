@@ -1,4 +1,4 @@
-import { createLane, type Lane, within } from './concurrency.ts';
+import { createLane, type Lane, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator } from './latency.ts';
 import type { MemoryCeiling } from './memoryCeiling.ts';
@@ -221,10 +221,7 @@ export function createSchedule(now: () => number): Schedule {
     async catchUp() {
       const behind = [...models.values()].filter(({ lane }) => lane.isBehind());
       if (behind.length === 0) return;
-      await within(
-        CATCHING_UP_MS,
-        Promise.all(behind.map(({ lane }) => lane.caughtUp())).then(() => {}),
-      );
+      await withTimeout(Promise.all(behind.map(({ lane }) => lane.caughtUp())), CATCHING_UP_MS);
     },
     drained: async () => void (await Promise.all([...models.values()].map(({ lane }) => lane.drained()))),
     busyMs: (model) => busyMs(freeFirst(model)),

@@ -1,4 +1,4 @@
-import { createRoom, waitOrAbort, within } from '../core/concurrency.ts';
+import { createRoom, waitOrAbort, withTimeout } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, isFailure, isTransient, PAYLOAD_BUCKET, type TransientCode } from '../core/failure.ts';
 import {
@@ -25,6 +25,9 @@ export interface ScoringDependencies extends ScoreDependencies {
   readonly outages?: OutageWatch | undefined;
 }
 
+/** What was written when the deadline came has so long to be reported. */
+export const GRACE_MS = 100;
+
 /**
  * Scores records and writes one result per message ID.
  *
@@ -40,7 +43,8 @@ export async function scoreRecords(
   const { outages = createOutageWatch() } = deps;
   let unsettled = UNSETTLED;
   try {
-    if (!time.signal.aborted) await waitOrAbort(scoreTiers(records, outcomes, outages, deps, time), time.signal);
+    if (!time.signal.aborted)
+      await waitOrAbort(scoreTiers(records, outcomes, outages, deps, time), time.signal, GRACE_MS);
     outages.saw(outcomes);
   } catch (error) {
     // A throw would lose what is known of the others.
@@ -112,7 +116,7 @@ async function acknowledge(
   { signal }: TimeLimit,
 ): Promise<void> {
   const startedAt = deps.now();
-  await within(ACKNOWLEDGING_MS, deps.acknowledge(answered, signal));
+  await withTimeout(deps.acknowledge(answered, signal), ACKNOWLEDGING_MS);
   deps.observer.stage?.('acknowledge', startedAt, deps.now(), { answered: answered.length });
 }
 

@@ -11,7 +11,7 @@ import type { TimeLimit } from '../core/record.ts';
 import { type HandedBack, isHandedBack, type Reply } from '../core/replies.ts';
 import { type ScoringLimits, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
-import { tierSize } from '../hosts/records.ts';
+import { GRACE_MS, tierSize } from '../hosts/records.ts';
 
 /** One request of a file: a line, or a row of columns that was spelled as one. */
 export interface Row {
@@ -105,7 +105,7 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
         const scoring = score(bodies, deps, time, async (replies) => {
           for (const reply of replies) taken.take(first + reply.of, reply);
         });
-        await waitOrAbort(scoring, time.signal);
+        await waitOrAbort(scoring, time.signal, GRACE_MS);
       };
       const together = tierSize(tries, rows.length);
       for (let first = 0; first < rows.length; first += together) {
