@@ -4,15 +4,7 @@ import { tableCost } from '../../../../lambda/core/cost.ts';
 import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
 import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { planAll, zeros } from '../requests.ts';
-import {
-  firstComeFirstServed,
-  leastOfAllCuts,
-  leastOfAllPartitions,
-  type Piece,
-  runCostOf,
-  sentenceModel,
-  totalCost,
-} from './runCosts.ts';
+import { leastOfAllCuts, leastOfAllPartitions, type Piece, runCostOf, sentenceModel, totalCost } from './runCosts.ts';
 
 /** Measured milliseconds that do not fall with the length, and do as they like with the rows. */
 const anyTable = fc
@@ -123,14 +115,6 @@ describe('a plan for requests of many lengths', () => {
     });
   });
 
-  it('costs no more than runs filled in the order of arrival, or of length', () => {
-    always(anyWork(40, 1), (work, batches) => {
-      const cost = totalCost(batches, modelOf(work));
-      expectNoMore(cost, firstComeFirstServed(work.requests, costsOf(work)));
-      expectNoMore(cost, firstComeFirstServed(byLength(work.requests), costsOf(work)));
-    });
-  });
-
   it('holds every row of every request exactly once', () => {
     always(anyRequests, ({ requests }, batches) => {
       const parts = batches.flatMap((batch) => batch.parts);
@@ -178,9 +162,5 @@ describe('a plan for requests of many lengths', () => {
         byLength(requests).map((one) => requests.indexOf(one as ScoringRequest)),
       );
     });
-  });
-
-  it('is the same for the same requests', () => {
-    always(anyRequests, (work, batches) => expect(planAll([...work.requests], work)).toEqual(batches));
   });
 });

@@ -138,11 +138,6 @@ describe('the report of a micro-batch', () => {
     expect(1 - sent / run).toBeCloseTo(0.659, 3);
   });
 
-  it('says that there was no padding', async () => {
-    const { deps } = await score([tokensRequest([[1, 2]]), tokensRequest([[3, 4]])], tokensModel());
-    expect(deps.reports).toMatchObject([{ rows: 2, paddedRows: 2, paddedLength: 2, paddingShare: 0 }]);
-  });
-
   it('counts of a request that was cut the rows that ran', async () => {
     const { deps } = await score([tokensRequest([[1], [2], [3]])], tokensModel({ ladder: [2], maxBatchRows: 2 }));
     expect(deps.reports).toMatchObject([
