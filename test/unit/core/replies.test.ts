@@ -81,6 +81,7 @@ describe('who is owed a reply', () => {
         expect(told.map(({ length }) => length)).toEqual(bodies.map(() => 1));
         expect(completed.toSorted()).toEqual([...bodies.keys()]);
         expect(bodies.every((_, index) => replies.isComplete(index))).toBe(true);
+        expect(bodies.flatMap((_, index) => replies.handBack(index, TRANSIENT) ?? [])).toEqual([]);
       }),
       { numRuns: 500 },
     );
@@ -133,5 +134,11 @@ describe('who is owed a reply', () => {
       ...new Array(6).fill('OUT_OF_MEMORY'),
     ]);
     expect(replies.recordScores(requestAt(0, 1), 'x')).toMatchObject({ of: 0, requests: 2 });
+    const later = createReplies([...keyed, ...keyed], 100, () => {});
+    for (const of of Array(20).keys()) {
+      later.register(of, [requestAt(of, 0), requestAt(of, 1)]);
+      expect(later.recordScores(requestAt(of, 0), 'x'.repeat(90))).toBeUndefined();
+      expect(later.recordScores(requestAt(of, 1), 'x')).toMatchObject({ of, requests: 2 });
+    }
   });
 });

@@ -33,10 +33,13 @@ describe('a record', () => {
     await fc.assert(
       fc.asyncProperty(anyRecords, async (all) => {
         const taken = new Map<string, string[]>();
+        const offered = all.map(() => 0);
         const write = async (results: readonly { messageId: string; body: string }[]): Promise<WriteVerdict[]> => {
           const verdicts = new Array<WriteVerdict>(results.length);
           for (const [index, { messageId, body }] of results.entries()) {
-            const { verdict } = all[Number.parseInt(messageId.slice(-12), 16)] ?? {};
+            const record = Number.parseInt(messageId.slice(-12), 16);
+            offered[record] = (offered[record] ?? 0) + 1;
+            const { verdict } = all[record] ?? {};
             const isReplacement = body.includes('RESULT_TOO_LARGE');
             if (verdict === 'no verdict') continue;
             if (verdict === 'refused') verdicts[index] = REFUSED;
@@ -76,6 +79,12 @@ describe('a record', () => {
             return verdict === 'too large' ? ['RESULT_TOO_LARGE', body === 'packed' ? 2 : 1] : ['WRITE_FAILED'];
           }),
         );
+        // What the store refuses for now is not offered again: SQS brings the record back.
+        const offers = ({ body, verdict }: (typeof all)[number]): number => {
+          if (body === 'no model now') return 0;
+          return verdict.startsWith('too large') ? 2 : 1;
+        };
+        expect(offered).toEqual(all.map(offers));
         for (const [index, { body }] of all.entries()) {
           const written = (taken.get(messageIdOf(index)) ?? []).map((text) => JSON.parse(text));
           expect(written).toHaveLength(outcomes[index]?.status === 'answered' ? 1 : 0);

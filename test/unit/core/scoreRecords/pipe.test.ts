@@ -240,6 +240,15 @@ describe('while later bodies are decoded', () => {
     expect(found.bodies).toBe(40);
   });
 
+  it('more than 32 MiB of them are scored in parts, where they would all fit into one run', async () => {
+    const deps = scoringDependencies({ models: repositoryOf(lineModel({ maxBatchRows: 512 })) });
+    const bodies = Array.from({ length: 40 }, (_, index) => JSON.stringify(lineRequest([index])).padEnd(1024 * 1024));
+    expect(statuses(await scoreRecords(standardRecords(bodies), deps, enoughTime()))).toEqual(
+      new Array(40).fill('answered'),
+    );
+    expect(deps.reports.map(({ rows }) => rows)).toEqual([33, 7]);
+  });
+
   it('a transform that decodes slowly holds up no earlier run', async () => {
     const slow = closedGate();
     const runs: number[] = [];
