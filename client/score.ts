@@ -1,5 +1,5 @@
 import { describeError } from '../lambda/aws/awsError.ts';
-import { orAborted } from '../lambda/aws/clock.ts';
+import { raceAbort } from '../lambda/core/concurrency.ts';
 import { othersInBetween, RequestError, ScoringError, SendError } from './clientErrors.ts';
 import { type Collector, type Deadline, startDeadline } from './collect.ts';
 import type { TensorRequest } from './encodeRequest.ts';
@@ -54,7 +54,7 @@ export async function score(
 /** If the caller leaves before its request is sent, the result is dropped when it comes. */
 async function sendFor(sending: Promise<Sent>, { signal }: Deadline, inbox: Inbox): Promise<Sent> {
   try {
-    return await orAborted(sending, signal);
+    return await raceAbort(sending, signal);
   } catch (cause) {
     sending.then(
       ({ id, requests }) => inbox.dismiss(id, requests),

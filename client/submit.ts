@@ -1,4 +1,4 @@
-import { orAborted } from '../lambda/aws/clock.ts';
+import { raceAbort } from '../lambda/core/concurrency.ts';
 import { SubmitError, type SubmitFailure } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';
 import type { Outbox } from './outbox.ts';
@@ -76,12 +76,12 @@ export async function submit(
       const sent = send(entry, index);
       sending.add(sent);
       void sent.then(() => sending.delete(sent));
-      await orAborted(outbox.room(), stopped);
+      await raceAbort(outbox.room(), stopped);
     }
   } catch (cause) {
     fail(accepted.length, cause);
   }
-  await orAborted(Promise.all(sending), signal);
+  await raceAbort(Promise.all(sending), signal);
   signal?.throwIfAborted();
   if (failed !== undefined) throw new SubmitError(failed, accepted);
   return accepted.map((messageId, index) => messageId ?? unanswered(index));
@@ -101,7 +101,7 @@ async function* pull<T>(source: Iterable<T> | AsyncIterable<T>, signal: AbortSig
   let open = true;
   try {
     for (;;) {
-      const { done, value } = await orAborted(Promise.resolve(iterator.next()), signal);
+      const { done, value } = await raceAbort(Promise.resolve(iterator.next()), signal);
       if (done === true) {
         open = false;
         return;

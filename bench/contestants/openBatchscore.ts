@@ -3,10 +3,12 @@ import type { SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
-import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
+
 import { compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
+
+import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
 
 /** Batchscore as it is deployed, without the queues: results go to memory, telemetry nowhere. */
 export interface Batchscore {

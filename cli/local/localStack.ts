@@ -6,11 +6,10 @@ import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import type { Config } from '../../lambda/configSchema.ts';
 import { isS3Uri } from '../../lambda/core/places.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';
-
-import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { type Composition, compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
+import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
 import { type LocalJobs, startLocalJobs } from './localJobs.ts';
 import {
   type Around,

@@ -3,7 +3,7 @@ import { type Failure, isFailure } from '../../lambda/core/failure.ts';
 import { RANGES, RANGES_BY_MEMORY } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
-import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
+import type { ScoringLimits } from '../../lambda/core/score.ts';
 import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';

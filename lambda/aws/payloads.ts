@@ -3,12 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
+import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../core/pointer.ts';
-
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import { untilAborted } from './clock.ts';
 import { ofAttempt } from './observedCalls.ts';
 import { putObject } from './putObject.ts';
 import { type RetryOptions, untilDone } from './sendBatches.ts';
@@ -109,7 +108,7 @@ async function readUntilAnswered(
     if (!options.signal.aborted) answer = attempt.answer;
     return attempt.again ? left : [];
   };
-  await untilAborted(untilDone([pointer], tryOnce, options.signal, retry), options.signal);
+  await waitOrAbort(untilDone([pointer], tryOnce, options.signal, retry), options.signal);
   return answer;
 }
 

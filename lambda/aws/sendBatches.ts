@@ -1,9 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
+import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/failure.ts';
 import type { Result, ResultWriter, WriteVerdict } from '../core/record.ts';
-
 import { describeError } from './awsError.ts';
-import { untilAborted } from './clock.ts';
 
 /** Why a store did not take an entry. */
 export interface Refusal<E> {
@@ -38,7 +37,7 @@ export async function deliver<E>(entries: readonly E[], delivery: Delivery<E>): 
   const verdicts = new Map<E, WriteVerdict>();
   const wasAsked = !signal.aborted;
   const deliveries = pack(entries).map((batch) => deliverBatch(batch, verdicts, delivery));
-  await untilAborted(Promise.all(deliveries), signal);
+  await waitOrAbort(Promise.all(deliveries), signal);
   const message = `${store}: expected an answer before the deadline, got none`;
   const unanswered = failure('WRITE_FAILED', message, wasAsked ? { of: store, kind: 'busy' } : undefined);
   return entries.map((entry) => verdicts.get(entry) ?? unanswered);

@@ -7,10 +7,10 @@ import {
   ReceiveMessageCommand,
   SendMessageBatchCommand,
 } from '@aws-sdk/client-sqs';
-import { type Deferred, deferred } from '../core/concurrency.ts';
+import { type Deferred, deferred, raceAbort } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 
-import { type Clock, orAborted, SYSTEM_CLOCK } from './clock.ts';
+import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 import { type CallReport, reported } from './observedCalls.ts';
 import { createSqsCaller, type SqsCaller, type SqsCallerSpec } from './sqsCalls.ts';
 
@@ -82,7 +82,7 @@ export function createThreadedSqs(options: ThreadedSqsOptions): ThreadedSqs {
     const { abortSignal } = options;
     abortSignal?.throwIfAborted();
     const { input } = command;
-    const call = (): Promise<object> => orAborted(thread.call(operation, input), abortSignal, requestAborted);
+    const call = (): Promise<object> => raceAbort(thread.call(operation, input), abortSignal, requestAborted);
     return onCall === undefined ? call() : reported({ aws: 'SQS', operation, input }, onCall, call);
   };
   return {

@@ -1,12 +1,12 @@
 import { type Cursor, createTemplates, type Templates } from './bodyTemplate.ts';
-import { allThere, type MaybePromise, nextTurn, type Room, whenThere, within } from './concurrency.ts';
+import { allThere, type MaybePromise, nextTurn, type Room, whenThere, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
 import { isObject, parseIfJson } from './json.ts';
 import type { ModelRepository } from './model.ts';
 import type { Observer } from './observer.ts';
 import { isShort, MOST_KEYS, MOST_LEVELS, mostContainers, outlineAt, outlineOf } from './outline.ts';
 import { type PayloadPointer, type PayloadReader, parsePointer } from './pointer.ts';
-import type { MessageRecord } from './record.ts';
+import type { KeyedBody } from './replies.ts';
 import { decodeRequest, type RequestDependencies } from './request.ts';
 import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type RefusedRequest } from './scoringRequest.ts';
@@ -33,17 +33,15 @@ const STALLED_MS = 250;
 const BODIES_UNDER_WAY = 256;
 
 /**
- * Decodes the bodies of `records` at the positions `order`, some at a time; those that wait for something are given
- * when they are there. In between the event loop sees to runs and writes.
+ * Decodes bodies, some at a time; those that wait for something are given when they are there. In between the event loop sees to runs and writes.
  *
  * Gives an empty list when it waits: what was decoded before had better be scored meanwhile.
  *
- * @param room for payloads, by record. When they wait for it, what was decoded is given at once, so that it can be
+ * @param room for payloads, by body. When they wait for it, what was decoded is given at once, so that it can be
  *   scored and its room released
  */
 export async function* decodeInOrder(
-  records: readonly MessageRecord[],
-  order: readonly number[],
+  bodies: readonly KeyedBody[],
   deps: DecodeInOrderDependencies,
   room: Room,
   signal: AbortSignal,
@@ -76,12 +74,11 @@ export async function* decodeInOrder(
   // What was under way may have arrived while the caller was busy.
   const progress = async (): Promise<void> => {
     if (decoded.length > 0 || underWay.size === 0) return;
-    await within(STALLED_MS, Promise.race([...underWay, room.nextWaiter()]));
+    await withTimeout(Promise.race([...underWay, room.nextWaiter()]), STALLED_MS);
   };
 
-  for (const record of order) {
+  for (const [record, { body }] of bodies.entries()) {
     if (signal.aborted) break;
-    const { body } = records[record] as MessageRecord;
     const one = decodeOne(body, record);
     if (one instanceof Promise) {
       const arrival = one.then((late) => {

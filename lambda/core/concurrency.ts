@@ -37,14 +37,51 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Waits for `promise`, for so many milliseconds at most. */
-export async function within(ms: number, promise: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const outOfTime = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
+/**
+ * What `work` gives. The work itself goes on when the signal is aborted.
+ *
+ * @throws what `onAbort` gives, as soon as the signal is aborted. @default the signal's reason
+ */
+export async function raceAbort<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  onAbort: () => unknown = () => signal?.reason,
+): Promise<T> {
+  if (signal === undefined) return work;
+  const aborted = deferred<never>();
+  const abort = (): void => aborted.reject(onAbort());
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort);
   try {
-    await Promise.race([promise, outOfTime]);
+    return await Promise.race([aborted.promise, work]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+/**
+ * Waits for the work or for the signal, whichever comes first. What becomes of work left behind is nobody's concern.
+ *
+ * @param graceMs how much longer than the signal. @default 0
+ */
+export async function waitOrAbort(work: Promise<unknown>, signal: AbortSignal, graceMs = 0): Promise<void> {
+  const overdue = deferred();
+  const onAbort = (): void => (graceMs === 0 ? overdue.resolve() : void setTimeout(overdue.resolve, graceMs));
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    await Promise.race([work, overdue.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+/** Waits for the work, for so many milliseconds at most. */
+export async function withTimeout(work: Promise<unknown>, ms: number): Promise<void> {
+  const overdue = deferred();
+  const timer = setTimeout(overdue.resolve, ms);
+  try {
+    await Promise.race([work, overdue.promise]);
   } finally {
     clearTimeout(timer);
   }
@@ -164,16 +201,12 @@ export function createRoom(total: number): Room {
         return;
       }
       const asking: Waiter = { owner, bytes, admitted: deferred() };
-      const leave = (): void => {
-        waiting = waiting.filter((other) => other !== asking);
-        asking.admitted.resolve();
-        admitNext();
-      };
       waiting.push(asking);
       newWaiter.resolve();
-      signal.addEventListener('abort', leave, { once: true });
-      await asking.admitted.promise;
-      signal.removeEventListener('abort', leave);
+      await waitOrAbort(asking.admitted.promise, signal);
+      if (!waiting.includes(asking)) return;
+      waiting = waiting.filter((other) => other !== asking);
+      admitNext();
     },
     occupy,
     release(owner) {
@@ -191,11 +224,7 @@ export function createRoom(total: number): Room {
     async spare(signal) {
       if (!isCrowded() || signal.aborted) return;
       relief ??= deferred();
-      const { promise, resolve } = relief;
-      const stop = (): void => resolve();
-      signal.addEventListener('abort', stop, { once: true });
-      await promise;
-      signal.removeEventListener('abort', stop);
+      await waitOrAbort(relief.promise, signal);
     },
   };
 }

@@ -66,4 +66,6 @@ export interface TimeLimit {
   readonly remainingMs: () => number;
   /** Aborted when writes must stop being retried. */
   readonly signal: AbortSignal;
+  /** Whether there is more to do in the same time: then no run may take all that is left. @default false */
+  readonly isShared?: boolean | undefined;
 }

@@ -1,13 +1,14 @@
-import { createLane, type Lane, within } from './concurrency.ts';
+import { createLane, type Lane, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator } from './latency.ts';
-import type { Ledger, PendingWrite } from './ledger.ts';
 import type { MemoryCeiling } from './memoryCeiling.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError, type RunResult } from './model.ts';
 import type { MicroBatchReport, Observer } from './observer.ts';
 import type { TimeLimit } from './record.ts';
-import type { PartialOutputs } from './scoreMicroBatch.ts';
+import type { Replies } from './replies.ts';
+import type { ReplySink } from './score.ts';
+import type { Splits } from './scoreMicroBatch.ts';
 import { assertBatched, stack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
 import type { BatchingWatch } from './verify.ts';
@@ -29,19 +30,14 @@ export interface RunDependencies {
   readonly now: () => number;
 }
 
-/** What the micro-batches of one invocation share. */
-export interface Invocation {
-  readonly ledger: Ledger;
-  readonly partialOutputs: PartialOutputs;
-  readonly schedule: Schedule;
+/** One call of `score`: what it was given, and what it shares with no other. */
+export interface Call {
   readonly deps: RunDependencies;
   readonly time: TimeLimit;
-  /** Whether something is left to be done after the runs of now: none of them may then take all the time. */
-  hasMoreToDo: boolean;
-  /** Has results written and their records settled. Resolves once there is memory for more of them. Never throws. */
-  write(pending: readonly PendingWrite[]): Promise<void>;
-  /** Resolves when all that may be written now is written, and its records are settled. */
-  settled(): Promise<void>;
+  readonly sink: ReplySink;
+  readonly replies: Replies;
+  readonly splits: Splits;
+  readonly schedule: Schedule;
 }
 
 /** Most elements that a micro-batch of a model may hold by what is configured and by what was learnt. */
@@ -66,12 +62,8 @@ type Fit =
  *
  * @param mayBeSmaller whether a run that nothing was measured of begins small. @default true
  */
-export function fitTime(
-  { model, rows, paddedRows, paddedLength }: MicroBatch,
-  invocation: Invocation,
-  mayBeSmaller = true,
-): Fit {
-  const { deps, time, schedule } = invocation;
+export function fitTime({ model, rows, paddedRows, paddedLength }: MicroBatch, call: Call, mayBeSmaller = true): Fit {
+  const { deps, time, schedule } = call;
   if (time.signal.aborted) {
     const message = `model '${model.name}': expected a run to start before the deadline, got none of its time; ${MORE_TIME}`;
     return { fits: false, failure: failure('DEADLINE', message) };
@@ -100,18 +92,18 @@ export interface Ran extends RunResult {
 export async function runMicroBatch(
   batch: MicroBatch,
   expectedMs: number,
-  invocation: Invocation,
+  call: Call,
   card?: number,
 ): Promise<Ran | Failure> {
-  const { latency, memory, observer, now } = invocation.deps;
+  const { latency, memory, observer, now } = call.deps;
   const { model, rows, paddedRows, paddedLength } = batch;
   const details = { model: model.name, version: model.version, rows };
   const startedAt = now();
   const inputs = stack(batch);
   const stackedAt = now();
   observer.stage?.('stack', startedAt, stackedAt, details);
-  const end = invocation.schedule.begin(model, expectedMs);
-  const ran = await run(batch, inputs, expectedMs, invocation, card);
+  const end = call.schedule.begin(model, expectedMs);
+  const ran = await run(batch, inputs, expectedMs, call, card);
   end();
   observer.stage?.('run', stackedAt, now(), {
     ...details,
@@ -132,13 +124,13 @@ async function run(
   batch: MicroBatch,
   inputs: readonly Tensor[],
   expectedMs: number,
-  invocation: Invocation,
+  call: Call,
   card: number | undefined,
 ): Promise<RunResult | Failure> {
-  const { observer, memory, latency } = invocation.deps;
+  const { observer, memory, latency } = call.deps;
   const { model, parts, paddedRows, paddedLength } = batch;
   try {
-    return await model.run(inputs, signalOf(expectedMs, invocation), card);
+    return await model.run(inputs, signalOf(expectedMs, call), card);
   } catch (error) {
     if (error instanceof RunAbandonedError) {
       if (error.ranMs !== undefined) {
@@ -166,8 +158,8 @@ async function run(
 const HANG_FACTOR = 4;
 
 /** When the run is given up: at the deadline, or sooner where there is more to do after it. */
-function signalOf(expectedMs: number, { time, hasMoreToDo }: Invocation): AbortSignal {
-  if (!hasMoreToDo) return time.signal;
+function signalOf(expectedMs: number, { time }: Call): AbortSignal {
+  if (time.isShared !== true) return time.signal;
   const limitMs = Math.max(time.remainingMs() / 2, HANG_FACTOR * expectedMs);
   return AbortSignal.any([time.signal, AbortSignal.timeout(Math.min(Math.ceil(limitMs), LONGEST_TIMER_MS))]);
 }
@@ -184,7 +176,7 @@ const MICRO_BATCHES_IN_A_LANE = 2;
 
 const CATCHING_UP_MS = 20;
 
-/** The runs of one invocation. Each model has threads of its own: a slow one does not hold up the others. */
+/** The runs of one call. Each model has threads of its own: a slow one does not hold up the others. */
 interface Schedule {
   /** Takes work on a micro-batch as soon as there is room for it in its model's lane. Does not wait for it. */
   add(model: Model, work: () => Promise<void>): void;
@@ -229,10 +221,7 @@ export function createSchedule(now: () => number): Schedule {
     async catchUp() {
       const behind = [...models.values()].filter(({ lane }) => lane.isBehind());
       if (behind.length === 0) return;
-      await within(
-        CATCHING_UP_MS,
-        Promise.all(behind.map(({ lane }) => lane.caughtUp())).then(() => {}),
-      );
+      await withTimeout(Promise.all(behind.map(({ lane }) => lane.caughtUp())), CATCHING_UP_MS);
     },
     drained: async () => void (await Promise.all([...models.values()].map(({ lane }) => lane.drained()))),
     busyMs: (model) => busyMs(freeFirst(model)),

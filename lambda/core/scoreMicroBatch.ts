@@ -1,9 +1,9 @@
 import { type MaybePromise, nextTurn } from './concurrency.ts';
 import { createEncoder, fewestCharacters, type ScoreEncoder } from './encode.ts';
 import { type Failure, failure, isFailure, isTransient, reasonOf } from './failure.ts';
-import { answerTooLarge, type Ledger, type PendingWrite } from './ledger.ts';
 import { elementsIn, halve, isWhole, type MicroBatch, microBatchOf, type Part, wholeRun } from './microBatch.ts';
-import { fitTime, type Invocation, mostElements, type Ran, reportOf, runMicroBatch, startStopwatch } from './run.ts';
+import { answerTooLarge, type Replies, type Reply } from './replies.ts';
+import { type Call, fitTime, mostElements, type Ran, reportOf, runMicroBatch, startStopwatch } from './run.ts';
 import type { ScoringRequest } from './scoringRequest.ts';
 import { join, unstack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
@@ -28,44 +28,44 @@ type Halves = readonly [MicroBatch, MicroBatch];
  * until it does; so is one that is too large for the memory. A failing run is halved until the culprit stands alone.
  * The requests of a model that may not be batched are run one by one. Never throws.
  */
-export async function scoreMicroBatch(batch: MicroBatch, invocation: Invocation): Promise<void> {
+export async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<void> {
   try {
-    if (mustRunAlone(batch, invocation)) return await scoreAlone(batch, invocation);
-    if (elementsIn(batch) > mostElements(invocation.deps, batch.model)) {
+    if (mustRunAlone(batch, call)) return await scoreAlone(batch, call);
+    if (elementsIn(batch) > mostElements(call.deps, batch.model)) {
       const halves = halveForMemory(batch);
-      if (halves !== undefined) return await scoreBoth(halves, invocation);
+      if (halves !== undefined) return await scoreBoth(halves, call);
     }
-    const fit = fitTime(batch, invocation);
-    if (!fit.fits) return await scoreWhatFits(batch, fit.failure, invocation);
-    const ran = await runMicroBatch(batch, fit.expectedMs, invocation);
+    const fit = fitTime(batch, call);
+    if (!fit.fits) return await scoreWhatFits(batch, fit.failure, call);
+    const ran = await runMicroBatch(batch, fit.expectedMs, call);
     if (!isFailure(ran)) {
-      const isSound = await mayBeAnswered(batch, ran, invocation);
-      return isSound ? await answerMicroBatch(batch, ran, invocation) : await scoreAlone(batch, invocation);
+      const isSound = await mayBeAnswered(batch, ran, call);
+      return isSound ? await answerMicroBatch(batch, ran, call) : await scoreAlone(batch, call);
     }
     const halves = halvesAfter(ran, batch);
-    if (halves !== undefined) return await scoreBoth(halves, invocation);
-    await failAll(batch, ran, invocation);
+    if (halves !== undefined) return await scoreBoth(halves, call);
+    await failAll(batch, ran, call);
   } catch (error) {
-    invocation.deps.observer.problem(error);
-    await failAll(batch, failure('INTERNAL', 'expected the micro-batch to be settled; scoring it threw'), invocation);
+    call.deps.observer.problem(error);
+    await failAll(batch, failure('INTERNAL', 'expected the micro-batch to be settled; scoring it threw'), call);
   }
 }
 
 /** Where no request may be cut, one that is alone in its micro-batch is not halved, and one that was cut is run whole. */
-function mustRunAlone({ model, parts }: MicroBatch, { deps: { batching } }: Invocation): boolean {
+function mustRunAlone({ model, parts }: MicroBatch, { deps: { batching } }: Call): boolean {
   if (batching.batchingOf(model) !== 'together') return true;
   return !batching.sharingOf(model).mayCut && (parts.length === 1 || !parts.every(isWhole));
 }
 
-async function scoreBoth([first, second]: Halves, invocation: Invocation): Promise<void> {
-  await scoreMicroBatch(first, invocation);
-  await scoreMicroBatch(second, invocation);
+async function scoreBoth([first, second]: Halves, call: Call): Promise<void> {
+  await scoreMicroBatch(first, call);
+  await scoreMicroBatch(second, call);
 }
 
-async function scoreWhatFits(batch: MicroBatch, failed: Failure, invocation: Invocation): Promise<void> {
-  const halves = invocation.time.signal.aborted ? undefined : halve(batch);
-  if (halves !== undefined) await scoreBoth(halves, invocation);
-  else await failAll(batch, failed, invocation);
+async function scoreWhatFits(batch: MicroBatch, failed: Failure, call: Call): Promise<void> {
+  const halves = call.time.signal.aborted ? undefined : halve(batch);
+  if (halves !== undefined) await scoreBoth(halves, call);
+  else await failAll(batch, failed, call);
 }
 
 /** A request alone that fails is the culprit, and is not cut any further; one that is too large may be. */
@@ -82,27 +82,27 @@ function halveForMemory(batch: MicroBatch): Halves | undefined {
   return parts.some((part) => elementsIn(firstRowOf(part)) < elements) ? halve(batch) : undefined;
 }
 
-function failAll({ parts }: MicroBatch, failed: Failure, { ledger, write }: Invocation): Promise<void> {
-  const pending: PendingWrite[] = [];
+async function failAll({ parts }: MicroBatch, failed: Failure, { replies, sink }: Call): Promise<void> {
+  const pending: Reply[] = [];
   for (const { request } of parts) {
-    const one = ledger.recordFailure(request, failed);
+    const one = replies.recordFailure(request, failed);
     if (one !== undefined) pending.push(one);
   }
-  return write(pending);
+  if (pending.length > 0) await sink(pending);
 }
 
 /**
  * Runs each request of a micro-batch alone, with all its rows, for a model that may not be batched. Where the model may yet
  * prove itself, requests are run together afterwards, to be compared.
  */
-async function scoreAlone(batch: MicroBatch, invocation: Invocation): Promise<void> {
-  const proof = createProof(batch, invocation);
+async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
+  const proof = createProof(batch, call);
   for (const part of batch.parts) {
     const { request } = part;
-    if (invocation.ledger.isComplete(request.record)) continue;
+    if (call.replies.isComplete(request.record)) continue;
     // A request that was cut before its model was found out is run once, whole.
-    if (!isWhole(part) && !invocation.partialOutputs.takeWhole(request)) continue;
-    const outputs = await scoreRequest(request, batch, invocation);
+    if (!isWhole(part) && !call.splits.takeWhole(request)) continue;
+    const outputs = await scoreRequest(request, batch, call);
     if (outputs !== undefined) proof.add(request, outputs);
   }
   await proof.compare();
@@ -112,25 +112,24 @@ async function scoreAlone(batch: MicroBatch, invocation: Invocation): Promise<vo
 async function scoreRequest(
   request: ScoringRequest,
   { closedBecause }: MicroBatch,
-  invocation: Invocation,
+  call: Call,
 ): Promise<readonly Tensor[] | undefined> {
-  const { ledger } = invocation;
+  const { replies } = call;
   const alone = wholeRun(request, closedBecause);
-  const fit = fitTime(alone, invocation, false);
+  const fit = fitTime(alone, call, false);
   const ran =
-    refuseTooLarge(alone, invocation) ??
-    (fit.fits ? await runMicroBatch(alone, fit.expectedMs, invocation) : fit.failure);
+    refuseTooLarge(alone, call) ?? (fit.fits ? await runMicroBatch(alone, fit.expectedMs, call) : fit.failure);
   if (isFailure(ran)) {
-    const failed = ledger.recordFailure(request, ran);
-    if (failed !== undefined) await invocation.write([failed]);
+    const failed = replies.recordFailure(request, ran);
+    if (failed !== undefined) await call.sink([failed]);
     return undefined;
   }
-  await answerMicroBatch(alone, ran, invocation);
+  await answerMicroBatch(alone, ran, call);
   return unstack(alone, alone.parts[0] as Part, 0, ran.outputs);
 }
 
 /** Why a request that must not be split cannot be run; undefined where it can. */
-function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Invocation) {
+function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   const { model, rows } = alone;
   const elements = elementsIn(alone);
   if (rows === 1 || (rows <= model.maxBatchRows && elements <= limits.maxBatchElements)) return undefined;
@@ -161,8 +160,8 @@ interface Proof {
 }
 
 /** A model of which nothing is known is proved by requests that differ from each other; for any other this does nothing. */
-function createProof({ model, closedBecause }: MicroBatch, invocation: Invocation): Proof {
-  const { batching, observer } = invocation.deps;
+function createProof({ model, closedBecause }: MicroBatch, call: Call): Proof {
+  const { batching, observer } = call.deps;
   const compared: RunBothWays[] = [];
   const known: Tensor[][] = [];
   let rows = 0;
@@ -182,9 +181,9 @@ function createProof({ model, closedBecause }: MicroBatch, invocation: Invocatio
       if (compared.length < 2 || !isProving()) return;
       const parts = compared.map(({ part }) => part);
       const together = microBatchOf(model, parts, closedBecause);
-      const checks = createCheckRuns(invocation);
+      const checks = createCheckRuns(call);
       const verdict = await compareTogether(together, compared, checks);
-      if (verdict.status === 'differ') stopBatching({ ...verdict, maxRows: 1 }, invocation);
+      if (verdict.status === 'differ') stopBatching({ ...verdict, maxRows: 1 }, call);
       else if (checks.runs > 0)
         batching.proved(model, verdict.status === 'agree' ? compared.length : 0, together.paddedRows);
       if (checks.runs > 0) observer.checked(checks.spentMs);
@@ -204,18 +203,14 @@ async function compareTogether(
 }
 
 /** Spells the answers of a micro-batch that has run, has them written, and reports it. */
-async function answerMicroBatch(
-  batch: MicroBatch,
-  { outputs, runMs, stackMs }: Ran,
-  invocation: Invocation,
-): Promise<void> {
-  const { observer, now } = invocation.deps;
+async function answerMicroBatch(batch: MicroBatch, { outputs, runMs, stackMs }: Ran, call: Call): Promise<void> {
+  const { observer, now } = call.deps;
   const startedAt = now();
   const stopwatch = startStopwatch(now);
   let encodeMs = 0;
-  for await (const pending of answerParts(batch, outputs, invocation)) {
+  for await (const replies of answerParts(batch, outputs, call)) {
     encodeMs += stopwatch.lap();
-    await invocation.write(pending);
+    if (replies.length > 0) await call.sink(replies);
     stopwatch.lap();
   }
   encodeMs += stopwatch.lap();
@@ -239,15 +234,15 @@ const CHARACTERS_A_TURN = 256 * 1024;
 async function* answerParts(
   batch: MicroBatch,
   outputs: readonly Tensor[],
-  { ledger, partialOutputs, deps }: Invocation,
-): AsyncGenerator<readonly PendingWrite[]> {
+  { replies, splits, deps }: Call,
+): AsyncGenerator<readonly Reply[]> {
   const encoderOfRun = createEncoder(outputs);
-  let pending: PendingWrite[] = [];
+  let pending: Reply[] = [];
   let later: Promise<void>[] = [];
   let characters = 0;
   let charactersThisTurn = 0;
   const record = (request: ScoringRequest, answer: string | Failure): void => {
-    const one = isFailure(answer) ? ledger.recordFailure(request, answer) : ledger.recordScores(request, answer);
+    const one = isFailure(answer) ? replies.recordFailure(request, answer) : replies.recordScores(request, answer);
     if (one !== undefined) pending.push(one);
     if (isFailure(answer)) return;
     characters += answer.length;
@@ -258,15 +253,15 @@ async function* answerParts(
     const { request } = part;
     const fromRow = row;
     row += part.toRow - part.fromRow;
-    if (ledger.isComplete(request.record)) continue;
+    if (replies.isComplete(request.record)) continue;
     let answer: MaybePromise<string | Failure>;
     if (fewestCharacters(request, outputs) > deps.limits.maxAnswerCharacters) {
       answer = answerTooLarge(deps.limits.maxAnswerCharacters);
-    } else if (liesInOutputs(part, batch)) answer = encode(encoderOfRun, request, fromRow, ledger);
+    } else if (liesInOutputs(part, batch)) answer = encode(encoderOfRun, request, fromRow, replies);
     else {
-      const own = partialOutputs.collectPart(part, unstack(batch, part, fromRow, outputs));
+      const own = splits.collectPart(part, unstack(batch, part, fromRow, outputs));
       if (own === undefined) continue;
-      answer = isFailure(own) ? own : encode(createEncoder(own), request, 0, ledger);
+      answer = isFailure(own) ? own : encode(createEncoder(own), request, 0, replies);
     }
     if (answer instanceof Promise) later.push(answer.then((encoded) => record(request, encoded)));
     else record(request, answer);
@@ -300,10 +295,10 @@ function encode(
   encoder: ScoreEncoder,
   request: ScoringRequest,
   fromRow: number,
-  ledger: Ledger,
+  replies: Replies,
 ): MaybePromise<string | Failure> {
   try {
-    return encoder.encode(ledger.messageIdOf(request), request, fromRow);
+    return encoder.encode(replies.keyOf(request), request, fromRow);
   } catch (error) {
     return failure(
       'RESULT_TOO_LARGE',
@@ -313,7 +308,7 @@ function encode(
 }
 
 /** The outputs of requests that were split among several micro-batches, until all their parts are scored. */
-export interface PartialOutputs {
+export interface Splits {
   /** The whole request's outputs once its last part is in, or why its parts do not fit together; else undefined. */
   collectPart(part: Part, outputs: readonly Tensor[]): readonly Tensor[] | Failure | undefined;
   /** Has a request run whole after all: what its parts got is forgotten. @returns whether nobody else has taken it */
@@ -325,7 +320,7 @@ interface ScoredParts {
   rowsLeft: number;
 }
 
-export function createPartialOutputs(): PartialOutputs {
+export function createSplits(): Splits {
   const split = new Map<ScoringRequest, ScoredParts>();
   const takenWhole = new Set<ScoringRequest>();
   return {

@@ -3,7 +3,7 @@ import { isFailure } from './failure.ts';
 import { isWhole, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
 import type { Model } from './model.ts';
 import type { Sharing } from './plan.ts';
-import { type Invocation, type Ran, runMicroBatch, startStopwatch } from './run.ts';
+import { type Call, type Ran, runMicroBatch, startStopwatch } from './run.ts';
 import { stack, unstack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -184,19 +184,15 @@ const SHARE_OF_TIME_LEFT = 1 / 4;
  *
  * @returns whether the micro-batch may be answered with its outputs
  */
-export async function mayBeAnswered(
-  batch: MicroBatch,
-  { outputs, runMs, card }: Ran,
-  invocation: Invocation,
-): Promise<boolean> {
-  const { batching, observer } = invocation.deps;
+export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, card }: Ran, call: Call): Promise<boolean> {
+  const { batching, observer } = call.deps;
   const { model } = batch;
   if (batch.parts.length === 1) return true;
   const allowance = batching.ran(batch, runMs);
   if (allowance !== undefined) {
-    const checks = createCheckRuns(invocation, card);
-    const { verdict, compared } = await check(batch, outputs, allowance, checks, invocation);
-    if (verdict.status === 'differ') stopBatching(verdict, invocation);
+    const checks = createCheckRuns(call, card);
+    const { verdict, compared } = await check(batch, outputs, allowance, checks, call);
+    if (verdict.status === 'differ') stopBatching(verdict, call);
     if (checks.runs > 0) {
       batching.checked(batch, allowance, verdict.status === 'agree' ? compared : 0, checks.spentMs);
       observer.checked(checks.spentMs);
@@ -218,15 +214,15 @@ async function check(
   outputs: readonly Tensor[],
   allowance: CheckAllowance,
   checks: CheckRuns,
-  invocation: Invocation,
+  call: Call,
 ): Promise<Checked> {
-  const limitMs = Math.min(allowance.checkMs, SHARE_OF_TIME_LEFT * invocation.time.remainingMs());
+  const limitMs = Math.min(allowance.checkMs, SHARE_OF_TIME_LEFT * call.time.remainingMs());
   const known: (readonly Tensor[])[] = [];
   let differing: Differing | undefined;
   for (const { part, row } of unitsToCheck(batch, allowance)) {
     const alone = microBatchOf(batch.model, [part], batch.closedBecause);
     const isFirst = checks.runs === 0 && !allowance.isCharged;
-    if (!isFirst && checks.spentMs + expectedCheckMs(alone, invocation) > limitMs) break;
+    if (!isFirst && checks.spentMs + expectedCheckMs(alone, call) > limitMs) break;
     const inputs = inputsOf(part);
     if (known.some((one) => areAlike(one, inputs))) continue;
     const ran = await checks.run(alone);
@@ -361,7 +357,7 @@ async function inCopies(
  */
 export function stopBatching(
   { part: { request }, difference, maxRows }: Extract<Verdict, { status: 'differ' }>,
-  { ledger, deps: { batching, observer } }: Invocation,
+  { replies, deps: { batching, observer } }: Call,
 ): void {
   const { model } = request;
   const before = batching.stop(model, maxRows);
@@ -369,7 +365,7 @@ export function stopBatching(
   observer.batchMismatch({
     model: model.name,
     version: model.version,
-    messageId: ledger.messageIdOf(request),
+    messageId: replies.keyOf(request),
     difference,
     wasBatched: before === 'together',
     maxRows,
@@ -416,17 +412,17 @@ export interface CheckRuns {
  *
  * @param card where they all run: no two cards are compared, as they may round differently
  */
-export function createCheckRuns(invocation: Invocation, card = 0): CheckRuns {
+export function createCheckRuns(call: Call, card = 0): CheckRuns {
   // A run that hangs leaves half of the time to the answers that wait behind it.
-  const leavingTime: Invocation = { ...invocation, hasMoreToDo: true };
+  const leavingTime: Call = { ...call, time: { ...call.time, isShared: true } };
   let runs = 0;
   let spentMs = 0;
   return {
     async run(batch) {
-      const expectedMs = expectedCheckMs(batch, invocation);
-      if (!fits(expectedMs, batch, invocation)) return undefined;
+      const expectedMs = expectedCheckMs(batch, call);
+      if (!fits(expectedMs, batch, call)) return undefined;
       runs += 1;
-      const stopwatch = startStopwatch(invocation.deps.now);
+      const stopwatch = startStopwatch(call.deps.now);
       const ran = await runMicroBatch(batch, expectedMs, leavingTime, card);
       spentMs += isFailure(ran) ? stopwatch.lap() : ran.runMs;
       return isFailure(ran) ? undefined : ran;
@@ -441,11 +437,11 @@ export function createCheckRuns(invocation: Invocation, card = 0): CheckRuns {
 }
 
 /** Milliseconds that a run is expected to take; 0 while nothing was measured. */
-function expectedCheckMs({ model, paddedRows, paddedLength }: MicroBatch, { deps }: Invocation): number {
+function expectedCheckMs({ model, paddedRows, paddedLength }: MicroBatch, { deps }: Call): number {
   return deps.latency.predictMs(model, paddedRows, paddedLength) ?? 0;
 }
 
-function fits(expectedMs: number, { model }: MicroBatch, { deps, time, schedule }: Invocation): boolean {
+function fits(expectedMs: number, { model }: MicroBatch, { deps, time, schedule }: Call): boolean {
   if (time.signal.aborted) return false;
   const leftMs = time.remainingMs();
   const neededMs = schedule.busyMs(model) + expectedMs;

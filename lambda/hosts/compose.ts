@@ -13,13 +13,13 @@ import type { Config } from '../configSchema.ts';
 import { createLatencyEstimator } from '../core/latency.ts';
 import { FILL, type Store } from '../core/limits.ts';
 import { createMemoryCeiling } from '../core/memoryCeiling.ts';
-import { createOutageWatch } from '../core/outageWatch.ts';
 import { plan } from '../core/plan.ts';
 import type { ResultWriter } from '../core/record.ts';
 import { createBatchingWatch } from '../core/verify.ts';
 
 import { openRepository } from '../onnx/repository.ts';
 import type { HandlerDependencies } from './createHandler.ts';
+import { createOutageWatch } from './records.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */
 export interface Clients {

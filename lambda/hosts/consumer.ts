@@ -8,13 +8,11 @@ import type { Config } from '../configSchema.ts';
 import { deferred } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
-import { outageIn } from '../core/outageWatch.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
-import type { ScoringDependencies } from '../core/scoreRecords.ts';
 import type { Composition } from './compose.ts';
-import { scoreOrHandBack } from './createHandler.ts';
 import { createHeld, createVisibilityActions } from './leases.ts';
 import { createLanes, createPace, modelHint } from './modelQueues.ts';
+import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 interface WorkerOptions {
   readonly settings: WorkerSettings;
@@ -307,7 +305,7 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
       const timer = setTimeout(() => outOfTime.abort(), Math.max(0, timeoutMs - writingMs));
       running.add(outOfTime);
       const time = { remainingMs: () => Math.min(endsAt, stopAt) - scoring.now(), signal: outOfTime.signal };
-      const outcomes = await scoreOrHandBack(records, scoring, time);
+      const outcomes = await scoreRecords(records, scoring, time);
       clearTimeout(timer);
       running.delete(outOfTime);
       onScored(outcomes, records);

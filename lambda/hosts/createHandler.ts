@@ -1,11 +1,10 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { Telemetry } from '../aws/telemetry.ts';
-import { failure, preview } from '../core/failure.ts';
+import { preview } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
-import { outageIn } from '../core/outageWatch.ts';
-import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
-import { type ScoringDependencies, scoreRecords } from '../core/scoreRecords.ts';
+import type { MessageRecord, TimeLimit } from '../core/record.ts';
+import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;
@@ -36,7 +35,7 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       refuseOtherEvents(event);
       const { Records } = event;
       const stuckBefore = [...stuckRuns()];
-      const outcomes = await scoreOrHandBack(Records, scoring, timeLimitOf(context, deadlineMarginMs));
+      const outcomes = await scoreRecords(Records, scoring, timeLimitOf(context, deadlineMarginMs));
       telemetry.outcomes(outcomes, Records);
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
       const retried = Records.filter((_, index) => !isAnswered(index));
@@ -105,18 +104,4 @@ async function endStuckHost(
 function timeLimitOf(context: Context, deadlineMarginMs: number): TimeLimit {
   const writingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - deadlineMarginMs / 2));
   return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(writingMs) };
-}
-
-/** A throw would lose the verdict on every record: a bug hands back what it met instead. */
-export async function scoreOrHandBack(
-  records: readonly MessageRecord[],
-  scoring: ScoringDependencies,
-  time: TimeLimit,
-): Promise<Outcome[]> {
-  try {
-    return await scoreRecords(records, scoring, time);
-  } catch (error) {
-    scoring.observer.problem(error);
-    return records.map(() => ({ status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') }));
-  }
 }

@@ -4,7 +4,7 @@ import type { ModelRepository } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
 
-import type { ScoringLimits } from '../core/scoreRecords.ts';
+import type { ScoringLimits } from '../core/score.ts';
 import { noteFailure } from './finishJob.ts';
 import { cancelledKey, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
 import {

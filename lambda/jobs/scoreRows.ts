@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { waitOrAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, reasonOf } from '../core/failure.ts';
 import { createLatencyEstimator } from '../core/latency.ts';
@@ -6,9 +7,11 @@ import { createMemoryCeiling } from '../core/memoryCeiling.ts';
 import type { ModelRepository } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import { plan } from '../core/plan.ts';
-import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
-import { type ScoringLimits, scoreRecords } from '../core/scoreRecords.ts';
+import type { TimeLimit } from '../core/record.ts';
+import { type HandedBack, isHandedBack, type Reply } from '../core/replies.ts';
+import { type ScoringLimits, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
+import { GRACE_MS, tierSize } from '../hosts/records.ts';
 
 /** One request of a file: a line, or a row of columns that was spelled as one. */
 export interface Row {
@@ -47,7 +50,7 @@ export interface RowScoring {
    * The answers to rows with different ids. Calls may overlap: none sees the rows of another.
    *
    * @param tries how often these rows were handed over before without an answer to any: they are run in smaller steps
-   * @throws Error when a row that was answered has no result
+   * @throws Error when there is no reply to a row although there was time for it
    */
   score(rows: readonly Row[], time?: TimeLimit, tries?: number): Promise<Scored>;
 }
@@ -71,8 +74,8 @@ const NOBODY: Observer = {
 };
 
 /**
- * The core over rows of a file instead of records of a queue. There is nothing to hand a row back to: where a record
- * would come again, a row has one more try, alone, and then an error result. Payload pointers are refused, not followed.
+ * The core over rows of a file. There is nothing to hand a row back to: a row that fails for now has one more try, alone,
+ * and then an error result. Payload pointers are refused, not followed.
  *
  * What was learnt of a model's runs is kept from call to call; answers belong to their call, and calls may overlap.
  */
@@ -85,106 +88,88 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
     latency: createLatencyEstimator(),
     memory: createMemoryCeiling(),
     batching: createBatchingWatch(checkPercent / 100),
-    acknowledge: async () => {},
     now: () => performance.now(),
   };
   return {
     async score(rows, time = NO_DEADLINE, tries = 0) {
-      const call = createCall(observer, mostCharacters);
-      const deps = { ...kept, observer: call.observer, writer: call.writer };
-      const outcomesOf = (some: readonly Row[], before: number): Promise<Outcome[]> =>
-        scoreRecords(
-          some.map((row) => toRecord(row, before)),
-          deps,
-          time,
-        );
-      const outcomes = await outcomesOf(rows, tries);
-      const answers: (Answer | undefined)[] = [];
-      for (const [index, row] of rows.entries()) {
-        const first = outcomes[index];
-        const isForAnotherTry = first?.status === 'retry' && !call.isLeft(row, first);
-        const outcome = isForAnotherTry ? (await outcomesOf([row], 0))[0] : first;
-        answers.push(call.answerTo(row, outcome));
-      }
-      return { answers, isTooMuch: call.isTooMuch() };
-    },
-  };
-}
-
-/** What one call holds: the results of its rows, until it returns. */
-function createCall(observer: Partial<Observer>, mostCharacters: number) {
-  const results = new Map<string, string>();
-  const letGo = new Set<string>();
-  let held = 0;
-  let lastProblem: unknown;
-  const take = (messageId: string, body: string) => {
-    if (results.size > 0 && held + body.length > mostCharacters) {
-      letGo.add(messageId);
-      return NO_MEMORY;
-    }
-    held += body.length;
-    results.set(messageId, body);
-    return { written: true as const };
-  };
-  /** Whether a row is left for later: there was no time, or no memory. */
-  const isLeft = (row: Row, outcome: Outcome): boolean => isOutOfTime(outcome) || letGo.has(row.id);
-  return {
-    observer: {
-      ...NOBODY,
-      ...observer,
-      problem(error: unknown) {
+      let lastProblem: unknown;
+      const problem = (error: unknown): void => {
         lastProblem = error;
         observer.problem?.(error);
-      },
-    },
-    writer: {
-      write: async (written: readonly { readonly messageId: string; readonly body: string }[]) =>
-        written.map(({ messageId, body }) => take(messageId, body)),
-    },
-    isLeft,
-    isTooMuch: () => letGo.size > 0,
-    /** Undefined where the row is left for later. @throws Error when there is no outcome, or no result of its own for a row that was answered */
-    answerTo(row: Row, outcome: Outcome | undefined): Answer | undefined {
-      if (outcome === undefined) throw new Error(`row ${row.id}: expected an outcome, got none`);
-      if (outcome.status === 'retry') {
-        if (isLeft(row, outcome)) return undefined;
-        const failed = explained(outcome.failure, lastProblem);
-        return { text: errorRow(row, failed), failures: [failed] };
+      };
+      const deps = { ...kept, observer: { ...NOBODY, ...observer, problem } };
+      const taken = createTaken(mostCharacters);
+      const scoreSome = async (first: number, some: readonly Row[]): Promise<void> => {
+        if (time.signal.aborted) return;
+        const bodies = some.map(({ id, text }) => ({ key: id, body: text }));
+        const scoring = score(bodies, deps, time, async (replies) => {
+          for (const reply of replies) taken.take(first + reply.of, reply);
+        });
+        await waitOrAbort(scoring, time.signal, GRACE_MS);
+      };
+      const together = tierSize(tries, rows.length);
+      for (let first = 0; first < rows.length; first += together) {
+        await scoreSome(first, rows.slice(first, first + together));
       }
-      const text = results.get(row.id);
-      if (text === undefined)
-        throw new Error(`row ${row.id}: expected the result of a row that was answered, got none`);
-      if (!isResultOf(row, text)) throw new Error(`row ${row.id}: expected its own result, got that of another`);
-      return { text, failures: outcome.failures };
+      const answers: (Answer | undefined)[] = [];
+      for (const [index, row] of rows.entries()) {
+        if (taken.failedForNow(index)) await scoreSome(index, [row]);
+        const reply = taken.replyTo(index);
+        if (reply === undefined && !time.signal.aborted && !taken.isLetGo(index)) {
+          throw new Error(`row ${row.id}: expected a reply, got none`);
+        }
+        answers.push(reply && answerOf(row, reply, lastProblem));
+      }
+      return { answers, isTooMuch: taken.isTooMuch() };
     },
   };
 }
 
-const NO_MEMORY = failure('WRITE_FAILED', 'expected memory for the answer beside those before it, got none');
+/** The replies to the rows of one call, until it returns. */
+function createTaken(mostCharacters: number) {
+  const replies = new Map<number, Reply>();
+  const letGo = new Set<number>();
+  let answers = 0;
+  let held = 0;
+  return {
+    take(row: number, reply: Reply): void {
+      if (!isHandedBack(reply)) {
+        if (answers > 0 && held + reply.text.length > mostCharacters) {
+          letGo.add(row);
+          replies.delete(row);
+          return;
+        }
+        answers += 1;
+        held += reply.text.length;
+      }
+      replies.set(row, reply);
+    },
+    replyTo: (row: number) => replies.get(row),
+    /** Whether a row failed in a way that another try may not meet; one for which there was no time is left for later. */
+    failedForNow(row: number): boolean {
+      const reply = replies.get(row);
+      return reply !== undefined && isHandedBack(reply) && !isOutOfTime(reply);
+    },
+    isLetGo: (row: number) => letGo.has(row),
+    isTooMuch: () => letGo.size > 0,
+  };
+}
+
+/** Undefined where there was no time for the row. */
+function answerOf(row: Row, reply: Reply, lastProblem: unknown): Answer | undefined {
+  if (!isHandedBack(reply)) return { text: reply.text, failures: reply.failures };
+  if (isOutOfTime(reply)) return undefined;
+  const failed = explained(reply.failure, lastProblem);
+  return { text: errorRow(row, failed), failures: [failed] };
+}
+
+function isOutOfTime({ failure: { code } }: HandedBack): boolean {
+  return code === 'DEADLINE';
+}
 
 /** The result of a row that cannot be scored. */
 export function errorRow({ id, text }: Row, failed: Failure): string {
   return encodeError(id, idIn(text), failed);
-}
-
-function isOutOfTime(outcome: Outcome): boolean {
-  return outcome.status === 'retry' && outcome.failure.code === 'DEADLINE';
-}
-
-/** Of a packed row the results are an array, each with the row's id. */
-function isResultOf({ id }: Row, text: string): boolean {
-  return text.startsWith(`{"message_id":${JSON.stringify(id)}`, text.startsWith('[') ? 1 : 0);
-}
-
-function toRecord({ id, text }: Row, tries: number): MessageRecord {
-  return {
-    messageId: id,
-    receiptHandle: '',
-    body: text,
-    attributes: { ApproximateReceiveCount: String(1 + tries), SentTimestamp: '0' },
-    messageAttributes: {},
-    eventSourceARN: '',
-  };
 }
 
 /** A bug has no log to be read in: the result says why. */

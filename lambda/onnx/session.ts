@@ -1,9 +1,8 @@
 import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { orAborted } from '../aws/clock.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../configKeys.ts';
-import { type Deferred, deferred } from '../core/concurrency.ts';
+import { type Deferred, deferred, raceAbort } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
 
@@ -198,7 +197,7 @@ async function runIn(
   try {
     if (next?.thread !== thread) next?.withdraw();
     const reply = next?.thread === thread ? next.reply : thread.call('run', task, memoryOf(task.inputs));
-    return await orAborted(reply, signal, abandon);
+    return await raceAbort(reply, signal, abandon);
   } catch (cause) {
     if (!(cause instanceof ThreadDiedError)) throw cause;
     throw new ModelUnavailableError('the thread that runs the model died; it is started again', {
@@ -346,7 +345,7 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
     if (current?.thread.hasEnded()) current = undefined;
     const { thread, opened } = current ?? openIn(startThread());
     try {
-      return { thread, metadata: await orAborted(opened, signal, withdrawn) };
+      return { thread, metadata: await raceAbort(opened, signal, withdrawn) };
     } catch (error) {
       if (error instanceof RunAbandonedError) throw error;
       current = undefined;

@@ -3,9 +3,9 @@ import * as ort from 'onnxruntime-node';
 
 import { encodeModel, type Graph } from '../../bench/workload/encodeModel.ts';
 
-import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { DATATYPES, type Datatype } from '../../lambda/core/tensor.ts';
 import { createBatchingWatch } from '../../lambda/core/verify.ts';
+import { scoreRecords } from '../../lambda/hosts/records.ts';
 
 import type { Batching } from '../../lambda/onnx/decideBatching.ts';
 import { dynamicLabelModel, MIXING, SOUND } from '../helpers/mixingModels.ts';

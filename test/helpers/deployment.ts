@@ -7,7 +7,7 @@ import { createTableWriter } from '../../lambda/aws/resultTable.ts';
 import type { Model } from '../../lambda/core/model.ts';
 import type { MessageRecord, ResultWriter } from '../../lambda/core/record.ts';
 
-import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../lambda/hosts/records.ts';
 import { type DynamoDbServer, useDynamoDbServer } from './dynamodbServer.ts';
 import { lineModel, repositoryOf } from './models.ts';
 import { type S3Server, useS3Server } from './s3Server.ts';

@@ -4,8 +4,9 @@ import { createMemoryCeiling } from '../../lambda/core/memoryCeiling.ts';
 import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/observer.ts';
 import { plan } from '../../lambda/core/plan.ts';
 import type { Result, ResultWriter, TimeLimit, WriteVerdict } from '../../lambda/core/record.ts';
-import type { ScoringDependencies, ScoringLimits } from '../../lambda/core/scoreRecords.ts';
+import type { ScoringLimits } from '../../lambda/core/score.ts';
 import { createBatchingWatch } from '../../lambda/core/verify.ts';
+import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
 import { lineModel, repositoryOf } from './models.ts';
 
 export interface MemoryWriterOptions {

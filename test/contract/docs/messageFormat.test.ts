@@ -4,7 +4,7 @@ import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { ERROR_CODES } from '../../../lambda/core/failure.ts';
 
-import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { docExamples, docPage } from '../../helpers/docExamples.ts';
 import { echoModel, lineModel, repositoryOf, sumModel } from '../../helpers/models.ts';
 import { standardRecord } from '../../helpers/records.ts';

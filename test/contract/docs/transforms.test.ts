@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { type OnnxModelRepository, openRepository } from '../../../lambda/onnx/repository.ts';
 import { docExamples, docPage } from '../../helpers/docExamples.ts';
 import { standardRecord } from '../../helpers/records.ts';

@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
-import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { DATATYPES, type Datatype, elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
 
 import { openSession, type Session } from '../../../lambda/onnx/session.ts';
 import { type Nested, nest, sliceAt } from '../../helpers/nested.ts';

@@ -3,7 +3,7 @@ import { writeToEvery } from '../../../lambda/aws/sendBatches.ts';
 import { type Failure, failure } from '../../../lambda/core/failure.ts';
 import type { Result, ResultWriter } from '../../../lambda/core/record.ts';
 
-import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
 import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
 

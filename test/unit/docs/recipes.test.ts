@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
 
 import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { docPage } from '../../helpers/docExamples.ts';

@@ -35,6 +35,12 @@ describe('a pointer', () => {
     expect(isPacked(body) && body.map(isRefused)).toEqual([false, false]);
   });
 
+  it('has a key of at most 1024 bytes, as long as it stays in its bucket', () => {
+    const keyOf = (key: string) => parsePointer(JSON.parse(pointerBody({ bucket: 'b', key })));
+    for (const key of ['a..b/..c', '/', 'ä'.repeat(512)]) expect(keyOf(key)).toEqual({ bucket: 'b', key });
+    expect(keyOf(`${'ä'.repeat(512)}k`)).toMatchObject({ code: 'INVALID_POINTER' });
+  });
+
   it('that is written is read as the same place', () => {
     const pointer = { bucket: 'payloads', key: 'a/"ü"' };
     expect(parsePointer(JSON.parse(pointerBody(pointer)))).toEqual(pointer);
@@ -52,6 +58,10 @@ describe('a pointer', () => {
     ['more than a location', [CLASS, LOCATION, 1], 'body[1]', 'an object'],
     ['no bucket', [CLASS, { s3Key: 'k' }], 'body[1].s3BucketName', 'nothing'],
     ['no key', [CLASS, { s3BucketName: 'b', s3Key: 1 }], 'body[1].s3Key', '1'],
+    ['an empty key', [CLASS, { ...LOCATION, s3Key: '' }], 'body[1].s3Key', '""'],
+    ['a key that climbs out', [CLASS, { ...LOCATION, s3Key: '../k' }], 'body[1].s3Key', '"../k"'],
+    ['an empty bucket', [CLASS, { ...LOCATION, s3BucketName: '' }], 'body[1].s3BucketName', '""'],
+    ['a key that nobody knows', [CLASS, { ...LOCATION, versionId: '1' }], 'body[1]', '"versionId"'],
   ])('is refused with %s', async (_, body, path, got) => {
     expect(sentence(await refusal(body, MODELS, bucketOf({})))).toEqual({ code: 'INVALID_POINTER', path, got });
   });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
 import { type Failure, isFailure } from '../../../../lambda/core/failure.ts';
 import { allocate, type Datatype, type TensorData } from '../../../../lambda/core/tensor.ts';
 import { decodeData } from '../../../../lambda/core/values.ts';
@@ -9,30 +10,12 @@ function decodeElement(datatype: Datatype, json: string): TensorData | Failure {
   return decodeData(JSON.parse(`[${json}]`), datatype, [1], 'data');
 }
 
+const INTEGERS = EVERY_DATATYPE.filter((name) => /INT/.test(name));
+
 describe('what every datatype can hold', () => {
   it.each<[Datatype, json: string, value: unknown]>([
     ['BOOL', 'true', 1],
     ['BOOL', 'false', 0],
-    ['UINT8', '0', 0],
-    ['UINT8', '255', 255],
-    ['UINT16', '0', 0],
-    ['UINT16', '65535', 65_535],
-    ['UINT32', '0', 0],
-    ['UINT32', '4294967295', 4_294_967_295],
-    ['UINT64', '0', 0n],
-    ['UINT64', '9007199254740991', 9_007_199_254_740_991n],
-    ['UINT64', '"18446744073709551615"', 18_446_744_073_709_551_615n],
-    ['INT8', '-128', -128],
-    ['INT8', '127', 127],
-    ['INT16', '-32768', -32_768],
-    ['INT16', '32767', 32_767],
-    ['INT32', '-2147483648', -2_147_483_648],
-    ['INT32', '2147483647', 2_147_483_647],
-    ['INT64', '-9007199254740991', -9_007_199_254_740_991n],
-    ['INT64', '9007199254740991', 9_007_199_254_740_991n],
-    ['INT64', '"9007199254740993"', 9_007_199_254_740_993n],
-    ['INT64', '"-9223372036854775808"', -9_223_372_036_854_775_808n],
-    ['INT64', '"9223372036854775807"', 9_223_372_036_854_775_807n],
     ['FP16', '65504', 65_504],
     ['FP16', '-65504', -65_504],
     ['FP16', '1e-40', 0],
@@ -50,6 +33,25 @@ describe('what every datatype can hold', () => {
     expect(data[0]).toBe(value);
   });
 
+  it.each(INTEGERS)('%s accepts the integers of its range and no others', (datatype) => {
+    const bits = BigInt(datatype.replace(/\D/g, ''));
+    const isSigned = datatype.startsWith('I');
+    const [least, most] = isSigned ? [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n] : [0n, 2n ** bits - 1n];
+    // 64 bits beyond what a JSON number holds exactly are strings.
+    const json = (value: bigint) => (bits === 64n && value > 2n ** 53n - 1n ? `"${value}"` : `${value}`);
+    const spelled = (value: bigint) => (bits === 64n && value < -(2n ** 53n - 1n) ? `"${value}"` : json(value));
+    fc.assert(
+      fc.property(fc.oneof(fc.constantFrom(least, most, 0n), fc.bigInt({ min: least, max: most })), (value) => {
+        const data = decodeElement(datatype, spelled(value));
+        if (isFailure(data)) throw new Error(data.message);
+        expect(BigInt(data[0] as number | bigint)).toBe(value);
+      }),
+    );
+    for (const value of [least - 1n, most + 1n]) {
+      expect(decodeElement(datatype, spelled(value))).toMatchObject({ code: 'INVALID_DATA' });
+    }
+  });
+
   it.each<[Datatype]>([['FP16'], ['FP32'], ['FP64']])('%s accepts NaN, the infinities and -0', (datatype) => {
     const decoded = decodeData(JSON.parse('["NaN","Infinity","-Infinity",-0]'), datatype, [4], 'data');
     if (isFailure(decoded)) throw new Error(decoded.message);
@@ -63,33 +65,14 @@ describe('what a datatype cannot hold', () => {
     ['BOOL', '0', '0'],
     ['BOOL', '1', '1'],
     ['BOOL', '"true"', '"true"'],
-    ['UINT8', '-1', '-1'],
-    ['UINT8', '256', '256'],
-    ['UINT16', '-1', '-1'],
-    ['UINT16', '65536', '65536'],
-    ['UINT32', '-1', '-1'],
-    ['UINT32', '4294967296', '4294967296'],
-    ['UINT64', '-1', '-1'],
-    ['UINT64', '"-1"', '"-1"'],
-    ['UINT64', '"18446744073709551616"', '"18446744073709551616"'],
-    ['UINT64', '18446744073709551615', '18446744073709552000'],
-    ['INT8', '-129', '-129'],
-    ['INT8', '128', '128'],
-    ['INT16', '-32769', '-32769'],
-    ['INT16', '32768', '32768'],
-    ['INT32', '-2147483649', '-2147483649'],
-    ['INT32', '2147483648', '2147483648'],
-    ['INT64', '9007199254740992', '9007199254740992'],
-    ['INT64', '9007199254740993', '9007199254740992'],
-    ['INT64', '-9007199254740992', '-9007199254740992'],
-    ['INT64', '"9223372036854775808"', '"9223372036854775808"'],
-    ['INT64', '"-9223372036854775809"', '"-9223372036854775809"'],
     ['INT64', '"1.0"', '"1.0"'],
+    ['INT32', '"1"', '"1"'],
+    ['UINT64', '18446744073709551615', '18446744073709552000'],
+    ['INT64', '9007199254740993', '9007199254740992'],
     ['INT64', '"0x10"', '"0x10"'],
     ['INT64', '""', '""'],
     ['INT64', '" 1"', '" 1"'],
     ['INT64', '1e400', 'Infinity'],
-    ['INT32', '"1"', '"1"'],
     ['INT32', '1e400', 'Infinity'],
     ['FP16', '65520', '65520'],
     ['FP16', '-65520', '-65520'],
@@ -113,7 +96,7 @@ describe('what a datatype cannot hold', () => {
   });
 
   const of = (kind: RegExp) => EVERY_DATATYPE.filter((name) => kind.test(name));
-  it.each(of(/INT/))('%s refuses fractions, booleans and non-finite numbers', (datatype) => {
+  it.each(INTEGERS)('%s refuses fractions, booleans and non-finite numbers', (datatype) => {
     for (const json of ['0.5', 'true', 'false', '"NaN"', '"Infinity"', '"-Infinity"']) {
       expect(decodeElement(datatype, json)).toMatchObject({ code: 'INVALID_DATA' });
     }

@@ -11,27 +11,14 @@ const SCALAR = repositoryOf(echoModel('BYTES'));
 const SUM_OF_ONE = { left: [1, 2], right: [3, 4], bias: 5 };
 
 describe('instances', () => {
+  const floats = (shape: number[], ...data: number[]) => ({ datatype: 'FP32', shape, data: Float32Array.from(data) });
   it.each([
-    ['arrays', LINE, [[1], [2]], { datatype: 'FP32', shape: [2, 1], data: Float32Array.of(1, 2) }],
-    ['scalars where a row is one', SCALAR, ['a', 'b'], { datatype: 'BYTES', shape: [2], data: ['a', 'b'] }],
-    [
-      'objects by input name',
-      LINE,
-      [{ x: [1] }, { x: [2] }],
-      { datatype: 'FP32', shape: [2, 1], data: Float32Array.of(1, 2) },
-    ],
-    [
-      'nested arrays',
-      MATRIX,
-      [
-        [
-          [1, 2],
-          [3, 4],
-        ],
-      ],
-      { datatype: 'FP32', shape: [1, 2, 2], data: Float32Array.of(1, 2, 3, 4) },
-    ],
-  ])('may be %s, one per row', async (_, models, instances, input) => {
+    ['arrays', LINE, '[[1],[2]]', floats([2, 1], 1, 2)],
+    ['scalars where a row is one', SCALAR, '["a","b"]', { datatype: 'BYTES', shape: [2], data: ['a', 'b'] }],
+    ['objects by input name', LINE, '[{"x":[1]},{"x":[2]}]', floats([2, 1], 1, 2)],
+    ['nested arrays', MATRIX, '[[[1,2],[3,4]]]', floats([1, 2, 2], 1, 2, 3, 4)],
+  ])('may be %s, one per row', async (_, models, json, input) => {
+    const instances = JSON.parse(json);
     const request = await accepted({ instances, id: 'a', parameters: {} }, models);
     expect(request.inputs).toEqual([input]);
     expect([request.id, request.reply, request.rows]).toEqual(['a', 'predictions', instances.length]);
@@ -55,65 +42,17 @@ describe('instances', () => {
     ['with an unknown input', SUM, [{ ...SUM_OF_ONE, wrong: 1 }], 'UNKNOWN_INPUT', 'instances[0]', '"wrong"'],
     ['of two kinds, objects first', LINE, [{ x: [1] }, [2]], 'INVALID_REQUEST', 'instances[1]', 'an array of 1'],
     ['of two kinds, arrays first', LINE, [[1], { x: [2] }], 'INVALID_SHAPE', 'instances[1]', 'an object'],
-    [
-      'one of them for a matrix',
-      MATRIX,
-      [
-        [1, 2],
-        [3, 4],
-      ],
-      'INVALID_SHAPE',
-      'instances',
-      'one instance',
-    ],
+    ['one of them for a matrix', MATRIX, JSON.parse('[[1,2],[3,4]]'), 'INVALID_SHAPE', 'instances', 'one instance'],
     ['one of them for a line', LINE, [1], 'INVALID_SHAPE', 'instances', 'one instance'],
     ['scalars by name', LINE, [{ x: 1 }], 'INVALID_SHAPE', 'instances[0].x', '[1]'],
     ['too shallow', LINE, [1, 2], 'INVALID_SHAPE', 'instances[0]', '[2]'],
     ['too deep', LINE, [[[1]]], 'INVALID_DATA', 'instances[0][0]', 'an array of 1'],
     ['ragged', LINE, [[1], [1, 2]], 'INVALID_SHAPE', 'instances[1]', 'an array of 2'],
     ['without elements', LINE, [[]], 'INVALID_SHAPE', 'instances[0]', '[1, 0]'],
-    [
-      'of a wrong width',
-      MATRIX,
-      [
-        [
-          [1, 2, 3],
-          [4, 5, 6],
-        ],
-      ],
-      'INVALID_SHAPE',
-      'instances[0]',
-      '[1, 2, 3]',
-    ],
-    [
-      'of a wrong type',
-      MATRIX,
-      [
-        [
-          [1, 2],
-          [3, 'x'],
-        ],
-      ],
-      'INVALID_DATA',
-      'instances[0][1][1]',
-      '"x"',
-    ],
-    [
-      'of a wrong type, by name',
-      SUM,
-      [SUM_OF_ONE, { ...SUM_OF_ONE, bias: 0.5 }],
-      'INVALID_DATA',
-      'instances[1].bias',
-      '0.5',
-    ],
-    [
-      'objects with a __proto__',
-      LINE,
-      [JSON.parse('{"__proto__":1,"x":[1]}')],
-      'UNKNOWN_INPUT',
-      'instances[0]',
-      '"__proto__"',
-    ],
+    ['of a wrong width', MATRIX, JSON.parse('[[[1,2,3],[4,5,6]]]'), 'INVALID_SHAPE', 'instances[0]', '[1, 2, 3]'],
+    ['of a wrong type', MATRIX, JSON.parse('[[[1,2],[3,"x"]]]'), 'INVALID_DATA', 'instances[0][1][1]', '"x"'],
+    ['of a wrong type, by name', SUM, [{ ...SUM_OF_ONE, bias: 0.5 }], 'INVALID_DATA', 'instances[0].bias', '0.5'],
+    ['with a __proto__', LINE, JSON.parse('[{"__proto__":1}]'), 'UNKNOWN_INPUT', 'instances[0]', '"__proto__"'],
   ])('are refused when they are %s', async (_, models, instances, code, path, got) => {
     expect(sentence(await refusal({ instances }, models))).toEqual({ code, path, got });
   });

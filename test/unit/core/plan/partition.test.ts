@@ -4,15 +4,7 @@ import { tableCost } from '../../../../lambda/core/cost.ts';
 import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
 import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { planAll, zeros } from '../requests.ts';
-import {
-  firstComeFirstServed,
-  leastOfAllCuts,
-  leastOfAllPartitions,
-  type Piece,
-  runCostOf,
-  sentenceModel,
-  totalCost,
-} from './runCosts.ts';
+import { leastOfAllCuts, leastOfAllPartitions, type Piece, runCostOf, sentenceModel, totalCost } from './runCosts.ts';
 
 /** Measured milliseconds that do not fall with the length, and do as they like with the rows. */
 const anyTable = fc
@@ -123,50 +115,29 @@ describe('a plan for requests of many lengths', () => {
     });
   });
 
-  it('costs no more than runs filled in the order of arrival, or of length', () => {
-    always(anyWork(40, 1), (work, batches) => {
-      const cost = totalCost(batches, modelOf(work));
-      expectNoMore(cost, firstComeFirstServed(work.requests, costsOf(work)));
-      expectNoMore(cost, firstComeFirstServed(byLength(work.requests), costsOf(work)));
-    });
-  });
-
-  it('holds every row of every request exactly once', () => {
-    always(anyRequests, ({ requests }, batches) => {
-      const parts = batches.flatMap((batch) => batch.parts);
-      expect(new Set(parts.map(({ request }) => request))).toEqual(new Set(requests));
-      for (const request of requests) {
-        const rows = parts
-          .filter((part) => part.request === request)
-          .flatMap(({ fromRow, toRow }) => Array.from({ length: toRow - fromRow }, (_, i) => fromRow + i));
-        expect(rows.toSorted((a, b) => a - b)).toEqual(Array.from({ length: request.rows }, (_, row) => row));
-      }
-    });
-  });
-
-  it('exceeds neither rows, nor elements, nor a ladder, save by the least that can be run', () => {
-    always(anyRequests, ({ maxBatchElements }, batches) => {
-      for (const { model, parts, rows, paddedRows, paddedLength } of batches) {
-        const lengths = parts.map(({ request }) => request.length);
-        expect(rows).toBe(parts.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0));
-        expect(rows).toBeLessThanOrEqual(paddedRows);
-        expect(paddedLength).toBeGreaterThanOrEqual(Math.max(...lengths));
-        if (model.ladder.length > 0) expect(model.ladder).toContain(paddedRows);
-        else expect(paddedRows).toBe(rows);
-        if (model.ragged?.ladder.length !== 0) expect(model.ragged?.ladder).toContain(paddedLength);
-        else expect(paddedLength).toBe(Math.max(...lengths));
-        if (paddedRows === (model.ladder[0] ?? 1)) continue;
-        expect(paddedRows).toBeLessThanOrEqual(model.maxBatchRows);
-        expect(paddedRows * paddedLength).toBeLessThanOrEqual(maxBatchElements);
-      }
-    });
-  });
-
-  it('cuts only requests with more rows than a run of their length may hold', () => {
+  it('has every row once, exceeds neither rows, elements nor a ladder, and cuts only what no run of its length holds', () => {
     always(anyRequests, (work, batches) => {
       const runCost = costsOf(work);
-      for (const { request, fromRow, toRow } of batches.flatMap(({ parts }) => parts)) {
-        if (toRow - fromRow < request.rows) expect(runCost([request])).toBe(Number.POSITIVE_INFINITY);
+      const parts = batches.flatMap((batch) => batch.parts);
+      expect(new Set(parts.map(({ request }) => request))).toEqual(new Set(work.requests));
+      for (const request of work.requests) {
+        const mine = parts.filter((part) => part.request === request);
+        const rows = mine.flatMap(({ fromRow, toRow }) =>
+          Array.from({ length: toRow - fromRow }, (_, i) => fromRow + i),
+        );
+        expect(rows.toSorted((a, b) => a - b)).toEqual(Array.from({ length: request.rows }, (_, row) => row));
+        if (mine.length > 1) expect(runCost([request])).toBe(Number.POSITIVE_INFINITY);
+      }
+      for (const { model, parts, rows, paddedRows, paddedLength } of batches) {
+        const longest = Math.max(...parts.map(({ request }) => request.length));
+        expect(rows).toBe(parts.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0));
+        expect(rows).toBeLessThanOrEqual(paddedRows);
+        expect(paddedLength).toBeGreaterThanOrEqual(longest);
+        expect(model.ladder.length > 0 ? model.ladder : [rows]).toContain(paddedRows);
+        expect(model.ragged?.ladder.length === 0 ? [longest] : model.ragged?.ladder).toContain(paddedLength);
+        if (paddedRows === (model.ladder[0] ?? 1)) continue;
+        expect(paddedRows).toBeLessThanOrEqual(model.maxBatchRows);
+        expect(paddedRows * paddedLength).toBeLessThanOrEqual(work.maxBatchElements);
       }
     });
   });
@@ -178,9 +149,5 @@ describe('a plan for requests of many lengths', () => {
         byLength(requests).map((one) => requests.indexOf(one as ScoringRequest)),
       );
     });
-  });
-
-  it('is the same for the same requests', () => {
-    always(anyRequests, (work, batches) => expect(planAll([...work.requests], work)).toEqual(batches));
   });
 });

@@ -145,64 +145,29 @@ describe('any plan', () => {
     return ladder.length === 0 ? rows : (ladder.findLast((rung) => rung <= rows) ?? ladder[0] ?? 0);
   };
 
-  it('puts every row of every request into exactly one part', () => {
-    always(({ requests }, batches) => {
+  it('has every row in one part, runs within rows, elements and ladder, of one model and shape, and cuts only what no run holds', () => {
+    always(({ requests, maxBatchElements }, batches) => {
       const parts = batches.flatMap((batch) => batch.parts);
       for (const request of requests) {
-        const mine = parts.filter((part) => part.request === request).flatMap(({ fromRow, toRow }) => [fromRow, toRow]);
-        const rows = Array.from(
-          { length: mine.length / 2 },
-          (_, i) => mine.slice(2 * i, 2 * i + 2) as [number, number],
+        const mine = parts.filter((part) => part.request === request);
+        const rows = mine.flatMap(({ fromRow, toRow }) =>
+          Array.from({ length: toRow - fromRow }, (_, i) => fromRow + i),
         );
-        expect(rows.flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual(
-          Array.from({ length: request.rows }, (_, row) => row),
-        );
+        expect(rows).toEqual(Array.from({ length: request.rows }, (_, row) => row));
+        if (mine.length > 1) expect(request.rows).toBeGreaterThan(roomFor(request, maxBatchElements));
       }
-      expect(parts.every(({ fromRow, toRow }) => toRow > fromRow)).toBe(true);
-    });
-  });
-
-  it('exceeds neither rows nor elements, save by the least that can be run', () => {
-    always(({ maxBatchElements }, batches) => {
       for (const { parts, model, rows, paddedRows } of batches) {
+        expect(new Set(parts.map(({ request }) => request.model))).toEqual(new Set([model]));
+        expect(new Set(parts.map(({ request }) => widthOf(request))).size).toBe(1);
         expect(rows).toBe(parts.reduce((sum, part) => sum + part.toRow - part.fromRow, 0));
+        if (model.ladder.length === 0) expect(paddedRows).toBe(rows);
+        else expect(model.ladder).toContain(paddedRows);
         expect(paddedRows).toBeGreaterThanOrEqual(rows);
-        const least = model.ladder[0] ?? 1;
-        if (paddedRows === least) continue;
+        if (paddedRows === (model.ladder[0] ?? 1)) continue;
         expect(paddedRows).toBeLessThanOrEqual(model.maxBatchRows);
         expect(paddedRows * widthOf(parts[0]?.request)).toBeLessThanOrEqual(maxBatchElements);
       }
     });
-  });
-
-  it('runs only row counts that are on the ladder', () => {
-    always((_, batches) => {
-      for (const { model, paddedRows, rows } of batches) {
-        if (model.ladder.length === 0) expect(paddedRows).toBe(rows);
-        else expect(model.ladder).toContain(paddedRows);
-      }
-    });
-  });
-
-  it('lets only requests of one model and one shape share a micro-batch', () => {
-    always((_, batches) => {
-      for (const { parts, model } of batches) {
-        expect(new Set(parts.map(({ request }) => request.model))).toEqual(new Set([model]));
-        expect(new Set(parts.map(({ request }) => widthOf(request))).size).toBe(1);
-      }
-    });
-  });
-
-  it('cuts only requests with more rows than a micro-batch holds', () => {
-    always(({ maxBatchElements }, batches) => {
-      for (const { request, fromRow, toRow } of batches.flatMap(({ parts }) => parts)) {
-        if (toRow - fromRow < request.rows) expect(request.rows).toBeGreaterThan(roomFor(request, maxBatchElements));
-      }
-    });
-  });
-
-  it('is the same for the same requests', () => {
-    always((work, batches) => expect(planAll([...work.requests], work)).toEqual(batches));
   });
 
   it('can be halved until every part stands alone, none lost and each run as it may be', () => {

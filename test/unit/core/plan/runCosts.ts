@@ -73,17 +73,3 @@ export function leastOfAllCuts(pieces: readonly Piece[], runCost: RunCost): numb
   });
   return Math.min(...costs);
 }
-
-/** What runs cost that each take pieces, in their order, for as long as they may. */
-export function firstComeFirstServed(pieces: readonly Piece[], runCost: RunCost): number {
-  let total = 0;
-  let run: Piece[] = [];
-  for (const piece of pieces) {
-    if (run.length > 0 && runCost([...run, piece]) === Number.POSITIVE_INFINITY) {
-      total += runCost(run);
-      run = [];
-    }
-    run.push(piece);
-  }
-  return run.length === 0 ? total : total + runCost(run);
-}

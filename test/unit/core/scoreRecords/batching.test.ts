@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, type Gate, whatCanHappen } from '../../../helpers/gate.ts';
-import { failsOn, type InMemoryModelOptions, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
+import { type InMemoryModelOptions, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
 import { lineRequest, messageIdOf, type RequestFields, standardRecords, sumRequest } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
-import { answerTo, inShort, statuses } from './answers.ts';
+import { answerTo, inShort } from './answers.ts';
 
 async function score(bodies: readonly unknown[], ...models: readonly Model[]) {
   const deps = scoringDependencies({ models: repositoryOf(...models) });
@@ -107,46 +107,7 @@ describe('a batched answer', () => {
   });
 });
 
-describe('outcomes', () => {
-  it('are as many as the records and in their order, whatever becomes of each', async () => {
-    const bodies = [
-      lineRequest([1]),
-      'no JSON',
-      [lineRequest([2]), '{}'],
-      lineRequest([3], { model_name: 'sum' }),
-      lineRequest([4, 5]),
-    ];
-    const { outcomes } = await score(bodies, lineModel({ maxBatchRows: 1 }));
-    expect(outcomes.map((one) => one.status === 'answered' && [one.requests, one.failures.map((f) => f.code)])).toEqual(
-      [
-        [1, []],
-        [1, ['INVALID_JSON']],
-        [2, ['INVALID_REQUEST']],
-        [1, ['UNKNOWN_MODEL']],
-        [1, []],
-      ],
-    );
-  });
-});
-
 describe('a packed message', () => {
-  it('is answered with its answers in its order, errors among them', async () => {
-    const packed = [lineRequest([1], { id: 'a' }), { id: 'b' }, lineRequest([666]), lineRequest([2, 3], { id: 'd' })];
-    const { deps, outcomes } = await score([packed, lineRequest([4])], lineModel({ before: failsOn(666) }));
-
-    expect(answerTo(deps.writer, 0)).toEqual([[3], 'INVALID_REQUEST', 'RUN_FAILED', [5, 7]]);
-    const [answers] = deps.writer.documentsOf(messageIdOf(0)) as [{ id?: string; message_id: string }[]];
-    expect(answers.map(({ id }) => id)).toEqual(['a', 'b', undefined, 'd']);
-    expect(answers.every(({ message_id }) => message_id === messageIdOf(0))).toBe(true);
-    expect(answerTo(deps.writer, 1)).toEqual([9]);
-    expect(statuses(outcomes)).toEqual(['answered', 'answered']);
-  });
-
-  it('is answered with an array even when it holds one request', async () => {
-    const { deps } = await score([[lineRequest([1])]], lineModel());
-    expect(answerTo(deps.writer, 0)).toEqual([[3]]);
-  });
-
   it('shares micro-batches with the other records of its event', async () => {
     const { deps } = await score([[lineRequest([1]), lineRequest([2])], lineRequest([3])], lineModel());
     expect(deps.reports.map(({ requests }) => requests)).toEqual([3]);

@@ -1,49 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
-import { echoModel, lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../../helpers/records.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
+import { echoModel, repositoryOf } from '../../../helpers/models.ts';
+import { lineRequest, standardRecords } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
-
-describe('a packed message', () => {
-  it('of more requests than allowed is refused with one error', async () => {
-    const deps = scoringDependencies({ limits: { maxRequestsPerMessage: 3 } });
-    const records = standardRecords([new Array(4).fill(1), new Array(3).fill(lineRequest([1]))]);
-    expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(['answered', 'answered']);
-    expect(deps.writer.documentsOf(messageIdOf(0))).toEqual([
-      {
-        message_id: messageIdOf(0),
-        code: 'TOO_MANY_REQUESTS',
-        error: 'body: expected at most 3 requests in a packed message, got 4; send several messages',
-      },
-    ]);
-    expect(answerTo(deps.writer, 1)).toHaveLength(3);
-  });
-
-  it('whose answer is larger than allowed is answered with one error, its neighbour with its scores', async () => {
-    const deps = scoringDependencies({ limits: { maxAnswerCharacters: 1000 } });
-    const packed = Array.from({ length: 20 }, (_, index) => lineRequest([index]));
-    const records = standardRecords([packed, lineRequest([5])]);
-    expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(['answered', 'answered']);
-    expect(deps.writer.documentsOf(messageIdOf(0))).toMatchObject([{ code: 'RESULT_TOO_LARGE' }]);
-    expect(answerTo(deps.writer, 1)).toEqual([11]);
-  });
-
-  it('is handed back when too many answers of others are held, and answered when fewer come together', async () => {
-    const slow = closedGate();
-    const models = repositoryOf(lineModel(), lineModel({ name: 'slow', before: () => slow.opened }));
-    const deps = scoringDependencies({ models, limits: { maxAnswerCharacters: 500 } });
-    const packed = [lineRequest([1]), { ...lineRequest([2]), model_name: 'slow' }];
-    const records = standardRecords(new Array(40).fill(packed));
-    const scoring = scoreRecords(records, deps, enoughTime());
-    await whatCanHappen();
-    slow.open();
-    expect(new Set(statuses(await scoring))).toEqual(new Set(['answered', 'OUT_OF_MEMORY']));
-    expect(statuses(await scoreRecords([standardRecord(packed)], deps, enoughTime()))).toEqual(['answered']);
-    expect(deps.problems).toEqual([]);
-  });
-});
 
 describe('an answer', () => {
   it('that can only be too large is refused before it is spelled, alone and in parts', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 
 import { createTurns } from '../../../../lambda/onnx/session.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';

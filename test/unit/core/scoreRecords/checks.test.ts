@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { enoughTime } from '../../../helpers/scoring.ts';
 import { statuses } from './answers.ts';
 import { DISTURBED_BY_LARGE, LINE, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { ERROR_CODES, failure } from '../../../../lambda/core/failure.ts';
 import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
 import { type Planner, plan } from '../../../../lambda/core/plan.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { failsOn, lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
@@ -109,11 +109,6 @@ describe('a request that makes a run fail', () => {
     );
   });
 
-  it('may be all of them', async () => {
-    const { answers } = await score(new Array(5).fill(lineRequest([POISON])), lineModel({ before: failsOn(POISON) }));
-    expect(answers()).toEqual(new Array(5).fill('RUN_FAILED'));
-  });
-
   it('is one failure, in however many runs it was split', async () => {
     const model = lineModel({ before: failsOn(POISON), maxBatchRows: 1 });
     const { outcomes, answers } = await score([lineRequest([POISON, POISON, POISON])], model);
@@ -158,14 +153,6 @@ describe('a model that cannot be run now', () => {
     expect(statuses(outcomes)).toEqual(['answered', 'MODEL_UNAVAILABLE', 'MODEL_UNAVAILABLE', 'answered']);
     expect(deps.writer.written.map(({ messageId }) => messageId)).toEqual([messageIdOf(0), messageIdOf(3)]);
     expect(deps.problems).toEqual([new ModelUnavailableError('its thread died')]);
-  });
-
-  it('has a packed message handed back as a whole', async () => {
-    const gone = lineModel({ name: 'gone', before: unavailable });
-    const packed = ['line', 'gone'].map((model_name) => lineRequest([1], { model_name }));
-    const { deps, outcomes } = await score([packed, packed.toReversed()], lineModel(), gone);
-    expect(statuses(outcomes)).toEqual(['MODEL_UNAVAILABLE', 'MODEL_UNAVAILABLE']);
-    expect(deps.writer.written).toEqual([]);
   });
 
   it('is not asked again by halves: its records are handed back at once', async () => {

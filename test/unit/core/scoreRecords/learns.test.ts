@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Independence, MeasuredRun, Model } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { lineModel, repositoryOf, tokensModel } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords, tokensRequest } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';

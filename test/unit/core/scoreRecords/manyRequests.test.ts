@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { echoModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { type Model, OutOfMemoryError } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { type InMemoryModelOptions, lineModel, repositoryOf, tokensModel } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords, tokensRequest } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
@@ -40,15 +40,6 @@ function lineProcess(most: number, options: InMemoryModelOptions = {}) {
 }
 
 describe('a run that needs more memory than there is', () => {
-  it('is halved until it fits, and every record is answered', async () => {
-    const { runs, call } = lineProcess(3);
-    const { statuses, answers } = await call(lines(10));
-
-    expect(statuses).toEqual(new Array(10).fill('answered'));
-    expect(answers()).toEqual(Array.from({ length: 10 }, (_, x) => [2 * x + 1]));
-    expect(runs[0]).toBe(10);
-  });
-
   it('is told of as a problem', async () => {
     const { deps, call } = lineProcess(3);
     await call(lines(6));
@@ -143,12 +134,6 @@ describe('a run that needs more memory than there is', () => {
     runs.length = 0;
     expect((await call(lines(16))).statuses).toEqual(new Array(16).fill('answered'));
     expect(runs).toEqual([8, 8]);
-  });
-
-  it('ends with a lower rung where there is one', async () => {
-    const { runs, call } = lineProcess(4, { ladder: [2, 8], maxBatchRows: 8 });
-    expect((await call(lines(8))).statuses).toEqual(new Array(8).fill('answered'));
-    expect(runs).toEqual([8, 2, 2, 2, 2]);
   });
 
   it('costs nobody an answer, whatever the memory, lengths and rows', async () => {

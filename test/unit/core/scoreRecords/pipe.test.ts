@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { echoModel, lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../../helpers/records.ts';
@@ -238,6 +238,15 @@ describe('while later bodies are decoded', () => {
     expect(statuses(await scoring)).toEqual(new Array(40).fill('answered'));
     expect(decodedBefore).toBe(33);
     expect(found.bodies).toBe(40);
+  });
+
+  it('more than 32 MiB of them are scored in parts, where they would all fit into one run', async () => {
+    const deps = scoringDependencies({ models: repositoryOf(lineModel({ maxBatchRows: 512 })) });
+    const bodies = Array.from({ length: 40 }, (_, index) => JSON.stringify(lineRequest([index])).padEnd(1024 * 1024));
+    expect(statuses(await scoreRecords(standardRecords(bodies), deps, enoughTime()))).toEqual(
+      new Array(40).fill('answered'),
+    );
+    expect(deps.reports.map(({ rows }) => rows)).toEqual([33, 7]);
   });
 
   it('a transform that decodes slowly holds up no earlier run', async () => {

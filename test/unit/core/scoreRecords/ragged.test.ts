@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { repositoryOf, tokensModel } from '../../../helpers/models.ts';
 import { messageIdOf, type RequestFields, standardRecords, tokensRequest } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
@@ -136,11 +136,6 @@ describe('the report of a micro-batch', () => {
     ]);
     expect(deps.reports[0]?.paddingShare).toBeCloseTo(1 - sent / run);
     expect(1 - sent / run).toBeCloseTo(0.659, 3);
-  });
-
-  it('says that there was no padding', async () => {
-    const { deps } = await score([tokensRequest([[1, 2]]), tokensRequest([[3, 4]])], tokensModel());
-    expect(deps.reports).toMatchObject([{ rows: 2, paddedRows: 2, paddedLength: 2, paddingShare: 0 }]);
   });
 
   it('counts of a request that was cut the rows that ran', async () => {

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { inMemoryModel } from '../../../helpers/models.ts';
-import { fifoRecords, lineRequest, standardRecords } from '../../../helpers/records.ts';
+import { lineRequest, standardRecords } from '../../../helpers/records.ts';
 import { enoughTime, memoryWriter } from '../../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 import { LINE, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
-import { answers, depsFor, oneRowEach, upTo } from './watched.ts';
+import { depsFor, oneRowEach, upTo } from './watched.ts';
 
 const PROVED = { independence: 'proved' } as const;
 
@@ -41,29 +41,6 @@ describe('requests that are run one by one', () => {
     expect(answerTo(deps.writer, 2)).toBe('TOO_MANY_ROWS');
     expect(deps.mismatches).toHaveLength(1);
     expect(runs.length).toBeGreaterThan(2);
-  });
-
-  it('are answered in the packed message that they came in', async () => {
-    const deps = depsFor(MIXING());
-    await scoreRecords(standardRecords([[1, 2, 3].map((value) => lineRequest([value]))]), deps, enoughTime());
-    expect(answerTo(deps.writer, 0)).toEqual([[1], [1], [1]]);
-  });
-
-  it('keep the order of their message groups', async () => {
-    const deps = depsFor(MIXING());
-    const records = fifoRecords(upTo(6).map((value) => [value % 2 === 0 ? 'a' : 'b', lineRequest([value])]));
-    expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(new Array(6).fill('answered'));
-    expect(answers(deps, 6)).toEqual(new Array(6).fill(1));
-  });
-
-  it('may have come before', async () => {
-    const deps = depsFor(MIXING());
-    const records = oneRowEach(upTo(6)).map((record, index) => ({
-      ...record,
-      attributes: { ...record.attributes, ApproximateReceiveCount: String(1 + (index % 3)) },
-    }));
-    await scoreRecords(records, deps, enoughTime());
-    expect(answers(deps, 6)).toEqual(new Array(6).fill(1));
   });
 
   it('fail alone', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Transform, TransformInput, TransformOutputs } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
@@ -51,18 +51,6 @@ describe("a model's transform", () => {
       { message_id: messageIdOf(2), code: 'TRANSFORM_FAILED', error: "the transform's encode: unlucky" },
     ]);
     expect(statuses(outcomes)).toEqual(['answered', 'answered', 'answered']);
-  });
-
-  it('may only read, or only answer', async () => {
-    const reads = await score({ decode: (body) => FAHRENHEIT.decode?.(body) ?? [] }, [{ celsius: [1] }]);
-    expect(reads.answers).toMatchObject([{ outputs: [{ name: 'y', data: [3] }] }]);
-    const answers = await score({ encode: ({ y }) => y?.shape }, [lineRequest([1, 2])]);
-    expect(answers.answers).toMatchObject([{ result: [2, 1] }]);
-  });
-
-  it('may give the typed array of its datatype', async () => {
-    const input = { name: 'x', datatype: 'FP32', shape: [2, 1], data: Float32Array.of(1, 2) };
-    expect((await score(gives(input), [{}])).answers).toMatchObject([{ outputs: [{ data: [3, 5] }] }]);
   });
 
   it.each([
@@ -132,15 +120,5 @@ describe("a model's transform", () => {
   it('sees the whole of a request that was split, once', async () => {
     const { answers } = await score(FAHRENHEIT, [{ celsius: [1, 2, 3, 4, 5] }], 2);
     expect(answers).toMatchObject([{ result: { readings: [3, 5, 7, 9, 11] } }]);
-  });
-
-  it('has the reason for which it throws cut short', async () => {
-    const fail = () => {
-      throw new Error('x'.repeat(100_000));
-    };
-    for (const transform of [{ decode: fail }, { encode: fail }]) {
-      const { deps } = await score(transform, [lineRequest([1])]);
-      expect(deps.writer.written[0]?.body.length).toBeLessThan(1000);
-    }
   });
 });

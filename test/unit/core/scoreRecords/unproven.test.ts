@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { enoughTime } from '../../../helpers/scoring.ts';
 import { LINE, type OfRow, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
 import { again, answers, batched, depsFor, oneRowEach, upTo } from './watched.ts';

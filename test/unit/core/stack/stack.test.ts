@@ -44,16 +44,6 @@ function echoed(model: Model, inputs: readonly Tensor[]): Tensor[] {
 }
 
 describe('stack', () => {
-  it('lays the rows of the parts one after the other', () => {
-    const batch = batchOf(lineModel(), lineParts([1, 2], [3], [4, 5]));
-    expect(stack(batch)).toEqual([floats('x', 5, 1, 2, 3, 4, 5)]);
-  });
-
-  it('takes of a part only its own rows', () => {
-    const [part] = lineParts([1, 2, 3, 4, 5]) as [Part];
-    expect(stack(batchOf(lineModel(), [{ ...part, fromRow: 1, toRow: 4 }]))).toEqual([floats('x', 3, 2, 3, 4)]);
-  });
-
   it('pads with the last real row, so that the model sees no value that nobody sent', () => {
     const model = echoModel('BYTES', [2]);
     const request = requestOf(model, [{ datatype: 'BYTES', shape: [2, 2], data: ['a', 'b', 'c', 'd'] }]);
@@ -82,10 +72,6 @@ describe('stack', () => {
 
 describe('unstack', () => {
   const batch = batchOf(lineModel(), lineParts([1, 2], [3]), 1);
-
-  it('gives each part its rows, and nobody the padding', () => {
-    expect(unstackAll(batch, [floats('y', 4, 3, 5, 7, 7)])).toEqual([[floats('y', 2, 3, 5)], [floats('y', 1, 7)]]);
-  });
 
   it('copies nothing', () => {
     const output = floats('y', 4, 3, 5, 7, 7);
@@ -180,14 +166,6 @@ describe.each(EVERY_DATATYPE)('%s', (datatype) => {
 });
 
 describe('join', () => {
-  it('puts every output of the parts together, in their order', () => {
-    const joined = join([
-      [floats('a', 1, 1), floats('b', 1, 10, 11)],
-      [floats('a', 2, 2, 3), floats('b', 2, 20, 21, 30, 31)],
-    ]);
-    expect(joined).toEqual([floats('a', 3, 1, 2, 3), floats('b', 3, 10, 11, 20, 21, 30, 31)]);
-  });
-
   it('fails where runs of one request gave different trailing shapes, naming the output', () => {
     expect(join([[floats('a', 1, 1, 2)], [floats('a', 1, 1, 2, 3)]])).toEqual({
       failed: true,

@@ -111,14 +111,6 @@ describe('stack pads along the ragged axis', () => {
     ]);
   });
 
-  it('and takes of a part only its own rows', () => {
-    const model = raggedEcho('INT8', ['length'], 0);
-    const { request } = whole(model, input('INT8', [3, 1], Int8Array.of(1, 2, 3)));
-    const long = whole(model, input('INT8', [1, 2], Int8Array.of(8, 9)));
-    const [tensor] = stack(microBatchOf(model, [{ request, fromRow: 1, toRow: 3 }, long], 'end')) as [Tensor];
-    expect(tensor.data).toEqual(Int8Array.of(2, 0, 3, 0, 8, 9));
-  });
-
   it.each([[1], [2]])('base64 that is decoded in its place only, the axis being number %d', (axis) => {
     const trailing = axis === 1 ? ['length'] : [3, 'length'];
     const model = raggedEcho('FP32', trailing, -1);

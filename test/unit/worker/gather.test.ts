@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { gather, modelHint } from '../../../../lambda/hosts/modelQueues.ts';
+import { gather, modelHint } from '../../../lambda/hosts/modelQueues.ts';
 
 const LIMITS = { batchSize: 10, batchBytes: 1000, windowMs: 50 };
 

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Failure, failure } from '../../../../lambda/core/failure.ts';
-import { ModelUnavailableError } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
-import { lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { fifoRecords, lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';
-import { enoughTime, type MemoryWriterOptions, memoryWriter, scoringDependencies } from '../../../helpers/scoring.ts';
-import { answerTo, statuses, writtenRecords } from './answers.ts';
+import { type Failure, failure } from '../../../lambda/core/failure.ts';
+import { ModelUnavailableError } from '../../../lambda/core/model.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
+import { closedGate, whatCanHappen } from '../../helpers/gate.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { fifoRecords, lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, type MemoryWriterOptions, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import { answerTo, statuses, writtenRecords } from '../core/scoreRecords/answers.ts';
 
 const REFUSED = failure('WRITE_FAILED', 'result queue: InternalError');
 
@@ -42,29 +42,6 @@ describe('of a message group', () => {
       'answered',
     ]);
     expect(written).toEqual([0, 3, 5]);
-  });
-
-  it('nothing is written after a result that was refused', async () => {
-    const { written, ...told } = await score(['a', 'a', 'b', 'a', 'b'], { refuse: refuseRecord(0) });
-    expect(told.statuses).toEqual(['WRITE_FAILED', 'BEHIND_RETRY', 'answered', 'BEHIND_RETRY', 'answered']);
-    expect(written).toEqual([2, 4]);
-  });
-
-  it('nothing is written after a write that threw', async () => {
-    let writes = 0;
-    const before = () => {
-      writes += 1;
-      if (writes === 2) throw new Error('the network is gone');
-    };
-    const { written, ...told } = await score(['a', 'a', 'a'], { before });
-    expect(told.statuses).toEqual(['answered', 'WRITE_FAILED', 'BEHIND_RETRY']);
-    expect(written).toEqual([0]);
-  });
-
-  it('an error waits for its turn, and holds nobody up', async () => {
-    const { written, ...told } = await score(['a', 'a!', 'a', 'a?', 'a!']);
-    expect(told.statuses).toEqual(['answered', 'answered', 'answered', 'MODEL_UNAVAILABLE', 'BEHIND_RETRY']);
-    expect(written).toEqual([0, 1, 2]);
   });
 
   it('a result that is too large is answered with an error, and holds nobody up', async () => {

@@ -1,0 +1,174 @@
+import { encodeError } from './encode.ts';
+import { type Failure, failure, isTransient, type TransientCode } from './failure.ts';
+import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from './scoringRequest.ts';
+
+/** A body to score: one request, or an array of them. */
+export interface KeyedBody {
+  /** What its answer carries as `message_id`. */
+  readonly key: string;
+  readonly body: string;
+}
+
+/** What became of one body. Each is told once. */
+export type Reply = Answer | HandedBack;
+
+/** A body was answered, be it with scores or with errors. */
+export interface Answer {
+  /** Which of the bodies, by index. */
+  readonly of: number;
+  /** The id of its request; undefined for a packed body. */
+  readonly id: string | undefined;
+  /** The JSON text of the answer, or of the array of answers to a packed body. */
+  readonly text: string;
+  /** Why requests were answered with an error. */
+  readonly failures: readonly Failure[];
+  readonly requests: number;
+}
+
+/** A body cannot be answered now: nothing is wrong with it. */
+export interface HandedBack {
+  readonly of: number;
+  readonly failure: Failure<TransientCode>;
+}
+
+export function isHandedBack(reply: Reply): reply is HandedBack {
+  return 'failure' in reply;
+}
+
+/**
+ * Keeps which bodies are still owed a reply: the answers to requests become the reply to their body. Each request is
+ * answered once; what comes after its body has its reply is ignored.
+ */
+export interface Replies {
+  /** Takes what a body was decoded to. Gives the reply where all its requests are refused, or one failed for now. */
+  register(body: number, decoded: DecodedBody): Reply | undefined;
+  /** Takes the JSON text of a request's scores. Gives the reply to the body once its last request is answered. */
+  recordScores(request: ScoringRequest, text: string): Reply | undefined;
+  /** Answers a request with an error, or hands its body back when the failure is transient. */
+  recordFailure(request: ScoringRequest, failed: Failure): Reply | undefined;
+  handBack(body: number, failed: Failure<TransientCode>): Reply | undefined;
+  /** Whether a body has its reply: nothing more is expected of it. */
+  isComplete(body: number): boolean;
+  /** The key under which a request is answered. */
+  keyOf(request: ScoringRequest): string;
+}
+
+interface BodyState {
+  /** Of a packed body, by request: the JSON text of its answer. Let go once the reply is complete. */
+  answers: (string | undefined)[] | undefined;
+  /** Of the answers so far. */
+  characters: number;
+  /** Of the requests that were answered with an error. */
+  failures: Failure[] | undefined;
+  requests: number;
+  unanswered: number;
+}
+
+const NO_FAILURES: readonly Failure[] = [];
+/** The answers of packed bodies that are not complete may take as much memory together as so many of the largest. */
+const LARGEST_ANSWERS_HELD = 4;
+
+/**
+ * @param maxAnswerCharacters most characters of one body's answer
+ * @param onComplete told once of each body that has its reply
+ */
+export function createReplies(
+  bodies: readonly KeyedBody[],
+  maxAnswerCharacters: number,
+  onComplete: (body: number) => void,
+): Replies {
+  const states = bodies.map(newState);
+  let heldCharacters = 0;
+
+  const stateOf = (body: number): BodyState => {
+    const state = states[body];
+    if (state === undefined) throw new Error(`expected a body at ${body} of ${bodies.length}`);
+    return state;
+  };
+  const keyOf = (body: number): string => (bodies[body] as KeyedBody).key;
+  const complete = (body: number, state: BodyState): void => {
+    if (state.answers !== undefined) heldCharacters -= state.characters;
+    state.answers = undefined;
+    state.unanswered = 0;
+    onComplete(body);
+  };
+  const reply = (of: number, state: BodyState, id: string | undefined, text: string): Answer => {
+    complete(of, state);
+    return { of, id, text, failures: state.failures ?? NO_FAILURES, requests: state.requests };
+  };
+  const handBack = (of: number, failed: Failure<TransientCode>): HandedBack | undefined => {
+    const state = stateOf(of);
+    if (state.unanswered === 0) return undefined;
+    complete(of, state);
+    return { of, failure: failed };
+  };
+  const answer = (body: number, position: number, id: string | undefined, text: string, failed?: Failure) => {
+    const state = stateOf(body);
+    if (isAnswered(state, position)) return undefined;
+    if (failed !== undefined) {
+      state.failures ??= [];
+      state.failures.push(failed);
+    }
+    state.characters += text.length;
+    if (state.characters > maxAnswerCharacters) {
+      // In place of all that the body was answered so far.
+      const tooLarge = answerTooLarge(maxAnswerCharacters);
+      const idOfAll = state.answers === undefined ? id : undefined;
+      state.failures = [tooLarge];
+      return reply(body, state, idOfAll, encodeError(keyOf(body), idOfAll, tooLarge));
+    }
+    if (state.answers === undefined) return reply(body, state, id, text);
+    state.unanswered -= 1;
+    state.answers[position] = text;
+    heldCharacters += text.length;
+    if (state.unanswered === 0) return reply(body, state, undefined, `[${state.answers.join(',')}]`);
+    return heldCharacters > LARGEST_ANSWERS_HELD * maxAnswerCharacters ? handBack(body, TOO_MANY_ANSWERS) : undefined;
+  };
+  const fail = (body: number, position: number, id: string | undefined, failed: Failure): Reply | undefined => {
+    if (isAnswered(stateOf(body), position)) return undefined;
+    if (isTransient(failed)) return handBack(body, failed);
+    return answer(body, position, id, encodeError(keyOf(body), id, failed), failed);
+  };
+
+  return {
+    register(body, decoded) {
+      const state = stateOf(body);
+      if (!isPacked(decoded)) return isRefused(decoded) ? fail(body, 0, decoded.id, decoded.failure) : undefined;
+      state.answers = new Array(decoded.length).fill(undefined);
+      state.requests = decoded.length;
+      state.unanswered = decoded.length;
+      let last: Reply | undefined;
+      for (const [position, request] of decoded.entries()) {
+        if (isRefused(request)) last = fail(body, position, request.id, request.failure) ?? last;
+      }
+      return last;
+    },
+    recordScores: ({ record, position, id }, text) => answer(record, position, id, text),
+    recordFailure: ({ record, position, id }, failed) => fail(record, position, id, failed),
+    handBack,
+    isComplete: (body) => stateOf(body).unanswered === 0,
+    keyOf: ({ record }) => keyOf(record),
+  };
+}
+
+function newState(): BodyState {
+  return { answers: undefined, characters: 0, failures: undefined, requests: 1, unanswered: 1 };
+}
+
+function isAnswered({ answers, unanswered }: BodyState, position: number): boolean {
+  return unanswered === 0 || answers?.[position] !== undefined;
+}
+
+/** An answer that is longer than allowed. */
+export function answerTooLarge(maxAnswerCharacters: number): Failure {
+  return failure(
+    'RESULT_TOO_LARGE',
+    `expected an answer of at most ${maxAnswerCharacters} characters, got more; ask for fewer outputs, or send fewer ` +
+      'rows or requests in a message',
+  );
+}
+
+const TOO_MANY_ANSWERS = failure(
+  'OUT_OF_MEMORY',
+  'expected memory for the answers of the packed messages that came together, got too many of them; fewer come together next time',
+);

@@ -1,0 +1,484 @@
+import { createRoom, waitOrAbort, withTimeout } from '../core/concurrency.ts';
+import { encodeError } from '../core/encode.ts';
+import { type Failure, failure, isFailure, isTransient, PAYLOAD_BUCKET, type TransientCode } from '../core/failure.ts';
+import {
+  type MessageRecord,
+  type Outcome,
+  orderingGroup,
+  type Result,
+  type ResultWriter,
+  type TimeLimit,
+  type WriteVerdict,
+} from '../core/record.ts';
+import { type Answer, isHandedBack, type Reply } from '../core/replies.ts';
+import { type ScoreDependencies, score } from '../core/score.ts';
+
+/** What scoring records needs, from reading them to acknowledging them. Lives as long as the process. */
+export interface ScoringDependencies extends ScoreDependencies {
+  readonly writer: ResultWriter;
+  /**
+   * Acknowledges records that were answered, before others of the call are scored. Never throws: what it does not
+   * acknowledge is acknowledged by the outcome.
+   */
+  acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
+  /** Where calls tell each other of outages. @default each call finds out for itself */
+  readonly outages?: OutageWatch | undefined;
+}
+
+/** What was written when the deadline came has so long to be reported. */
+export const GRACE_MS = 100;
+
+/**
+ * Scores records and writes one result per message ID.
+ *
+ * Outcomes align with `records` by index. A record is `answered` only after every store has taken its result;
+ * everything else is `retry`. Never throws, and returns soon after `time.signal` is aborted.
+ */
+export async function scoreRecords(
+  records: readonly MessageRecord[],
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): Promise<Outcome[]> {
+  const outcomes = new Array<Outcome | undefined>(records.length).fill(undefined);
+  const { outages = createOutageWatch() } = deps;
+  let unsettled = UNSETTLED;
+  try {
+    if (!time.signal.aborted)
+      await waitOrAbort(scoreTiers(records, outcomes, outages, deps, time), time.signal, GRACE_MS);
+    outages.saw(outcomes);
+  } catch (error) {
+    // A throw would lose what is known of the others.
+    deps.observer.problem(error);
+    unsettled = SCORING_THREW;
+  }
+  return outcomes.map((outcome) => outcome ?? (time.signal.aborted ? OUT_OF_TIME : unsettled));
+}
+
+/**
+ * Tier by tier. What was answered is acknowledged before redelivered records are scored: one may take the process with
+ * it. During an outage a few records go first, and where none of a tier is answered, those behind it go back unscored.
+ */
+async function scoreTiers(
+  records: readonly MessageRecord[],
+  outcomes: (Outcome | undefined)[],
+  outages: OutageWatch,
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): Promise<void> {
+  const results = createResults(records, outcomes, deps, time);
+  // Nothing is known of results that are written at the end.
+  const isProbing = outages.current() !== undefined && !results.writesLater;
+  const tiers = isProbing ? withProbeFirst(tiersOf(records)) : tiersOf(records);
+  for (const [index, tier] of tiers.entries()) {
+    if (time.signal.aborted) return;
+    const isLast = index === tiers.length - 1;
+    await scoreTier(tier, records, results, deps, { ...time, isShared: !isLast || results.writesLater });
+    if (isLast) break;
+    const outage = outages.saw(tier.map((record) => outcomes[record])) && outages.current();
+    if (outage) {
+      for (const record of tiers.slice(index + 1).flat()) outcomes[record] = { status: 'retry', failure: outage };
+      break;
+    }
+    const answered = tier.filter((record) => outcomes[record]?.status === 'answered');
+    if (answered.length > 0) await acknowledge(pick(records, answered), deps, time);
+  }
+  await results.finish();
+}
+
+async function scoreTier(
+  tier: readonly number[],
+  records: readonly MessageRecord[],
+  results: ResultsOut,
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): Promise<void> {
+  const { observer } = deps;
+  const recordAt = (body: number): number => tier[body] as number;
+  const microBatch: typeof observer.microBatch = (report, bodies) =>
+    observer.microBatch(report, () => bodies().map(recordAt));
+  const bodies = pick(records, tier).map(({ messageId, body }) => ({ key: messageId, body }));
+  await score(bodies, { ...deps, observer: { ...observer, microBatch } }, time, (replies) =>
+    results.take(replies, recordAt),
+  );
+  await results.settled();
+}
+
+function pick(records: readonly MessageRecord[], indexes: readonly number[]): MessageRecord[] {
+  return indexes.map((index) => records[index] as MessageRecord);
+}
+
+/** A tier does not wait longer than this for the acknowledgement of the one before; it goes on meanwhile. */
+const ACKNOWLEDGING_MS = 1_000;
+
+async function acknowledge(
+  answered: readonly MessageRecord[],
+  deps: ScoringDependencies,
+  { signal }: TimeLimit,
+): Promise<void> {
+  const startedAt = deps.now();
+  await withTimeout(deps.acknowledge(answered, signal), ACKNOWLEDGING_MS);
+  deps.observer.stage?.('acknowledge', startedAt, deps.now(), { answered: answered.length });
+}
+
+/** What is still at work when the signal is aborted is handed back; nothing more is written of it. */
+const OUT_OF_TIME: Outcome = {
+  status: 'retry',
+  failure: failure(
+    'DEADLINE',
+    'expected the record to be settled before the deadline; it was not: raise the timeout, or lower the batch size',
+  ),
+};
+
+/** The outcome of a record that nothing else has settled: a missing verdict is a failure, never an answer. */
+const UNSETTLED: Outcome = {
+  status: 'retry',
+  failure: failure('INTERNAL', 'expected every record to be settled; this one was not and is handed back'),
+};
+
+const SCORING_THREW: Outcome = { status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') };
+
+/** Records of a tier that were delivered for the second, the third time, and more often. */
+const REDELIVERED_A_TIER = [64, 8, 1] as const;
+/** Each tier costs batch requests of its own: of very many redelivered records more stand in one. */
+const MAX_TIERS = 256;
+
+/** How many of `count` bodies are tried together that came so many times before without an answer, and how many at most. */
+export function tierSize(triesBefore: number, count: number): number {
+  if (triesBefore === 0) return Math.max(1, count);
+  return Math.max(REDELIVERED_A_TIER[triesBefore - 1] ?? 1, Math.ceil(count / MAX_TIERS));
+}
+
+/**
+ * The records of a call in tiers, which are scored and acknowledged one after the other. A redelivered record may have
+ * hung, or have ended the process. First-timers go first; redelivered records follow, in smaller tiers the more often
+ * they came, alone at last.
+ *
+ * Redelivered records stand in the order of their message IDs, in the opposite one at every other receive: whoever stood
+ * behind the culprit then stands before it now. So the culprit reaches the dead letters alone, after five receives.
+ *
+ * FIFO records are one tier, as their order is not ours to choose. Entries are indexes into `records`.
+ */
+export function tiersOf(records: readonly MessageRecord[]): number[][] {
+  const all = records.map((_, index) => index);
+  if (records.some((record) => orderingGroup(record) !== undefined)) return [all];
+  const byReceives = Map.groupBy(all, (index) => receivesOf(records[index] as MessageRecord));
+  return [...byReceives]
+    .toSorted(([a], [b]) => a - b)
+    .flatMap(([receives, indexes]) => {
+      const ordered = receives === 1 ? indexes : inAlternatingOrder(receives, indexes, records);
+      return chunked(ordered, tierSize(receives - 1, ordered.length));
+    });
+}
+
+function receivesOf({ attributes }: MessageRecord): number {
+  const receives = Number(attributes.ApproximateReceiveCount);
+  return receives >= 1 ? receives : 1;
+}
+
+function inAlternatingOrder(receives: number, indexes: readonly number[], records: readonly MessageRecord[]): number[] {
+  const idOf = (index: number) => (records[index] as MessageRecord).messageId;
+  const ascending = indexes.toSorted((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
+  return receives % 2 === 0 ? ascending : ascending.toReversed();
+}
+
+function chunked<T>(items: readonly T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, chunk) =>
+    items.slice(chunk * size, (chunk + 1) * size),
+  );
+}
+
+/** Records that find out whether an outage is over, before all others are scored. */
+const PROBE_RECORDS = 10;
+
+function withProbeFirst([first = [], ...others]: number[][]): number[][] {
+  return [first.slice(0, PROBE_RECORDS), first.slice(PROBE_RECORDS), ...others].filter((tier) => tier.length > 0);
+}
+
+/** The results of one call on their way to the store. */
+interface ResultsOut {
+  /** Takes replies. Resolves once there is memory for more of them. Never throws. */
+  take(replies: readonly Reply[], recordAt: (body: number) => number): Promise<void>;
+  /** Resolves when what was taken so far is written, unless it is kept back, and its records have their outcomes. */
+  settled(): Promise<void>;
+  /** There are no more results: writes what was kept back. */
+  finish(): Promise<void>;
+  /** Whether results are kept back until then. */
+  readonly writesLater: boolean;
+}
+
+/** A result that waits to be written, and the record that it answers. */
+interface PendingWrite {
+  readonly record: number;
+  readonly answer: Answer;
+  readonly result: Result;
+}
+
+function createResults(
+  records: readonly MessageRecord[],
+  outcomes: (Outcome | undefined)[],
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): ResultsOut {
+  const ordered = records.some((record) => orderingGroup(record) !== undefined);
+  const write: Write = (pending) => writeAndSettle(pending, outcomes, deps, time);
+  const { write: take, ...rest } = ordered
+    ? writeInGroupOrder(records, outcomes, deps.writer, write)
+    : writeTogether(write, time.signal);
+  return {
+    ...rest,
+    async take(replies, recordAt) {
+      const pending: PendingWrite[] = [];
+      for (const reply of replies) {
+        const record = recordAt(reply.of);
+        if (isHandedBack(reply)) outcomes[record] ??= { status: 'retry', failure: reply.failure };
+        else pending.push({ record, answer: reply, result: resultOf(records[record] as MessageRecord, reply.text) });
+      }
+      if (pending.length > 0) await take(pending);
+    },
+  };
+}
+
+function resultOf(record: MessageRecord, body: string): Result {
+  return { messageId: record.messageId, body, messageGroupId: orderingGroup(record) };
+}
+
+/** Writes results and gives their records their outcomes. Never throws. */
+type Write = (pending: readonly PendingWrite[]) => Promise<void>;
+
+interface Writing extends Omit<ResultsOut, 'take'> {
+  write(pending: readonly PendingWrite[]): Promise<void>;
+}
+
+/** Characters of results that are not written yet. While there are more, no further ones are asked for. */
+const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
+/** What fills a batch request of any store need not wait for company. */
+const CHARACTERS_ENOUGH = 1024 * 1024;
+/** About one write of SQS. A write that gets no answer holds up the results after it for no longer. */
+const MAX_GATHERING_MS = 20;
+
+/**
+ * Results that become ready while others are being written share the next write, so that a model that runs one row at a
+ * time does not cost a batch request for each. With nothing under way they are written at once.
+ */
+function writeTogether(write: Write, signal: AbortSignal): Writing {
+  const room = createRoom(UNWRITTEN_CHARACTERS);
+  const underWay = new Set<Promise<void>>();
+  let gathered: PendingWrite[] = [];
+  let characters = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  const writeGathered = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
+    if (gathered.length === 0) return;
+    const pending = gathered;
+    gathered = [];
+    characters = 0;
+    const writing = write(pending).then(() => {
+      underWay.delete(writing);
+      for (const { record } of pending) room.release(record);
+      writeGathered();
+    });
+    underWay.add(writing);
+  };
+  return {
+    writesLater: false,
+    async write(pending) {
+      for (const one of pending) {
+        const { length } = one.result.body;
+        gathered.push(one);
+        characters += length;
+        room.occupy(one.record, length);
+      }
+      if (underWay.size === 0 || characters >= CHARACTERS_ENOUGH) writeGathered();
+      else timer ??= setTimeout(writeGathered, MAX_GATHERING_MS);
+      await room.spare(signal);
+    },
+    async settled() {
+      writeGathered();
+      while (underWay.size > 0) await Promise.all(underWay);
+    },
+    finish: async () => {},
+  };
+}
+
+/**
+ * FIFO: keeps results back until all are there, and writes them in the order of their message groups. Of each group
+ * nothing is written, nor acknowledged, after the first record that must be retried. Results of a group that their store
+ * takes all or not at all are written together, any others one after the other.
+ */
+function writeInGroupOrder(
+  records: readonly MessageRecord[],
+  outcomes: (Outcome | undefined)[],
+  writer: ResultWriter,
+  write: Write,
+): Writing {
+  const keptBack = new Map<number, PendingWrite>();
+  /** What is left of a group behind its answered records: nothing where the next one must be retried, and so all behind it. */
+  const leftOf = (group: readonly number[]): readonly number[] => {
+    const firstOpen = group.findIndex((record) => outcomes[record]?.status !== 'answered');
+    const left = firstOpen < 0 ? [] : group.slice(firstOpen);
+    const [next] = left;
+    if (next === undefined || (keptBack.has(next) && outcomes[next] === undefined)) return left;
+    for (const record of left) outcomes[record] ??= BEHIND_RETRY;
+    return [];
+  };
+  return {
+    writesLater: true,
+    async write(pending) {
+      for (const one of pending) keptBack.set(one.record, one);
+    },
+    settled: async () => {},
+    async finish() {
+      let groups: readonly (readonly number[])[] = messageGroups(records);
+      while (groups.length > 0) {
+        await write(groups.flatMap((group) => firstTogether(group, keptBack, writer)));
+        groups = groups.map(leftOf).filter((group) => group.length > 0);
+      }
+    },
+  };
+}
+
+const BEHIND_RETRY: Outcome = {
+  status: 'retry',
+  failure: failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first'),
+};
+
+/** FIFO records by message group, each group in its order. Standard records are in none. Entries are indexes into `records`. */
+export function messageGroups(records: readonly MessageRecord[]): number[][] {
+  const ordered = records.map((_, index) => index).filter((index) => groupAt(records, index) !== undefined);
+  return [...Map.groupBy(ordered, (index) => groupAt(records, index)).values()];
+}
+
+function groupAt(records: readonly MessageRecord[], index: number): string | undefined {
+  return orderingGroup(records[index] as MessageRecord);
+}
+
+/** The results of a group's first records that may be written now: the first, and what is written with it or not at all. */
+function firstTogether(
+  group: readonly number[],
+  keptBack: ReadonlyMap<number, PendingWrite>,
+  { writtenAsOne = () => 1 }: ResultWriter,
+): PendingWrite[] {
+  const ready: PendingWrite[] = [];
+  for (const record of group) {
+    const one = keptBack.get(record);
+    if (one === undefined) break;
+    ready.push(one);
+  }
+  return ready.slice(0, Math.max(1, writtenAsOne(ready.map(({ result }) => result))));
+}
+
+/**
+ * Writes results together, and gives their records their outcomes. What a store can never hold is answered with an error
+ * instead. Never throws.
+ */
+async function writeAndSettle(
+  pending: readonly PendingWrite[],
+  outcomes: (Outcome | undefined)[],
+  deps: ScoringDependencies,
+  time: TimeLimit,
+): Promise<void> {
+  if (pending.length === 0) return;
+  const startedAt = deps.now();
+  const replaced: PendingWrite[] = [];
+  const verdicts = await verdictsOn(pending, deps, time);
+  for (const [index, one] of pending.entries()) {
+    const failed = verdicts[index];
+    if (failed === undefined) outcomes[one.record] ??= answered(one.answer);
+    else if (isTransient(failed)) outcomes[one.record] ??= { status: 'retry', failure: failed };
+    else replaced.push(replacedBy(failed, one));
+  }
+  const verdictsOnErrors = await verdictsOn(replaced, deps, time);
+  for (const [index, { record, answer }] of replaced.entries()) {
+    const failed = verdictsOnErrors[index];
+    outcomes[record] ??=
+      failed === undefined
+        ? answered(answer)
+        : { status: 'retry', failure: failure('WRITE_FAILED', failed.message, failed.outage) };
+  }
+  const endedAt = deps.now();
+  deps.observer.stage?.('write', startedAt, endedAt, { results: pending.length });
+  deps.observer.written(endedAt - startedAt);
+}
+
+/** Nearly all records hold one request, which is scored. */
+const SCORED: Outcome = { status: 'answered', failures: [], requests: 1 };
+
+function answered({ failures, requests }: Answer): Outcome {
+  return failures.length === 0 && requests === 1 ? SCORED : { status: 'answered', failures, requests };
+}
+
+function replacedBy(refusal: Failure, { record, answer, result }: PendingWrite): PendingWrite {
+  const text = encodeError(result.messageId, answer.id, refusal);
+  return { record, answer: { ...answer, text, failures: [refusal] }, result: { ...result, body: text } };
+}
+
+/** Why each result was not written, aligned with `pending`; undefined where it was. */
+async function verdictsOn(
+  pending: readonly PendingWrite[],
+  { writer, observer }: ScoringDependencies,
+  time: TimeLimit,
+): Promise<(Failure | undefined)[]> {
+  if (pending.length === 0) return [];
+  try {
+    const results = pending.map(({ result }) => result);
+    const verdicts = await writer.write(results, time.signal);
+    if (verdicts.length !== pending.length) {
+      throw new Error(`expected ${pending.length} verdicts from the result writer, got ${verdicts.length}`);
+    }
+    return Array.from(verdicts, refusalIn);
+  } catch (error) {
+    observer.problem(error);
+    return pending.map(() => failure('WRITE_FAILED', 'expected verdicts from the result writer; it threw'));
+  }
+}
+
+/** A verdict that is neither a failure nor says that the result was written is a failure too. */
+function refusalIn(verdict: WriteVerdict | undefined): Failure | undefined {
+  if (isFailure(verdict)) return verdict;
+  if (verdict?.written === true) return undefined;
+  return failure('WRITE_FAILED', 'expected a verdict from the result writer for every result; this one had none');
+}
+
+/** Whether what records need can be reached, by what became of the last ones. Lives as long as the process. */
+export interface OutageWatch {
+  /** Why the last records went back, all of them; undefined as long as some are answered. */
+  current(): Failure<TransientCode> | undefined;
+  /**
+   * Told what became of records that were scored together; undefined is not settled.
+   *
+   * @returns whether it proves that there is an outage
+   */
+  saw(outcomes: readonly (Outcome | undefined)[]): boolean;
+}
+
+/** Others may need neither the payload bucket nor that model: where fewer records met its outage, they may be at fault. */
+const RECORDS_THAT_PROVE = 8;
+
+/** One answer proves that there is no outage, or none that concerns all: where one of several models cannot be opened, the others go on. */
+export function createOutageWatch(): OutageWatch {
+  let current: Failure<TransientCode> | undefined;
+  return {
+    current: () => current,
+    saw(outcomes) {
+      const met = outageIn(outcomes);
+      if (outcomes.some((outcome) => outcome?.status === 'answered')) current = undefined;
+      else if (met !== undefined && (concernsAll(met) || outcomes.length >= RECORDS_THAT_PROVE)) current = met;
+      else return false;
+      return current !== undefined;
+    },
+  };
+}
+
+function concernsAll({ code, outage }: Failure): boolean {
+  return code === 'WRITE_FAILED' && outage?.of !== PAYLOAD_BUCKET;
+}
+
+/** Why records went back, where something could not be reached; undefined where each may be at fault itself. */
+export function outageIn(outcomes: readonly (Outcome | undefined)[]): Failure<TransientCode> | undefined {
+  for (const outcome of outcomes) {
+    if (outcome?.status === 'retry' && outcome.failure.outage !== undefined) return outcome.failure;
+  }
+  return undefined;
+}

@@ -1,0 +1,107 @@
+import { describe, expect, it } from '@jest/globals';
+import type { MessageRecord } from '../../../lambda/core/record.ts';
+import { scoreRecords, tiersOf } from '../../../lambda/hosts/records.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { lineRequest, standardRecord, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
+import { statuses } from '../core/scoreRecords/answers.ts';
+
+/** A record that comes for the n-th time. */
+function received(receives: number, messageId: string): MessageRecord {
+  const record = standardRecord({});
+  return { ...record, messageId, attributes: { ...record.attributes, ApproximateReceiveCount: String(receives) } };
+}
+
+const IDS = Array.from({ length: 100 }, (_, index) => `id-${String(index).padStart(3, '0')}`);
+
+/** The message IDs of each tier of 100 records that come for the n-th time. */
+function tiersOfHundred(receives: number): string[][] {
+  const records = IDS.toReversed().map((id) => received(receives, id));
+  return tiersOf(records).map((tier) => tier.map((index) => (records[index] as MessageRecord).messageId));
+}
+
+describe('tiers', () => {
+  it('are one of first-timers, in the order they came', () => {
+    expect(tiersOfHundred(1)).toEqual([IDS.toReversed()]);
+  });
+
+  it('put redelivered records after first-timers, those that came most often last', () => {
+    const records = [received(3, 'a'), received(1, 'b'), received(2, 'c'), received(1, 'd')];
+    expect(tiersOf(records)).toEqual([[1, 3], [2], [0]]);
+  });
+
+  it('hold the fewer records the more often they came, one at last', () => {
+    expect(
+      [2, 3, 4, 5, 9].map((receives) => Math.max(...tiersOfHundred(receives).map(({ length }) => length))),
+    ).toEqual([64, 8, 1, 1, 1]);
+  });
+
+  it('stand in the order of their IDs, and in the opposite one at every other receive', () => {
+    expect(tiersOfHundred(4).flat()).toEqual(IDS);
+    expect(tiersOfHundred(5).flat()).toEqual(IDS.toReversed());
+  });
+
+  it('are bounded in number, however many redelivered records there are', () => {
+    const records = Array.from({ length: 10_000 }, (_, index) => received(4, `id-${index}`));
+    const tiers = tiersOf(records);
+    expect(tiers.length).toBeLessThanOrEqual(256);
+    expect(tiers.flat().toSorted((a, b) => a - b)).toEqual(records.map((_, index) => index));
+  });
+
+  it('are one on FIFO queues, whose order is not ours', () => {
+    const fifo = ['1', '3', '2'].map((count, index) => {
+      const record = received(Number(count), `id-${index}`);
+      const attributes = { ...record.attributes, MessageGroupId: 'group' };
+      return { ...record, attributes, eventSourceARN: `${record.eventSourceARN}.fifo` };
+    });
+    expect(tiersOf(fifo)).toEqual([[0, 1, 2]]);
+  });
+
+  it('let a culprit that takes the process with it reach its fifth receive alone', () => {
+    for (const culprit of ['id-000', 'id-042', 'id-099']) {
+      let left = IDS;
+      for (let receives = 1; receives <= 5; receives++) {
+        const records = left.map((id) => received(receives, id));
+        const scored: string[] = [];
+        for (const tier of tiersOf(records)) {
+          const ids = tier.map((index) => (records[index] as MessageRecord).messageId);
+          if (ids.includes(culprit)) break;
+          scored.push(...ids);
+        }
+        left = left.filter((id) => !scored.includes(id));
+      }
+      expect(left).toEqual([culprit]);
+    }
+  });
+});
+
+/** Records that come for the n-th time, one of `receives` each. */
+function receivedRecords(receives: readonly number[]): MessageRecord[] {
+  return standardRecords(receives.map((_, index) => lineRequest([index]))).map((record, index) => ({
+    ...record,
+    attributes: { ...record.attributes, ApproximateReceiveCount: String(receives[index]) },
+  }));
+}
+
+describe('records that came before', () => {
+  it('are run when what was answered before is acknowledged', async () => {
+    const happened: string[] = [];
+    const models = repositoryOf(
+      lineModel({ before: ([x]) => void happened.push(`run ${Array.from(x?.data as Float32Array)}`) }),
+    );
+    const acknowledge = async (records: readonly MessageRecord[]) =>
+      void happened.push(`acknowledge ${records.map(({ messageId }) => messageId.slice(-1))}`);
+    const deps = scoringDependencies({ models, acknowledge });
+    const records = [...receivedRecords([1, 1, 2])];
+    await scoreRecords(records, deps, enoughTime());
+    expect(happened).toEqual(['run 0,1', 'acknowledge 0,1', 'run 2']);
+  });
+
+  it('cost nothing where there are none: nothing is acknowledged early', async () => {
+    const acknowledge = async () => {
+      throw new Error('expected no early acknowledgement');
+    };
+    const deps = scoringDependencies({ acknowledge });
+    expect(statuses(await scoreRecords(receivedRecords([1, 1]), deps, enoughTime()))).toEqual(['answered', 'answered']);
+  });
+});

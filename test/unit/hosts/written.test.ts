@@ -1,0 +1,90 @@
+import { describe, expect, it } from '@jest/globals';
+import { failure } from '../../../lambda/core/failure.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
+import { closedGate, whatCanHappen } from '../../helpers/gate.ts';
+import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import { statuses, writtenRecords } from '../core/scoreRecords/answers.ts';
+
+const RECORDS = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3])]);
+const _REFUSED = failure('WRITE_FAILED', 'result queue: InternalError');
+const _TOO_LARGE = failure('RESULT_TOO_LARGE', 'expected at most 10 bytes, got 100; send fewer rows');
+
+describe('a record is acknowledged only when its result is written', () => {
+  it('tells no outcome while a write is open', async () => {
+    const gate = closedGate();
+    let offered = 0;
+    const before = (results: readonly unknown[]) => {
+      offered += results.length;
+      return gate.opened;
+    };
+    const deps = scoringDependencies({ writer: memoryWriter({ before }) });
+    let told = false;
+    const scoring = scoreRecords(RECORDS, deps, enoughTime()).finally(() => {
+      told = true;
+    });
+
+    await whatCanHappen();
+    expect([told, offered]).toEqual([false, 3]);
+    gate.open();
+
+    expect(statuses(await scoring)).toEqual(['answered', 'answered', 'answered']);
+    expect(writtenRecords(deps.writer)).toEqual([0, 1, 2]);
+  });
+
+  it('writes the same result under the same ID again on redelivery, in whatever company', async () => {
+    const deps = scoringDependencies();
+    await scoreRecords(RECORDS, deps, enoughTime());
+    await scoreRecords(RECORDS.slice(1, 2), deps, enoughTime());
+
+    const [first, second] = deps.writer.documentsOf(messageIdOf(1));
+    expect(first).toEqual({
+      message_id: messageIdOf(1),
+      model_name: 'line',
+      model_version: '1',
+      outputs: [{ name: 'y', datatype: 'FP32', shape: [1, 1], data: [5] }],
+    });
+    expect(second).toEqual(first);
+  });
+
+  it('gives the writer the signal that ends its retries', async () => {
+    const given = new Set<AbortSignal>();
+    const before = (_: unknown, signal: AbortSignal) => void given.add(signal);
+    const time = enoughTime();
+    await scoreRecords(RECORDS, scoringDependencies({ writer: memoryWriter({ before }) }), time);
+    expect([...given]).toEqual([time.signal]);
+  });
+});
+
+describe('a writer that breaks its word', () => {
+  it('has its records handed back when it throws, and the observer told', async () => {
+    const error = new Error('the network is gone');
+    const before = () => {
+      throw error;
+    };
+    const deps = scoringDependencies({ writer: memoryWriter({ before }) });
+
+    const outcomes = await scoreRecords(RECORDS, deps, enoughTime());
+
+    expect(statuses(outcomes)).toEqual(['WRITE_FAILED', 'WRITE_FAILED', 'WRITE_FAILED']);
+    expect(deps.problems).toEqual([error]);
+  });
+});
+
+describe('the event', () => {
+  it('may be empty', async () => {
+    const deps = scoringDependencies();
+    expect(await scoreRecords([], deps, enoughTime())).toEqual([]);
+    expect([deps.writer.written, deps.problems]).toEqual([[], []]);
+  });
+
+  it('may hold a message twice: each record gets its outcome and its result', async () => {
+    const twice = [standardRecord(lineRequest([4])), standardRecord(lineRequest([4]))];
+    const deps = scoringDependencies();
+
+    expect(statuses(await scoreRecords(twice, deps, enoughTime()))).toEqual(['answered', 'answered']);
+    const [first, second] = deps.writer.documentsOf(messageIdOf(0));
+    expect(first).toMatchObject({ outputs: [{ data: [9] }] });
+    expect(second).toEqual(first);
+  });
+});
