@@ -10,14 +10,7 @@ import { type ControlEvent, type ControlHandler, createControlHandler } from '..
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
 import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../lambda/limits/jobs.ts';
 import { fileEvent } from './localServices.ts';
-import {
-  createLocalExecutions,
-  type Ended,
-  type Execution,
-  type LocalExecutions,
-  StateError,
-  startSfnServer,
-} from './localStates.ts';
+import { type Ended, type LocalStates, StateError, startLocalStates } from './localStates.ts';
 
 interface LocalJobsOptions {
   readonly s3: S3Client;
@@ -51,7 +44,7 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
   await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
   const storage = createJobStorage({ s3, bucket: BUCKET });
   const calls = createCalls(createScore(options), () => control);
-  const executions = createLocalExecutions({
+  const states = await startLocalStates({
     machine: jobDefinition(FUNCTIONS),
     region,
     invoke: calls.invoke,
@@ -63,26 +56,24 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
       },
       put: (_, key, body) => storage.put(key, body),
     },
-    onEnd: (execution, how) => say(ending(execution, how)),
+    onEnd: (name, how) => say(ending(name, how)),
   });
-  const control = createControl(options, executions);
+  const control = createControl(options, states);
   onObject((bucket, key) => {
     if (bucket !== BUCKET || !key.startsWith(JOB_PREFIXES.input)) return;
     const told = fileEvent(s3, bucket, key).then(control);
     told.catch((error: unknown) => say(`${key}: no job: ${messageOf(error)}`));
   });
-  const server = await startSfnServer(executions);
   return {
     whereabouts: {
-      jobStateMachine: executions.stateMachineArn,
+      jobStateMachine: states.stateMachineArn,
       jobBucket: BUCKET,
       jobInputPrefix: JOB_PREFIXES.input,
       jobOutputPrefix: JOB_PREFIXES.output,
-      sfnEndpoint: server.endpoint,
+      sfnEndpoint: states.endpoint,
     },
     async stop() {
-      await server.close();
-      await executions.close();
+      await states.stop();
       await calls.finish();
     },
   };
@@ -109,12 +100,12 @@ function createScore({ s3, composition, config, environment, say }: LocalJobsOpt
   });
 }
 
-function createControl({ s3, say }: LocalJobsOptions, executions: LocalExecutions): ControlHandler {
+function createControl({ s3, say }: LocalJobsOptions, states: LocalStates): ControlHandler {
   return createControlHandler({
     storage: createJobStorage({ s3, bucket: BUCKET }),
     executions: {
       async start(name, input) {
-        const isNew = executions.start(name, JSON.stringify(input))?.isNew ?? false;
+        const isNew = states.start(name, JSON.stringify(input));
         if (isNew) say(`job ${name}: ${input.key}`);
         return isNew;
       },
@@ -152,7 +143,7 @@ function createCalls(score: ScoreHandler, control: () => ControlHandler) {
   };
 }
 
-function ending({ name }: Execution, how: Ended): string {
+function ending(name: string, how: Ended): string {
   if (how.status === 'SUCCEEDED') return `job ${name}: done, ${JSON.stringify(how.output)}`;
   return how.status === 'FAILED' ? `job ${name}: ${how.error}: ${how.cause}` : `job ${name}: cancelled`;
 }

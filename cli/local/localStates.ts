@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import pLimit from 'p-limit';
@@ -19,104 +19,125 @@ import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
 import { messageOf } from '../../lambda/core/contract/failure.ts';
 import { refuseForeignCallers } from './localServices.ts';
 
-interface SfnServer {
+/*
+ * Step Functions on this machine: a server of the three calls that jobs make, the executions of one state machine, and
+ * the interpreter that walks its definition, the very object that is deployed.
+ */
+
+/** Step Functions with one state machine. */
+export interface LocalStates {
+  readonly stateMachineArn: string;
   /** `http://127.0.0.1:PORT`: the endpoint to give a client of Step Functions. */
   readonly endpoint: string;
-  close(): Promise<void>;
+  /** @returns whether it is a new execution; one with the same input may be running under that name */
+  start(name: string, input: string): boolean;
+  /** Ends the server and cancels what runs. */
+  stop(): Promise<void>;
 }
 
-const START = z.object({ stateMachineArn: z.string(), name: z.string().regex(/^[\w-]{1,80}$/), input: z.string() });
-const EXECUTION = z.object({ executionArn: z.string() });
-const STOP = EXECUTION.extend({ error: z.string().optional(), cause: z.string().optional() });
+export interface LocalStatesOptions extends Pick<StateDependencies, 'invoke' | 'objects'> {
+  readonly machine: StateMachine;
+  readonly region: string;
+  /** Called when an execution has ended. */
+  readonly onEnd: (name: string, how: Ended) => void;
+}
 
-/** What a call answers, or how Step Functions refuses it. */
-type Answer = { readonly answer: object } | { readonly refusal: string; readonly message: string };
+/** What became of an execution. */
+export type Ended =
+  | { readonly status: 'SUCCEEDED'; readonly output: unknown }
+  | { readonly status: 'FAILED'; readonly error: string; readonly cause: string }
+  | { readonly status: 'ABORTED' };
 
-/**
- * Serves the three calls of Step Functions that jobs take, on a free port of 127.0.0.1.
- *
- * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_Operations.html
- */
-export async function startSfnServer(executions: LocalExecutions): Promise<SfnServer> {
-  const server = createServer((request, response) => {
-    reply(request, response, executions).catch((error: unknown) => {
-      respond(response, 500, { __type: 'InternalServerError', message: messageOf(error) });
-    });
+/** Starts it on a free port of 127.0.0.1. Executions that have ended are kept as long as it runs. */
+export async function startLocalStates(options: LocalStatesOptions): Promise<LocalStates> {
+  const executions = createExecutions(options);
+  const server = createServer(async (request, response) => {
+    const target = String(request.headers['x-amz-target'] ?? '').replace('AWSStepFunctions.', '');
+    const { status, body } = await text(request)
+      .then((body) => answerTo(target, JSON.parse(body), executions))
+      .catch(refusalOf);
+    response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0' }).end(JSON.stringify(body));
   });
   refuseForeignCallers(server);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
+    stateMachineArn: executions.stateMachineArn,
     endpoint: `http://127.0.0.1:${port}`,
-    async close() {
+    start(name, input) {
+      const started = executions.start(name, input);
+      return started?.isNew ?? false;
+    },
+    async stop() {
       server.closeAllConnections();
       server.close();
       await once(server, 'close');
+      await executions.stop();
     },
   };
 }
 
-async function reply(request: IncomingMessage, response: ServerResponse, executions: LocalExecutions): Promise<void> {
-  const target = String(request.headers['x-amz-target'] ?? '').replace('AWSStepFunctions.', '');
-  const answer = answerTo(target, await text(request), executions);
-  if ('answer' in answer) respond(response, 200, answer.answer);
-  else respond(response, 400, { __type: answer.refusal, message: answer.message });
+const START = z.object({ stateMachineArn: z.string(), name: z.string().regex(/^[\w-]{1,80}$/), input: z.string() });
+const EXECUTION = z.object({ executionArn: z.string() });
+const STOP = EXECUTION.extend({ error: z.string().optional(), cause: z.string().optional() });
+
+interface Answer {
+  readonly status: number;
+  readonly body: object;
 }
 
-function respond(response: ServerResponse, status: number, body: object): void {
-  response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0' }).end(JSON.stringify(body));
+/** A call that Step Functions refuses. */
+class Refusal extends Error {
+  constructor(type: string, message: string) {
+    super(message);
+    this.name = type;
+  }
 }
 
-function answerTo(target: string, body: string, executions: LocalExecutions): Answer {
-  try {
-    const input: unknown = JSON.parse(body);
-    switch (target) {
-      case 'StartExecution':
-        return start(START.parse(input), executions);
-      case 'DescribeExecution':
-        return of(executions.find(EXECUTION.parse(input).executionArn), (found) => describe(found, executions));
-      case 'StopExecution':
-        return stop(STOP.parse(input), executions);
-      default:
-        return { refusal: 'UnknownOperationException', message: `${target}: the local stack knows no such call` };
+function refusalOf(error: unknown): Answer {
+  const type = error instanceof Refusal ? error.name : 'ValidationException';
+  return { status: 400, body: { __type: type, message: messageOf(error) } };
+}
+
+/** @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_Operations.html */
+function answerTo(target: string, input: unknown, executions: Executions): Answer {
+  switch (target) {
+    case 'StartExecution': {
+      const { stateMachineArn, name, input: given } = START.parse(input);
+      if (stateMachineArn !== executions.stateMachineArn)
+        throw new Refusal('StateMachineDoesNotExist', `${stateMachineArn}: there is none of that name`);
+      const started = executions.start(name, given);
+      if (started === undefined)
+        throw new Refusal('ExecutionAlreadyExists', `${name}: there was an execution of that name`);
+      const { arn, startedAt } = started.execution;
+      return { status: 200, body: { executionArn: arn, startDate: seconds(startedAt) } };
     }
-  } catch (error) {
-    return { refusal: 'ValidationException', message: messageOf(error) };
+    case 'DescribeExecution':
+      return { status: 200, body: describe(executions.find(EXECUTION.parse(input).executionArn), executions) };
+    case 'StopExecution': {
+      const { executionArn, ...why } = STOP.parse(input);
+      const execution = executions.find(executionArn);
+      if (execution.ended === undefined) execution.stoppedBecause = why;
+      execution.cancel.abort();
+      return { status: 200, body: { stopDate: seconds(new Date()) } };
+    }
+    default:
+      throw new Refusal('UnknownOperationException', `${target}: the local stack knows no such call`);
   }
 }
 
-function start({ stateMachineArn, name, input }: z.infer<typeof START>, executions: LocalExecutions): Answer {
-  if (stateMachineArn !== executions.stateMachineArn) {
-    return { refusal: 'StateMachineDoesNotExist', message: `${stateMachineArn}: there is none of that name` };
-  }
-  const started = executions.start(name, input);
-  if (started === undefined) {
-    return { refusal: 'ExecutionAlreadyExists', message: `${name}: there was an execution of that name` };
-  }
-  const { arn, startedAt } = started.execution;
-  return { answer: { executionArn: arn, startDate: seconds(startedAt) } };
-}
-
-function stop({ executionArn, ...why }: z.infer<typeof STOP>, executions: LocalExecutions): Answer {
-  return of(executions.stop(executionArn, why), () => ({ stopDate: seconds(new Date()) }));
-}
-
-function of(execution: Execution | undefined, answer: (execution: Execution) => object): Answer {
-  if (execution !== undefined) return { answer: answer(execution) };
-  return { refusal: 'ExecutionDoesNotExist', message: 'there is no execution of that ARN' };
-}
-
-function describe({ arn, name, input, startedAt, ended }: Execution, { stateMachineArn }: LocalExecutions): object {
+function describe(execution: Execution, { stateMachineArn }: Executions): object {
+  const { arn, name, input, startedAt, ended, stoppedBecause } = execution;
   const common = { executionArn: arn, stateMachineArn, name, input, startDate: seconds(startedAt) };
   if (ended === undefined) return { ...common, status: 'RUNNING' };
-  const { at, how, why } = ended;
+  const { at, how } = ended;
   return {
     ...common,
     status: how.status,
     stopDate: seconds(at),
     ...(how.status === 'SUCCEEDED' && { output: JSON.stringify(how.output) }),
-    ...(how.status === 'ABORTED' && why),
+    ...(how.status === 'ABORTED' && stoppedBecause),
     ...(how.status === 'FAILED' && { error: how.error, cause: how.cause }),
   };
 }
@@ -126,115 +147,78 @@ function seconds(date: Date): number {
   return date.getTime() / 1000;
 }
 
-/** An execution, as far as it has come. */
-export interface Execution {
+interface Execution {
   readonly arn: string;
   readonly name: string;
   readonly input: string;
   readonly startedAt: Date;
-  /** Undefined while it runs. */
-  readonly ended?: { readonly at: Date; readonly how: Ended; readonly why: Why | undefined } | undefined;
-}
-
-/** Why an execution was stopped, as whoever did it says. */
-interface Why {
-  readonly error?: string | undefined;
-  readonly cause?: string | undefined;
-}
-
-export interface LocalExecutions {
-  readonly stateMachineArn: string;
-  /**
-   * A name stands for one execution: started again with the same input while it runs, it is that one.
-   *
-   * @returns undefined when there is one of that name that has ended, or has another input
-   * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
-   */
-  start(name: string, input: string): { readonly execution: Execution; readonly isNew: boolean } | undefined;
-  find(arn: string): Execution | undefined;
-  /** No further call is made. */
-  stop(arn: string, why: Why): Execution | undefined;
-  /** Stops those that run. */
-  close(): Promise<void>;
-}
-
-interface ExecutionsOptions extends Pick<Surroundings, 'invoke' | 'objects'> {
-  readonly machine: StateMachine;
-  readonly region: string;
-  /** Told when an execution has ended. */
-  readonly onEnd: (execution: Execution, how: Ended) => void;
-}
-
-const ACCOUNT = '000000000000';
-const NAME = 'batchscore-jobs';
-
-interface Running {
-  execution: Execution;
-  why?: Why;
   readonly cancel: AbortController;
-  readonly finished: Promise<void>;
+  stoppedBecause?: { readonly error?: string | undefined; readonly cause?: string | undefined };
+  /** Undefined while it runs. */
+  ended?: { readonly at: Date; readonly how: Ended };
 }
 
-/** The executions of one state machine, in this process; those that have ended are kept as long as it runs. */
-export function createLocalExecutions(options: ExecutionsOptions): LocalExecutions {
-  const { region, machine, onEnd } = options;
-  const arnOf = (resource: string): string => `arn:aws:states:${region}:${ACCOUNT}:${resource}`;
-  const all = new Map<string, Running>();
+type Executions = ReturnType<typeof createExecutions>;
 
-  const run = (arn: string, input: string, signal: AbortSignal): Promise<Ended> =>
-    runStateMachine(machine, JSON.parse(input), { ...options, clock: SYSTEM_CLOCK, random: Math.random, signal }).catch(
-      (error: unknown): Ended => ({ status: 'FAILED', error: 'States.Runtime', cause: `${arn}: ${messageOf(error)}` }),
+function createExecutions({ machine, region, onEnd, ...dependencies }: LocalStatesOptions) {
+  const arnOf = (resource: string): string => `arn:aws:states:${region}:000000000000:${resource}`;
+  const all = new Map<string, Execution>();
+  const running = new Set<Promise<void>>();
+  const run = async (execution: Execution): Promise<void> => {
+    const { arn, name, input, cancel } = execution;
+    const surroundings = { ...dependencies, clock: SYSTEM_CLOCK, random: Math.random, signal: cancel.signal };
+    const how = await runStateMachine(machine, JSON.parse(input), surroundings).catch(
+      (error: unknown): Ended => ({ status: 'FAILED', error: RUNTIME, cause: `${arn}: ${messageOf(error)}` }),
     );
-
+    execution.ended = { at: new Date(), how };
+    onEnd(name, how);
+  };
   return {
-    stateMachineArn: arnOf(`stateMachine:${NAME}`),
-    start(name, input) {
-      const arn = arnOf(`execution:${NAME}:${name}`);
-      const before = all.get(arn)?.execution;
+    stateMachineArn: arnOf('stateMachine:batchscore-jobs'),
+    /**
+     * A name stands for one execution: started again with the same input while it runs, it is that one.
+     *
+     * @returns undefined when there is one of that name that has ended, or has another input
+     * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
+     */
+    start(name: string, input: string): { readonly execution: Execution; readonly isNew: boolean } | undefined {
+      const arn = arnOf(`execution:batchscore-jobs:${name}`);
+      const before = all.get(arn);
       if (before !== undefined) {
-        return before.ended === undefined && before.input === input ? { execution: before, isNew: false } : undefined;
+        const isSame = before.ended === undefined && before.input === input;
+        return isSame ? { execution: before, isNew: false } : undefined;
       }
-      const cancel = new AbortController();
-      const execution: Execution = { arn, name, input, startedAt: new Date() };
-      const finished = run(arn, input, cancel.signal).then((how) => {
-        const running = all.get(arn);
-        if (running !== undefined)
-          running.execution = { ...execution, ended: { at: new Date(), how, why: running.why } };
-        onEnd(execution, how);
-      });
-      all.set(arn, { execution, cancel, finished });
+      const execution: Execution = { arn, name, input, startedAt: new Date(), cancel: new AbortController() };
+      all.set(arn, execution);
+      const finished = run(execution).finally(() => running.delete(finished));
+      running.add(finished);
       return { execution, isNew: true };
     },
-    find: (arn) => all.get(arn)?.execution,
-    stop(arn, why) {
-      const running = all.get(arn);
-      if (running === undefined) return undefined;
-      if (running.execution.ended === undefined) running.why = why;
-      running.cancel.abort();
-      return running.execution;
+    find(arn: string): Execution {
+      const execution = all.get(arn);
+      if (execution === undefined) throw new Refusal('ExecutionDoesNotExist', 'there is no execution of that ARN');
+      return execution;
     },
-    async close() {
+    async stop(): Promise<void> {
       for (const { cancel } of all.values()) cancel.abort();
-      await Promise.all([...all.values()].map(({ finished }) => finished));
+      await Promise.all(running);
     },
   };
 }
 
 /** What states reach. */
-export interface Surroundings extends Patience {
+export interface StateDependencies {
   /** Calls a function; what it throws is the error of the state. */
   readonly invoke: (functionArn: string, payload: unknown) => Promise<unknown>;
   readonly objects: {
     get(bucket: string, key: string): Promise<string>;
     put(bucket: string, key: string, body: string): Promise<void>;
   };
+  readonly clock: Clock;
+  /** 0 to 1, for waits with jitter. */
+  readonly random: () => number;
+  readonly signal: AbortSignal;
 }
-
-/** What became of an execution. */
-export type Ended =
-  | { readonly status: 'SUCCEEDED'; readonly output: unknown }
-  | { readonly status: 'FAILED'; readonly error: string; readonly cause: string }
-  | { readonly status: 'ABORTED' };
 
 /**
  * Runs a state machine in this process, as Step Functions does: a task calls a function, a distributed map reads its items
@@ -242,28 +226,38 @@ export type Ended =
  *
  * @throws Error when the definition has a field that it does not know
  */
-export async function runStateMachine(
-  machine: StateMachine,
-  input: unknown,
-  surroundings: Surroundings,
-): Promise<Ended> {
-  refuseUnknownFields(machine);
+export async function runStateMachine(machine: StateMachine, input: unknown, deps: StateDependencies): Promise<Ended> {
+  refuseUnknownFields(machine, 'state machine');
   try {
-    return { status: 'SUCCEEDED', output: await walk(machine, { data: input }, surroundings) };
+    return { status: 'SUCCEEDED', output: await walk(machine, { data: input }, deps) };
   } catch (error) {
-    if (surroundings.signal.aborted) return { status: 'ABORTED' };
+    if (deps.signal.aborted) return { status: 'ABORTED' };
     if (error instanceof StateError) return { status: 'FAILED', error: error.error, cause: error.text };
     throw error;
   }
 }
 
+/** An error as Step Functions names it: states retry and catch it by its name. */
+export class StateError extends Error {
+  readonly error: string;
+  readonly text: string;
+
+  constructor(error: string, text: string) {
+    super(`${error}: ${text}`);
+    this.error = error;
+    this.text = text;
+  }
+}
+
+/** What cannot be tried again: an input that a state's fields do not fit. */
+const RUNTIME = 'States.Runtime';
+
 /** @returns the output of the last state */
-async function walk(machine: StateMachine, start: Scope, surroundings: Surroundings): Promise<unknown> {
-  const { context } = start;
-  let { data } = start;
+async function walk(machine: StateMachine, { data: input, context }: Scope, deps: StateDependencies): Promise<unknown> {
+  let data = input;
   let name: string | undefined = machine.StartAt;
   while (name !== undefined) {
-    surroundings.signal.throwIfAborted();
+    deps.signal.throwIfAborted();
     const state: State | undefined = machine.States[name];
     if (state === undefined) throw new StateError(RUNTIME, `${name}: expected a state of that name, got none`);
     switch (state.Type) {
@@ -275,7 +269,7 @@ async function walk(machine: StateMachine, start: Scope, surroundings: Surroundi
         name = chosen(state, data);
         break;
       default: {
-        const outcome = await attempt(state, () => act(state, { data, context }, surroundings), surroundings);
+        const outcome = await attempt(state, { data, context }, deps);
         if ('caught' in outcome) {
           const { error, text } = outcome.error;
           data = place(outcome.caught.ResultPath, data, { Error: error, Cause: text });
@@ -291,13 +285,8 @@ async function walk(machine: StateMachine, start: Scope, surroundings: Surroundi
 }
 
 function chosen({ Choices, Default }: ChoiceState, data: unknown): string {
-  return (
-    Choices.find(({ Variable, IsPresent }) => (find(Variable, { data }) !== undefined) === IsPresent)?.Next ?? Default
-  );
-}
-
-function act(state: TaskState | MapState, scope: Scope, surroundings: Surroundings): Promise<unknown> {
-  return state.Type === 'Task' ? call(state, scope, surroundings) : runMap(state, scope, surroundings);
+  const choice = Choices.find(({ Variable, IsPresent }) => (find(Variable, { data }) !== undefined) === IsPresent);
+  return choice?.Next ?? Default;
 }
 
 function outputOf(state: TaskState | MapState, data: unknown, result: unknown): unknown {
@@ -307,24 +296,60 @@ function outputOf(state: TaskState | MapState, data: unknown, result: unknown): 
   return read(OutputPath, { data: place(ResultPath, data, selected) });
 }
 
+type Outcome = { readonly result: unknown } | { readonly caught: Catcher; readonly error: StateError };
+
+/**
+ * Does what a state does until it is done, its retriers have no attempts left, or none means the error; then a catcher may
+ * mean it. Each retrier counts for itself.
+ *
+ * @throws StateError that nothing caught
+ * @see https://docs.aws.amazon.com/step-functions/latest/dg/concepts-error-handling.html
+ */
+async function attempt(state: TaskState | MapState, scope: Scope, deps: StateDependencies): Promise<Outcome> {
+  const tries = new Map<Retrier, number>();
+  for (;;) {
+    try {
+      return { result: await (state.Type === 'Task' ? runTask(state, scope, deps) : runMap(state, scope, deps)) };
+    } catch (error) {
+      if (!(error instanceof StateError)) throw error;
+      const means = ({ ErrorEquals }: Retrier | Catcher): boolean =>
+        ErrorEquals.includes(error.error) || (ErrorEquals.includes('States.ALL') && error.error !== RUNTIME);
+      const retrier = state.Retry?.find(means);
+      const before = (retrier && tries.get(retrier)) ?? 0;
+      if (retrier === undefined || before >= retrier.MaxAttempts) {
+        const caught = state.Catch?.find(means);
+        if (caught === undefined) throw error;
+        return { caught, error };
+      }
+      tries.set(retrier, before + 1);
+      await pause(waitSeconds(retrier, before, deps.random) * 1000, deps);
+    }
+  }
+}
+
+function waitSeconds(retrier: Retrier, before: number, random: () => number): number {
+  const { IntervalSeconds = 1, BackoffRate = 2, MaxDelaySeconds = Number.POSITIVE_INFINITY, JitterStrategy } = retrier;
+  const seconds = Math.min(IntervalSeconds * BackoffRate ** before, MaxDelaySeconds);
+  return JitterStrategy === 'FULL' ? seconds * random() : seconds;
+}
+
 /** What crosses is JSON, as between services. @throws StateError of the function's own name, or States.Timeout */
-async function call(state: TaskState, scope: Scope, surroundings: Surroundings): Promise<unknown> {
+async function runTask(state: TaskState, scope: Scope, deps: StateDependencies): Promise<unknown> {
   const { FunctionName, Payload } = fill(state.Parameters, scope);
-  const { signal } = surroundings;
-  const given = new AbortController();
-  const answer = surroundings.invoke(String(FunctionName), copyOf(Payload)).catch((error: unknown) => {
-    throw errorOfFunction(error);
+  const answered = new AbortController();
+  const call = deps.invoke(String(FunctionName), copyOf(Payload)).catch((thrown: unknown) => {
+    // As Lambda tells of it.
+    const errorType = thrown instanceof Error ? thrown.name : 'Error';
+    throw new StateError(errorType, JSON.stringify({ errorType, errorMessage: messageOf(thrown) }));
   });
-  const timeout = pause(state.TimeoutSeconds * 1000, {
-    ...surroundings,
-    signal: AbortSignal.any([signal, given.signal]),
-  }).then(() => {
+  const signal = AbortSignal.any([deps.signal, answered.signal]);
+  const timeout = pause(state.TimeoutSeconds * 1000, { ...deps, signal }).then(() => {
     throw new StateError('States.Timeout', `expected an answer within ${state.TimeoutSeconds} s, got none`);
   });
   try {
-    return { Payload: copyOf(await untilAborted(Promise.race([answer, timeout]), signal)) };
+    return { Payload: copyOf(await untilAborted(Promise.race([call, timeout]), deps.signal)) };
   } finally {
-    given.abort();
+    answered.abort();
   }
 }
 
@@ -332,26 +357,28 @@ function copyOf(value: unknown): unknown {
   return value === undefined ? null : JSON.parse(JSON.stringify(value));
 }
 
-/** As one child fails, the others are stopped and the map fails: none is tolerated. */
-async function runMap(state: MapState, scope: Scope, surroundings: Surroundings): Promise<unknown> {
+/**
+ * As one child fails, the others are stopped and the map fails: none is tolerated. The answers of all children go to one
+ * object, where Step Functions writes several and a manifest of them.
+ */
+async function runMap(state: MapState, scope: Scope, deps: StateDependencies): Promise<unknown> {
   const { Bucket, Key } = fill(state.ItemReader.Parameters, scope);
-  const text = await surroundings.objects.get(String(Bucket), String(Key));
-  const items: unknown[] = text.split('\n').flatMap((line) => (line.trim() === '' ? [] : [JSON.parse(line)]));
+  const lines = (await deps.objects.get(String(Bucket), String(Key))).split('\n');
+  const items: unknown[] = lines.flatMap((line) => (line.trim() === '' ? [] : [JSON.parse(line)]));
   const failed = new AbortController();
-  const signal = AbortSignal.any([surroundings.signal, failed.signal]);
+  const signal = AbortSignal.any([deps.signal, failed.signal]);
   const limit = pLimit(Number(read(state.MaxConcurrencyPath, scope)));
   const child = async (item: unknown): Promise<unknown> => {
-    const context = { Map: { Item: { Value: item } } };
-    const data = fill(state.ItemSelector, { ...scope, context });
+    const data = fill(state.ItemSelector, { ...scope, context: { Map: { Item: { Value: item } } } });
     try {
-      return await walk(state.ItemProcessor, { data }, { ...surroundings, signal });
+      return await walk(state.ItemProcessor, { data }, { ...deps, signal });
     } catch (error) {
       failed.abort(error);
       throw error;
     }
   };
   const children = await Promise.allSettled(items.map((item) => limit(child, item)));
-  surroundings.signal.throwIfAborted();
+  deps.signal.throwIfAborted();
   if (failed.signal.aborted) {
     if (!(failed.signal.reason instanceof StateError)) throw failed.signal.reason;
     throw new StateError(
@@ -360,73 +387,14 @@ async function runMap(state: MapState, scope: Scope, surroundings: Surroundings)
     );
   }
   const answers = children.flatMap((ended) => (ended.status === 'fulfilled' ? [ended.value] : []));
-  await writeAnswers(state, scope, answers, surroundings);
+  const to = fill(state.ResultWriter.Parameters, scope);
+  const body = JSON.stringify(answers.map((Output) => ({ Output: JSON.stringify(Output), Status: 'SUCCEEDED' })));
+  await deps.objects.put(String(to.Bucket), `${to.Prefix}/${randomUUID()}/SUCCEEDED_0.json`, body);
   return answers;
 }
 
-/** One object with the answers of all children, where Step Functions writes several and a manifest of them. */
-async function writeAnswers(
-  { ResultWriter }: MapState,
-  scope: Scope,
-  answers: readonly unknown[],
-  { objects }: Surroundings,
-): Promise<void> {
-  const { Bucket, Prefix } = fill(ResultWriter.Parameters, scope);
-  const body = JSON.stringify(answers.map((Output) => ({ Output: JSON.stringify(Output), Status: 'SUCCEEDED' })));
-  await objects.put(String(Bucket), `${Prefix}/${randomUUID()}/SUCCEEDED_0.json`, body);
-}
-
-interface Patience {
-  readonly clock: Clock;
-  /** 0 to 1, for waits with jitter. */
-  readonly random: () => number;
-  readonly signal: AbortSignal;
-}
-
-interface Tried {
-  readonly Retry?: readonly Retrier[];
-  readonly Catch?: readonly Catcher[];
-}
-
-type Outcome = { readonly result: unknown } | { readonly caught: Catcher; readonly error: StateError };
-
-/**
- * Does what a state does until it is done, its retriers have no attempts left, or none means the error; then a catcher may
- * mean it. Each retrier counts for itself.
- *
- * @throws StateError that nothing caught
- */
-async function attempt(state: Tried, act: () => Promise<unknown>, patience: Patience): Promise<Outcome> {
-  const tries = new Map<Retrier, number>();
-  for (;;) {
-    try {
-      return { result: await act() };
-    } catch (error) {
-      if (!(error instanceof StateError)) throw error;
-      const retrier = state.Retry?.find(({ ErrorEquals }) => means(ErrorEquals, error));
-      const before = (retrier && tries.get(retrier)) ?? 0;
-      if (retrier === undefined || before >= retrier.MaxAttempts) return caughtBy(state, error);
-      tries.set(retrier, before + 1);
-      await pause(waitSeconds(retrier, before, patience.random) * 1000, patience);
-    }
-  }
-}
-
-function caughtBy({ Catch: catchers = [] }: Tried, error: StateError): Outcome {
-  const caught = catchers.find(({ ErrorEquals }) => means(ErrorEquals, error));
-  if (caught === undefined) throw error;
-  return { caught, error };
-}
-
-/** @see https://docs.aws.amazon.com/step-functions/latest/dg/concepts-error-handling.html */
-function waitSeconds(retrier: Retrier, before: number, random: () => number): number {
-  const { IntervalSeconds = 1, BackoffRate = 2, MaxDelaySeconds = Number.POSITIVE_INFINITY, JitterStrategy } = retrier;
-  const seconds = Math.min(IntervalSeconds * BackoffRate ** before, MaxDelaySeconds);
-  return JitterStrategy === 'FULL' ? seconds * random() : seconds;
-}
-
 /** @throws the signal's reason when it aborts before */
-async function pause(ms: number, { clock, signal }: Pick<Patience, 'clock' | 'signal'>): Promise<void> {
+async function pause(ms: number, { clock, signal }: Pick<StateDependencies, 'clock' | 'signal'>): Promise<void> {
   const waited = Promise.withResolvers<void>();
   const cancel = clock.after(ms, waited.resolve);
   try {
@@ -484,16 +452,15 @@ function fill(template: Template, scope: Scope): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(template).map(([key, value]) => {
       if (typeof value !== 'string') return [key, fill(value, scope)];
-      return key.endsWith('.$') ? [key.slice(0, -2), evaluate(value, scope)] : [key, value];
+      if (!key.endsWith('.$')) return [key, value];
+      const [, format, path] = FORMAT.exec(value) ?? [];
+      const filled =
+        format === undefined || path === undefined
+          ? read(value, scope)
+          : format.replace('{}', () => String(read(path, scope)));
+      return [key.slice(0, -2), filled];
     }),
   );
-}
-
-function evaluate(expression: string, scope: Scope): unknown {
-  const [, format, path] = FORMAT.exec(expression) ?? [];
-  return format === undefined || path === undefined
-    ? read(expression, scope)
-    : format.replace('{}', () => String(read(path, scope)));
 }
 
 /** The data with a result put in: at `$` in its place, at `$.name` beside what is there, and with null nowhere. */
@@ -514,122 +481,39 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** An error as Step Functions names it: states retry and catch it by its name. */
-export class StateError extends Error {
-  readonly error: string;
-  readonly text: string;
-
-  constructor(error: string, text: string) {
-    super(`${error}: ${text}`);
-    this.name = 'StateError';
-    this.error = error;
-    this.text = text;
-  }
-}
-
-/** What cannot be tried again: an input that a state's fields do not fit. */
-const RUNTIME = 'States.Runtime';
-
-/** What a function throws, as Lambda tells of it: JSON with the message in it. */
-function errorOfFunction(thrown: unknown): StateError {
-  const errorType = thrown instanceof Error ? thrown.name : 'Error';
-  return new StateError(errorType, JSON.stringify({ errorType, errorMessage: messageOf(thrown) }));
-}
-
-/** Whether an `ErrorEquals` means an error. `States.ALL` stands for all but those that no state may catch. */
-function means(errorEquals: readonly string[], { error }: StateError): boolean {
-  return errorEquals.includes(error) || (errorEquals.includes('States.ALL') && error !== RUNTIME);
-}
-
-const TRIED = ['Retry', 'Catch'];
-const ONWARD = ['Next', 'End'];
-
-/** All that the local stack walks, by the type of the state. */
-const FIELDS: Readonly<Record<string, readonly string[]>> = {
-  Task: [
-    'Type',
-    'Resource',
-    'Parameters',
-    'TimeoutSeconds',
-    'ResultSelector',
-    'ResultPath',
-    'OutputPath',
-    ...TRIED,
-    ...ONWARD,
-  ],
-  Map: [
-    'Type',
-    'Label',
-    'ItemReader',
-    'ItemSelector',
-    'MaxConcurrencyPath',
-    'ItemProcessor',
-    'ResultWriter',
-    'ResultPath',
-    ...TRIED,
-    ...ONWARD,
-  ],
-  Choice: ['Type', 'Choices', 'Default'],
-  Succeed: ['Type'],
-  Fail: ['Type', 'ErrorPath', 'CausePath'],
+/** Fields that are walked here with any value, and those of which only some values mean what is done here. */
+const FIELDS =
+  'Comment StartAt States Parameters TimeoutSeconds ResultSelector ResultPath OutputPath Retry Catch Next End Label ItemReader ' +
+  'ItemSelector MaxConcurrencyPath ItemProcessor ResultWriter Choices Default ErrorPath CausePath ErrorEquals IntervalSeconds ' +
+  'MaxAttempts BackoffRate MaxDelaySeconds Variable IsPresent ReaderConfig ProcessorConfig';
+const VALUES: Readonly<Record<string, RegExp>> = {
+  Type: /^(Task|Map|Choice|Succeed|Fail)$/,
+  Resource: /:states:::(lambda:invoke|s3:getObject|s3:putObject)$/,
+  InputType: /^JSONL$/,
+  Mode: /^DISTRIBUTED$/,
+  ExecutionType: /^STANDARD$/,
+  JitterStrategy: /^FULL$/,
 };
-
-const OF_PARTS: Readonly<Record<string, readonly string[]>> = {
-  Retry: ['ErrorEquals', 'IntervalSeconds', 'MaxAttempts', 'BackoffRate', 'MaxDelaySeconds', 'JitterStrategy'],
-  Catch: ['ErrorEquals', 'Next', 'ResultPath'],
-  Choices: ['Variable', 'IsPresent', 'Next'],
-  ItemReader: ['Resource', 'ReaderConfig', 'Parameters'],
-  ReaderConfig: ['InputType'],
-  ResultWriter: ['Resource', 'Parameters'],
-  ProcessorConfig: ['Mode', 'ExecutionType'],
-};
-
-const OF_MACHINE = ['Comment', 'StartAt', 'States'];
-const OF_PROCESSOR = ['ProcessorConfig', 'StartAt', 'States'];
-
-/** Values that stand for what the local stack does; another one would be something else. */
-const ONLY: Readonly<Record<string, string>> = {
-  InputType: 'JSONL',
-  Mode: 'DISTRIBUTED',
-  ExecutionType: 'STANDARD',
-  JitterStrategy: 'FULL',
-};
-
-/** Optimised integrations, after `arn:<partition>:states:::`. */
-const RESOURCES = ['lambda:invoke', 's3:getObject', 's3:putObject'];
+const KNOWN = new Set([...FIELDS.split(' '), ...Object.keys(VALUES)]);
+/** Their keys are the deployer's own. */
+const TEMPLATES = new Set(['Parameters', 'ItemSelector', 'ResultSelector']);
 
 /**
- * The local stack does what the fields say that it knows, and nothing of others: a definition with one would run here
- * otherwise than on AWS.
+ * A definition with a field that is not walked here would run otherwise on AWS.
  *
- * @throws Error naming the first field, type or value that it does not know
+ * @throws Error naming the first field or value that is not known
  */
-function refuseUnknownFields(machine: StateMachine, where = 'state machine', known = OF_MACHINE): void {
-  refuseOthers(where, machine, known);
-  for (const [name, state] of Object.entries(machine.States)) {
-    const fields = FIELDS[state.Type];
-    if (fields === undefined) throw unknown(`state '${name}'`, `type ${state.Type}`, Object.keys(FIELDS));
-    refuseOthers(`state '${name}'`, state, fields);
-    if (state.Type === 'Map') refuseUnknownFields(state.ItemProcessor, `processor of '${name}'`, OF_PROCESSOR);
-  }
-}
-
-function refuseOthers(where: string, value: object, known: readonly string[]): void {
+function refuseUnknownFields(value: object, where: string): void {
   for (const [key, part] of Object.entries(value)) {
-    if (!known.includes(key)) throw unknown(where, `field ${key}`, known);
-    const only = ONLY[key];
-    if (only !== undefined && part !== only) throw unknown(where, `${key} ${part}`, [only]);
-    if (key === 'Resource' && !RESOURCES.some((name) => part.endsWith(`:states:::${name}`))) {
-      throw unknown(where, `resource ${part}`, RESOURCES);
+    const values = VALUES[key];
+    if (!KNOWN.has(key) || (values !== undefined && !values.test(String(part)))) {
+      throw new Error(
+        `${where}: expected only what the local stack walks, got ${key} ${JSON.stringify(part)}; teach ` +
+          'cli/local/localStates.ts to do what it means, or leave it out',
+      );
     }
-    const ofPart = OF_PARTS[key];
-    if (ofPart !== undefined) for (const one of [part].flat()) refuseOthers(`${key} of ${where}`, one, ofPart);
+    if (typeof part !== 'object' || part === null || TEMPLATES.has(key)) continue;
+    const named = key === 'States' ? Object.entries(part) : [part].flat().map((one) => [`${key} of ${where}`, one]);
+    for (const [name, one] of named) if (isObject(one)) refuseUnknownFields(one, `${name}`);
   }
-}
-
-function unknown(where: string, got: string, known: readonly string[]): Error {
-  return new Error(
-    `${where}: expected only ${known.join(', ')}, which the local stack walks, got ${got}; teach cli/local/states to do ` +
-      'what it means, or leave it out',
-  );
 }

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { pipeline, type Transform } from 'node:stream';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
+import { pipeline, Readable } from 'node:stream';
+import { createGunzip, createZstdDecompress, type ZstdDecompress } from 'node:zlib';
 import { type Failure, failure, messageOf } from '../core/contract/failure.ts';
 import { DATATYPES } from '../core/tensor/datatype.ts';
 import { MOST_PIECES } from './jobObjects.ts';
@@ -413,11 +413,9 @@ async function openWindow(storage: JobStorage, head: Compressed): Promise<Window
   };
 }
 
-function decompressed(bytes: AsyncIterable<Uint8Array>, compression: Compression): Transform {
+function decompressed(bytes: AsyncIterable<Uint8Array>, compression: Compression): Readable {
   // What breaks is met by whoever reads on.
-  return compression === 'gzip'
-    ? pipeline(bytes, createGunzip(), () => {})
-    : pipeline(cutAtFrames(bytes), createZstdDecompress(), () => {});
+  return compression === 'gzip' ? pipeline(bytes, createGunzip(), () => {}) : Readable.from(unzstd(bytes));
 }
 
 /** What S3 met stays what it is, and is tried again; the rest is the file's fault. */
@@ -434,111 +432,43 @@ function broken({ key, compression }: Compressed, cause: unknown): Error {
   return new JobError('INVALID_JOB', `${key}: expected ${compression}, got bytes that are not (${messageOf(cause)})`);
 }
 
-const FRAME_MAGIC = 0xfd2fb528;
-/** Sixteen magic numbers, 0x184D2A50 to 0x184D2A5F, begin frames that are passed over. */
-const SKIPPABLE_MAGIC = 0x184d2a50;
-const WORD_BYTES = 4;
-const BLOCK_HEADER_BYTES = 3;
-const CHECKSUM_BYTES = 4;
-const RLE_BLOCK = 1;
-
-/** What a run of bytes is, and so what comes after it. */
-type Field = 'magic' | 'descriptor' | 'skippable' | 'header' | 'block' | 'content' | 'last' | 'end';
-
 /**
- * The bytes of zstd, cut where a frame ends. A file may be several frames, as parallel compressors and `cat` make them,
- * and Node's decompressor passes over what comes after a frame in the chunk that it ends in, without a word.
- *
- * Bytes that begin no frame are passed on as they are: the decompressor refuses them.
- *
- * @see https://www.rfc-editor.org/rfc/rfc8878#section-3.1
+ * What zstd decompresses to. A file may be several frames, as parallel compressors and `cat` make them. Node's decompressor
+ * ends with a frame that ends within a chunk, without a word of the bytes that follow: another one takes those.
  */
-async function* cutAtFrames(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const frames = trackFrames();
-  for await (const chunk of bytes) {
-    for (let at = 0; at < chunk.length; ) {
-      const end = frames.next(chunk, at);
-      yield chunk.subarray(at, end);
-      at = end;
+async function* unzstd(compressed: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  const chunks = compressed[Symbol.asyncIterator]();
+  try {
+    for (let left: Uint8Array | undefined; ; ) {
+      const frames = createZstdDecompress();
+      const feeding = feed(frames, chunks, left);
+      feeding.catch((error: Error) => frames.destroy(error));
+      yield* frames;
+      left = await feeding;
+      if (left === undefined) return;
     }
+  } finally {
+    await chunks.return?.();
   }
 }
 
-/** Follows frames from chunk to chunk by the few fields that say how long they are. */
-function trackFrames() {
-  let field: Field = 'magic';
-  let left = WORD_BYTES;
-  let value = 0;
-  let place = 0;
-  let hasChecksum = false;
-  const expect = (next: Field, length: number): void => {
-    field = next;
-    left = length;
-    value = 0;
-    place = 0;
-  };
-  const blockOrEnd = (isLast: boolean): void => {
-    if (!isLast) expect('block', BLOCK_HEADER_BYTES);
-    else if (hasChecksum) expect('end', CHECKSUM_BYTES);
-    else expect('end', 0);
-  };
-  const block = (): void => {
-    const size = (value >>> 1) % WORD_BYTES === RLE_BLOCK ? 1 : value >>> BLOCK_HEADER_BYTES;
-    const isLast = value % 2 === 1;
-    if (size === 0) blockOrEnd(isLast);
-    else expect(isLast ? 'last' : 'content', size);
-  };
-  const settle: Record<Field, () => void> = {
-    magic: () => {
-      if (value === FRAME_MAGIC) expect('descriptor', 1);
-      else if (value - (value % 16) === SKIPPABLE_MAGIC) expect('skippable', WORD_BYTES);
-      else expect('end', Number.POSITIVE_INFINITY);
-    },
-    descriptor: () => {
-      hasChecksum = (value & 4) !== 0;
-      expect('header', headerBytes(value));
-    },
-    skippable: () => expect('end', value),
-    header: () => expect('block', BLOCK_HEADER_BYTES),
-    block,
-    content: () => blockOrEnd(false),
-    last: () => blockOrEnd(true),
-    end: () => expect('magic', WORD_BYTES),
-  };
-  return {
-    /** Where the frame ends that `chunk` is in the middle of at `from`, or the chunk. */
-    next(chunk: Uint8Array, from: number): number {
-      let at = from;
-      while (at < chunk.length) {
-        const taken = Math.min(left, chunk.length - at);
-        for (let index = 0; index < taken && place < WORD_BYTES; index++, place++) {
-          value += (chunk[at + index] ?? 0) * 256 ** place;
-        }
-        at += taken;
-        left -= taken;
-        const hadEnded = settleAll();
-        if (hadEnded) return at;
-      }
-      return at;
-    },
-  };
-
-  function settleAll(): boolean {
-    while (left === 0) {
-      const was = field;
-      settle[was]();
-      if (was === 'end') return true;
-    }
-    return false;
+/** @returns what it did not take of the chunk in which a frame ended; undefined once there are no more */
+async function feed(frames: ZstdDecompress, chunks: AsyncIterator<Uint8Array>, left: Uint8Array | undefined) {
+  for (let chunk = left ?? (await nextOf(chunks)); chunk !== undefined; chunk = await nextOf(chunks)) {
+    const before = frames.bytesWritten;
+    const written = Promise.withResolvers<void>();
+    frames.write(chunk, (error) => (error ? written.reject(error) : written.resolve()));
+    await written.promise;
+    const taken = frames.bytesWritten - before;
+    if (taken < chunk.length) return chunk.subarray(taken);
   }
+  frames.end();
+  return undefined;
 }
 
-/** Of a frame's header after its descriptor. @see https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1 */
-function headerBytes(descriptor: number): number {
-  const isSingleSegment = (descriptor & 32) !== 0;
-  const contentSize = [isSingleSegment ? 1 : 0, 2, 4, 8][descriptor >>> 6] ?? 0;
-  const dictionary = [0, 1, 2, 4][descriptor & 3] ?? 0;
-  return (isSingleSegment ? 0 : 1) + dictionary + contentSize;
+async function nextOf<T>(values: AsyncIterator<T>): Promise<T | undefined> {
+  const next = await values.next();
+  return next.done === true ? undefined : next.value;
 }
 
 const NEWLINE = 10;
