@@ -20,17 +20,7 @@ import { openParquet } from './parquetRows.ts';
 import { createOutput, NOTHING, type Output, type Place, readStanding, type Standing } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
 import { type Answer, createRowScoring, errorRow, MOST_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
-import {
-  openCompressedText,
-  openPlainText,
-  type PieceReader,
-  type PieceRow,
-  type PieceRows,
-  requestOfFields,
-  requestOfLine,
-  rowsOfLines,
-  UnreadableError,
-} from './textRows.ts';
+import { openText, type PieceReader, type PieceRow, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
   readonly storage: (bucket: string) => JobStorage;
@@ -111,16 +101,7 @@ function timeOf(context: CallTime) {
 /** @param mostLineBytes of a line; longer ones are refused as rows */
 export function openReader(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): PieceReader {
   if (head.format === 'parquet') return openParquet(storage, head, part);
-  const open = head.compression === 'none' ? openPlainText : openCompressedText;
-  const source = open(storage, head, part, mostLineBytes);
-  const readLine = head.format === 'csv' ? requestOfFields(head) : requestOfLine;
-  return {
-    async read(piece, hasTime) {
-      const bytes = await source.read(piece, hasTime);
-      return bytes === undefined ? undefined : rowsOfLines(bytes, mostLineBytes, readLine);
-    },
-    close: () => source.close(),
-  };
+  return openText(storage, head, part, mostLineBytes);
 }
 
 /** What a call is given, and answers with: `next` is where the one after it goes on; without it the part is done. */
