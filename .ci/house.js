@@ -20,7 +20,7 @@ const LAYERS = [
 /** Packages that some folders only may import. */
 const PACKAGES = {
   'onnxruntime-node': ['lambda/onnx/', 'bench/'],
-  '@middy/': ['lambda/handler.ts', 'lambda/hosts/createHandler.ts', 'lambda/aws/telemetry/'],
+  '@middy/': ['lambda/handler.ts', 'lambda/hosts/createHandler.ts', 'lambda/aws/'],
   '@aws-sdk/': ['lambda/aws/', 'lambda/hosts/compose.ts', 'client/', 'cli/', 'bench/', 'examples/'],
   'aws-cdk-lib': ['infra/', 'examples/'],
   fauxqs: ['cli/local/'],

@@ -1,4 +1,5 @@
-import type { CloseReason } from '../lambda/core/contract/observer.ts';
+import type { CloseReason } from '../lambda/core/observer.ts';
+
 import type { ClosedBecause } from './local/localMapping.ts';
 
 /** Why a batch was handed over, as a person reads it. */

@@ -1,4 +1,5 @@
-import { messageOf } from '../lambda/core/contract/failure.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+
 import type { Spec } from '../lambda/jobs/jobTypes.ts';
 import { expandColumns } from '../lambda/jobs/submitJob.ts';
 import { UsageError } from './arguments.ts';

@@ -1,8 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../lambda/configKeys.ts';
+import { BATCH_SIZE, FILL, SHARDS, STORES, WINDOW_SECONDS } from '../lambda/core/limits.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
-import { FILL, STORES } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { BATCH_CLOSED } from './closedBecause.ts';
 import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom } from './devOptions.ts';

@@ -1,6 +1,5 @@
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import { FILL } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE } from '../lambda/limits/eventSourceMapping.ts';
+import { BATCH_SIZE, FILL } from '../lambda/core/limits.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { assess, secondsOf } from './demo/assess.ts';

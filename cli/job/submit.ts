@@ -1,10 +1,12 @@
 import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { JobOptions } from '../../client/index.ts';
 import { PRICES, type Prices } from '../../infra/constructs/base/prices.ts';
-import { createJobStorage } from '../../lambda/aws/s3/jobStorage.ts';
+import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
+import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
+
 import { COMPRESSIONS, FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { countRows } from '../../lambda/jobs/planJob.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
+
 import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
 import { columnSpec, oneOf } from '../columnOptions.ts';
 import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/jobDeployment.ts';

@@ -9,16 +9,16 @@ import type {
   SQSRecordAttributes,
 } from 'aws-lambda';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
-import { type Acknowledge, createAcknowledger } from '../../lambda/aws/sqs/acknowledge.ts';
-import { createPoller, type Poller } from '../../lambda/aws/sqs/poller.ts';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { type Acknowledge, createAcknowledger, createPoller, type Poller } from '../../lambda/aws/requestQueue.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
 import {
   FUNCTION_TIMEOUT_SECONDS,
   MAX_EVENT_BYTES,
   MAXIMUM_CONCURRENCY,
   mappingProblems,
-} from '../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../lambda/limits/range.ts';
+  outside,
+} from '../../lambda/core/limits.ts';
+
 import { createLambdaContext } from './lambdaContext.ts';
 
 export interface InvocationReport {

@@ -16,7 +16,7 @@ import type {
   Template,
 } from '../../infra/constructs/jobs/states.ts';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
 import { refuseForeignCallers } from './localServices.ts';
 
 /*

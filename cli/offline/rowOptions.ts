@@ -1,4 +1,5 @@
-import type { Model } from '../../lambda/core/contract/model.ts';
+import type { Model } from '../../lambda/core/model.ts';
+
 import type { Spec } from '../../lambda/jobs/jobTypes.ts';
 import type { LineBatchLimits } from '../lineBatches.ts';
 import type { DataFormat } from './dataFormat.ts';

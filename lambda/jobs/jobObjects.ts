@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { IN_OUR_WORDS, problemsIn } from '../core/contract/wrongValue.ts';
-import { DATATYPES, type Datatype } from '../core/tensor/datatype.ts';
+import { DATATYPES, type Datatype } from '../core/tensor.ts';
+import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
+
 import {
   COMPRESSIONS,
   type FailedPiece,

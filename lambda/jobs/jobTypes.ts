@@ -1,4 +1,4 @@
-import type { Datatype } from '../core/tensor/datatype.ts';
+import type { Datatype } from '../core/tensor.ts';
 
 /** How rows lie in an object. */
 export const FORMATS = ['jsonl', 'csv', 'parquet'] as const;

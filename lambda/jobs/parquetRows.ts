@@ -11,8 +11,9 @@ import {
   parquetSchema,
   type SchemaElement,
 } from 'hyparquet';
-import { failure, messageOf } from '../core/contract/failure.ts';
-import { DATATYPES, type TypedArray } from '../core/tensor/datatype.ts';
+import { failure, messageOf } from '../core/failure.ts';
+import { DATATYPES, type TypedArray } from '../core/tensor.ts';
+
 import {
   type InputColumns,
   JobError,

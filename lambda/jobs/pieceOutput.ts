@@ -1,4 +1,5 @@
-import type { Failure } from '../core/contract/failure.ts';
+import type { Failure } from '../core/failure.ts';
+
 import { ANSWERED, dataKey, parseObject } from './jobObjects.ts';
 import type { JobStorage } from './jobTypes.ts';
 

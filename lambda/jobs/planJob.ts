@@ -1,7 +1,8 @@
 import type { FileMetaData } from 'hyparquet';
-import { isFailure, isTransient, preview } from '../core/contract/failure.ts';
-import { type Model, type ModelRepository, shapeInModel, type TensorSpec } from '../core/contract/model.ts';
-import { DATATYPES } from '../core/tensor/datatype.ts';
+import { isFailure, isTransient, preview } from '../core/failure.ts';
+import { type Model, type ModelRepository, shapeInModel, type TensorSpec } from '../core/model.ts';
+import { DATATYPES } from '../core/tensor.ts';
+
 import {
   cancelledKey,
   failedKeys,

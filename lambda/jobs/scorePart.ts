@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { failure } from '../core/contract/failure.ts';
-import type { ModelRepository } from '../core/contract/model.ts';
-import type { Observer } from '../core/contract/observer.ts';
-import type { TimeLimit } from '../core/contract/timeLimit.ts';
+import { failure } from '../core/failure.ts';
+import type { ModelRepository } from '../core/model.ts';
+import type { Observer } from '../core/observer.ts';
+import type { TimeLimit } from '../core/record.ts';
+
 import type { ScoringLimits } from '../core/scoreRecords.ts';
 import { noteFailure } from './finishJob.ts';
 import { cancelledKey, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';

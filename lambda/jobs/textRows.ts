@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createZstdDecompress, type ZstdDecompress } from 'node:zlib';
-import { type Failure, failure, messageOf } from '../core/contract/failure.ts';
-import { DATATYPES } from '../core/tensor/datatype.ts';
+import { type Failure, failure, messageOf } from '../core/failure.ts';
+import { DATATYPES } from '../core/tensor.ts';
 import { MOST_PIECES } from './jobObjects.ts';
 import {
   type Compression,

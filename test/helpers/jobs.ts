@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { ModelRepository } from '../../lambda/core/contract/model.ts';
-import type { TimeLimit } from '../../lambda/core/contract/timeLimit.ts';
+
+import type { ModelRepository } from '../../lambda/core/model.ts';
+import type { TimeLimit } from '../../lambda/core/record.ts';
+
 import { finishJob } from '../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
 import { JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';

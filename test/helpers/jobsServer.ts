@@ -3,7 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { SFNClient } from '@aws-sdk/client-sfn';
-import { deferred } from '../../lambda/core/base/deferred.ts';
+import { deferred } from '../../lambda/core/concurrency.ts';
+
 import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
 import { planKey, readParts } from '../../lambda/jobs/jobObjects.ts';
 import { isJobCode, type JobStart, type JobStorage } from '../../lambda/jobs/jobTypes.ts';

@@ -9,15 +9,14 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
-import { createQueueWriter } from '../../../lambda/aws/sqs/queueWriter.ts';
+import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import type { Config } from '../../../lambda/configSchema.ts';
-import { isFailure, messageOf } from '../../../lambda/core/contract/failure.ts';
-import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/contract/model.ts';
-import type { ResultWriter } from '../../../lambda/core/contract/result.ts';
-import { FILL } from '../../../lambda/limits/configuration.ts';
-import { mappingProblems } from '../../../lambda/limits/eventSourceMapping.ts';
-import { outside, type Range } from '../../../lambda/limits/range.ts';
-import { readSampleLines } from '../../../lambda/onnx/config/samples.ts';
+import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
+import { FILL, mappingProblems, outside, type Range } from '../../../lambda/core/limits.ts';
+import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
+import type { ResultWriter } from '../../../lambda/core/record.ts';
+import { readSampleLines } from '../../../lambda/onnx/probes.ts';
+
 import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from '../../closedBecause.ts';
 import type { EventSourceMapping, GatherLimits } from '../localMapping.ts';
 import { type LocalQueues, localSqsClient } from '../localServices.ts';

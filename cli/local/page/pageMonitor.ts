@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
-import type { Telemetry } from '../../../lambda/aws/telemetry/telemetry.ts';
-import { failure, isFailure } from '../../../lambda/core/contract/failure.ts';
-import type { MicroBatchReport } from '../../../lambda/core/contract/observer.ts';
-import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
-import type { Outcome, Result, ResultWriter, WriteVerdict } from '../../../lambda/core/contract/result.ts';
+import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
+import { failure, isFailure } from '../../../lambda/core/failure.ts';
+import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
+import type { MessageRecord, Outcome, Result, ResultWriter, WriteVerdict } from '../../../lambda/core/record.ts';
+
 import type { Batch } from '../localMapping.ts';
 import type { Watch } from '../localStack.ts';
 import type {

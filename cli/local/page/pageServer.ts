@@ -10,8 +10,9 @@ import {
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { extname } from 'node:path';
-import { hasCode } from '../../../lambda/aws/hasCode.ts';
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { hasCode } from '../../../lambda/aws/awsError.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+
 import { DARK, LIGHT, variablesOf } from '../../profile/page/theme.ts';
 import type { Events } from './wire.ts';
 

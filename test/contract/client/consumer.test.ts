@@ -5,11 +5,11 @@ import type { SQSEvent } from 'aws-lambda';
 import { build } from 'esbuild';
 import { toSqsRecord } from '../../../cli/local/localMapping.ts';
 import { type ConsumeOptions, consumeResults, type Delivery, type SingleResult } from '../../../client/consumer.ts';
-import { createPayloads } from '../../../lambda/aws/s3/payloads.ts';
-import { createQueueWriter } from '../../../lambda/aws/sqs/queueWriter.ts';
-import type { ResultPacking } from '../../../lambda/aws/sqs/resultMessages.ts';
-import { pointerBody } from '../../../lambda/core/contract/pointer.ts';
-import type { Result } from '../../../lambda/core/contract/result.ts';
+import { createPayloads } from '../../../lambda/aws/payloads.ts';
+import { createQueueWriter, type ResultPacking } from '../../../lambda/aws/resultQueue.ts';
+import { pointerBody } from '../../../lambda/core/pointer.ts';
+import type { Result } from '../../../lambda/core/record.ts';
+
 import { REPOSITORY } from '../../helpers/command.ts';
 import { ALIVE, resultOf } from '../../helpers/results.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';

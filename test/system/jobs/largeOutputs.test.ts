@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { TimeLimit } from '../../../lambda/core/contract/timeLimit.ts';
+
+import type { TimeLimit } from '../../../lambda/core/record.ts';
+
 import { finishJob } from '../../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
 import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';

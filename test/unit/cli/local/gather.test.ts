@@ -7,7 +7,7 @@ import {
   recordBytes,
   toSqsRecord,
 } from '../../../../cli/local/localMapping.ts';
-import { MAX_EVENT_BYTES } from '../../../../lambda/limits/eventSourceMapping.ts';
+import { MAX_EVENT_BYTES } from '../../../../lambda/core/limits.ts';
 
 beforeEach(() => {
   jest.useFakeTimers();
