@@ -29,7 +29,7 @@ import {
 } from '../localStack.ts';
 import { alsoTell, createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
 import { type Control, createStream, type PageServer, startPageServer } from './pageServer.ts';
-import type { Hello, LoadSeen, ModelSeen, QueuesSeen, SettingsSeen, TensorSeen } from './wire.ts';
+import type { LoadSeen, ModelSeen, QueuesSeen, SettingsSeen, State, TensorSeen } from './wire.ts';
 
 interface ServePageOptions extends Omit<LocalStackOptions, 'watch'> {
   readonly batching: Batching;
@@ -106,7 +106,6 @@ async function startPage(options: PageOptions): Promise<PageServer> {
     const { batchSize, windowSeconds } = batching;
     return { batchSize, windowSeconds, gathered, load: load.seen() };
   };
-  const tellSettings = (): void => stream.tell('settings', settings());
   const load = createLoad({
     sqs,
     queueUrls: stack.queues.requestQueues.map(({ queueUrl }) => queueUrl),
@@ -114,7 +113,7 @@ async function startPage(options: PageOptions): Promise<PageServer> {
     samplesOf: models.samplesOf,
     waiting: () => queues?.waiting ?? 0,
     onSent: monitor.sent,
-    onChange: tellSettings,
+    onChange: () => tellState(),
   });
 
   const every = (ms: number, act: () => Promise<void> | void): NodeJS.Timeout => {
@@ -130,14 +129,25 @@ async function startPage(options: PageOptions): Promise<PageServer> {
       isAtIt = false;
     }, ms);
   };
+  const state = (): State => ({
+    closed: { batch: BATCH_CLOSED, microBatch: MICRO_BATCH_CLOSED },
+    models: models.all(),
+    loadModels,
+    settings: settings(),
+    queues,
+    ...monitor.seen(),
+  });
+  const tellState = (): void => stream.tell('state', state());
+  let toldInvocation = 0;
+  /** Under load lists change once a second: nobody could read them else. */
   const tellNews = (): void => {
-    const news = monitor.takeNews();
-    if (news.invocations.length + news.results.length > 0) stream.tell('news', news);
+    const newest = monitor.seen().invocations.at(-1)?.number ?? 0;
+    if (newest !== toldInvocation && load.seen().perSecond === 0) tellState();
+    toldInvocation = newest;
   };
   const tick = async (): Promise<void> => {
     queues = await queueWatch.look();
-    const batchings = models.all().map((model) => model.batching);
-    stream.tell('tick', { seconds: monitor.takeSeconds(), queues, totals: monitor.totals(), batching: batchings });
+    tellState();
   };
   const takingAway = every(TAKE_AWAY_MS, ownResults.takeAway);
   /** Only while somebody looks. */
@@ -149,15 +159,6 @@ async function startPage(options: PageOptions): Promise<PageServer> {
       if (!isWatched) void load.stop();
     },
   });
-  const hello = (): Hello => ({
-    closed: { batch: BATCH_CLOSED, microBatch: MICRO_BATCH_CLOSED },
-    models: models.all(),
-    loadModels,
-    settings: settings(),
-    queues,
-    ...monitor.history(),
-  });
-
   monitor.answerOwnTo(ownResults.writer);
   monitor.batchSizeIs(batching.batchSize);
   monitor.onAnswer((answer) => stream.tell('answer', answer));
@@ -167,12 +168,12 @@ async function startPage(options: PageOptions): Promise<PageServer> {
       mapping.update(limits);
       batching = limits;
       monitor.batchSizeIs(limits.batchSize);
-      tellSettings();
+      tellState();
     },
     setLoad(perSecond, model) {
       if (!stream.isWatched()) throw new Error('load: expected a page that is open, got none; open the page first');
       load.set(perSecond, model);
-      tellSettings();
+      tellState();
     },
     async send(body) {
       const QueueUrl = stack.queues.requestQueueUrl;
@@ -194,7 +195,7 @@ async function startPage(options: PageOptions): Promise<PageServer> {
     const server = await startPageServer({
       port: options.port,
       preferredPort: portAfter(stack.queues.endpoint),
-      openStream: (response) => stream.open(response, hello()),
+      openStream: (response) => stream.open(response, state()),
       controls,
     });
     return {

@@ -8,7 +8,7 @@ const DASHES = [undefined, [6, 4]];
 /**
  * @param {HTMLElement} place
  * @param {readonly Chart[]} charts
- * @returns {(state: import('./common.js').State) => void} draws them
+ * @returns {(state: import('../wire.ts').State) => void} draws them
  */
 export function createCharts(place, charts) {
   const figures = charts.map((chart) => createFigure(place, chart));
@@ -25,7 +25,6 @@ export function createCharts(place, charts) {
     for (const one of figures) one.resize();
   }).observe(place);
   return (state) => {
-    if (state.seconds === seconds) return;
     seconds = state.seconds;
     draw();
   };

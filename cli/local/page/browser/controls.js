@@ -353,7 +353,7 @@ function nextCell(key, from) {
 }
 
 /** @typedef {import('../wire.ts').SettingsSeen} SettingsSeen */
-/** @typedef {import('./common.js').State} State */
+/** @typedef {import('../wire.ts').State} State */
 
 const LOADS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 

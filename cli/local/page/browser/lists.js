@@ -1,11 +1,11 @@
-import { count, duration, figure, keepList, keyOfResult, make, percent, setText, things, timeOf } from './common.js';
+import { count, duration, figure, keepList, make, percent, setText, things, timeOf } from './common.js';
 
 /** @typedef {import('../wire.ts').InvocationSeen} InvocationSeen */
 /** @typedef {import('../wire.ts').ClosedWords} ClosedWords */
 
 /**
  * @param {HTMLElement} list
- * @returns {(state: import('./common.js').State) => void} shows them
+ * @returns {(state: import('../wire.ts').State) => void} shows them
  */
 export function createInvocations(list) {
   return ({ invocations, closed }) => {
@@ -162,13 +162,15 @@ function scrolling(label, content) {
 
 /**
  * @param {{ readonly results: HTMLElement, readonly errors: HTMLElement, readonly codes: HTMLElement }} places
- * @returns {(state: import('./common.js').State) => void} shows them
+ * @returns {(state: import('../wire.ts').State) => void} shows them
  */
 export function createResults({ results, errors, codes }) {
   let shownCodes = '';
+  /** @param {ResultSeen} result */
+  const keyOf = ({ messageId, at }) => `${messageId} ${at}`;
   return (state) => {
-    keepList(results, state.results, keyOfResult, (result) => resultItem(result, 'Result'));
-    keepList(errors, state.errors, keyOfResult, (result) => resultItem(result, 'Error'));
+    keepList(results, state.results, keyOf, (result) => resultItem(result, 'Result'));
+    keepList(errors, state.errors, keyOf, (result) => resultItem(result, 'Error'));
     const now = JSON.stringify([state.totals.errors, state.totals.retries]);
     if (now === shownCodes) return;
     shownCodes = now;
@@ -235,7 +237,7 @@ const RUN = {
 
 /**
  * @param {HTMLElement} place
- * @returns {(state: import('./common.js').State) => void} shows them
+ * @returns {(state: import('../wire.ts').State) => void} shows them
  */
 export function createModels(place) {
   let shown = '';
@@ -277,7 +279,7 @@ function signatureOf({ name, datatype, shape }) {
   return `${name} ${datatype} [${shape.join(', ')}]`;
 }
 
-/** @typedef {import('./common.js').State} State */
+/** @typedef {import('../wire.ts').State} State */
 
 const RATE_SECONDS = 10;
 

@@ -1,9 +1,9 @@
 import { createCharts, EFFECTS, FLOW } from './charts.js';
-import { addNews, addTick, byId, setText, stateOf } from './common.js';
+import { byId, setText } from './common.js';
 import { createAnswer, createAsk, createKnobs } from './controls.js';
 import { createFacts, createInvocations, createModels, createResults } from './lists.js';
 
-/** @type {import('./common.js').State | undefined} */
+/** @type {import('../wire.ts').State | undefined} */
 let state;
 let isPaused = false;
 let isConnected = false;
@@ -41,24 +41,10 @@ byId('pause').addEventListener('click', (event) => {
 
 listen(
   {
-    hello(hello) {
-      state = stateOf(hello);
-      answer.spell(hello.closed);
-      offer(hello.models);
-      show();
-    },
-    tick(tick) {
-      if (state !== undefined) addTick(state, tick);
-      show();
-    },
-    news(news) {
-      if (state === undefined) return;
-      addNews(state, news);
-      // Under load, lists change once a second: nobody could read them else.
-      if (state.settings.load.perSecond === 0) show();
-    },
-    settings(settings) {
-      if (state !== undefined) state.settings = settings;
+    state(newest) {
+      state = newest;
+      answer.spell(newest.closed);
+      offer(newest.models);
       show();
     },
     answer: answer.came,

@@ -5,10 +5,10 @@ import {
   type PageServer,
   startPageServer,
 } from '../../../../../cli/local/page/pageServer.ts';
-import type { Hello } from '../../../../../cli/local/page/wire.ts';
+import type { State } from '../../../../../cli/local/page/wire.ts';
 import { type Asking, ask, listen, post } from '../../../../helpers/pageClient.ts';
 
-const HELLO = {} as Hello;
+const STATE = {} as State;
 let page: PageServer;
 let told: unknown[] = [];
 beforeAll(async () => {
@@ -16,7 +16,7 @@ beforeAll(async () => {
   page = await startPageServer({
     port: undefined,
     preferredPort: 0,
-    openStream: (response) => stream.open(response, HELLO),
+    openStream: (response) => stream.open(response, STATE),
     controls: {
       '/told': (body) => {
         told.push(body);
