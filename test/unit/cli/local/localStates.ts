@@ -1,6 +1,6 @@
-import { type Ended, runStateMachine, type StateDependencies } from '../../../../../cli/local/localStates.ts';
-import { jobDefinition } from '../../../../../infra/constructs/jobs/definition.ts';
-import type { StateMachine } from '../../../../../infra/constructs/jobs/states.ts';
+import { type Ended, runStateMachine, type StateDependencies } from '../../../../cli/local/localStates.ts';
+import { jobDefinition } from '../../../../infra/constructs/jobs/definition.ts';
+import type { StateMachine } from '../../../../infra/constructs/jobs/states.ts';
 
 export const DEFINITION = jobDefinition({ scoreFunctionArn: 'score', controlFunctionArn: 'control' });
 
