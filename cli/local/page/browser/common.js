@@ -29,6 +29,53 @@ export function byId(id) {
 }
 
 /**
+ * @template {HTMLElement} E
+ * @param {string} id
+ * @param {new () => E} type
+ * @returns {E}
+ */
+export function find(id, type) {
+  const element = byId(id);
+  if (!(element instanceof type)) throw new Error(`expected ${id} to be a ${type.name}`);
+  return element;
+}
+
+/**
+ * What is shown when it is asked for.
+ *
+ * @param {string} summary
+ * @param {HTMLElement} content
+ */
+export function moreOf(summary, content) {
+  return make('details', { class: 'more' }, make('summary', {}, summary), content);
+}
+
+/**
+ * @param {string} caption
+ * @param {readonly string[]} heads of the columns, or none
+ * @param {readonly (readonly (string | Node)[])[]} rows of cells, the first of which is the row's head
+ * @param {readonly number[]} [texts] columns that are words, not numbers
+ */
+export function tableOf(caption, heads, rows, texts = []) {
+  /** @param {number} column */
+  const classOf = (column) => (texts.includes(column) ? 'text' : undefined);
+  const top = heads.map((head, column) => make('th', { scope: 'col', class: classOf(column) }, head));
+  const lines = rows.map((cells) =>
+    make(
+      'tr',
+      {},
+      ...cells.map((cell, column) =>
+        column === 0
+          ? make('th', { scope: 'row', class: classOf(0) }, cell)
+          : make('td', { class: classOf(column) }, cell),
+      ),
+    ),
+  );
+  const body = make('tbody', {}, ...lines);
+  return make('table', {}, make('caption', {}, caption), make('thead', {}, make('tr', {}, ...top)), body);
+}
+
+/**
  * Sets a text where it differs, so that nothing is announced or drawn anew.
  *
  * @param {Element} element

@@ -1,6 +1,6 @@
 import { createCharts, EFFECTS, FLOW } from './charts.js';
 import { byId, setText } from './common.js';
-import { createAnswer, createAsk, createKnobs } from './controls.js';
+import { createAnswer, createKnobs, offerWays } from './controls.js';
 import { createFacts, createInvocations, createModels, createResults } from './lists.js';
 
 /** @type {import('../wire.ts').State | undefined} */
@@ -9,8 +9,7 @@ let isPaused = false;
 let isConnected = false;
 
 const answer = createAnswer(byId('answer'));
-const offer = createAsk(byId('ask'), answer.sent, answer.refused);
-const showKnobs = createKnobs(byId('controls'), byId('refused'));
+const showKnobs = createKnobs();
 const parts = [
   createFacts(byId('facts')),
   createCharts(byId('effects'), EFFECTS),
@@ -39,12 +38,19 @@ byId('pause').addEventListener('click', (event) => {
   show();
 });
 
+/** @param {import('../wire.ts').State} state */
+function samplesOf({ models }) {
+  return JSON.stringify(models.map(({ name, sample }) => [name, sample]));
+}
+
 listen(
   {
     state(newest) {
+      if (state === undefined) offerWays(newest.models, answer.sent, answer.refused);
+      // The stack was started anew, with other models.
+      else if (samplesOf(newest) !== samplesOf(state)) location.reload();
       state = newest;
       answer.spell(newest.closed);
-      offer(newest.models);
       show();
     },
     answer: answer.came,
