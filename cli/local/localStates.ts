@@ -15,7 +15,7 @@ import type {
   TaskState,
   Template,
 } from '../../infra/constructs/jobs/states.ts';
-import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
+import { type Clock, orAborted, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { refuseForeignCallers } from './localServices.ts';
 
@@ -347,7 +347,7 @@ async function runTask(state: TaskState, scope: Scope, deps: StateDependencies):
     throw new StateError('States.Timeout', `expected an answer within ${state.TimeoutSeconds} s, got none`);
   });
   try {
-    return { Payload: copyOf(await untilAborted(Promise.race([call, timeout]), deps.signal)) };
+    return { Payload: copyOf(await orAborted(Promise.race([call, timeout]), deps.signal)) };
   } finally {
     answered.abort();
   }
@@ -398,24 +398,9 @@ async function pause(ms: number, { clock, signal }: Pick<StateDependencies, 'clo
   const waited = Promise.withResolvers<void>();
   const cancel = clock.after(ms, waited.resolve);
   try {
-    await untilAborted(waited.promise, signal);
+    await orAborted(waited.promise, signal);
   } finally {
     cancel();
-  }
-}
-
-/** What is under way goes on when the signal aborts, but is waited for no longer. @throws the signal's reason */
-async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  // It may fail when nobody waits for it any more.
-  work.catch(() => {});
-  signal.throwIfAborted();
-  const aborted = Promise.withResolvers<never>();
-  const abort = (): void => aborted.reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
   }
 }
 

@@ -10,13 +10,11 @@ import {
 } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
-import type { Config } from '../../../lambda/configSchema.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
 import { FILL, mappingProblems, outside, type Range } from '../../../lambda/core/limits.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
 import type { ResultWriter } from '../../../lambda/core/record.ts';
 import { readSampleLines } from '../../../lambda/onnx/probes.ts';
-
 import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from '../../closedBecause.ts';
 import type { EventSourceMapping, GatherLimits } from '../localMapping.ts';
 import { type LocalQueues, localSqsClient } from '../localServices.ts';
@@ -262,20 +260,10 @@ function parsed<T>(schema: z.ZodType<T>, body: unknown, expected: string): T {
   return data;
 }
 
-/** The models of a stack as a page shows them. */
-interface ModelsSeen {
-  all(): readonly ModelSeen[];
-  /** Texts of requests of a model; none where it has no samples. */
-  samplesOf(name: string): readonly string[];
-}
-
 const MOST_SAMPLE_CHARACTERS = 32_768;
 
-/** Takes them from the repository that the function has opened: none is loaded twice. */
-async function lookAtModels(
-  { models, scoring }: Pick<LocalStack, 'models' | 'scoring'>,
-  modelsDirectory: string,
-): Promise<ModelsSeen> {
+/** The models of a stack as a page shows them, from the repository that the function has opened: none is loaded twice. */
+async function lookAtModels({ models, scoring }: Pick<LocalStack, 'models' | 'scoring'>, modelsDirectory: string) {
   const samples = new Map<string, readonly string[]>();
   const found: Model[] = [];
   for (const { name, version } of models) {
@@ -285,8 +273,10 @@ async function lookAtModels(
   }
   const samplesOf = (name: string): readonly string[] => samples.get(name) ?? [];
   return {
+    /** Texts of requests of a model; none where it has no samples. */
     samplesOf,
-    all: () => found.map((model) => seenOf(model, scoring.batching.batchingOf(model), samplesOf(model.name)[0])),
+    all: (): ModelSeen[] =>
+      found.map((model) => seenOf(model, scoring.batching.batchingOf(model), samplesOf(model.name)[0])),
   };
 }
 
@@ -323,36 +313,26 @@ function tensorOf(spec: TensorSpec): TensorSeen {
   return { name: spec.name, datatype: spec.datatype, shape: shapeInModel(spec, spec.shape) };
 }
 
-interface OwnResultsOptions {
-  readonly sqs: SQSClient;
-  readonly queues: LocalQueues;
-  readonly config: Pick<Config, 'resultsPerMessage' | 'resultMessageBytes'>;
-}
-
-/** Where what the page sends is answered: it costs the function as much as anybody's, and nobody's queue fills up. */
-interface OwnResults {
-  readonly writer: ResultWriter;
-  /** Takes away what was written: nobody receives it. */
-  takeAway(): Promise<void>;
-}
-
 const QUEUE = 'batchscore-page-results';
 
-async function createOwnResults({ sqs, queues, config }: OwnResultsOptions): Promise<OwnResults> {
+/** Where what the page sends is answered: it costs the function as much as anybody's, and nobody's queue fills up. */
+async function createOwnResults({ sqs, queues, config }: Pick<LocalStack, 'sqs' | 'queues' | 'config'>) {
   await sqs.send(new CreateQueueCommand({ QueueName: QUEUE }));
   const queueUrl = queues.resultQueueUrl.replace(/[^/]+$/, QUEUE);
   const { resultsPerMessage, resultMessageBytes: bytes } = config;
   const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
-  const writer = createQueueWriter({ sqs, queueUrl, packing: { results, bytes } });
+  const own = createQueueWriter({ sqs, queueUrl, packing: { results, bytes } });
   let holdsSome = false;
-  return {
-    writer: {
-      write(all, signal) {
-        holdsSome = true;
-        return writer.write(all, signal);
-      },
+  const writer: ResultWriter = {
+    write(all, signal) {
+      holdsSome = true;
+      return own.write(all, signal);
     },
-    async takeAway() {
+  };
+  return {
+    writer,
+    /** Takes away what was written: nobody receives it. */
+    async takeAway(): Promise<void> {
       if (!holdsSome) return;
       holdsSome = false;
       await sqs.send(new PurgeQueueCommand({ QueueUrl: queueUrl }));

@@ -54,7 +54,10 @@ async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) 
       const read = await reader.read(piece, () => true);
       if (read === undefined) break;
       for (let some = read.take(cut.rowsATake); some.length > 0; some = read.take(cut.rowsATake)) rows.push(...some);
-      if (read.isLast) break;
+      if (read.isLast) {
+        expect(await reader.read(piece + 1, () => true)).toBeUndefined();
+        break;
+      }
       if (!cut.reopens) continue;
       reader.close();
       reader = openReader(storage, head, part, MOST_LINE_BYTES);
