@@ -126,12 +126,12 @@ export function requestOfFields({
 }: Pick<JobHead, 'columns' | 'inputs' | 'keep'>): LineReader {
   const placeOf = new Map(columns.map((name, place) => [name, place]));
   const placesOf = (names: readonly string[]) => names.map((name) => placeOf.get(name) ?? -1);
-  const spellers = inputs.map((input) => speller(input, placesOf(input.columns)));
+  const formatters = inputs.map((input) => formatter(input, placesOf(input.columns)));
   const kept = keep.map((name) => [JSON.stringify(name), placeOf.get(name) ?? -1] as const);
   return (line) => {
     const fields = fieldsOf(line);
     if (fields?.length !== columns.length) return { text: '', failed: noRow(columns.length, fields?.length) };
-    const text = `{"inputs":[${spellers.map((spell) => spell(fields)).join(',')}]}`;
+    const text = `{"inputs":[${formatters.map((format) => format(fields)).join(',')}]}`;
     if (kept.length === 0) return { text };
     return { text, kept: `{${kept.map(([name, place]) => `${name}:${JSON.stringify(fields[place])}`).join(',')}}` };
   };
@@ -150,24 +150,24 @@ const NUMBERS = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?:,-?(?:0|[1-9]\d*
 /** Of integers that a double cannot hold, JSON has the digits as a string. */
 const EXACT_DIGITS = 15;
 
-function speller({ input, datatype, shape, columns }: InputColumns, places: readonly number[]) {
+function formatter({ input, datatype, shape, columns }: InputColumns, places: readonly number[]) {
   const head = `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${shape.join(',')}],"data":[`;
   const [first = 0] = places;
   const areTogether = places.every((place, index) => place === first + index);
   const { kind } = DATATYPES[datatype];
-  const spell = SPELLINGS[kind];
+  const format = FORMATTERS[kind];
   return (fields: readonly string[]): string => {
     const own = areTogether ? fields.slice(first, first + columns.length) : places.map((place) => fields[place] ?? '');
     const joined = own.join(',');
     const isPlain = (kind === 'float' || kind === 'integer') && NUMBERS.test(joined);
-    return `${head}${isPlain ? joined : own.map(spell).join(',')}]}`;
+    return `${head}${isPlain ? joined : own.map(format).join(',')}]}`;
   };
 }
 
-type Spelling = (field: string) => string;
+type FieldFormatter = (field: string) => string;
 
 /** A field as JSON. What is not of the datatype is passed on as a string, or null, for the core to refuse. */
-const number: Spelling = (field) => {
+const number: FieldFormatter = (field) => {
   const text = field.trim();
   if (text === '') return 'null';
   const special = SPECIAL_NUMBERS[text.toLowerCase().replace(/^\+/, '')];
@@ -184,18 +184,18 @@ const SPECIAL_NUMBERS: Readonly<Record<string, string>> = {
   '-infinity': '"-Infinity"',
 };
 
-const long: Spelling = (field) => {
+const long: FieldFormatter = (field) => {
   const text = field.trim();
   return /^-?\d+$/.test(text) && text.length > EXACT_DIGITS ? `"${text}"` : number(field);
 };
 
-const boolean: Spelling = (field) => {
+const boolean: FieldFormatter = (field) => {
   const text = field.trim().toLowerCase();
   if (text === 'true' || text === '1') return 'true';
   return text === 'false' || text === '0' ? 'false' : JSON.stringify(field);
 };
 
-const SPELLINGS: Readonly<Record<(typeof DATATYPES)[keyof typeof DATATYPES]['kind'], Spelling>> = {
+const FORMATTERS: Readonly<Record<(typeof DATATYPES)[keyof typeof DATATYPES]['kind'], FieldFormatter>> = {
   float: number,
   integer: number,
   bigint: long,
