@@ -16,6 +16,7 @@ import type {
   Template,
 } from '../../infra/jobs/jobDefinition.ts';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
+import { raceAbort } from '../../lambda/core/concurrency.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { refuseForeignCallers } from './localServices.ts';
 
@@ -347,7 +348,7 @@ async function runTask(state: TaskState, scope: Scope, deps: StateDependencies):
     throw new StateError('States.Timeout', `expected an answer within ${state.TimeoutSeconds} s, got none`);
   });
   try {
-    return { Payload: copyOf(await untilAborted(Promise.race([call, timeout]), deps.signal)) };
+    return { Payload: copyOf(await raceAbort(Promise.race([call, timeout]), deps.signal)) };
   } finally {
     answered.abort();
   }
@@ -398,24 +399,9 @@ async function pause(ms: number, { clock, signal }: Pick<StateDependencies, 'clo
   const waited = Promise.withResolvers<void>();
   const cancel = clock.after(ms, waited.resolve);
   try {
-    await untilAborted(waited.promise, signal);
+    await raceAbort(waited.promise, signal);
   } finally {
     cancel();
-  }
-}
-
-/** What is under way goes on when the signal aborts, but is waited for no longer. @throws the signal's reason */
-async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  // It may fail when nobody waits for it any more.
-  work.catch(() => {});
-  signal.throwIfAborted();
-  const aborted = Promise.withResolvers<never>();
-  const abort = (): void => aborted.reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
   }
 }
 

@@ -28,7 +28,7 @@ import {
   piecesOf,
   type Report,
 } from './jobTypes.ts';
-import { NOTHING, readStanding, type Standing, sumOf } from './pieceOutput.ts';
+import { type Checkpoint, NOTHING, readCheckpoint, sumOf } from './pieceOutput.ts';
 import { isS3Event, type Started, type SubmitDependencies, submitEvent } from './submitJob.ts';
 
 export type ControlEvent = FinishEvent | ExplainEvent | { readonly Records: readonly unknown[] };
@@ -111,8 +111,8 @@ export async function finishJob(
   const lost = await withoutResults(storage, folder, parts, reports);
   if (lost.length > 0) throw resultsMissing(folder, lost);
 
-  const standing = await standingOf(storage, folder, [...failed.values()]);
-  const total = totalOf([...reports.values()], [...standing.values()]);
+  const checkpoints = await checkpointsOf(storage, folder, [...failed.values()]);
+  const total = totalOf([...reports.values()], [...checkpoints.values()]);
   const { job, bucket, key, etag, bytes, model, version, plannedAt } = head;
   const manifest: Manifest = {
     job,
@@ -121,7 +121,7 @@ export async function finishJob(
     version,
     rows: total.rows,
     errors: total.errors,
-    failedParts: [...standing].slice(0, MOST_TOLD).map(([piece, { rows }]) => ({ ...piece, rows })),
+    failedParts: [...checkpoints].slice(0, MOST_TOLD).map(([piece, { rows }]) => ({ ...piece, rows })),
     data: { prefix: dataKeys(folder), objects: total.objects },
     bytesIn: total.bytesIn,
     bytesOut: total.bytes,
@@ -217,20 +217,23 @@ function placeOf(part: number, piece: number): string {
 }
 
 /** What stands of pieces that were given up: rows that calls had scored before. */
-async function standingOf(
+async function checkpointsOf(
   storage: JobStorage,
   folder: string,
   failed: readonly FailedPiece[],
-): Promise<Map<FailedPiece, Standing>> {
+): Promise<Map<FailedPiece, Checkpoint>> {
   const limit = pLimit(READING);
-  const read = async (one: FailedPiece) => [one, await readStanding(storage, { folder, ...one })] as const;
+  const read = async (one: FailedPiece) => [one, await readCheckpoint(storage, { folder, ...one })] as const;
   return new Map(await Promise.all(failed.map((one) => limit(() => read(one)))));
 }
 
-function totalOf(reports: readonly Report[], standing: readonly Standing[]): Standing & { readonly bytesIn: number } {
-  const written = reports.map(({ bytesOut, ...report }): Standing => ({ ...report, bytes: bytesOut }));
+function totalOf(
+  reports: readonly Report[],
+  checkpoints: readonly Checkpoint[],
+): Checkpoint & { readonly bytesIn: number } {
+  const written = reports.map(({ bytesOut, ...report }): Checkpoint => ({ ...report, bytes: bytesOut }));
   const bytesIn = reports.reduce((sum, report) => sum + report.bytesIn, 0);
-  return { ...[...written, ...standing].reduce(sumOf, NOTHING), bytesIn };
+  return { ...[...written, ...checkpoints].reduce(sumOf, NOTHING), bytesIn };
 }
 
 interface ExplainEvent {

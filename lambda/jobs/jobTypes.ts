@@ -196,14 +196,8 @@ export function partsOf(bytes: number, partBytes: number, start = 0): Part[] {
 }
 
 /** How many pieces the bytes from `start` until before `end` are cut into. */
-export function pieceCount({ start, end }: Span, pieceBytes: number): number {
+function pieceCount({ start, end }: Span, pieceBytes: number): number {
   return Math.ceil((end - start) / pieceBytes);
-}
-
-/** The bytes of one piece of a part. */
-export function pieceSpan({ start, end }: Span, pieceBytes: number, piece: number): Span {
-  const from = start + piece * pieceBytes;
-  return { start: from, end: Math.min(from + pieceBytes, end) };
 }
 
 /** How many pieces a part has; undefined where only reading it all would tell. */

@@ -175,7 +175,7 @@ async function decodeRows(
   const read = async (column: string): Promise<DecodedArray> => {
     const metadata = chunkAlone(contents, group, column);
     try {
-      const options = { columns: [column], parsers: spellTimes(isUtc(metadata, column)), useOffsetIndex: false };
+      const options = { columns: [column], parsers: timeFormatters(isUtc(metadata, column)), useOffsetIndex: false };
       const scan = await parquetScan({ file, metadata, compressors: COMPRESSORS, ...options });
       const values = await scan.readColumn({ column, rowStart: from - start, rowEnd: to - start });
       if (values.length !== to - from) throw new Error(`${values.length} values`);
@@ -219,7 +219,7 @@ function rowsOf(
     if (held === undefined) throw new Error(`expected row ${id} to be decoded, it is not`);
     const { span, filled, kept } = held;
     const row = number - span.from;
-    const beside = kept.length === 0 ? {} : { kept: spellKept(kept, row) };
+    const beside = kept.length === 0 ? {} : { kept: serializeKept(kept, row) };
     const problem = filled.find(({ problems }) => problems.has(row))?.problems.get(row);
     if (problem !== undefined) return { id, text: '', failed: failure('INVALID_DATA', problem), ...beside };
     return { id, text: `${head}${filled.map(({ raw }) => raw(row)).join('","')}"]}`, ...beside };
@@ -366,12 +366,12 @@ async function fillTexts({ columns, datatype }: InputColumns, read: ReadColumn, 
 }
 
 /** The values of one row of the columns that are kept, as the JSON text of an object. */
-function spellKept(kept: readonly (readonly [name: string, values: DecodedArray])[], row: number): string {
-  return `{${kept.map(([name, values]) => `${JSON.stringify(name)}:${JSON.stringify(values[row] ?? null, spellable)}`).join(',')}}`;
+function serializeKept(kept: readonly (readonly [name: string, values: DecodedArray])[], row: number): string {
+  return `{${kept.map(([name, values]) => `${JSON.stringify(name)}:${JSON.stringify(values[row] ?? null, jsonValue)}`).join(',')}}`;
 }
 
 /** What JSON has no word for: integers that a double cannot hold are digits, bytes base64. */
-function spellable(_: string, value: unknown): unknown {
+function jsonValue(_: string, value: unknown): unknown {
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   return value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value;
@@ -388,20 +388,20 @@ type TimeParsers = Pick<
  *
  * @param isUtc whether moments are UTC; those of no zone have no `Z`
  */
-function spellTimes(isUtc: boolean): TimeParsers {
+function timeFormatters(isUtc: boolean): TimeParsers {
   const end = isUtc ? 'Z' : '';
   return {
     dateFromDays: (days) => isoOf(BigInt(days) * MS_A_DAY)?.slice(0, -'T00:00:00.000Z'.length) ?? days,
-    timestampFromMilliseconds: (ms) => spellMoment(BigInt(ms), 0, end),
-    timestampFromMicroseconds: (us) => spellMoment(BigInt(us), 3, end),
-    timestampFromNanoseconds: (ns) => spellMoment(BigInt(ns), 6, end),
+    timestampFromMilliseconds: (ms) => formatMoment(BigInt(ms), 0, end),
+    timestampFromMicroseconds: (us) => formatMoment(BigInt(us), 3, end),
+    timestampFromNanoseconds: (ns) => formatMoment(BigInt(ns), 6, end),
   };
 }
 
 const MS_A_DAY = 86_400_000n;
 
 /** @param digits that a tick is smaller than a millisecond by */
-function spellMoment(ticks: bigint, digits: number, end: string): string | bigint {
+function formatMoment(ticks: bigint, digits: number, end: string): string | bigint {
   const ticksAMs = 10n ** BigInt(digits);
   const rest = ((ticks % ticksAMs) + ticksAMs) % ticksAMs;
   const iso = isoOf((ticks - rest) / ticksAMs);

@@ -18,29 +18,29 @@ export interface Output {
   /** Begins to put what was added, as soon as what was added before it is put. */
   put(): Promise<void>;
   /** Puts what is left. @returns all that stands then */
-  finish(): Promise<Standing>;
+  finish(): Promise<Checkpoint>;
 }
 
 interface OutputOptions {
   readonly storage: JobStorage;
   readonly place: Place;
   /** What calls before have put. */
-  readonly standing: Standing;
+  readonly checkpoint: Checkpoint;
   /** Bytes that an object has at the most, unless one row has more. */
   readonly objectBytes: number;
 }
 
-export function createOutput({ storage, place, standing: before, objectBytes }: OutputOptions): Output {
+export function createOutput({ storage, place, checkpoint: before, objectBytes }: OutputOptions): Output {
   const gathered = createGathered();
   let begunRows = before.rows;
-  let standing = before;
+  let checkpoint = before;
   let isOvertaken = false;
   let putting: Promise<void> = Promise.resolve();
   const putObject = async (object: Gathered): Promise<void> => {
     const { rows, errors, body } = object;
-    const key = dataKey(place.folder, place.part, place.piece, standing.rows);
+    const key = dataKey(place.folder, place.part, place.piece, checkpoint.rows);
     if (!(await storage.putNew(key, body, JSON.stringify({ rows, errors })))) isOvertaken = true;
-    else standing = sumOf(standing, { rows, errors, bytes: body.length, objects: 1 });
+    else checkpoint = sumOf(checkpoint, { rows, errors, bytes: body.length, objects: 1 });
   };
   const put = async (): Promise<void> => {
     await putting;
@@ -66,7 +66,7 @@ export function createOutput({ storage, place, standing: before, objectBytes }: 
     async finish() {
       await put();
       await putting;
-      return standing;
+      return checkpoint;
     },
   };
 }
@@ -123,7 +123,7 @@ export interface Place {
 }
 
 /** Results of a piece that lie in data objects: of its first row and those that follow it. */
-export interface Standing {
+export interface Checkpoint {
   readonly rows: number;
   /** Error results by code. */
   readonly errors: Readonly<Record<string, number>>;
@@ -131,23 +131,23 @@ export interface Standing {
   readonly objects: number;
 }
 
-export const NOTHING: Standing = { rows: 0, errors: {}, bytes: 0, objects: 0 };
+export const NOTHING: Checkpoint = { rows: 0, errors: {}, bytes: 0, objects: 0 };
 
 /**
  * What calls before this one have put of a piece. An object's key says which row it begins with, and what is said about
  * it how many it has: so they follow each other, whichever calls have put them.
  */
-export async function readStanding(storage: JobStorage, { folder, part, piece }: Place): Promise<Standing> {
-  for (let standing = NOTHING; ; ) {
-    const key = dataKey(folder, part, piece, standing.rows);
+export async function readCheckpoint(storage: JobStorage, { folder, part, piece }: Place): Promise<Checkpoint> {
+  for (let checkpoint = NOTHING; ; ) {
+    const key = dataKey(folder, part, piece, checkpoint.rows);
     const there = await storage.look(key);
-    if (there === undefined) return standing;
+    if (there === undefined) return checkpoint;
     const { rows, errors } = parseObject(ANSWERED, there.about, key);
-    standing = sumOf(standing, { rows, errors, bytes: there.bytes, objects: 1 });
+    checkpoint = sumOf(checkpoint, { rows, errors, bytes: there.bytes, objects: 1 });
   }
 }
 
-export function sumOf(one: Standing, other: Standing): Standing {
+export function sumOf(one: Checkpoint, other: Checkpoint): Checkpoint {
   const errors = { ...one.errors };
   for (const [code, count] of Object.entries(other.errors)) errors[code] = (errors[code] ?? 0) + count;
   return {

@@ -18,20 +18,10 @@ import {
   wantedFrom,
 } from './jobTypes.ts';
 import { openParquet } from './parquetRows.ts';
-import { createOutput, NOTHING, type Output, type Place, readStanding, type Standing } from './pieceOutput.ts';
+import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
 import { type Answer, createRowScoring, errorRow, MOST_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
-import {
-  openCompressedText,
-  openPlainText,
-  type PieceReader,
-  type PieceRow,
-  type PieceRows,
-  requestOfFields,
-  requestOfLine,
-  rowsOfLines,
-  UnreadableError,
-} from './textRows.ts';
+import { openText, type PieceReader, type PieceRow, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
   readonly storage: (bucket: string) => JobStorage;
@@ -112,16 +102,7 @@ function timeOf(context: CallTime) {
 /** @param mostLineBytes of a line; longer ones are refused as rows */
 export function openReader(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): PieceReader {
   if (head.format === 'parquet') return openParquet(storage, head, part);
-  const open = head.compression === 'none' ? openPlainText : openCompressedText;
-  const source = open(storage, head, part, mostLineBytes);
-  const readLine = head.format === 'csv' ? requestOfFields(head) : requestOfLine;
-  return {
-    async read(piece, hasTime) {
-      const bytes = await source.read(piece, hasTime);
-      return bytes === undefined ? undefined : rowsOfLines(bytes, mostLineBytes, readLine);
-    },
-    close: () => source.close(),
-  };
+  return openText(storage, head, part, mostLineBytes);
 }
 
 /** What a call is given, and answers with: `next` is where the one after it goes on; without it the part is done. */
@@ -196,16 +177,16 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
       reading = startReading(piece);
       continue;
     }
-    const { rows, standing } = read;
+    const { rows, checkpoint } = read;
     if (rows === undefined) break;
     reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
-    const output = createOutput({ storage, place, standing, objectBytes: OBJECT_PIECES * head.pieceBytes });
+    const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const isWhole = part.suspect
       ? await scoreSuspect(rows, output, { storage, place, scoring, steps })
       : await scorePiece(rows, output, scoring, steps, isFirst ? fruitless : 0);
     if (!(await written)) return { ...done, next: { piece: before } };
     if (!isWhole) {
-      const isFruitless = (await output.finish()).rows === standing.rows && !output.isOvertaken;
+      const isFruitless = (await output.finish()).rows === checkpoint.rows && !output.isOvertaken;
       return { ...done, next: isFruitless ? { piece, fruitless: isFirst ? fruitless + 1 : 0 } : { piece } };
     }
     const ms = performance.now() - startedAt;
@@ -250,7 +231,7 @@ function reserveOf(totalMs: number): number {
 interface ReadPiece {
   /** Undefined past the last piece. */
   readonly rows: PieceRows | undefined;
-  readonly standing: Standing;
+  readonly checkpoint: Checkpoint;
 }
 
 /** What it rejects with is met where it is awaited. */
@@ -260,9 +241,9 @@ function readPiece(
   place: Place,
   hasTime: () => boolean,
 ): Promise<ReadPiece | UnreadableError> {
-  if (!Number.isFinite(place.piece)) return Promise.resolve({ rows: undefined, standing: NOTHING });
-  const reading = Promise.all([reader.read(place.piece, hasTime), readStanding(storage, place)]).then(
-    ([rows, standing]) => ({ rows, standing }),
+  if (!Number.isFinite(place.piece)) return Promise.resolve({ rows: undefined, checkpoint: NOTHING });
+  const reading = Promise.all([reader.read(place.piece, hasTime), readCheckpoint(storage, place)]).then(
+    ([rows, checkpoint]) => ({ rows, checkpoint }),
     (error: unknown) => {
       if (error instanceof UnreadableError) return error;
       throw error;

@@ -3,7 +3,6 @@ import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createZstdDecompress, type ZstdDecompress } from 'node:zlib';
 import { type Failure, failure, messageOf } from '../core/failure.ts';
 import { DATATYPES } from '../core/tensor.ts';
-
 import { MOST_PIECES } from './jobObjects.ts';
 import {
   type Compression,
@@ -13,8 +12,6 @@ import {
   type JobInput,
   type JobStorage,
   type Part,
-  pieceCount,
-  pieceSpan,
   type Span,
 } from './jobTypes.ts';
 import type { Row } from './scoreRows.ts';
@@ -72,21 +69,27 @@ export type LineReader = (line: string) => Omit<PieceRow, 'id'>;
 /** A line of JSON is a request as it is. */
 export const requestOfLine: LineReader = (text) => ({ text });
 
+interface LineOptions {
+  readonly isLast: boolean;
+  readonly mostLineBytes: number;
+  readonly readLine: LineReader;
+}
+
 /**
  * The rows of a piece of text: one to each line that is not blank. A row's id is where in the text its line begins, in
  * bytes: so it is the same however the text is cut.
  */
-export function rowsOfLines({ span, source, isLast }: PieceBytes, mostLineBytes: number, read: LineReader): PieceRows {
+function rowsOfLines(span: Span, source: Bytes, { isLast, mostLineBytes, readLine }: LineOptions): PieceRows {
   const bytes = Buffer.from(source.bytes.buffer, source.bytes.byteOffset, source.bytes.length);
   const lines = ownedLines(span, source);
-  const rowOf = (start: number, end: number): PieceRow | undefined => {
+  const rowOf = ({ start, end }: Span): PieceRow | undefined => {
     const id = String(start);
     if (end - start > mostLineBytes) return { id, text: '', failed: tooLong(mostLineBytes) };
     const line = bytes.subarray(start - source.at, end - source.at);
     if (!isUtf8(line)) return { id, text: '', failed: NOT_UTF8 };
     const text = line.toString('utf8');
     const own = start === 0 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
-    return own.trim() === '' ? undefined : { id, ...read(own) };
+    return own.trim() === '' ? undefined : { id, ...readLine(own) };
   };
   return {
     bytes: span.end - span.start,
@@ -97,7 +100,7 @@ export function rowsOfLines({ span, source, isLast }: PieceBytes, mostLineBytes:
       while (rows.length < most && (rows.length === 0 || taken < STEP_BYTES)) {
         const line = lines.next();
         if (line.done === true) break;
-        const row = rowOf(line.value.start, line.value.end);
+        const row = rowOf(line.value);
         if (row !== undefined) rows.push(row);
         taken += line.value.end - line.value.start;
       }
@@ -123,12 +126,12 @@ export function requestOfFields({
 }: Pick<JobHead, 'columns' | 'inputs' | 'keep'>): LineReader {
   const placeOf = new Map(columns.map((name, place) => [name, place]));
   const placesOf = (names: readonly string[]) => names.map((name) => placeOf.get(name) ?? -1);
-  const spellers = inputs.map((input) => speller(input, placesOf(input.columns)));
+  const formatters = inputs.map((input) => formatter(input, placesOf(input.columns)));
   const kept = keep.map((name) => [JSON.stringify(name), placeOf.get(name) ?? -1] as const);
   return (line) => {
     const fields = fieldsOf(line);
     if (fields?.length !== columns.length) return { text: '', failed: noRow(columns.length, fields?.length) };
-    const text = `{"inputs":[${spellers.map((spell) => spell(fields)).join(',')}]}`;
+    const text = `{"inputs":[${formatters.map((format) => format(fields)).join(',')}]}`;
     if (kept.length === 0) return { text };
     return { text, kept: `{${kept.map(([name, place]) => `${name}:${JSON.stringify(fields[place])}`).join(',')}}` };
   };
@@ -147,24 +150,24 @@ const NUMBERS = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?:,-?(?:0|[1-9]\d*
 /** Of integers that a double cannot hold, JSON has the digits as a string. */
 const EXACT_DIGITS = 15;
 
-function speller({ input, datatype, shape, columns }: InputColumns, places: readonly number[]) {
+function formatter({ input, datatype, shape, columns }: InputColumns, places: readonly number[]) {
   const head = `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${shape.join(',')}],"data":[`;
   const [first = 0] = places;
   const areTogether = places.every((place, index) => place === first + index);
   const { kind } = DATATYPES[datatype];
-  const spell = SPELLINGS[kind];
+  const format = FORMATTERS[kind];
   return (fields: readonly string[]): string => {
     const own = areTogether ? fields.slice(first, first + columns.length) : places.map((place) => fields[place] ?? '');
     const joined = own.join(',');
     const isPlain = (kind === 'float' || kind === 'integer') && NUMBERS.test(joined);
-    return `${head}${isPlain ? joined : own.map(spell).join(',')}]}`;
+    return `${head}${isPlain ? joined : own.map(format).join(',')}]}`;
   };
 }
 
-type Spelling = (field: string) => string;
+type FieldFormatter = (field: string) => string;
 
 /** A field as JSON. What is not of the datatype is passed on as a string, or null, for the core to refuse. */
-const number: Spelling = (field) => {
+const number: FieldFormatter = (field) => {
   const text = field.trim();
   if (text === '') return 'null';
   const special = SPECIAL_NUMBERS[text.toLowerCase().replace(/^\+/, '')];
@@ -181,18 +184,18 @@ const SPECIAL_NUMBERS: Readonly<Record<string, string>> = {
   '-infinity': '"-Infinity"',
 };
 
-const long: Spelling = (field) => {
+const long: FieldFormatter = (field) => {
   const text = field.trim();
   return /^-?\d+$/.test(text) && text.length > EXACT_DIGITS ? `"${text}"` : number(field);
 };
 
-const boolean: Spelling = (field) => {
+const boolean: FieldFormatter = (field) => {
   const text = field.trim().toLowerCase();
   if (text === 'true' || text === '1') return 'true';
   return text === 'false' || text === '0' ? 'false' : JSON.stringify(field);
 };
 
-const SPELLINGS: Readonly<Record<(typeof DATATYPES)[keyof typeof DATATYPES]['kind'], Spelling>> = {
+const FORMATTERS: Readonly<Record<(typeof DATATYPES)[keyof typeof DATATYPES]['kind'], FieldFormatter>> = {
   float: number,
   integer: number,
   bigint: long,
@@ -236,90 +239,54 @@ function endOfQuoted(line: string, from: number): number {
   return -1;
 }
 
-/** The bytes in which a piece's lines lie: {@link Bytes} from the byte before it until past its last line. */
-interface PieceBytes {
-  readonly span: Span;
-  readonly source: Bytes;
-  readonly isLast: boolean;
-}
-
-interface TextSource {
-  /** As {@link PieceReader} has it. */
-  read(piece: number, hasTime: () => boolean): Promise<PieceBytes | undefined>;
-  close(): void;
-}
-
 /** What is read past a piece, for the rest of its last line: most lines end within it. */
 const PAST_BYTES = 64 * 1024;
 
 /**
- * The pieces of a part of plain text, each by one ranged GET, and further ones where its last line is long.
+ * The pieces of a part of text, from `part.start` on. Of plain text each is one ranged GET, and further ones where its last
+ * line is long. Compressed text is read from its beginning, so a call that goes on in the middle passes over what comes
+ * before, and pieces are cheap only one after the other.
  *
  * @param mostLineBytes a line is read so far and no further: longer ones are refused
  */
-export function openPlainText(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): TextSource {
-  const whole = { start: part.start, end: part.end ?? head.bytes };
-  const count = pieceCount(whole, head.pieceBytes);
-  return {
-    async read(piece) {
-      if (piece >= count) return undefined;
-      const span = pieceSpan(whole, head.pieceBytes, piece);
-      const source = await readUntilLineEnds(storage, head, span, mostLineBytes);
-      return { span, source, isLast: piece === count - 1 };
-    },
-    close: () => {},
+export function openText(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): PieceReader {
+  const isPlain = head.compression === 'none';
+  const end = part.end ?? (isPlain ? head.bytes : undefined);
+  const readLine = head.format === 'csv' ? requestOfFields(head) : requestOfLine;
+  let stream: StreamWindow | undefined;
+  const streamFrom = async (place: number): Promise<StreamWindow> => {
+    if (stream !== undefined && stream.bytes().at <= place) return stream;
+    stream?.close();
+    stream = await openStream(storage, head);
+    return stream;
   };
-}
-
-async function readUntilLineEnds(
-  storage: JobStorage,
-  head: JobHead,
-  span: Span,
-  mostLineBytes: number,
-): Promise<Bytes> {
-  const at = Math.max(0, span.start - 1);
-  let past = Math.min(PAST_BYTES, mostLineBytes);
-  let end = Math.min(span.end + past, head.bytes);
-  let source: Bytes = { at, bytes: await storage.readRange(head, { start: at, end }) };
-  while (end < head.bytes && past <= mostLineBytes && !endsWithin(span, source)) {
-    past *= 4;
-    const more = Math.min(span.end + past, head.bytes);
-    const rest = await storage.readRange(head, { start: end, end: more });
-    source = { at, bytes: Buffer.concat([source.bytes, rest]) };
-    end = more;
-  }
-  return source;
-}
-
-/**
- * The pieces of compressed text: of what it decompresses to, from `part.start` on. It is read from its beginning, so a
- * call that goes on in the middle passes over what comes before, and pieces are cheap only one after the other.
- */
-export function openCompressedText(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): TextSource {
-  let window: Window | undefined;
+  const windowFrom = async (start: number, hasTime: () => boolean): Promise<Window> => {
+    const place = Math.max(0, start - 1);
+    if (isPlain) return rangeWindow(storage, head, place);
+    const window = await streamFrom(place);
+    if (!(await window.dropUntil(place, hasTime))) throw tooFar(head, start);
+    return window;
+  };
   return {
     async read(piece, hasTime) {
-      if (piece >= MOST_PIECES) throw tooLarge(head);
+      if (end === undefined && piece >= MOST_PIECES) throw tooLarge(head);
       const start = part.start + piece * head.pieceBytes;
-      const from = Math.max(0, start - 1);
-      if (window === undefined || window.at() > from) {
-        window?.close();
-        window = await openWindow(storage, head);
+      if (end !== undefined && start >= end) return undefined;
+      const window = await windowFrom(start, hasTime);
+      let span = { start, end: Math.min(start + head.pieceBytes, end ?? Number.POSITIVE_INFINITY) };
+      for (let past = Math.min(PAST_BYTES, mostLineBytes); ; past *= 4) {
+        await window.fillUntil(span.end + past);
+        if (window.hasEnded() || past > mostLineBytes || endsWithin(span, window.bytes())) break;
       }
-      if (!(await window.dropUntil(from, hasTime))) throw tooFar(head, start);
-      let end = start + head.pieceBytes;
-      await window.fillUntil(end + 1);
-      const isLast = window.hasEnded() && window.end() <= end;
-      if (window.hasEnded() && window.end() <= start && piece > 0) return undefined;
-      if (isLast) end = Math.max(start, window.end());
-      const span = { start, end };
-      for (let past = PAST_BYTES; !isLast && !endsWithin(span, window.bytes()); past *= 4) {
-        if (window.hasEnded() || past > 4 * mostLineBytes) break;
-        await window.fillUntil(end + past);
+      const source = window.bytes();
+      const isLast = end === undefined ? window.hasEnded() && endOf(source) <= span.end : span.end === end;
+      if (end === undefined && isLast) {
+        if (endOf(source) <= start && piece > 0) return undefined;
+        span = { start, end: Math.max(start, endOf(source)) };
       }
-      return { span, source: window.bytes(), isLast };
+      return rowsOfLines(span, source, { isLast, mostLineBytes, readLine });
     },
-    close: () => window?.close(),
+    close: () => stream?.close(),
   };
 }
 
@@ -338,9 +305,31 @@ function tooLarge({ key, compression, pieceBytes }: JobHead): JobError {
   );
 }
 
+/** The part of a text that is in memory. */
+interface Window {
+  bytes(): Bytes;
+  /** Whether the text ends with it. */
+  hasEnded(): boolean;
+  fillUntil(place: number): Promise<void>;
+}
+
+function rangeWindow(storage: JobStorage, head: JobHead, at: number): Window {
+  let bytes: Uint8Array = new Uint8Array();
+  return {
+    bytes: () => ({ at, bytes }),
+    hasEnded: () => at + bytes.length >= head.bytes,
+    async fillUntil(place) {
+      const span = { start: at + bytes.length, end: Math.min(place, head.bytes) };
+      if (span.start >= span.end) return;
+      const more = await storage.readRange(head, span);
+      bytes = bytes.length === 0 ? more : Buffer.concat([bytes, more]);
+    },
+  };
+}
+
 /** The first bytes of what compressed text decompresses to: at most so many, and fewer where it ends before. */
 export async function startOfCompressed(storage: JobStorage, head: Compressed, most: number): Promise<Uint8Array> {
-  const window = await openWindow(storage, head);
+  const window = await openStream(storage, head);
   try {
     await window.fillUntil(most);
     return window.bytes().bytes.subarray(0, most);
@@ -349,15 +338,7 @@ export async function startOfCompressed(storage: JobStorage, head: Compressed, m
   }
 }
 
-/** The part of a stream that is in memory. */
-interface Window {
-  /** Where in the stream it begins, and ends. */
-  at(): number;
-  end(): number;
-  /** Whether the stream ends with it. */
-  hasEnded(): boolean;
-  bytes(): Bytes;
-  fillUntil(place: number): Promise<void>;
+interface StreamWindow extends Window {
   /** @returns false when it was stopped before */
   dropUntil(place: number, goesOn: () => boolean): Promise<boolean>;
   close(): void;
@@ -365,7 +346,7 @@ interface Window {
 
 type Compressed = Pick<JobHead, 'bucket' | 'key' | 'etag' | 'bytes' | 'compression'>;
 
-async function openWindow(storage: JobStorage, head: Compressed): Promise<Window> {
+async function openStream(storage: JobStorage, head: Compressed): Promise<StreamWindow> {
   const stream = decompressed(await storage.readAll(head), head.compression);
   const chunks = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   let held: Buffer[] = [];
@@ -395,10 +376,8 @@ async function openWindow(storage: JobStorage, head: Compressed): Promise<Window
     size -= gone;
   };
   return {
-    at: () => at,
-    end: () => at + size,
-    hasEnded: () => ended,
     bytes: () => ({ at, bytes: whole() }),
+    hasEnded: () => ended,
     async fillUntil(place) {
       while (!ended && at + size < place) await more();
     },
@@ -479,6 +458,10 @@ const CARRIAGE_RETURN = 13;
 interface Bytes {
   readonly at: number;
   readonly bytes: Uint8Array;
+}
+
+function endOf({ at, bytes }: Bytes): number {
+  return at + bytes.length;
 }
 
 /**

@@ -29,8 +29,8 @@ export interface MemoryStorage extends JobStorage {
   readonly puts: string[];
 }
 
-/** A bucket in memory, with versions by content. */
-export function memoryStorage(): MemoryStorage {
+/** A bucket in memory, with versions by content. @param chunkBytes that an object is read in, where all of it is */
+export function memoryStorage(chunkBytes = 7_001): MemoryStorage {
   const objects = new Map<string, Buffer>();
   const puts: string[] = [];
   const abouts = new Map<string, string>();
@@ -44,7 +44,7 @@ export function memoryStorage(): MemoryStorage {
     objects,
     puts,
     readRange: async ({ key, etag }, { start, end }) => input(key, etag).subarray(start, end),
-    readAll: async ({ key, etag }) => inChunks(input(key, etag)),
+    readAll: async ({ key, etag }) => inChunks(input(key, etag), chunkBytes),
     get: async (key) => objects.get(key)?.toString(),
     async put(key, body) {
       puts.push(key);
@@ -70,8 +70,8 @@ export function memoryStorage(): MemoryStorage {
   };
 }
 
-async function* inChunks(bytes: Buffer): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < bytes.length; at += 7_001) yield bytes.subarray(at, at + 7_001);
+async function* inChunks(bytes: Buffer, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }
 
 export function etagOf(bytes: Uint8Array): string {

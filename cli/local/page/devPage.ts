@@ -10,13 +10,11 @@ import {
 } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
-import type { Config } from '../../../lambda/configSchema.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
 import { FILL, mappingProblems, outside, type Range } from '../../../lambda/core/limits.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
 import type { ResultWriter } from '../../../lambda/core/record.ts';
 import { readSampleLines } from '../../../lambda/onnx/probes.ts';
-
 import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from '../../closedBecause.ts';
 import type { EventSourceMapping, GatherLimits } from '../localMapping.ts';
 import { type LocalQueues, localSqsClient } from '../localServices.ts';
@@ -29,7 +27,7 @@ import {
 } from '../localStack.ts';
 import { alsoTell, createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
 import { type Control, createStream, type PageServer, startPageServer } from './pageServer.ts';
-import type { Hello, LoadSeen, ModelSeen, QueuesSeen, SettingsSeen, TensorSeen } from './wire.ts';
+import type { LoadSeen, ModelSeen, QueuesSeen, SettingsSeen, State, TensorSeen } from './wire.ts';
 
 interface ServePageOptions extends Omit<LocalStackOptions, 'watch'> {
   readonly batching: Batching;
@@ -106,7 +104,6 @@ async function startPage(options: PageOptions): Promise<PageServer> {
     const { batchSize, windowSeconds } = batching;
     return { batchSize, windowSeconds, gathered, load: load.seen() };
   };
-  const tellSettings = (): void => stream.tell('settings', settings());
   const load = createLoad({
     sqs,
     queueUrls: stack.queues.requestQueues.map(({ queueUrl }) => queueUrl),
@@ -114,7 +111,7 @@ async function startPage(options: PageOptions): Promise<PageServer> {
     samplesOf: models.samplesOf,
     waiting: () => queues?.waiting ?? 0,
     onSent: monitor.sent,
-    onChange: tellSettings,
+    onChange: () => tellState(),
   });
 
   const every = (ms: number, act: () => Promise<void> | void): NodeJS.Timeout => {
@@ -130,14 +127,25 @@ async function startPage(options: PageOptions): Promise<PageServer> {
       isAtIt = false;
     }, ms);
   };
+  const state = (): State => ({
+    closed: { batch: BATCH_CLOSED, microBatch: MICRO_BATCH_CLOSED },
+    models: models.all(),
+    loadModels,
+    settings: settings(),
+    queues,
+    ...monitor.seen(),
+  });
+  const tellState = (): void => stream.tell('state', state());
+  let toldInvocation = 0;
+  /** Under load lists change once a second: nobody could read them else. */
   const tellNews = (): void => {
-    const news = monitor.takeNews();
-    if (news.invocations.length + news.results.length > 0) stream.tell('news', news);
+    const newest = monitor.seen().invocations.at(-1)?.number ?? 0;
+    if (newest !== toldInvocation && load.seen().perSecond === 0) tellState();
+    toldInvocation = newest;
   };
   const tick = async (): Promise<void> => {
     queues = await queueWatch.look();
-    const batchings = models.all().map((model) => model.batching);
-    stream.tell('tick', { seconds: monitor.takeSeconds(), queues, totals: monitor.totals(), batching: batchings });
+    tellState();
   };
   const takingAway = every(TAKE_AWAY_MS, ownResults.takeAway);
   /** Only while somebody looks. */
@@ -149,15 +157,6 @@ async function startPage(options: PageOptions): Promise<PageServer> {
       if (!isWatched) void load.stop();
     },
   });
-  const hello = (): Hello => ({
-    closed: { batch: BATCH_CLOSED, microBatch: MICRO_BATCH_CLOSED },
-    models: models.all(),
-    loadModels,
-    settings: settings(),
-    queues,
-    ...monitor.history(),
-  });
-
   monitor.answerOwnTo(ownResults.writer);
   monitor.batchSizeIs(batching.batchSize);
   monitor.onAnswer((answer) => stream.tell('answer', answer));
@@ -167,12 +166,12 @@ async function startPage(options: PageOptions): Promise<PageServer> {
       mapping.update(limits);
       batching = limits;
       monitor.batchSizeIs(limits.batchSize);
-      tellSettings();
+      tellState();
     },
     setLoad(perSecond, model) {
       if (!stream.isWatched()) throw new Error('load: expected a page that is open, got none; open the page first');
       load.set(perSecond, model);
-      tellSettings();
+      tellState();
     },
     async send(body) {
       const QueueUrl = stack.queues.requestQueueUrl;
@@ -194,7 +193,7 @@ async function startPage(options: PageOptions): Promise<PageServer> {
     const server = await startPageServer({
       port: options.port,
       preferredPort: portAfter(stack.queues.endpoint),
-      openStream: (response) => stream.open(response, hello()),
+      openStream: (response) => stream.open(response, state()),
       controls,
     });
     return {
@@ -261,20 +260,10 @@ function parsed<T>(schema: z.ZodType<T>, body: unknown, expected: string): T {
   return data;
 }
 
-/** The models of a stack as a page shows them. */
-interface ModelsSeen {
-  all(): readonly ModelSeen[];
-  /** Texts of requests of a model; none where it has no samples. */
-  samplesOf(name: string): readonly string[];
-}
-
 const MOST_SAMPLE_CHARACTERS = 32_768;
 
-/** Takes them from the repository that the function has opened: none is loaded twice. */
-async function lookAtModels(
-  { models, scoring }: Pick<LocalStack, 'models' | 'scoring'>,
-  modelsDirectory: string,
-): Promise<ModelsSeen> {
+/** The models of a stack as a page shows them, from the repository that the function has opened: none is loaded twice. */
+async function lookAtModels({ models, scoring }: Pick<LocalStack, 'models' | 'scoring'>, modelsDirectory: string) {
   const samples = new Map<string, readonly string[]>();
   const found: Model[] = [];
   for (const { name, version } of models) {
@@ -284,8 +273,10 @@ async function lookAtModels(
   }
   const samplesOf = (name: string): readonly string[] => samples.get(name) ?? [];
   return {
+    /** Texts of requests of a model; none where it has no samples. */
     samplesOf,
-    all: () => found.map((model) => seenOf(model, scoring.batching.batchingOf(model), samplesOf(model.name)[0])),
+    all: (): ModelSeen[] =>
+      found.map((model) => seenOf(model, scoring.batching.batchingOf(model), samplesOf(model.name)[0])),
   };
 }
 
@@ -322,36 +313,26 @@ function tensorOf(spec: TensorSpec): TensorSeen {
   return { name: spec.name, datatype: spec.datatype, shape: shapeInModel(spec, spec.shape) };
 }
 
-interface OwnResultsOptions {
-  readonly sqs: SQSClient;
-  readonly queues: LocalQueues;
-  readonly config: Pick<Config, 'resultsPerMessage' | 'resultMessageBytes'>;
-}
-
-/** Where what the page sends is answered: it costs the function as much as anybody's, and nobody's queue fills up. */
-interface OwnResults {
-  readonly writer: ResultWriter;
-  /** Takes away what was written: nobody receives it. */
-  takeAway(): Promise<void>;
-}
-
 const QUEUE = 'batchscore-page-results';
 
-async function createOwnResults({ sqs, queues, config }: OwnResultsOptions): Promise<OwnResults> {
+/** Where what the page sends is answered: it costs the function as much as anybody's, and nobody's queue fills up. */
+async function createOwnResults({ sqs, queues, config }: Pick<LocalStack, 'sqs' | 'queues' | 'config'>) {
   await sqs.send(new CreateQueueCommand({ QueueName: QUEUE }));
   const queueUrl = queues.resultQueueUrl.replace(/[^/]+$/, QUEUE);
   const { resultsPerMessage, resultMessageBytes: bytes } = config;
   const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
-  const writer = createQueueWriter({ sqs, queueUrl, packing: { results, bytes } });
+  const own = createQueueWriter({ sqs, queueUrl, packing: { results, bytes } });
   let holdsSome = false;
-  return {
-    writer: {
-      write(all, signal) {
-        holdsSome = true;
-        return writer.write(all, signal);
-      },
+  const writer: ResultWriter = {
+    write(all, signal) {
+      holdsSome = true;
+      return own.write(all, signal);
     },
-    async takeAway() {
+  };
+  return {
+    writer,
+    /** Takes away what was written: nobody receives it. */
+    async takeAway(): Promise<void> {
       if (!holdsSome) return;
       holdsSome = false;
       await sqs.send(new PurgeQueueCommand({ QueueUrl: queueUrl }));

@@ -4,19 +4,9 @@ import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
 import { failure, isFailure } from '../../../lambda/core/failure.ts';
 import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
 import type { MessageRecord, Outcome, Result, ResultWriter, WriteVerdict } from '../../../lambda/core/record.ts';
-
 import type { Batch } from '../localMapping.ts';
 import type { Watch } from '../localStack.ts';
-import type {
-  AnswerSeen,
-  Hello,
-  InvocationSeen,
-  MicroBatchSeen,
-  News,
-  ResultSeen,
-  SecondSeen,
-  TotalsSeen,
-} from './wire.ts';
+import type { AnswerSeen, InvocationSeen, MicroBatchSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
 /** Sees what the function does with messages, and keeps the newest of it: bounded, whatever comes. */
 export interface Monitor {
@@ -31,24 +21,23 @@ export interface Monitor {
   sent(messages: number): void;
   /** When the newest message was sent that an invocation has had, in milliseconds since 1970; 0 before the first. */
   newestSentAt(): number;
-  history(): Pick<Hello, 'totals' | 'seconds' | 'invocations' | 'results' | 'errors'>;
-  totals(): TotalsSeen;
-  takeNews(): News;
-  takeSeconds(): readonly SecondSeen[];
+  seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results' | 'errors'>;
 }
 
-const INVOCATIONS_KEPT = 40;
-const RESULTS_KEPT = 20;
-/** More of them than anyone reads at a time. */
-const MOST_NEWS = 10;
+const INVOCATIONS_KEPT = 10;
+const RESULTS_KEPT = 6;
 
 export function createMonitor(now: () => number = Date.now): Monitor {
   const current = new AsyncLocalStorage<OngoingInvocation>();
   const timeline = createTimeline(now);
-  const invocations = createNewest<Hello['invocations'][number]>(INVOCATIONS_KEPT);
-  const results = createNewest<Hello['results'][number]>(RESULTS_KEPT);
-  const errors = createNewest<Hello['errors'][number]>(RESULTS_KEPT);
-  const totals = createTotals();
+  const kept: { invocations: InvocationSeen[]; results: ResultSeen[]; errors: ResultSeen[] } = {
+    invocations: [],
+    results: [],
+    errors: [],
+  };
+  const errors: Record<string, number> = {};
+  const retries: Record<string, number> = {};
+  const totals = { messages: 0, answered: 0, errors, retries };
   let numbered = 0;
   let batchSize = 0;
   let newestSentAt = 0;
@@ -61,12 +50,20 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       timeline.answered(at - invocation.sentAt(result.messageId));
       const purpose = invocation.purposeOf(result.messageId);
       const isError = isErrorBody(result.body);
-      const isNewest = index >= taken.length - MOST_NEWS;
+      const isNewest = index >= taken.length - RESULTS_KEPT;
       if (!isError && !isNewest && purpose !== 'ask') continue;
       const seen = resultSeen(result, { at, invocation: invocation.number, isError, isLoad: purpose === 'load' });
-      results.add(seen);
-      if (isError) errors.add(seen);
+      keepNewest(kept.results, seen, RESULTS_KEPT);
+      if (isError) keepNewest(kept.errors, seen, RESULTS_KEPT);
       invocation.answered(seen);
+    }
+  };
+  const count = (outcomes: readonly Outcome[]): void => {
+    totals.messages += outcomes.length;
+    for (const outcome of outcomes) {
+      if (outcome.status === 'answered') totals.answered += 1;
+      if (outcome.status === 'retry') addOne(retries, outcome.failure.code);
+      else for (const { code } of outcome.failures) addOne(errors, code);
     }
   };
 
@@ -74,7 +71,7 @@ export function createMonitor(now: () => number = Date.now): Monitor {
     telemetry: {
       middlewares: [],
       outcomes(outcomes) {
-        totals.count(outcomes);
+        count(outcomes);
         current.getStore()?.outcomes(outcomes);
       },
       hostEnds: () => {},
@@ -98,7 +95,7 @@ export function createMonitor(now: () => number = Date.now): Monitor {
         const verdict = await current.run(invocation, run);
         const { seen, answers } = invocation.end();
         timeline.ended(seen);
-        invocations.add(seen);
+        keepNewest(kept.invocations, seen, INVOCATIONS_KEPT);
         for (const answer of answers) tellAnswer(answer);
         return verdict;
       },
@@ -128,67 +125,25 @@ export function createMonitor(now: () => number = Date.now): Monitor {
     },
     sent: timeline.sent,
     newestSentAt: () => newestSentAt,
-    history: () => ({
-      totals: totals.seen(),
-      seconds: timeline.all(),
-      invocations: invocations.all(),
-      results: results.all(),
-      errors: errors.all(),
-    }),
-    totals: totals.seen,
-    takeNews: () => ({
-      invocations: invocations.takeNew(MOST_NEWS),
-      results: results.takeNew(MOST_NEWS),
-      errors: errors.takeNew(MOST_NEWS),
-    }),
-    takeSeconds: timeline.takeNew,
+    seen: () => ({ totals, seconds: timeline.all(), ...kept }),
   };
 }
 
-function createTotals(): { count(outcomes: readonly Outcome[]): void; seen(): TotalsSeen } {
-  const errors: Record<string, number> = {};
-  const retries: Record<string, number> = {};
-  let messages = 0;
-  let answered = 0;
-  return {
-    count(outcomes) {
-      messages += outcomes.length;
-      for (const outcome of outcomes) {
-        if (outcome.status === 'retry') {
-          retries[outcome.failure.code] = (retries[outcome.failure.code] ?? 0) + 1;
-          continue;
-        }
-        answered += 1;
-        for (const { code } of outcome.failures) errors[code] = (errors[code] ?? 0) + 1;
-      }
-    },
-    seen: () => ({ messages, answered, errors: { ...errors }, retries: { ...retries } }),
-  };
+/** Of a list whose newest is the last. */
+function keepNewest<T>(list: T[], one: T, most: number): void {
+  list.push(one);
+  if (list.length > most) list.shift();
 }
 
-/** An invocation while it goes on. */
-interface OngoingInvocation {
-  readonly number: number;
-  /** Undefined for messages that the page did not send. */
-  purposeOf(messageId: string): Purpose | undefined;
-  /** When a message was sent, in milliseconds since 1970. */
-  sentAt(messageId: string): number;
-  microBatch(report: MicroBatchReport, records: () => readonly number[]): void;
-  decoded(ms: number): void;
-  written(ms: number): void;
-  outcomes(outcomes: readonly Outcome[]): void;
-  answered(result: ResultSeen): void;
-  /** @returns what it was, and what became of the messages somebody asked by */
-  end(): { readonly seen: InvocationSeen; readonly answers: readonly AnswerSeen[] };
+function addOne(counts: Record<string, number>, code: string): void {
+  counts[code] = (counts[code] ?? 0) + 1;
 }
 
 /** Micro-batches of an invocation that are kept one by one. */
 const MOST_MICRO_BATCHES = 32;
 
-interface Asked {
-  microBatch?: number;
-  result?: ResultSeen;
-}
+/** An invocation while it goes on. */
+type OngoingInvocation = ReturnType<typeof createOngoingInvocation>;
 
 /** @param now milliseconds since 1970 */
 function createOngoingInvocation(
@@ -196,11 +151,11 @@ function createOngoingInvocation(
   { records, closedBecause }: Batch,
   batchSize: number,
   now: () => number,
-): OngoingInvocation {
+) {
   const at = now();
   const own = new Map<string, Purpose>();
   const sentAt = new Map<string, number>();
-  const asked = new Map<string, Asked>();
+  const asked = new Map<string, { microBatch?: number; result?: ResultSeen }>();
   for (const record of records) {
     const purpose = purposeOf(record);
     if (purpose !== undefined) own.set(record.messageId, purpose);
@@ -209,13 +164,15 @@ function createOngoingInvocation(
   }
   const microBatches: MicroBatchSeen[] = [];
   const counts = { decodeMs: 0, writeMs: 0, answered: 0, errors: 0, retried: 0, runs: 0, rows: 0, paddedRows: 0 };
+  /** When a message was sent, in milliseconds since 1970. */
   const sentAtOf = (messageId: string): number => sentAt.get(messageId) ?? at;
 
   return {
     number,
-    purposeOf: (messageId) => own.get(messageId),
+    /** Undefined for messages that the page did not send. */
+    purposeOf: (messageId: string) => own.get(messageId),
     sentAt: sentAtOf,
-    microBatch(report, indices) {
+    microBatch(report: MicroBatchReport, indices: () => readonly number[]): void {
       counts.runs += 1;
       counts.rows += report.rows;
       counts.paddedRows += report.paddedRows;
@@ -227,13 +184,13 @@ function createOngoingInvocation(
         if (one !== undefined) one.microBatch ??= microBatches.length - 1;
       }
     },
-    decoded: (ms) => {
+    decoded(ms: number): void {
       counts.decodeMs += ms;
     },
-    written: (ms) => {
+    written(ms: number): void {
       counts.writeMs += ms;
     },
-    outcomes(outcomes) {
+    outcomes(outcomes: readonly Outcome[]): void {
       for (const outcome of outcomes) {
         if (outcome.status === 'retry') counts.retried += 1;
         else {
@@ -242,11 +199,12 @@ function createOngoingInvocation(
         }
       }
     },
-    answered(result) {
+    answered(result: ResultSeen): void {
       const one = asked.get(result.messageId);
       if (one !== undefined) one.result = result;
     },
-    end() {
+    /** @returns what it was, and what became of the messages somebody asked by */
+    end(): { readonly seen: InvocationSeen; readonly answers: readonly AnswerSeen[] } {
       const oldest = records.reduce((least, { messageId }) => Math.min(least, sentAtOf(messageId)), at);
       const seen: InvocationSeen = {
         number,
@@ -256,7 +214,7 @@ function createOngoingInvocation(
         closedBecause,
         waitedMs: at - oldest,
         durationMs: now() - at,
-        cameBefore: records.filter(cameBefore).length,
+        cameBefore: records.filter(({ attributes }) => Number(attributes.ApproximateReceiveCount) > 1).length,
         ...counts,
         microBatches,
       };
@@ -273,145 +231,64 @@ function createOngoingInvocation(
   };
 }
 
-function cameBefore({ attributes }: MessageRecord): boolean {
-  return Number(attributes.ApproximateReceiveCount) > 1;
-}
-
-/** What happened, second by second. */
-interface Timeline {
-  sent(messages: number): void;
-  /** A message was answered so long after it was sent. */
-  answered(ms: number): void;
-  ended(invocation: InvocationSeen): void;
-  /** The last seconds that are over, the newest last. */
-  all(): readonly SecondSeen[];
-  /** Those that have ended since this was called last. */
-  takeNew(): readonly SecondSeen[];
-}
-
 /** Seconds that are kept: five minutes. */
 export const SECONDS_KEPT = 300;
 /** Times to answer that a second's percentiles are taken of; of more, a random choice. */
 const MOST_TIMES = 512;
+const NOTHING = {
+  ...{ sent: 0, answered: 0, errors: 0, retried: 0, invocations: 0, records: 0 },
+  ...{ room: 0, rows: 0, paddedRows: 0, runs: 0 },
+};
 
-type Counts = { -readonly [name in Exclude<keyof SecondSeen, 'at' | 'p50Ms' | 'p99Ms'>]: number };
-
-/** @param now milliseconds since 1970. @default the system's */
-export function createTimeline(now: () => number = Date.now): Timeline {
+/** What happened, second by second. @param now milliseconds since 1970. @default the system's */
+export function createTimeline(now: () => number = Date.now) {
   const over: SecondSeen[] = [];
-  let at = secondOf(now());
-  let counts = nothing();
+  let at = Math.floor(now() / 1000);
+  let counts = { ...NOTHING };
   let times: number[] = [];
   let timesSeen = 0;
-  let untaken = 0;
 
   const close = (): void => {
     times.sort((one, other) => one - other);
-    over.push({ at, ...counts, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99) });
-    if (over.length > SECONDS_KEPT) over.shift();
-    untaken = Math.min(untaken + 1, SECONDS_KEPT);
+    keepNewest(over, { at, ...counts, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99) }, SECONDS_KEPT);
     at += 1;
-    counts = nothing();
+    counts = { ...NOTHING };
     times = [];
     timesSeen = 0;
   };
   const advance = (): void => {
-    const second = secondOf(now());
+    const second = Math.floor(now() / 1000);
     if (second - at > SECONDS_KEPT) at = second - SECONDS_KEPT;
     while (at < second) close();
   };
   return {
-    sent(messages) {
+    sent(messages: number): void {
       advance();
       counts.sent += messages;
     },
-    answered(ms) {
+    /** A message was answered so long after it was sent. */
+    answered(ms: number): void {
       advance();
       timesSeen += 1;
-      if (times.length < MOST_TIMES) times.push(ms);
-      else {
-        const index = Math.floor(Math.random() * timesSeen);
-        if (index < MOST_TIMES) times[index] = ms;
-      }
+      const index = timesSeen <= MOST_TIMES ? times.length : Math.floor(Math.random() * timesSeen);
+      if (index < MOST_TIMES) times[index] = ms;
     },
-    ended({ records, batchSize, answered, errors, retried, rows, paddedRows, runs }) {
+    ended(invocation: InvocationSeen): void {
       advance();
-      const more = {
-        answered,
-        errors,
-        retried,
-        records,
-        rows,
-        paddedRows,
-        runs,
-        invocations: 1,
-        room: batchSize,
-        sent: 0,
-      };
-      for (const name of Object.keys(counts) as (keyof Counts)[]) counts[name] += more[name];
+      const more = { ...invocation, invocations: 1, room: invocation.batchSize, sent: 0 };
+      for (const name of Object.keys(NOTHING) as (keyof typeof NOTHING)[]) counts[name] += more[name];
     },
-    all() {
+    /** The last seconds that are over, the newest last. */
+    all(): readonly SecondSeen[] {
       advance();
-      return [...over];
+      return over;
     },
-    takeNew() {
-      advance();
-      const taken = untaken === 0 ? [] : over.slice(-untaken);
-      untaken = 0;
-      return taken;
-    },
-  };
-}
-
-function secondOf(ms: number): number {
-  return Math.floor(ms / 1000);
-}
-
-function nothing(): Counts {
-  return {
-    sent: 0,
-    answered: 0,
-    errors: 0,
-    retried: 0,
-    invocations: 0,
-    records: 0,
-    room: 0,
-    rows: 0,
-    paddedRows: 0,
-    runs: 0,
   };
 }
 
 /** @param sorted ascending */
 function quantile(sorted: readonly number[], share: number): number | null {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
-}
-
-/** The newest of what comes, so many at the most. */
-interface Newest<T> {
-  add(one: T): void;
-  /** The newest last. */
-  all(): readonly T[];
-  /** Those that came since this was called last, so many of the newest at the most. */
-  takeNew(most: number): readonly T[];
-}
-
-export function createNewest<T>(capacity: number): Newest<T> {
-  const kept: T[] = [];
-  let isNew = 0;
-  return {
-    add(one) {
-      kept.push(one);
-      if (kept.length > capacity) kept.shift();
-      isNew = Math.min(isNew + 1, capacity);
-    },
-    all: () => [...kept],
-    takeNew(most) {
-      const taken = isNew === 0 ? [] : kept.slice(-Math.min(isNew, most));
-      isNew = 0;
-      return taken;
-    },
-  };
 }
 
 /** Characters of a result that the page is given. */
@@ -434,27 +311,20 @@ function resultSeen(
   return { messageId, body: body.slice(0, MOST_BODY_CHARACTERS).toWellFormed(), characters: body.length, ...how };
 }
 
-interface Writers {
-  readonly own: ResultWriter;
-  readonly others: ResultWriter;
-}
-
 /** Writes some results through a writer of their own. Verdicts align with `results` by index. */
 async function writeApart(
   results: readonly Result[],
   isOwn: (result: Result) => boolean,
-  writers: Writers,
+  writers: { readonly own: ResultWriter; readonly others: ResultWriter },
   signal: AbortSignal,
 ): Promise<readonly WriteVerdict[]> {
-  const own = results.filter(isOwn);
-  if (own.length === 0) return writers.others.write(results, signal);
-  if (own.length === results.length) return writers.own.write(results, signal);
-  const others = results.filter((result) => !isOwn(result));
-  const [ofOwn, ofOthers] = await Promise.all([writers.own.write(own, signal), writers.others.write(others, signal)]);
-  const verdicts = new Map<Result, WriteVerdict | undefined>([
-    ...own.map((result, index) => [result, ofOwn[index]] as const),
-    ...others.map((result, index) => [result, ofOthers[index]] as const),
-  ]);
+  const some = [results.filter(isOwn), results.filter((result) => !isOwn(result))] as const;
+  const write = async (writer: ResultWriter, all: readonly Result[]): Promise<[Result, WriteVerdict | undefined][]> => {
+    const verdicts = all.length === 0 ? [] : await writer.write(all, signal);
+    return all.map((result, index) => [result, verdicts[index]]);
+  };
+  const written = await Promise.all([write(writers.own, some[0]), write(writers.others, some[1])]);
+  const verdicts = new Map(written.flat());
   return results.map((result) => verdicts.get(result) ?? failure('WRITE_FAILED', 'expected a verdict, got none'));
 }
 

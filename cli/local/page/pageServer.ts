@@ -14,7 +14,7 @@ import { hasCode } from '../../../lambda/aws/awsError.ts';
 import { messageOf } from '../../../lambda/core/failure.ts';
 
 import { DARK, LIGHT, variablesOf } from '../../profile/page/markup.ts';
-import type { Events } from './wire.ts';
+import type { Events, State } from './wire.ts';
 
 /** What the page may ask for. Each takes the parsed JSON that came; what it throws is told to the page in its words. */
 export type Control = (body: unknown) => Promise<object> | object;
@@ -228,7 +228,7 @@ function theme(): string {
 /** The pages that are open, each of which reads a stream of server-sent events. */
 interface Stream {
   /** @returns false where too many are open already; nothing was written then */
-  open(response: ServerResponse, hello: Events['hello']): boolean;
+  open(response: ServerResponse, state: State): boolean;
   tell<Name extends keyof Events>(name: Name, data: Events[Name]): void;
   isWatched(): boolean;
   close(): void;
@@ -253,7 +253,7 @@ export function createStream({ onWatched }: StreamOptions): Stream {
     if (page.writableLength > MOST_UNREAD_BYTES) page.destroy();
   };
   return {
-    open(response, hello) {
+    open(response, state) {
       if (pages.size >= MOST_PAGES) return false;
       pages.add(response);
       if (pages.size === 1) onWatched(true);
@@ -261,7 +261,7 @@ export function createStream({ onWatched }: StreamOptions): Stream {
         if (pages.delete(response) && pages.size === 0) onWatched(false);
       });
       response.writeHead(200, STREAM_HEADERS);
-      send(response, eventText('hello', hello));
+      send(response, eventText('state', state));
       return true;
     },
     tell(name, data) {

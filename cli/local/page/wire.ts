@@ -140,13 +140,14 @@ export interface TotalsSeen {
   readonly retries: Readonly<Record<string, number>>;
 }
 
-/** Why batches and micro-batches are closed, as a person reads it. */
 export interface ClosedWords {
   readonly batch: Readonly<Record<string, string>>;
   readonly microBatch: Readonly<Record<string, string>>;
 }
 
-export interface Hello {
+/** All that the page shows, apart from what is being typed. The newest of each list is the last. */
+export interface State {
+  /** Why batches and micro-batches are closed, as a person reads it. */
   readonly closed: ClosedWords;
   readonly models: readonly ModelSeen[];
   /** Models whose samples the load may send. */
@@ -160,26 +161,9 @@ export interface Hello {
   readonly errors: readonly ResultSeen[];
 }
 
-/** What is new since the last of these. */
-export interface News {
-  readonly invocations: readonly InvocationSeen[];
-  readonly results: readonly ResultSeen[];
-  readonly errors: readonly ResultSeen[];
-}
-
-export interface Tick {
-  /** Those that have ended since the last one. */
-  readonly seconds: readonly SecondSeen[];
-  readonly queues: QueuesSeen | undefined;
-  readonly totals: TotalsSeen;
-  readonly batching: readonly ModelSeen['batching'][];
-}
-
 /** The events of the stream, by name. */
 export interface Events {
-  readonly hello: Hello;
-  readonly tick: Tick;
-  readonly news: News;
+  /** When a page is opened, each second, and when something has changed. */
+  readonly state: State;
   readonly answer: AnswerSeen;
-  readonly settings: SettingsSeen;
 }

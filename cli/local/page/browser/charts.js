@@ -1,5 +1,5 @@
 import uPlot from '/uplot.js';
-import { duration, figure, make, setText, timeOf } from './common.js';
+import { duration, figure, make, moreOf, setText, tableOf, timeOf } from './common.js';
 
 const HEIGHT = 160;
 /** Lines differ in more than their colour. */
@@ -8,7 +8,7 @@ const DASHES = [undefined, [6, 4]];
 /**
  * @param {HTMLElement} place
  * @param {readonly Chart[]} charts
- * @returns {(state: import('./common.js').State) => void} draws them
+ * @returns {(state: import('../wire.ts').State) => void} draws them
  */
 export function createCharts(place, charts) {
   const figures = charts.map((chart) => createFigure(place, chart));
@@ -25,7 +25,6 @@ export function createCharts(place, charts) {
     for (const one of figures) one.resize();
   }).observe(place);
   return (state) => {
-    if (state.seconds === seconds) return;
     seconds = state.seconds;
     draw();
   };
@@ -44,7 +43,7 @@ function createFigure(place, chart) {
   });
   const drawing = make('div', { class: 'drawing', role: 'img' });
   const table = make('div', { class: 'scroll', role: 'region', 'aria-label': `Figures: ${chart.title}`, tabindex: 0 });
-  const details = make('details', { class: 'more' }, make('summary', {}, `Figures: ${chart.title}`), table);
+  const details = moreOf(`Figures: ${chart.title}`, table);
   place.append(make('figure', {}, make('figcaption', {}, make('h3', {}, chart.title), legend), drawing, details));
   /** @type {readonly SecondSeen[]} */
   let shown = [];
@@ -155,21 +154,11 @@ function fillTable(place, { title, lines, spell }, seconds) {
     .slice(-TABLE_SECONDS)
     .toReversed()
     .map((second) => {
-      const cells = lines
-        .map(({ of }) => of(second))
-        .map((value) => make('td', {}, value === null ? '–' : spell(value)));
-      return make('tr', {}, make('th', { scope: 'row' }, timeOf(second.at * 1000)), ...cells);
+      const values = lines.map(({ of }) => of(second));
+      return [timeOf(second.at * 1000), ...values.map((value) => (value === null ? '–' : spell(value)))];
     });
-  const heads = ['Second', ...lines.map(({ name }) => name)].map((head) => make('th', { scope: 'col' }, head));
-  place.replaceChildren(
-    make(
-      'table',
-      {},
-      make('caption', {}, `${title}, the last ${TABLE_SECONDS} seconds`),
-      make('thead', {}, make('tr', {}, ...heads)),
-      make('tbody', {}, ...rows),
-    ),
-  );
+  const heads = ['Second', ...lines.map(({ name }) => name)];
+  place.replaceChildren(tableOf(`${title}, the last ${TABLE_SECONDS} seconds`, heads, rows));
 }
 
 /** @typedef {import('../wire.ts').SecondSeen} SecondSeen */

@@ -29,6 +29,53 @@ export function byId(id) {
 }
 
 /**
+ * @template {HTMLElement} E
+ * @param {string} id
+ * @param {new () => E} type
+ * @returns {E}
+ */
+export function find(id, type) {
+  const element = byId(id);
+  if (!(element instanceof type)) throw new Error(`expected ${id} to be a ${type.name}`);
+  return element;
+}
+
+/**
+ * What is shown when it is asked for.
+ *
+ * @param {string} summary
+ * @param {HTMLElement} content
+ */
+export function moreOf(summary, content) {
+  return make('details', { class: 'more' }, make('summary', {}, summary), content);
+}
+
+/**
+ * @param {string} caption
+ * @param {readonly string[]} heads of the columns, or none
+ * @param {readonly (readonly (string | Node)[])[]} rows of cells, the first of which is the row's head
+ * @param {readonly number[]} [texts] columns that are words, not numbers
+ */
+export function tableOf(caption, heads, rows, texts = []) {
+  /** @param {number} column */
+  const classOf = (column) => (texts.includes(column) ? 'text' : undefined);
+  const top = heads.map((head, column) => make('th', { scope: 'col', class: classOf(column) }, head));
+  const lines = rows.map((cells) =>
+    make(
+      'tr',
+      {},
+      ...cells.map((cell, column) =>
+        column === 0
+          ? make('th', { scope: 'row', class: classOf(0) }, cell)
+          : make('td', { class: classOf(column) }, cell),
+      ),
+    ),
+  );
+  const body = make('tbody', {}, ...lines);
+  return make('table', {}, make('caption', {}, caption), make('thead', {}, make('tr', {}, ...top)), body);
+}
+
+/**
  * Sets a text where it differs, so that nothing is announced or drawn anew.
  *
  * @param {Element} element
@@ -118,69 +165,4 @@ export function things(many, one, more = `${one}s`) {
  */
 export function timeOf(at) {
   return new Date(at).toLocaleTimeString('en-GB');
-}
-
-/** @typedef {import('../wire.ts').Hello} Hello */
-/** @typedef {import('../wire.ts').News} News */
-/** @typedef {import('../wire.ts').Tick} Tick */
-
-/**
- * All that the page shows, apart from what is being typed.
- *
- * @typedef {{ -readonly [Name in keyof Hello]: Hello[Name] }} State
- */
-
-const SECONDS = 300;
-const INVOCATIONS = 10;
-const RESULTS = 6;
-
-/**
- * @param {Hello} hello
- * @returns {State}
- */
-export function stateOf(hello) {
-  return {
-    ...hello,
-    invocations: hello.invocations.slice(-INVOCATIONS),
-    results: hello.results.slice(-RESULTS),
-    errors: hello.errors.slice(-RESULTS),
-  };
-}
-
-/**
- * @param {State} state
- * @param {News} news
- */
-export function addNews(state, { invocations, results, errors }) {
-  const known = new Set(state.invocations.map(({ number }) => number));
-  const fresh = invocations.filter(({ number }) => !known.has(number));
-  state.invocations = [...state.invocations, ...fresh].slice(-INVOCATIONS);
-  state.results = [...state.results, ...newOf(results, state.results)].slice(-RESULTS);
-  state.errors = [...state.errors, ...newOf(errors, state.errors)].slice(-RESULTS);
-}
-
-/**
- * @param {State} state
- * @param {Tick} tick
- */
-export function addTick(state, { seconds, queues, totals, batching }) {
-  const last = state.seconds.at(-1)?.at ?? 0;
-  state.seconds = [...state.seconds, ...seconds.filter(({ at }) => at > last)].slice(-SECONDS);
-  state.queues = queues;
-  state.totals = totals;
-  state.models = state.models.map((model, index) => ({ ...model, batching: batching[index] ?? model.batching }));
-}
-
-/** @param {import('../wire.ts').ResultSeen} result */
-export function keyOfResult({ messageId, at }) {
-  return `${messageId} ${at}`;
-}
-
-/**
- * @param {readonly import('../wire.ts').ResultSeen[]} results
- * @param {readonly import('../wire.ts').ResultSeen[]} before
- */
-function newOf(results, before) {
-  const known = new Set(before.map(keyOfResult));
-  return results.filter((result) => !known.has(keyOfResult(result)));
 }

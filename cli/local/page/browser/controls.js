@@ -1,156 +1,78 @@
-import { count, duration, make, percent, setText, things } from './common.js';
+import { byId, count, duration, find, make, moreOf, percent, setText, things } from './common.js';
 import { barOf, essenceOf, prettyOf, whyOf } from './lists.js';
 
 /** @typedef {import('../wire.ts').ModelSeen} ModelSeen */
-/**
- * What can be sent: its form's content around the button, and the message's body.
- *
- * @typedef {{ readonly name: string, readonly build: (send: HTMLElement) => HTMLElement, readonly body: () => string }} Way
- */
 
 /**
  * What can be sent: a digit and a ticket where their models are, and any request.
  *
- * @param {HTMLElement} place
+ * @param {readonly ModelSeen[]} models
  * @param {(messageId: string) => void} onSent
  * @param {(error: string) => void} onRefused
- * @returns {(models: readonly ModelSeen[]) => void} offers what suits the models
  */
-export function createAsk(place, onSent, onRefused) {
-  let offered = '';
-  return (models) => {
-    const key = JSON.stringify(models.map(({ name, sample }) => [name, sample]));
-    if (key === offered) return;
-    offered = key;
-    const ways = waysOf(models);
-    const forms = ways.map(({ body, build }, index) => {
-      const send = make('button', { type: 'submit', class: 'primary' }, 'Send');
-      const form = make('form', { hidden: index > 0 }, build(send));
-      form.addEventListener('submit', async (event) => {
-        event.preventDefault();
-        try {
-          const { messageId } = await post('/ask', { body: body() });
-          onSent(String(messageId));
-        } catch (error) {
-          onRefused(error instanceof Error ? error.message : String(error));
-        }
-      });
-      return form;
+export function offerWays(models, onSent, onRefused) {
+  /** @type {Record<string, (() => string) | undefined>} the body of a message, by what is sent */
+  const bodies = { digit: digitWay(models), ticket: ticketWay(models), request: requestWay(models) };
+  const ways = [...document.getElementsByName('way')].filter((way) => way instanceof HTMLInputElement);
+  for (const way of ways) {
+    const form = byId(`send-${way.value}`);
+    const body = bodies[way.value];
+    if (body === undefined) {
+      way.parentElement?.remove();
+      form.remove();
+      continue;
+    }
+    way.addEventListener('change', () => {
+      for (const other of document.forms) other.hidden = other !== form;
     });
-    const choices = ways.map(({ name }, index) => {
-      const id = `way-${index}`;
-      const radio = make('input', { type: 'radio', name: 'way', id, checked: index === 0 });
-      radio.addEventListener('change', () => {
-        for (const [other, form] of forms.entries()) form.hidden = other !== index;
-      });
-      return make('label', { for: id }, radio, ` ${name}`);
+    form.addEventListener('submit', async (event) => {
+      event.preventDefault();
+      try {
+        const { messageId } = await post('/ask', { body: body() });
+        onSent(String(messageId));
+      } catch (error) {
+        onRefused(error instanceof Error ? error.message : String(error));
+      }
     });
-    place.replaceChildren(
-      make('fieldset', { class: 'ways' }, make('legend', {}, 'What to send'), ...choices),
-      ...forms,
-    );
-  };
+  }
+  ways.find(({ isConnected }) => isConnected)?.click();
 }
 
-/**
- * @param {readonly ModelSeen[]} models
- * @returns {Way[]}
- */
-function waysOf(models) {
-  const digits = models.find(({ name, inputs }) => name === 'digits' && inputs[0]?.shape[1] === 64);
-  const tickets = models.find(({ name, hasTransform }) => name === 'tickets' && hasTransform);
-  return [
-    ...(digits === undefined ? [] : [digitWay(digits)]),
-    ...(tickets === undefined ? [] : [ticketWay(tickets)]),
-    requestWay(models),
-  ];
-}
-
-/**
- * @param {ModelSeen} model
- * @returns {Way}
- */
-function digitWay({ name, inputs, sample }) {
-  const digit = createDigit();
-  const data = JSON.parse(sample ?? '{}').inputs?.[0]?.data;
+/** @param {readonly ModelSeen[]} models */
+function digitWay(models) {
+  const model = models.find(({ name, inputs }) => name === 'digits' && inputs[0]?.shape[1] === 64);
+  const [input] = model?.inputs ?? [];
+  if (model === undefined || input === undefined) return undefined;
+  const digit = createDigit(byId('digit'));
+  const data = JSON.parse(model.sample ?? '{}').inputs?.[0]?.data;
   if (Array.isArray(data)) digit.set(data);
-  const clear = make('button', { type: 'button', onclick: () => digit.set([]) }, 'Clear');
-  const help = 'Draw by mouse or finger; or move with the arrow keys, and turn a cell on or off with the space bar.';
-  return {
-    name: 'A digit',
-    build: (send) =>
-      make(
-        'div',
-        { class: 'drawing-board' },
-        digit.element,
-        make(
-          'div',
-          {},
-          make('p', { class: 'aside', id: 'digit-help' }, help),
-          make('div', { class: 'buttons' }, send, clear),
-        ),
-      ),
-    body: () =>
-      JSON.stringify({
-        model_name: name,
-        inputs: [{ name: inputs[0]?.name, datatype: inputs[0]?.datatype, shape: [1, 64], data: digit.values() }],
-      }),
-  };
+  byId('send-digit').addEventListener('reset', () => digit.set([]));
+  const { name, datatype } = input;
+  return () =>
+    JSON.stringify({ model_name: model.name, inputs: [{ name, datatype, shape: [1, 64], data: digit.values() }] });
 }
 
-/**
- * @param {ModelSeen} model
- * @returns {Way}
- */
-function ticketWay({ name, sample }) {
-  const text = make('textarea', { id: 'ticket', rows: 4, maxlength: 10_000 });
-  text.value = String(JSON.parse(sample ?? '{}').text ?? '');
-  return {
-    name: 'A ticket',
-    build: (send) =>
-      make(
-        'div',
-        { class: 'field' },
-        make('label', { for: 'ticket' }, 'Text of the ticket'),
-        text,
-        make('div', { class: 'buttons' }, send),
-      ),
-    body: () => JSON.stringify({ model_name: name, text: text.value }),
-  };
+/** @param {readonly ModelSeen[]} models */
+function ticketWay(models) {
+  const model = models.find(({ name, hasTransform }) => name === 'tickets' && hasTransform);
+  if (model === undefined) return undefined;
+  const text = find('ticket', HTMLTextAreaElement);
+  text.value = String(JSON.parse(model.sample ?? '{}').text ?? '');
+  return () => JSON.stringify({ model_name: model.name, text: text.value });
 }
 
-/**
- * @param {readonly ModelSeen[]} models
- * @returns {Way}
- */
+/** @param {readonly ModelSeen[]} models */
 function requestWay(models) {
-  const text = make('textarea', { id: 'request', class: 'code', rows: 8, maxlength: 60_000, spellcheck: 'false' });
+  const text = find('request', HTMLTextAreaElement);
   const samples = models.flatMap(({ name, sample }) => (sample === undefined ? [] : [{ name, sample }]));
   text.value = samples[0]?.sample ?? '{"instances":[]}';
-  const buttons = samples.map(({ name, sample }) =>
-    make(
-      'button',
-      {
-        type: 'button',
-        onclick: () => {
-          text.value = sample;
-        },
-      },
-      `Sample of ${name}`,
-    ),
-  );
-  return {
-    name: 'Any request',
-    build: (send) =>
-      make(
-        'div',
-        { class: 'field' },
-        make('label', { for: 'request' }, 'Body of the message'),
-        text,
-        make('div', { class: 'buttons' }, send, ...buttons),
-      ),
-    body: () => text.value,
-  };
+  for (const { name, sample } of samples) {
+    const take = () => {
+      text.value = sample;
+    };
+    byId('samples').append(make('button', { type: 'button', onclick: take }, `Sample of ${name}`));
+  }
+  return () => text.value;
 }
 
 /** @typedef {import('../wire.ts').AnswerSeen} AnswerSeen */
@@ -225,10 +147,8 @@ function partsOf(answer, words) {
     ...(result === undefined
       ? []
       : [
-          make(
-            'details',
-            { class: 'more' },
-            make('summary', {}, 'The whole answer'),
+          moreOf(
+            'The whole answer',
             make('pre', { role: 'region', 'aria-label': 'The whole answer', tabindex: 0 }, prettyOf(result.body)),
           ),
         ]),
@@ -250,22 +170,21 @@ const SHARPNESS = 1.6;
 /**
  * A picture of 8 × 8 grey values, 0 to 16, to be drawn by mouse, finger or keyboard.
  *
- * @returns {{ readonly element: HTMLElement, values(): number[], set(values: readonly number[]): void }}
+ * @param {HTMLElement} element
+ * @returns {{ values(): number[], set(values: readonly number[]): void }}
  */
-function createDigit() {
+function createDigit(element) {
   const values = new Array(SIDE * SIDE).fill(0);
   let current = 0;
   const cells = values.map((_, index) =>
     make('div', { role: 'gridcell', class: 'cell', tabindex: index === 0 ? 0 : -1 }),
   );
-  const rows = Array.from({ length: SIDE }, (_, row) =>
-    make('div', { role: 'row' }, ...cells.slice(row * SIDE, (row + 1) * SIDE)),
-  );
-  const element = make(
-    'div',
-    { class: 'digit', role: 'grid', 'aria-label': 'Digit, 8 by 8', 'aria-describedby': 'digit-help' },
-    ...rows,
-  );
+  element.setAttribute('role', 'grid');
+  element.setAttribute('aria-label', 'Digit, 8 by 8');
+  element.setAttribute('aria-describedby', 'digit-help');
+  for (let row = 0; row < SIDE; row++) {
+    element.append(make('div', { role: 'row' }, ...cells.slice(row * SIDE, (row + 1) * SIDE)));
+  }
 
   /**
    * @param {number} index
@@ -329,7 +248,6 @@ function createDigit() {
   });
   for (const index of values.keys()) put(index, 0);
   return {
-    element,
     values: () => [...values],
     set: (given) => {
       for (const index of values.keys()) put(index, given[index] ?? 0);
@@ -353,89 +271,59 @@ function nextCell(key, from) {
 }
 
 /** @typedef {import('../wire.ts').SettingsSeen} SettingsSeen */
-/** @typedef {import('./common.js').State} State */
+/** @typedef {import('../wire.ts').State} State */
 
 const LOADS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 
-/**
- * @param {HTMLElement} place
- * @param {HTMLElement} refused where it is said why something was refused
- * @returns {(state: State) => void} shows what is set
- */
-export function createKnobs(place, refused) {
-  /** @param {() => Promise<unknown>} act */
-  const attempt = async (act) => {
+/** @returns {(state: State) => void} shows what is set */
+export function createKnobs() {
+  const refused = byId('refused');
+  /**
+   * @param {string} path
+   * @param {object} body
+   */
+  const set = async (path, body) => {
     try {
-      await act();
+      await post(path, body);
       setText(refused, '');
     } catch (error) {
       setText(refused, error instanceof Error ? error.message : String(error));
     }
   };
-  const load = make('input', { type: 'range', id: 'load', min: 0, max: LOADS.length - 1, step: 1, value: 0 });
-  const loadSaid = make('output', { for: 'load' });
-  const held = make('p', { class: 'aside', role: 'status' });
-  const model = make('select', { id: 'load-model' });
-  const size = make('input', { type: 'number', id: 'batch-size', min: 1, max: 10_000, step: 1, inputmode: 'numeric' });
-  const windowSeconds = make('input', {
-    type: 'number',
-    id: 'window',
-    min: 0,
-    max: 300,
-    step: 1,
-    inputmode: 'numeric',
-  });
-  const sendLoad = () =>
-    attempt(() => post('/load', { perSecond: LOADS[Number(load.value)] ?? 0, model: model.value }));
-  const sendBatching = () =>
-    attempt(() => post('/batching', { batchSize: numberOf(size), windowSeconds: numberOf(windowSeconds) }));
-  load.addEventListener('input', () => sayLoad(LOADS[Number(load.value)] ?? 0));
-  load.addEventListener('change', sendLoad);
-  model.addEventListener('change', sendLoad);
-  for (const input of [size, windowSeconds]) input.addEventListener('change', sendBatching);
+  const load = find('load', HTMLInputElement);
+  const model = find('load-model', HTMLSelectElement);
+  const size = find('batch-size', HTMLInputElement);
+  const windowSeconds = find('window', HTMLInputElement);
   /** @param {number} perSecond */
   const sayLoad = (perSecond) => {
     const said = perSecond === 0 ? 'none' : `${count(perSecond)} a second`;
-    setText(loadSaid, said);
+    setText(byId('load-said'), said);
     load.setAttribute('aria-valuetext', said);
   };
-  const loadField = field('load', 'Load', load);
-  loadField.querySelector('label')?.append(loadSaid);
-  const modelField = field('load-model', 'Samples of', model);
-  const expected = make('p', { class: 'aside' });
-  place.append(
-    make('div', { class: 'fields' }, loadField, modelField),
-    held,
-    make(
-      'div',
-      { class: 'fields' },
-      field('batch-size', 'Batch size, 1 to 10,000', size),
-      field('window', 'Window in seconds, 0 to 300', windowSeconds),
-    ),
-    expected,
-  );
+  const chosen = () => LOADS[Number(load.value)] ?? 0;
+  load.addEventListener('input', () => sayLoad(chosen()));
+  for (const input of [load, model]) {
+    input.addEventListener('change', () => set('/load', { perSecond: chosen(), model: model.value }));
+  }
+  for (const input of [size, windowSeconds]) {
+    const limits = () => ({ batchSize: numberOf(size), windowSeconds: numberOf(windowSeconds) });
+    input.addEventListener('change', () => set('/batching', limits()));
+  }
   return ({ settings, loadModels }) => {
     if (model.children.length !== loadModels.length) {
       model.replaceChildren(...loadModels.map((name) => make('option', {}, name)));
     }
-    loadField.hidden = loadModels.length === 0;
-    modelField.hidden = loadModels.length < 2;
     const { perSecond, heldBack } = settings.load;
-    unlessTouched(
-      load,
-      String(
-        Math.max(
-          0,
-          LOADS.findLastIndex((step) => step <= perSecond),
-        ),
-      ),
-    );
+    if (load.parentElement !== null) load.parentElement.hidden = loadModels.length === 0;
+    if (model.parentElement !== null) model.parentElement.hidden = loadModels.length < 2;
+    const step = LOADS.findLastIndex((one) => one <= perSecond);
+    unlessTouched(load, String(Math.max(0, step)));
     unlessTouched(model, settings.load.model);
     if (document.activeElement !== load) sayLoad(perSecond);
     unlessTouched(size, String(settings.batchSize));
     unlessTouched(windowSeconds, String(settings.windowSeconds));
-    setText(held, heldBack === undefined ? '' : `Held back: ${heldBack}.`);
-    setText(expected, expectationOf(settings));
+    setText(byId('held'), heldBack === undefined ? '' : `Held back: ${heldBack}.`);
+    setText(byId('expected'), expectationOf(settings));
   };
 }
 
@@ -454,15 +342,6 @@ function expectationOf({ batchSize, windowSeconds, gathered, load: { perSecond }
       ? `each has its ${count(batchSize)} in ${duration((1000 * batchSize * gathered) / perSecond)}, before the window ends.`
       : `each gets ${count(came)} of ${count(batchSize)}, and then the window ends.`;
   return `${longest} ${things(gathered, 'batch', 'batches')} ${gathered === 1 ? 'is' : 'are'} gathered at a time: at ${count(perSecond)} a second ${what}`;
-}
-
-/**
- * @param {string} id
- * @param {string} name
- * @param {...Node} parts
- */
-function field(id, name, ...parts) {
-  return make('div', { class: 'field' }, make('label', { for: id }, name), ...parts);
 }
 
 /**

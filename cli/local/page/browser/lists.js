@@ -1,11 +1,11 @@
-import { count, duration, figure, keepList, keyOfResult, make, percent, setText, things, timeOf } from './common.js';
+import { count, duration, figure, keepList, make, percent, setText, tableOf, things, timeOf } from './common.js';
 
 /** @typedef {import('../wire.ts').InvocationSeen} InvocationSeen */
 /** @typedef {import('../wire.ts').ClosedWords} ClosedWords */
 
 /**
  * @param {HTMLElement} list
- * @returns {(state: import('./common.js').State) => void} shows them
+ * @returns {(state: import('../wire.ts').State) => void} shows them
  */
 export function createInvocations(list) {
   return ({ invocations, closed }) => {
@@ -46,7 +46,7 @@ function itemOf(invocation, closed) {
         make('span', { class: 'quiet' }, whyOf(invocation, closed)),
         make('span', { class: 'quiet' }, stagesOf(invocation)),
       ),
-      tableOf(invocation, closed),
+      microBatchesOf(invocation, closed),
     ),
   );
 }
@@ -92,60 +92,25 @@ export function whyOf(invocation, closed) {
  * @param {InvocationSeen} invocation
  * @param {ClosedWords} closed
  */
-function tableOf({ number, microBatches, runs, decodeMs, writeMs }, closed) {
+function microBatchesOf({ number, microBatches, runs, decodeMs, writeMs }, closed) {
   const heads = ['Micro-batch', 'Model', 'Rows', 'Run as', 'Padding', 'Closed because', 'Stack', 'Run', 'Encode'];
-  const rows = microBatches.map((one, index) => {
-    const runAs = one.paddedLength > 1 ? `${count(one.paddedRows)} × ${one.paddedLength}` : count(one.paddedRows);
-    const cells = [
-      `${one.model}/${one.version}`,
-      count(one.rows),
-      runAs,
-      percent(one.paddingShare),
-      closed.microBatch[one.closedBecause] ?? '',
-      duration(one.stackMs),
-      duration(one.runMs),
-      duration(one.encodeMs),
-    ];
-    return make(
-      'tr',
-      {},
-      make('th', { scope: 'row' }, count(index + 1)),
-      ...cells.map((cell, column) => make('td', { class: column === 0 || column === 4 ? 'text' : undefined }, cell)),
-    );
-  });
-  const others = runs - microBatches.length;
+  const rows = microBatches.map((one, index) => [
+    count(index + 1),
+    `${one.model}/${one.version}`,
+    count(one.rows),
+    one.paddedLength > 1 ? `${count(one.paddedRows)} × ${one.paddedLength}` : count(one.paddedRows),
+    percent(one.paddingShare),
+    closed.microBatch[one.closedBecause] ?? '',
+    duration(one.stackMs),
+    duration(one.runMs),
+    duration(one.encodeMs),
+  ]);
+  const others = runs - rows.length;
   const caption = `Micro-batches of invocation ${number}`;
-  return make(
-    'div',
-    {},
-    make(
-      'p',
-      { class: 'aside' },
-      `Decoding took ${duration(decodeMs)}, writing ${duration(writeMs)}.${others > 0 ? ` The first ${microBatches.length} of ${count(runs)} micro-batches:` : ''}`,
-    ),
-    microBatches.length === 0
-      ? ''
-      : scrolling(
-          caption,
-          make(
-            'table',
-            {},
-            make('caption', {}, caption),
-            make(
-              'thead',
-              {},
-              make(
-                'tr',
-                {},
-                ...heads.map((head, column) =>
-                  make('th', { scope: 'col', class: column === 1 || column === 5 ? 'text' : undefined }, head),
-                ),
-              ),
-            ),
-            make('tbody', {}, ...rows),
-          ),
-        ),
-  );
+  const note = others > 0 ? ` The first ${rows.length} of ${count(runs)} micro-batches:` : '';
+  const took = `Decoding took ${duration(decodeMs)}, writing ${duration(writeMs)}.${note}`;
+  const table = rows.length === 0 ? '' : scrolling(caption, tableOf(caption, heads, rows, [1, 5]));
+  return make('div', {}, make('p', { class: 'aside' }, took), table);
 }
 
 /**
@@ -162,13 +127,15 @@ function scrolling(label, content) {
 
 /**
  * @param {{ readonly results: HTMLElement, readonly errors: HTMLElement, readonly codes: HTMLElement }} places
- * @returns {(state: import('./common.js').State) => void} shows them
+ * @returns {(state: import('../wire.ts').State) => void} shows them
  */
 export function createResults({ results, errors, codes }) {
   let shownCodes = '';
+  /** @param {ResultSeen} result */
+  const keyOf = ({ messageId, at }) => `${messageId} ${at}`;
   return (state) => {
-    keepList(results, state.results, keyOfResult, (result) => resultItem(result, 'Result'));
-    keepList(errors, state.errors, keyOfResult, (result) => resultItem(result, 'Error'));
+    keepList(results, state.results, keyOf, (result) => resultItem(result, 'Result'));
+    keepList(errors, state.errors, keyOf, (result) => resultItem(result, 'Error'));
     const now = JSON.stringify([state.totals.errors, state.totals.retries]);
     if (now === shownCodes) return;
     shownCodes = now;
@@ -207,16 +174,8 @@ function codesOf({ errors, retries }) {
     ...Object.entries(retries).map(([code, many]) => ({ code, many, what: 'handed back' })),
   ];
   if (lines.length === 0) return make('p', { class: 'aside' }, 'None since the stack was started.');
-  const rows = lines.map(({ code, many, what }) =>
-    make(
-      'tr',
-      {},
-      make('th', { scope: 'row', class: 'text' }, make('code', {}, code)),
-      make('td', {}, count(many)),
-      make('td', { class: 'text' }, what),
-    ),
-  );
-  return make('table', {}, make('caption', {}, 'Codes since the stack was started'), make('tbody', {}, ...rows));
+  const rows = lines.map(({ code, many, what }) => [make('code', {}, code), count(many), what]);
+  return tableOf('Codes since the stack was started', ['Code', 'Times', 'What became of them'], rows, [0, 2]);
 }
 
 /** @typedef {import('../wire.ts').ModelSeen} ModelSeen */
@@ -235,7 +194,7 @@ const RUN = {
 
 /**
  * @param {HTMLElement} place
- * @returns {(state: import('./common.js').State) => void} shows them
+ * @returns {(state: import('../wire.ts').State) => void} shows them
  */
 export function createModels(place) {
   let shown = '';
@@ -277,7 +236,7 @@ function signatureOf({ name, datatype, shape }) {
   return `${name} ${datatype} [${shape.join(', ')}]`;
 }
 
-/** @typedef {import('./common.js').State} State */
+/** @typedef {import('../wire.ts').State} State */
 
 const RATE_SECONDS = 10;
 

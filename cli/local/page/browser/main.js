@@ -1,16 +1,15 @@
 import { createCharts, EFFECTS, FLOW } from './charts.js';
-import { addNews, addTick, byId, setText, stateOf } from './common.js';
-import { createAnswer, createAsk, createKnobs } from './controls.js';
+import { byId, setText } from './common.js';
+import { createAnswer, createKnobs, offerWays } from './controls.js';
 import { createFacts, createInvocations, createModels, createResults } from './lists.js';
 
-/** @type {import('./common.js').State | undefined} */
+/** @type {import('../wire.ts').State | undefined} */
 let state;
 let isPaused = false;
 let isConnected = false;
 
 const answer = createAnswer(byId('answer'));
-const offer = createAsk(byId('ask'), answer.sent, answer.refused);
-const showKnobs = createKnobs(byId('controls'), byId('refused'));
+const showKnobs = createKnobs();
 const parts = [
   createFacts(byId('facts')),
   createCharts(byId('effects'), EFFECTS),
@@ -39,26 +38,19 @@ byId('pause').addEventListener('click', (event) => {
   show();
 });
 
+/** @param {import('../wire.ts').State} state */
+function samplesOf({ models }) {
+  return JSON.stringify(models.map(({ name, sample }) => [name, sample]));
+}
+
 listen(
   {
-    hello(hello) {
-      state = stateOf(hello);
-      answer.spell(hello.closed);
-      offer(hello.models);
-      show();
-    },
-    tick(tick) {
-      if (state !== undefined) addTick(state, tick);
-      show();
-    },
-    news(news) {
-      if (state === undefined) return;
-      addNews(state, news);
-      // Under load, lists change once a second: nobody could read them else.
-      if (state.settings.load.perSecond === 0) show();
-    },
-    settings(settings) {
-      if (state !== undefined) state.settings = settings;
+    state(newest) {
+      if (state === undefined) offerWays(newest.models, answer.sent, answer.refused);
+      // The stack was started anew, with other models.
+      else if (samplesOf(newest) !== samplesOf(state)) location.reload();
+      state = newest;
+      answer.spell(newest.closed);
       show();
     },
     answer: answer.came,

@@ -60,61 +60,40 @@ describe('the S3 side of startLocalQueues', () => {
 });
 
 describe('startLocalQueues', () => {
-  it('publishes URLs that need no name resolution', async () => {
+  it('serves its queues by URLs that need no name resolution, and by their names', async () => {
     const queues = await started();
-
-    expect(queues.endpoint).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-    expect(queues).toMatchObject({
-      region: 'us-east-1',
-      requestQueueUrl: `${queues.endpoint}/000000000000/batchscore-requests`,
-      requestQueueArn: 'arn:aws:sqs:us-east-1:000000000000:batchscore-requests',
-      resultQueueUrl: `${queues.endpoint}/000000000000/batchscore-results`,
-      deadLetterQueueUrl: `${queues.endpoint}/000000000000/batchscore-dead-letters`,
+    const { endpoint, requestQueueUrl, resultQueueUrl, deadLetterQueueUrl } = queues;
+    expect(endpoint).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    const sqs = destroyed(localSqsClient(queues));
+    for (const [url, name] of [
+      [requestQueueUrl, 'batchscore-requests'],
+      [resultQueueUrl, 'batchscore-results'],
+      [deadLetterQueueUrl, 'batchscore-dead-letters'],
+    ] as const) {
+      expect(url).toBe(`${endpoint}/000000000000/${name}`);
+      const { QueueUrl } = await sqs.send(new GetQueueUrlCommand({ QueueName: name }));
+      await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: `to ${name}` }));
+      const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl: url }));
+      expect(Messages).toMatchObject([{ Body: `to ${name}` }]);
+    }
+    const { Attributes } = await sqs.send(
+      new GetQueueAttributesCommand({ QueueUrl: requestQueueUrl, AttributeNames: ['All'] }),
+    );
+    expect(Attributes?.VisibilityTimeout).toBe('45');
+    expect(JSON.parse(Attributes?.RedrivePolicy ?? '')).toEqual({
+      deadLetterTargetArn: 'arn:aws:sqs:us-east-1:000000000000:batchscore-dead-letters',
+      maxReceiveCount: 4,
     });
   });
 
-  it('serves the three queues to the local client', async () => {
-    const queues = await started();
-    const sqs = destroyed(localSqsClient(queues));
-
-    for (const QueueUrl of [queues.requestQueueUrl, queues.resultQueueUrl, queues.deadLetterQueueUrl]) {
-      await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: `to ${QueueUrl}` }));
-      const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl }));
-      expect(Messages).toMatchObject([{ Body: `to ${QueueUrl}` }]);
-    }
-  });
-
-  it.each(['eu-west-1', 'us-east-1'])(
-    'serves a client of %s that is told nothing but the endpoint and the queue URL',
-    async (region) => {
-      const queues = await started();
-      const sqs = destroyed(new SQSClient({ endpoint: queues.endpoint, region, credentials: ANY }));
-
-      const sent = await sqs.send(new SendMessageCommand({ QueueUrl: queues.requestQueueUrl, MessageBody: 'hello' }));
-
-      expect(sent.MessageId).toEqual(expect.any(String));
-    },
-  );
-
-  it('serves a client that follows the queue URL alone', async () => {
-    const queues = await started();
+  it('serves a client of any region that knows the endpoint and the queue URL, or the queue URL alone', async () => {
+    const { endpoint, requestQueueUrl: QueueUrl } = await started();
     const logger = { trace() {}, debug() {}, info() {}, warn() {}, error() {} };
-    const sqs = destroyed(new SQSClient({ region: queues.region, credentials: ANY, logger }));
-
-    const sent = await sqs.send(new SendMessageCommand({ QueueUrl: queues.requestQueueUrl, MessageBody: 'hello' }));
-
-    expect(sent.MessageId).toEqual(expect.any(String));
-  });
-
-  it('finds its queues by name', async () => {
-    const queues = await started();
-    const sqs = destroyed(localSqsClient(queues));
-
-    const { QueueUrl } = await sqs.send(new GetQueueUrlCommand({ QueueName: 'batchscore-results' }));
-    await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: 'found' }));
-    const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl: queues.resultQueueUrl }));
-
-    expect(Messages).toMatchObject([{ Body: 'found' }]);
+    for (const options of [{ endpoint, region: 'eu-west-1' }, { region: 'us-east-1' }]) {
+      const sqs = destroyed(new SQSClient({ ...options, credentials: ANY, logger }));
+      const sent = await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: 'hello' }));
+      expect(sent.MessageId).toEqual(expect.any(String));
+    }
   });
 
   it.each([['emoji \u{1F600}'], ['the last plane \u{10FFFD}'], ['\t\n\r\uE000\uFFFD']])(
@@ -145,21 +124,6 @@ describe('startLocalQueues', () => {
       await expect(sent).rejects.toThrow(/Invalid characters/);
     },
   );
-
-  it('gives the request queue its visibility timeout and its redrive policy', async () => {
-    const queues = await started();
-    const sqs = destroyed(localSqsClient(queues));
-
-    const { Attributes } = await sqs.send(
-      new GetQueueAttributesCommand({ QueueUrl: queues.requestQueueUrl, AttributeNames: ['All'] }),
-    );
-
-    expect(Attributes?.VisibilityTimeout).toBe('45');
-    expect(JSON.parse(Attributes?.RedrivePolicy ?? '')).toEqual({
-      deadLetterTargetArn: 'arn:aws:sqs:us-east-1:000000000000:batchscore-dead-letters',
-      maxReceiveCount: 4,
-    });
-  });
 
   it('is reachable from this machine alone', async () => {
     const { endpoint } = await started();

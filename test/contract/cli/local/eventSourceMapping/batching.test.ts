@@ -91,19 +91,6 @@ describe('batches', () => {
     expect(invokedAt).toEqual([1000]);
   });
 
-  it('lets no time pass before a lone message when there is no window', async () => {
-    const clock = createManualClock();
-    const { send, map } = await stack();
-    const { events } = map({ clock });
-
-    await send(['first']);
-    await events.reaching(1);
-    await send(['second']);
-    await events.reaching(2);
-
-    expect(recordsOf(events.entries).map(({ body }) => body)).toEqual(['first', 'second']);
-  });
-
   it('splits what would overflow 6 MB', async () => {
     const local = await stack();
     for (let index = 0; index < 8; index += 1) await local.send([String(index).repeat(1_000_000)]);

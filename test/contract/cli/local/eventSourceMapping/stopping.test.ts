@@ -58,11 +58,3 @@ describe('stopping', () => {
     expect(errors.entries.length).toBeLessThanOrEqual(2);
   });
 });
-
-describe('starting', () => {
-  it('refuses what AWS refuses before it polls', async () => {
-    const { map } = await stack();
-
-    expect(() => map({ batchSize: 11, windowSeconds: 0 })).toThrow('expected at least 1 with a batchSize above 10');
-  });
-});

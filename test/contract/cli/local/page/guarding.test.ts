@@ -5,10 +5,10 @@ import {
   type PageServer,
   startPageServer,
 } from '../../../../../cli/local/page/pageServer.ts';
-import type { Hello } from '../../../../../cli/local/page/wire.ts';
+import type { State } from '../../../../../cli/local/page/wire.ts';
 import { type Asking, ask, listen, post } from '../../../../helpers/pageClient.ts';
 
-const HELLO = {} as Hello;
+const STATE = {} as State;
 let page: PageServer;
 let told: unknown[] = [];
 beforeAll(async () => {
@@ -16,7 +16,7 @@ beforeAll(async () => {
   page = await startPageServer({
     port: undefined,
     preferredPort: 0,
-    openStream: (response) => stream.open(response, HELLO),
+    openStream: (response) => stream.open(response, STATE),
     controls: {
       '/told': (body) => {
         told.push(body);
@@ -38,35 +38,22 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const TOLD = { method: 'POST', path: '/told', body: '{}' };
 
 describe('the server of the page', () => {
+  const change = (headers: Record<string, string>): Asking => ({ ...TOLD, headers: { ...JSON_TYPE, ...headers } });
+  const events = (headers: Record<string, string>): Asking => ({ path: '/events', headers });
+
   it.each<[string, Asking]>([
     ['the page, asked for by a name that was made to point here', { headers: { host: 'evil.example' } }],
     ['the page, asked for on another port', { headers: { host: '127.0.0.1:1' } }],
     ['a script, asked for from another site', { path: '/main.js', headers: { origin: 'https://evil.example' } }],
-    ['the events, without a word on who asks', { path: '/events' }],
-    ['the events, asked for from another site', { path: '/events', headers: { origin: 'https://evil.example' } }],
-    [
-      'the events, asked for by an image of another site',
-      { path: '/events', headers: { 'sec-fetch-site': 'cross-site' } },
-    ],
-    [
-      'the events, asked for from another port of this machine',
-      { path: '/events', headers: { 'sec-fetch-site': 'same-site' } },
-    ],
-    ['a change, without a word on who asks', { ...TOLD, headers: JSON_TYPE }],
-    ['a change, asked for from another site', { ...TOLD, headers: { ...JSON_TYPE, origin: 'https://evil.example' } }],
-    [
-      'a change, asked for from another port of this machine',
-      { ...TOLD, headers: { ...JSON_TYPE, origin: 'http://127.0.0.1:1' } },
-    ],
-    ['a change, asked for from a file', { ...TOLD, headers: { ...JSON_TYPE, origin: 'null' } }],
-    [
-      'a change, with nothing but that a browser says so',
-      { ...TOLD, headers: { ...JSON_TYPE, 'sec-fetch-site': 'same-origin' } },
-    ],
-    [
-      'a change, with the right origin and another host',
-      { ...TOLD, headers: { ...JSON_TYPE, origin: 'http://own', host: 'evil.example' } },
-    ],
+    ['the events, without a word on who asks', events({})],
+    ['the events, asked for by an image of another site', events({ 'sec-fetch-site': 'cross-site' })],
+    ['the events, asked for from another port of this machine', events({ 'sec-fetch-site': 'same-site' })],
+    ['a change, without a word on who asks', change({})],
+    ['a change, asked for from another site', change({ origin: 'https://evil.example' })],
+    ['a change, asked for from another port of this machine', change({ origin: 'http://127.0.0.1:1' })],
+    ['a change, asked for from a file', change({ origin: 'null' })],
+    ['a change, with nothing but that a browser says so', change({ 'sec-fetch-site': 'same-origin' })],
+    ['a change, with the right origin and another host', change({ origin: 'http://own', host: 'evil.example' })],
   ])('refuses %s', async (_, refused) => {
     told = [];
     const { status, text } = await ask(page.url, asking(refused));
@@ -109,16 +96,14 @@ describe('the server of the page', () => {
     expect([status, JSON.parse(text), told]).toEqual([200, { heard: true }, [{ what: 1 }]]);
   });
 
+  const OWN = { ...JSON_TYPE, origin: 'http://own' };
+
   it.each<[string, number, Asking]>([
-    ['a body that is no JSON', 400, { ...TOLD, body: '{', headers: { ...JSON_TYPE, origin: 'http://own' } }],
-    ['a body that says it is none', 400, { ...TOLD, headers: { 'content-type': 'text/plain', origin: 'http://own' } }],
-    [
-      'a body beyond 64 KiB',
-      413,
-      { ...TOLD, body: `"${'x'.repeat(65_536)}"`, headers: { ...JSON_TYPE, origin: 'http://own' } },
-    ],
-    ['what is not there', 404, { ...TOLD, path: '/unknown', headers: { ...JSON_TYPE, origin: 'http://own' } }],
-    ['another method', 404, { ...TOLD, method: 'PUT', headers: { ...JSON_TYPE, origin: 'http://own' } }],
+    ['a body that is no JSON', 400, { ...TOLD, body: '{', headers: OWN }],
+    ['a body that says it is none', 400, { ...TOLD, headers: { ...OWN, 'content-type': 'text/plain' } }],
+    ['a body beyond 64 KiB', 413, { ...TOLD, body: `"${'x'.repeat(65_536)}"`, headers: OWN }],
+    ['what is not there', 404, { ...TOLD, path: '/unknown', headers: OWN }],
+    ['another method', 404, { ...TOLD, method: 'PUT', headers: OWN }],
   ])('refuses %s', async (_, expected, refused) => {
     told = [];
     const { status, text } = await ask(page.url, asking(refused));

@@ -2,28 +2,29 @@ import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { createStream } from '../../../../../cli/local/page/pageServer.ts';
-import type { Hello } from '../../../../../cli/local/page/wire.ts';
+import type { State } from '../../../../../cli/local/page/wire.ts';
+
+const STATE: State = {
+  ...{ closed: { batch: {}, microBatch: {} }, models: [], loadModels: ['x'.repeat(1024 * 1024)], queues: undefined },
+  ...{ totals: { messages: 0, answered: 0, errors: {}, retries: {} }, seconds: [], invocations: [] },
+  ...{ results: [], errors: [] },
+  settings: { batchSize: 1, windowSeconds: 1, gathered: 2, load: { perSecond: 0, model: '' } },
+};
 
 describe('the stream of events', () => {
   it('cuts off a page that does not read, and holds no more for it than 4 MiB and what was written last', async () => {
     const dropped = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<void>();
     const stream = createStream({ onWatched: (isWatched) => (isWatched ? opened : dropped).resolve() });
-    const server = createServer((_, response) => void stream.open(response, {} as Hello));
+    const server = createServer((_, response) => void stream.open(response, STATE));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const reader = get(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, (response) => response.pause());
     reader.on('error', () => {});
     await opened.promise;
 
-    const settings = {
-      batchSize: 1,
-      windowSeconds: 1,
-      gathered: 2,
-      load: { perSecond: 0, model: 'x'.repeat(1024 * 1024) },
-    };
     let told = 0;
     while (stream.isWatched() && told < 256) {
-      stream.tell('settings', settings);
+      stream.tell('state', STATE);
       told += 1;
       await new Promise((resolve) => setImmediate(resolve));
     }

@@ -1,6 +1,6 @@
 import { GetQueueAttributesCommand, ReceiveMessageCommand, SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { AnswerSeen, Hello, News, SettingsSeen, Tick } from '../../../../../cli/local/page/wire.ts';
+import type { AnswerSeen, State } from '../../../../../cli/local/page/wire.ts';
 import { type RunningDev, startDev } from '../../../../helpers/command.ts';
 import { type Events, listen, post } from '../../../../helpers/pageClient.ts';
 
@@ -47,7 +47,7 @@ describe('the page', () => {
 
   it('knows the models, how they are run, and what can be sent', async () => {
     const stream = await open();
-    const { models, loadModels, settings } = await stream.next<Hello>('hello');
+    const { models, loadModels, settings } = await stream.next<State>('state');
     expect(models).toMatchObject([
       {
         name: 'digits',
@@ -82,7 +82,7 @@ describe('the page', () => {
     const answer = await stream.next<AnswerSeen>('answer', (one) => one.messageId === messageId);
     expect(answer.microBatch).toBeUndefined();
     expect(answer.result).toMatchObject({ isError: true, body: expect.stringContaining('"code":"INVALID_JSON"') });
-    const { totals } = await stream.next<Tick>('tick', (tick) => 'INVALID_JSON' in tick.totals.errors);
+    const { totals } = await stream.next<State>('state', (state) => 'INVALID_JSON' in state.totals.errors);
     expect(totals.errors.INVALID_JSON).toBe(1);
   });
 
@@ -90,8 +90,8 @@ describe('the page', () => {
     const stream = await open();
     const { requestQueueUrl, resultQueueUrl } = dev.stack;
     const { MessageId } = await sqs.send(new SendMessageCommand({ QueueUrl: requestQueueUrl, MessageBody: ZEROS }));
-    const { results, invocations } = await stream.next<News>('news', (news) =>
-      news.results.some(({ messageId }) => messageId === MessageId),
+    const { results, invocations } = await stream.next<State>('state', (state) =>
+      state.results.some(({ messageId }) => messageId === MessageId),
     );
     expect(results.find(({ messageId }) => messageId === MessageId)).toMatchObject({ isError: false, isLoad: false });
     expect(invocations.at(-1)).toMatchObject({ records: 1, cameBefore: 0 });
@@ -103,7 +103,7 @@ describe('the page', () => {
     const stream = await open();
     const limits = { batchSize: 25, windowSeconds: 1 };
     expect((await post(url, '/batching', limits)).status).toBe(200);
-    expect(await stream.next<SettingsSeen>('settings')).toMatchObject(limits);
+    await stream.next<State>('state', ({ settings }) => settings.batchSize === 25 && settings.windowSeconds === 1);
     const messageId = await ask(ZEROS);
     const { invocation } = await stream.next<AnswerSeen>('answer', (one) => one.messageId === messageId);
     expect(invocation).toMatchObject({ batchSize: 25, closedBecause: 'window' });
@@ -129,7 +129,7 @@ describe('the page', () => {
 
   it('sends no load where no page is open that would end it', async () => {
     const stream = await open();
-    await stream.next('hello');
+    await stream.next('state');
     stream.close();
     const untilRefused = async (): Promise<string> => {
       const { status, text } = await post(url, '/load', { perSecond: 0, model: 'digits' });
@@ -141,9 +141,9 @@ describe('the page', () => {
   it('sends load, which ends with the last page, and whose results are taken away', async () => {
     const stream = await open();
     await post(url, '/load', { perSecond: 200, model: 'tickets' });
-    await stream.next<Tick>('tick', ({ seconds }) => seconds.some(({ sent }) => sent > 0));
-    await stream.next<Tick>('tick', ({ seconds }) => seconds.some(({ p50Ms }) => p50Ms !== null));
-    const { results } = await stream.next<News>('news', (news) => news.results.some(({ isLoad }) => isLoad));
+    await stream.next<State>('state', ({ seconds }) => seconds.some(({ sent }) => sent > 0));
+    await stream.next<State>('state', ({ seconds }) => seconds.some(({ p50Ms }) => p50Ms !== null));
+    const { results } = await stream.next<State>('state', (state) => state.results.some(({ isLoad }) => isLoad));
     expect(results.find(({ isLoad }) => isLoad)?.body).toContain('"model_name":"tickets"');
     stream.close();
 
@@ -151,7 +151,7 @@ describe('the page', () => {
     while ((await countOn(dev.stack.requestQueueUrl)) > 0);
     while ((await countOn(own)) > 0);
     expect(await countOn(dev.stack.resultQueueUrl)).toBeLessThanOrEqual(1);
-    const { settings } = await (await open()).next<Hello>('hello');
+    const { settings } = await (await open()).next<State>('state');
     expect(settings.load.perSecond).toBe(0);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createNewest, createTimeline, SECONDS_KEPT } from '../../../../../cli/local/page/pageMonitor.ts';
+import { createTimeline, SECONDS_KEPT } from '../../../../../cli/local/page/pageMonitor.ts';
 import type { InvocationSeen } from '../../../../../cli/local/page/wire.ts';
 
 const INVOCATION: InvocationSeen = {
@@ -15,15 +15,14 @@ describe('the timeline', () => {
     timeline.ended(INVOCATION);
     timeline.ended(INVOCATION);
     timeline.sent(7);
-    expect(timeline.takeNew()).toEqual([]);
+    expect(timeline.all()).toEqual([]);
     ms = 11_000;
-    expect(timeline.takeNew()).toEqual([
+    expect(timeline.all()).toEqual([
       {
         ...{ at: 10, sent: 7, answered: 76, errors: 6, retried: 4, invocations: 2, records: 80, room: 100 },
         ...{ rows: 120, paddedRows: 128, runs: 4, p50Ms: null, p99Ms: null },
       },
     ]);
-    expect(timeline.takeNew()).toEqual([]);
   });
 
   it('has seconds in which nothing happened', () => {
@@ -43,7 +42,7 @@ describe('the timeline', () => {
     const timeline = createTimeline(() => ms);
     for (let time = 200; time > 0; time--) timeline.answered(time);
     ms = 1_000;
-    expect(timeline.takeNew()).toMatchObject([{ p50Ms: 101, p99Ms: 199 }]);
+    expect(timeline.all()).toMatchObject([{ p50Ms: 101, p99Ms: 199 }]);
   });
 
   it('takes the percentiles of many more times from a choice of them', () => {
@@ -51,7 +50,7 @@ describe('the timeline', () => {
     const timeline = createTimeline(() => ms);
     for (let time = 0; time < 100_000; time++) timeline.answered(time);
     ms = 1_000;
-    const [second] = timeline.takeNew();
+    const [second] = timeline.all();
     expect(second?.p50Ms).toBeGreaterThan(30_000);
     expect(second?.p50Ms).toBeLessThan(70_000);
     expect(second?.p99Ms).toBeGreaterThan(90_000);
@@ -65,17 +64,5 @@ describe('the timeline', () => {
     expect(timeline.all().at(-1)?.at).toBe(10 ** 9 - 1);
     ms += 5_000;
     expect(timeline.all()).toHaveLength(SECONDS_KEPT);
-  });
-});
-
-describe('the newest', () => {
-  it('are as many as it keeps, and are new until they were taken', () => {
-    const newest = createNewest<number>(3);
-    for (const one of [1, 2, 3, 4]) newest.add(one);
-    expect(newest.all()).toEqual([2, 3, 4]);
-    expect(newest.takeNew(2)).toEqual([3, 4]);
-    expect(newest.takeNew(2)).toEqual([]);
-    newest.add(5);
-    expect(newest.takeNew(2)).toEqual([5]);
   });
 });

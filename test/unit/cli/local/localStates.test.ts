@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Call, named, planOf, runJob, START, wellAnswered } from './setup.ts';
+import type { StateMachine } from '../../../../infra/jobs/jobDefinition.ts';
+import { type Call, DEFINITION, named, planOf, runJob, START, wellAnswered } from './localStates.ts';
 
 const actionsOf = (calls: readonly Call[]): string[] => calls.map(({ payload }) => payload.action);
 const isScoring = ({ payload }: Call): boolean => payload.action === 'score';
@@ -198,5 +199,70 @@ describe('a job that is cancelled', () => {
       { signal: cancel.signal },
     );
     expect(ended).toEqual({ status: 'ABORTED' });
+  });
+});
+
+type Loose = Record<string, unknown>;
+
+/** The definition of jobs with something changed in it. */
+function changed(change: (machine: { States: Record<string, Loose> } & Loose) => void): StateMachine {
+  const machine = structuredClone(DEFINITION) as unknown as { States: Record<string, Loose> } & Loose;
+  change(machine);
+  return machine as unknown as StateMachine;
+}
+
+const map = (machine: { States: Record<string, Loose> }): Loose => machine.States['Score parts'] as Loose;
+const child = (machine: { States: Record<string, Loose> }): Record<string, Loose> =>
+  (map(machine).ItemProcessor as { States: Record<string, Loose> }).States;
+
+describe('the local stack refuses to walk', () => {
+  it.each<readonly [string, (machine: { States: Record<string, Loose> } & Loose) => void, string]>([
+    ['a field of the machine', (machine) => (machine.QueryLanguage = 'JSONata'), 'got QueryLanguage "JSONata"'],
+    ['a field of the map', (machine) => (map(machine).ToleratedFailureCount = 1), 'got ToleratedFailureCount 1'],
+    [
+      'a field in a child',
+      (machine) => (child(machine).More = { ...child(machine).More, Assign: {} }),
+      'More: expected',
+    ],
+    ['a field of a retrier', ({ States }) => (States.Plan = { ...States.Plan, Retry: [{ Odd: 1 }] }), 'got Odd 1'],
+    ['another type', ({ States }) => (States.Plan = { Type: 'Wait' }), 'got Type "Wait"'],
+    [
+      'another integration',
+      ({ States }) => (States.Plan = { ...States.Plan, Resource: 'arn:aws:states:::sqs:sendMessage' }),
+      'got Resource "arn:aws:states:::sqs:sendMessage"',
+    ],
+  ])('%s', async (_, change, sentence) => {
+    await expect(runJob(wellAnswered, { machine: changed(change) })).rejects.toThrow(sentence);
+  });
+});
+
+describe('a path', () => {
+  it('that leads to nothing ends the execution, and no catcher takes it', async () => {
+    const machine = changed(({ States }) => {
+      States.Finish = { ...States.Finish, Parameters: { FunctionName: 'control', 'Payload.$': '$.nothing' } };
+    });
+    const { ended } = await runJob(wellAnswered, { machine });
+    expect(ended).toMatchObject({
+      status: 'FAILED',
+      error: 'States.Runtime',
+      cause: expect.stringContaining('$.nothing'),
+    });
+  });
+
+  it.each(['$.parts[0]', '$..part', "States.Hash('x', 'MD5')"])(
+    'of a kind that is not known is one of these: %s',
+    async (path) => {
+      const machine = changed(({ States }) => {
+        States.Finish = { ...States.Finish, Parameters: { FunctionName: 'control', 'Payload.$': path } };
+      });
+      expect((await runJob(wellAnswered, { machine })).ended).toMatchObject({ error: 'States.Runtime' });
+    },
+  );
+});
+
+describe('a state that there is not', () => {
+  it('ends the execution', async () => {
+    const machine = changed(({ States }) => (States.Plan = { ...States.Plan, Next: 'Nowhere' }));
+    expect((await runJob(wellAnswered, { machine })).ended).toMatchObject({ error: 'States.Runtime' });
   });
 });

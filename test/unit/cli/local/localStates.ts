@@ -1,5 +1,5 @@
-import { type Ended, runStateMachine, type StateDependencies } from '../../../../../cli/local/localStates.ts';
-import { jobDefinition, type StateMachine } from '../../../../../infra/jobs/jobDefinition.ts';
+import { type Ended, runStateMachine, type StateDependencies } from '../../../../cli/local/localStates.ts';
+import { jobDefinition, type StateMachine } from '../../../../infra/jobs/jobDefinition.ts';
 
 export const DEFINITION = jobDefinition({ scoreFunctionArn: 'score', controlFunctionArn: 'control' });
 

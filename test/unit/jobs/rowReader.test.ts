@@ -1,0 +1,201 @@
+import { readFileSync } from 'node:fs';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
+import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
+import { openReader } from '../../../lambda/jobs/scorePart.ts';
+import type { PieceRow } from '../../../lambda/jobs/textRows.ts';
+import { FOLDER, memoryStorage, planOf } from '../../helpers/jobs.ts';
+import { lineModel, repositoryOf } from '../../helpers/models.ts';
+
+/** How a file is cut, and in what bites its bytes and rows are handed over. */
+interface Cut {
+  readonly partBytes: number;
+  readonly pieceBytes: number;
+  readonly chunkBytes: number;
+  readonly rowsATake: number;
+  /** Whether each piece is read by another call. */
+  readonly reopens: boolean;
+}
+
+/** From one to more than any of the files has. */
+const size = fc.integer({ min: 0, max: 16 }).chain((power) => fc.integer({ min: 1, max: 2 ** power }));
+const cuts: fc.Arbitrary<Cut> = fc.record({
+  partBytes: size,
+  pieceBytes: size,
+  chunkBytes: size,
+  rowsATake: fc.integer({ min: 1, max: 50 }),
+  reopens: fc.boolean(),
+});
+const MODELS = repositoryOf(lineModel());
+const MOST_LINE_BYTES = 2_000;
+
+/** Every row of a file, as the pieces of its parts give them, one after the other. */
+async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) {
+  const storage = memoryStorage(cut.chunkBytes);
+  storage.objects.set(key, content);
+  const { partBytes, pieceBytes } = cut;
+  const { planKey } = await planOf({
+    storage,
+    models: MODELS,
+    key,
+    content,
+    spec: asked,
+    partBytes,
+    pieceBytes,
+  });
+  const head = await readHead(storage, FOLDER);
+  if (head === undefined) throw new Error('expected a plan');
+  const rows: PieceRow[] = [];
+  for (const part of await readParts(storage, planKey)) {
+    let reader = openReader(storage, head, part, MOST_LINE_BYTES);
+    for (let piece = 0; ; piece++) {
+      const read = await reader.read(piece, () => true);
+      if (read === undefined) break;
+      for (let some = read.take(cut.rowsATake); some.length > 0; some = read.take(cut.rowsATake)) rows.push(...some);
+      if (read.isLast) {
+        expect(await reader.read(piece + 1, () => true)).toBeUndefined();
+        break;
+      }
+      if (!cut.reopens) continue;
+      reader.close();
+      reader = openReader(storage, head, part, MOST_LINE_BYTES);
+    }
+    reader.close();
+  }
+  return rows.map(({ id, text, failed, kept }) => ({ id, text, code: failed?.code, kept }));
+}
+
+interface Line {
+  readonly bytes: Buffer;
+  /** Of the row; undefined for a line that is none. */
+  readonly row: { readonly text: string; readonly code?: string; readonly kept?: string } | undefined;
+}
+
+const requestLine = fc
+  .oneof(
+    { weight: 6, arbitrary: fc.integer().map((x) => `{"instances":[[${x}]]}`) },
+    { weight: 3, arbitrary: fc.string({ unit: 'grapheme', minLength: 1 }).map((id) => JSON.stringify({ id })) },
+    { weight: 1, arbitrary: fc.nat(3_000).map((length) => `{"id":"${'x'.repeat(length)}"}`) },
+    { weight: 1, arbitrary: fc.constantFrom('{', '[]', '"\u2028ü"') },
+  )
+  .map((text): Line => {
+    const bytes = Buffer.from(text);
+    return { bytes, row: bytes.length > MOST_LINE_BYTES ? { text: '', code: 'PAYLOAD_TOO_LARGE' } : { text } };
+  });
+const blankLine = fc.constantFrom('', ' ', '\t').map((text): Line => ({ bytes: Buffer.from(text), row: undefined }));
+const brokenLine = fc.constant<Line>({
+  bytes: Buffer.from([0x22, 0xff, 0x22]),
+  row: { text: '', code: 'INVALID_JSON' },
+});
+
+const csvLine = fc
+  .record({
+    x: fc.integer(),
+    id: fc.string({ unit: 'grapheme' }),
+    quoted: fc.boolean(),
+    fields: fc.constantFrom(2, 2, 2, 3),
+  })
+  .filter(({ id }) => !/[\r\n]/.test(id))
+  .map(({ x, id, quoted, fields }): Line => {
+    const field = quoted || /[",]/.test(id) ? `"${id.replaceAll('"', '""')}"` : id;
+    const bytes = Buffer.from(`${x},${field}${fields === 3 ? ',' : ''}`);
+    const text = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[${x}]}]}`;
+    return {
+      bytes,
+      row: fields === 3 ? { text: '', code: 'INVALID_REQUEST' } : { text, kept: JSON.stringify({ id }) },
+    };
+  });
+
+const textFile = (line: fc.Arbitrary<Line>, head: fc.Arbitrary<string>) =>
+  fc
+    .record({
+      head,
+      lines: fc.array(
+        fc.record({
+          line: fc.oneof(
+            { weight: 8, arbitrary: line },
+            { weight: 1, arbitrary: blankLine },
+            { weight: 1, arbitrary: brokenLine },
+          ),
+          end: fc.constantFrom('\n', '\r\n'),
+        }),
+        { maxLength: 30 },
+      ),
+      endsInLine: fc.boolean(),
+    })
+    .map(({ head, lines, endsInLine }) => {
+      let content = Buffer.from(head);
+      const rows = lines.flatMap(({ line: { bytes, row }, end }, index) => {
+        // A byte order mark is of the first line.
+        const start = head.endsWith('\n') ? content.length : index === 0 ? 0 : content.length;
+        content = Buffer.concat([content, bytes, Buffer.from(endsInLine && index === lines.length - 1 ? '' : end)]);
+        return row === undefined ? [] : [{ id: `${start}`, text: row.text, code: row.code, kept: row.kept }];
+      });
+      return { content, rows };
+    });
+
+const FILES = {
+  jsonl: textFile(requestLine, fc.constantFrom('', '\uFEFF')),
+  csv: textFile(csvLine, fc.constantFrom('x,id\n', '\uFEFFx,"id"\r\n')),
+};
+const COMPRESSORS = { '': undefined, '.gz': gzipSync, '.zst': zstdCompressSync };
+/** A frame of zstd that is passed over. @see https://www.rfc-editor.org/rfc/rfc8878#section-3.1.2 */
+const SKIPPABLE = Buffer.from([0x5f, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 0x28, 0xb5]);
+
+/** Compressed in one piece or in several, one behind the other. */
+function compressed(content: Buffer, places: readonly number[], ending: keyof typeof COMPRESSORS): Buffer {
+  const compress = COMPRESSORS[ending];
+  if (compress === undefined) return content;
+  const bounds = [0, ...places.map((place) => place % (content.length + 1)), content.length].toSorted((a, b) => a - b);
+  const members = bounds.slice(1).map((end, index) => compress(content.subarray(bounds[index], end)));
+  return Buffer.concat(ending === '.zst' && places.length > 0 ? [SKIPPABLE, ...members] : members);
+}
+
+const parquetOf = (name: string): Buffer => readFileSync(new URL(`parquet/${name}.parquet`, import.meta.url));
+/** What PyArrow reads. */
+const ROWS: Record<string, unknown>[] = JSON.parse(readFileSync(new URL('parquet/none.json', import.meta.url), 'utf8'));
+
+describe('however a file is cut, each of its rows is read once, in order, under the place where it lies', () => {
+  for (const format of ['jsonl', 'csv'] as const) {
+    it.each(['', '.gz', '.zst'] as const)(`lines of ${format}%s`, async (ending) => {
+      await fc.assert(
+        fc.asyncProperty(
+          FILES[format],
+          cuts,
+          fc.array(fc.nat(), { maxLength: 3 }),
+          async ({ content, rows }, cut, places) => {
+            // A piece for each byte of a long file takes time, and shows nothing more.
+            const least = Math.ceil(content.length / 30);
+            const larger = {
+              ...cut,
+              partBytes: Math.max(cut.partBytes, least),
+              pieceBytes: Math.max(cut.pieceBytes, least),
+            };
+            const asked = format === 'csv' ? { keep: ['id'] } : {};
+            expect(await rowsIn(`in/a.${format}${ending}`, compressed(content, places, ending), larger, asked)).toEqual(
+              rows,
+            );
+          },
+        ),
+        { numRuns: 60 },
+      );
+    });
+  }
+
+  it.each(['none', 'snappy', 'gzip', 'zstd', 'brotli', 'groups'])('rows of Parquet: %s', async (name) => {
+    const content = parquetOf(name);
+    await fc.assert(
+      fc.asyncProperty(cuts, async (cut) => {
+        const rows = await rowsIn('in/a.parquet', content, cut, { inputs: { x: ['f64'] }, keep: ['id'] });
+        expect(rows.map(({ id, kept }) => [id, JSON.parse(kept ?? '')])).toEqual(
+          ROWS.map(({ id }, row) => [`${row}`, { id }]),
+        );
+        const raw = rows.map(({ text }) => Buffer.from(JSON.parse(text).raw_input_contents[0], 'base64').readFloatLE());
+        expect(raw).toEqual(ROWS.map(({ f64 }) => Math.fround(Number(f64))));
+      }),
+      { numRuns: 20 },
+    );
+  });
+});
