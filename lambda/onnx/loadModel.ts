@@ -42,8 +42,6 @@ export interface ModelDefaults {
   readonly ignoreProfile?: boolean | undefined;
   /** Try more probes for longer than a start may take. @default false */
   readonly isThorough?: boolean | undefined;
-  /** Whether no other model is in this process. @default true */
-  readonly onlyModel?: boolean | undefined;
   /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
   readonly now?: (() => number) | undefined;
 }
@@ -109,7 +107,6 @@ export async function loadModel(
       providers: config.providers ?? defaults.providers,
       devices: config.devices,
       sessionOptions: config.sessionOptions ?? {},
-      onlyModel: defaults.onlyModel,
     },
     { allowProviderFallback, takesCards, warn },
     stuckRuns,
@@ -138,8 +135,7 @@ export async function loadModel(
     const placement = await placementOf(providers, devices);
     inform(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
     reports.placed(placement);
-    const { threads, waiting } = await session.warmedUp();
-    if (waiting !== undefined) inform(`${location.path}: ${waiting}`);
+    const threads = await session.warmedUp();
     const { libraryMs } = session.metadata;
     const loadMs = openedAt - startedAt - libraryMs;
     loaded({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });

@@ -56,9 +56,8 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
   const { warn, inform = () => {}, placed = () => {} } = options;
   const reports = { warn, inform, placed, stuckRuns: new Set<object>() };
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
-  const defaults = { ...options, onlyModel: locations.length === 1 };
   const load = (location: ModelLocation): Promise<LoadedModel> => {
-    const started = loading.get(location) ?? loadWithConfig(location, defaults, reports);
+    const started = loading.get(location) ?? loadWithConfig(location, options, reports);
     loading.set(location, started);
     // The next request tries a failed load again.
     started.catch(() => loading.delete(location));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { InferenceSession } from 'onnxruntime-node';
 import { IGNORED_OPTIONS, SESSION_OPTIONS } from '../../../../lambda/onnx/modelConfig.ts';
-import { sessionSettings } from '../../../../lambda/onnx/waiting.ts';
+import { sessionSettings } from '../../../../lambda/onnx/sessionJobs.ts';
 import { identityModel } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, openOnly } from '../../../helpers/openModels.ts';
 
@@ -101,16 +101,12 @@ describe('sessionOptions in config.json', () => {
 });
 
 describe('session settings', () => {
-  const DEFAULTS = { 'session.a': '1', 'session.b': '1' };
-
-  it('are the defaults where none are given', () => {
-    expect(sessionSettings(undefined, DEFAULTS)).toEqual(DEFAULTS);
-  });
-
   it.each([
-    ['nested', { session: { b: '0', c: '2' } }],
-    ['written out', { 'session.b': '0', session: { c: '2' } }],
-  ])('replace the defaults one by one, %s', (_, given) => {
-    expect(sessionSettings(given, DEFAULTS)).toEqual({ 'session.a': '1', 'session.b': '0', 'session.c': '2' });
+    ['none', undefined, { 'session.force_spinning_stop': '1' }],
+    ['others', { session: { c: '2' } }, { 'session.force_spinning_stop': '1', 'session.c': '2' }],
+    ['the same, nested', { session: { force_spinning_stop: '0' } }, { 'session.force_spinning_stop': '0' }],
+    ['the same, written out', { 'session.force_spinning_stop': '0' }, { 'session.force_spinning_stop': '0' }],
+  ])('replace the defaults one by one: %s', (_, given, expected) => {
+    expect(sessionSettings(given)).toEqual(expected);
   });
 });

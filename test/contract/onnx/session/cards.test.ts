@@ -132,8 +132,6 @@ describe('a model on several cards', () => {
         return { thread: {} as never, metadata: { inputs: [], outputs: [], libraryMs: 1 } };
       },
       reopen: async () => {},
-      readyNow: () => undefined,
-      reopenLaterAs: () => {},
       leaveBehind: () => {},
       close: async () => void closed.push(card),
     });
