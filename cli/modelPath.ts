@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { nearestName } from '../lambda/core/base/nearestName.ts';
+import { nearestName } from '../lambda/core/wrongValue.ts';
+
 import { walkModels } from '../lambda/onnx/findModels.ts';
 
 /**

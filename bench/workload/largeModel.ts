@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { mkdir, mkdtemp, open, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { digestOf, type ModelFile, partsOf, writeManifest } from '../../lambda/aws/s3/models/manifest.ts';
+import { digestOf, type ModelFile, partsOf, writeManifest } from '../../lambda/aws/modelManifest.ts';
 import { DataType, encodeModel } from './models/encodeModel.ts';
 
 /** A model repository as a folder, and as it would be published. */

@@ -1,6 +1,7 @@
-import { isFailure, messageOf } from '../../lambda/core/contract/failure.ts';
-import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { isFailure, messageOf } from '../../lambda/core/failure.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
+import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
+
 import { symbolicAxes } from '../../lambda/onnx/contract.ts';
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';

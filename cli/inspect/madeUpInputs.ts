@@ -1,6 +1,7 @@
-import type { Model } from '../../lambda/core/contract/model.ts';
-import type { RequestInput } from '../../lambda/core/contract/request.ts';
-import { DATATYPES } from '../../lambda/core/tensor/datatype.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
+import { DATATYPES } from '../../lambda/core/tensor.ts';
+
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
 import type { ModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import type { ModelGraph } from '../../lambda/onnx/modelFile.ts';

@@ -1,9 +1,10 @@
-import { encodeRequest } from '../../client/request/request.ts';
-import { isObject } from '../../lambda/core/base/json.ts';
-import type { Model } from '../../lambda/core/contract/model.ts';
-import type { RequestInput } from '../../lambda/core/contract/request.ts';
-import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
-import { moveAxis } from '../../lambda/core/tensor/moveAxis.ts';
+import { encodeRequest } from '../../client/encodeRequest.ts';
+import { decodeAll, isBase64Data } from '../../lambda/core/base64.ts';
+import { isObject } from '../../lambda/core/json.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
+import { moveAxis } from '../../lambda/core/tensor.ts';
+
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import type { ModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import type { ModelGraph } from '../../lambda/onnx/modelFile.ts';

@@ -11,7 +11,7 @@ import {
 } from '@aws-sdk/client-s3';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
-import { type ModelFile, type Part, partsOf } from '../../lambda/aws/s3/models/manifest.ts';
+import { type ModelFile, type Part, partsOf } from '../../lambda/aws/modelManifest.ts';
 
 /** An object that is to be in a bucket, known by its content. */
 export interface Upload extends Omit<ModelFile, 'path'> {

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkModelsFolder } from '../../infra/constructs/image/modelsFolder.ts';
 import { deployedFiles } from '../../infra/image/deployedFiles.ts';
-import { isSafePath, type ModelFile, partsOf } from '../../lambda/aws/s3/models/manifest.ts';
+import { isSafePath, type ModelFile, partsOf } from '../../lambda/aws/modelManifest.ts';
 import { readPart } from './readPart.ts';
 
 /**

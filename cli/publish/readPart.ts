@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises';
-import type { Part } from '../../lambda/aws/s3/models/manifest.ts';
+import type { Part } from '../../lambda/aws/modelManifest.ts';
 
 /** A part of a file, or what there is of it. */
 export async function readPart(path: string, { start, end }: Part): Promise<Buffer> {

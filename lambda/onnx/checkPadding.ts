@@ -1,8 +1,10 @@
-import { messageOf } from '../core/contract/failure.ts';
-import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../core/contract/model.ts';
-import { elementsPerRowAt, type Part } from '../core/plan/microBatch.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../core/tensor/datatype.ts';
-import { type Difference, firstDifference, type Tolerance } from '../core/tensor/difference.ts';
+import { type Difference, firstDifference, type Tolerance } from '../core/difference.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Part } from '../core/microBatch.ts';
+import { elementsPerRowAt } from '../core/microBatch.ts';
+import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../core/model.ts';
+import { DATATYPES, type Datatype, type TensorData } from '../core/tensor.ts';
+
 import { CURE_OF_DYNAMIC_QUANTISATION, isDynamicallyQuantised } from './decideBatching.ts';
 import { type Answer, isNotTheRuns, MANY_ELEMENTS, runTogether } from './independence.ts';
 import type { ModelGraph } from './modelFile.ts';

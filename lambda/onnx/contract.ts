@@ -1,4 +1,4 @@
-import { isFailure } from '../core/contract/failure.ts';
+import { isFailure } from '../core/failure.ts';
 import {
   axisInModel,
   axisRowsFirst,
@@ -8,13 +8,11 @@ import {
   SettingsMissingError,
   shapeInModel,
   type TensorSpec,
-} from '../core/contract/model.ts';
-import { decodeData } from '../core/decode/decodeData.ts';
-import { pathWithin } from '../core/decode/fieldPath.ts';
-import { nestingOf } from '../core/decode/nestingOf.ts';
-import { datatypeOfOnnxType } from '../core/tensor/datatype.ts';
-import { moveDim } from '../core/tensor/moveAxis.ts';
-import { elementCount, type Tensor } from '../core/tensor/tensor.ts';
+} from '../core/model.ts';
+import { nestingOf } from '../core/requestInputs.ts';
+import { datatypeOfOnnxType, elementCount, moveDim, type Tensor } from '../core/tensor.ts';
+import { decodeData, pathWithin } from '../core/values.ts';
+
 import type { RaggedConfig } from './modelConfig.ts';
 import type { SessionMetadata, ValueDescription } from './sessionJobs.ts';
 

@@ -1,5 +1,6 @@
-import { listNames, type Model, type RaggedAxis } from '../core/contract/model.ts';
-import { DATATYPES } from '../core/tensor/datatype.ts';
+import { listNames, type Model, type RaggedAxis } from '../core/model.ts';
+import { DATATYPES } from '../core/tensor.ts';
+
 import type { RowCheck } from './independence.ts';
 import type { ModelGraph, Operator } from './modelFile.ts';
 

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { highestVersionFirst, isVersion, MODEL_FILE, MODEL_LAYOUT } from '../core/contract/modelFolder.ts';
+import { highestVersionFirst, isVersion, MODEL_FILE, MODEL_LAYOUT } from '../core/places.ts';
 
 /** One version of a model. */
 export interface ModelLocation {

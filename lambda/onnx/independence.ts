@@ -1,7 +1,3 @@
-import { messageOf } from '../core/contract/failure.ts';
-import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError } from '../core/contract/model.ts';
-import { elementsPerRowAt, microBatchOf, type Part } from '../core/plan/microBatch.ts';
-import { assertBatched, stack, unstack } from '../core/stack/stack.ts';
 import {
   type Difference,
   differenceOf,
@@ -10,8 +6,13 @@ import {
   SAME_PLACE,
   SAME_SHAPE,
   type Tolerance,
-} from '../core/tensor/difference.ts';
-import type { Tensor } from '../core/tensor/tensor.ts';
+} from '../core/difference.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Part } from '../core/microBatch.ts';
+import { elementsPerRowAt, microBatchOf } from '../core/microBatch.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError } from '../core/model.ts';
+import { assertBatched, stack, unstack } from '../core/stack.ts';
+import type { Tensor } from '../core/tensor.ts';
 
 /** At start more rows tell no more: one probe among others, at several places. */
 export const MOST_PROBES = 4;

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { messageOf } from '../core/contract/failure.ts';
+import { messageOf } from '../core/failure.ts';
 import {
   type Cost,
   listNames,
@@ -8,11 +8,10 @@ import {
   type RunResult,
   SettingsMissingError,
   type TensorSpec,
-} from '../core/contract/model.ts';
-import type { Transform } from '../core/contract/transform.ts';
-import { allocate, DATATYPES, type Datatype, type TensorData } from '../core/tensor/datatype.ts';
-import { moveAxis } from '../core/tensor/moveAxis.ts';
-import type { Tensor } from '../core/tensor/tensor.ts';
+  type Transform,
+} from '../core/model.ts';
+import { allocate, DATATYPES, type Datatype, moveAxis, type Tensor, type TensorData } from '../core/tensor.ts';
+
 import { CURES, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
 import type { ModelLocation } from './findModels.ts';
 import { loadTransform } from './loadTransform.ts';

@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
-import { deferred } from '../core/base/deferred.ts';
-import { messageOf } from '../core/contract/failure.ts';
-import type { Transform } from '../core/contract/transform.ts';
+import { deferred } from '../core/concurrency.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Transform } from '../core/model.ts';
 
 /** How long a hook's promise may take to settle: one that never does must not hold up other requests. */
 const HOOK_LIMIT_MS = 5_000;

@@ -1,6 +1,6 @@
-import { axisInModel, axisRowsFirst, shapeInModel, type TensorSpec } from '../core/contract/model.ts';
-import { allocate, DATATYPES } from '../core/tensor/datatype.ts';
-import { elementCount, type Tensor } from '../core/tensor/tensor.ts';
+import { axisInModel, axisRowsFirst, shapeInModel, type TensorSpec } from '../core/model.ts';
+import { allocate, DATATYPES, elementCount, type Tensor } from '../core/tensor.ts';
+
 import {
   type AxisSizes,
   type ContractSettings,

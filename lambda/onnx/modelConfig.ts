@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { hasCode } from '../aws/hasCode.ts';
-import { nearestName } from '../core/base/nearestName.ts';
-import { messageOf } from '../core/contract/failure.ts';
-import { CONFIG_FILE } from '../core/contract/modelFolder.ts';
-import { IN_OUR_WORDS, problemsIn } from '../core/contract/wrongValue.ts';
-import { RANGES } from '../limits/configuration.ts';
-import { type Range, wholeNumberIn } from '../limits/range.ts';
+import { hasCode } from '../aws/awsError.ts';
+import { messageOf } from '../core/failure.ts';
+import { RANGES, type Range, wholeNumberIn } from '../core/limits.ts';
+import { CONFIG_FILE } from '../core/places.ts';
+import { IN_OUR_WORDS, nearestName, problemsIn } from '../core/wrongValue.ts';
+
 import { hasCards } from './provider.ts';
 
 /* Numbers of a JSON file, which say in plain words what is expected. */

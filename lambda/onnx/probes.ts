@@ -1,12 +1,12 @@
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
-import { messageOf } from '../core/contract/failure.ts';
-import type { Model } from '../core/contract/model.ts';
-import { isRefused, type RequestInput, type ScoringRequest } from '../core/contract/request.ts';
-import { decodeRequest } from '../core/decode/decodeRequest.ts';
-import type { Part } from '../core/plan/microBatch.ts';
-import { allocate, DATATYPES, type Datatype, type TensorData } from '../core/tensor/datatype.ts';
-import { elementCount } from '../core/tensor/tensor.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Part } from '../core/microBatch.ts';
+import type { Model } from '../core/model.ts';
+import { decodeRequest } from '../core/request.ts';
+import { isRefused, type RequestInput, type ScoringRequest } from '../core/scoringRequest.ts';
+import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } from '../core/tensor.ts';
+
 import { type AxisSizes, shapesAt } from './contract.ts';
 import { MOST_PROBES, type ProbeSet } from './independence.ts';
 import { isNotThere } from './modelConfig.ts';

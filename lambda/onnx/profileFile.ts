@@ -4,10 +4,10 @@ import { createRequire } from 'node:module';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { messageOf } from '../core/contract/failure.ts';
-import type { Cost } from '../core/contract/model.ts';
-import { tableCost } from '../core/plan/cost.ts';
-import { fullTable } from '../core/plan/fullTable.ts';
+import { fullTable, tableCost } from '../core/cost.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Cost } from '../core/model.ts';
+
 import { readJsonIfThere } from './modelConfig.ts';
 import { externalFiles } from './modelFile.ts';
 

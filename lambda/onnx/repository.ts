@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { type Failure, failure, isFailure, messageOf, preview } from '../core/contract/failure.ts';
-import type { Model, ModelRepository } from '../core/contract/model.ts';
-import { CONFIG_FILE, isVersion, MODEL_FILE } from '../core/contract/modelFolder.ts';
+import { type Failure, failure, isFailure, messageOf, preview } from '../core/failure.ts';
+import type { Model, ModelRepository } from '../core/model.ts';
+import { CONFIG_FILE, isVersion, MODEL_FILE } from '../core/places.ts';
 import { findHighest, findModels, type ModelLocation } from './findModels.ts';
 import { type LoadedModel, loadModel, type ModelDefaults, type ModelReports, type ModelStart } from './loadModel.ts';
 import { type ModelConfig, readModelConfig } from './modelConfig.ts';

@@ -1,10 +1,11 @@
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { orAborted } from '../aws/orAborted.ts';
+import { orAborted } from '../aws/clock.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../configKeys.ts';
-import { type Deferred, deferred } from '../core/base/deferred.ts';
-import { messageOf } from '../core/contract/failure.ts';
-import { ModelUnavailableError, RunAbandonedError } from '../core/contract/model.ts';
+import { type Deferred, deferred } from '../core/concurrency.ts';
+import { messageOf } from '../core/failure.ts';
+import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
+
 import { describeCards, listProviders, nameOf, onCard, type Provider, runOnGpu } from './provider.ts';
 import {
   type JobMessage,

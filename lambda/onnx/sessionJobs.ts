@@ -1,4 +1,5 @@
-import type { TensorData } from '../core/tensor/datatype.ts';
+import type { TensorData } from '../core/tensor.ts';
+
 import type { Provider } from './provider.ts';
 
 /** What the thread of a session can be asked to do, and what it replies. */

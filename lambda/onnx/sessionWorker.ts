@@ -4,7 +4,8 @@
  */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
-import { messageOf } from '../core/contract/failure.ts';
+import { messageOf } from '../core/failure.ts';
+
 import {
   type JobMessage,
   type JobReply,

@@ -1,4 +1,8 @@
-import { messageOf } from '../core/contract/failure.ts';
+import { tableCost } from '../core/cost.ts';
+import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../core/difference.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Part } from '../core/microBatch.ts';
+import { elementsPerRowAt, paddedLengthOf } from '../core/microBatch.ts';
 import {
   axisInModel,
   type MeasuredRun,
@@ -8,14 +12,11 @@ import {
   SettingsMissingError,
   shapeInModel,
   type TensorSpec,
-} from '../core/contract/model.ts';
-import type { ScoringRequest } from '../core/contract/request.ts';
-import { capacityOf } from '../core/plan/capacity.ts';
-import { tableCost } from '../core/plan/cost.ts';
-import { elementsPerRowAt, type Part, paddedLengthOf } from '../core/plan/microBatch.ts';
-import { allocate } from '../core/tensor/datatype.ts';
-import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../core/tensor/difference.ts';
-import { elementCount, type Tensor } from '../core/tensor/tensor.ts';
+} from '../core/model.ts';
+import { capacityOf } from '../core/plan.ts';
+import type { ScoringRequest } from '../core/scoringRequest.ts';
+import { allocate, elementCount, type Tensor } from '../core/tensor.ts';
+
 import { checkPadding, paddingProbes } from './checkPadding.ts';
 import { type AxisSizes, elementsAt, emptyPast, freeAxes, shapesAt, symbolicAxes } from './contract.ts';
 import {

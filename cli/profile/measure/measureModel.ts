@@ -1,4 +1,5 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+
 import { rungsUpTo } from '../../../lambda/onnx/independence.ts';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
 import { modelDigest, type ProfileFile, thisMachine } from '../../../lambda/onnx/profileFile.ts';

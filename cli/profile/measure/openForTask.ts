@@ -1,6 +1,7 @@
-import { isFailure } from '../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+
 import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
 import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';

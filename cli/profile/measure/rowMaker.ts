@@ -1,8 +1,9 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { ScoringRequest } from '../../../lambda/core/contract/request.ts';
-import { microBatchOf, type Part } from '../../../lambda/core/plan/microBatch.ts';
-import { stack } from '../../../lambda/core/stack/stack.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+import { microBatchOf, type Part } from '../../../lambda/core/microBatch.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import type { ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
+import { stack } from '../../../lambda/core/stack.ts';
+
 import { symbolicAxes } from '../../../lambda/onnx/contract.ts';
 import type { ModelGraph } from '../../../lambda/onnx/modelFile.ts';
 import { type Manner, makeUp, realProbes, rowShapes } from '../../../lambda/onnx/probes.ts';

@@ -1,4 +1,5 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+
 import { walkModels } from '../../../lambda/onnx/findModels.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { otherModel, type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/profileFile.ts';

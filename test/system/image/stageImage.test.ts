@@ -201,7 +201,7 @@ async function compileInto(dist: string): Promise<void> {
       'lambda/jobControl.ts',
       'lambda/worker.ts',
       'lambda/hosts/healthCheck.ts',
-      'lambda/aws/sqs/threads/callThread.ts',
+      'lambda/aws/callThread.ts',
       'lambda/onnx/sessionWorker.ts',
     ].map((file) => join(REPOSITORY, file)),
   };

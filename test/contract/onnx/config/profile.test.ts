@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { isFailure } from '../../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import { isFailure } from '../../../../lambda/core/failure.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
+
 import { modelDigest, runtimeVersion, thisMachine } from '../../../../lambda/onnx/profileFile.ts';
 import { REPOSITORY } from '../../../helpers/command.ts';
 import { identityModel, modelWithWeightsIn } from '../../../helpers/onnxModels.ts';

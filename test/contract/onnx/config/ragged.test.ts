@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Datatype } from '../../../../lambda/core/tensor/datatype.ts';
+import type { Datatype } from '../../../../lambda/core/tensor.ts';
+
 import { readRagged } from '../../../../lambda/onnx/contract.ts';
 import { spec } from '../../../helpers/models.ts';
 import { identityModel, maskedMeanModel } from '../../../helpers/onnxModels.ts';

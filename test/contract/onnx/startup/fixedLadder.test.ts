@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
+
 import { prepare, warmUp, withFixedLadder } from '../../../../lambda/onnx/warmUp.ts';
 import { identityModel, oneRowOnlyModel } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';

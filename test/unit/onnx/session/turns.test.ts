@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { deferred } from '../../../../lambda/core/base/deferred.ts';
+import { deferred } from '../../../../lambda/core/concurrency.ts';
+
 import { createTurns } from '../../../../lambda/onnx/session.ts';
 
 describe('turns', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { elementCount } from '../../../../lambda/core/tensor/tensor.ts';
+import { elementCount } from '../../../../lambda/core/tensor.ts';
+
 import { probeSets } from '../../../../lambda/onnx/probes.ts';
 import { modelOf, spec } from '../../../helpers/models.ts';
 

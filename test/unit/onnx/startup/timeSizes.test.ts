@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
+
 import { type PrepareOptions, prepare, recordRuns, timeSizes, timingProbes } from '../../../../lambda/onnx/warmUp.ts';
 import { inMemoryModel } from '../../../helpers/models.ts';
 import { requestOf } from '../../core/requests.ts';
