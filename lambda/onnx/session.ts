@@ -257,6 +257,8 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
   let current: Opening | undefined;
   const openIn = (thread: SessionThread): Opening => {
     current = { thread, opened: open(thread, latestSpec) };
+    // Whoever waits for it is told; opening goes on when nobody does.
+    current.opened.catch(() => {});
     return current;
   };
   const ready = async (signal?: AbortSignal): Promise<ReadyThread> => {

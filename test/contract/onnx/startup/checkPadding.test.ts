@@ -5,9 +5,6 @@ import type { Tensor } from '../../../../lambda/core/tensor.ts';
 
 import { checkPadding, type PaddingCheck, paddingProbes } from '../../../../lambda/onnx/checkPadding.ts';
 import { rowShapes } from '../../../../lambda/onnx/probes.ts';
-import { modelOf, spec } from '../../../helpers/models.ts';
-import { maskedMeanModel, plainMeanModel } from '../../../helpers/onnxModels.ts';
-import { openOnly } from '../../../helpers/openModels.ts';
 import {
   additiveMaskModel,
   lengthModel,
@@ -15,7 +12,10 @@ import {
   quantisedInPlaceModel,
   reducingModel,
   renamedLengthModel,
-} from '../../../helpers/raggedModels.ts';
+} from '../../../helpers/axisModels.ts';
+import { modelOf, spec } from '../../../helpers/models.ts';
+import { maskedMeanModel, plainMeanModel } from '../../../helpers/onnxModels.ts';
+import { openOnly } from '../../../helpers/openModels.ts';
 
 const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
 
-import { prepare, warmUp, withFixedLadder } from '../../../../lambda/onnx/warmUp.ts';
+import { prepare, recordRuns, warmUp, withFixedLadder } from '../../../../lambda/onnx/warmUp.ts';
 import { identityModel, oneRowOnlyModel } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';
 import { failing, recordedModel } from '../../../helpers/recordedModel.ts';
@@ -15,7 +15,9 @@ function raggedOver(lengths: readonly number[]): NonNullable<Model['ragged']> {
 }
 
 async function onGpu(model: Model, maxElements = PLENTY) {
-  return withFixedLadder(await warmUp(model, true, true), maxElements);
+  const { model: recorded, measured } = recordRuns(model);
+  const warm = await withFixedLadder(await warmUp(recorded, true, true), measured, maxElements);
+  return { ...warm, measured: measured() };
 }
 
 describe('a model on a GPU', () => {
@@ -91,7 +93,7 @@ describe('a model on a GPU', () => {
   it('has a ladder that is not run where the warm-up is off', async () => {
     const model = recordedModel([X], { maxBatchRows: 4 });
 
-    const { model: prepared } = await withFixedLadder(await warmUp(model, false), PLENTY);
+    const { model: prepared } = await withFixedLadder(await warmUp(model, false), () => [], PLENTY);
 
     expect(prepared.ladder).toEqual([1, 2, 4]);
     expect(model.runs).toEqual([]);

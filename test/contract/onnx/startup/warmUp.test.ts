@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { TensorSpec } from '../../../../lambda/core/model.ts';
 
-import { warmUp } from '../../../../lambda/onnx/warmUp.ts';
+import { recordRuns, warmUp } from '../../../../lambda/onnx/warmUp.ts';
 import { meanOverBatchModel, oneRowOnlyModel, rowsOnlyModel } from '../../../helpers/onnxModels.ts';
 import { counting, openOnly } from '../../../helpers/openModels.ts';
 import { failing, recordedModel } from '../../../helpers/recordedModel.ts';
@@ -13,8 +13,7 @@ describe('warmUp', () => {
   it('runs a model that takes any number of rows at 1 and at 2', async () => {
     const model = recordedModel([X]);
 
-    const measured = [1, 2].map((rows) => ({ rows, length: 1, ms: 100 }));
-    expect(await warmUp(model, true)).toEqual({ model, measured, sizes: {} });
+    expect(await warmUp(model, true)).toEqual({ model, sizes: {} });
     expect(model.runs).toEqual([[[1, 3]], [[2, 3]]]);
   });
 
@@ -29,10 +28,11 @@ describe('warmUp', () => {
   it('measures short runs twice and keeps the faster: the first run of a shape is slow', async () => {
     const model = recordedModel([X], { ladder: [2, 8, 32] }, [40, 3, 60, 5, 7]);
 
-    const { measured } = await warmUp(model, true);
+    const recorded = recordRuns(model);
+    await warmUp(recorded.model, true);
 
     expect(model.runs).toEqual([[[2, 3]], [[2, 3]], [[8, 3]], [[32, 3]], [[32, 3]]]);
-    expect(measured).toEqual([
+    expect(recorded.measured()).toEqual([
       { rows: 2, length: 1, ms: 3 },
       { rows: 8, length: 1, ms: 60 },
       { rows: 32, length: 1, ms: 5 },
@@ -57,11 +57,12 @@ describe('warmUp', () => {
   it('runs every rung of rows at every rung of the ragged axis', async () => {
     const model = recordedModel([SENTENCE], { ladder: [2, 8], ragged: ragged([4, 16, 64]) });
 
-    const { measured } = await warmUp(model, { width: 3 });
+    const recorded = recordRuns(model);
+    await warmUp(recorded.model, { width: 3 });
 
     const rungs = [2, 8].flatMap((rows) => [4, 16, 64].map((length) => ({ rows, length })));
     expect(model.runs).toEqual(rungs.map(({ rows, length }) => [[rows, length, 3]]));
-    expect(measured).toEqual(rungs.map((rung) => ({ ...rung, ms: 100 })));
+    expect(recorded.measured()).toEqual(rungs.map((rung) => ({ ...rung, ms: 100 })));
   });
 
   it('tries axes without a size at 1, 4, 32 and 128', async () => {
@@ -91,7 +92,7 @@ describe('warmUp', () => {
   it('runs nothing when it is switched off', async () => {
     const model = recordedModel([X], { ladder: [2, 8] });
 
-    expect(await warmUp(model, false)).toEqual({ model, measured: [] });
+    expect(await warmUp(model, false)).toEqual({ model });
     expect(model.runs).toEqual([]);
   });
 
