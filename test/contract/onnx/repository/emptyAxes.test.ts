@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { attentionModel, renamedLengthModel } from '../../../helpers/axisModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';
-import { renamedLengthModel } from '../../../helpers/raggedModels.ts';
-import { attentionModel } from '../../../helpers/soundModels.ts';
 import { expectAnsweredAsAlone, FORMS, given, type RowsOf, sessionOf } from '../asAlone.ts';
 
 const OF_ATTENTION: RowsOf = { names: ['y', 'present_key', 'present_value'], axes: [0, 0, 0] };

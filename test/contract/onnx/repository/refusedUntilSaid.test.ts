@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
+import { everyGapModel, extraOutputsModel, optionalOutputModel, zipMapModel } from '../../../helpers/axisModels.ts';
 import {
   identityModel,
   meanOverBatchModel,
@@ -8,7 +9,6 @@ import {
   sumAndDifferenceModel,
 } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';
-import { everyGapModel, extraOutputsModel, optionalOutputModel, zipMapModel } from '../../../helpers/soundModels.ts';
 import { bodyOf, expectAnsweredAsAlone, FORMS, type Given, given, type RowsOf, score, sessionOf } from '../asAlone.ts';
 
 /** Why a model is refused. */

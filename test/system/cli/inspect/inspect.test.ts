@@ -8,7 +8,7 @@ import { inspect } from '../../../../cli/inspect.ts';
 import { OFFLINE_LIMITS } from '../../../../cli/offline/limits.ts';
 import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
 import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
-import { columnsModel, voiceModel } from '../../../helpers/batchAxisModels.ts';
+import { columnsModel, voiceModel } from '../../../helpers/axisModels.ts';
 import { runScript } from '../../../helpers/command.ts';
 import {
   endlessModel,
