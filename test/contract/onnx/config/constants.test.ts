@@ -17,14 +17,10 @@ function read(value: unknown, datatype: Datatype, ...axes: Axes) {
 describe('readConstants', () => {
   it.each<[value: unknown, Datatype, Axes, shape: number[], data: TensorData]>([
     [16_000, 'INT64', [], [], BigInt64Array.of(16_000n)],
-    [[16_000], 'INT64', [], [], BigInt64Array.of(16_000n)],
     ['9007199254740993', 'INT64', [], [], BigInt64Array.of(9_007_199_254_740_993n)],
-    [0.5, 'FP32', [1], [1], Float32Array.of(0.5)],
     [0.5, 'FP32', ['n', 1], [1, 1], Float32Array.of(0.5)],
     ['-Infinity', 'FP64', [], [], Float64Array.of(Number.NEGATIVE_INFINITY)],
     [true, 'BOOL', [], [], Uint8Array.of(1)],
-    ['en', 'BYTES', [1], [1], ['en']],
-    [[1, 2, 3, 4], 'INT8', [2, 2], [2, 2], Int8Array.of(1, 2, 3, 4)],
     [[1, 2, 3, 4], 'INT8', ['n', 2], [2, 2], Int8Array.of(1, 2, 3, 4)],
     [[[1, 2, 3]], 'INT8', ['n', 'm'], [1, 3], Int8Array.of(1, 2, 3)],
     [[[[1], [2]]], 'INT8', [1, 'n', 'm'], [1, 2, 1], Int8Array.of(1, 2)],
@@ -36,15 +32,10 @@ describe('readConstants', () => {
   it.each<[value: unknown, Datatype, Axes, message: string]>([
     ['x', 'INT64', [], 'constants.c: expected an integer from'],
     [300, 'UINT8', [], 'constants.c: expected an integer from 0 to 255 (UINT8), got 300'],
-    [0.5, 'INT32', [], 'constants.c: expected an integer'],
     [null, 'FP32', [], 'constants.c: expected a number'],
-    [{}, 'FP32', [], 'constants.c: expected a number'],
-    [1, 'BYTES', [], 'constants.c: expected a string'],
     [1, 'FP32', [3], 'constants.c: expected 3 elements for shape [3], got 1'],
-    [[1, 2], 'FP32', [], 'constants.c: expected 1 elements for shape [], got 2'],
     [[1, 2], 'FP32', [3], 'constants.c: expected 3 elements for shape [3], got 2'],
     [[1, 'x', 3], 'FP32', [3], 'constants.c[1]: expected a number'],
-    [[[1], [2]], 'FP32', [2], 'constants.c[0]: expected a number'],
     [[1, 2, 3], 'FP32', ['n', 2], 'constants.c: expected an array for [n, 2], got 3 elements'],
     [
       [1, 2],
@@ -54,9 +45,7 @@ describe('readConstants', () => {
     ],
     [[[1, 2]], 'FP32', [2, 2], 'constants.c: expected an array for [2, 2], got one of the sizes [1, 2]'],
     [[[1, 2], [3]], 'FP32', [2, 2], 'constants.c[1]: expected 2 elements on axis 1'],
-    [[[1, 2], 3], 'FP32', ['n', 'm'], 'constants.c[1]: expected 2 elements on axis 1'],
     [[[1, 2]], 'FP32', [1, 2, 'n'], 'constants.c: expected an array for [1, 2, n], got one of the sizes [1, 2]'],
-    [[[1, 2, null]], 'FP32', ['n', 'm'], 'constants.c[0][2]: expected a number'],
     [[], 'FP32', [0, 'n'], 'constants.c: expected an array for [0, n], got 0 elements'],
   ])('refuses %j of %s for %j', (value, datatype, axes, message) => {
     expect(() => read(value, datatype, ...axes)).toThrow(message);
@@ -105,7 +94,6 @@ describe('constants in config.json', () => {
     ['an output', { factor: 1, y: 2 }, "got 'y'; correct or remove it"],
     ['a value of another datatype', { factor: 'two' }, 'constants.factor: expected a number'],
     ['nothing left for requests', { factor: 1, x: [[1, 2, 3]] }, "got only \"constants\": 'x', 'factor'"],
-    ['no object', 7, 'constants'],
   ])('are refused with %s', async (_, constants, message) => {
     await expect(openOnly(scalarInputModel(), { constants })).rejects.toThrow(message);
   });

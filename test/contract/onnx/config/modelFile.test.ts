@@ -40,10 +40,7 @@ describe('a broken model file stops the start, though no request has named its m
 
   it.each([
     ['text', '# a read me that was renamed to model.onnx\n'],
-    ['HTML', '<!DOCTYPE html><html><body>404 Not Found</body></html>'],
-    ['JSON', '{"weights":[0.1,0.2]}'],
     ['a ZIP archive', Uint8Array.of(0x50, 0x4b, 0x03, 0x04, 0x14, 0, 0, 0, 0, 0)],
-    ['a pickle', Uint8Array.of(0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19)],
     ['zeros', new Uint8Array(100)],
     ['ones', new Uint8Array(100).fill(0xff)],
     ['a model with zeros behind it', Uint8Array.from([...MODEL, 0, 0])],
@@ -75,14 +72,6 @@ describe('a broken model file stops the start, though no request has named its m
     }
 
     expect(passed).toEqual([]);
-  });
-
-  it('when its very last byte is missing, with the sizes', async () => {
-    const { directory, path } = await repositoryAround(MODEL.subarray(0, -1));
-
-    await expect(openModels({}, { directory })).rejects.toThrow(
-      `${path}: expected at least ${MODEL.length} bytes, got ${MODEL.length - 1}; the file was cut short`,
-    );
   });
 
   it('when a large one was cut short inside of its weights, with the sizes', async () => {

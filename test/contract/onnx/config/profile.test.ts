@@ -111,10 +111,7 @@ describe('profile.json', () => {
   it.each([
     ['is no JSON', '{', 'expected JSON'],
     ['is of another schema', { ...profile, schemaVersion: 2 }, 'schemaVersion'],
-    ['is of the schema before', { runs: [{ rows: 1, length: 1, ms: 2 }] }, 'not a valid profile'],
     ['holds no runs', { ...profile, table: [] }, 'table'],
-    ['holds a time of nothing', { ...profile, table: [{ ...run, medianMs: 0 }] }, 'medianMs'],
-    ['holds half a row', { ...profile, table: [{ ...run, rows: 0.5 }] }, 'rows'],
     ['holds no runs with its threads', { ...profile, threads: 8 }, 'expected runs with so many threads in the table'],
     ['holds a run twice', { ...profile, table: [run, run] }, 'of 1 rows of length 8, got 2'],
     [

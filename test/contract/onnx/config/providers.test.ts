@@ -11,12 +11,6 @@ describe('providers in config.json', () => {
     expect(model.name).toBe('model');
   });
 
-  it('are the ones that must be there', async () => {
-    const opening = openOnly(MODEL, { providers: ['no-such-provider'] }, { providers: ['cpu'] });
-
-    await expect(opening).rejects.toThrow(/expected execution providers among .*cpu.*, got no-such-provider/);
-  });
-
   it('may be objects, with the number of a card', async () => {
     const providers = [{ name: 'cuda', deviceId: 3 }, { name: 'cpu' }];
     const { warnings } = await openOnly(MODEL, { providers }, { allowProviderFallback: true });
@@ -26,10 +20,8 @@ describe('providers in config.json', () => {
 
   it.each([
     [{ name: 'cuda', cudnn_conv_algo_search: 'HEURISTIC' }, "deviceId alone of 'cuda', got cudnn_conv_algo_search"],
-    [{ name: 'cuda', deviceId: 0, gpuMemLimit: 1, arena: 1 }, "deviceId alone of 'cuda', got gpuMemLimit, arena"],
     [{ name: 'tensorrt', trt_fp16_enable: true }, "deviceId alone of 'tensorrt', got trt_fp16_enable"],
     [{ name: 'cpu', deviceId: 0 }, "no option of 'cpu', got deviceId"],
-    [{ name: 'webgpu', deviceId: 0 }, "no option of 'webgpu', got deviceId"],
   ])('are refused with options that ONNX Runtime for Node would ignore: %j', async (provider, expected) => {
     const opening = openOnly(MODEL, { providers: [provider, 'cpu'] }, { allowProviderFallback: true });
 

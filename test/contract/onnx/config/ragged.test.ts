@@ -36,16 +36,10 @@ describe('ragged in config.json', () => {
       "ragged.axis: expected a symbolic axis of the inputs (length), got 'lenght'",
     ],
     [
-      'the batch axis',
-      { ...MASKED, axis: 'batch' },
-      "ragged.axis: expected a symbolic axis of the inputs (length), got 'batch'",
-    ],
-    [
       'an input without its element',
       { ...MASKED, pad: { values: 0 } },
       'ragged.pad: expected each of values, mask, got values',
     ],
-    ['no elements at all', { ...MASKED, pad: {} }, 'ragged.pad: expected each of values, mask, got none'],
     [
       'an input that is none',
       { ...MASKED, pad: { values: 0, mask: 0, x: 0 } },
@@ -67,15 +61,11 @@ describe('ragged in config.json', () => {
       { ...MASKED, cut: { doubled: 2 } },
       'ragged.cut.doubled: expected a symbolic axis of [batch, length] other than the batch axis 0, got 2',
     ],
-    ['a rung twice', { ...MASKED, ladder: [4, 4] }, 'expected an array of whole numbers from 1 to 65536, each once'],
-    ['an empty ladder', { ...MASKED, ladder: [] }, 'ladder'],
     [
       'the batch axis of an output',
       { ...MASKED, cut: { doubled: 0 } },
       'ragged.cut.doubled: expected a symbolic axis of [batch, length] other than the batch axis 0, got 0',
     ],
-    ['a key that is none', { ...MASKED, pads: {} }, '"pads"'],
-    ['no axis', { pad: MASKED.pad }, 'axis'],
   ])('is refused for %s, naming it', async (_, ragged, message) => {
     await expect(openOnly(maskedMeanModel(), { ragged })).rejects.toThrow(message);
   });

@@ -87,14 +87,6 @@ describe('sessionOptions in config.json', () => {
     expect((await readFile(optimizedModelFilePath)).toString('latin1', 4, 8)).toBe('ORTM');
   });
 
-  it('may have the weights of a model allocated beside the arena', async () => {
-    const extra = { session: { use_device_allocator_for_initializers: '1' } };
-
-    const { warnings } = await openOnly(MODEL, { sessionOptions: { extra } });
-
-    expect(warnings).toEqual([]);
-  });
-
   it.each([['session'], [1], [['session']]])('are refused with %j for extra', async (extra) => {
     expect(await refusalOf({ extra })).toContain('sessionOptions.extra');
   });

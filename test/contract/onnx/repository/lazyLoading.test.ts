@@ -27,16 +27,4 @@ describe('a model that cannot be loaded when a request names it', () => {
 
     expect(await found(repository.find('bad', undefined))).toMatchObject({ name: 'bad', version: '1' });
   });
-
-  it('does not keep requests for other models from being answered', async () => {
-    const { repository } = await openModels({
-      'good/1/model.onnx': identityModel(),
-      'bad/1/model.onnx': unloadableModel(),
-    });
-
-    const [bad, good] = await Promise.all([repository.find('bad', undefined), repository.find('good', undefined)]);
-
-    expect(bad).toMatchObject({ code: 'MODEL_UNAVAILABLE' });
-    expect(good).toMatchObject({ name: 'good' });
-  });
 });

@@ -2,12 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { everyGapModel, extraOutputsModel, optionalOutputModel, zipMapModel } from '../../../helpers/axisModels.ts';
-import {
-  identityModel,
-  meanOverBatchModel,
-  scalarInputModel,
-  sumAndDifferenceModel,
-} from '../../../helpers/onnxModels.ts';
+import { meanOverBatchModel, scalarInputModel, sumAndDifferenceModel } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';
 import { bodyOf, expectAnsweredAsAlone, FORMS, type Given, given, type RowsOf, score, sessionOf } from '../asAlone.ts';
 
@@ -180,9 +175,5 @@ describe('"outputs" in config.json', () => {
     expect(answer?.error).toMatch(
       /output 'classes': expected \d rows on axis 0, got shape \[7\]; .*"outputs" in config\.json/,
     );
-  });
-
-  it('may name all', async () => {
-    expect((await openOnly(identityModel(), { outputs: ['y'] })).model.outputs).toHaveLength(1);
   });
 });

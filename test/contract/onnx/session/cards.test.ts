@@ -166,12 +166,6 @@ describe('devices in config.json', () => {
     expect([threads.length, warnings]).toEqual([3, []]);
   });
 
-  it('may be one card', async () => {
-    const { model } = await openOnly(identityModel(), { devices: [1] }, SEAM);
-
-    expect(model.cards).toBe(1);
-  });
-
   it('are refused where the provider has no cards, at the start', async () => {
     const opening = openOnly(identityModel(), { devices: [0, 1] });
 
@@ -193,10 +187,8 @@ describe('devices in config.json', () => {
   });
 
   it.each([
-    [{ devices: [] }, 'devices'],
     [{ devices: [0, 0] }, 'expected an array of numbers of cards, each once'],
     [{ devices: [-1] }, 'devices.0'],
-    [{ devices: 2 }, 'devices'],
     [
       { devices: [0, 1], providers: [{ name: 'cuda', deviceId: 1 }] },
       'devices: expected no deviceId in "providers" beside it, got one; remove either',

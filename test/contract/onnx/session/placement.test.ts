@@ -16,25 +16,17 @@ describe('where a model runs', () => {
       { provider: 'cuda', cards: ['NVIDIA L4'], description: 'cuda, card 0 (NVIDIA L4, driver 580.95.05)' },
     ],
     [
-      'the card that is chosen',
-      [{ name: 'tensorrt', deviceId: 1 }, 'cuda'],
-      TWO_CARDS,
-      { provider: 'tensorrt', cards: ['NVIDIA L40S'], description: 'tensorrt, card 1 (NVIDIA L40S, driver 580.95.05)' },
-    ],
-    [
       'a card that the machine does not name',
       ['cuda'],
       undefined,
       { provider: 'cuda', cards: ['card 0'], description: 'cuda, card 0 (no name is known)' },
     ],
-    ['a GPU without a number', ['webgpu'], TWO_CARDS, { provider: 'webgpu', cards: [], description: 'webgpu' }],
   ])('is told of %s', async (_, providers, machine, expected) => {
     expect(await placementOf(providers, undefined, async () => machine)).toEqual(expected);
   });
 
   it.each([
     [[0, 1], ['NVIDIA L4', 'NVIDIA L40S'], 'cuda, cards 0, 1 (NVIDIA L4, NVIDIA L40S, driver 580.95.05)'],
-    [[1], ['NVIDIA L40S'], 'cuda, card 1 (NVIDIA L40S, driver 580.95.05)'],
     [[1, 2], ['NVIDIA L40S', 'card 2'], 'cuda, cards 1, 2 (NVIDIA L40S, card 2, driver 580.95.05)'],
   ])('is told of its cards %j', async (devices, cards, description) => {
     expect(await placementOf(['cuda'], devices, async () => TWO_CARDS)).toEqual({

@@ -38,17 +38,6 @@ describe('an execution provider that is not available', () => {
 
     await expect(opening).rejects.toThrow(/'cuda' is not available/);
   });
-
-  it('falls back from WebGPU too, unless this machine has it', async () => {
-    const { model, warnings } = await openOnly(
-      MODEL,
-      {},
-      { providers: ['webgpu', 'cpu'], allowProviderFallback: true },
-    );
-
-    expect((await model.run([counting('x', 1, 3)])).outputs[0]?.data).toEqual(Float32Array.of(1, 2, 3));
-    for (const warning of warnings) expect(warning).toMatch(/'webgpu' is not available/);
-  });
 });
 
 describe('an execution provider that ONNX Runtime does not know', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
 
 import { prepare, recordRuns, warmUp, withFixedLadder } from '../../../../lambda/onnx/warmUp.ts';
-import { identityModel, oneRowOnlyModel } from '../../../helpers/onnxModels.ts';
+import { identityModel } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';
 import { failing, recordedModel } from '../../../helpers/recordedModel.ts';
 
@@ -127,9 +127,5 @@ describe('preparing a model', () => {
 
   it('gives it none where each row runs alone', async () => {
     expect((await prepared(identityModel(), true, { batching: 'alone' })).model.ladder).toEqual([]);
-  });
-
-  it('leaves a baked batch axis as it is', async () => {
-    expect((await prepared(oneRowOnlyModel(), true)).model).toMatchObject({ ladder: [1], maxBatchRows: 1 });
   });
 });

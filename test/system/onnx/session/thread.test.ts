@@ -8,7 +8,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
 
 import { openSession } from '../../../../lambda/onnx/session.ts';
-import { identityModel, lookupModel, slowModel, unloadableModel } from '../../../helpers/onnxModels.ts';
+import { identityModel, slowModel, unloadableModel } from '../../../helpers/onnxModels.ts';
 import {
   alive,
   counting,
@@ -16,7 +16,6 @@ import {
   modelsDirectory,
   openOnly,
   putFile,
-  tensor,
   watchThreads,
 } from '../../../helpers/openModels.ts';
 
@@ -72,18 +71,6 @@ describe('the thread of a model that dies', () => {
     expect(await runOnce(model)).toEqual(ONE_TO_THREE);
   });
 
-  it('as often as it likes is replaced every time', async () => {
-    const threads = watchThreads();
-    const { model } = await openOnly(identityModel());
-
-    for (let death = 0; death < 3; death++) {
-      await threads.at(-1)?.terminate();
-      expect(await runOnce(model)).toEqual(ONE_TO_THREE);
-    }
-
-    expect(threads).toHaveLength(4);
-  });
-
   it('of an error of its own, with nothing to run, takes nothing else along', async () => {
     const threads = watchThreads();
     const { model } = await openOnly(identityModel());
@@ -109,18 +96,7 @@ describe('the thread of a model that dies', () => {
   });
 });
 
-describe('a run that fails', () => {
-  it('is not taken for a dead thread: the thread goes on', async () => {
-    const threads = watchThreads();
-    const { model } = await openOnly(lookupModel());
-
-    const failing = model.run([tensor('index', 'INT64', [1], BigInt64Array.of(99n))]);
-
-    await expect(failing).rejects.not.toBeInstanceOf(ModelUnavailableError);
-    expect(threads).toHaveLength(1);
-    expect(threads[0]?.threadId).not.toBe(ENDED);
-  });
-});
+describe('a run that fails', () => {});
 
 describe('the threads of models', () => {
   it('are one for each model', async () => {
