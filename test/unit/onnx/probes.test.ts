@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { elementCount } from '../../../../lambda/core/tensor.ts';
+import { elementCount } from '../../../lambda/core/tensor.ts';
 
-import { probeSets } from '../../../../lambda/onnx/probes.ts';
-import { modelOf, spec } from '../../../helpers/models.ts';
+import { probeSets } from '../../../lambda/onnx/probes.ts';
+import { modelOf, spec } from '../../helpers/models.ts';
 
 const NO_GRAPH = { operators: new Map(), words: [], numbers: [] };
 

@@ -3,9 +3,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { modelsDirectory } from '../../../helpers/openModels.ts';
+import { modelsDirectory } from '../../helpers/openModels.ts';
 
-const LOAD_TRANSFORM = new URL('../../../../lambda/onnx/loadTransform.ts', import.meta.url).href;
+const LOAD_TRANSFORM = new URL('../../../lambda/onnx/loadTransform.ts', import.meta.url).href;
 
 /** As the runtime of Lambda does. */
 const LISTENERS_THAT_EXIT = `

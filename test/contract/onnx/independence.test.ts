@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
+import { encodeModel } from '../../../bench/workload/models/encodeModel.ts';
 import {
   bakedMixingModel,
   dynamicLabelModel,
@@ -8,9 +8,9 @@ import {
   noisyModel,
   SOUND,
   timeFirstModel,
-} from '../../../helpers/mixingModels.ts';
-import { identityModel, maskedMeanModel, rowsOnlyModel, turningModel } from '../../../helpers/onnxModels.ts';
-import { openModels, openOnly } from '../../../helpers/openModels.ts';
+} from '../../helpers/mixingModels.ts';
+import { identityModel, maskedMeanModel, rowsOnlyModel, turningModel } from '../../helpers/onnxModels.ts';
+import { openModels, openOnly } from '../../helpers/openModels.ts';
 
 describe('a model that mixes rows', () => {
   it.each(Object.entries(MIXING))('runs one request at a time, and says so: %s', async (_, bytes) => {

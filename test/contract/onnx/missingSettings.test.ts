@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
-import type { Tensor } from '../../../../lambda/core/tensor.ts';
-import { everyGapModel, extraOutputsModel, optionalOutputModel, zipMapModel } from '../../../helpers/axisModels.ts';
-import { meanOverBatchModel, scalarInputModel, sumAndDifferenceModel } from '../../../helpers/onnxModels.ts';
-import { openOnly } from '../../../helpers/openModels.ts';
-import { bodyOf, expectAnsweredAsAlone, FORMS, type Given, given, type RowsOf, score, sessionOf } from '../asAlone.ts';
+import { encodeModel } from '../../../bench/workload/models/encodeModel.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
+import { everyGapModel, extraOutputsModel, optionalOutputModel, zipMapModel } from '../../helpers/axisModels.ts';
+import { meanOverBatchModel, scalarInputModel, sumAndDifferenceModel } from '../../helpers/onnxModels.ts';
+import { openOnly } from '../../helpers/openModels.ts';
+import { bodyOf, expectAnsweredAsAlone, FORMS, type Given, given, type RowsOf, score, sessionOf } from './asAlone.ts';
 
 /** Why a model is refused. */
 async function refusalOf(model: Uint8Array, config: object = {}): Promise<string> {

@@ -1,7 +1,12 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { identityModel, multipleOfFourModel } from '../../../helpers/onnxModels.ts';
-import { modelsDirectory, openModels, openOnly } from '../../../helpers/openModels.ts';
+import { InferenceSession } from 'onnxruntime-node';
+import { IGNORED_OPTIONS, SESSION_OPTIONS } from '../../../lambda/onnx/modelConfig.ts';
+import { sessionSettings } from '../../../lambda/onnx/sessionJobs.ts';
+import { identityModel, multipleOfFourModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, openOnly } from '../../helpers/openModels.ts';
 
 const MODEL = identityModel();
 const ROWS = 'expected a whole number from 1 to 65536';
@@ -136,5 +141,131 @@ describe('warmup in config.json', () => {
     expect(warnings[0]).toMatch(/model\.onnx: warm-up with 1 rows of zeros failed: /);
     expect(warnings[0]).toContain('give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false');
     expect(model.measured).toEqual([]);
+  });
+});
+
+describe('providers in config.json', () => {
+  it('take the place of the deployment’s', async () => {
+    const { model } = await openOnly(MODEL, { providers: ['cpu'] }, { providers: ['no-such-provider'] });
+
+    expect(model.name).toBe('model');
+  });
+
+  it('may be objects, with the number of a card', async () => {
+    const providers = [{ name: 'cuda', deviceId: 3 }, { name: 'cpu' }];
+    const { warnings } = await openOnly(MODEL, { providers }, { allowProviderFallback: true });
+
+    expect(warnings).toEqual([expect.stringMatching(/'cuda' is not available .*; falling back to cpu as configured/)]);
+  });
+
+  it.each([
+    [{ name: 'cuda', cudnn_conv_algo_search: 'HEURISTIC' }, "deviceId alone of 'cuda', got cudnn_conv_algo_search"],
+    [{ name: 'tensorrt', trt_fp16_enable: true }, "deviceId alone of 'tensorrt', got trt_fp16_enable"],
+    [{ name: 'cpu', deviceId: 0 }, "no option of 'cpu', got deviceId"],
+  ])('are refused with options that ONNX Runtime for Node would ignore: %j', async (provider, expected) => {
+    const opening = openOnly(MODEL, { providers: [provider, 'cpu'] }, { allowProviderFallback: true });
+
+    await expect(opening).rejects.toThrow(
+      `config.json: not a valid model configuration: providers.0: expected ${expected}, which ONNX Runtime for Node would ignore; remove it`,
+    );
+  });
+
+  it.each([[-1], [0.5], ['1'], [null]])('are refused with %j for a card', async (deviceId) => {
+    const opening = openOnly(MODEL, { providers: [{ name: 'cuda', deviceId }] });
+
+    await expect(opening).rejects.toThrow('providers.0.deviceId');
+  });
+});
+
+async function refusalOfOptions(sessionOptions: Readonly<Record<string, unknown>>): Promise<string> {
+  return openOnly(MODEL, { sessionOptions }).then(
+    () => 'the model was opened',
+    ({ message }: Error) => message,
+  );
+}
+
+describe('sessionOptions in config.json', () => {
+  it('are refused when they choose the providers, naming the key that does', async () => {
+    const message = await refusalOfOptions({ executionProviders: ['cpu'] });
+
+    expect(message).toContain('use the key "providers" instead of executionProviders');
+  });
+
+  it('are refused with a misspelt name, naming it and the known ones', async () => {
+    const message = await refusalOfOptions({ intraOpThreads: 1, interOpNumThreads: 1 });
+
+    expect(message).toContain('expected keys among enableCpuMemArena, ');
+    expect(message).toContain('intraOpNumThreads, ');
+    expect(message).toContain(', got intraOpThreads; did you mean intraOpNumThreads?');
+    expect(message).not.toContain('got interOpNumThreads');
+  });
+
+  it('may be every one that ONNX Runtime reads; known are those that it does not', () => {
+    const options: Record<keyof InferenceSession.SessionOptions, true> = {
+      enableCpuMemArena: true,
+      enableGraphCapture: true,
+      enableMemPattern: true,
+      enableProfiling: true,
+      executionMode: true,
+      executionProviders: true,
+      externalData: true,
+      extra: true,
+      freeDimensionOverrides: true,
+      graphOptimizationLevel: true,
+      interOpNumThreads: true,
+      intraOpNumThreads: true,
+      logId: true,
+      logSeverityLevel: true,
+      logVerbosityLevel: true,
+      optimizedModelFilePath: true,
+      preferredOutputLocation: true,
+      profileFilePrefix: true,
+    };
+
+    expect(['executionProviders', ...SESSION_OPTIONS, ...IGNORED_OPTIONS].toSorted()).toEqual(Object.keys(options));
+  });
+
+  it.each(IGNORED_OPTIONS)('are refused with %s, which ONNX Runtime for Node would ignore', async (option) => {
+    // It takes anything for it: nothing reads it.
+    const session = await InferenceSession.create(MODEL, { [option]: 'anything' });
+    await session.release();
+
+    expect(await refusalOfOptions({ [option]: 1 })).toContain(
+      `sessionOptions.${option}: expected an option that ONNX Runtime for Node reads, got ${option}, which it would ignore; remove it`,
+    );
+  });
+
+  it('reach ONNX Runtime', async () => {
+    const optimizedModelFilePath = join(await modelsDirectory({}), 'optimized.onnx');
+
+    await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath } });
+
+    expect(existsSync(optimizedModelFilePath)).toBe(true);
+  });
+
+  it.each([
+    ['nested', { session: { save_model_format: 'ORT' } }],
+    ['written out', { 'session.save_model_format': 'ORT' }],
+  ])('reach its session settings as extra, %s', async (_, extra) => {
+    const optimizedModelFilePath = join(await modelsDirectory({}), 'optimized');
+
+    await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath, extra } });
+
+    expect((await readFile(optimizedModelFilePath)).toString('latin1', 4, 8)).toBe('ORTM');
+  });
+
+  it.each([['session'], [1], [['session']]])('are refused with %j for extra', async (extra) => {
+    expect(await refusalOfOptions({ extra })).toContain('sessionOptions.extra');
+  });
+});
+
+describe('session settings', () => {
+  it.each([
+    ['none', undefined, { 'session.force_spinning_stop': '1' }],
+    ['others', { session: { c: '2' } }, { 'session.force_spinning_stop': '1', 'session.c': '2' }],
+    ['the same, nested', { session: { force_spinning_stop: '0' } }, { 'session.force_spinning_stop': '0' }],
+    ['the same, written out', { 'session.force_spinning_stop': '0' }, { 'session.force_spinning_stop': '0' }],
+  ])('replace the defaults one by one: %s', (_, given, expected) => {
+    expect(sessionSettings(given)).toEqual(expected);
   });
 });

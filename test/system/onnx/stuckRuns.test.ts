@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../../lambda/core/model.ts';
-import { type Finished, runScript } from '../../../helpers/command.ts';
-import { turningModel } from '../../../helpers/onnxModels.ts';
-import { alive, modelsDirectory, openOnly, tensor, watchThreads } from '../../../helpers/openModels.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import { type Finished, runScript } from '../../helpers/command.ts';
+import { turningModel } from '../../helpers/onnxModels.ts';
+import { alive, modelsDirectory, openOnly, tensor, watchThreads } from '../../helpers/openModels.ts';
 import type { HangingRuns } from './hangingRuns.ts';
 
 /** Made-up rows might keep its loop from ending, so nothing would prove that they may share a run. */
@@ -21,7 +21,7 @@ describe('a run that never ends', () => {
       'other/1/model.onnx': bytes,
       'other/config.json': TRUSTED,
     });
-    finished = await runScript('test/system/onnx/session/hangingRuns.ts', [directory]);
+    finished = await runScript('test/system/onnx/hangingRuns.ts', [directory]);
     fates = JSON.parse(finished.stdout);
   });
 

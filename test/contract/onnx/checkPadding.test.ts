@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../../../lambda/core/difference.ts';
-import type { Model, RaggedAxis } from '../../../../lambda/core/model.ts';
-import type { Tensor } from '../../../../lambda/core/tensor.ts';
-
-import { checkPadding, type PaddingCheck, paddingProbes } from '../../../../lambda/onnx/checkPadding.ts';
-import { rowShapes } from '../../../../lambda/onnx/probes.ts';
+import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../../lambda/core/difference.ts';
+import type { Model, RaggedAxis } from '../../../lambda/core/model.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
+import { checkPadding, type PaddingCheck, paddingProbes } from '../../../lambda/onnx/checkPadding.ts';
+import { rowShapes } from '../../../lambda/onnx/probes.ts';
 import {
   additiveMaskModel,
   lengthModel,
@@ -12,10 +11,10 @@ import {
   quantisedInPlaceModel,
   reducingModel,
   renamedLengthModel,
-} from '../../../helpers/axisModels.ts';
-import { modelOf, spec } from '../../../helpers/models.ts';
-import { maskedMeanModel, plainMeanModel } from '../../../helpers/onnxModels.ts';
-import { openOnly } from '../../../helpers/openModels.ts';
+} from '../../helpers/axisModels.ts';
+import { modelOf, spec } from '../../helpers/models.ts';
+import { maskedMeanModel, plainMeanModel } from '../../helpers/onnxModels.ts';
+import { openOnly } from '../../helpers/openModels.ts';
 
 const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
 

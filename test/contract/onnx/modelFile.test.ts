@@ -1,9 +1,9 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { checkModelFile } from '../../../../lambda/onnx/modelFile.ts';
-import { branchWithWeightsIn, identityModel, modelWithWeightsIn, slowModel } from '../../../helpers/onnxModels.ts';
-import { modelsDirectory, openModels, putFile } from '../../../helpers/openModels.ts';
+import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
+import { branchWithWeightsIn, identityModel, modelWithWeightsIn, slowModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, putFile } from '../../helpers/openModels.ts';
 
 const MODEL = identityModel();
 const FILE = 'lazy/1/model.onnx';

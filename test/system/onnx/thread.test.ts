@@ -5,19 +5,11 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
-import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
+import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts';
 
-import { openSession } from '../../../../lambda/onnx/session.ts';
-import { identityModel, slowModel, unloadableModel } from '../../../helpers/onnxModels.ts';
-import {
-  alive,
-  counting,
-  ENDED,
-  modelsDirectory,
-  openOnly,
-  putFile,
-  watchThreads,
-} from '../../../helpers/openModels.ts';
+import { openSession } from '../../../lambda/onnx/session.ts';
+import { identityModel, slowModel, unloadableModel } from '../../helpers/onnxModels.ts';
+import { alive, counting, ENDED, modelsDirectory, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
 
 const ONE_TO_THREE = Float32Array.of(1, 2, 3);
 

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { REPOSITORY } from '../../../helpers/command.ts';
+import { REPOSITORY } from '../../helpers/command.ts';
 
 const run = promisify(execFile);
 const DIGITS = join(REPOSITORY, 'models/digits/1/model.onnx');
-const moduleOf = (path: string): string => JSON.stringify(new URL(`../../../../${path}`, import.meta.url));
+const moduleOf = (path: string): string => JSON.stringify(new URL(`../../../${path}`, import.meta.url));
 
 /** Opens a session and prints the names of the process's threads, where the system tells them. */
 const OPEN = `

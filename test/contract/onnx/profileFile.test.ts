@@ -1,14 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { isFailure } from '../../../../lambda/core/failure.ts';
-import type { Model } from '../../../../lambda/core/model.ts';
-
-import { modelDigest, runtimeVersion, thisMachine } from '../../../../lambda/onnx/profileFile.ts';
-import { REPOSITORY } from '../../../helpers/command.ts';
-import { identityModel, modelWithWeightsIn } from '../../../helpers/onnxModels.ts';
-import { modelsDirectory, openModels, type RepositoryFiles } from '../../../helpers/openModels.ts';
-import { profileOf } from '../../../helpers/profiles.ts';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import { modelDigest, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
+import { REPOSITORY } from '../../helpers/command.ts';
+import { identityModel, modelWithWeightsIn } from '../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, type RepositoryFiles } from '../../helpers/openModels.ts';
+import { profileOf } from '../../helpers/profiles.ts';
 
 const MODEL = identityModel('FP32', ['batch', 'length']);
 const RAGGED = { ragged: { axis: 'length', pad: { x: 0 } } };

@@ -2,24 +2,17 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { onCard } from '../../../../lambda/onnx/provider.ts';
+import { onCard } from '../../../lambda/onnx/provider.ts';
 import {
   type OpenThread,
   openAll,
   openSession,
   type Session,
   type SessionReply,
-} from '../../../../lambda/onnx/session.ts';
-import type { RunTask } from '../../../../lambda/onnx/sessionJobs.ts';
-import { identityModel, turningModel } from '../../../helpers/onnxModels.ts';
-import {
-  afterThisTest,
-  alive,
-  counting,
-  modelsDirectory,
-  openOnly,
-  watchThreads,
-} from '../../../helpers/openModels.ts';
+} from '../../../lambda/onnx/session.ts';
+import type { RunTask } from '../../../lambda/onnx/sessionJobs.ts';
+import { identityModel, turningModel } from '../../helpers/onnxModels.ts';
+import { afterThisTest, alive, counting, modelsDirectory, openOnly, watchThreads } from '../../helpers/openModels.ts';
 
 /** A processor stands for each card: a session of ONNX Runtime is the same there. */
 const SEAM = { takesCards: () => true };
