@@ -371,7 +371,7 @@ async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise
  * @param measured tells what its runs took until now
  * @param maxElements most elements that the inputs of one run hold together
  */
-export async function withFixedLadder(
+async function withFixedLadder(
   warm: WarmUpResult,
   measured: () => readonly MeasuredRun[],
   maxElements: number,
@@ -459,7 +459,7 @@ interface Size {
  * @param recorded the model, and what was measured of it until now
  * @throws ModelUnavailableError, RunAbandonedError
  */
-export async function timeSizes(
+async function timeSizes(
   { model, measured, timesAt }: RecordedRuns,
   { probes, maxElements, limitMs, now }: TimeSizesOptions,
 ): Promise<void> {

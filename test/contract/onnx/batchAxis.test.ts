@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { encodeModel } from '../../../bench/workload/models/encodeModel.ts';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 import {
   attentionModel,
@@ -9,6 +8,7 @@ import {
   sequenceFirstModel,
   voiceModel,
 } from '../../helpers/axisModels.ts';
+import { model as modelOf, node } from '../../helpers/graph.ts';
 import { counting, openModels, openOnly, type RepositoryFiles } from '../../helpers/openModels.ts';
 import {
   bodyOf,
@@ -198,11 +198,7 @@ describe('batchAxis in config.json', () => {
   });
 
   it('is refused by a run whose output does not have that axis, naming it', async () => {
-    const squeezed = encodeModel({
-      inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
-      outputs: [{ name: 'y', datatype: 'FP32', shape: ['length', 'batch'] }],
-      nodes: [{ op: 'Squeeze', inputs: ['x'], outputs: ['y'] }],
-    });
+    const squeezed = modelOf('x FP32[batch,1]', 'y FP32[length,batch]', [node('Squeeze', 'x', 'y')]);
     const { model } = await openOnly(squeezed, { batchAxis: { y: 1 }, warmup: false });
     const running = model.run([counting('x', 2, 1)]);
     await expect(running).rejects.toThrow(
@@ -243,12 +239,6 @@ describe('a decoder, whose past is empty at first', () => {
 
   it('is checked at start with an empty past, as no size fits all of its axes', async () => {
     const { model, warnings } = await openOnly(attentionModel());
-    expect({ independence: model.independence, warnings }).toEqual({ independence: 'proved', warnings: [] });
-  });
-
-  it('may be warmed up with an empty past', async () => {
-    const warmup = { sequence_length: 3, past_sequence_length: 0, 'past_sequence_length + sequence_length': 3 };
-    const { model, warnings } = await openOnly(attentionModel(), { warmup });
     expect({ independence: model.independence, warnings }).toEqual({ independence: 'proved', warnings: [] });
   });
 });

@@ -181,7 +181,6 @@ describe('devices in config.json', () => {
 
   it.each([
     [{ devices: [0, 0] }, 'expected an array of numbers of cards, each once'],
-    [{ devices: [-1] }, 'devices.0'],
     [
       { devices: [0, 1], providers: [{ name: 'cuda', deviceId: 1 }] },
       'devices: expected no deviceId in "providers" beside it, got one; remove either',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../../lambda/core/difference.ts';
 import type { Model, RaggedAxis } from '../../../lambda/core/model.ts';
-import type { Tensor } from '../../../lambda/core/tensor.ts';
+import type { Datatype, Tensor } from '../../../lambda/core/tensor.ts';
 import { checkPadding, type PaddingCheck, paddingProbes } from '../../../lambda/onnx/checkPadding.ts';
 import { rowShapes } from '../../../lambda/onnx/probes.ts';
 import {
@@ -97,30 +97,15 @@ describe('a model whose answers padding changes', () => {
   });
 
   it('is not overlooked where it leaves out what equals the padding', async () => {
-    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 1n }], outputs: [undefined], ladder: [] };
-    const tokens = modelOf(
-      { inputs: [spec('tokens', 'INT64', 'batch', 'length')], outputs: [spec('share', 'FP32', 'batch')] },
-      { ragged },
-    );
-    const model: Model = {
-      ...tokens,
-      async run([given]) {
-        const ids = [...((given as Tensor).data as BigInt64Array)];
-        const share = ids.filter((id) => id !== 1n).length / ids.length;
-        return { outputs: [{ name: 'share', datatype: 'FP32', shape: [1], data: Float32Array.of(share) }], runMs: 1 };
-      },
-    };
-    await expect(check(model, ragged)).rejects.toThrow(/padded from 4 to 8/);
+    const shareOfOthers = (row: Row): number => row.filter((one) => Number(one) !== 1).length / row.length;
+    await expect(check(rowModel(shareOfOthers, 'INT64', 1n))).rejects.toThrow(/padded from 4 to 8/);
   });
 
   it('is told where the model does not run at such lengths', async () => {
-    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [undefined], ladder: [] };
-    const values = modelOf(
-      { inputs: [spec('values', 'FP32', 'batch', 'length')], outputs: [spec('sum', 'FP32', 'batch')] },
-      { ragged },
-    );
-    const model: Model = { ...values, run: () => Promise.reject(new Error('cannot run that')) };
-    expect((await check(model, ragged)).problem).toBe(
+    const failing = rowModel(() => {
+      throw new Error('cannot run that');
+    });
+    expect((await check(failing)).problem).toBe(
       "whether padding 'length' changes answers could not be checked: cannot run that; " +
         'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl',
     );
@@ -141,24 +126,14 @@ describe('a model whose answers padding changes', () => {
 });
 
 describe('a model that is slow', () => {
-  const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [undefined], ladder: [] };
-  const values = modelOf(
-    { inputs: [spec('values', 'FP32', 'batch', 'length')], outputs: [spec('first', 'FP32', 'batch')] },
-    { ragged },
-  );
-
   it('is not looked at for longer than it may take, which the start log says', async () => {
     let ms = 0;
-    const model: Model = {
-      ...values,
-      async run([given]) {
-        ms += 1000;
-        const first = Float32Array.of(Number((given as Tensor).data[0]));
-        return { outputs: [{ name: 'first', datatype: 'FP32', shape: [1], data: first }], runMs: 1000 };
-      },
-    };
+    const slow = rowModel(([first]) => {
+      ms += 1000;
+      return Number(first);
+    });
 
-    const { finding } = await check(model, ragged, { ...NO_LIMIT, limitMs: 3000, now: () => ms });
+    const { finding } = await check(slow, { ...NO_LIMIT, limitMs: 3000, now: () => ms });
 
     expect(ms).toBe(4000);
     expect(finding).toBe("padding 'length' changed none of 2 rows, 4000 ms; cut short before 13 more");
@@ -167,29 +142,33 @@ describe('a model that is slow', () => {
 
 describe('a model on a GPU', () => {
   it('may round more from length to length than one on a processor, as TF32 does', async () => {
-    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [undefined], ladder: [] };
-    const values = modelOf(
-      { inputs: [spec('values', 'FP32', 'batch', 'length')], outputs: [spec('first', 'FP32', 'batch')] },
-      { ragged },
-    );
-    const model: Model = {
-      ...values,
-      async run([given]) {
-        const { data, shape } = given as Tensor;
-        const first = Float32Array.of(Number(data[0]) * (1 + 0.002 * Math.log2(shape[1] ?? 1)));
-        return { outputs: [{ name: 'first', datatype: 'FP32', shape: [1], data: first }], runMs: 1 };
-      },
-    };
+    const rounding = rowModel((row) => Number(row[0]) * (1 + 0.002 * Math.log2(row.length)));
 
-    await expect(check(model, ragged)).rejects.toThrow("output 'first': expected the same answer");
-    expect(await check(model, ragged, { ...NO_LIMIT, tolerance: OTHER_LENGTH_ON_GPU })).not.toHaveProperty('problem');
+    await expect(check(rounding)).rejects.toThrow("output 'y': expected the same answer");
+    expect(await check(rounding, { ...NO_LIMIT, tolerance: OTHER_LENGTH_ON_GPU })).not.toHaveProperty('problem');
   });
 });
+
+type Row = readonly (number | bigint)[];
+
+/** A model that answers a row of `x` `[batch, length]`, padded with `pad`, as it is told to. */
+function rowModel(answer: (row: Row) => number, datatype: Datatype = 'FP32', pad: number | bigint = 0): Model {
+  const ragged = { name: 'length', inputs: [{ axis: 1, pad }], outputs: [undefined], ladder: [] };
+  const contract = { inputs: [spec('x', datatype, 'batch', 'length')], outputs: [spec('y', 'FP32', 'batch')] };
+  return {
+    ...modelOf(contract, { ragged }),
+    async run([x]) {
+      const y = answer(Array.from<number | bigint>((x as Tensor).data as Float32Array));
+      return { outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: Float32Array.of(y) }], runMs: 1 };
+    },
+  };
+}
 
 const NO_LIMIT = { limitMs: Number.POSITIVE_INFINITY, now: () => 0, tolerance: OTHER_LENGTH };
 
 /** Checks the padding as at the start of a model of which nothing is known but its contract. */
-function check(model: Model, ragged: RaggedAxis, limit = NO_LIMIT): Promise<PaddingCheck> {
+function check(model: Model, limit = NO_LIMIT): Promise<PaddingCheck> {
+  const ragged = model.ragged as RaggedAxis;
   const graph = { operators: new Map(), words: [], numbers: [] };
   const probesOf = (length: number) => paddingProbes(model, rowShapes(model, { [ragged.name]: length }, 1), graph);
   return checkPadding(model, ragged, { probesOf, size: 1, samples: [], graph, ...limit });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel } from '../../../bench/workload/models/encodeModel.ts';
+import { int, model as modelOf, node, weights } from '../../helpers/graph.ts';
 import {
   bakedMixingModel,
   dynamicLabelModel,
@@ -34,7 +34,7 @@ describe('a model that mixes rows', () => {
   });
 
   it('is found out where it is to run one row at a time, so that no request is cut', async () => {
-    const { model } = await openOnly(MIXING['softmax over axis 0']?.() ?? new Uint8Array(), { maxBatchRows: 1 });
+    const { model } = await openOnly(MIXING['softmax over axis 0']?.() as Uint8Array, { maxBatchRows: 1 });
 
     expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 1 });
   });
@@ -72,7 +72,7 @@ describe('the warning', () => {
     ['softmax over axis 0', /probable cause: Softmax along axis 0/],
     ['one output that is sound and one that is not', /output 'z': /],
   ])('names the output, the difference, the cause and the cure: %s', async (name, expected) => {
-    const { warnings } = await openOnly(MIXING[name]?.() ?? new Uint8Array());
+    const { warnings } = await openOnly(MIXING[name]?.() as Uint8Array);
 
     expect(warnings[0]).toMatch(expected);
   });
@@ -84,14 +84,7 @@ describe('a model of which not even a row alone would be answered rightly', () =
   });
 
   it('is refused where a weight is taken for rows, with what to do', async () => {
-    const bytes = encodeModel({
-      inputs: [
-        { name: 'x', datatype: 'FP32', shape: ['batch', 3] },
-        { name: 'weight', datatype: 'FP32', shape: [3, 2] },
-      ],
-      outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 2] }],
-      nodes: [{ op: 'MatMul', inputs: ['x', 'weight'], outputs: ['y'] }],
-    });
+    const bytes = modelOf('x FP32[batch,3]; weight FP32[3,2]', 'y FP32[batch,2]', [node('MatMul', 'x weight', 'y')]);
 
     await expect(openOnly(bytes)).rejects.toThrow(
       /the size is that of 'weight' alone: .* as "constants" .* "batchAxis"/,
@@ -115,7 +108,7 @@ describe('a check for which there is no time', () => {
     let clock = 0;
     // Every look at this clock is a second later.
     const slow = { now: () => 1_000 * clock++ };
-    const { model, warnings } = await openOnly(SOUND['softmax over a row']?.() ?? new Uint8Array(), {}, slow);
+    const { model, warnings } = await openOnly(SOUND['softmax over a row']?.() as Uint8Array, {}, slow);
 
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', provedRows: 3 });
     expect(warnings).toEqual([
@@ -156,44 +149,32 @@ describe('a model that fails with as many rows as a run may have', () => {
 
 describe('a ladder', () => {
   it('is looked at rung by rung', async () => {
-    const { model } = await openOnly(MIXING['mean over the batch']?.() ?? new Uint8Array(), { ladder: [1, 8, 64] });
+    const { model } = await openOnly(MIXING['mean over the batch']?.() as Uint8Array, { ladder: [1, 8, 64] });
 
     expect(model).toMatchObject({ independence: 'dependent', ladder: [] });
   });
 
   it('without 1 leaves a model that mixes rows no way to be run', async () => {
-    const opening = openOnly(MIXING['mean over the batch']?.() ?? new Uint8Array(), { ladder: [8] });
+    const opening = openOnly(MIXING['mean over the batch']?.() as Uint8Array, { ladder: [8] });
     await expect(opening).rejects.toThrow('runs with 8 rows or more, so that not even a row alone');
   });
 });
 
 describe('batching in config.json', () => {
-  const mixing = () => MIXING['softmax over axis 0']?.() ?? new Uint8Array();
+  const mixing = () => MIXING['softmax over axis 0']?.() as Uint8Array;
 
   it('may have rows share runs unchecked, which the start log says', async () => {
-    const log: string[] = [];
-    const { model, warnings } = await openOnly(
-      mixing(),
-      { batching: 'trust' },
-      { inform: (line) => void log.push(line) },
-    );
+    const { model, warnings, log } = await openOnly(mixing(), { batching: 'trust' });
 
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'trusted' });
     expect(warnings).toEqual([]);
-    // How threads wait between runs may be said as well: it depends on how fast they are.
     expect(log[0]).toMatch(/model\.onnx: requests share runs unchecked, .*"batching": "trust"/);
   });
 
   it('may have requests run alone, which the start log says', async () => {
-    const log: string[] = [];
-    const { model } = await openOnly(
-      SOUND['softmax over a row']?.() ?? new Uint8Array(),
-      { batching: 'alone' },
-      { inform: (line) => void log.push(line) },
-    );
+    const { model, log } = await openOnly(SOUND['softmax over a row']?.() as Uint8Array, { batching: 'alone' });
 
     expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512 });
-    // How threads wait between runs may be said as well: it depends on how fast they are.
     expect(log[0]).toMatch(/requests run one at a time, as "batching": "alone"/);
   });
 
@@ -206,9 +187,8 @@ describe('batching in config.json', () => {
 
 describe('the start log', () => {
   it('has the verdict, the runs and the largest difference', async () => {
-    const log: string[] = [];
     const label = SOUND['the label of the largest of many columns'];
-    await openOnly(label?.() ?? new Uint8Array(), {}, { inform: (line) => void log.push(line) });
+    const { log } = await openOnly(label?.() as Uint8Array);
 
     expect(log[0]).toMatch(/model\.onnx: rows are independent: ordinary probes, .* in runs of 3, .* rows differed by/);
   });
@@ -217,19 +197,16 @@ describe('the start log', () => {
 describe('samples.jsonl', () => {
   /** The rows of a table that has them from 1,000 on: no made-up row is one of them. */
   const offset = (mixes: boolean) =>
-    encodeModel({
-      inputs: [{ name: 'x', datatype: 'INT64', shape: ['batch', 1] }],
-      outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 1, 2] }],
-      nodes: [
-        { op: 'Sub', inputs: ['x', 'first'], outputs: ['index'] },
-        { op: 'Gather', inputs: ['table', 'index'], outputs: ['vectors'] },
-        { op: 'Softmax', inputs: ['vectors'], outputs: ['y'], attributes: { axis: mixes ? 0 : 2 } },
+    modelOf(
+      'x INT64[batch,1]',
+      'y FP32[batch,1,2]',
+      [
+        node('Sub', 'x first', 'index'),
+        node('Gather', 'table index', 'vectors'),
+        node('Softmax', 'vectors', 'y', { axis: mixes ? 0 : 2 }),
       ],
-      constants: [
-        { name: 'first', dataType: 7, dims: [], int64Data: [1000] },
-        { name: 'table', dataType: 1, dims: [4, 2], floatData: [1, 2, 3, 5, 8, 13, 21, 34] },
-      ],
-    });
+      [int('first', 1000), weights('table', 4, 2)],
+    );
   const request = (x: number) =>
     JSON.stringify({ inputs: [{ name: 'x', datatype: 'INT64', shape: [1, 1], data: [x] }] });
   const samples = [1000, 1001, 1002, 1003].map(request).join('\n');

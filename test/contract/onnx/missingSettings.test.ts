@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel } from '../../../bench/workload/models/encodeModel.ts';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 import { everyGapModel, extraOutputsModel, optionalOutputModel, zipMapModel } from '../../helpers/axisModels.ts';
+import { model, node } from '../../helpers/graph.ts';
 import { meanOverBatchModel, scalarInputModel, sumAndDifferenceModel } from '../../helpers/onnxModels.ts';
 import { openOnly } from '../../helpers/openModels.ts';
 import { bodyOf, expectAnsweredAsAlone, FORMS, type Given, given, type RowsOf, score, sessionOf } from './asAlone.ts';
@@ -101,29 +101,12 @@ describe('a sound model that is refused for what its file does not say', () => {
   });
 
   it('is told which inputs may be weights where sizes are fixed, and which states', async () => {
-    const weight = encodeModel({
-      inputs: [
-        { name: 'x', datatype: 'FP32', shape: [4, 3] },
-        { name: 'weight', datatype: 'FP32', shape: [3, 2] },
-      ],
-      outputs: [{ name: 'y', datatype: 'FP32', shape: [4, 2] }],
-      nodes: [{ op: 'MatMul', inputs: ['x', 'weight'], outputs: ['y'] }],
-    });
+    const weight = model('x FP32[4,3]; weight FP32[3,2]', 'y FP32[4,2]', [node('MatMul', 'x weight', 'y')]);
     expect(blockIn(await refusalOf(weight))).toEqual({ constants: { weight: null } });
-    const state = encodeModel({
-      inputs: [
-        { name: 'x', datatype: 'FP32', shape: [4, 3] },
-        { name: 'state', datatype: 'FP32', shape: [2, 4, 3] },
-      ],
-      outputs: [
-        { name: 'y', datatype: 'FP32', shape: [4, 3] },
-        { name: 'new_state', datatype: 'FP32', shape: [2, 4, 3] },
-      ],
-      nodes: [
-        { op: 'Identity', inputs: ['x'], outputs: ['y'] },
-        { op: 'Identity', inputs: ['state'], outputs: ['new_state'] },
-      ],
-    });
+    const state = model('x FP32[4,3]; state FP32[2,4,3]', 'y FP32[4,3]; new_state FP32[2,4,3]', [
+      node('Identity', 'x', 'y'),
+      node('Identity', 'state', 'new_state'),
+    ]);
     const block = blockIn(await refusalOf(state));
     expect(block).toEqual({ batchAxis: { state: 1, new_state: 1 } });
     expect((await openOnly(state, block)).model.ladder).toEqual([4]);

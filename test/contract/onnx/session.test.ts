@@ -84,19 +84,6 @@ describe('a model in its thread', () => {
     expect(inputs.map(({ data }) => data.length)).toEqual([0, 0]);
   });
 
-  it('says how long the run itself took, the wait for its thread left out', async () => {
-    const session = await sessionOf(slowModel(100, 512), { intraOpNumThreads: 1 });
-    await session.run(slowTask());
-    const startedAt = performance.now();
-
-    const replies = await Promise.all([session.run(slowTask()), session.run(slowTask()), session.run(slowTask())]);
-
-    const elapsedMs = performance.now() - startedAt;
-    const runMs = replies.reduce((sum, reply) => sum + reply.runMs, 0);
-    expect(runMs).toBeLessThanOrEqual(elapsedMs);
-    for (const reply of replies) expect(reply.runMs).toBeGreaterThan(0);
-  });
-
   it('answers runs that were started together each with its own outputs', async () => {
     const { model } = await openOnly(lookupModel());
     const indexes = [0n, 1n, 2n, 1n, 0n];
@@ -163,31 +150,21 @@ describe('an execution provider that is not available', () => {
     const opening = openOnly(identityModel(), {}, { providers: ['cuda', 'cpu'] });
 
     await expect(opening).rejects.toThrow(
-      /model\.onnx: execution provider 'cuda' is not available \(.+\); .*libonnxruntime_providers_shared\.so and libonnxruntime_providers_cuda\.so/,
+      /model\.onnx: execution provider 'cuda' is not available \(.+\); (?:no NVIDIA driver was|the driver .+ has).*libonnxruntime_providers_shared\.so and libonnxruntime_providers_cuda\.so/,
     );
   });
 
-  it('is passed over with one warning where that is allowed: the next one runs the model', async () => {
-    const { model, warnings } = await openOnly(
-      identityModel(),
-      {},
-      { providers: ['cuda', 'cpu'], allowProviderFallback: true },
-    );
+  it('is passed over as often as it takes where that is allowed, each with a warning', async () => {
+    const providers = ['tensorrt', 'cuda', 'cpu'];
+    const { model, warnings } = await openOnly(identityModel(), {}, { providers, allowProviderFallback: true });
 
     expect(warnings).toEqual([
-      expect.stringMatching(/model\.onnx: execution provider 'cuda' is not available .*; falling back to cpu as conf/),
+      expect.stringMatching(
+        /model\.onnx: execution provider 'tensorrt' is not available .*; falling back to cuda, cpu/,
+      ),
+      expect.stringMatching(/'cuda' is not available .*; falling back to cpu as configured/),
     ]);
     expect((await model.run([counting('x', 2, 3)])).outputs[0]?.data).toEqual(Float32Array.of(1, 2, 3, 4, 5, 6));
-  });
-
-  it('is passed over as often as it takes', async () => {
-    const providers = ['tensorrt', 'cuda', 'cpu'];
-    const { warnings } = await openOnly(identityModel(), {}, { providers, allowProviderFallback: true });
-
-    expect(warnings).toEqual([
-      expect.stringMatching(/'tensorrt' is not available .*; falling back to cuda, cpu/),
-      expect.stringMatching(/'cuda' is not available .*; falling back to cpu/),
-    ]);
   });
 
   it('stops the start when there is no next one to fall back to', async () => {
@@ -242,14 +219,9 @@ describe('where a model runs', () => {
   });
 
   it('stands in the start log, and is told', async () => {
-    const log: string[] = [];
     const placed: unknown[] = [];
 
-    await openOnly(
-      identityModel(),
-      {},
-      { inform: (line) => void log.push(line), placed: (placement) => void placed.push(placement) },
-    );
+    const { log } = await openOnly(identityModel(), {}, { placed: (placement) => void placed.push(placement) });
 
     expect(log[0]).toMatch(/; it runs on cpu$/);
     expect(placed).toEqual([{ provider: 'cpu', cards: [], description: 'cpu' }]);
@@ -263,11 +235,5 @@ describe('what a machine has for a provider that cannot be loaded', () => {
     [{ driver: '580.95.05', names: [] }, 'the driver 580.95.05 has no card'],
   ])('is said: %j', (machine, expected) => {
     expect(describeNvidia(machine)).toBe(expected);
-  });
-
-  it('is part of the refusal', async () => {
-    const opening = openOnly(identityModel(), {}, { providers: ['cuda'] });
-
-    await expect(opening).rejects.toThrow(/'cuda' is not available \(.+\); (no NVIDIA driver was|the driver .+ has)/);
   });
 });

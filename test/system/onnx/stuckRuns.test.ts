@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/model.ts';
 import { type Finished, runScript } from '../../helpers/command.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
-import { alive, modelsDirectory, openOnly, tensor, watchThreads } from '../../helpers/openModels.ts';
+import { modelsDirectory, openOnly, tensor, watchThreads } from '../../helpers/openModels.ts';
 import type { HangingRuns } from './hangingRuns.ts';
 
 /** Made-up rows might keep its loop from ending, so nothing would prove that they may share a run. */
@@ -62,27 +61,6 @@ function turn(model: Model, turns: number, signal?: AbortSignal): Promise<unknow
   const running = model.run([tensor('turns', 'INT64', [1], BigInt64Array.of(BigInt(turns)))], signal);
   return running.then(({ outputs }) => Number(outputs[0]?.data[0]));
 }
-
-describe('a run that ends after it was given up', () => {
-  it('takes its thread along, and nothing of it is used', async () => {
-    const threads = watchThreads();
-    const { model, repository } = await openOnly(turningModel());
-    const { signal, abort } = controls();
-    const running = turn(model, LONG, signal);
-    await turnOfTheLoop();
-
-    abort();
-    await expect(running).rejects.toMatchObject({ name: 'RunAbandonedError', ranMs: expect.any(Number) });
-    expect(repository.stuckRuns().size).toBe(1);
-    expect(await turn(model, 3)).toBe(3);
-    if (repository.stuckRuns().size > 0) await once(threads[0] as never, 'exit');
-
-    await turnOfTheLoop();
-    expect(repository.stuckRuns().size).toBe(0);
-    expect(alive(threads)).toEqual([threads[1]]);
-    expect(await turn(model, 4)).toBe(4);
-  });
-});
 
 describe('a run that is given up before it was started', () => {
   it('is withdrawn: it never has a thread', async () => {

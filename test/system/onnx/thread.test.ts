@@ -91,15 +91,6 @@ describe('the thread of a model that dies', () => {
 describe('a run that fails', () => {});
 
 describe('the threads of models', () => {
-  it('are one for each model', async () => {
-    const threads = watchThreads();
-
-    await openOnly(identityModel());
-    await openOnly(identityModel());
-
-    expect(threads).toHaveLength(2);
-  });
-
   it('may be closed while a run goes on: the run ends first, and the process lives', async () => {
     const directory = await modelsDirectory({ 'model.onnx': slowModel(300, 512) });
     const script = fileURLToPath(new URL('./closeDuringRun.ts', import.meta.url));
@@ -107,17 +98,6 @@ describe('the threads of models', () => {
     const child = await promisify(execFile)(process.execPath, [script, join(directory, 'model.onnx')]);
 
     expect(child.stdout).toBe('closed, and the run gave 131072 elements\n');
-  });
-
-  it('end when the repository is closed', async () => {
-    const threads = watchThreads();
-    const { model, repository } = await openOnly(identityModel());
-
-    await repository.close();
-
-    expect(threads.map(({ threadId }) => threadId)).toEqual([ENDED]);
-    await expect(runOnce(model)).rejects.toThrow('expected a model that is open, got one that was closed');
-    expect(threads).toHaveLength(1);
   });
 
   it.each([
