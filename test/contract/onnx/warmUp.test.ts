@@ -76,6 +76,13 @@ describe('warmUp', () => {
     expect(model.runs.every(([shape]) => shape?.[2] === 3)).toBe(true);
   });
 
+  it('tries an empty past, as the first call of a decoder has it', async () => {
+    const decoder = recordedModel([spec('past_key', 'FP32', 'batch', 'past_length', 'width')]);
+    const hasPast = ([, past]: readonly number[]) => past !== 0;
+
+    expect(await warmUp(failing(decoder, hasPast), true)).toMatchObject({ sizes: { past_length: 0, width: 1 } });
+  });
+
   it('tries no sizes that are too much together', async () => {
     const video = recordedModel([spec('video', 'FP32', 'batch', 'frames', 'height', 'width', 'channels')]);
 
