@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
 import { type PrepareOptions, prepare, recordRuns, timingProbes, warmUp } from '../../../lambda/onnx/warmUp.ts';
 import { spec } from '../../helpers/models.ts';
 import { identityModel, meanOverBatchModel, oneRowOnlyModel, rowsOnlyModel } from '../../helpers/onnxModels.ts';
@@ -234,6 +235,25 @@ describe('a model that is prepared', () => {
 
     expect(model).toMatchObject({ ladder: [], independence: 'proved' });
     expect(found).toMatch(/^rows are independent/);
+  });
+});
+
+describe('a row whose answer changes a little with its neighbours, in runs of one shape', () => {
+  /** Answers with its input, larger by `share` where the row behind is above 0. */
+  const nudgedBy = (share: number): Model => ({
+    ...recordedModel([X], { maxBatchRows: 8 }),
+    async run([x]) {
+      const { data, shape } = x as Tensor & { readonly data: Float32Array };
+      const y = data.map((value, index) => value * (1 + ((data[index + 3] ?? 0) > 0 ? share : 0)));
+      return { outputs: [{ name: 'x', datatype: 'FP32', shape, data: y }], runMs: 100 };
+    },
+  });
+
+  it.each([
+    [5e-4, 'dependent'],
+    [5e-6, 'proved'],
+  ])('by %d of it: is %s', async (share, independence) => {
+    expect((await prepare(nudgedBy(share), OPTIONS)).model).toMatchObject({ independence });
   });
 });
 
