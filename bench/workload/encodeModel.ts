@@ -33,7 +33,7 @@ type Attributes = Readonly<
 export type Constant = onnx.ITensorProto;
 
 /** What is no tensor: a sequence, a map, an optional. */
-interface OtherValue {
+export interface OtherValue {
   readonly name: string;
   readonly type: onnx.ITypeProto;
 }

@@ -7,8 +7,8 @@ import { DATATYPES, type Datatype, type TensorData } from '../core/tensor.ts';
 
 import { CURE_OF_DYNAMIC_QUANTISATION, isDynamicallyQuantised } from './decideBatching.ts';
 import { type Answer, isNotTheRuns, MANY_ELEMENTS, runTogether } from './independence.ts';
-import type { ModelGraph } from './modelFile.ts';
-import { asProbe, type KnownValues, type Manner, makeUp } from './probes.ts';
+import type { KnownValues, ModelGraph } from './modelFile.ts';
+import { asProbe, type Manner, makeUp } from './probes.ts';
 
 /** Makes requests of one row whose ragged axis has so many elements; their values lie on both sides of the padding. */
 type ProbesOfLength = (length: number) => readonly Part[];

@@ -480,8 +480,22 @@ function termsOf(name: string, axes: readonly string[]): (number | string)[] | u
   return terms.map((term) => (axes.includes(term) ? term : Number(term)));
 }
 
+/**
+ * Sizes to try, one after the other, where a model does not say at which it runs: one size for all axes that have none,
+ * and then with an empty past.
+ */
+export function* sizesToTry(model: Inputs, given: AxisSizes, sizes: readonly number[]): Generator<AxisSizes> {
+  const open = freeAxes(model).filter((name) => given[name] === undefined);
+  const past = emptyPast(model);
+  for (const size of open.length === 0 ? [1] : sizes) {
+    const ofOneSize = Object.fromEntries(open.map((name) => [name, size]));
+    yield { ...ofOneSize, ...given };
+    if (past !== undefined) yield { ...ofOneSize, ...past, ...given };
+  }
+}
+
 /** The axes whose sizes others do not add up to. */
-export function freeAxes(model: Inputs): string[] {
+function freeAxes(model: Inputs): string[] {
   const axes = symbolicAxes(model);
   return axes.filter((name) => termsOf(name, axes) === undefined);
 }

@@ -25,8 +25,8 @@ import { openWithProviders, type Session } from './session.ts';
 import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';
 import { prepare } from './warmUp.ts';
 
-/** The deployment's settings for every model; a model's config.json comes first. */
-export interface ModelDefaults {
+/** The deployment's settings for every model, of which a model's config.json comes first, and who is told of it. */
+export interface LoadOptions {
   /** Most rows in one run. */
   readonly maxBatchRows: number;
   /** Most elements that the inputs of one run hold together, padding included. */
@@ -41,23 +41,15 @@ export interface ModelDefaults {
   readonly ignoreProfile?: boolean | undefined;
   /** Try more probes for longer than a start may take. @default false */
   readonly isThorough?: boolean | undefined;
-  /** Whether no other model is in this process. @default true */
-  readonly onlyModel?: boolean | undefined;
   /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
   readonly now?: (() => number) | undefined;
-}
-
-/** What a model tells the repository that it is in. */
-export interface ModelReports {
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
-  /** Told what was found of the model, for the start log. */
-  readonly inform: (message: string) => void;
-  /** Told where the model's runs go, once it is loaded. */
-  readonly placed: (placement: Placement) => void;
-  /** Holds something for every run that was left behind, until it ends. */
-  readonly stuckRuns: Set<object>;
-  /** Told what the model's start took, once it is loaded. @default nobody is told */
+  /** Told what was found of a model, for the start log. @default nobody is told */
+  readonly inform?: ((message: string) => void) | undefined;
+  /** Told where a model's runs go, once it is loaded. @default nobody is told */
+  readonly placed?: ((placement: Placement) => void) | undefined;
+  /** Told what a model's start took, once it is loaded. @default nobody is told */
   readonly loaded?: ((start: ModelStart) => void) | undefined;
 }
 
@@ -86,29 +78,28 @@ export interface LoadedModel {
 /**
  * Opens a model in a thread of its own, reads its contract and warms up every rung.
  *
+ * @param stuckRuns holds something for every run that was left behind, until it ends
  * @throws Error naming the file, and what to do
  */
 export async function loadModel(
   location: ModelLocation,
   config: ModelConfig,
-  defaults: ModelDefaults,
-  reports: ModelReports,
+  options: LoadOptions,
+  stuckRuns: Set<object>,
 ): Promise<LoadedModel> {
-  const { warn, inform, stuckRuns, loaded = () => {} } = reports;
-  const { now = () => performance.now() } = defaults;
+  const { warn, now = () => performance.now() } = options;
   const startedAt = now();
   const transform = await transformOf(location, config, warn);
   // Read while the thread starts.
   const reading = readSampleLines(location.folder);
   reading.catch(() => {});
-  const { allowProviderFallback, takesCards = hasCards } = defaults;
+  const { allowProviderFallback, takesCards = hasCards } = options;
   const { session, providers, devices } = await openWithProviders(
     {
       path: location.path,
-      providers: config.providers ?? defaults.providers,
+      providers: config.providers ?? options.providers,
       devices: config.devices,
       sessionOptions: config.sessionOptions ?? {},
-      onlyModel: defaults.onlyModel,
     },
     { allowProviderFallback, takesCards, warn },
     stuckRuns,
@@ -116,8 +107,8 @@ export async function loadModel(
   const openedAt = now();
   try {
     const contract = readContract(session.metadata, config);
-    const cost = defaults.ignoreProfile ? undefined : costOf(location, config, providers, warn);
-    const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost, transform };
+    const cost = options.ignoreProfile ? undefined : costOf(location, config, providers, warn);
+    const model = { ...toModel(location, contract, session, config, options.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
     const graph = readGraph(location.path);
     const prepared = await prepare(model, {
@@ -128,20 +119,19 @@ export async function loadModel(
       loadMs: now() - startedAt,
       now,
       onGpu: runOnGpu(providers),
-      maxElements: defaults.maxBatchElements,
+      maxElements: options.maxBatchElements,
       runLimitMs: RUN_LIMIT_MS,
-      isThorough: defaults.isThorough ?? false,
+      isThorough: options.isThorough ?? false,
     });
     if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
     for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
     const placement = await placementOf(providers, devices);
-    inform(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
-    reports.placed(placement);
-    const { threads, waiting } = await session.warmedUp();
-    if (waiting !== undefined) inform(`${location.path}: ${waiting}`);
+    options.inform?.(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
+    options.placed?.(placement);
+    const threads = await session.warmedUp();
     const { libraryMs } = session.metadata;
     const loadMs = openedAt - startedAt - libraryMs;
-    loaded({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });
+    options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });
     return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
   } catch (cause) {
     const missing = cause instanceof SettingsMissingError ? await explain(session, config, location) : undefined;

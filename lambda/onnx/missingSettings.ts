@@ -4,13 +4,13 @@ import { allocate, DATATYPES, elementCount, type Tensor } from '../core/tensor.t
 import {
   type AxisSizes,
   type ContractSettings,
-  emptyPast,
+  elementsAt,
   findGaps,
-  freeAxes,
   type ModelContract,
   readConstants,
   readContract,
   shapesAt,
+  sizesToTry,
 } from './contract.ts';
 import type { ModelConfig, RaggedConfig } from './modelConfig.ts';
 import type { Session } from './session.ts';
@@ -153,23 +153,21 @@ async function seeRuns(
   ragged: RaggedConfig | undefined,
   given: AxisSizes,
 ): Promise<Seen[] | undefined> {
-  const past = emptyPast(contract);
-  const [few, many] = contract.bakedRows === undefined ? ROWS : [contract.bakedRows, contract.bakedRows];
-  for (const size of SIZES) {
-    const all = Object.fromEntries(freeAxes(contract).map((name) => [name, size]));
-    const [length = size, longer = 2 * length] = (ragged?.ladder ?? []).toSorted((a, b) => a - b);
-    const ofLength = (one: number): AxisSizes => (ragged === undefined ? {} : { [ragged.axis]: one });
-    for (const some of [all, ...(past === undefined ? [] : [{ ...all, ...past }])]) {
-      for (const value of VALUES) {
-        const see = async (rows: number, ragged: AxisSizes): Promise<Seen | undefined> => {
-          const shapes = await shapesOf(session, contract, constants, rows, { ...some, ...given, ...ragged }, value);
-          return shapes && { rows, length: Object.values(ragged)[0], shapes };
-        };
-        const first = await see(few, ofLength(length));
-        if (first === undefined) continue;
-        const more = await see(many, ofLength(longer));
-        return more === undefined ? [first] : [first, more];
-      }
+  const { bakedRows } = contract;
+  const [few, many] = bakedRows === undefined ? ROWS : [bakedRows, bakedRows];
+  for (const some of sizesToTry(contract, given, SIZES)) {
+    const ladder = (ragged?.ladder ?? []).toSorted((a, b) => a - b);
+    const [length = some[ragged?.axis ?? ''] ?? 1, longer = 2 * length] = ladder;
+    for (const value of VALUES) {
+      const see = async (rows: number, size: number): Promise<Seen | undefined> => {
+        const sizes = ragged === undefined ? some : { ...some, [ragged.axis]: size };
+        const shapes = await shapesOf(session, contract, constants, rows, sizes, value);
+        return shapes && { rows, length: ragged && size, shapes };
+      };
+      const first = await see(few, length);
+      if (first === undefined) continue;
+      const more = await see(many, longer);
+      return more === undefined ? [first] : [first, more];
     }
   }
   return undefined;
@@ -184,8 +182,8 @@ async function shapesOf(
   sizes: AxisSizes,
   value: number,
 ): Promise<Seen['shapes'] | undefined> {
+  if (elementsAt(contract, rows, sizes) > MOST_ELEMENTS) return undefined;
   const shapes = shapesAt(contract, rows, sizes, 1);
-  if (shapes.reduce((sum, shape) => sum + elementCount(shape), 0) > MOST_ELEMENTS) return undefined;
   const inputs = contract.inputs.map((spec, index) =>
     filled(spec, shapeInModel(spec, shapes[index] as number[]), value),
   );

@@ -1,6 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
-import type { KnownValues } from './probes.ts';
 
 /** Fields of a `ModelProto`. */
 const GRAPH_FIELD = 7;
@@ -39,21 +38,16 @@ function openModel(path: string): number {
 }
 
 function checkFields(file: number, size: number, path: string): void {
-  const header = Buffer.alloc(MOST_HEADER_BYTES);
-  const fields = new Set<number>();
-  let position = 0;
-  while (position < size) {
-    const bytesRead = readSync(file, header, 0, MOST_HEADER_BYTES, position);
-    const field = readField(header, 0, bytesRead);
-    if (field === undefined) throw notOnnx(file, path);
-    if (field.wireType === LENGTH_DELIMITED) fields.add(field.number);
-    position += field.end;
+  const found = new Set<number>();
+  let end = 0;
+  for (const field of fieldsOfFile(createReader(file), 0, size)) {
+    if (field.wireType === LENGTH_DELIMITED) found.add(field.number);
+    end = field.end;
   }
-  if (!fields.has(GRAPH_FIELD)) throw notOnnx(file, path);
-  if (position > size || !fields.has(OPSET_FIELD)) {
-    const whole = Math.max(position, size + 1);
-    throw new Error(`${path}: expected at least ${whole} bytes, got ${size}; the file was cut short, copy it again`);
-  }
+  if (end < size || !found.has(GRAPH_FIELD)) throw notOnnx(file, path);
+  if (end === size && found.has(OPSET_FIELD)) return;
+  const whole = Math.max(end, size + 1);
+  throw new Error(`${path}: expected at least ${whole} bytes, got ${size}; the file was cut short, copy it again`);
 }
 
 function checkExternalFiles(file: number, size: number, path: string): void {
@@ -182,6 +176,12 @@ export function createReader(file: number): Read {
     }
     return window.subarray(position - windowStart, position - windowStart + length);
   };
+}
+
+/** Values that a model's operators know: the words of its vocabularies, the thresholds of its trees. */
+export interface KnownValues {
+  readonly words: readonly string[];
+  readonly numbers: readonly number[];
 }
 
 /** What is remarkable of the nodes with one operator. */

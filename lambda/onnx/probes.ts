@@ -10,7 +10,7 @@ import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } fro
 import { type AxisSizes, shapesAt } from './contract.ts';
 import { MOST_PROBES, type ProbeSet } from './independence.ts';
 import { isNotThere } from './modelConfig.ts';
-import type { ModelGraph } from './modelFile.ts';
+import type { KnownValues, ModelGraph } from './modelFile.ts';
 
 /** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
 const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];
@@ -131,33 +131,68 @@ function isSmall(shapes: readonly (readonly number[])[]): boolean {
   return shapes.reduce((sum, shape) => sum + elementCount(shape), 0) <= MOST_ELEMENTS;
 }
 
-/** Values that a model's operators know: the words of its vocabularies, the thresholds of its trees. */
-export interface KnownValues {
-  readonly words: readonly string[];
-  readonly numbers: readonly number[];
+/** Numbers from 0 up to 1. */
+type Random = () => number;
+
+/** How the elements of a probe are made up. Integers are cut to what the datatype holds. */
+interface Recipe {
+  readonly float: (random: Random, numbers: readonly number[]) => number;
+  /** @default from 0 to 3 */
+  readonly integer?: (random: Random, numbers: readonly number[]) => number;
 }
 
-/**
- * How the elements of a probe are made up: `unit` near 1, `large` and `small` a hundred times more and less, `wide` from
- * 0.001 to a billion in one row, `huge` beyond a trillion and integers up to the largest of 32 bits, `beyond` above a billion
- * and integers up to 65,535, `infinite` ordinary but for an infinity in places, `signed` as `wide` with integers below 0, `positive` and `negative` of one sign, `gaps` with NaN in places, `known` from the values that the model's operators
- * know, `ones` integers of 1 alone.
- */
-export type Manner =
-  | 'unit'
-  | 'large'
-  | 'small'
-  | 'wide'
-  | 'signed'
-  | 'positive'
-  | 'negative'
-  | 'zeros'
-  | 'gaps'
-  | 'known'
-  | 'huge'
-  | 'beyond'
-  | 'infinite'
-  | 'ones';
+/** About as a normal distribution has it. */
+const around = (scale: number) => (random: Random) => scale * (random() + random() + random() - 1.5) * 2;
+const below = (most: number) => (random: Random) => Math.floor(random() * most);
+const anyScale: Recipe['float'] = (random) => (random() < 0.5 ? -1 : 1) * 10 ** (random() * 12 - 3);
+const MAX_UINT16 = 65_535;
+const MAX_INT32 = 2 ** 31 - 1;
+/** Integers beyond are no thresholds. */
+const MOST_KNOWN = 1e6;
+
+const RECIPES = {
+  unit: { float: around(1) },
+  large: { float: around(100) },
+  small: { float: around(0.01), integer: below(2) },
+  ones: { float: around(1), integer: () => 1 },
+  zeros: { float: around(0), integer: () => 0 },
+  positive: { float: (random) => random() },
+  negative: { float: (random) => -random() },
+  /** With NaN in places. */
+  gaps: { float: (random) => (random() < 0.5 ? Number.NaN : random()) },
+  /** From 0.001 to a billion in one row. */
+  wide: { float: anyScale, integer: below(256) },
+  /** The same, with integers below 0. */
+  signed: { float: anyScale, integer: (random) => below(256)(random) * (random() < 0.5 ? -1 : 1) },
+  /** From the values that the model's operators know: between two thresholds, or well below or above one. */
+  known: {
+    float: (random, numbers) => {
+      if (numbers.length === 0) return anyScale(random, numbers);
+      const one = pick(numbers, random);
+      return random() < 0.25 ? (one + pick(numbers, random)) / 2 : one * (0.5 + random());
+    },
+    integer: (random, numbers) =>
+      numbers.length === 0
+        ? below(32)(random)
+        : Math.max(-MOST_KNOWN, Math.min(MOST_KNOWN, Math.round(pick(numbers, random)))),
+  },
+  /** Beyond a trillion, and integers up to the largest of 32 bits. */
+  huge: {
+    float: around(1e15),
+    integer: (random) => (random() < 0.5 ? MAX_INT32 : MAX_UINT16 + below(MAX_UINT16)(random)),
+  },
+  /** Above a billion, and integers up to 65,535. */
+  beyond: { float: around(1e10), integer: (random) => 256 + below(MAX_UINT16 - 255)(random) },
+  /** Ordinary but for an infinity in places. */
+  infinite: {
+    float: (random) => {
+      if (random() < 0.25) return random() < 0.5 ? -Infinity : Infinity;
+      return around(1)(random);
+    },
+  },
+} satisfies Readonly<Record<string, Recipe>>;
+
+export type Manner = keyof typeof RECIPES;
 
 /**
  * Made-up requests of one row, the same at every start.
@@ -206,13 +241,7 @@ export function rowShapes(model: Model, sizes: AxisSizes, size: number): number[
   return shapesAt(model, 1, sizes, size);
 }
 
-function elementsOf(
-  datatype: Datatype,
-  count: number,
-  manner: Manner,
-  known: KnownValues,
-  random: () => number,
-): TensorData {
+function elementsOf(datatype: Datatype, count: number, manner: Manner, known: KnownValues, random: Random): TensorData {
   const data = allocate(datatype, count);
   const { kind } = DATATYPES[datatype];
   for (let index = 0; index < count; index++) {
@@ -228,94 +257,38 @@ function elementsOf(
 /** Numbers as words too: some models cast their strings. */
 const WORDS = ['1', '2', '3.5', '0', '10', '-1'];
 
-function wordOf(manner: Manner, words: readonly string[], random: () => number): string {
+function wordOf(manner: Manner, words: readonly string[], random: Random): string {
   if (words.length === 0) return pick(WORDS, random);
   return manner === 'wide' || manner === 'signed'
     ? `${pick(words, random)} ${pick(words, random)}`
     : pick(words, random);
 }
 
-const SCALES = { unit: 1, large: 100, small: 0.01, ones: 1, zeros: 0, huge: 1e15, beyond: 1e10, infinite: 1 } as const;
 /** Beyond it a product of two is no FP16 any more. */
 const MOST_OF_FP16 = 100;
 
-function floatOf(datatype: Datatype, manner: Manner, numbers: readonly number[], random: () => number): number {
-  const value = anyFloat(manner, numbers, random);
+function floatOf(datatype: Datatype, manner: Manner, numbers: readonly number[], random: Random): number {
+  const value = RECIPES[manner].float(random, numbers);
   return datatype === 'FP16' && Number.isFinite(value) ? Math.max(-MOST_OF_FP16, Math.min(MOST_OF_FP16, value)) : value;
 }
 
-function anyFloat(manner: Manner, numbers: readonly number[], random: () => number): number {
-  // Between two thresholds, or well below or above one.
-  if (manner === 'known' && numbers.length > 0) {
-    const one = pick(numbers, random);
-    return random() < 0.25 ? (one + pick(numbers, random)) / 2 : one * (0.5 + random());
-  }
-  if (manner === 'wide' || manner === 'signed' || manner === 'known')
-    return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 12 - 3);
-  if (manner === 'positive') return random();
-  if (manner === 'negative') return -random();
-  if (manner === 'gaps') return random() < 0.5 ? Number.NaN : random();
-  if (manner === 'infinite' && random() < 0.25) return random() < 0.5 ? -Infinity : Infinity;
-  // About as a normal distribution has it.
-  return SCALES[manner] * (random() + random() + random() - 1.5) * 2;
-}
-
-function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues, random: () => number): number {
-  switch (manner) {
-    case 'ones':
-      return 1;
-    case 'zeros':
-      return 0;
-    case 'wide':
-      return Math.floor(random() * (datatype === 'INT8' ? 100 : 256));
-    case 'signed':
-      return integerOf(datatype, 'wide', NOTHING_KNOWN, random) * (isSigned(datatype) && random() < 0.5 ? -1 : 1);
-    case 'known':
-      return numbers.length === 0
-        ? Math.floor(random() * 32)
-        : withinDatatype(datatype, Math.round(pick(numbers, random)));
-    case 'small':
-      return random() < 0.5 ? 0 : 1;
-    case 'beyond':
-      return largest(datatype, 256 + Math.floor(random() * (MAX_UINT16 - 255)));
-    case 'huge':
-      return largest(datatype, random() < 0.5 ? MAX_INT32 : MAX_UINT16 + Math.floor(random() * MAX_UINT16));
-    default:
-      return Math.floor(random() * 4);
-  }
-}
-
-const MAX_UINT16 = 65_535;
-const MAX_INT32 = 2 ** 31 - 1;
-
-/** The value, or the largest that the datatype holds. */
-function largest(datatype: Datatype, value: number): number {
+function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues, random: Random): number {
+  const { integer = below(4) }: Recipe = RECIPES[manner];
+  const value = integer(random, numbers);
   const info = DATATYPES[datatype];
-  return info.kind === 'integer' || info.kind === 'bigint' ? Math.min(value, Number(info.max)) : value;
+  if (info.kind !== 'integer' && info.kind !== 'bigint') return value;
+  const least = Number(info.min);
+  return Math.max(least, Math.min(Number(info.max), least < 0 ? value : Math.abs(value)));
 }
 
-const NOTHING_KNOWN: KnownValues = { words: [], numbers: [] };
-
-/** Whether it holds integers below 0. */
-function isSigned(datatype: Datatype): boolean {
-  const info = DATATYPES[datatype];
-  return (info.kind === 'integer' || info.kind === 'bigint') && Number(info.min) < 0;
-}
-
-function withinDatatype(datatype: Datatype, value: number): number {
-  const info = DATATYPES[datatype];
-  if (info.kind === 'string') return 0;
-  return Math.max(Math.max(Number(info.min), -1e6), Math.min(Math.min(Number(info.max), 1e6), value));
-}
-
-function pick<T>(list: readonly T[], random: () => number): T {
+function pick<T>(list: readonly T[], random: Random): T {
   return list[Math.floor(random() * list.length)] as T;
 }
 
 const SEED = 20_011;
 
 /** Numbers from 0 up to 1, always the same ones: an xorshift generator of 32 bits. */
-function createRandom(seed: number): () => number {
+function createRandom(seed: number): Random {
   let state = seed;
   return () => {
     state ^= state << 13;

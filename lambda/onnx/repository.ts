@@ -4,24 +4,18 @@ import { type Failure, failure, isFailure, messageOf, preview } from '../core/fa
 import type { Model, ModelRepository } from '../core/model.ts';
 import { CONFIG_FILE, isVersion, MODEL_FILE } from '../core/places.ts';
 import { findHighest, findModels, type ModelLocation } from './findModels.ts';
-import { type LoadedModel, loadModel, type ModelDefaults, type ModelReports, type ModelStart } from './loadModel.ts';
+import { type LoadedModel, type LoadOptions, loadModel } from './loadModel.ts';
 import { type ModelConfig, readModelConfig } from './modelConfig.ts';
 import { checkModelFile } from './modelFile.ts';
-import { hasCards, nameOf, type Placement } from './provider.ts';
+import { hasCards, nameOf } from './provider.ts';
 
-export interface RepositoryOptions extends ModelDefaults {
+export interface RepositoryOptions extends LoadOptions {
   /** The folder with `<name>/<version>/model.onnx`. */
   readonly directory: string;
   /** The model of requests that name none. @default the repository's only model */
   readonly defaultModel?: string | undefined;
   /** Load every model now. @default false: the default model now, others when the first request names them */
   readonly preload?: boolean;
-  /** Told what works but not as well as it should. */
-  readonly warn: (message: string) => void;
-  /** Told what was found of each model when it was loaded. @default nobody is told */
-  readonly inform?: ((message: string) => void) | undefined;
-  /** Told where each model's runs go, once it is loaded. @default nobody is told */
-  readonly placed?: ((placement: Placement) => void) | undefined;
 }
 
 export interface OnnxModelRepository extends ModelRepository {
@@ -45,20 +39,43 @@ export interface OnnxModelRepository extends ModelRepository {
  */
 export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
   const locations = findModels(options.directory);
-  const defaultName = chooseDefault(locations, options);
+  return openLocations(locations, chooseDefault(locations, options), options);
+}
+
+/**
+ * Opens a repository of the one model at `path`: a model folder with version folders in it, of which the highest is
+ * taken, or a `.onnx` file, in a model repository or anywhere. Requests need not name it.
+ *
+ * @throws Error naming the path when there is no model
+ */
+export async function openModelAlone(
+  path: string,
+  options: LoadOptions & {
+    /** What is to hold in place of config.json. @default as it says */
+    readonly adapt?: (config: ModelConfig) => ModelConfig;
+  },
+): Promise<OnnxModelRepository> {
+  const location = await locate(path);
+  return openLocations([location], location.name, options, options.adapt);
+}
+
+async function openLocations(
+  locations: readonly ModelLocation[],
+  defaultName: string | undefined,
+  options: LoadOptions & { readonly preload?: boolean },
+  adapt = (config: ModelConfig): ModelConfig => config,
+): Promise<OnnxModelRepository> {
   for (const { path } of locations) checkModelFile(path);
+  const configOf = ({ folder }: ModelLocation): ModelConfig => adapt(readModelConfig(folder));
   const configs = locations.map((location) => {
-    const config = readModelConfig(location.folder);
+    const config = configOf(location);
     refuseStrayDevices(location, config, options);
     return config;
   });
-
-  const { warn, inform = () => {}, placed = () => {} } = options;
-  const reports = { warn, inform, placed, stuckRuns: new Set<object>() };
+  const stuckRuns = new Set<object>();
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
-  const defaults = { ...options, onlyModel: locations.length === 1 };
   const load = (location: ModelLocation): Promise<LoadedModel> => {
-    const started = loading.get(location) ?? loadWithConfig(location, defaults, reports);
+    const started = loading.get(location) ?? loadModel(location, configOf(location), options, stuckRuns);
     loading.set(location, started);
     // The next request tries a failed load again.
     started.catch(() => loading.delete(location));
@@ -89,7 +106,7 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
     models: locations,
     mostCards: Math.max(...configs.map(({ devices }) => devices?.length ?? 1)),
     find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
-    stuckRuns: () => reports.stuckRuns,
+    stuckRuns: () => stuckRuns,
     close: async () => {
       for (const load of await Promise.allSettled(loading.values())) {
         if (load.status === 'fulfilled') await load.value.close();
@@ -133,60 +150,8 @@ function findLocation(
   );
 }
 
-async function loadWithConfig(
-  location: ModelLocation,
-  defaults: ModelDefaults,
-  reports: ModelReports,
-): Promise<LoadedModel> {
-  return loadModel(location, readModelConfig(location.folder), defaults, reports);
-}
-
 function namesOf(locations: readonly ModelLocation[]): string[] {
   return [...new Set(locations.map(({ name }) => name))];
-}
-
-/**
- * Opens a repository of the one model at `path`: a model folder with version folders in it, of which the highest is
- * taken, or a `.onnx` file, in a model repository or anywhere. Requests need not name it.
- *
- * @throws Error naming the path when there is no model
- */
-export async function openModelAlone(
-  path: string,
-  options: ModelDefaults & {
-    readonly warn: (message: string) => void;
-    /** What is to hold in place of config.json. @default as it says */
-    readonly adapt?: (config: ModelConfig) => ModelConfig;
-    /** Told what the start took. @default nobody is told */
-    readonly loaded?: (start: ModelStart) => void;
-  },
-): Promise<OnnxModelRepository> {
-  const location = await locate(path);
-  checkModelFile(location.path);
-  const stuckRuns = new Set<object>();
-  const reports = { warn: options.warn, inform: () => {}, placed: () => {}, stuckRuns, loaded: options.loaded };
-  const { adapt = (config) => config } = options;
-  const config = adapt(readModelConfig(location.folder));
-  refuseStrayDevices(location, config, options);
-  const { model, close } = await loadModel(location, config, options, reports);
-  return {
-    models: [location],
-    mostCards: model.cards ?? 1,
-    find: (name = model.name, version = model.version) => {
-      if (name !== model.name) {
-        return failure('UNKNOWN_MODEL', `model_name: expected '${model.name}' or none, got ${preview(name)}`);
-      }
-      if (version !== model.version) {
-        return failure(
-          'UNKNOWN_VERSION',
-          `model_version: expected "${model.version}" or none, got ${preview(version)}`,
-        );
-      }
-      return model;
-    },
-    stuckRuns: () => stuckRuns,
-    close,
-  };
 }
 
 /** The model at a path.
@@ -221,10 +186,9 @@ function locateFile(path: string): ModelLocation {
 function refuseStrayDevices(
   { folder }: Pick<ModelLocation, 'folder'>,
   { devices, providers }: ModelConfig,
-  defaults: ModelDefaults,
+  { takesCards = hasCards, providers: defaults }: LoadOptions,
 ): void {
-  const { takesCards = hasCards } = defaults;
-  const [first = 'cpu'] = providers ?? defaults.providers;
+  const [first = 'cpu'] = providers ?? defaults;
   if (devices === undefined || takesCards(first)) return;
   throw new Error(
     `${join(folder, CONFIG_FILE)}: devices: expected a provider with cards first (cuda, tensorrt), got ` +

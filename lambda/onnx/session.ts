@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { RUNTIME_TELEMETRY_OFF } from '../configKeys.ts';
@@ -18,12 +17,7 @@ import {
   type SessionMetadata,
   type SessionSpec,
   type ThreadData,
-  WAITING,
-  type Waiting,
-  type WaitingChoice,
-  WITHDRAWN,
 } from './sessionJobs.ts';
-import { maySpin } from './waiting.ts';
 
 /** A model's ONNX Runtime sessions, one for each card, each in a worker thread of its own. */
 export interface Session {
@@ -40,19 +34,13 @@ export interface Session {
    */
   run(task: RunTask, signal?: AbortSignal, card?: number): Promise<SessionReply>;
   /**
-   * To be called after the warm-up: from then on short runs are not shared among the cores, and threads that share longer
-   * ones wait for the next as was found faster.
+   * To be called after the warm-up: from then on short runs are not shared among the cores.
+   *
+   * @returns the threads that a run is spread over; undefined: as many as ONNX Runtime takes
    */
-  warmedUp(): Promise<WarmThreads>;
+  warmedUp(): Promise<number | undefined>;
   /** Ends the threads after the runs that were asked for. Runs that were left behind are not waited for. */
   close(): Promise<void>;
-}
-
-interface WarmThreads {
-  /** Threads that runs are spread over; undefined: as many as ONNX Runtime takes. */
-  readonly threads: number | undefined;
-  /** How they wait for the next run, for the start log; undefined where nothing was looked for. */
-  readonly waiting: string | undefined;
 }
 
 export interface SessionReply extends RunReply {
@@ -71,10 +59,6 @@ export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'
   return !runOnGpu(providers) && fastestMs < SHORT_RUN_MS;
 }
 
-/** To be opened a second time, a model must take little of the start, and of the memory. */
-const LONGEST_OPENING_MS = 3_000;
-const MOST_BYTES_TO_OPEN_TWICE = 67_108_864;
-
 /**
  * Starts a thread for each card, opens a session in it and reads its metadata.
  *
@@ -85,10 +69,7 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
   const specs = specsOfCards(spec);
   const threads = specs.map((ofCard) => createOpenThread(ofCard, stuckRuns));
   const turns = createTurns(threads.length);
-  const startedAt = performance.now();
   const metadata = await openAll(threads);
-  const openMs = performance.now() - startedAt;
-  const sample = createSampleRun();
   let fastestMs = Number.POSITIVE_INFINITY;
   let closed = false;
   const onEveryCard = async (work: (thread: OpenThread, spec: SessionSpec) => Promise<void>): Promise<void> => {
@@ -102,35 +83,22 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
     cards: threads.length,
     async run(task, signal, only) {
       if (closed) throw new ModelUnavailableError('expected a model that is open, got one that was closed');
-      const next = threads.length === 1 && turns.wouldBeNext() ? handOver(threads[0] as OpenThread, task) : undefined;
       const runOn = async (card: number): Promise<SessionReply> => {
-        const ran = sample.offer(task);
-        const reply = await runIn(threads[card] as OpenThread, task, signal, next);
-        ran(reply.runMs);
+        const reply = await runIn(threads[card] as OpenThread, task, signal);
         fastestMs = Math.min(fastestMs, reply.runMs);
         return { ...reply, card };
       };
-      try {
-        return await turns.take(runOn, signal, only);
-      } finally {
-        next?.withdraw();
-      }
+      return turns.take(runOn, signal, only);
     },
     async warmedUp() {
-      const task = sample.take();
       const { intraOpNumThreads: given } = spec.sessionOptions;
-      if (given === undefined && runsBetterOnOneCore(spec, fastestMs)) {
-        await onEveryCard((thread, ofCard) =>
-          thread.reopen({ ...ofCard, sessionOptions: { ...ofCard.sessionOptions, intraOpNumThreads: 1 } }),
-        );
-        return { threads: 1, waiting: undefined };
+      if (given !== undefined || !runsBetterOnOneCore(spec, fastestMs)) {
+        return typeof given === 'number' && given > 0 ? given : undefined;
       }
-      const threadCount = typeof given === 'number' && given > 0 ? given : undefined;
-      const isCheap = openMs <= LONGEST_OPENING_MS && !isLarge(spec);
-      if (task === undefined || !isCheap || !maySpin(spec)) return { threads: threadCount, waiting: undefined };
-      const choice = { spec, task, limitMs: openMs / 2 };
-      const waiting = await turns.take(() => chooseWaiting(threads[0] as OpenThread, choice));
-      return { threads: threadCount, waiting: describeWaiting(waiting) };
+      await onEveryCard((thread, ofCard) =>
+        thread.reopen({ ...ofCard, sessionOptions: { ...ofCard.sessionOptions, intraOpNumThreads: 1 } }),
+      );
+      return 1;
     },
     async close() {
       closed = true;
@@ -139,51 +107,12 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
   };
 }
 
-function isLarge({ path }: SessionSpec): boolean {
-  return statSync(path).size > MOST_BYTES_TO_OPEN_TWICE;
-}
-
-/** A session that cannot be opened a second time stays as it is. */
-async function chooseWaiting(openThread: OpenThread, choice: WaitingChoice): Promise<Waiting> {
-  const { thread } = await openThread.ready();
-  const waiting = await thread.call('chooseWaiting', choice).catch((): Waiting => 'asleep');
-  openThread.reopenLaterAs({ ...choice.spec, waiting });
-  return waiting;
-}
-
-function describeWaiting(waiting: Waiting): string {
-  return waiting === 'spinning'
-    ? 'its threads spin for a millisecond after a run, which was found faster'
-    : 'its threads sleep between runs, as spinning was not found faster';
-}
-
 function specsOfCards({ devices, ...spec }: SessionSpec): SessionSpec[] {
   if (devices === undefined) return [spec];
   return devices.map((device) => ({ ...spec, providers: spec.providers.map((one) => onCard(one, device)) }));
 }
 
-/** Runs whose inputs hold more take so long that what passes between two of them is nothing. */
-const MOST_BYTES_HANDED_OVER = 262_144;
-
-/**
- * Hands a run over to the thread while another one is under way: what passes between two runs otherwise, there and back,
- * is a tenth of a run of two milliseconds. The inputs are copied; should that thread be left behind, they go to the next.
- */
-function handOver(openThread: OpenThread, task: RunTask): NextJob<RunReply> | undefined {
-  if (task.inputs.some(({ data }) => Array.isArray(data))) return undefined;
-  const bytes = memoryOf(task.inputs).reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const thread = openThread.readyNow();
-  // Before the run that has its turn was sent, this one would come first.
-  return bytes <= MOST_BYTES_HANDED_OVER && thread?.isBusy() ? thread.callNext('run', task) : undefined;
-}
-
-/** @param next the same run, handed over to a thread that may be another one by now */
-async function runIn(
-  openThread: OpenThread,
-  task: RunTask,
-  signal: AbortSignal | undefined,
-  next: NextJob<RunReply> | undefined,
-): Promise<RunReply> {
+async function runIn(openThread: OpenThread, task: RunTask, signal: AbortSignal | undefined): Promise<RunReply> {
   const { thread } = await openThread.ready(signal).catch(explainNotOpen);
   const startedAt = performance.now();
   const abandon = (): RunAbandonedError => {
@@ -195,9 +124,7 @@ async function runIn(
     );
   };
   try {
-    if (next?.thread !== thread) next?.withdraw();
-    const reply = next?.thread === thread ? next.reply : thread.call('run', task, memoryOf(task.inputs));
-    return await raceAbort(reply, signal, abandon);
+    return await raceAbort(thread.call('run', task, memoryOf(task.inputs)), signal, abandon);
   } catch (cause) {
     if (!(cause instanceof ThreadDiedError)) throw cause;
     throw new ModelUnavailableError('the thread that runs the model died; it is started again', {
@@ -301,12 +228,8 @@ export interface OpenThread {
    * @throws RunAbandonedError when the signal is aborted first; anything else is why the session cannot be opened
    */
   ready(signal?: AbortSignal): Promise<ReadyThread>;
-  /** The thread that has the session open at this moment, if one has. */
-  readyNow(): SessionThread | undefined;
   /** Opens the session again as `spec` says, in the same thread. Later threads open it so too. */
   reopen(spec: SessionSpec): Promise<void>;
-  /** Later threads open the session as `spec` says. */
-  reopenLaterAs(spec: SessionSpec): void;
   /** Has the thread end with the run that it is in. Until then it is one of the stuck runs. */
   leaveBehind(): void;
   close(): Promise<void>;
@@ -325,7 +248,6 @@ interface OpenMetadata extends SessionMetadata {
 interface Opening {
   readonly thread: SessionThread;
   readonly opened: Promise<OpenMetadata>;
-  isOpen: boolean;
 }
 
 /** @param stuckRuns holds a thread for every run that was left behind, until it ends */
@@ -333,13 +255,10 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
   let latestSpec = spec;
   let current: Opening | undefined;
   const openIn = (thread: SessionThread): Opening => {
-    const opening: Opening = { thread, opened: open(thread, latestSpec), isOpen: false };
-    const opened = (): void => {
-      opening.isOpen = true;
-    };
-    opening.opened.then(opened, () => {});
-    current = opening;
-    return opening;
+    current = { thread, opened: open(thread, latestSpec) };
+    // Whoever waits for it is told; opening goes on when nobody does.
+    current.opened.catch(() => {});
+    return current;
   };
   const ready = async (signal?: AbortSignal): Promise<ReadyThread> => {
     if (current?.thread.hasEnded()) current = undefined;
@@ -355,14 +274,10 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
   };
   return {
     ready,
-    readyNow: () => (current?.isOpen && !current.thread.hasEnded() ? current.thread : undefined),
     async reopen(spec) {
       latestSpec = spec;
       if (current !== undefined) openIn(current.thread);
       await ready();
-    },
-    reopenLaterAs(spec) {
-      latestSpec = spec;
     },
     leaveBehind() {
       if (current === undefined) return;
@@ -428,8 +343,6 @@ interface Turns {
    * @throws RunAbandonedError when the signal is aborted before its turn comes: it is never started
    */
   take<T>(work: (place: number) => Promise<T>, signal?: AbortSignal, place?: number): Promise<T>;
-  /** Whether work that is given now would be the next, and not at once. */
-  wouldBeNext(): boolean;
 }
 
 interface Waiter {
@@ -463,7 +376,6 @@ export function createTurns(places = 1): Turns {
     next.turn.resolve(place);
   };
   return {
-    wouldBeNext: () => free.size === 0 && waiting.size === 0,
     async take(work, signal, wanted) {
       if (signal?.aborted) throw withdrawn();
       const found = firstFree(wanted);
@@ -482,45 +394,6 @@ function withdrawn(): RunAbandonedError {
   return new RunAbandonedError('expected the run to start in its time, got no turn until then; it was withdrawn');
 }
 
-/** Keeps one of the runs that a model was warmed up with, to be run again. */
-interface SampleRun {
-  /** To be called before the run, which takes the memory of its inputs. @returns to be called with what it took */
-  offer(task: RunTask): (runMs: number) => void;
-  /** The shortest of a millisecond or more, else the longest. Undefined where all were long: there, waiting is a small part. */
-  take(): RunTask | undefined;
-}
-
-const ENOUGH_MS = 1;
-const LONGEST_MS = 20;
-const MOST_BYTES = 1_048_576;
-
-export function createSampleRun(): SampleRun {
-  let kept: { readonly task: RunTask; readonly runMs: number } | undefined;
-  let isTaken = false;
-  return {
-    offer(task) {
-      if (isTaken) return () => {};
-      const bytes = memoryOf(task.inputs).reduce((sum, { byteLength }) => sum + byteLength, 0);
-      if (bytes > MOST_BYTES) return () => {};
-      const copy = structuredClone(task);
-      return (runMs) => {
-        if (!isTaken && isBetter(runMs, kept?.runMs)) kept = { task: copy, runMs };
-      };
-    },
-    take() {
-      const task = kept?.task;
-      kept = undefined;
-      isTaken = true;
-      return task;
-    },
-  };
-}
-
-function isBetter(runMs: number, keptMs = 0): boolean {
-  if (runMs > LONGEST_MS) return false;
-  return keptMs >= ENOUGH_MS ? runMs >= ENOUGH_MS && runMs < keptMs : runMs > keptMs;
-}
-
 /** A worker thread that holds one session and does one job after the other. */
 export interface SessionThread {
   /** @throws ThreadDiedError when the thread ends before it replies; anything else is the job's own failure */
@@ -529,13 +402,6 @@ export interface SessionThread {
     argument: Parameters<SessionJobs[J]>[0],
     transferred?: readonly ArrayBuffer[],
   ): Promise<ReturnType<SessionJobs[J]>>;
-  /**
-   * Hands a job over while another is under way: it is begun as soon as that one has ended. The memory of its argument is
-   * copied, so that the job can be given to another thread instead.
-   */
-  callNext<J extends JobName>(job: J, argument: Parameters<SessionJobs[J]>[0]): NextJob<ReturnType<SessionJobs[J]>>;
-  /** Whether it has a job to do. */
-  isBusy(): boolean;
   /** Whether it takes no more jobs. */
   hasEnded(): boolean;
   /**
@@ -545,15 +411,6 @@ export interface SessionThread {
    * @returns when it has ended
    */
   close(): Promise<void>;
-}
-
-/** A job that was handed over before its turn. */
-interface NextJob<T> {
-  readonly thread: SessionThread;
-  /** As that of a call; nobody has to wait for it. */
-  readonly reply: Promise<T>;
-  /** @returns false when it was begun already */
-  withdraw(): boolean;
 }
 
 /** The thread is gone, and the job it had with it. */
@@ -603,35 +460,15 @@ export function startThread(): SessionThread {
     Atomics.add(jobsSent, 0, 1);
     Atomics.notify(jobsSent, 0);
   };
-  const sendAndAwait = (message: JobMessage, transferred?: readonly ArrayBuffer[]): Deferred<unknown> => {
-    send(message, transferred);
-    worker.ref();
-    const replied = deferred<unknown>();
-    underWay = [...underWay, replied];
-    return replied;
-  };
-  const thread: SessionThread = {
+  return {
     async call(job, argument, transferred) {
       if (ended) throw new ThreadDiedError('expected a thread to run in, got one that has ended');
-      const { promise } = sendAndAwait({ job, argument }, transferred);
-      return promise as Promise<ReturnType<SessionJobs[typeof job]>>;
+      send({ job, argument }, transferred);
+      worker.ref();
+      const replied = deferred<unknown>();
+      underWay = [...underWay, replied];
+      return replied.promise as Promise<ReturnType<SessionJobs[typeof job]>>;
     },
-    callNext(job, argument) {
-      const stage = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-      const replied = sendAndAwait({ job, argument, stage });
-      replied.promise.catch(() => {});
-      return {
-        thread,
-        reply: replied.promise as Promise<ReturnType<SessionJobs[typeof job]>>,
-        withdraw() {
-          if (Atomics.compareExchange(stage, 0, WAITING, WITHDRAWN) !== WAITING) return false;
-          underWay = underWay.filter((job) => job !== replied);
-          if (underWay.length === 0) worker.unref();
-          return true;
-        },
-      };
-    },
-    isBusy: () => underWay.length > 0,
     hasEnded: () => ended,
     async close() {
       worker.ref();
@@ -639,7 +476,6 @@ export function startThread(): SessionThread {
       await exited.promise;
     },
   };
-  return thread;
 }
 
 /**

@@ -2,9 +2,6 @@ import type { TensorData } from '../core/tensor.ts';
 
 import type { Provider } from './provider.ts';
 
-/** What the threads of a session do when a run has ended. */
-export type Waiting = 'asleep' | 'spinning';
-
 /** What the thread of a session can be asked to do, and what it replies. */
 export interface SessionJobs {
   /** The execution providers that ONNX Runtime was built with. */
@@ -12,8 +9,6 @@ export interface SessionJobs {
   /** Opens the session, in place of the one that is open. */
   open(spec: SessionSpec): SessionMetadata;
   run(task: RunTask): RunReply;
-  /** Opens the session a second time, times the task with threads that wait otherwise, and keeps the faster one. */
-  chooseWaiting(choice: WaitingChoice): Waiting;
   /** Closes the session and ends the thread; there is no reply. */
   close(none: undefined): never;
 }
@@ -26,18 +21,6 @@ export interface SessionSpec {
   /** The cards to open it on, each in a session of its own. @default one session, on the card that its provider names */
   readonly devices?: readonly number[] | undefined;
   readonly sessionOptions: Readonly<Record<string, unknown>>;
-  /** Whether no other model is in this process. @default true */
-  readonly onlyModel?: boolean | undefined;
-  /** What its threads do between runs, unless `sessionOptions` says so. @default asleep */
-  readonly waiting?: Waiting | undefined;
-}
-
-/** What it takes to choose how the threads of the open session wait. */
-export interface WaitingChoice {
-  /** As it was opened. */
-  readonly spec: SessionSpec;
-  readonly task: RunTask;
-  readonly limitMs: number;
 }
 
 /** One input or output as ONNX Runtime describes it. What is not a tensor (a sequence, a map) has a name only. */
@@ -81,17 +64,9 @@ export type JobName = keyof SessionJobs;
 export interface JobMessage {
   readonly job: JobName;
   readonly argument: unknown;
-  /** Of a job that may be withdrawn until it is begun. */
-  readonly stage?: JobStage | undefined;
 }
 
-/** One number: whoever changes it from `WAITING` decides. */
-export type JobStage = Int32Array<SharedArrayBuffer>;
-export const WAITING = 0;
-export const BEGUN = 1;
-export const WITHDRAWN = 2;
-
-/** What comes back: what the job gave, or what its error said. Of a job that was withdrawn nothing does. */
+/** What comes back: what the job gave, or what its error said. */
 export type JobReply = { readonly given: unknown } | { readonly error: string };
 
 /** What a thread is started with. */
@@ -104,4 +79,22 @@ export interface ThreadData {
 export function memoryOf(arrays: readonly { readonly data: TensorData }[]): ArrayBuffer[] {
   const buffers = arrays.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
   return [...new Set(buffers)];
+}
+
+/** Between runs the threads of a session sleep: threads that spin take a core from decoding and encoding. */
+const DEFAULT_SETTINGS = { 'session.force_spinning_stop': '1' };
+
+/**
+ * The session settings that ONNX Runtime is given, by their full names: what is given replaces the defaults one by one.
+ *
+ * @param given as in `sessionOptions.extra`, its names nested or written out
+ */
+export function sessionSettings(given: unknown): Record<string, unknown> {
+  return { ...DEFAULT_SETTINGS, ...Object.fromEntries(fullNames(given)) };
+}
+
+function fullNames(settings: unknown, prefix = ''): [string, unknown][] {
+  return Object.entries(settings ?? {}).flatMap(([key, value]): [string, unknown][] =>
+    typeof value === 'object' ? fullNames(value, `${prefix}${key}.`) : [[prefix + key, value]],
+  );
 }

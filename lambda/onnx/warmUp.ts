@@ -18,7 +18,7 @@ import type { ScoringRequest } from '../core/scoringRequest.ts';
 import { allocate, elementCount, type Tensor } from '../core/tensor.ts';
 
 import { checkPadding, paddingProbes } from './checkPadding.ts';
-import { type AxisSizes, elementsAt, emptyPast, freeAxes, shapesAt, symbolicAxes } from './contract.ts';
+import { type AxisSizes, elementsAt, shapesAt, sizesToTry, symbolicAxes } from './contract.ts';
 import {
   type Batching,
   type Decided,
@@ -53,7 +53,9 @@ export interface PrepareOptions {
   readonly isThorough?: boolean;
 }
 
-interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bakedRows'> {
+interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows'> {
+  /** The least that runs of each size took. */
+  readonly measured: readonly MeasuredRun[];
   /** Rows that were run alone and in company. */
   readonly probes: number;
   /** What the checks found, for the start log. */
@@ -85,7 +87,7 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
   });
   const recorded = recordRuns(limitedTo(0));
   try {
-    const prepared = await warmUpAndCheck(recorded.model, limitedTo, options);
+    const prepared = await warmUpAndCheck(recorded, limitedTo, options);
     await learnCosts({ ...recorded, model: prepared.model }, options);
     return { ...prepared, model: { ...prepared.model, run: model.run }, measured: recorded.measured() };
   } catch (error) {
@@ -100,14 +102,14 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
 
 /** @param modelOn the model on another of its cards: on the first it is checked, and on all of them warm */
 async function warmUpAndCheck(
-  model: Model,
+  recorded: RecordedRuns,
   modelOn: (card: number) => Model,
   options: PrepareOptions,
 ): Promise<Omit<Prepared, 'measured'>> {
   const { sizes, batching, graph, samples, now, isThorough = false } = options;
   const startedAt = now();
-  const warm = await warmEveryRung(model, options);
-  await warmOtherCards(warm, modelOn, options.maxElements);
+  const warm = await warmEveryRung(recorded, options);
+  await warmOtherCards(warm, recorded.measured(), modelOn, options.maxElements);
   const { bakedRows } = warm;
   const problems = [warm.problem, options.onGpu ? openLengths(warm.model) : undefined].filter(
     (one) => one !== undefined,
@@ -165,24 +167,25 @@ async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Prom
 
 /** On a GPU also at the rungs of a ladder that it has there by default. */
 async function warmEveryRung(
-  model: Model,
+  recorded: RecordedRuns,
   { sizes, batching, onGpu, maxElements }: PrepareOptions,
 ): Promise<WarmUpResult> {
-  const warm = await warmUp(model, sizes, onGpu);
-  return onGpu && batching !== 'alone' ? withFixedLadder(warm, maxElements) : warm;
+  const warm = await warmUp(recorded.model, sizes, onGpu);
+  return onGpu && batching !== 'alone' ? withFixedLadder(warm, recorded.measured, maxElements) : warm;
 }
 
 /** The shapes that ran on the first card, on all the others at the same time. */
 async function warmOtherCards(
-  { model, measured, sizes }: WarmUpResult,
+  { model, sizes }: WarmUpResult,
+  measured: readonly MeasuredRun[],
   modelOn: (card: number) => Model,
   maxElements: number,
 ): Promise<void> {
   if (sizes === undefined) return;
   const warmCard = async (card: number): Promise<void> => {
-    const runs = zeroRuns({ ...model, run: modelOn(card).run }, true, maxElements);
+    const there = { ...model, run: modelOn(card).run };
     for (const rows of new Set(measured.map((run) => run.rows))) {
-      const reason = await runs.tryAt(rows, sizes);
+      const reason = await whyNotAt(there, rows, sizes, true, maxElements);
       if (reason === undefined) continue;
       throw new Error(
         `expected the model to run at ${rows} rows on each of its cards, got on the ${card + 1}. of them: ${reason}`,
@@ -212,8 +215,6 @@ export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
 interface WarmUpResult {
   /** The model as it can really be run. */
   readonly model: Model;
-  /** What its runs took: the faster of two where they are short, as the first run of a shape is slow. */
-  readonly measured: readonly MeasuredRun[];
   /** The sizes of symbolic axes, by name, that it ran at; undefined where it did not run, or was not asked to. */
   readonly sizes?: AxisSizes | undefined;
   /** Set when the model declares its batch axis dynamic and yet runs at this size only. */
@@ -238,37 +239,29 @@ const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
  * @throws Error when an output has no batch axis, a size names no axis of the model, or a run does not end
  */
 export async function warmUp(model: Model, sizes: WarmUpSizes, onGpu = false): Promise<WarmUpResult> {
-  if (sizes === false) return { model, measured: [] };
+  if (sizes === false) return { model };
   refuseUnknownAxes(model, sizes);
-  const runs = zeroRuns(model, onGpu);
-  return { ...(await runEveryRung(model, sizes === true ? {} : sizes, runs)), measured: runs.measured };
-}
-
-async function runEveryRung(model: Model, given: AxisSizes, runs: ZeroRuns): Promise<Omit<WarmUpResult, 'measured'>> {
-  const [smallest = 1, ...others] =
-    model.ladder.length > 0 ? model.ladder : [1, ...(model.maxBatchRows > 1 ? [2] : [])];
-  const found = await findSizes(model, smallest, given, runs);
+  const given = sizes === true ? {} : sizes;
+  const hasLadder = model.ladder.length > 0;
+  const [smallest = 1, ...others] = hasLadder ? model.ladder : [1, ...(model.maxBatchRows > 1 ? [2] : [])];
+  const found = await findSizes(model, smallest, given, onGpu);
   if ('reason' in found) {
-    const baked = smallest === 1 && model.ladder.length === 0 ? await findBakedRows(model, given, runs) : undefined;
+    const baked = hasLadder ? undefined : await findBakedRows(model, given, onGpu);
     if (baked !== undefined) return baked;
     const hint = 'give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false';
     return { model, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
   }
-  const { sizes } = found;
   for (const rows of others) {
-    const reason = await runs.tryAt(rows, sizes);
+    const reason = await whyNotAt(model, rows, found.sizes, onGpu);
     if (reason === undefined) continue;
-    if (smallest === 1 && model.ladder.length === 0) {
-      return {
-        model: { ...model, maxBatchRows: 1, ladder: [1] },
-        sizes,
-        bakedRows: 1,
-        problem: `with 2 rows: ${reason}`,
-      };
-    }
+    if (!hasLadder) return { ...bakedTo(1, model, found.sizes), problem: `with 2 rows: ${reason}` };
     throw new Error(`expected the model to run at ${rows} rows, a rung of its ladder, got: ${reason}`);
   }
-  return { model, sizes };
+  return { model, sizes: found.sizes };
+}
+
+function bakedTo(bakedRows: number, model: Model, sizes: AxisSizes): WarmUpResult {
+  return { model: { ...model, maxBatchRows: bakedRows, ladder: [bakedRows] }, sizes, bakedRows };
 }
 
 /** The sizes at which it runs, or why it did not at the first of them. */
@@ -276,36 +269,25 @@ async function findSizes(
   model: Model,
   rows: number,
   given: AxisSizes,
-  runs: ZeroRuns,
+  onGpu: boolean,
 ): Promise<{ readonly sizes: AxisSizes } | { readonly reason: string }> {
-  const open = freeAxes(model).filter((name) => given[name] === undefined);
-  const past = emptyPast(model);
   let first: string | undefined;
-  for (const size of open.length === 0 ? [1] : SIZES) {
-    const ofOneSize = Object.fromEntries(open.map((name) => [name, size]));
-    for (const some of [ofOneSize, ...(past === undefined ? [] : [{ ...ofOneSize, ...past }])]) {
-      const sizes = { ...some, ...given };
-      if (size > 1 && elementsAt(model, rows, sizes) > MOST_ELEMENTS) break;
-      const reason = await runs.tryAt(rows, sizes);
-      if (reason === undefined) return { sizes };
-      first ??= reason;
-    }
+  for (const sizes of sizesToTry(model, given, SIZES)) {
+    if (first !== undefined && elementsAt(model, rows, sizes) > MOST_ELEMENTS) continue;
+    const reason = await whyNotAt(model, rows, sizes, onGpu);
+    if (reason === undefined) return { sizes };
+    first ??= reason;
   }
   return { reason: first ?? '' };
 }
 
 /** A model whose axis 0 is dynamic in name only: it runs at one row count, and not at twice that. */
-async function findBakedRows(
-  model: Model,
-  given: AxisSizes,
-  runs: ZeroRuns,
-): Promise<Omit<WarmUpResult, 'measured'> | undefined> {
+async function findBakedRows(model: Model, given: AxisSizes, onGpu: boolean): Promise<WarmUpResult | undefined> {
   for (const rows of BAKED_ROWS.filter((count) => count <= model.maxBatchRows)) {
-    const found = await findSizes(model, rows, given, runs);
+    const found = await findSizes(model, rows, given, onGpu);
     if ('reason' in found) continue;
-    const { sizes } = found;
-    if ((await runs.tryAt(2 * rows, sizes)) === undefined) return undefined;
-    return { model: { ...model, maxBatchRows: rows, ladder: [rows] }, sizes, bakedRows: rows };
+    const runsAtMore = (await whyNotAt(model, 2 * rows, found.sizes, onGpu)) === undefined;
+    return runsAtMore ? undefined : bakedTo(rows, model, found.sizes);
   }
   return undefined;
 }
@@ -321,40 +303,31 @@ function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
   }
 }
 
-/** Runs of a model on zeros, and what they took. */
-interface ZeroRuns {
-  /** Why the model does not run at so many rows; undefined where it does, at every rung of its ragged axis. */
-  tryAt(rows: number, sizes: AxisSizes): Promise<string | undefined>;
-  /** What they took: the faster of two where they are short, as the first run of a shape is slow. */
-  readonly measured: readonly MeasuredRun[];
-}
-
-/** A run that takes less is measured again. */
+/** A run that takes less is made again: the first run of a shape is slow. */
 const SHORT_RUN_MS = 50;
 
 /**
- * @param onGpu whether the first run of a shape is slow however long it takes: then each is measured again
+ * Why the model does not run on zeros at so many rows; undefined where it does, at every rung of its ragged axis.
+ *
+ * @param onGpu whether the first run of a shape is slow however long it takes: then each is made again
  * @param maxElements of the inputs: of several lengths only those that fit are run
  */
-function zeroRuns(model: Model, onGpu: boolean, maxElements = Number.POSITIVE_INFINITY): ZeroRuns {
-  const measured: MeasuredRun[] = [];
-  return {
-    measured,
-    async tryAt(rows, sizes) {
-      for (const sizesOfRung of sizesOfRungs(model, sizes)) {
-        if (elementsAt(model, rows, sizesOfRung) > maxElements) break;
-        const first = await runOnZeros(model, rows, sizesOfRung);
-        if (typeof first === 'string') return first;
-        refuseUnbatched(model, first.outputs, rows);
-        const isAgain = onGpu || first.runMs < SHORT_RUN_MS;
-        const second = isAgain ? await runOnZeros(model, rows, sizesOfRung) : first;
-        if (typeof second === 'string') return second;
-        const length = model.ragged === undefined ? 1 : (sizesOfRung[model.ragged.name] ?? 1);
-        measured.push({ rows, length, ms: Math.min(first.runMs, second.runMs) });
-      }
-      return undefined;
-    },
-  };
+async function whyNotAt(
+  model: Model,
+  rows: number,
+  sizes: AxisSizes,
+  onGpu: boolean,
+  maxElements = Number.POSITIVE_INFINITY,
+): Promise<string | undefined> {
+  for (const sizesOfRung of sizesOfRungs(model, sizes)) {
+    if (elementsAt(model, rows, sizesOfRung) > maxElements) break;
+    const first = await runOnZeros(model, rows, sizesOfRung);
+    if (typeof first === 'string') return first;
+    refuseUnbatched(model, first.outputs, rows);
+    const second = onGpu || first.runMs < SHORT_RUN_MS ? await runOnZeros(model, rows, sizesOfRung) : first;
+    if (typeof second === 'string') return second;
+  }
+  return undefined;
 }
 
 /** The sizes, once for every rung of the ragged axis. */
@@ -395,33 +368,35 @@ async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise
  * out, and so are those at which it does not run. What its runs took says what they cost, where no profile does.
  *
  * @param warm the model at 1 and 2 rows, or at the rungs that it has
+ * @param measured tells what its runs took until now
  * @param maxElements most elements that the inputs of one run hold together
  */
-export async function withFixedLadder(warm: WarmUpResult, maxElements: number): Promise<WarmUpResult> {
+async function withFixedLadder(
+  warm: WarmUpResult,
+  measured: () => readonly MeasuredRun[],
+  maxElements: number,
+): Promise<WarmUpResult> {
   const { model, sizes } = warm;
-  if (model.ladder.length > 0 || model.maxBatchRows === 1) return { ...warm, model: costed(model, warm.measured) };
+  if (model.ladder.length > 0 || model.maxBatchRows === 1) return { ...warm, model: costed(model, measured()) };
   const ladder = rungsUpTo(model.maxBatchRows);
   if (sizes === undefined) return { ...warm, model: { ...model, ladder } };
 
-  const isWarm = (rows: number): boolean => warm.measured.some((run) => run.rows === rows);
+  const warmRows = new Set(measured().map(({ rows }) => rows));
   const shortest = { ...sizes, ...shortestLength(model) };
-  const runs = zeroRuns(model, true, maxElements);
   const good: number[] = [];
-  let problem = warm.problem;
   for (const rows of ladder) {
-    if (!isWarm(rows)) {
+    if (!warmRows.has(rows)) {
       if (elementsAt(model, rows, shortest) > maxElements) break;
-      const reason = await runs.tryAt(rows, sizes);
+      const reason = await whyNotAt(model, rows, sizes, true, maxElements);
       if (reason !== undefined) {
-        problem = `a run has ${good.at(-1)} rows at most, because one of ${rows} failed: ${reason}`;
-        break;
+        const most = good.at(-1) ?? 1;
+        const problem = `a run has ${most} rows at most, because one of ${rows} failed: ${reason}`;
+        return { ...warm, problem, model: costed({ ...model, ladder: good, maxBatchRows: most }, measured()) };
       }
     }
     good.push(rows);
   }
-  const measured = [...warm.measured, ...runs.measured];
-  const most = problem === undefined ? model.maxBatchRows : (good.at(-1) as number);
-  return { ...warm, problem, measured, model: costed({ ...model, ladder: good, maxBatchRows: most }, measured) };
+  return { ...warm, model: costed({ ...model, ladder: good }, measured()) };
 }
 
 function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {
@@ -484,7 +459,7 @@ interface Size {
  * @param recorded the model, and what was measured of it until now
  * @throws ModelUnavailableError, RunAbandonedError
  */
-export async function timeSizes(
+async function timeSizes(
   { model, measured, timesAt }: RecordedRuns,
   { probes, maxElements, limitMs, now }: TimeSizesOptions,
 ): Promise<void> {

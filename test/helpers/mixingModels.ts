@@ -1,50 +1,18 @@
 /** Models whose rows depend on each other, and sound relatives of them: float32 `x` `[batch, 4]` unless said otherwise. */
-import {
-  type Constant,
-  DataType,
-  encodeModel,
-  type Graph,
-  type GraphNode,
-  type GraphValue,
-} from '../../bench/workload/encodeModel.ts';
+import { type Constant, DataType, type GraphNode } from '../../bench/workload/encodeModel.ts';
 
-const X: GraphValue = { name: 'x', datatype: 'FP32', shape: ['batch', 4] };
-const Y: GraphValue = { name: 'y', datatype: 'FP32', shape: ['batch', 4] };
+import { float, floats, int, ints, ml, model, node, weights } from './graph.ts';
 
-function node(op: string, inputs: string, outputs: string, attributes: GraphNode['attributes'] = {}): GraphNode {
-  return { op, inputs: inputs.split(' '), outputs: outputs.split(' '), attributes };
+/** From `x` to `y`, both float32 `[batch, 4]` unless said otherwise. */
+function xToY(
+  nodes: readonly GraphNode[],
+  constants: readonly Constant[] = [],
+  { x = 'FP32[batch,4]', y = 'FP32[batch,4]' }: { readonly x?: string; readonly y?: string } = {},
+): Uint8Array {
+  return model(`x ${x}`, `y ${y}`, nodes, constants);
 }
 
-function ml(op: string, inputs: string, outputs: string, attributes: GraphNode['attributes'] = {}): GraphNode {
-  return { ...node(op, inputs, outputs, attributes), domain: 'ai.onnx.ml' };
-}
-
-function ints(name: string, ...values: number[]): Constant {
-  return { name, dataType: DataType.INT64, dims: [values.length], int64Data: values };
-}
-
-function int(name: string, value: number): Constant {
-  return { name, dataType: DataType.INT64, dims: [], int64Data: [value] };
-}
-
-function float(name: string, value: number): Constant {
-  return { name, dataType: DataType.FLOAT, dims: [], floatData: [value] };
-}
-
-/** Weights that are neither equal nor ordered. */
-function weights(name: string, ...dims: number[]): Constant {
-  const count = dims.reduce((product, dim) => product * dim, 1);
-  return {
-    name,
-    dataType: DataType.FLOAT,
-    dims,
-    floatData: Array.from({ length: count }, (_, i) => Math.sin(3 * i + 1)),
-  };
-}
-
-function model(nodes: readonly GraphNode[], constants: readonly Constant[] = [], io: Partial<Graph> = {}): Uint8Array {
-  return encodeModel({ inputs: [X], outputs: [Y], nodes, constants, ...io });
-}
+const UINT8_ZERO: Constant = { name: 'zero', dataType: DataType.UINT8, dims: [], int32Data: [128] };
 
 const INT8_WEIGHTS: readonly Constant[] = [
   {
@@ -67,22 +35,20 @@ function matMulInteger(): GraphNode[] {
 }
 
 const BATCH_NORMALISATION: readonly Constant[] = [
-  { name: 'factor', dataType: DataType.FLOAT, dims: [4], floatData: [1, 2, 1, 0.5] },
-  { name: 'bias', dataType: DataType.FLOAT, dims: [4], floatData: [0, 1, 0, -1] },
-  { name: 'mean', dataType: DataType.FLOAT, dims: [4], floatData: [0, 0.5, 0, 0] },
-  { name: 'variance', dataType: DataType.FLOAT, dims: [4], floatData: [1, 1, 2, 1] },
+  floats('factor', 1, 2, 1, 0.5),
+  floats('bias', 0, 1, 0, -1),
+  floats('mean', 0, 0.5, 0, 0),
+  floats('variance', 1, 1, 2, 1),
 ];
 
 /** float32 `x` `[steps, batch, 4]` as a recurrent layer takes it, or what is turned to that. */
-function recurrent(shape: GraphValue['shape'], turned: boolean): Uint8Array {
+function recurrent(axes: string, turned: boolean): Uint8Array {
   const run = node('GRU', `${turned ? 'turned' : 'x'} w r`, 'all last', { hidden_size: 3 });
   const squeeze = node('Squeeze', 'all axis_1', turned ? 'steps' : 'y');
   const before = turned ? [node('Transpose', 'x', 'turned', { perm: [1, 0, 2] })] : [];
   const after = turned ? [node('Transpose', 'steps', 'y', { perm: [1, 0, 2] })] : [];
-  return model([...before, run, squeeze, ...after], [weights('w', 1, 9, 4), weights('r', 1, 9, 3), ints('axis_1', 1)], {
-    inputs: [{ ...X, shape }],
-    outputs: [{ ...Y, shape: [shape[0], shape[1], 3] }],
-  });
+  const constants = [weights('w', 1, 9, 4), weights('r', 1, 9, 3), ints('axis_1', 1)];
+  return xToY([...before, run, squeeze, ...after], constants, { x: `FP32[${axes},4]`, y: `FP32[${axes},3]` });
 }
 
 const ROW_NUMBERS: readonly GraphNode[] = [
@@ -91,68 +57,60 @@ const ROW_NUMBERS: readonly GraphNode[] = [
   node('Range', 'zero row_count one', 'numbers'),
 ];
 
-const TOKENS: GraphValue = { name: 'x', datatype: 'INT64', shape: ['batch', 3] };
-const WORDS: GraphValue = { name: 'x', datatype: 'BYTES', shape: ['batch', 1] };
 const LABEL_ENCODER = ml('LabelEncoder', 'x', 'codes', {
   keys_strings: ['red', 'green', 'blue'],
   values_floats: { floats: [1, 2, 3] },
 });
-const COLUMN: GraphValue = { ...Y, shape: ['batch', 1] };
 
 /** By class: models that answer a row differently among other rows, or at another row count or place. */
 export const MIXING: Readonly<Record<string, () => Uint8Array>> = {
   'dynamic quantisation': () =>
-    model([node('DynamicQuantizeLinear', 'x', 'q scale zero'), ...matMulInteger()], INT8_WEIGHTS),
+    xToY([node('DynamicQuantizeLinear', 'x', 'q scale zero'), ...matMulInteger()], INT8_WEIGHTS),
   'batch normalisation in training mode': () =>
-    model(
+    xToY(
       [node('BatchNormalization', 'x factor bias mean variance', 'y m v', { training_mode: 1 })],
       BATCH_NORMALISATION,
     ),
-  'softmax over axis 0': () => model([node('Softmax', 'x', 'y', { axis: 0 })]),
-  'norm over axis 0': () => model([node('LpNormalization', 'x', 'y', { axis: 0 })]),
-  'cumulative sum over axis 0': () => model([node('CumSum', 'x zero', 'y')], [int('zero', 0)]),
+  'softmax over axis 0': () => xToY([node('Softmax', 'x', 'y', { axis: 0 })]),
+  'norm over axis 0': () => xToY([node('LpNormalization', 'x', 'y', { axis: 0 })]),
+  'cumulative sum over axis 0': () => xToY([node('CumSum', 'x zero', 'y')], [int('zero', 0)]),
   'mean over the batch': () =>
-    model([node('ReduceMean', 'x axis_0', 'mean'), node('Sub', 'x mean', 'y')], [ints('axis_0', 0)]),
+    xToY([node('ReduceMean', 'x axis_0', 'mean'), node('Sub', 'x mean', 'y')], [ints('axis_0', 0)]),
   'sorted over the batch': () =>
-    model([node('Shape', 'x', 'rows', { start: 0, end: 1 }), node('TopK', 'x rows', 'y places', { axis: 0 })]),
+    xToY([node('Shape', 'x', 'rows', { start: 0, end: 1 }), node('TopK', 'x rows', 'y places', { axis: 0 })]),
   'indices that count across the batch': () =>
-    model(
+    xToY(
       [...ROW_NUMBERS, node('Unsqueeze', 'numbers axis_1', 'y')],
       [int('zero', 0), int('one', 1), ints('axis_1', 1)],
-      { outputs: [{ name: 'y', datatype: 'INT64', shape: ['batch', 1] }] },
+      { y: 'INT64[batch,1]' },
     ),
   'a share of the row count': () =>
-    model([
+    xToY([
       node('Shape', 'x', 'rows', { start: 0, end: 1 }),
       node('Cast', 'rows', 'count', { to: DataType.FLOAT }),
       node('Div', 'x count', 'y'),
     ]),
   'a trailing shape that is the row count': () =>
-    model([node('Transpose', 'x', 'turned'), node('MatMul', 'x turned', 'y')], [], {
-      outputs: [{ ...Y, shape: ['batch', 'also_batch'] }],
-    }),
+    xToY([node('Transpose', 'x', 'turned'), node('MatMul', 'x turned', 'y')], [], { y: 'FP32[batch,also_batch]' }),
   'a trailing shape as wide as the widest neighbour': () =>
-    model(
+    xToY(
       [
         node('ReduceMax', 'x', 'most', { keepdims: 0 }),
         node('Range', 'zero most one', 'numbers'),
         node('Equal', 'x numbers', 'y'),
       ],
       [int('zero', -9), int('one', 1)],
-      {
-        inputs: [{ name: 'x', datatype: 'INT64', shape: ['batch', 1] }],
-        outputs: [{ name: 'y', datatype: 'BOOL', shape: ['batch', 'width'] }],
-      },
+      { x: 'INT64[batch,1]', y: 'BOOL[batch,width]' },
     ),
   'attention over the batch': () =>
-    model([
+    xToY([
       node('Transpose', 'x', 'turned'),
       node('MatMul', 'x turned', 'scores'),
       node('Softmax', 'scores', 'shares'),
       node('MatMul', 'shares x', 'y'),
     ]),
   'a condition on any row': () =>
-    model(
+    xToY(
       [
         node('ReduceMin', 'x', 'least', { keepdims: 0 }),
         node('Less', 'least zero', 'negative'),
@@ -162,62 +120,57 @@ export const MIXING: Readonly<Record<string, () => Uint8Array>> = {
       [float('zero', 0)],
     ),
   'embedded tokens, less their mean over the batch': () =>
-    model(
+    xToY(
       [
         node('Gather', 'table x', 'vectors'),
         node('ReduceMean', 'vectors axis_0', 'mean'),
         node('Sub', 'vectors mean', 'y'),
       ],
       [weights('table', 4, 2), ints('axis_0', 0)],
-      { inputs: [TOKENS], outputs: [{ ...Y, shape: ['batch', 3, 2] }] },
+      { x: 'INT64[batch,3]', y: 'FP32[batch,3,2]' },
     ),
   'words, less their mean over the batch': () =>
-    model(
+    xToY(
       [LABEL_ENCODER, node('ReduceMean', 'codes axis_0', 'mean'), node('Sub', 'codes mean', 'y')],
       [ints('axis_0', 0)],
-      { inputs: [WORDS], outputs: [COLUMN] },
+      { x: 'BYTES[batch,1]', y: 'FP32[batch,1]' },
     ),
   'integers below 0': () =>
-    model(
+    xToY(
       [node('ReduceMin', 'x axis_0', 'smallest'), node('Min', 'smallest zero', 'added'), node('Add', 'x added', 'y')],
       [ints('axis_0', 0), int('zero', 0)],
-      { inputs: [{ ...X, datatype: 'INT64' }], outputs: [{ ...Y, datatype: 'INT64' }] },
+      { x: 'INT64[batch,4]', y: 'INT64[batch,4]' },
     ),
   'one output that is sound and one that is not': () =>
-    model([node('Relu', 'x', 'y'), node('Softmax', 'x', 'z', { axis: 0 })], [], {
-      outputs: [Y, { ...Y, name: 'z' }],
-    }),
+    model('x FP32[batch,4]', 'y FP32[batch,4]; z FP32[batch,4]', [
+      node('Relu', 'x', 'y'),
+      node('Softmax', 'x', 'z', { axis: 0 }),
+    ]),
 };
 
 /** By class: relatives of those whose rows are independent. */
 export const SOUND: Readonly<Record<string, () => Uint8Array>> = {
   'static quantisation': () =>
-    model(
+    xToY(
       [node('QuantizeLinear', 'x scale zero', 'q'), ...matMulInteger()],
-      [...INT8_WEIGHTS, float('scale', 0.05), { name: 'zero', dataType: DataType.UINT8, dims: [], int32Data: [128] }],
+      [...INT8_WEIGHTS, float('scale', 0.05), UINT8_ZERO],
     ),
   'quantised outputs': () =>
-    model(
-      [node('QuantizeLinear', 'x scale zero', 'y')],
-      [float('scale', 0.05), { name: 'zero', dataType: DataType.UINT8, dims: [], int32Data: [128] }],
-      {
-        outputs: [{ ...Y, datatype: 'UINT8' }],
-      },
-    ),
+    xToY([node('QuantizeLinear', 'x scale zero', 'y')], [float('scale', 0.05), UINT8_ZERO], { y: 'UINT8[batch,4]' }),
   'batch normalisation in inference': () =>
-    model([node('BatchNormalization', 'x factor bias mean variance', 'y')], BATCH_NORMALISATION),
-  'softmax over a row': () => model([node('Softmax', 'x', 'y', { axis: 1 })]),
-  'norm over a row': () => model([node('LpNormalization', 'x', 'y', { axis: 1 })]),
-  'cumulative sum over a row': () => model([node('CumSum', 'x one', 'y')], [int('one', 1)]),
+    xToY([node('BatchNormalization', 'x factor bias mean variance', 'y')], BATCH_NORMALISATION),
+  'softmax over a row': () => xToY([node('Softmax', 'x', 'y', { axis: 1 })]),
+  'norm over a row': () => xToY([node('LpNormalization', 'x', 'y', { axis: 1 })]),
+  'cumulative sum over a row': () => xToY([node('CumSum', 'x one', 'y')], [int('one', 1)]),
   'sorted within a row': () =>
-    model([node('TopK', 'x two', 'y places', { axis: 1 })], [ints('two', 2)], {
-      outputs: [
-        { ...Y, shape: ['batch', 2] },
-        { name: 'places', datatype: 'INT64', shape: ['batch', 2] },
-      ],
-    }),
-  'attention within a row': () =>
     model(
+      'x FP32[batch,4]',
+      'y FP32[batch,2]; places INT64[batch,2]',
+      [node('TopK', 'x two', 'y places', { axis: 1 })],
+      [ints('two', 2)],
+    ),
+  'attention within a row': () =>
+    xToY(
       [
         node('Transpose', 'x', 'turned', { perm: [0, 2, 1] }),
         node('MatMul', 'x turned', 'scores'),
@@ -225,17 +178,14 @@ export const SOUND: Readonly<Record<string, () => Uint8Array>> = {
         node('MatMul', 'shares x', 'y'),
       ],
       [],
-      { inputs: [{ ...X, shape: ['batch', 'length', 4] }], outputs: [{ ...Y, shape: ['batch', 'length', 4] }] },
+      { x: 'FP32[batch,length,4]', y: 'FP32[batch,length,4]' },
     ),
-  'a recurrent layer with the batch first': () => recurrent(['batch', 'steps', 4], true),
+  'a recurrent layer with the batch first': () => recurrent('batch,steps', true),
   'embedded tokens of a table of two': () =>
-    model([node('Gather', 'table x', 'y')], [weights('table', 2, 2)], {
-      inputs: [TOKENS],
-      outputs: [{ ...Y, shape: ['batch', 3, 2] }],
-    }),
-  words: () => model([LABEL_ENCODER, node('Mul', 'codes codes', 'y')], [], { inputs: [WORDS], outputs: [COLUMN] }),
+    xToY([node('Gather', 'table x', 'y')], [weights('table', 2, 2)], { x: 'INT64[batch,3]', y: 'FP32[batch,3,2]' }),
+  words: () => xToY([LABEL_ENCODER, node('Mul', 'codes codes', 'y')], [], { x: 'BYTES[batch,1]', y: 'FP32[batch,1]' }),
   'a tree ensemble': () =>
-    model(
+    xToY(
       [
         ml('TreeEnsembleRegressor', 'x', 'y', {
           n_targets: 1,
@@ -253,10 +203,10 @@ export const SOUND: Readonly<Record<string, () => Uint8Array>> = {
         }),
       ],
       [],
-      { outputs: [COLUMN] },
+      { y: 'FP32[batch,1]' },
     ),
   'half precision over many columns': () =>
-    model(
+    xToY(
       [
         node('Cast', 'x', 'half', { to: DataType.FLOAT16 }),
         node('Cast', 'w', 'half_w', { to: DataType.FLOAT16 }),
@@ -264,35 +214,32 @@ export const SOUND: Readonly<Record<string, () => Uint8Array>> = {
         node('Cast', 'product', 'y', { to: DataType.FLOAT }),
       ],
       [weights('w', 512, 8)],
-      { inputs: [{ ...X, shape: ['batch', 512] }], outputs: [{ ...Y, shape: ['batch', 8] }] },
+      { x: 'FP32[batch,512]', y: 'FP32[batch,8]' },
     ),
   'the label of the largest of many columns': () =>
-    model(
+    xToY(
       [node('MatMul', 'x w', 'scores'), node('ArgMax', 'scores', 'y', { axis: 1, keepdims: 0 })],
       [weights('w', 512, 8)],
-      {
-        inputs: [{ ...X, shape: ['batch', 512] }],
-        outputs: [{ name: 'y', datatype: 'INT64', shape: ['batch'] }],
-      },
+      { x: 'FP32[batch,512]', y: 'INT64[batch]' },
     ),
 };
 
 /** A recurrent layer of float32 `[steps, batch, 4]`, whose first axis is time. */
 export function timeFirstModel(): Uint8Array {
-  return recurrent(['steps', 'batch', 4], false);
+  return recurrent('steps,batch', false);
 }
 
 /** float32 `[4, 4]`, baked: each row less the mean of the four. */
 export function bakedMixingModel(): Uint8Array {
-  return model([node('ReduceMean', 'x axis_0', 'mean'), node('Sub', 'x mean', 'y')], [ints('axis_0', 0)], {
-    inputs: [{ ...X, shape: [4, 4] }],
-    outputs: [{ ...Y, shape: [4, 4] }],
+  return xToY([node('ReduceMean', 'x axis_0', 'mean'), node('Sub', 'x mean', 'y')], [ints('axis_0', 0)], {
+    x: 'FP32[4,4]',
+    y: 'FP32[4,4]',
   });
 }
 
 /** `y` is `x`, but in runs of 16 rows `x` and the mean of all of them. */
 export function mixingAtSixteenModel(): Uint8Array {
-  return model(
+  return xToY(
     [
       node('Shape', 'x', 'rows', { start: 0, end: 1 }),
       node('Equal', 'rows sixteen', 'is_sixteen'),
@@ -306,7 +253,7 @@ export function mixingAtSixteenModel(): Uint8Array {
 
 /** `y` is `x` plus 1, up to 100 rows: it looks the 1 up by the number of rows. */
 export function hundredRowsModel(): Uint8Array {
-  return model(
+  return xToY(
     [
       node('Shape', 'x', 'shape', { start: 0, end: 1 }),
       node('Squeeze', 'shape', 'rows'),
@@ -314,27 +261,24 @@ export function hundredRowsModel(): Uint8Array {
       node('Gather', 'table last', 'added'),
       node('Add', 'x added', 'y'),
     ],
-    [
-      int('one', 1),
-      { name: 'table', dataType: DataType.FLOAT, dims: [100], floatData: new Array<number>(100).fill(1) },
-    ],
+    [int('one', 1), floats('table', ...new Array<number>(100).fill(1))],
   );
 }
 
 /** Adds noise to each element. */
 export function noisyModel(): Uint8Array {
-  return model([node('RandomNormalLike', 'x', 'noise'), node('Add', 'x noise', 'y')]);
+  return xToY([node('RandomNormalLike', 'x', 'noise'), node('Add', 'x noise', 'y')]);
 }
 
 /** Quantised dynamically, it answers with the number of the largest score alone: int64 `y` `[batch]`. */
 export function dynamicLabelModel(): Uint8Array {
-  return model(
+  return xToY(
     [
       node('DynamicQuantizeLinear', 'x', 'q scale zero'),
       ...matMulInteger().map((one) => (one.outputs[0] === 'y' ? { ...one, outputs: ['scores'] } : one)),
       node('ArgMax', 'scores', 'y', { axis: 1, keepdims: 0 }),
     ],
     INT8_WEIGHTS,
-    { outputs: [{ name: 'y', datatype: 'INT64', shape: ['batch'] }] },
+    { y: 'INT64[batch]' },
   );
 }

@@ -44,6 +44,8 @@ export interface OpenedModels {
   readonly repository: OnnxModelRepository;
   /** What the repository warned of so far. */
   readonly warnings: readonly string[];
+  /** What it said for the start log. */
+  readonly log: readonly string[];
 }
 
 /** Opens a temporary repository that holds `files`, with the defaults of the configuration; closed after the test. */
@@ -52,7 +54,7 @@ export async function openModels(
   options: Partial<RepositoryOptions> = {},
 ): Promise<OpenedModels> {
   const directory = await modelsDirectory(files);
-  const warnings: string[] = [];
+  const [warnings, log]: [string[], string[]] = [[], []];
   const repository = await openRepository({
     directory,
     defaultModel: undefined,
@@ -63,10 +65,11 @@ export async function openModels(
     // A clock that stands still: no check is cut short, however busy the machine.
     now: () => 0,
     warn: (message) => void warnings.push(message),
+    inform: (message) => void log.push(message),
     ...options,
   });
   afterThisTest(() => repository.close());
-  return { directory, repository, warnings };
+  return { directory, repository, warnings, log };
 }
 
 /** A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails. */

@@ -8,7 +8,7 @@ import { inspect } from '../../../../cli/inspect/inspectCommand.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
 
-import { columnsModel, voiceModel } from '../../../helpers/batchAxisModels.ts';
+import { columnsModel, voiceModel } from '../../../helpers/axisModels.ts';
 import { runScript } from '../../../helpers/command.ts';
 import {
   endlessModel,

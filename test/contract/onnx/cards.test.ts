@@ -1,0 +1,191 @@
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
+import { describe, expect, it } from '@jest/globals';
+import { onCard } from '../../../lambda/onnx/provider.ts';
+import {
+  type OpenThread,
+  openAll,
+  openSession,
+  type Session,
+  type SessionReply,
+} from '../../../lambda/onnx/session.ts';
+import type { RunTask } from '../../../lambda/onnx/sessionJobs.ts';
+import { identityModel, turningModel } from '../../helpers/onnxModels.ts';
+import { afterThisTest, alive, counting, modelsDirectory, openOnly, watchThreads } from '../../helpers/openModels.ts';
+
+/** A processor stands for each card: a session of ONNX Runtime is the same there. */
+const SEAM = { takesCards: () => true };
+/** About a second. */
+const LONG = 500_000;
+
+async function onTwoCards(stuckRuns = new Set<object>()): Promise<Session> {
+  const directory = await modelsDirectory({ 'model.onnx': turningModel() });
+  const path = join(directory, 'model.onnx');
+  const session = await openSession({ path, providers: ['cpu'], devices: [0, 1], sessionOptions: {} }, stuckRuns);
+  afterThisTest(() => session.close());
+  return session;
+}
+
+function turns(count: number): RunTask {
+  return { inputs: [{ name: 'turns', onnxType: 'int64', shape: [1], data: BigInt64Array.of(BigInt(count)) }] };
+}
+
+function countOf({ outputs }: SessionReply): number {
+  return Number(outputs[0]?.data[0]);
+}
+
+describe('a model on several cards', () => {
+  it('is opened once on each, in a thread of its own, whatever is run', async () => {
+    const threads = watchThreads();
+    const session = await onTwoCards();
+
+    await Promise.all([1, 2, 3, 4, 5].map((count) => session.run(turns(count))));
+    await session.warmedUp();
+    await session.run(turns(1));
+
+    expect([session.cards, threads.length]).toEqual([2, 2]);
+  });
+
+  it('runs on the card that is free, while another is busy', async () => {
+    const session = await onTwoCards();
+    const ended: string[] = [];
+    const long = session.run(turns(LONG)).finally(() => void ended.push('long'));
+
+    const short = await Promise.all([2, 3, 4].map((count) => session.run(turns(count))));
+    ended.push('short');
+
+    expect(short.map(({ card }) => card)).toEqual([1, 1, 1]);
+    expect(short.map(countOf)).toEqual([2, 3, 4]);
+    expect((await long).card).toBe(0);
+    expect(ended).toEqual(['short', 'long']);
+  });
+
+  it('runs on the one card that it is asked to, once that is free', async () => {
+    const session = await onTwoCards();
+    const ended: string[] = [];
+    const long = session.run(turns(LONG)).finally(() => void ended.push('long'));
+
+    const { card } = await session.run(turns(2), undefined, 0).finally(() => void ended.push('asked'));
+
+    expect(card).toBe(0);
+    expect(ended).toEqual(['long', 'asked']);
+    await long;
+  });
+
+  it('runs on the others while a run on one is left behind, and there in a fresh thread again', async () => {
+    const threads = watchThreads();
+    const stuckRuns = new Set<object>();
+    const session = await onTwoCards(stuckRuns);
+    const controller = new AbortController();
+    const hanging = session.run(turns(LONG), controller.signal);
+    await turnOfTheLoop();
+    const other = session.run(turns(2));
+
+    controller.abort();
+
+    await expect(hanging).rejects.toMatchObject({ name: 'RunAbandonedError', ranMs: expect.any(Number) });
+    expect(stuckRuns.size).toBe(1);
+    expect(await other).toMatchObject({ card: 1 });
+    expect(countOf(await session.run(turns(3), undefined, 0))).toBe(3);
+    expect(threads).toHaveLength(3);
+    if (stuckRuns.size > 0) await once(threads[0] as never, 'exit');
+    expect(alive(threads)).toEqual(threads.slice(1));
+  });
+
+  it('has a fresh thread on a card whose thread died, and keeps the others', async () => {
+    const threads = watchThreads();
+    const session = await onTwoCards();
+
+    await threads[0]?.terminate();
+    const replies = await Promise.all([0, 1].map((card) => session.run(turns(2), undefined, card)));
+
+    expect(replies.map(({ card }) => card)).toEqual([0, 1]);
+    expect(threads).toHaveLength(3);
+    expect(alive(threads)).toEqual(threads.slice(1));
+  });
+
+  it('ends all its threads when it is closed, after the runs that were asked for', async () => {
+    const threads = watchThreads();
+    const session = await onTwoCards();
+    const running = [2, 3, 4].map((count) => session.run(turns(count)));
+
+    await session.close();
+
+    expect((await Promise.all(running)).map(countOf)).toEqual([2, 3, 4]);
+    expect(alive(threads)).toEqual([]);
+    await expect(session.run(turns(1))).rejects.toThrow('expected a model that is open, got one that was closed');
+  });
+
+  it('is open on none where it cannot be opened on one of them', async () => {
+    const closed: number[] = [];
+    const thread = (card: number, opens: boolean): OpenThread => ({
+      ready: async () => {
+        if (!opens) throw new Error(`card ${card} is not there`);
+        return { thread: {} as never, metadata: { inputs: [], outputs: [], libraryMs: 1 } };
+      },
+      reopen: async () => {},
+      leaveBehind: () => {},
+      close: async () => void closed.push(card),
+    });
+
+    await expect(openAll([thread(0, true), thread(1, false), thread(2, true)])).rejects.toThrow('card 1 is not there');
+
+    expect(closed).toEqual([0, 1, 2]);
+  });
+
+  it('has each provider that has cards work on that card', () => {
+    const providers = ['tensorrt', { name: 'cuda', deviceId: 0 }, 'cpu'];
+
+    expect(providers.map((provider) => onCard(provider, 3))).toEqual([
+      { name: 'tensorrt', deviceId: 3 },
+      { name: 'cuda', deviceId: 3 },
+      'cpu',
+    ]);
+  });
+});
+
+describe('devices in config.json', () => {
+  it('open a model on each, which is proved and warm as any other', async () => {
+    const threads = watchThreads();
+    const { model, repository, warnings } = await openOnly(identityModel(), { devices: [0, 2, 5] }, SEAM);
+
+    const runs = await Promise.all([1, 2, 3].map((rows) => model.run([counting('x', rows, 3)])));
+
+    expect(model).toMatchObject({ cards: 3, independence: 'proved' });
+    expect(repository.mostCards).toBe(3);
+    expect(runs.map(({ card }) => card).toSorted()).toEqual([0, 1, 2]);
+    expect(runs.map(({ outputs }) => outputs[0]?.shape)).toEqual([1, 2, 3].map((rows) => [rows, 3]));
+    expect([threads.length, warnings]).toEqual([3, []]);
+  });
+
+  it('are refused where the provider has no cards, at the start', async () => {
+    const opening = openOnly(identityModel(), { devices: [0, 1] });
+
+    await expect(opening).rejects.toThrow(
+      /config\.json: devices: expected a provider with cards first \(cuda, tensorrt\), got cpu; choose one as "providers", or remove "devices"$/,
+    );
+  });
+
+  it('say nothing to a provider without cards that is fallen back to', async () => {
+    const providers = ['cuda', 'cpu'];
+    const { model, warnings } = await openOnly(
+      identityModel(),
+      { devices: [0, 1] },
+      { providers, allowProviderFallback: true },
+    );
+
+    expect(model.cards).toBe(1);
+    expect(warnings).toEqual([expect.stringContaining('falling back to cpu as configured')]);
+  });
+
+  it.each([
+    [{ devices: [0, 0] }, 'expected an array of numbers of cards, each once'],
+    [
+      { devices: [0, 1], providers: [{ name: 'cuda', deviceId: 1 }] },
+      'devices: expected no deviceId in "providers" beside it, got one; remove either',
+    ],
+  ])('are refused as %j', async (config, expected) => {
+    await expect(openOnly(identityModel(), config, SEAM)).rejects.toThrow(expected);
+  });
+});

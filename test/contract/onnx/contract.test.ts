@@ -1,0 +1,369 @@
+import { describe, expect, it } from '@jest/globals';
+import { encodeModel } from '../../../bench/workload/encodeModel.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import { type Datatype, elementCount, type TensorData } from '../../../lambda/core/tensor.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
+import { readConstants, readRagged } from '../../../lambda/onnx/contract.ts';
+import { floats, model, node, values } from '../../helpers/graph.ts';
+import { spec } from '../../helpers/models.ts';
+import {
+  ELEMENT_TYPE,
+  identityModel,
+  maskedMeanModel,
+  scalarInputModel,
+  sumAndDifferenceModel,
+} from '../../helpers/onnxModels.ts';
+import { counting, openOnly } from '../../helpers/openModels.ts';
+import { messageIdOf, standardRecords } from '../../helpers/records.ts';
+import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
+
+/** Two inputs, each given back on its own, so that they may have any axes. */
+function pairModel(a: string, b: string): Uint8Array {
+  return model(`a FP32[${a}]; b FP32[${b}]`, `same_a FP32[${a}]; same_b FP32[${b}]`, [
+    node('Identity', 'a', 'same_a'),
+    node('Identity', 'b', 'same_b'),
+  ]);
+}
+
+describe('the contract of a model', () => {
+  it('is read from the model: names, datatypes and axes, in its order', async () => {
+    const { model, warnings } = await openOnly(sumAndDifferenceModel());
+
+    expect(model.inputs).toEqual([
+      { name: 'a', datatype: 'FP32', shape: ['batch', 2] },
+      { name: 'b', datatype: 'FP32', shape: ['batch', 2] },
+    ]);
+    expect(model.outputs).toEqual([
+      { name: 'sum', datatype: 'FP32', shape: ['batch', 2] },
+      { name: 'difference', datatype: 'FP32', shape: ['batch', 2] },
+    ]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('gives every axis without a name one of its own, so that none must equal another', async () => {
+    const { model } = await openOnly(pairModel('?,?', '?,?'));
+
+    const axes = model.inputs.flatMap(({ shape }) => shape);
+    expect(axes).toEqual(['a axis 0', 'a axis 1', 'b axis 0', 'b axis 1']);
+  });
+
+  it('is refused without an input', async () => {
+    const one = floats('one', 1);
+    const constantModel = encodeModel({
+      inputs: [],
+      outputs: values('y FP32[1]'),
+      nodes: [node('Identity', 'one', 'y')],
+      constants: [one],
+    });
+
+    await expect(openOnly(constantModel)).rejects.toThrow(/model\.onnx: expected a model with at least one input/);
+  });
+
+  it('is refused with a scalar input, naming it', async () => {
+    await expect(openOnly(scalarInputModel())).rejects.toThrow(
+      /model\.onnx: input 'factor': expected a batch axis, got a scalar; .*: \{"constants":\{"factor":null\}\}/,
+    );
+  });
+
+  it('is refused with bfloat16, by that name', async () => {
+    await expect(openOnly(identityModel(ELEMENT_TYPE.bfloat16))).rejects.toThrow(/model\.onnx: .*bfloat16/);
+  });
+});
+
+describe('a baked batch axis', () => {
+  it('makes a ladder of that one rung, whatever else is configured', async () => {
+    const { model } = await openOnly(identityModel('FP32', [4, 3]), { maxBatchRows: 2, ladder: [1, 2] });
+
+    expect(model).toMatchObject({ maxBatchRows: 4, ladder: [4] });
+    expect((await model.run([counting('x', 4, 3)])).outputs[0]).toMatchObject({ shape: [4, 3] });
+  });
+
+  it('is warned of once, with the size and how to export without', async () => {
+    const { warnings } = await openOnly(identityModel('FP32', [4, 3]));
+
+    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: the batch axis is baked to 4: /)]);
+    expect(warnings[0]).toContain('export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes');
+  });
+
+  it('on one input binds the others', async () => {
+    const { model } = await openOnly(pairModel('batch,2', '4,2'));
+
+    expect(model).toMatchObject({ maxBatchRows: 4, ladder: [4] });
+  });
+
+  it('is refused when two inputs disagree, naming both and their sizes', async () => {
+    const opening = openOnly(pairModel('4,2', '3,2'));
+
+    await expect(opening).rejects.toThrow(
+      /model\.onnx: inputs 'a' and 'b': expected the same size on the batch axis, got 4 on axis 0 and 3 on axis 0; .*"constants" .*"batchAxis"/,
+    );
+  });
+
+  it('of one input only may be that of a weight or a state: the warning names it, and what to do', async () => {
+    const { warnings } = await openOnly(pairModel('batch,2', '4,2'));
+
+    expect(warnings).toEqual([expect.stringMatching(/baked to 4: .*; only 'b' says so: .*"constants" .*"batchAxis"/)]);
+  });
+});
+
+describe('the names of axes', () => {
+  it.each(['?', '-1', 'None', ''])(
+    'are none where an exporter wrote %j: no two of these axes are one',
+    async (name) => {
+      const { model } = await openOnly(identityModel('FP32', [name, 3, name, name]));
+
+      expect(model.inputs[0]?.shape).toEqual(['x axis 0', 3, 'x axis 2', 'x axis 3']);
+      const data = Float32Array.from({ length: 2 * 3 * 2 * 5 }, (_, index) => index);
+      const { outputs } = await model.run([{ name: 'x', datatype: 'FP32', shape: [2, 3, 2, 5], data }]);
+      expect(outputs[0]?.shape).toEqual([2, 3, 2, 5]);
+    },
+  );
+
+  it('deny that axis 0 is the batch where that of one input is another axis of another', async () => {
+    const opening = openOnly(pairModel('n,2', '2,n'));
+
+    await expect(opening).rejects.toThrow(
+      "inputs 'a' and 'b': expected the same batch axis in both, got 'n' on axis 0 of 'a' and on axis 1 of 'b', so that " +
+        'axis 0 of \'b\' is not the batch; where one of them has none, give it as "constants"; put into config.json: ' +
+        '{"batchAxis":{"b":1,"same_b":1}}',
+    );
+  });
+
+  it('say nothing where all axes have one name', async () => {
+    const { model } = await openOnly(pairModel('n,n', 'n,n'));
+
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
+  });
+
+  it('deny it of an input that was forgotten beside one that was declared', async () => {
+    const opening = openOnly(pairModel('seq,n,2', 'seq,n,2'), { batchAxis: { a: 1, same_a: 1 } });
+    await expect(opening).rejects.toThrow(
+      "got 'n' on axis 1 of 'a' and on axis 1 of 'b', so that axis 0 of 'b' is not the batch",
+    );
+  });
+
+  it.each([
+    ['the batch axis is declared elsewhere', { a: 0, b: 1, same_b: 1 }],
+    ['both are declared to be the batch all the same', { a: 0, b: 0 }],
+  ])('deny nothing where %s', async (_, batchAxis) => {
+    const { model } = await openOnly(pairModel('n,2', '2,n'), { batchAxis, warmup: false });
+    expect(model.inputs.map(({ name }) => name)).toEqual(['a', 'b']);
+  });
+
+  it('may be one on axes that differ behind the batch, as ONNX Runtime has it', async () => {
+    const { repository } = await openOnly(pairModel('batch,n,n', 'batch,n'));
+    const input = (name: string, shape: readonly number[]) => {
+      return { name, datatype: 'FP32', shape, data: new Array(elementCount(shape)).fill(1) };
+    };
+    const deps = scoringDependencies({ models: repository });
+    const body = { inputs: [input('a', [2, 1, 3]), input('b', [2, 4])] };
+    await scoreRecords(standardRecords([body]), deps, enoughTime());
+    const [answer] = deps.writer.documentsOf(messageIdOf(0)) as { outputs: { shape: number[] }[] }[];
+    expect(answer?.outputs.map(({ shape }) => shape)).toEqual([
+      [2, 1, 3],
+      [2, 4],
+    ]);
+  });
+});
+
+type Axes = readonly (number | string)[];
+
+function read(value: unknown, datatype: Datatype, ...axes: Axes) {
+  return readConstants({ c: value }, [spec('c', datatype, ...axes)])[0];
+}
+
+describe('readConstants', () => {
+  it.each<[value: unknown, Datatype, Axes, shape: number[], data: TensorData]>([
+    [16_000, 'INT64', [], [], BigInt64Array.of(16_000n)],
+    ['9007199254740993', 'INT64', [], [], BigInt64Array.of(9_007_199_254_740_993n)],
+    [0.5, 'FP32', ['n', 1], [1, 1], Float32Array.of(0.5)],
+    [true, 'BOOL', [], [], Uint8Array.of(1)],
+    [[1, 2, 3, 4], 'INT8', ['n', 2], [2, 2], Int8Array.of(1, 2, 3, 4)],
+    [[[1, 2, 3]], 'INT8', ['n', 'm'], [1, 3], Int8Array.of(1, 2, 3)],
+    [[], 'FP32', ['n'], [0], new Float32Array(0)],
+  ])('reads %j of %s for %j', (value, datatype, axes, shape, data) => {
+    expect(read(value, datatype, ...axes)).toEqual({ name: 'c', datatype, shape, data });
+  });
+
+  it.each<[value: unknown, Datatype, Axes, message: string]>([
+    [300, 'UINT8', [], 'constants.c: expected an integer from 0 to 255 (UINT8), got 300'],
+    [null, 'FP32', [], 'constants.c: expected a number'],
+    [[1, 2], 'FP32', [3], 'constants.c: expected 3 elements for shape [3], got 2'],
+    [[1, 'x', 3], 'FP32', [3], 'constants.c[1]: expected a number'],
+    [[1, 2, 3], 'FP32', ['n', 2], 'constants.c: expected an array for [n, 2], got 3 elements'],
+    [
+      [1, 2],
+      'FP32',
+      ['n', 'm'],
+      'constants.c: expected an array for [n, m], got a flat one, which may have several shapes',
+    ],
+    [[[1, 2]], 'FP32', [2, 2], 'constants.c: expected an array for [2, 2], got one of the sizes [1, 2]'],
+    [[[1, 2], [3]], 'FP32', [2, 2], 'constants.c[1]: expected 2 elements on axis 1'],
+    [[[1, 2]], 'FP32', [1, 2, 'n'], 'constants.c: expected an array for [1, 2, n], got one of the sizes [1, 2]'],
+    [[], 'FP32', [0, 'n'], 'constants.c: expected an array for [0, n], got 0 elements'],
+  ])('refuses %j of %s for %j', (value, datatype, axes, message) => {
+    expect(() => read(value, datatype, ...axes)).toThrow(message);
+  });
+});
+
+/** `y`, the matrix product of `x` and `weights`: float32 `[batch, columns]`, `[batch, 2]`, `[rows, columns]`. */
+function weightsModel(): Uint8Array {
+  const product = node('MatMul', 'x weights', 'y');
+  return model('x FP32[batch,2]; weights FP32[rows,columns]', 'y FP32[batch,columns]', [product]);
+}
+
+async function run(model: Model): Promise<unknown> {
+  const columns = model.inputs[0]?.shape[1] as number;
+  return (await model.run([counting('x', 2, columns)])).outputs[0];
+}
+
+describe('constants in config.json', () => {
+  it('are given to every run, and are no inputs', async () => {
+    const { model } = await openOnly(scalarInputModel(), { constants: { factor: -2 } });
+    expect(model.inputs.map(({ name }) => name)).toEqual(['x']);
+    const doubled = { name: 'y', datatype: 'FP32', shape: [2, 3], data: Float32Array.of(-2, -4, -6, -8, -10, -12) };
+    expect([await run(model), await run(model)]).toEqual([doubled, doubled]);
+  });
+
+  it('may be weights of the sizes that they have', async () => {
+    const weights = [
+      [1, 0, 1],
+      [0, 1, 1],
+    ];
+    const { model, warnings } = await openOnly(weightsModel(), { constants: { weights } });
+    expect(await run(model)).toMatchObject({ shape: [2, 3], data: Float32Array.of(1, 2, 3, 3, 4, 7) });
+    expect(warnings).toEqual([]);
+  });
+
+  it.each<[title: string, constants: unknown, message: string]>([
+    [
+      'a name that is none',
+      { faktor: 2 },
+      "constants: expected names of the model's inputs ('x', 'factor'), got 'faktor'",
+    ],
+    ['an output', { factor: 1, y: 2 }, "got 'y'; correct or remove it"],
+    ['a value of another datatype', { factor: 'two' }, 'constants.factor: expected a number'],
+    ['nothing left for requests', { factor: 1, x: [[1, 2, 3]] }, "got only \"constants\": 'x', 'factor'"],
+  ])('are refused with %s', async (_, constants, message) => {
+    await expect(openOnly(scalarInputModel(), { constants })).rejects.toThrow(message);
+  });
+});
+
+const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
+
+describe('ragged in config.json', () => {
+  it('is read with the axes that the model itself has', async () => {
+    const { model, warnings } = await openOnly(maskedMeanModel(), {
+      ragged: { ...MASKED, pad: { values: -7.5, mask: 0 }, ladder: [16, 4] },
+    });
+    expect(model.ragged).toEqual({
+      name: 'length',
+      inputs: [
+        { axis: 1, pad: -7.5 },
+        { axis: 1, pad: 0 },
+      ],
+      outputs: [undefined, 1],
+      ladder: [4, 16],
+    });
+    expect(warnings).toEqual([]);
+  });
+
+  it('need not be there', async () => {
+    expect((await openOnly(maskedMeanModel())).model.ragged).toBeUndefined();
+  });
+
+  it.each([
+    [
+      'an axis that the model does not have',
+      { ...MASKED, axis: 'lenght' },
+      "ragged.axis: expected a symbolic axis of the inputs (length), got 'lenght'",
+    ],
+    [
+      'an input without its element',
+      { ...MASKED, pad: { values: 0 } },
+      'ragged.pad: expected each of values, mask, got values',
+    ],
+    ['an element of another datatype', { ...MASKED, pad: { values: 0, mask: true } }, 'ragged.pad.mask'],
+    [
+      'an output that is none',
+      { ...MASKED, cut: { values: 1 } },
+      'ragged.cut: expected some of mean, doubled, got values',
+    ],
+    [
+      'an axis that an output does not have',
+      { ...MASKED, cut: { doubled: 2 } },
+      'ragged.cut.doubled: expected a symbolic axis of [batch, length] other than the batch axis 0, got 2',
+    ],
+    [
+      'the batch axis of an output',
+      { ...MASKED, cut: { doubled: 0 } },
+      'ragged.cut.doubled: expected a symbolic axis of [batch, length] other than the batch axis 0, got 0',
+    ],
+  ])('is refused for %s, naming it', async (_, ragged, message) => {
+    await expect(openOnly(maskedMeanModel(), { ragged })).rejects.toThrow(message);
+  });
+
+  it('is refused for a model without symbolic axes', async () => {
+    const opening = openOnly(identityModel(), { ragged: { axis: 'length', pad: {} } });
+    await expect(opening).rejects.toThrow("expected a symbolic axis of the inputs (it has none), got 'length'");
+  });
+});
+
+describe('readRagged', () => {
+  const contract = (...inputs: ReturnType<typeof spec>[]) => ({ inputs, outputs: [], bakedRows: undefined });
+
+  it.each<[Datatype, unknown, unknown]>([
+    ['INT64', 7, 7n],
+    ['BOOL', true, 1],
+    ['BYTES', '[PAD]', '[PAD]'],
+  ])('reads an element of %s as a tensor holds it: %j', (datatype, pad, held) => {
+    const config = { axis: 'length', pad: { x: pad as number } };
+    const { inputs } = readRagged(
+      config,
+      contract(spec('x', datatype, 'batch', 2, 'length'), spec('y', 'FP32', 'batch')),
+    );
+    expect(inputs).toEqual([{ axis: 2, pad: held }, undefined]);
+  });
+
+  it.each<[Datatype, number | boolean | string]>([
+    ['INT64', 0.5],
+    ['FP32', 'zero'],
+  ])('refuses an element that %s does not hold: %j', (datatype, pad) => {
+    const config = { axis: 'length', pad: { x: pad } };
+    expect(() => readRagged(config, contract(spec('x', datatype, 'batch', 'length')))).toThrow(/^ragged\.pad\.x/);
+  });
+
+  it('refuses an axis that an input, or an output, has twice', () => {
+    const square = spec('x', 'FP32', 'batch', 'length', 'length');
+    const config = { axis: 'length', pad: { x: 0 } };
+    expect(() => readRagged(config, contract(square))).toThrow(
+      "ragged.axis: expected 'length' once in input 'x', got [batch, length, length]",
+    );
+    const outputs = { ...contract(spec('x', 'FP32', 'batch', 'length')), outputs: [square] };
+    expect(() => readRagged(config, outputs)).toThrow("expected 'length' once in output 'x'");
+  });
+
+  it('counts axes as the model does, and not with the rows first', () => {
+    const outputs = [
+      { ...spec('y', 'FP32', 'batch', 'steps', 'length'), batchAxis: 2 },
+      { ...spec('z', 'FP32', 'batch', 'steps', 2), batchAxis: 1 },
+    ];
+    const read = (cut: Record<string, number>) =>
+      readRagged(
+        { axis: 'length', pad: { x: 0 }, cut },
+        { inputs: [{ ...spec('x', 'FP32', 'batch', 'length'), batchAxis: 1 }], outputs },
+      );
+    expect(read({ y: 0, z: 0 })).toMatchObject({ inputs: [{ axis: 1, pad: 0 }], outputs: [1, 1] });
+    expect(read({ y: 1 }).outputs).toEqual([2, undefined]);
+    expect(() => read({ z: 1 })).toThrow(
+      'ragged.cut.z: expected a symbolic axis of [steps, batch, 2] other than the batch axis 1, got 1',
+    );
+    expect(() => read({ z: 2 })).toThrow('ragged.cut.z: ');
+  });
+
+  it('cuts an axis of an output whose shape the model does not say', () => {
+    const config = { axis: 'length', pad: { x: 0 }, cut: { y: 1 } };
+    const inputs = [spec('x', 'FP32', 'batch', 'length')];
+    expect(readRagged(config, { inputs, outputs: [spec('y', 'FP32')] }).outputs).toEqual([1]);
+  });
+});

@@ -1,0 +1,271 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { InferenceSession } from 'onnxruntime-node';
+import { IGNORED_OPTIONS, SESSION_OPTIONS } from '../../../lambda/onnx/modelConfig.ts';
+import { sessionSettings } from '../../../lambda/onnx/sessionJobs.ts';
+import { identityModel, multipleOfFourModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, openOnly } from '../../helpers/openModels.ts';
+
+const MODEL = identityModel();
+const ROWS = 'expected a whole number from 1 to 65536';
+const RUNGS = 'expected an array of whole numbers from 1 to 65536';
+const WARMUP = 'expected true, false or an object with sizes of symbolic axes';
+const PAD = 'expected an object with the element to pad with, by the name of each input that has the axis';
+
+async function refusalOf(config: string | Record<string, unknown>): Promise<{ message: string; path: string }> {
+  const directory = await modelsDirectory({ 'model/1/model.onnx': MODEL, 'model/config.json': config });
+  const message = await openModels({}, { directory }).then(
+    () => 'the repository was opened',
+    (error: Error) => error.message,
+  );
+  return { message, path: join(directory, 'model/config.json') };
+}
+
+describe('config.json', () => {
+  it('need not be there', async () => {
+    const { repository } = await openModels({ 'model/1/model.onnx': MODEL }, { maxBatchRows: 77 });
+
+    expect(await repository.find(undefined, undefined)).toMatchObject({ maxBatchRows: 77, ladder: [] });
+  });
+
+  it('may begin with a byte order mark', async () => {
+    const { message, path } = await refusalOf('\uFEFF{"maxBatchRows": 0}');
+
+    expect(message).toBe(`${path}: not a valid model configuration: maxBatchRows: ${ROWS}, got 0`);
+  });
+
+  it('is refused when it is not JSON, naming the file', async () => {
+    const { message, path } = await refusalOf('{"maxBatchRows": 4,}');
+
+    expect(message).toBe(`${path}: expected JSON, got something else; fix it or delete the file`);
+  });
+
+  it.each([
+    [{ maxBatchRow: 4 }, 'maxBatchRow', 'did you mean maxBatchRows, a whole number from 1 to 65536?'],
+    [{ bathcing: 'alone' }, 'bathcing', 'did you mean batching, "trust" or "alone"?'],
+    [{ colour: 'red' }, 'colour', undefined],
+  ])('is refused for an unknown key, with those it knows and the nearest of them: %j', async (config, key, hint) => {
+    const { message, path } = await refusalOf(config);
+
+    expect(message).toBe(
+      `${path}: not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, ` +
+        'outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, got ' +
+        [JSON.stringify(key), ...(hint === undefined ? [] : [hint])].join('; '),
+    );
+  });
+
+  it('is refused for all that is wrong with it at once', async () => {
+    const { message } = await refusalOf({ maxBatchRows: 0, ladder: [], colour: 'red' });
+
+    for (const key of ['maxBatchRows', 'ladder', 'colour']) expect(message).toContain(key);
+    expect(message).not.toContain('\n');
+  });
+
+  it.each([
+    ['maxBatchRows', 0, `maxBatchRows: ${ROWS}, got 0`],
+    ['maxBatchRows', '4', `maxBatchRows: ${ROWS}, got "4"`],
+    ['ladder', [], `ladder: ${RUNGS} with at least one, got an array of 0`],
+    ['ladder', [2, 2], `ladder: ${RUNGS}, each once, got an array of 2`],
+    ['ladder', [0], `ladder.0: ${ROWS}, got 0`],
+    ['ragged', { axis: 'n' }, `ragged.pad: ${PAD}, got nothing`],
+    ['batchAxis', { x: -1 }, 'batchAxis.x: expected a whole number of at least 0, got -1'],
+    [
+      'providers',
+      [],
+      'providers: expected an array of execution providers, such as ["cuda", "cpu"], got an array of 0',
+    ],
+    ['providers', [{}], 'providers.0.name: expected the name of a provider, such as "cuda", got nothing'],
+    ['warmup', 'yes', `warmup: ${WARMUP}, got "yes"`],
+    ['transform', 4, 'transform: expected the name of a .ts, .js or .mjs file beside config.json, got 4'],
+  ])('is refused when %s is %j, saying what it takes', async (key, value, sentence) => {
+    const { message, path } = await refusalOf({ [key]: value });
+
+    expect(message).toBe(`${path}: not a valid model configuration: ${sentence}`);
+  });
+
+  it('is read at the start for models that are loaded later too', async () => {
+    const directory = await modelsDirectory({
+      'a/1/model.onnx': MODEL,
+      'b/1/model.onnx': MODEL,
+      'b/config.json': 'not JSON',
+    });
+
+    await expect(openModels({}, { directory, defaultModel: 'a' })).rejects.toThrow(join(directory, 'b/config.json'));
+  });
+});
+
+describe('maxBatchRows in config.json', () => {
+  it.each([[8], [1024]])('takes the place of the deployment’s: %i', async (maxBatchRows) => {
+    const { model } = await openOnly(MODEL, { maxBatchRows }, { maxBatchRows: 512 });
+
+    expect(model.maxBatchRows).toBe(maxBatchRows);
+  });
+});
+
+describe('ladder in config.json', () => {
+  it('is the model’s, ascending', async () => {
+    const { model } = await openOnly(MODEL, { ladder: [16, 2, 8] });
+
+    expect(model.ladder).toEqual([2, 8, 16]);
+  });
+
+  it('may have its lowest rung at the most rows', async () => {
+    const { model } = await openOnly(MODEL, { ladder: [8, 16], maxBatchRows: 8 });
+
+    expect(model).toMatchObject({ ladder: [8, 16], maxBatchRows: 8 });
+  });
+
+  it('is refused when no rung fits the most rows, naming the model file and both', async () => {
+    const opening = openOnly(MODEL, { ladder: [16, 9], maxBatchRows: 8 });
+
+    await expect(opening).rejects.toThrow(
+      /model\.onnx: expected a ladder with a rung of at most maxBatchRows 8, got \[9, 16\]/,
+    );
+  });
+});
+
+describe('warmup in config.json', () => {
+  it('is on when it is not said, and finds a size at which the model runs', async () => {
+    const { warnings, model } = await openOnly(multipleOfFourModel());
+
+    expect(warnings).toEqual([]);
+    expect(model.independence).toBe('proved');
+    expect(model.measured?.map(({ rows }) => rows)).toEqual(expect.arrayContaining([1, 2, 512]));
+  });
+
+  it('is told of where no size does, with what to do', async () => {
+    const { warnings, model } = await openOnly(multipleOfFourModel(), { warmup: { length: 6 } });
+
+    expect(warnings[0]).toMatch(/model\.onnx: warm-up with 1 rows of zeros failed: /);
+    expect(warnings[0]).toContain('give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false');
+    expect(model.measured).toEqual([]);
+  });
+});
+
+describe('providers in config.json', () => {
+  it('take the place of the deployment’s', async () => {
+    const { model } = await openOnly(MODEL, { providers: ['cpu'] }, { providers: ['no-such-provider'] });
+
+    expect(model.name).toBe('model');
+  });
+
+  it('may be objects, with the number of a card', async () => {
+    const providers = [{ name: 'cuda', deviceId: 3 }, { name: 'cpu' }];
+    const { warnings } = await openOnly(MODEL, { providers }, { allowProviderFallback: true });
+
+    expect(warnings).toEqual([expect.stringMatching(/'cuda' is not available .*; falling back to cpu as configured/)]);
+  });
+
+  it.each([
+    [{ name: 'cuda', cudnn_conv_algo_search: 'HEURISTIC' }, "deviceId alone of 'cuda', got cudnn_conv_algo_search"],
+    [{ name: 'tensorrt', trt_fp16_enable: true }, "deviceId alone of 'tensorrt', got trt_fp16_enable"],
+    [{ name: 'cpu', deviceId: 0 }, "no option of 'cpu', got deviceId"],
+  ])('are refused with options that ONNX Runtime for Node would ignore: %j', async (provider, expected) => {
+    const opening = openOnly(MODEL, { providers: [provider, 'cpu'] }, { allowProviderFallback: true });
+
+    await expect(opening).rejects.toThrow(
+      `config.json: not a valid model configuration: providers.0: expected ${expected}, which ONNX Runtime for Node would ignore; remove it`,
+    );
+  });
+
+  it.each([[-1], [0.5], ['1'], [null]])('are refused with %j for a card', async (deviceId) => {
+    const opening = openOnly(MODEL, { providers: [{ name: 'cuda', deviceId }] });
+
+    await expect(opening).rejects.toThrow('providers.0.deviceId');
+  });
+});
+
+async function refusalOfOptions(sessionOptions: Readonly<Record<string, unknown>>): Promise<string> {
+  return openOnly(MODEL, { sessionOptions }).then(
+    () => 'the model was opened',
+    ({ message }: Error) => message,
+  );
+}
+
+describe('sessionOptions in config.json', () => {
+  it('are refused when they choose the providers, naming the key that does', async () => {
+    const message = await refusalOfOptions({ executionProviders: ['cpu'] });
+
+    expect(message).toContain('use the key "providers" instead of executionProviders');
+  });
+
+  it('are refused with a misspelt name, naming it and the known ones', async () => {
+    const message = await refusalOfOptions({ intraOpThreads: 1, interOpNumThreads: 1 });
+
+    expect(message).toContain('expected keys among enableCpuMemArena, ');
+    expect(message).toContain('intraOpNumThreads, ');
+    expect(message).toContain(', got intraOpThreads; did you mean intraOpNumThreads?');
+    expect(message).not.toContain('got interOpNumThreads');
+  });
+
+  it('may be every one that ONNX Runtime reads; known are those that it does not', () => {
+    const options: Record<keyof InferenceSession.SessionOptions, true> = {
+      enableCpuMemArena: true,
+      enableGraphCapture: true,
+      enableMemPattern: true,
+      enableProfiling: true,
+      executionMode: true,
+      executionProviders: true,
+      externalData: true,
+      extra: true,
+      freeDimensionOverrides: true,
+      graphOptimizationLevel: true,
+      interOpNumThreads: true,
+      intraOpNumThreads: true,
+      logId: true,
+      logSeverityLevel: true,
+      logVerbosityLevel: true,
+      optimizedModelFilePath: true,
+      preferredOutputLocation: true,
+      profileFilePrefix: true,
+    };
+
+    expect(['executionProviders', ...SESSION_OPTIONS, ...IGNORED_OPTIONS].toSorted()).toEqual(Object.keys(options));
+  });
+
+  it.each(IGNORED_OPTIONS)('are refused with %s, which ONNX Runtime for Node would ignore', async (option) => {
+    // It takes anything for it: nothing reads it.
+    const session = await InferenceSession.create(MODEL, { [option]: 'anything' });
+    await session.release();
+
+    expect(await refusalOfOptions({ [option]: 1 })).toContain(
+      `sessionOptions.${option}: expected an option that ONNX Runtime for Node reads, got ${option}, which it would ignore; remove it`,
+    );
+  });
+
+  it('reach ONNX Runtime', async () => {
+    const optimizedModelFilePath = join(await modelsDirectory({}), 'optimized.onnx');
+
+    await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath } });
+
+    expect(existsSync(optimizedModelFilePath)).toBe(true);
+  });
+
+  it.each([
+    ['nested', { session: { save_model_format: 'ORT' } }],
+    ['written out', { 'session.save_model_format': 'ORT' }],
+  ])('reach its session settings as extra, %s', async (_, extra) => {
+    const optimizedModelFilePath = join(await modelsDirectory({}), 'optimized');
+
+    await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath, extra } });
+
+    expect((await readFile(optimizedModelFilePath)).toString('latin1', 4, 8)).toBe('ORTM');
+  });
+
+  it.each([['session'], [1], [['session']]])('are refused with %j for extra', async (extra) => {
+    expect(await refusalOfOptions({ extra })).toContain('sessionOptions.extra');
+  });
+});
+
+describe('session settings', () => {
+  it.each([
+    ['none', undefined, { 'session.force_spinning_stop': '1' }],
+    ['others', { session: { c: '2' } }, { 'session.force_spinning_stop': '1', 'session.c': '2' }],
+    ['the same, nested', { session: { force_spinning_stop: '0' } }, { 'session.force_spinning_stop': '0' }],
+    ['the same, written out', { 'session.force_spinning_stop': '0' }, { 'session.force_spinning_stop': '0' }],
+  ])('replace the defaults one by one: %s', (_, given, expected) => {
+    expect(sessionSettings(given)).toEqual(expected);
+  });
+});

@@ -1,0 +1,153 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import { modelDigest, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
+import { REPOSITORY } from '../../helpers/command.ts';
+import { identityModel, modelWithWeightsIn } from '../../helpers/onnxModels.ts';
+import { modelsDirectory, openModels, type RepositoryFiles } from '../../helpers/openModels.ts';
+import { profileOf } from '../../helpers/profiles.ts';
+
+const MODEL = identityModel('FP32', ['batch', 'length']);
+const RAGGED = { ragged: { axis: 'length', pad: { x: 0 } } };
+const RUNS = [
+  { rows: 1, length: 8, ms: 2 },
+  { rows: 3, length: 8, ms: 4 },
+  { rows: 1, length: 16, ms: 3 },
+];
+
+async function open(
+  profile: RepositoryFiles[string],
+  config: Readonly<Record<string, unknown>> = RAGGED,
+): Promise<{ readonly cost: Model['cost']; readonly warnings: readonly string[] }> {
+  const { repository, warnings } = await openModels({
+    'model/1/model.onnx': MODEL,
+    'model/1/profile.json': profile,
+    'model/config.json': config,
+  });
+  const model = await repository.find(undefined, undefined);
+  if (isFailure(model)) throw new Error(model.message);
+  return { cost: model.cost, warnings: warnings.filter((warning) => warning.includes('profile.json')) };
+}
+
+describe('profile.json', () => {
+  it('of this model and this machine says what runs cost, also those that were too large to be measured', async () => {
+    const { cost, warnings } = await open({ ...profileOf(MODEL, RUNS), note: 'of a later version' });
+    expect([cost?.(1, 8), cost?.(2, 8), cost?.(3, 8), cost?.(1, 12), cost?.(3, 16)]).toEqual([2, 3, 4, 2.5, 9]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('of several lengths says what those of ordinary length cost where lengths do not share runs', async () => {
+    const { cost } = await open({ ...profileOf(MODEL, RUNS), length: 8 }, {});
+    expect([cost?.(1, 1), cost?.(3, 1)]).toEqual([2, 4]);
+  });
+
+  it('says what runs cost with as many threads as are deployed', async () => {
+    const profile = profileOf(MODEL, RUNS);
+    const other = profile.table.map((run) => ({ ...run, threads: 2, medianMs: 100 }));
+    const { cost } = await open({ ...profile, table: [...other, ...profile.table] });
+    expect(cost?.(1, 8)).toBe(2);
+  });
+
+  const profile = profileOf(MODEL, RUNS);
+  const { cpu, cores, architecture } = thisMachine();
+  it.each([
+    [
+      'processor',
+      { machine: { ...profile.machine, cpu: 'Z80' } },
+      `(${cpu}, ${cores} cores, ${architecture}), got one of Z80, `,
+    ],
+    ['number of cores', { machine: { ...profile.machine, cores: 99 } }, 'got one of'],
+    ['architecture', { machine: { ...profile.machine, architecture: 'sparc' } }, ', sparc'],
+    ['provider', { provider: 'cuda' }, 'expected a profile with the provider cpu, got cuda'],
+    [
+      'ONNX Runtime',
+      { versions: { ...profile.versions, onnxruntime: '0.9.1' } },
+      `expected a profile with ONNX Runtime ${runtimeVersion()}, got 0.9.1`,
+    ],
+    [
+      'model',
+      { digest: `sha256:${'0'.repeat(64)}` },
+      `expected a profile of this model (${profile.digest}), got one of`,
+    ],
+  ])('of another %s is left alone, with a warning that says so', async (_, more, message) => {
+    const { cost, warnings } = await open({ ...profile, ...more });
+    expect(cost).toBeUndefined();
+    expect(warnings).toEqual([expect.stringContaining(message)]);
+    expect(warnings[0]).toContain('what runs cost here is unknown until they are measured');
+  });
+
+  const [run] = profile.table;
+  it.each([
+    ['runs that took longer than a day', { table: [{ ...run, medianMs: 1e308 }] }, 'table.0.medianMs'],
+    ['more than it may say', { findings: ['x'.repeat(2 ** 21)] }, 'expected a profile of 2097152 bytes at most, got'],
+    ['a long name', { machine: { ...profile.machine, cpu: 'x'.repeat(10_000) } }, 'machine.cpu'],
+    ['very many faults', { table: new Array(1_000).fill({}) }, 'and 6990 more'],
+  ])('with %s is left alone, with a short warning', async (_, more, message) => {
+    const { cost, warnings } = await open({ ...profile, ...more });
+    expect(cost).toBeUndefined();
+    expect(warnings).toEqual([expect.stringContaining(message)]);
+    expect(warnings[0]?.length).toBeLessThan(1_500);
+  });
+
+  it('with other threads than config.json has is left alone', async () => {
+    const { cost, warnings } = await open(profile, { ...RAGGED, sessionOptions: { intraOpNumThreads: 2 } });
+    expect(cost).toBeUndefined();
+    expect(warnings[0]).toContain('expected a profile with 2 threads, as config.json says, got 1');
+  });
+
+  it('of a patch of ONNX Runtime, or of a machine with more memory, is taken', async () => {
+    const [major, minor] = runtimeVersion().split('.');
+    const { cost } = await open({
+      ...profile,
+      versions: { ...profile.versions, onnxruntime: `${major}.${minor}.99` },
+      machine: { ...profile.machine, memoryBytes: 1 },
+    });
+    expect(cost?.(1, 8)).toBe(2);
+  });
+
+  it.each([
+    ['is no JSON', '{', 'expected JSON'],
+    ['is of another schema', { ...profile, schemaVersion: 2 }, 'schemaVersion'],
+    ['holds no runs', { ...profile, table: [] }, 'table'],
+    ['holds no runs with its threads', { ...profile, threads: 8 }, 'expected runs with so many threads in the table'],
+    ['holds a run twice', { ...profile, table: [run, run] }, 'of 1 rows of length 8, got 2'],
+    [
+      'lacks a size between others',
+      { ...profile, table: profileOf(MODEL, [...RUNS, { rows: 5, length: 16, ms: 9 }]).table },
+      'of 3 rows of length 16, got 0',
+    ],
+  ])('that %s does not stop a start: a warning names the file', async (_, broken, message) => {
+    const { cost, warnings } = await open(broken);
+    expect(cost).toBeUndefined();
+    expect(warnings).toEqual([expect.stringContaining(message)]);
+    expect(warnings[0]).toMatch(/model\/1\/profile\.json: .*; what runs cost here is unknown/);
+  });
+});
+
+describe('the digest of a model', () => {
+  it('is that of its file', async () => {
+    const directory = await modelsDirectory({ 'model.onnx': MODEL });
+    expect(modelDigest(join(directory, 'model.onnx'))).toBe(profile().digest);
+  });
+
+  it('changes with the weights in other files', async () => {
+    const digests = await Promise.all(
+      ['twelve bytes', 'other weights'].map(async (weights) => {
+        const model = modelWithWeightsIn('weights.bin');
+        return modelDigest(join(await modelsDirectory({ 'model.onnx': model, 'weights.bin': weights }), 'model.onnx'));
+      }),
+    );
+    expect(new Set(digests).size).toBe(2);
+  });
+
+  const profile = () => profileOf(MODEL, RUNS);
+});
+
+describe('the version of ONNX Runtime', () => {
+  it('is that of the package that is installed', async () => {
+    const text = await readFile(join(REPOSITORY, 'node_modules/onnxruntime-node/package.json'), 'utf8');
+    expect(text).toContain(`"version": "${runtimeVersion()}"`);
+  });
+});

@@ -1,0 +1,396 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
+import { type PrepareOptions, prepare, recordRuns, timingProbes, warmUp } from '../../../lambda/onnx/warmUp.ts';
+import { spec } from '../../helpers/models.ts';
+import { identityModel, meanOverBatchModel, oneRowOnlyModel, rowsOnlyModel } from '../../helpers/onnxModels.ts';
+import { counting, openOnly } from '../../helpers/openModels.ts';
+import { failing, type RecordedModel, recordedModel } from '../../helpers/recordedModel.ts';
+import { requestOf } from '../../unit/core/requests.ts';
+
+const X = spec('x', 'FP32', 'batch', 3);
+const TOKENS = spec('tokens', 'INT64', 'batch', 'length');
+const SENTENCE = spec('sentence', 'INT64', 'batch', 'length', 'width');
+
+function raggedOver(...ladder: readonly number[]): NonNullable<Model['ragged']> {
+  return { name: 'length', inputs: [{ axis: 1, pad: 0n }], outputs: [1], ladder };
+}
+
+const NO_GRAPH = { operators: new Map(), words: [], numbers: [] };
+const OPTIONS: PrepareOptions = {
+  sizes: true,
+  batching: undefined,
+  graph: NO_GRAPH,
+  samples: [],
+  loadMs: 1000,
+  now: () => 0,
+  onGpu: false,
+  maxElements: 4_194_304,
+  runLimitMs: 60_000,
+};
+
+/** Rows and length of every run, such as `8x16`. */
+function sizesOf({ runs }: RecordedModel): string[] {
+  return runs.map(([shape]) => (shape ?? []).slice(0, 2).join('x'));
+}
+
+describe('warmUp', () => {
+  it.each([
+    [512, ['1x3', '2x3']],
+    [1, ['1x3']],
+  ])('runs a model that takes up to %d rows at 1, and at 2 where it may', async (maxBatchRows, expected) => {
+    const model = recordedModel([X], { maxBatchRows });
+
+    expect(await warmUp(model, true)).toEqual({ model, sizes: {} });
+    expect(sizesOf(model)).toEqual(expected);
+  });
+
+  it('makes short runs twice, of which the faster counts: the first run of a shape is slow', async () => {
+    const model = recordedModel([X], { ladder: [2, 8, 32] }, [40, 3, 60, 5, 7]);
+    const recorded = recordRuns(model);
+
+    await warmUp(recorded.model, true);
+
+    expect(sizesOf(model)).toEqual(['2x3', '2x3', '8x3', '32x3', '32x3']);
+    expect(recorded.measured().map(({ rows, ms }) => [rows, ms])).toEqual([
+      [2, 3],
+      [8, 60],
+      [32, 5],
+    ]);
+  });
+
+  it('runs every rung of rows at every rung of the ragged axis', async () => {
+    const model = recordedModel([SENTENCE], { ladder: [2, 8], ragged: raggedOver(4, 16) });
+    const recorded = recordRuns(model);
+
+    await warmUp(recorded.model, { width: 3 });
+
+    expect(sizesOf(model)).toEqual(['2x4', '2x16', '8x4', '8x16']);
+    expect(recorded.measured()[3]).toEqual({ rows: 8, length: 16, ms: 100 });
+  });
+
+  it('tries axes without a size at 1, 4, 32 and 128, and makes others as long as it is told', async () => {
+    const model = recordedModel([SENTENCE]);
+    const isShort = ([, length = 0]: readonly number[]) => length < 32;
+
+    expect(await warmUp(failing(model, isShort), { width: 3 })).toMatchObject({ sizes: { length: 32, width: 3 } });
+    expect(model.runs.every(([shape]) => shape?.[2] === 3)).toBe(true);
+  });
+
+  it('tries an empty past, as the first call of a decoder has it', async () => {
+    const decoder = recordedModel([spec('past_key', 'FP32', 'batch', 'past_length', 'width')]);
+    const hasPast = ([, past]: readonly number[]) => past !== 0;
+
+    expect(await warmUp(failing(decoder, hasPast), true)).toMatchObject({ sizes: { past_length: 0, width: 1 } });
+  });
+
+  it('tries no sizes that are too much together', async () => {
+    const video = recordedModel([spec('video', 'FP32', 'batch', 'frames', 'height', 'width', 'channels')]);
+
+    const { problem } = await warmUp(
+      failing(video, ([, frames]) => frames !== 7),
+      true,
+    );
+
+    expect(problem).toContain('warm-up with 1 rows of zeros failed: cannot run [1, 1, 1, 1, 1]');
+  });
+
+  it('runs nothing when it is switched off', async () => {
+    const model = recordedModel([X], { ladder: [2, 8] });
+
+    expect(await warmUp(model, false)).toEqual({ model });
+    expect(model.runs).toEqual([]);
+  });
+
+  it('feeds zeros, and empty strings', async () => {
+    const model = recordedModel([{ ...X, datatype: 'BYTES' }, SENTENCE], { ladder: [1] });
+
+    await warmUp(model, true);
+
+    expect(model.values).toEqual([['', '', '', 0n]]);
+  });
+
+  it('refuses sizes for axes that no input has, the batch axis among them', async () => {
+    await expect(warmUp(recordedModel([SENTENCE, X]), { batch: 4, length: 2, depth: 3 })).rejects.toThrow(
+      'config.json, warmup: expected symbolic axes of the model (length, width), got batch, depth',
+    );
+    await expect(warmUp(recordedModel([X]), { length: 2 })).rejects.toThrow('(it has none), got length');
+  });
+});
+
+describe('a batch axis that is dynamic in name only', () => {
+  it('shows at the start: the model is run one row at a time from then on, with a warning', async () => {
+    const { model, warnings } = await openOnly(oneRowOnlyModel());
+
+    expect(model).toMatchObject({ maxBatchRows: 1, ladder: [1] });
+    expect((await model.run([counting('x', 1, 3)])).outputs[0]?.data).toEqual(Float32Array.of(1, 2, 3));
+    expect(warnings).toEqual([
+      expect.stringMatching(/model\.onnx: the batch axis is baked to 1: .*export the model with a dynamic batch axis/),
+      expect.stringMatching(/model\.onnx: with 2 rows: .*cannot be reshaped/s),
+    ]);
+  });
+
+  it('stops the start when the ladder asks for more, naming the rung', async () => {
+    await expect(openOnly(oneRowOnlyModel(), { ladder: [1, 2] })).rejects.toThrow(
+      /model\.onnx: expected the model to run at 2 rows, a rung of its ladder, got: .*cannot be reshaped/s,
+    );
+  });
+
+  it('is warned of when it shows at the lowest rung', async () => {
+    const { warnings } = await openOnly(oneRowOnlyModel(), { ladder: [2] });
+
+    expect(warnings[0]).toMatch(/model\.onnx: warm-up with 2 rows of zeros failed: /);
+  });
+
+  it('shows too where it is of several rows: the model is run at that many from then on', async () => {
+    const { model, warnings } = await openOnly(rowsOnlyModel(4));
+
+    expect(model).toMatchObject({ maxBatchRows: 4, ladder: [4], independence: 'proved' });
+    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: the batch axis is baked to 4: /)]);
+  });
+});
+
+describe('an output without a batch axis', () => {
+  it('stops the start, naming the output and its shape', async () => {
+    await expect(openOnly(meanOverBatchModel())).rejects.toThrow(
+      /model\.onnx: output 'mean': expected axis 0 to be the batch axis, 2 rows, got shape \[1, 1\]/,
+    );
+  });
+});
+
+describe('a model on a GPU', () => {
+  const onGpu = (model: Model, more: Partial<PrepareOptions> = {}) =>
+    prepare(model, { ...OPTIONS, onGpu: true, batching: 'trust', ...more });
+
+  it('has a ladder of powers of two up to the most rows, tells it, and runs at each rung twice', async () => {
+    const model = recordedModel([X], { maxBatchRows: 12 });
+
+    const prepared = await onGpu(model);
+
+    expect(prepared.model).toMatchObject({ ladder: [1, 2, 4, 8, 12], maxBatchRows: 12 });
+    expect(prepared.found).toMatch(/^its ladder is 1, 2, 4, 8, 12; /);
+    expect(sizesOf(model)).toEqual([1, 2, 4, 8, 12].flatMap((rows) => [`${rows}x3`, `${rows}x3`]));
+    expect(prepared.measured.map(({ rows }) => rows)).toEqual([1, 2, 4, 8, 12]);
+  });
+
+  it('is measured by the second run of a shape, however long the first takes', async () => {
+    const { measured } = await onGpu(recordedModel([X], { maxBatchRows: 2 }, [9000, 3, 4000, 4]));
+
+    expect(measured.map(({ ms }) => ms)).toEqual([3, 4]);
+  });
+
+  it.each<[title: string, limits: Parameters<typeof recordedModel>[1], more: Partial<PrepareOptions>, object]>([
+    ['the one that config.json gives', { ladder: [3, 7] }, {}, { ladder: [3, 7] }],
+    ['none whose inputs are too large', {}, { maxElements: 100 }, { ladder: [1, 2, 4, 8, 16, 32], maxBatchRows: 512 }],
+    ['none where rows run alone', { maxBatchRows: 4 }, { batching: 'alone' }, { ladder: [] }],
+    ['one that is not run where the warm-up is off', { maxBatchRows: 4 }, { sizes: false }, { ladder: [1, 2, 4] }],
+  ])('has as its rungs %s', async (_, limits, more, expected) => {
+    const { model, warnings } = await onGpu(recordedModel([X], limits), more);
+
+    expect(model).toMatchObject(expected);
+    expect(warnings).toEqual([]);
+  });
+
+  it('has no rungs at which it does not run, and says so', async () => {
+    const { model, warnings } = await onGpu(failing(recordedModel([X]), ([rows = 0]) => rows > 8));
+
+    expect(model).toMatchObject({ ladder: [1, 2, 4, 8], maxBatchRows: 8 });
+    expect(warnings).toEqual(['a run has 8 rows at most, because one of 16 failed: cannot run [16, 3]']);
+  });
+
+  it('is run at every length of its own ladder too', async () => {
+    const model = recordedModel([TOKENS], { maxBatchRows: 4, ragged: raggedOver(8, 16) });
+
+    await onGpu(model);
+
+    expect(sizesOf(model)).toEqual(expect.arrayContaining(['1x8', '1x16', '2x8', '2x16', '4x8', '4x16']));
+  });
+
+  it('costs what its runs took: less for fewer rows, whatever one slow run took', async () => {
+    // Twice 10 ms, 40, 12 and 20 for 1, 2, 4 and 8 rows.
+    const { model } = await onGpu(recordedModel([X], { maxBatchRows: 8 }, [10, 10, 40, 40, 12, 12, 20]));
+
+    expect([1, 2, 4, 8].map((rows) => model.cost?.(rows, 1))).toEqual([10, 12, 12, 20]);
+  });
+
+  it('costs in proportion what was too large to be run', async () => {
+    const model = recordedModel([TOKENS], { maxBatchRows: 8, ragged: raggedOver(1, 10) }, [6]);
+    const prepared = await onGpu(model, { maxElements: 40 });
+
+    expect([4, 8].map((rows) => prepared.model.cost?.(rows, 10))).toEqual([6, 12]);
+  });
+
+  it('costs what its profile says, where it has one', async () => {
+    const cost = (): number => 1;
+
+    expect((await onGpu({ ...recordedModel([X], { maxBatchRows: 8 }), cost })).model.cost).toBe(cost);
+  });
+});
+
+describe('a model that is prepared', () => {
+  it('has no ladder on a processor, and is proved', async () => {
+    const { model: opened } = await openOnly(identityModel(), { maxBatchRows: 16, warmup: false, batching: 'trust' });
+
+    const { model, found } = await prepare({ ...opened, independence: undefined }, OPTIONS);
+
+    expect(model).toMatchObject({ ladder: [], independence: 'proved' });
+    expect(found).toMatch(/^rows are independent/);
+  });
+});
+
+describe('a row whose answer changes a little with its neighbours, in runs of one shape', () => {
+  /** Answers with its input, larger by `share` where the row behind is above 0. */
+  const nudgedBy = (share: number): Model => ({
+    ...recordedModel([X], { maxBatchRows: 8 }),
+    async run([x]) {
+      const { data, shape } = x as Tensor & { readonly data: Float32Array };
+      const y = data.map((value, index) => value * (1 + ((data[index + 3] ?? 0) > 0 ? share : 0)));
+      return { outputs: [{ name: 'x', datatype: 'FP32', shape, data: y }], runMs: 100 };
+    },
+  });
+
+  it.each([
+    [5e-4, 'dependent'],
+    [5e-6, 'proved'],
+  ])('by %d of it: is %s', async (share, independence) => {
+    expect((await prepare(nudgedBy(share), OPTIONS)).model).toMatchObject({ independence });
+  });
+});
+
+describe('a model on several cards', () => {
+  /** Prepares a model on three cards. @returns what it is then, and the row counts of the runs on each card */
+  async function prepareOnCards(options: Partial<PrepareOptions> = {}, failsOn?: number) {
+    const runs: number[][] = [[], [], []];
+    const one = recordedModel([X], { maxBatchRows: 4 }, [0.1]);
+    const model: Model = {
+      ...one,
+      cards: 3,
+      async run(inputs, _signal, card = -1) {
+        runs[card]?.push(inputs[0]?.shape[0] ?? 0);
+        if (card === failsOn) throw new Error('out of memory');
+        return one.run(inputs);
+      },
+    };
+    return { prepared: await prepare(model, { ...OPTIONS, onGpu: true, ...options }), runs };
+  }
+
+  it('is warm at every rung on each of them, and checked on the first', async () => {
+    const { prepared, runs } = await prepareOnCards();
+
+    expect(prepared.model).toMatchObject({ ladder: [1, 2, 4], independence: 'proved', cards: 3 });
+    expect(runs.slice(1)).toEqual(Array(2).fill([1, 1, 2, 2, 4, 4]));
+    expect(runs[0]?.length).toBeGreaterThan(6);
+  });
+
+  it('is run nowhere where the warm-up is off', async () => {
+    expect((await prepareOnCards({ sizes: false })).runs).toEqual([[], [], []]);
+  });
+
+  it('is refused where it runs on the first alone, naming the other', async () => {
+    await expect(prepareOnCards({}, 2)).rejects.toThrow(
+      'expected the model to run at 1 rows on each of its cards, got on the 3. of them: out of memory',
+    );
+  });
+});
+
+describe('what runs take, at start', () => {
+  /** Prepares a model whose runs take the time that they are said to take, on a clock of its own. */
+  async function timed(
+    input: TensorSpec,
+    msOf: (rows: number, length: number) => number,
+    limits: Partial<Model> = {},
+    more: Partial<PrepareOptions> = {},
+  ) {
+    const clock = { ms: 0 };
+    const runs: string[] = [];
+    const echo = recordedModel([input], { maxBatchRows: 64 });
+    const model: Model = {
+      ...echo,
+      ...limits,
+      async run(inputs) {
+        const [rows = 0, length = 1] = inputs[0]?.shape ?? [];
+        runs.push(`${rows}x${length}`);
+        const runMs = msOf(rows, length);
+        clock.ms += runMs;
+        return { ...(await echo.run(inputs)), runMs };
+      },
+    };
+    const options: PrepareOptions = { ...OPTIONS, batching: 'trust', loadMs: 40_000, now: () => clock.ms, ...more };
+    const { measured } = await prepare(model, options);
+    const timesAt = (size: string): number => runs.filter((run) => run === size).length;
+    return { measured, runs, timesAt, clock };
+  }
+
+  it('is measured at 1, 2, 4, … rows up to the most there may be, three times each', async () => {
+    const { measured, runs } = await timed(X, (rows) => 0.1 + 0.01 * rows);
+
+    expect(measured.map(({ rows }) => rows)).toEqual([1, 2, 4, 8, 16, 32, 64]);
+    expect(runs).toHaveLength(21);
+  });
+
+  it('is measured at a short, a middling and a long length', async () => {
+    const limits = { ragged: raggedOver(), maxBatchRows: 4 };
+    const { measured } = await timed(TOKENS, (rows, length) => 0.001 * rows * length, limits);
+
+    const sizes = measured.map(({ rows, length }) => `${rows}x${length}`).filter((size) => /x(8|32|128)$/.test(size));
+    const expected = ['1x8', '2x8', '4x8', '1x32', '2x32', '4x32', '1x128', '2x128', '4x128'];
+    expect(new Set(sizes)).toEqual(new Set(expected));
+  });
+
+  it('ends with the rows at which one takes clearly longer', async () => {
+    const { timesAt } = await timed(X, (rows) => (rows > 8 ? 2 : 0.1) * rows);
+
+    expect(['8x3', '16x3', '32x3'].map(timesAt)).toEqual([3, 3, 1]);
+  });
+
+  it('leaves out what holds more elements than a run may', async () => {
+    const { timesAt } = await timed(X, () => 1, {}, { maxElements: 30 });
+
+    expect(['8x3', '16x3'].map(timesAt)).toEqual([3, 0]);
+  });
+
+  it('goes on with other lengths where one fails, which is not tried again', async () => {
+    let failed = 0;
+    const msOf = (rows: number, length: number): number => {
+      if (rows === 1 || length !== 32) return 1;
+      failed += 1;
+      throw new Error('too long');
+    };
+    const { measured } = await timed(TOKENS, msOf, { ragged: raggedOver(), maxBatchRows: 2 });
+
+    const sizes = measured.map(({ rows, length }) => `${rows}x${length}`);
+    expect(sizes).toEqual(expect.arrayContaining(['2x8', '1x32', '2x128']));
+    expect([sizes.includes('2x32'), failed]).toEqual([false, 1]);
+  });
+
+  it('is measured for a quarter of the time that loading took', async () => {
+    const { clock, measured } = await timed(X, (rows) => rows, {}, { loadMs: 400 });
+
+    expect(clock.ms).toBeGreaterThan(50);
+    expect(clock.ms).toBeLessThanOrEqual(100 + 6);
+    expect(measured.map(({ rows }) => rows)).toEqual([1, 2, 4, 8, 16, 32]);
+  });
+
+  it.each<[string, Partial<PrepareOptions>, Partial<Model>]>([
+    ['rows may not share runs', { batching: 'alone' }, {}],
+    ['its profile says what runs cost', {}, { cost: () => 1 }],
+    ['it has a fixed batch', {}, { ladder: [2] }],
+    ['nothing is to be run at start', { sizes: false, batching: undefined }, {}],
+    ['another axis is open', { sizes: { height: 3 } }, { inputs: [spec('x', 'FP32', 'batch', 'height')] }],
+  ])('is not measured where %s', async (_, more, limits) => {
+    const { runs } = await timed(X, () => 100, limits, more);
+
+    expect(runs.length).toBeLessThanOrEqual(2);
+  });
+
+  it('is measured with real requests where there are some, of three of their lengths, and with none in a loop', () => {
+    const model = recordedModel([TOKENS], { ragged: raggedOver() });
+    const samples = [5, 9, 2, 7, 30].map((length) =>
+      requestOf(model, [{ datatype: 'INT64', shape: [1, length], data: new BigInt64Array(length) }]),
+    );
+    const loop = { ...NO_GRAPH, operators: new Map([['Loop', { overBatch: false, training: false }]]) };
+
+    expect(timingProbes(model, samples, NO_GRAPH).map(({ request }) => request.length)).toEqual([2, 7, 30]);
+    expect(timingProbes(model, [], loop)).toEqual([]);
+  });
+});
