@@ -1,8 +1,7 @@
 import { pipeline } from 'node:stream/promises';
 import { isFailure } from '../lambda/core/failure.ts';
-import { RANGES } from '../lambda/core/limits.ts';
-
 import { locate, openModelAlone } from '../lambda/onnx/repository.ts';
+import { SETTINGS } from '../lambda/settings.ts';
 import { parseCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { columnSpec, oneOf } from './columnOptions.ts';
@@ -39,7 +38,7 @@ in the order of the file, one for each line, or each row of an array.
   --out-format F    ndjson or csv (default: csv where --out ends in .csv)
   --models DIR      the model repository (default models)
   --batch-size N    lines scored together (default 1000)
-  --max-rows N      most rows in one run (default ${RANGES.maxBatchRows.default})
+  --max-rows N      most rows in one run (default ${SETTINGS.maxBatchRows.default})
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print the summary as one JSON object
   --help            show this
@@ -64,13 +63,13 @@ async function run(args: readonly string[]): Promise<number> {
     'out-format': { type: 'string' },
     models: { type: 'string', default: 'models' },
     'batch-size': { type: 'string', default: '1000' },
-    'max-rows': { type: 'string', default: String(RANGES.maxBatchRows.default) },
+    'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
     providers: { type: 'string', default: 'cpu' },
     json: { type: 'boolean', default: false },
   });
   const [model = '', file = ''] = positionals;
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
-  const { least, most } = RANGES.maxBatchRows;
+  const { least, most } = SETTINGS.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], least, most);
   const format = oneOf('--format', options.format, DATA_FORMATS) ?? formatByEnding(file);
   const ending = options.out !== undefined && /\.csv$/i.test(options.out) ? 'csv' : 'ndjson';
@@ -87,7 +86,7 @@ async function run(args: readonly string[]): Promise<number> {
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
   const models = await openModelAlone(path, {
     maxBatchRows,
-    maxBatchElements: RANGES.maxBatchElements.default,
+    maxBatchElements: SETTINGS.maxBatchElements.default,
     providers: options.providers.split(','),
     allowProviderFallback: false,
     warn,

@@ -1,5 +1,5 @@
-import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { BATCH_SIZE, FILL } from '../lambda/core/limits.ts';
+import { CONFIG_KEYS } from '../lambda/settings.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { assess, secondsOf } from './demo/assess.ts';

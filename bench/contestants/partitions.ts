@@ -1,5 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-node';
-import { RANGES } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 import type { Message } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 import { type Feeds, stackMessages } from './bareSession.ts';
@@ -51,7 +51,7 @@ export async function fastestPartition(
 export function limitsOf([first]: readonly Message[], bestRows: number): PartitionLimits {
   const { inputs, length } = first as Message;
   const elements = inputs.reduce((sum, { data }) => sum + data.length, 0);
-  return { bestRows, maxElements: Math.floor((RANGES.maxBatchElements.default * length) / elements) };
+  return { bestRows, maxElements: Math.floor((SETTINGS.maxBatchElements.default * length) / elements) };
 }
 
 /** In order of arrival. */

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import type { Encoding } from '../workload/messages.ts';
 import type { RequestsPerMessage } from '../workload/packing.ts';
 

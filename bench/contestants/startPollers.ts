@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { CONFIG_KEYS, CONFIG_PREFIX } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS, CONFIG_PREFIX } from '../../lambda/settings.ts';
 
 /** What a bare loop does. */
 export interface BareSettings {

@@ -3,17 +3,15 @@
  * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
  */
 import { statSync } from 'node:fs';
-
-import { JOB_RANGES, RANGES } from '../../lambda/core/limits.ts';
-
+import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import { finishJob } from '../../lambda/jobs/finishJob.ts';
 import { planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
 import type { JobStart, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, scorePart } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
-
 import { openModelAlone } from '../../lambda/onnx/repository.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 import { diskStorage } from './diskStorage.ts';
 
 const FOLDER = 'out/job/';
@@ -25,8 +23,8 @@ const IMAGE: Spec = { inputs: { image: Array.from({ length: 64 }, (_, pixel) => 
 async function main(model: string, file: string): Promise<void> {
   const storage = diskStorage(file);
   const models = await openModelAlone(model, {
-    maxBatchRows: RANGES.maxBatchRows.default,
-    maxBatchElements: RANGES.maxBatchElements.default,
+    maxBatchRows: SETTINGS.maxBatchRows.default,
+    maxBatchElements: SETTINGS.maxBatchElements.default,
     providers: ['cpu'],
     allowProviderFallback: false,
     warn: (message) => void process.stderr.write(`${message}\n`),
@@ -42,13 +40,13 @@ async function main(model: string, file: string): Promise<void> {
   const scoring = createRowScoring({
     models,
     limits: {
-      maxRequestRows: RANGES.maxRequestRows.default,
-      maxRequestsPerMessage: RANGES.maxRequestsPerMessage.default,
+      maxRequestRows: SETTINGS.maxRequestRows.default,
+      maxRequestsPerMessage: SETTINGS.maxRequestsPerMessage.default,
       maxAnswerCharacters: MOST_CHARACTERS,
-      maxBatchElements: RANGES.maxBatchElements.default,
+      maxBatchElements: SETTINGS.maxBatchElements.default,
       deadlineMarginMs: 1,
     },
-    checkPercent: RANGES.checkPercent.default,
+    checkPercent: SETTINGS.checkPercent.default,
     observer: {},
     mostCharacters: MOST_CHARACTERS_HELD,
   });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import type { ColdStart } from '../contestants/coldStart.ts';
 import { startObjectServer } from '../contestants/startObjectServer.ts';
 import { createCertificate } from '../workload/certificate.ts';

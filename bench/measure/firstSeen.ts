@@ -1,5 +1,5 @@
 import type { SQSRecord } from 'aws-lambda';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import type { Batchscore } from '../contestants/batchscore.ts';
 
 /** What shapes cost that a model was not run at before; batches of so many rows, one after the other. */

@@ -1,7 +1,7 @@
 /** Runs as the process of `callInFreshProcess`: takes the task as its argument, writes the milliseconds to stdout. */
 import { join } from 'node:path';
 import type { SQSRecord } from 'aws-lambda';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { scoreBare } from '../contestants/bareScore.ts';
 import { createBareSession } from '../contestants/bareSession.ts';
 import { openBatchscore } from '../contestants/batchscore.ts';

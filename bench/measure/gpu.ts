@@ -1,7 +1,7 @@
 import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { RANGES } from '../../lambda/core/limits.ts';
+import { CONFIG_KEYS, SETTINGS } from '../../lambda/settings.ts';
+
 import { createBareSession, stackMessages } from '../contestants/bareSession.ts';
 import { type Batchscore, openBatchscore } from '../contestants/batchscore.ts';
 import { sweep } from '../contestants/sweep.ts';
@@ -85,7 +85,7 @@ async function measureModel(
   const records = toRecords(messages, 'binary');
 
   const ladder = rungsUpTo(bestRows);
-  const elements = Math.max(RANGES.maxBatchElements.default, bestRows * elementsOf(messages[0] as Message));
+  const elements = Math.max(SETTINGS.maxBatchElements.default, bestRows * elementsOf(messages[0] as Message));
   const variables = { [CONFIG_KEYS.maxBatchElements]: String(elements) };
   // On a card that is the ladder by default.
   const own = card === null ? { providers, ladder } : { providers };

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { type Place, type Poller, startBareLoop, startWorkerProcess } from '../contestants/startPollers.ts';
 import { type QueueServer, type Supply, startQueueServer } from '../contestants/startQueueServer.ts';
 import { type Certificate, createCertificate } from '../workload/certificate.ts';

@@ -1,13 +1,12 @@
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
-import { RANGES } from '../../lambda/core/limits.ts';
 import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
-
 import { symbolicAxes } from '../../lambda/onnx/contract.ts';
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile, type ModelGraph, readGraph } from '../../lambda/onnx/modelFile.ts';
 import { readSampleLines } from '../../lambda/onnx/probes.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 import type { Inspection, Opened, Value, Verdict } from './inspection.ts';
 import { notableOperators } from './notableOperators.ts';
 import { type OnnxFile, readOnnxFile } from './onnxFile.ts';
@@ -69,8 +68,8 @@ async function open(
   const warnings: string[] = [];
   let probes = 0;
   const models = await openModelAlone(path, {
-    maxBatchRows: RANGES.maxBatchRows.default,
-    maxBatchElements: RANGES.maxBatchElements.default,
+    maxBatchRows: SETTINGS.maxBatchRows.default,
+    maxBatchElements: SETTINGS.maxBatchElements.default,
     providers,
     allowProviderFallback: false,
     warn: (warning) => warnings.push(warning.replace(`${filePath}: `, '')),

@@ -1,10 +1,10 @@
 import type { Failure } from '../../lambda/core/failure.ts';
-import { RANGES } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
 import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import type { PieceRow } from '../../lambda/jobs/textRows.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 
 export interface OfflineSummary {
   lines: number;
@@ -36,7 +36,7 @@ export function createOfflineScoring(
   const scoring = createRowScoring({
     models,
     limits,
-    checkPercent: RANGES.checkPercent.default,
+    checkPercent: SETTINGS.checkPercent.default,
     observer: {
       batchMismatch: (mismatch) => warn(describe(mismatch)),
       microBatch: ({ rows }) => {

@@ -1,5 +1,5 @@
 import type { Duration, Size } from 'aws-cdk-lib';
-import { CONFIG_KEYS, RUNTIME_TELEMETRY_OFF } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS, RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
 import type { Batching } from '../compute/compute.ts';
 import { type Channels, type ResultStore, urlsOf } from './channels.ts';
 import { type ModelPlace, mountedFolder } from './modelPlace.ts';

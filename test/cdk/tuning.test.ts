@@ -2,9 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { Duration, Size } from 'aws-cdk-lib';
 import { tuningProblems } from '../../infra/constructs/settingProblems.ts';
 import { lambdaCompute } from '../../infra/index.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { RANGES, RANGES_BY_MEMORY } from '../../lambda/core/limits.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
+import { CONFIG_KEYS, SETTINGS } from '../../lambda/settings.ts';
 import { refusalOf } from '../helpers/stacks.ts';
 
 describe('numbers that the host itself would refuse', () => {
@@ -29,7 +28,7 @@ describe('numbers that the host itself would refuse', () => {
     'maxPayloadBytes',
     'checkPercent',
   ] as const)('are the same at synth and at start: %s', (name) => {
-    const { least, most } = { ...RANGES, ...RANGES_BY_MEMORY }[name];
+    const { least, most } = SETTINGS[name];
     for (const value of [least - 1, least, most, most + 1]) {
       const refusedAtSynth = tuningProblems({ [name]: value }, 900).some((problem) => problem !== undefined);
       expect([name, value, refusedAtSynth]).toEqual([name, value, hostRefuses(CONFIG_KEYS[name], value)]);

@@ -10,11 +10,11 @@ import {
 } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
-import type { Config } from '../../../lambda/configSchema.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
 import { FILL, mappingProblems, outside, type Range } from '../../../lambda/core/limits.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
 import type { ResultWriter } from '../../../lambda/core/record.ts';
+import type { Config } from '../../../lambda/hosts/config.ts';
 import { readSampleLines } from '../../../lambda/onnx/probes.ts';
 
 import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from '../../closedBecause.ts';

@@ -1,13 +1,12 @@
 import { isFailure } from '../../../lambda/core/failure.ts';
-import { RANGES } from '../../../lambda/core/limits.ts';
 import type { Model } from '../../../lambda/core/model.ts';
-
 import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
 import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { readGraph } from '../../../lambda/onnx/modelFile.ts';
 import { decodeSamples, readSampleLines } from '../../../lambda/onnx/probes.ts';
 import { openModelAlone } from '../../../lambda/onnx/repository.ts';
+import { SETTINGS } from '../../../lambda/settings.ts';
 import type { Target, Told } from './messages.ts';
 import { createRowMaker, type RowMaker } from './rowMaker.ts';
 
@@ -36,7 +35,7 @@ export async function openForTask(
 ): Promise<OpenModel> {
   const models = await openModelAlone(path, {
     maxBatchRows,
-    maxBatchElements: RANGES.maxBatchElements.default,
+    maxBatchElements: SETTINGS.maxBatchElements.default,
     providers,
     allowProviderFallback: false,
     ignoreProfile: true,

@@ -1,7 +1,7 @@
-import { RANGES } from '../../../lambda/core/limits.ts';
 import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from '../../../lambda/core/microBatch.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import { stack } from '../../../lambda/core/stack.ts';
+import { SETTINGS } from '../../../lambda/settings.ts';
 
 /** So many rows, one after the other, again and again. */
 export function batchOf(model: Model, parts: readonly Part[], rows: number): MicroBatch {
@@ -12,7 +12,7 @@ export function batchOf(model: Model, parts: readonly Part[], rows: number): Mic
 /** Whether a run of them may hold so many elements, as the host has it by default; a row alone always may. */
 export function fits(parts: readonly Part[], rows: number): boolean {
   const { request } = parts[0] as Part;
-  return rows === 1 || rows * elementsPerRowAt(request, request.length) <= RANGES.maxBatchElements.default;
+  return rows === 1 || rows * elementsPerRowAt(request, request.length) <= SETTINGS.maxBatchElements.default;
 }
 
 /** @returns milliseconds inside ONNX Runtime */

@@ -1,10 +1,5 @@
-import {
-  BATCH_SIZE,
-  MAX_EVENT_BYTES,
-  MAXIMUM_CONCURRENCY,
-  RANGES,
-  WINDOW_SECONDS,
-} from '../../../lambda/core/limits.ts';
+import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../../lambda/core/limits.ts';
+import { SETTINGS } from '../../../lambda/settings.ts';
 import { HOST_COSTS, type HostCosts, type Invocation, invocationWith, type Messages } from './invocation.ts';
 import { peakBytes, type RunCost } from './runTimes.ts';
 
@@ -102,7 +97,7 @@ export function concurrencyFor(messagesPerSecond: number, fullMs: number, batchS
 /** The fewest that keep up; a few more gather less and wait less. */
 function concurrenciesFor({ messagesPerSecond }: Load, invocation: Invocation, batchSize: number): number[] {
   const fullMs = invocation.msOf(batchSize);
-  if (fullMs > TIMEOUT_SHARE * 1000 * RANGES.timeoutSeconds.default) return [];
+  if (fullMs > TIMEOUT_SHARE * 1000 * SETTINGS.timeoutSeconds.default) return [];
   const needed = concurrencyFor(messagesPerSecond, fullMs, batchSize);
   return CONCURRENCIES.filter((most) => most <= MAXIMUM_CONCURRENCY.most && needed <= most).slice(0, FEW_CONCURRENCIES);
 }

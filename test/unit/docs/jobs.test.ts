@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { JOB_CONFIG_KEYS } from '../../../lambda/configKeys.ts';
-import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/jobConfig.ts';
+import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/hosts/config.ts';
+import { JOB_CONFIG_KEYS } from '../../../lambda/settings.ts';
+
 import { docPage } from '../../helpers/docExamples.ts';
 import { estimatedJob } from '../../helpers/jobEstimate.ts';
 

@@ -1,8 +1,7 @@
 import { totalmem } from 'node:os';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
-import { RANGES_BY_MEMORY } from '../../../lambda/core/limits.ts';
 import { loadConfig } from '../../../lambda/hosts/config.ts';
+import { CONFIG_KEYS, SETTINGS } from '../../../lambda/settings.ts';
 
 const QUEUES = {
   BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests',
@@ -20,7 +19,7 @@ function refusalOf(environment: Record<string, string>): string {
 
 /** No more than a string or a buffer of Node holds. */
 const shares = (bytes: number) =>
-  [RANGES_BY_MEMORY.maxPayloadBytes, RANGES_BY_MEMORY.maxAnswerCharacters].map(({ most }) => Math.min(bytes, most));
+  [SETTINGS.maxPayloadBytes, SETTINGS.maxAnswerCharacters].map(({ most }) => Math.min(bytes, most));
 
 afterEach(() => {
   jest.restoreAllMocks();
