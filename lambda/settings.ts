@@ -394,10 +394,7 @@ export const JOB_SCORE_SETTINGS = {
   ...JOB_SIZES,
 };
 
-/** Of the function that starts jobs and ends them. */
-export const JOB_CONTROL_SETTINGS = {
-  serviceName: SETTINGS.serviceName,
-  logLevel: SETTINGS.logLevel,
+const JOB_PLACES = {
   jobsBucket: {
     variable: 'BATCHSCORE_JOBS_BUCKET',
     ...text('the name of an S3 bucket'),
@@ -430,10 +427,13 @@ export const JOB_CONTROL_SETTINGS = {
   },
 } as const satisfies Catalogue;
 
+/** Of the function that starts jobs and ends them. */
+export const JOB_CONTROL_SETTINGS = { serviceName: SETTINGS.serviceName, logLevel: SETTINGS.logLevel, ...JOB_PLACES };
+
 /** The environment variables of every host, by the name of the setting. */
 export const CONFIG_KEYS = variablesOf(SETTINGS);
-/** Those of the two functions of jobs. */
-export const JOB_CONFIG_KEYS = variablesOf({ ...JOB_SIZES, ...JOB_CONTROL_SETTINGS });
+/** Those that only the functions of jobs have. */
+export const JOB_CONFIG_KEYS = variablesOf({ ...JOB_SIZES, ...JOB_PLACES });
 
 export const CONFIG_PREFIX = 'BATCHSCORE_';
 

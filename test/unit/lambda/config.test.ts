@@ -164,82 +164,12 @@ describe('the configuration', () => {
     expect(Object.isFrozen(loadConfig(QUEUES))).toBe(true);
   });
 
-  it.each([
-    ['BATCHSCORE_MODELS_DIR', ''],
-    ['BATCHSCORE_MODELS_URI', ''],
-    ['BATCHSCORE_MODELS_URI', 's3://bucket/models'],
-    ['BATCHSCORE_DEFAULT_MODEL', ''],
-    ['BATCHSCORE_PROVIDERS', ''],
-    ['BATCHSCORE_PROVIDERS', 'cuda,,cpu'],
-    ['BATCHSCORE_ALLOW_PROVIDER_FALLBACK', 'yes'],
-    ['BATCHSCORE_ALLOW_PROVIDER_FALLBACK', ''],
-    ['BATCHSCORE_LOG_LEVEL', 'verbose'],
-    ['BATCHSCORE_TRACING', 'Active'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '0'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '1.5'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', 'many'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', ''],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '65537'],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '0'],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1073741825'],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '-1'],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '1000001'],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '0'],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '60001'],
-    ['BATCHSCORE_CHECK_PERCENT', ''],
-    ['BATCHSCORE_CHECK_PERCENT', '101'],
-    ['BATCHSCORE_CHECK_PERCENT', '0.5'],
-    ['BATCHSCORE_RESULTS', ''],
-    ['BATCHSCORE_RESULTS', 'queue,topic'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', '0'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', '10001'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', 'full'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', ''],
-    ['BATCHSCORE_RESULT_MESSAGE_BYTES', '1023'],
-    ['BATCHSCORE_RESULT_MESSAGE_BYTES', '1048577'],
-    ['BATCHSCORE_RESULT_TABLE', ''],
-    ['BATCHSCORE_RESULT_TTL_SECONDS', '0'],
-    ['BATCHSCORE_RESULT_BUCKET', ''],
-    ['BATCHSCORE_RESULT_PREFIX', 'lake'],
-    ['BATCHSCORE_PAYLOAD_BUCKET', ''],
-    ['BATCHSCORE_PAYLOAD_PREFIX', '/'],
-    ['BATCHSCORE_PAYLOAD_PREFIX', 'fraud/requests/'],
-    ['BATCHSCORE_MAX_PAYLOAD_BYTES', '0'],
-    ['BATCHSCORE_WINDOW_SECONDS', ''],
-    ['BATCHSCORE_WINDOW_SECONDS', '300.5'],
-    ['BATCHSCORE_REQUEST_QUEUE_URL', 'requests'],
-    ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,'],
-    ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,https://sqs.aws/1/a'],
-    ['BATCHSCORE_RESULT_QUEUE_URL', ''],
-  ])('is refused when %s is %j, naming the variable and what it is', (key, value) => {
-    const message = refusalOf({ ...QUEUES, [key]: value });
-
-    expect(message).toMatch(new RegExp(`^configuration: ${key}: [^;]+, got ${JSON.stringify(value)}$`));
-  });
-
-  it.each([
-    ['BATCHSCORE_MAX_BATCH_ROWS', '1', 65_536],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1', 1_073_741_824],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '1', 1_000_000],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '1', 60_000],
-    ['BATCHSCORE_CHECK_PERCENT', '0', 100],
-  ])('takes %s from %s to %i', (key, least, most) => {
-    expect(refusalOf({ ...QUEUES, [key]: least })).toBe('the configuration was accepted');
-    expect(refusalOf({ ...QUEUES, [key]: String(most) })).toBe('the configuration was accepted');
-  });
-
   it('takes models from S3, and then from no folder', () => {
     const uri = `s3://bucket/models/${'0'.repeat(64)}`;
     expect(loadConfig({ ...QUEUES, BATCHSCORE_MODELS_URI: uri }).modelsUri).toBe(uri);
     expect(refusalOf({ ...QUEUES, BATCHSCORE_MODELS_URI: uri, BATCHSCORE_MODELS_DIR: 'models' })).toBe(
       'configuration: BATCHSCORE_MODELS_URI: expected it or BATCHSCORE_MODELS_DIR, got both; unset one of them',
     );
-  });
-
-  it.each(Object.keys(QUEUES))('is refused without %s, and says to set it', (key) => {
-    const others = Object.fromEntries(Object.entries(QUEUES).filter(([name]) => name !== key));
-
-    expect(refusalOf(others)).toMatch(new RegExp(`^configuration: ${key}: .*, got nothing; set it$`));
   });
 
   it.each([
