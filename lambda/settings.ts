@@ -265,6 +265,12 @@ export const SETTINGS = {
     default: 30,
     doc: 'worker: seconds from SIGTERM until the process is killed, such as the `stopTimeout` of ECS',
   },
+  healthPort: {
+    variable: 'BATCHSCORE_HEALTH_PORT',
+    ...whole({ least: 0, most: 65_535 }),
+    default: 0,
+    doc: 'worker: port on 127.0.0.1 for `/live` and `/ready`; 0: none',
+  },
   mostPolls: {
     variable: 'BATCHSCORE_MOST_POLLS',
     ...whole({ least: 1, most: 64 }),
@@ -282,12 +288,6 @@ export const SETTINGS = {
     ...whole({ least: 0, most: 64 }),
     doc: 'worker: most threads that make calls of SQS, 0 to 64. The first starts when the event loop is busy, one more when those are: see [threads](tuning.md#threads)',
     stated: 'the cores less two',
-  },
-  healthPort: {
-    variable: 'BATCHSCORE_HEALTH_PORT',
-    ...whole({ least: 0, most: 65_535 }),
-    default: 0,
-    doc: 'worker: port on 127.0.0.1 for `/live` and `/ready`; 0: none',
   },
   requestQueueUrls: {
     variable: 'BATCHSCORE_REQUEST_QUEUE_URL',

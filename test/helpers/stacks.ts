@@ -56,8 +56,22 @@ export function stackOf(context: Readonly<Record<string, unknown>>): Stack {
   return stack;
 }
 
+const templates = new Map<string, Template>();
+
+/** The template of such a deployment; of plain props it is made once for all tests of a worker. */
 export function synthesize(props: Partial<BatchScoringProps> = {}): Template {
-  return templateOf(createScoring(props));
+  if (!isPlain(props)) return templateOf(createScoring(props));
+  const key = JSON.stringify(props);
+  const template = templates.get(key) ?? templateOf(createScoring(props));
+  templates.set(key, template);
+  return template;
+}
+
+/** Whether it is told from others by its JSON: without constructs, durations and functions. */
+function isPlain(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value !== 'function';
+  const prototype = Object.getPrototypeOf(value);
+  return (prototype === Object.prototype || Array.isArray(value)) && Object.values(value).every(isPlain);
 }
 
 export function templateOf(scoring: Construct): Template {
