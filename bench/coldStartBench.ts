@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseOptions, runCommand, wholeNumber } from '../cli/arguments.ts';
 import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/modelManifest.ts';
-import { CONFIG_KEYS } from '../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../lambda/settings.ts';
 import type { ColdStart } from './contestants/coldStartProcess.ts';
 import { median } from './measure/contest.ts';
 import { table } from './report/markdownTable.ts';

@@ -2,9 +2,8 @@ import type { SQSRecord } from 'aws-lambda';
 import { type InferenceSession, listSupportedBackends } from 'onnxruntime-node';
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { readNvidiaCards } from '../lambda/aws/nvidiaCards.ts';
-import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import { RANGES } from '../lambda/core/limits.ts';
 import { cardOf, describeNvidia, isNvidia } from '../lambda/onnx/provider.ts';
+import { CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
 
 import { createBareSession, stackMessages } from './contestants/bareSession.ts';
 import { type Batchscore, openBatchscore } from './contestants/openBatchscore.ts';
@@ -174,7 +173,7 @@ async function measureModel(
   const records = toRecords(messages, 'binary');
 
   const ladder = rungsUpTo(bestRows);
-  const elements = Math.max(RANGES.maxBatchElements.default, bestRows * elementsOf(messages[0] as Message));
+  const elements = Math.max(SETTINGS.maxBatchElements.default, bestRows * elementsOf(messages[0] as Message));
   const variables = { [CONFIG_KEYS.maxBatchElements]: String(elements) };
   // On a card that is the ladder by default.
   const own = card === null ? { providers, ladder } : { providers };

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
-import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { BATCH_SIZE, FILL, SHARDS, STORES, WINDOW_SECONDS } from '../lambda/core/limits.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
+import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../lambda/settings.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { BATCH_CLOSED } from './closedBecause.ts';
 import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom } from './devOptions.ts';

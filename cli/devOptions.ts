@@ -1,13 +1,5 @@
-import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import {
-  BATCH_SIZE,
-  FILL,
-  mappingProblems,
-  RANGES,
-  type Range,
-  STORES,
-  WINDOW_SECONDS,
-} from '../lambda/core/limits.ts';
+import { BATCH_SIZE, FILL, mappingProblems, type Range, STORES, WINDOW_SECONDS } from '../lambda/core/limits.ts';
+import { CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
 import { UsageError, wholeNumber } from './arguments.ts';
 import type { Batching } from './local/localStack.ts';
 
@@ -33,7 +25,7 @@ export function storesFrom(option: string | undefined, environment: NodeJS.Proce
 
 /** What the environment says is checked with the rest of it. @throws UsageError for an option that is no such number */
 export function resultsPerMessageFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
-  const { least, most } = RANGES.resultsPerMessage;
+  const { least, most } = SETTINGS.resultsPerMessage;
   if (option !== undefined && option !== FILL) wholeNumber('--results-per-message', option, least, most);
   return option ?? environment[CONFIG_KEYS.resultsPerMessage];
 }

@@ -1,8 +1,9 @@
-import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import { BATCH_SIZE, FILL, WINDOW_SECONDS } from '../lambda/core/limits.ts';
+import { CONFIG_KEYS } from '../lambda/settings.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { assess, type DemoMessage, demoMessages, samplesOf, secondsOf } from './demo/assess.ts';
 import { type DemoReport, renderReport } from './demo/demoReport.ts';
+
 import { dollarsPerMillionRows } from './demo/dollars.ts';
 import { exchange, type Received, type Sent, takeResults, type Written, watchResults } from './demo/exchange.ts';
 import { createTally, type DemoTally } from './demo/tally.ts';

@@ -7,12 +7,13 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import type { Construct } from 'constructs';
-import type { ComputeForm } from './compute/compute.ts';
+import type { Compute, ComputeForm } from './compute/compute.ts';
 import { ecsCompute } from './compute/ecsCompute.ts';
 import { ecsGpuCompute } from './compute/ecsGpuCompute.ts';
 import { lambdaCompute } from './compute/lambdaCompute.ts';
 import { lambdaGpuCompute } from './compute/lambdaGpuCompute.ts';
 import { BatchScoring } from './constructs/batchScoring.ts';
+import type { BatchScoringProps } from './constructs/plan.ts';
 import type { Settings } from './context.ts';
 import type { JobOptions } from './jobs/jobOptions.ts';
 import { readPrices } from './priceList.ts';
@@ -24,10 +25,15 @@ const ARCHITECTURES = { arm64: Architecture.ARM_64, x86_64: Architecture.X86_64 
 
 /** The stack that the settings describe. A key that is also a prop of the construct means the same there. */
 export function createStack(app: App, settings: Settings): Stack {
-  const { stackName, prices, logRetentionDays, maxBatchRows, checkPercent, encryption, formerKeyArn, alarmTopicArn } =
-    settings;
-  const stack = new Stack(app, stackName, { description: 'batchscore: batch scoring of ONNX models' });
-  const scoring = new BatchScoring(stack, 'Scoring', {
+  const stack = new Stack(app, settings.stackName, { description: 'batchscore: batch scoring of ONNX models' });
+  new BatchScoring(stack, 'Scoring', propsOf(stack, settings)).addClientOutputs();
+  return stack;
+}
+
+/** The construct's props. @param scope of what is made for them: a key, and what exists already */
+export function propsOf(scope: Construct, settings: Settings): BatchScoringProps<Compute> {
+  const { prices, logRetentionDays, maxBatchRows, checkPercent, encryption, formerKeyArn, alarmTopicArn } = settings;
+  return {
     ...settings,
     compute: computeOf(settings),
     window: given(settings.windowSeconds, Duration.seconds),
@@ -39,17 +45,15 @@ export function createStack(app: App, settings: Settings): Stack {
     payloadExpiry: given(settings.payloadExpiryDays, Duration.days),
     removalPolicy: settings.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
     logRetention: retentionOf(logRetentionDays),
-    encryptionKey: encryption === 'kms' ? createKey(stack) : undefined,
-    formerEncryptionKey: given(formerKeyArn, (arn) => Key.fromKeyArn(stack, 'FormerKey', arn)),
-    alarmActions: alarmTopicArn === undefined ? [] : [notify(stack, alarmTopicArn)],
+    encryptionKey: encryption === 'kms' ? createKey(scope) : undefined,
+    formerEncryptionKey: given(formerKeyArn, (arn) => Key.fromKeyArn(scope, 'FormerKey', arn)),
+    alarmActions: alarmTopicArn === undefined ? [] : [notify(scope, alarmTopicArn)],
     alarmThresholds: settings,
     prices: prices === undefined ? {} : readPrices(prices),
     tuning: { maxBatchRows, checkPercent },
     imageBuild: settings,
-    jobs: settings.jobs === true ? jobsOf(stack, settings) : undefined,
-  });
-  scoring.addClientOutputs();
-  return stack;
+    jobs: settings.jobs === true ? jobsOf(scope, settings) : undefined,
+  };
 }
 
 function computeOf(settings: Settings): ComputeForm {

@@ -1,23 +1,12 @@
-import { z } from 'zod';
-import {
-  BATCH_SIZE,
-  FILL,
-  JOB_MEMORY_MB,
-  JOB_RANGES,
-  LOG_LEVELS,
-  MAXIMUM_CONCURRENCY,
-  RANGES,
-  type Range,
-  SHARDS,
-  STORES,
-  WINDOW_SECONDS,
-  wholeNumberIn,
-} from '../lambda/core/limits.ts';
-import { didYouMean, IN_OUR_WORDS } from '../lambda/core/wrongValue.ts';
-
+import { JOB_MEMORY_MB, JOB_RANGES, SHARDS } from '../lambda/core/limits.ts';
+import { nearestName } from '../lambda/core/wrongValue.ts';
+import { FLAG, type Kind, listOf, matching, oneOf, SETTINGS, text, type ValuesOf, whole } from '../lambda/settings.ts';
 import { CAPACITIES } from './compute/ecsGpuCompute.ts';
 import { type Problem, refuse } from './constructs/problems.ts';
 import { ARCHITECTURES } from './image/containerImage.ts';
+
+/** The settings of the app, by their context keys. One that is left out keeps the construct's default. */
+export type Settings = ValuesOf<typeof CONTEXT>;
 
 /**
  * The app's settings from the context of `cdk.json` and `-c`.
@@ -25,11 +14,24 @@ import { ARCHITECTURES } from './image/containerImage.ts';
  * @throws Error naming everything that is wrong
  */
 export function readContext(context: Readonly<Record<string, unknown>>): Settings {
-  const own = Object.fromEntries(Object.entries(context).filter(([key]) => !isOfCdk(key)));
-  const parsed = CONTEXT.safeParse(own, IN_OUR_WORDS);
-  if (parsed.success) refuse([...keysOfOtherKinds(parsed.data), minutesAlone(parsed.data), ...jobsAlone(parsed.data)]);
-  else refuse(parsed.error.issues.flatMap((issue) => describe(issue, own)));
-  return CONTEXT.parse(own);
+  const problems: Problem[] = [];
+  const values: Record<string, unknown> = {};
+  const own = new Map(Object.entries(context).filter(([key]) => !isOfCdk(key)));
+  for (const [key, { read, expected, default: fallback }] of Object.entries<ContextKey>(CONTEXT)) {
+    const given = own.get(key);
+    const value = given === undefined ? fallback : read(textOf(given));
+    if (value !== undefined) values[key] = value;
+    else if (given !== undefined) {
+      problems.push(
+        `${key}: expected ${expected}, got ${JSON.stringify(given)}; change it in cdk.json or with -c ${key}=…`,
+      );
+    }
+  }
+  problems.push(...[...own.keys()].filter((key) => !Object.hasOwn(CONTEXT, key)).map(unknownKey));
+  refuse(problems);
+  refuse(Object.entries<ContextKey>(CONTEXT).map(([key, of]) => alone(key, of, values)));
+  // Each value is what its kind has read, or its default.
+  return values as Settings;
 }
 
 /** Keys that the CDK keeps in the context itself; its feature flags and lookups all have a prefix. */
@@ -39,185 +41,147 @@ function isOfCdk(key: string): boolean {
   return key.startsWith('@') || key.includes(':') || KEYS_OF_CDK.includes(key);
 }
 
-function describe(issue: z.core.$ZodIssue, own: Readonly<Record<string, unknown>>): string[] {
-  if (issue.code === 'unrecognized_keys') return issue.keys.map(unknownKey);
-  const key = String(issue.path[0]);
-  return [`${key}: ${issue.message}, got ${JSON.stringify(own[key])}; change it in cdk.json or with -c ${key}=…`];
+/** `-c key=value` gives text, `cdk.json` gives values: both are read as text. An object is none that anything takes. */
+function textOf(value: unknown): string {
+  if (Array.isArray(value)) return value.map(textOf).join(',');
+  return typeof value === 'object' ? '' : String(value);
 }
 
-function unknownKey(key: string): string {
-  const hint = didYouMean(key, CONTEXT.shape) ?? 'docs/configuration.md lists them';
+function unknownKey(key: string): Problem {
+  const nearest = nearestName(key, Object.keys(CONTEXT));
+  const takes = Object.entries<ContextKey>(CONTEXT).find(([known]) => known === nearest)?.[1].expected;
+  const hint = nearest === undefined ? 'docs/configuration.md lists them' : `did you mean ${nearest}, ${takes}?`;
   return `${key}: expected a context key of this app, got an unknown one; ${hint}`;
 }
 
-function keysOfOtherKinds(settings: Settings): Problem[] {
-  const keys = new Set(COMPUTE_KINDS.flatMap((kind) => KEYS_OF_KIND[kind]));
-  return [...keys].map((key) => keyOfOtherKinds(settings, key));
+/** A key that another kind of compute has, or that means nothing without another key. */
+function alone(key: string, { kinds, needs }: ContextKey, values: Readonly<Record<string, unknown>>): Problem {
+  const value = values[key];
+  if (value === undefined) return undefined;
+  if (kinds !== undefined && !kinds.some((kind) => kind === values.compute)) {
+    return `${key}: expected only with compute=${kinds.join(' or ')}, got it with compute=${values.compute}; leave it out`;
+  }
+  if (needs === undefined || (values[needs] !== undefined && values[needs] !== false)) return undefined;
+  const what = CONTEXT[needs] === FLAG_OF_FUNCTIONS ? `${needs}=true` : needs;
+  return `${key}: expected only with ${what}, got ${value} without it; give both, or leave it out`;
 }
-
-function minutesAlone({ canaryPercent, canaryMinutes }: Settings): Problem {
-  if (canaryMinutes === undefined || canaryPercent !== undefined) return undefined;
-  return `canaryMinutes: expected only with canaryPercent, got ${canaryMinutes} without it; give both, or leave it out`;
-}
-
-function jobsAlone(settings: Settings): Problem[] {
-  if (settings.jobs === true) return [];
-  const given = KEYS_OF_JOBS.filter((key) => settings[key] !== undefined);
-  return given.map(
-    (key) => `${key}: expected only with jobs=true, got ${settings[key]} without it; give both, or leave it out`,
-  );
-}
-
-function keyOfOtherKinds(settings: Settings, key: ContextKey): Problem {
-  const kinds = COMPUTE_KINDS.filter((kind) => KEYS_OF_KIND[kind].includes(key));
-  if (settings[key] === undefined || kinds.includes(settings.compute)) return undefined;
-  return `${key}: expected only with compute=${kinds.join(' or ')}, got it with compute=${settings.compute}; leave it out`;
-}
-
-/** `-c key=value` gives text, `cdk.json` gives values: both are accepted. The construct checks the limits. */
-const toNumber = (value: unknown): unknown =>
-  typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
-const numberThat = (error: string, least = Number.NEGATIVE_INFINITY) =>
-  z.preprocess(toNumber, z.number({ error }).min(least, { error }));
-const number = numberThat('expected a number');
-/** One that the CDK takes as a duration or a size, of which it has none below 0. */
-const amount = numberThat('expected a number from 0', 0);
-/** One whose range does not depend on other keys. */
-const numberIn = (range: Range) => numberThat(`expected ${wholeNumberIn(range)}`);
-const amountIn = (range: Range) => numberThat(`expected ${wholeNumberIn(range)}`, 0);
-const numberOrFill = z.union([z.literal(FILL), number], {
-  error: `expected ${wholeNumberIn(RANGES.resultsPerMessage)}, or ${FILL}`,
-});
-const flag = z.preprocess(
-  (value) => (value === 'true' ? true : value === 'false' ? false : value),
-  z.boolean({ error: 'expected true or false' }),
-);
-const text = z.string({ error: 'expected text' }).min(1, { error: 'expected non-empty text' });
-const stackName = text.regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, {
-  error: 'expected a letter followed by letters, digits and hyphens, at most 128 in all',
-});
-const keyArn = text.regex(/^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w-]+$/, {
-  error: 'expected the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID',
-});
-const topicArn = text.regex(/^arn:[\w-]+:sns:[\w-]+:\d{12}:[\w.-]+$/, {
-  error: 'expected the ARN of an SNS topic, arn:aws:sns:REGION:ACCOUNT:NAME',
-});
-const oneOf = <const T extends readonly string[]>(values: T) =>
-  z.enum(values, { error: `expected one of ${values.join(', ')}` });
-const listOf = <T extends z.ZodType>(item: T) =>
-  z.preprocess(
-    (value) => (typeof value === 'string' ? value.split(',').map((name) => name.trim()) : value),
-    z.array(item, { error: 'expected a list' }),
-  );
 
 export const COMPUTE_KINDS = ['lambda', 'lambda-gpu', 'ecs', 'ecs-gpu'] as const;
+type ComputeKind = (typeof COMPUTE_KINDS)[number];
 
-/** Every context key of the app. One that is left out keeps the construct's default. */
-const CONTEXT = z.strictObject({
-  stackName: stackName.default('Batchscore'),
-  compute: oneOf(COMPUTE_KINDS).default('lambda'),
-  models: text.default('models'),
-  defaultModel: text.optional(),
-  batchSize: numberIn(BATCH_SIZE).optional(),
-  windowSeconds: amountIn(WINDOW_SECONDS).optional(),
-  largestMessageBytes: amount.optional(),
-  latencyTargetSeconds: amount.optional(),
-  eventSourceEnabled: flag.optional(),
-  fifo: flag.optional(),
-  shards: numberIn(SHARDS).optional(),
-  maxReceiveCount: number.optional(),
-  results: listOf(oneOf(STORES)).optional(),
-  resultsPerMessage: numberOrFill.optional(),
-  resultMessageBytes: amountIn(RANGES.resultMessageBytes).optional(),
-  resultTtlSeconds: amountIn(RANGES.resultTtlSeconds).optional(),
-  resultExpiryDays: amount.optional(),
-  payloadExpiryDays: amount.optional(),
-  encryption: oneOf(['service', 'kms']).default('service'),
-  formerKeyArn: keyArn.optional(),
-  retainData: flag.optional(),
-  logRetentionDays: number.optional(),
-  logLevel: oneOf(LOG_LEVELS).optional(),
-  tracing: flag.optional(),
-  jobs: flag.optional(),
-  jobsBucket: text.optional(),
-  jobsInputPrefix: text.optional(),
-  jobsOutputPrefix: text.optional(),
-  jobsConcurrency: numberIn(JOB_RANGES.concurrency).optional(),
-  jobsReservedConcurrency: number.optional(),
-  jobsMemoryMb: amountIn(JOB_MEMORY_MB).optional(),
-  jobsPartMb: amount.optional(),
-  alarmTopicArn: topicArn.optional(),
-  retriedPercent: number.optional(),
-  errorPercent: number.optional(),
-  inFlightPercent: number.optional(),
-  dashboard: flag.optional(),
-  prices: text.optional(),
-  maxBatchRows: numberIn(RANGES.maxBatchRows).optional(),
-  checkPercent: numberIn(RANGES.checkPercent).optional(),
-  architecture: oneOf(ARCHITECTURES).optional(),
-  baseImage: text.optional(),
-  pythonImage: text.optional(),
-  pipIndexUrl: text.optional(),
-  cufft: flag.optional(),
-  memoryMb: amount.optional(),
-  ephemeralStorageMb: amount.optional(),
-  timeoutSeconds: amount.optional(),
-  maximumConcurrency: numberIn(MAXIMUM_CONCURRENCY).optional(),
-  reservedConcurrency: number.optional(),
-  minimumPollers: number.optional(),
-  maximumPollers: number.optional(),
-  provisionedConcurrency: number.optional(),
-  canaryPercent: number.optional(),
-  canaryMinutes: amount.optional(),
-  gpuMemoryGiB: amount.optional(),
-  minimumEnvironments: number.optional(),
-  maximumEnvironments: number.optional(),
-  minimumTasks: number.optional(),
-  maximumTasks: number.optional(),
-  backlogPerTask: number.optional(),
-  stopTimeoutSeconds: amount.optional(),
-  vcpus: number.optional(),
-  spot: flag.optional(),
-  capacity: oneOf(CAPACITIES).optional(),
-  gpuCount: number.optional(),
-  instanceTypes: listOf(text).optional(),
-});
+export interface ContextKey extends Kind<unknown> {
+  readonly default?: unknown;
+  /** The kinds of compute that know it. @default all */
+  readonly kinds?: readonly ComputeKind[];
+  /** The key without which it means nothing. */
+  readonly needs?: 'jobs' | 'canaryPercent';
+}
 
-export type Settings = z.infer<typeof CONTEXT>;
-type ContextKey = keyof Settings;
-
-export const CONTEXT_KEYS = CONTEXT.keyof().options;
-
-/** What `jobs` is needed for. */
-const KEYS_OF_JOBS = [
-  'jobsBucket',
-  'jobsInputPrefix',
-  'jobsOutputPrefix',
-  'jobsConcurrency',
-  'jobsReservedConcurrency',
-  'jobsMemoryMb',
-  'jobsPartMb',
-] as const;
-
-const OF_FUNCTIONS = ['maximumConcurrency'] as const;
-const OF_SERVICES = ['minimumTasks', 'maximumTasks', 'backlogPerTask', 'stopTimeoutSeconds', 'vcpus', 'spot'] as const;
-const OF_GPUS = ['gpuMemoryGiB', 'instanceTypes', 'pythonImage', 'pipIndexUrl', 'cufft'] as const;
-
-/** Keys that not every kind of compute knows, by those that do. */
-export const KEYS_OF_KIND: Readonly<Record<Settings['compute'], readonly ContextKey[]>> = {
-  lambda: [
-    ...OF_FUNCTIONS,
-    'ephemeralStorageMb',
-    'reservedConcurrency',
-    'minimumPollers',
-    'maximumPollers',
-    'provisionedConcurrency',
-    'canaryPercent',
-    'canaryMinutes',
-    'jobs',
-    ...KEYS_OF_JOBS,
-  ],
-  'lambda-gpu': [...OF_FUNCTIONS, ...OF_GPUS, 'ephemeralStorageMb', 'minimumEnvironments', 'maximumEnvironments'],
-  ecs: [...OF_SERVICES, 'ephemeralStorageMb'],
-  'ecs-gpu': [...OF_SERVICES, ...OF_GPUS, 'capacity', 'gpuCount'],
+/** The construct checks what it may be, which depends on other settings. */
+const NUMBER: Kind<number> = { expected: 'a number', read: (given) => numberOf(given) };
+/** One that the CDK takes as a duration or a size, of which it has none below 0. */
+const AMOUNT: Kind<number> = {
+  expected: 'a number from 0',
+  read: (given) => [numberOf(given)].find((value) => value !== undefined && value >= 0),
 };
+
+function numberOf(given: string): number | undefined {
+  const value = given.trim() === '' ? Number.NaN : Number(given);
+  return Number.isNaN(value) ? undefined : value;
+}
+
+const TEXT = text('non-empty text');
+
+const FUNCTIONS = { kinds: ['lambda', 'lambda-gpu'] } as const;
+const ON_LAMBDA = { kinds: ['lambda'] } as const;
+const ON_LAMBDA_GPU = { kinds: ['lambda-gpu'] } as const;
+const SERVICES = { kinds: ['ecs', 'ecs-gpu'] } as const;
+const ON_ECS_GPU = { kinds: ['ecs-gpu'] } as const;
+const GPUS = { kinds: ['lambda-gpu', 'ecs-gpu'] } as const;
+const OF_JOBS = { kinds: ['lambda'], needs: 'jobs' } as const;
+const FLAG_OF_FUNCTIONS = { ...FLAG, ...ON_LAMBDA };
+
+/** Every context key of the app. */
+export const CONTEXT = {
+  stackName: {
+    ...matching('a letter followed by letters, digits and hyphens, at most 128 in all', (name) =>
+      /^[A-Za-z][A-Za-z0-9-]{0,127}$/.test(name),
+    ),
+    default: 'Batchscore',
+  },
+  compute: { ...oneOf(COMPUTE_KINDS), default: 'lambda' },
+  models: { ...TEXT, default: 'models' },
+  defaultModel: TEXT,
+  batchSize: only(SETTINGS.batchSize),
+  windowSeconds: only(SETTINGS.windowSeconds),
+  largestMessageBytes: AMOUNT,
+  latencyTargetSeconds: AMOUNT,
+  eventSourceEnabled: FLAG,
+  fifo: FLAG,
+  shards: whole(SHARDS),
+  maxReceiveCount: NUMBER,
+  results: only(SETTINGS.results),
+  resultsPerMessage: only(SETTINGS.resultsPerMessage),
+  resultMessageBytes: only(SETTINGS.resultMessageBytes),
+  resultTtlSeconds: only(SETTINGS.resultTtlSeconds),
+  resultExpiryDays: AMOUNT,
+  payloadExpiryDays: AMOUNT,
+  encryption: { ...oneOf(['service', 'kms']), default: 'service' },
+  formerKeyArn: matching('the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID', (arn) =>
+    /^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w-]+$/.test(arn),
+  ),
+  retainData: FLAG,
+  logRetentionDays: NUMBER,
+  logLevel: only(SETTINGS.logLevel),
+  tracing: FLAG,
+  jobs: FLAG_OF_FUNCTIONS,
+  jobsBucket: { ...TEXT, ...OF_JOBS },
+  jobsInputPrefix: { ...TEXT, ...OF_JOBS },
+  jobsOutputPrefix: { ...TEXT, ...OF_JOBS },
+  jobsConcurrency: { ...whole(JOB_RANGES.concurrency), ...OF_JOBS },
+  jobsReservedConcurrency: { ...NUMBER, ...OF_JOBS },
+  jobsMemoryMb: { ...whole(JOB_MEMORY_MB), ...OF_JOBS },
+  jobsPartMb: { ...AMOUNT, ...OF_JOBS },
+  alarmTopicArn: matching('the ARN of an SNS topic, arn:aws:sns:REGION:ACCOUNT:NAME', (arn) =>
+    /^arn:[\w-]+:sns:[\w-]+:\d{12}:[\w.-]+$/.test(arn),
+  ),
+  retriedPercent: NUMBER,
+  errorPercent: NUMBER,
+  inFlightPercent: NUMBER,
+  dashboard: FLAG,
+  prices: TEXT,
+  maxBatchRows: only(SETTINGS.maxBatchRows),
+  checkPercent: only(SETTINGS.checkPercent),
+  architecture: oneOf(ARCHITECTURES),
+  baseImage: TEXT,
+  pythonImage: { ...TEXT, ...GPUS },
+  pipIndexUrl: { ...TEXT, ...GPUS },
+  cufft: { ...FLAG, ...GPUS },
+  memoryMb: AMOUNT,
+  ephemeralStorageMb: { ...AMOUNT, kinds: ['lambda', 'lambda-gpu', 'ecs'] },
+  timeoutSeconds: AMOUNT,
+  maximumConcurrency: { ...NUMBER, ...FUNCTIONS },
+  reservedConcurrency: { ...NUMBER, ...ON_LAMBDA },
+  minimumPollers: { ...NUMBER, ...ON_LAMBDA },
+  maximumPollers: { ...NUMBER, ...ON_LAMBDA },
+  provisionedConcurrency: { ...NUMBER, ...ON_LAMBDA },
+  canaryPercent: { ...NUMBER, ...ON_LAMBDA },
+  canaryMinutes: { ...AMOUNT, ...ON_LAMBDA, needs: 'canaryPercent' },
+  gpuMemoryGiB: { ...AMOUNT, ...GPUS },
+  minimumEnvironments: { ...NUMBER, ...ON_LAMBDA_GPU },
+  maximumEnvironments: { ...NUMBER, ...ON_LAMBDA_GPU },
+  minimumTasks: { ...NUMBER, ...SERVICES },
+  maximumTasks: { ...NUMBER, ...SERVICES },
+  backlogPerTask: { ...NUMBER, ...SERVICES },
+  stopTimeoutSeconds: { ...AMOUNT, ...SERVICES },
+  vcpus: { ...NUMBER, ...SERVICES },
+  spot: { ...FLAG, ...SERVICES },
+  capacity: { ...oneOf(CAPACITIES), ...ON_ECS_GPU },
+  gpuCount: { ...NUMBER, ...ON_ECS_GPU },
+  instanceTypes: { ...listOf('a list of instance types', (types) => !types.includes('')), ...GPUS },
+} as const satisfies Readonly<Record<string, ContextKey>>;
+
+/** What a host's setting may be, without its default: the construct has one of its own. */
+function only<T>({ expected, read }: Kind<T>): Kind<T> {
+  return { expected, read };
+}

@@ -3,10 +3,10 @@ import { endProcess } from './aws/endProcess.ts';
 import { observed } from './aws/observedCalls.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { connectToDaemon, withTracing } from './aws/xray.ts';
-import { CONFIG_KEYS } from './configKeys.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
 import { createHandler, type ScoringHandler } from './hosts/createHandler.ts';
+import { CONFIG_KEYS } from './settings.ts';
 
 /** The Lambda entry. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = await start(process.env).catch((error: unknown): never => {

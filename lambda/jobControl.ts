@@ -2,9 +2,9 @@ import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { createExecutions, createSfnClient } from './aws/jobExecutions.ts';
 import { createJobStorage } from './aws/jobStorage.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
-import { CONFIG_KEYS } from './configKeys.ts';
-import { loadJobControlConfig } from './jobConfig.ts';
+import { loadJobControlConfig } from './hosts/config.ts';
 import { type ControlHandler, createControlHandler } from './jobs/finishJob.ts';
+import { CONFIG_KEYS } from './settings.ts';
 
 /** The Lambda entry of the function that starts jobs and finishes them. */
 export const handler: ControlHandler = start(process.env);

@@ -4,10 +4,10 @@ import { fetchModels } from './aws/fetchModels.ts';
 import { createJobStorage } from './aws/jobStorage.ts';
 import { observed } from './aws/observedCalls.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
-import { CONFIG_KEYS } from './configKeys.ts';
-import { loadJobScoreConfig } from './jobConfig.ts';
+import { loadJobScoreConfig } from './hosts/config.ts';
 import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
 import { openRepository } from './onnx/repository.ts';
+import { CONFIG_KEYS } from './settings.ts';
 
 /** The Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = await start(process.env).catch((error: unknown): never => {

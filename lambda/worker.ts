@@ -4,12 +4,12 @@ import { readGpus } from './aws/nvidiaCards.ts';
 import { observed } from './aws/observedCalls.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { createThreadedSqs } from './aws/sqsThreads.ts';
-import { CONFIG_KEYS } from './configKeys.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
 import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
 import { createGpuWatch } from './hosts/gpuWatch.ts';
 import { drainOrGiveUp, listenForStop, openHealthPort, protectionAt, protectTask } from './hosts/task.ts';
+import { CONFIG_KEYS } from './settings.ts';
 
 const PUBLISH_MS = 10_000;
 

@@ -1,7 +1,7 @@
 /** A function's start in a process of its own, from its first line until it can be invoked. */
 import { Agent } from 'node:https';
 import { S3Client } from '@aws-sdk/client-s3';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
 export interface ColdStart {
   readonly seconds: number;

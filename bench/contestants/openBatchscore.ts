@@ -1,7 +1,7 @@
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+
 import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
 
 import { compose } from '../../lambda/hosts/compose.ts';
@@ -9,6 +9,8 @@ import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
+
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
 /** Batchscore as it is deployed, without the queues: results go to memory, telemetry nowhere. */
 export interface Batchscore {

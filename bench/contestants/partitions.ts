@@ -1,6 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
-import { RANGES } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 import type { Message } from '../workload/messages.ts';
 
 import { drawTypicalMessages, type Encoding, toBase64, toNumbers } from '../workload/messages.ts';
@@ -53,7 +53,7 @@ export async function fastestPartition(
 export function limitsOf([first]: readonly Message[], bestRows: number): PartitionLimits {
   const { inputs, length } = first as Message;
   const elements = inputs.reduce((sum, { data }) => sum + data.length, 0);
-  return { bestRows, maxElements: Math.floor((RANGES.maxBatchElements.default * length) / elements) };
+  return { bestRows, maxElements: Math.floor((SETTINGS.maxBatchElements.default * length) / elements) };
 }
 
 /** In order of arrival. */

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { JOB_RANGES, RANGES } from '../../lambda/core/limits.ts';
+import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import { finishJob } from '../../lambda/jobs/finishJob.ts';
 import { planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
 import type { JobStart, JobStorage, Spec } from '../../lambda/jobs/jobTypes.ts';
@@ -14,6 +14,8 @@ import { openModelAlone } from '../../lambda/onnx/repository.ts';
  * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
  */
 
+import { SETTINGS } from '../../lambda/settings.ts';
+
 const FOLDER = 'out/job/';
 const MIB = 1024 * 1024;
 /** With 1,769 MB. */
@@ -23,8 +25,8 @@ const IMAGE: Spec = { inputs: { image: Array.from({ length: 64 }, (_, pixel) => 
 async function main(model: string, file: string): Promise<void> {
   const storage = diskStorage(file);
   const models = await openModelAlone(model, {
-    maxBatchRows: RANGES.maxBatchRows.default,
-    maxBatchElements: RANGES.maxBatchElements.default,
+    maxBatchRows: SETTINGS.maxBatchRows.default,
+    maxBatchElements: SETTINGS.maxBatchElements.default,
     providers: ['cpu'],
     allowProviderFallback: false,
     warn: (message) => void process.stderr.write(`${message}\n`),
@@ -40,13 +42,13 @@ async function main(model: string, file: string): Promise<void> {
   const scoring = createRowScoring({
     models,
     limits: {
-      maxRequestRows: RANGES.maxRequestRows.default,
-      maxRequestsPerMessage: RANGES.maxRequestsPerMessage.default,
+      maxRequestRows: SETTINGS.maxRequestRows.default,
+      maxRequestsPerMessage: SETTINGS.maxRequestsPerMessage.default,
       maxAnswerCharacters: MOST_CHARACTERS,
-      maxBatchElements: RANGES.maxBatchElements.default,
+      maxBatchElements: SETTINGS.maxBatchElements.default,
       deadlineMarginMs: 1,
     },
-    checkPercent: RANGES.checkPercent.default,
+    checkPercent: SETTINGS.checkPercent.default,
     observer: {},
     mostCharacters: MOST_CHARACTERS_HELD,
   });

@@ -1,9 +1,10 @@
 /** Runs as the process of `callInFreshProcess`: takes the task as its argument, writes the milliseconds to stdout. */
 import { join } from 'node:path';
 import type { SQSRecord } from 'aws-lambda';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createBareSession, scoreBare } from '../contestants/bareSession.ts';
 import { openBatchscore } from '../contestants/openBatchscore.ts';
+
 import { stackParts } from '../contestants/partitions.ts';
 import { drawMessages, toRecords } from '../workload/messages.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';

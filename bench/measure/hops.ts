@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import prices from '../../infra/prices.json' with { type: 'json' };
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { type Certificate, createCertificate } from '../workload/certificate.ts';
 import { billedSends, ENCODINGS, type Encoding, type RequestsPerMessage } from '../workload/messages.ts';
 import { createTemporaryRepository } from '../workload/modelRepository.ts';

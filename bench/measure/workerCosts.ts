@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { CONFIG_KEYS, CONFIG_PREFIX } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS, CONFIG_PREFIX } from '../../lambda/settings.ts';
 import { microseconds, type Target, table } from '../report/markdownTable.ts';
+
 import { type Certificate, createCertificate } from '../workload/certificate.ts';
 import { ENCODINGS, type Encoding, toPackedRecords } from '../workload/messages.ts';
 import { createTemporaryRepository } from '../workload/modelRepository.ts';

@@ -1,4 +1,5 @@
-import { MAX_EVENT_BYTES, RANGES } from '../../lambda/core/limits.ts';
+import { MAX_EVENT_BYTES } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 
 /** Where results go: to the queue one by one or packed, to the table, to the bucket. */
 export const RESULTS = ['queue', 'packed', 'table', 'bucket'] as const;
@@ -59,7 +60,7 @@ export function runMs({ batchMs, messageMs, requestMs, requestsPerMessage }: Sce
 export function requestsThatFill({ requestBytes }: Scenario): number {
   return Math.max(
     1,
-    Math.min(RANGES.maxRequestsPerMessage.default, Math.floor((BILLED_BYTES - 1) / (requestBytes + 1))),
+    Math.min(SETTINGS.maxRequestsPerMessage.default, Math.floor((BILLED_BYTES - 1) / (requestBytes + 1))),
   );
 }
 

@@ -2,12 +2,12 @@ import { encodeRequest } from '../../client/encodeRequest.ts';
 import { decodeAll, isBase64Data } from '../../lambda/core/base64.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
-import { RANGES } from '../../lambda/core/limits.ts';
 import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
 import { DATATYPES, moveAxis } from '../../lambda/core/tensor.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
+
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile, type ModelGraph, readGraph } from '../../lambda/onnx/modelFile.ts';
@@ -20,6 +20,7 @@ import {
   type SampleLines,
 } from '../../lambda/onnx/probes.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 import { printable } from '../arguments.ts';
 import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
 import { type FileValue, type NotableOperators, notableOperators, type OnnxFile, readOnnxFile } from './onnxFile.ts';
@@ -80,8 +81,8 @@ async function open(
   const warnings: string[] = [];
   let probes = 0;
   const models = await openModelAlone(path, {
-    maxBatchRows: RANGES.maxBatchRows.default,
-    maxBatchElements: RANGES.maxBatchElements.default,
+    maxBatchRows: SETTINGS.maxBatchRows.default,
+    maxBatchElements: SETTINGS.maxBatchElements.default,
     providers,
     allowProviderFallback: false,
     warn: (warning) => warnings.push(warning.replace(`${filePath}: `, '')),

@@ -1,14 +1,13 @@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { jobDefinition } from '../../infra/jobs/jobDefinition.ts';
 import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
-import { JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import type { Config } from '../../lambda/configSchema.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import type { Composition } from '../../lambda/hosts/compose.ts';
-import { loadJobScoreConfig } from '../../lambda/jobConfig.ts';
+import { type Config, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
 import { type ControlEvent, type ControlHandler, createControlHandler } from '../../lambda/jobs/finishJob.ts';
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
+import { JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
 import { fileEvent } from './localServices.ts';
 import { type Ended, type LocalStates, StateError, startLocalStates } from './localStates.ts';
 

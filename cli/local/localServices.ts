@@ -6,10 +6,9 @@ import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
 import { hasCode } from '../../lambda/aws/awsError.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
-
 import type { Clients } from '../../lambda/hosts/compose.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { INVALID_MESSAGE_BODY_CHAR } from '../../node_modules/fauxqs/dist/sqs/sqsTypes.js';
 
 export interface LocalServicesOptions {

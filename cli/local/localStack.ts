@@ -2,14 +2,15 @@ import type { SQSClient } from '@aws-sdk/client-sqs';
 import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { fetchModels } from '../../lambda/aws/fetchModels.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
-import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import type { Config } from '../../lambda/configSchema.ts';
 import { isS3Uri } from '../../lambda/core/places.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';
+
 import { type Composition, compose } from '../../lambda/hosts/compose.ts';
+import type { Config } from '../../lambda/hosts/config.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
+import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
 import { type LocalJobs, startLocalJobs } from './localJobs.ts';
 import {
   type Around,

@@ -1,13 +1,12 @@
 import { pipeline } from 'node:stream/promises';
 import { type Failure, isFailure } from '../../lambda/core/failure.ts';
-import { RANGES, RANGES_BY_MEMORY } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
 import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
-
+import { SETTINGS } from '../../lambda/settings.ts';
 import { columnSpec, modelPath, oneOf, parseCommand, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
@@ -36,7 +35,7 @@ in the order of the file, one for each line, or each row of an array.
   --out-format F    ndjson or csv (default: csv where --out ends in .csv)
   --models DIR      the model repository (default models)
   --batch-size N    lines scored together (default 1000)
-  --max-rows N      most rows in one run (default ${RANGES.maxBatchRows.default})
+  --max-rows N      most rows in one run (default ${SETTINGS.maxBatchRows.default})
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print the summary as one JSON object
   --help            show this
@@ -61,13 +60,13 @@ async function run(args: readonly string[]): Promise<number> {
     'out-format': { type: 'string' },
     models: { type: 'string', default: 'models' },
     'batch-size': { type: 'string', default: '1000' },
-    'max-rows': { type: 'string', default: String(RANGES.maxBatchRows.default) },
+    'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
     providers: { type: 'string', default: 'cpu' },
     json: { type: 'boolean', default: false },
   });
   const [model = '', file = ''] = positionals;
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
-  const { least, most } = RANGES.maxBatchRows;
+  const { least, most } = SETTINGS.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], least, most);
   const format = oneOf('--format', options.format, DATA_FORMATS) ?? formatByEnding(file);
   const ending = options.out !== undefined && /\.csv$/i.test(options.out) ? 'csv' : 'ndjson';
@@ -84,7 +83,7 @@ async function run(args: readonly string[]): Promise<number> {
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
   const models = await openModelAlone(path, {
     maxBatchRows,
-    maxBatchElements: RANGES.maxBatchElements.default,
+    maxBatchElements: SETTINGS.maxBatchElements.default,
     providers: options.providers.split(','),
     allowProviderFallback: false,
     warn,
@@ -190,7 +189,7 @@ export function createOfflineScoring(
   const scoring = createRowScoring({
     models,
     limits,
-    checkPercent: RANGES.checkPercent.default,
+    checkPercent: SETTINGS.checkPercent.default,
     observer: {
       batchMismatch: (mismatch) => warn(describe(mismatch)),
       microBatch: ({ rows }) => {
@@ -237,9 +236,9 @@ function describe({ model, version, messageId, difference: { output }, wasBatche
 
 /** Of files: no queue and no store sets others. */
 export const OFFLINE_LIMITS: ScoringLimits = {
-  maxRequestRows: RANGES.maxRequestRows.most,
-  maxRequestsPerMessage: RANGES.maxRequestsPerMessage.most,
-  maxAnswerCharacters: RANGES_BY_MEMORY.maxAnswerCharacters.most,
-  maxBatchElements: RANGES.maxBatchElements.default,
+  maxRequestRows: SETTINGS.maxRequestRows.most,
+  maxRequestsPerMessage: SETTINGS.maxRequestsPerMessage.most,
+  maxAnswerCharacters: SETTINGS.maxAnswerCharacters.most,
+  maxBatchElements: SETTINGS.maxBatchElements.default,
   deadlineMarginMs: 0,
 };

@@ -1,9 +1,8 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
-import { RANGES } from '../../lambda/core/limits.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
-
+import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, wholeNumber } from '../arguments.ts';
 import { progressBar } from '../terminal.ts';
 import { systemReason } from '../textFiles.ts';
@@ -46,7 +45,7 @@ concurrency. What was measured is kept in profile.json beside the model. Nothing
   --gpu-profile TYPE=FILE  what this command printed with --json on such an instance; may be repeated
   --length N               of rows, where lengths differ (default: that of ordinary samples)
   --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
-  --max-rows N             most rows in a run (default ${RANGES.maxBatchRows.default})
+  --max-rows N             most rows in a run (default ${SETTINGS.maxBatchRows.default})
   --providers LIST         execution providers, first choice first (default cpu)
   --no-write               leave profile.json and profile.html as they are
   --apply                  write the recommendation into the context of ./cdk.json
@@ -60,7 +59,7 @@ async function run(args: readonly string[]): Promise<number> {
   const { options, positionals } = parse(args);
   const ask = await questionOf(options, warn);
   if (options.apply) await checkContext('cdk.json');
-  const { least, most } = RANGES.maxBatchRows;
+  const { least, most } = SETTINGS.maxBatchRows;
   const measured = await measure(modelPath(positionals[0] ?? '', options.models), {
     maxBatchRows: wholeNumber('--max-rows', options['max-rows'], least, most),
     providers: options.providers.split(','),
@@ -92,7 +91,7 @@ function parse(args: readonly string[]) {
     'gpu-profile': { type: 'string', multiple: true },
     length: { type: 'string' },
     seconds: { type: 'string', default: SECONDS.default },
-    'max-rows': { type: 'string', default: String(RANGES.maxBatchRows.default) },
+    'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
     providers: { type: 'string', default: 'cpu' },
     'no-write': { type: 'boolean', default: false },
     apply: { type: 'boolean', default: false },

@@ -2,15 +2,8 @@ import type { Duration } from 'aws-cdk-lib';
 import type { IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import type { IRole } from 'aws-cdk-lib/aws-iam';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
-import {
-  BATCH_SIZE,
-  DRAIN_SHARE,
-  HOP_THREADS,
-  outside,
-  RANGES,
-  SHARDS,
-  WINDOW_SECONDS,
-} from '../../lambda/core/limits.ts';
+import { BATCH_SIZE, DRAIN_SHARE, outside, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 
 import type { Problem } from '../constructs/problems.ts';
 import { secondsOf } from '../constructs/units.ts';
@@ -119,8 +112,8 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching): 
   return [
     outside('batchSize', batching.batchSize, BATCH_SIZE),
     windowProblem(batching),
-    outside('timeoutSeconds', timeoutSeconds, RANGES.timeoutSeconds),
-    outside('stopTimeoutSeconds', stopTimeoutSeconds, RANGES.stopSeconds),
+    outside('timeoutSeconds', timeoutSeconds, SETTINGS.timeoutSeconds),
+    outside('stopTimeoutSeconds', stopTimeoutSeconds, SETTINGS.stopSeconds),
     shorterThanDrain(timeoutSeconds, stopTimeoutSeconds),
     settings.spot ? afterSpotNotice(stopTimeoutSeconds) : undefined,
     outside('minimumTasks', minimumTasks, { least: 0, most: MOST_TASKS }),
@@ -129,9 +122,9 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching): 
       ? `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`
       : undefined,
     outside('backlogPerTask', settings.backlogPerTask, { least: 1, most: 1_000_000 }),
-    outside('mostPolls', settings.mostPolls, RANGES.mostPolls),
-    outside('pipelineDepth', settings.pipelineDepth, RANGES.pipelineDepth),
-    outside('hopThreads', settings.hopThreads, HOP_THREADS),
+    outside('mostPolls', settings.mostPolls, SETTINGS.mostPolls),
+    outside('pipelineDepth', settings.pipelineDepth, SETTINGS.pipelineDepth),
+    outside('hopThreads', settings.hopThreads, SETTINGS.hopThreads),
     moreThanAlarmTakes(batching.shards),
   ];
 }

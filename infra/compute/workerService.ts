@@ -29,7 +29,8 @@ import {
 } from 'aws-cdk-lib/aws-ecs';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { MESSAGES_IN_FLIGHT, RANGES } from '../../lambda/core/limits.ts';
+import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 import type { Queues } from '../constructs/channels.ts';
 import { warn } from '../constructs/problems.ts';
 import { PERIOD, together } from '../monitoring/scoringMetrics.ts';
@@ -88,7 +89,7 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
   // A new service starts a task at once, which fetches its image through the endpoints.
   service.node.addDependency(...network.endpoints);
   // One batch is gathered while others are scored.
-  const batchesPerTask = 1 + (settings.pipelineDepth ?? RANGES.pipelineDepth.default);
+  const batchesPerTask = 1 + (settings.pipelineDepth ?? SETTINGS.pipelineDepth.default);
   warnOfMessagesHeld(service, batching, { tasks: maximumTasks, batchesPerTask });
   if (wiring.eventSourceEnabled) {
     const backlogPerTask = settings.backlogPerTask ?? BATCHES_PER_TASK * batching.batchSize;

@@ -1,5 +1,5 @@
 import type { Duration, Size } from 'aws-cdk-lib';
-import { CONFIG_KEYS, RUNTIME_TELEMETRY_OFF } from '../../lambda/configKeys.ts';
+import { RUNTIME_TELEMETRY_OFF, SETTINGS } from '../../lambda/settings.ts';
 import type { Batching } from '../compute/compute.ts';
 import { type Channels, type ResultStore, urlsOf } from './channels.ts';
 import { type ModelPlace, mountedFolder } from './modelPlace.ts';
@@ -23,43 +23,30 @@ interface HostSettings extends Channels {
 
 /** The environment variables of the host. What is left out keeps the runtime's own default. */
 export function hostEnvironment(settings: HostSettings): Record<string, string> {
-  const { batching, models, stores, tuning } = settings;
-  const values: Record<string, string | number | boolean | undefined> = {
-    [CONFIG_KEYS.modelsDirectory]: models.efs && mountedFolder(models.efs),
-    [CONFIG_KEYS.modelsUri]: models.s3 && `s3://${models.s3.bucket}/${models.s3.folder}`,
-    [CONFIG_KEYS.defaultModel]: settings.defaultModel,
-    [CONFIG_KEYS.preload]: tuning.preload,
-    [CONFIG_KEYS.providers]: tuning.providers ?? settings.providers,
-    [CONFIG_KEYS.allowProviderFallback]: tuning.allowProviderFallback,
-    [CONFIG_KEYS.maxBatchRows]: tuning.maxBatchRows,
-    [CONFIG_KEYS.maxBatchElements]: tuning.maxBatchElements,
-    [CONFIG_KEYS.maxRequestRows]: tuning.maxRequestRows,
-    [CONFIG_KEYS.maxRequestsPerMessage]: tuning.maxRequestsPerMessage,
-    [CONFIG_KEYS.maxAnswerCharacters]: tuning.maxAnswerCharacters,
-    [CONFIG_KEYS.deadlineMarginMs]: tuning.deadlineMarginMs,
-    [CONFIG_KEYS.checkPercent]: tuning.checkPercent,
-    [CONFIG_KEYS.serviceName]: settings.serviceName,
-    [CONFIG_KEYS.logLevel]: settings.logLevel,
-    [CONFIG_KEYS.tracing]: settings.tracing || undefined,
-    [CONFIG_KEYS.batchSize]: batching.batchSize,
-    [CONFIG_KEYS.windowSeconds]: batching.windowSeconds,
-    [CONFIG_KEYS.requestQueueUrls]: urlsOf(settings.requestQueues),
-    [CONFIG_KEYS.results]: settings.results.join(','),
-    [CONFIG_KEYS.resultQueueUrl]: stores.resultQueue?.queueUrl,
-    [CONFIG_KEYS.resultsPerMessage]: stores.resultQueue && settings.resultsPerMessage,
-    [CONFIG_KEYS.resultMessageBytes]: stores.resultQueue && settings.resultMessageBytes,
-    [CONFIG_KEYS.resultTable]: stores.resultTable?.tableName,
-    [CONFIG_KEYS.resultTtlSeconds]: stores.resultTable && settings.resultTtlSeconds,
-    [CONFIG_KEYS.resultBucket]: stores.resultBucket?.bucketName,
-    [CONFIG_KEYS.resultPrefix]: settings.resultPrefix || undefined,
-    [CONFIG_KEYS.payloadBucket]: settings.payloadBucket.bucketName,
-    [CONFIG_KEYS.payloadPrefix]: settings.payloadPrefix || undefined,
-    [CONFIG_KEYS.maxPayloadBytes]: tuning.maxPayloadBytes,
-  };
+  const { batching, models, stores, tuning, resultsPerMessage, resultMessageBytes, resultTtlSeconds } = settings;
+  const variables = environmentOf({
+    ...tuning,
+    ...batching,
+    modelsDirectory: models.efs && mountedFolder(models.efs),
+    modelsUri: models.s3 && `s3://${models.s3.bucket}/${models.s3.folder}`,
+    defaultModel: settings.defaultModel,
+    providers: tuning.providers ?? settings.providers,
+    serviceName: settings.serviceName,
+    logLevel: settings.logLevel,
+    tracing: settings.tracing || undefined,
+    requestQueueUrls: urlsOf(settings.requestQueues),
+    results: settings.results.join(','),
+    resultQueueUrl: stores.resultQueue?.queueUrl,
+    ...(stores.resultQueue && { resultsPerMessage, resultMessageBytes }),
+    resultTable: stores.resultTable?.tableName,
+    ...(stores.resultTable && { resultTtlSeconds }),
+    resultBucket: stores.resultBucket?.bucketName,
+    resultPrefix: settings.resultPrefix || undefined,
+    payloadBucket: settings.payloadBucket.bucketName,
+    payloadPrefix: settings.payloadPrefix || undefined,
+  });
   // Here too, since a worker thread, which runs the handler on Managed Instances, cannot set it.
-  const environment: Record<string, string> = { [RUNTIME_TELEMETRY_OFF]: '1' };
-  for (const [key, value] of Object.entries(values)) if (value !== undefined) environment[key] = String(value);
-  return environment;
+  return { [RUNTIME_TELEMETRY_OFF]: '1', ...variables };
 }
 
 /** What a worker must know besides what every host does. */
@@ -75,16 +62,13 @@ interface WorkerSettings {
 
 /** The environment variables of a worker alone. What is left out keeps the runtime's own default. */
 export function workerEnvironment(settings: WorkerSettings): Record<string, string> {
-  const { mostPolls, pipelineDepth, hopThreads } = settings;
-  return {
-    [CONFIG_KEYS.timeoutSeconds]: String(settings.timeoutSeconds),
-    [CONFIG_KEYS.visibilitySeconds]: String(settings.visibilitySeconds),
-    [CONFIG_KEYS.stopSeconds]: String(settings.stopSeconds),
-    [CONFIG_KEYS.healthPort]: String(settings.healthPort),
-    ...(mostPolls !== undefined && { [CONFIG_KEYS.mostPolls]: String(mostPolls) }),
-    ...(pipelineDepth !== undefined && { [CONFIG_KEYS.pipelineDepth]: String(pipelineDepth) }),
-    ...(hopThreads !== undefined && { [CONFIG_KEYS.hopThreads]: String(hopThreads) }),
-  };
+  return environmentOf({ ...settings });
+}
+
+/** The variable of each setting that the catalogue has, in its order. */
+function environmentOf(values: Readonly<Record<string, unknown>>): Record<string, string> {
+  const given = Object.entries(SETTINGS).filter(([name]) => values[name] !== undefined);
+  return Object.fromEntries(given.map(([name, { variable }]) => [variable, String(values[name])]));
 }
 
 /** Settings of the scoring itself; each is a variable of the host's environment. */

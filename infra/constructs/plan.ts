@@ -3,13 +3,8 @@ import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import {
-  LOG_LEVELS,
-  type LogLevel,
-  mappingProblems,
-  RANGES,
-  type ResultsPerMessage,
-} from '../../lambda/core/limits.ts';
+import { LOG_LEVELS, type LogLevel, mappingProblems, type ResultsPerMessage } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 
 import {
   type Batching,
@@ -87,7 +82,7 @@ interface Plan<Created extends Compute = Compute> {
   readonly jobs: JobSettings | undefined;
 }
 
-const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: RANGES.resultTtlSeconds.default, payloadExpiryDays: 30 };
+const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: SETTINGS.resultTtlSeconds.default, payloadExpiryDays: 30 };
 
 /** Not `SNAPSHOT`: tables, buckets and log groups have none. */
 const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
@@ -117,8 +112,8 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
     results: props.results ?? ['queue'],
-    resultsPerMessage: props.resultsPerMessage ?? RANGES.resultsPerMessage.default,
-    resultMessageBytes: bytesOf('resultMessageBytes', props.resultMessageSize) ?? RANGES.resultMessageBytes.default,
+    resultsPerMessage: props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default,
+    resultMessageBytes: bytesOf('resultMessageBytes', props.resultMessageSize) ?? SETTINGS.resultMessageBytes.default,
     resultTtlSeconds: secondsOf('resultTtlSeconds', props.resultTtl) ?? DEFAULTS.resultTtlSeconds,
     payloadExpiryDays: daysOf('payloadExpiryDays', props.payloadExpiry) ?? DEFAULTS.payloadExpiryDays,
     resultExpiryDays: daysOf('resultExpiryDays', props.resultExpiry),

@@ -1,17 +1,15 @@
 import { Token } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
-import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF } from '../../lambda/configKeys.ts';
 import {
   BATCH_BYTES,
   FILL,
   MAX_EVENT_BYTES,
   outside,
-  RANGES,
-  RANGES_BY_MEMORY,
   type ResultsPerMessage,
   STORES,
 } from '../../lambda/core/limits.ts';
 import { nearestName } from '../../lambda/core/wrongValue.ts';
+import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS } from '../../lambda/settings.ts';
 import type { Batching } from '../compute/compute.ts';
 import type { ImageTarget } from '../image/containerImage.ts';
 import type { ResultStore } from './channels.ts';
@@ -41,7 +39,7 @@ export function latencyProblems({ windowSeconds }: Batching, latencyTargetSecond
 
 /** Larger than SQS takes is not refused: such messages go through the payload bucket. */
 export function largestMessageProblem(largestMessageBytes: number | undefined): Problem {
-  return outside('largestMessageBytes', largestMessageBytes, { least: 1, most: RANGES_BY_MEMORY.maxPayloadBytes.most });
+  return outside('largestMessageBytes', largestMessageBytes, { least: 1, most: SETTINGS.maxPayloadBytes.most });
 }
 
 /**
@@ -89,7 +87,7 @@ export function resultProblems(settings: ResultSettings): Problem[] {
   return [
     notSomeStores(results),
     ...packingProblems(settings),
-    outside('resultTtlSeconds', resultTtlSeconds, RANGES.resultTtlSeconds),
+    outside('resultTtlSeconds', resultTtlSeconds, SETTINGS.resultTtlSeconds),
   ];
 }
 
@@ -103,12 +101,12 @@ function notSomeStores(results: readonly ResultStore[]): Problem {
 function packingProblems({ results, resultsPerMessage, resultMessageBytes }: ResultSettings): Problem[] {
   return [
     resultsPerMessage === FILL ? undefined : notSomeResults(resultsPerMessage),
-    outside('resultMessageBytes', resultMessageBytes, RANGES.resultMessageBytes),
+    outside('resultMessageBytes', resultMessageBytes, SETTINGS.resultMessageBytes),
     resultsPerMessage !== 1 && !results.includes('queue')
       ? `resultsPerMessage: expected queue among the results, whose messages they share, got ${results.join(',')}; ` +
         'add queue or leave it out'
       : undefined,
-    resultsPerMessage === 1 && resultMessageBytes !== RANGES.resultMessageBytes.default
+    resultsPerMessage === 1 && resultMessageBytes !== SETTINGS.resultMessageBytes.default
       ? `resultMessageBytes: expected it with resultsPerMessage above 1, as it is the size of a message of several results, ` +
         `got ${resultMessageBytes} with 1; set resultsPerMessage to ${FILL} or leave it out`
       : undefined,
@@ -116,8 +114,8 @@ function packingProblems({ results, resultsPerMessage, resultMessageBytes }: Res
 }
 
 function notSomeResults(resultsPerMessage: number): Problem {
-  const { least, most } = RANGES.resultsPerMessage;
-  if (outside('resultsPerMessage', resultsPerMessage, RANGES.resultsPerMessage) === undefined) return undefined;
+  const { least, most } = SETTINGS.resultsPerMessage;
+  if (outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage) === undefined) return undefined;
   return (
     `resultsPerMessage: expected a whole number from ${least} to ${most}, or ${FILL}, got ${resultsPerMessage}; ` +
     'choose one of these'
@@ -126,21 +124,20 @@ function notSomeResults(resultsPerMessage: number): Problem {
 
 /** What the host would refuse when it starts, or could never work with. */
 export function tuningProblems(tuning: TuningNumbers, timeoutSeconds: number): Problem[] {
-  return [
-    outside('maxBatchRows', tuning.maxBatchRows, RANGES.maxBatchRows),
-    outside('maxBatchElements', tuning.maxBatchElements, RANGES.maxBatchElements),
-    outside('maxRequestRows', tuning.maxRequestRows, RANGES.maxRequestRows),
-    outside('maxRequestsPerMessage', tuning.maxRequestsPerMessage, RANGES.maxRequestsPerMessage),
-    outside('maxAnswerCharacters', tuning.maxAnswerCharacters, RANGES_BY_MEMORY.maxAnswerCharacters),
-    outside('deadlineMarginMs', tuning.deadlineMarginMs, RANGES.deadlineMarginMs),
-    outside('checkPercent', tuning.checkPercent, RANGES.checkPercent),
-    outside('maxPayloadBytes', tuning.maxPayloadBytes, RANGES_BY_MEMORY.maxPayloadBytes),
-    withinMargin(timeoutSeconds, tuning.deadlineMarginMs),
-  ];
+  return [...rangeProblems(tuning), withinMargin(timeoutSeconds, tuning.deadlineMarginMs)];
+}
+
+/** Of those that the catalogue has a range of. */
+function rangeProblems(values: TuningNumbers): Problem[] {
+  const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('least' in one ? [[name, one]] : [])));
+  return Object.entries(values).map(([name, value]) => {
+    const range = ranges.get(name);
+    return typeof value === 'number' && range !== undefined ? outside(name, value, range) : undefined;
+  });
 }
 
 /** Nothing is started within the margin before the deadline, so within a shorter timeout nothing would ever start. */
-function withinMargin(timeoutSeconds: number, deadlineMarginMs = RANGES.deadlineMarginMs.default): Problem {
+function withinMargin(timeoutSeconds: number, deadlineMarginMs: number = SETTINGS.deadlineMarginMs.default): Problem {
   if (timeoutSeconds * 1000 > deadlineMarginMs) return undefined;
   return (
     `timeoutSeconds: expected more than the deadline margin of ${deadlineMarginMs} ms, ` +

@@ -11,8 +11,8 @@ import {
   StateMachine,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
+import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
 import type { AlarmCondition, Graph } from '../compute/compute.ts';
 import { createScoringFunction, type FunctionWiring } from '../compute/scoringFunction.ts';
 import { acknowledgeStandards, acknowledgeWildcard } from '../constructs/acknowledge.ts';
@@ -331,23 +331,10 @@ function grantUnknownKey(grantee: IGrantable, bucket: IBucket, key: IKey | undef
 
 const MIB = 1024 * 1024;
 
-/** Of the host's variables those that say where models are, how they run, and what is logged: jobs have no queues. */
-const OF_SCORING: readonly string[] = [
-  CONFIG_KEYS.modelsDirectory,
-  CONFIG_KEYS.modelsUri,
-  CONFIG_KEYS.defaultModel,
-  CONFIG_KEYS.preload,
-  CONFIG_KEYS.providers,
-  CONFIG_KEYS.allowProviderFallback,
-  CONFIG_KEYS.maxBatchRows,
-  CONFIG_KEYS.maxBatchElements,
-  CONFIG_KEYS.maxRequestRows,
-  CONFIG_KEYS.maxRequestsPerMessage,
-  CONFIG_KEYS.maxAnswerCharacters,
-  CONFIG_KEYS.maxPayloadBytes,
-  CONFIG_KEYS.checkPercent,
-  CONFIG_KEYS.logLevel,
-];
+/** The service's name is one of jobs' own. */
+const OF_SCORING: readonly string[] = Object.values(JOB_SCORE_SETTINGS)
+  .map(({ variable }) => variable)
+  .filter((variable) => variable !== CONFIG_KEYS.serviceName);
 
 type Variables = Readonly<Record<string, string>>;
 

@@ -9,15 +9,14 @@ import { createTableWriter } from '../aws/resultTable.ts';
 import { writeToEvery } from '../aws/sendBatches.ts';
 import type { SqsCaller } from '../aws/sqsCalls.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
-import type { Config } from '../configSchema.ts';
 import { createLatencyEstimator } from '../core/latency.ts';
 import { FILL, type Store } from '../core/limits.ts';
 import { createMemoryCeiling } from '../core/memoryCeiling.ts';
 import { plan } from '../core/plan.ts';
 import type { ResultWriter } from '../core/record.ts';
 import { createBatchingWatch } from '../core/verify.ts';
-
 import { openRepository } from '../onnx/repository.ts';
+import type { Config } from './config.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 import { createOutageWatch } from './records.ts';
 

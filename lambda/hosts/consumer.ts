@@ -2,14 +2,14 @@ import { availableParallelism } from 'node:os';
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import { createPoller, createReceiver } from '../aws/requestQueue.ts';
 import type { SqsCaller } from '../aws/sqsCalls.ts';
-
-import { CONFIG_KEYS } from '../configKeys.ts';
-import type { Config } from '../configSchema.ts';
 import { deferred } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
+import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
+
+import type { Config } from './config.ts';
 import { createHeld, createVisibilityActions } from './leases.ts';
 import { createLanes, createPace, modelHint } from './modelQueues.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';

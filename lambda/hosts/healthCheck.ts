@@ -1,6 +1,6 @@
 // The health check of the worker's container, which has no curl: ends with 0 where the worker is ready, else with 1.
 import { get } from 'node:http';
-import { CONFIG_KEYS } from '../configKeys.ts';
+import { CONFIG_KEYS } from '../settings.ts';
 
 /** Shorter than the shortest that ECS may be told to wait for a check, 2 seconds, with the start of Node. */
 const ANSWER_MS = 1_500;

@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { hasCode } from '../aws/awsError.ts';
 import { messageOf } from '../core/failure.ts';
-import { RANGES, type Range, wholeNumberIn } from '../core/limits.ts';
+import { type Range, wholeNumberIn } from '../core/limits.ts';
 import { CONFIG_FILE } from '../core/places.ts';
 import { IN_OUR_WORDS, nearestName, problemsIn } from '../core/wrongValue.ts';
+import { SETTINGS } from '../settings.ts';
 
 import { hasCards } from './provider.ts';
 
@@ -110,9 +111,9 @@ function whyNot(key: string): string | undefined {
   return `expected keys among ${SESSION_OPTIONS.join(', ')}, got ${key}; ${cure}`;
 }
 
-const rows = whole(RANGES.maxBatchRows);
+const rows = whole(SETTINGS.maxBatchRows);
 
-const rungs = distinct(rows, `whole numbers from ${RANGES.maxBatchRows.least} to ${RANGES.maxBatchRows.most}`);
+const rungs = distinct(rows, `whole numbers from ${SETTINGS.maxBatchRows.least} to ${SETTINGS.maxBatchRows.most}`);
 
 const AXIS = 'expected the name of a symbolic axis of the model';
 

@@ -1,9 +1,10 @@
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { RUNTIME_TELEMETRY_OFF } from '../configKeys.ts';
 import { type Deferred, deferred, raceAbort } from '../core/concurrency.ts';
+
 import { messageOf } from '../core/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
+import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
 
 import { describeCards, listProviders, nameOf, onCard, type Provider, runOnGpu } from './provider.ts';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration } from 'aws-cdk-lib';
 import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { environmentIn, only, synthesize } from '../helpers/stacks.ts';
 
 const MAPPING = 'AWS::Lambda::EventSourceMapping';

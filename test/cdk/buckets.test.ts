@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { Duration } from 'aws-cdk-lib';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import type { BatchScoringProps } from '../../infra/index.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createScoring, createStack, environmentIn, synthesize, templateOf } from '../helpers/stacks.ts';
 
 type Props = Partial<BatchScoringProps>;

@@ -23,26 +23,6 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'windowSeconds: expected at least 1 with a batchSize above 10, got 0 with batchSize 11; raise windowSeconds or lower batchSize',
   ],
   [
-    'a batch size of 0',
-    { batchSize: 0 },
-    'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range',
-  ],
-  [
-    'a batch above 10,000',
-    { batchSize: 10_001 },
-    'batchSize: expected a whole number from 1 to 10000, got 10001; choose one in that range',
-  ],
-  [
-    'half a batch',
-    { batchSize: 2.5 },
-    'batchSize: expected a whole number from 1 to 10000, got 2.5; choose one in that range',
-  ],
-  [
-    'a window above 300 s',
-    { window: Duration.seconds(301) },
-    'windowSeconds: expected a whole number from 0 to 300, got 301; choose one in that range',
-  ],
-  [
     'fewer than three receives',
     { maxReceiveCount: 2 },
     'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 2; raise it to 5',
@@ -51,11 +31,6 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'maximum concurrency together with pollers',
     { compute: lambdaCompute({ maximumConcurrency: 5, minimumPollers: 2 }) },
     'maximumConcurrency: expected none alongside provisioned pollers, got 5 with 2 pollers; leave out one of the two',
-  ],
-  [
-    'maximum concurrency of 1',
-    { compute: lambdaCompute({ maximumConcurrency: 1 }) },
-    'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
   ],
   [
     'more pollers than there may be',
@@ -145,21 +120,6 @@ const REFUSED: readonly (readonly [what: string, props: Partial<BatchScoringProp
     'a latency target within the window',
     { window: Duration.seconds(30), latencyTarget: Duration.seconds(30) },
     'latencyTargetSeconds: expected more than windowSeconds, 30, got 30; raise it or shorten the window',
-  ],
-  [
-    'no results in a message',
-    { resultsPerMessage: 0 },
-    'resultsPerMessage: expected a whole number from 1 to 10000, or fill, got 0; choose one of these',
-  ],
-  [
-    'more results in a message than there can be',
-    { resultsPerMessage: 10_001 },
-    'resultsPerMessage: expected a whole number from 1 to 10000, or fill, got 10001; choose one of these',
-  ],
-  [
-    'messages of results that SQS would not take',
-    { resultsPerMessage: 'fill', resultMessageSize: Size.bytes(1_048_577) },
-    'resultMessageBytes: expected a whole number from 1024 to 1048576, got 1048577; choose one in that range',
   ],
   [
     'results that share messages of no queue',

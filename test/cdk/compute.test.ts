@@ -6,8 +6,8 @@ import { Key } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import {
   createApp,
   createScoring,

@@ -5,8 +5,8 @@ import { Key } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { BatchScoring, ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { containerIn, createScoring, createStack, only, templateOf, workerEnvironmentIn } from '../helpers/stacks.ts';
 import { policiesOf } from './policies.ts';
 

@@ -3,7 +3,7 @@ import { Size } from 'aws-cdk-lib';
 import { Match, type Template } from 'aws-cdk-lib/assertions';
 import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { type EcsGpuOptions, ecsGpuCompute } from '../../infra/index.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { containerIn, createScoring, createStack, only, templateOf, workerEnvironmentIn } from '../helpers/stacks.ts';
 
 const TASK = 'AWS::ECS::TaskDefinition';

@@ -2,8 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { ecsCompute, ecsGpuCompute, lambdaGpuCompute, PRICES } from '../../infra/index.ts';
-import { METRIC_UNITS } from '../../lambda/core/metricNames.ts';
+import { ecsCompute, ecsGpuCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { docPage } from '../helpers/docExamples.ts';
 import { createScoring, synthesize, templateOf } from '../helpers/stacks.ts';
 
@@ -70,58 +69,6 @@ describe('docs/operations.md', () => {
     const shown = graphTitles(synthesize({ jobs: {} })).filter((title) => !messages.includes(title));
     const explained = explainedIn('Jobs');
     expect(shown.map((title) => explained.findIndex((name) => title.startsWith(name)))).toEqual([...explained.keys()]);
-  });
-
-  it('counts the metrics that are emitted', () => {
-    const count = Object.keys(METRIC_UNITS).length;
-    expect(page).toContain(`${count} custom metrics cost ${count} × 0.30 $ = ${(count * 0.3).toFixed(2)} $`);
-  });
-
-  it('counts the alarms that watch each shard', () => {
-    const metrics = (shards: number): number => {
-      const alarms = Object.values(synthesize({ shards }).findResources('AWS::CloudWatch::Alarm'));
-      const counts = alarms.map(({ Properties }) => {
-        const queries: { MetricStat?: unknown }[] = Properties.Metrics ?? [{ MetricStat: Properties.MetricName }];
-        return queries.filter(({ MetricStat }) => MetricStat !== undefined).length;
-      });
-      return counts.reduce((sum, count) => sum + count, 0);
-    };
-    const more = metrics(4) - metrics(3);
-    expect(page).toContain(`${more} × 0.10 $ = ${(0.26 + more * 0.1).toFixed(2)} $`);
-  });
-
-  it('counts the metrics that the alarms of a service watch, with those that target tracking makes', () => {
-    const template = templateOf(createScoring({ compute: ecsCompute() }));
-    const metricsOf = (queries: readonly { MetricStat?: unknown }[]): number =>
-      queries.filter(({ MetricStat }) => MetricStat !== undefined).length;
-    const alarms = Object.entries(template.findResources('AWS::CloudWatch::Alarm')).map(([id, { Properties }]) => ({
-      scales: !id.startsWith('ScoringAlarms'),
-      metrics: metricsOf(Properties.Metrics ?? [{ MetricStat: Properties.MetricName }]),
-    }));
-    const sum = (scales: boolean): number =>
-      alarms.filter((alarm) => alarm.scales === scales).reduce((all, { metrics }) => all + metrics, 0);
-    const [tracking] = Object.values(template.findResources('AWS::ApplicationAutoScaling::ScalingPolicy')).flatMap(
-      ({ Properties }) => Properties.TargetTrackingScalingPolicyConfiguration ?? [],
-    );
-    // One to scale out by, and one to scale in by.
-    const ofTracking = 2 * metricsOf(tracking.CustomizedMetricSpecification.Metrics);
-    expect([sum(false), sum(true) + ofTracking]).toEqual([12, 11]);
-    expect(page).toContain('23 × 0.10 $ = 2.30 $');
-  });
-
-  it('computes with the prices of the list', () => {
-    const { fargateArmVcpuHour, fargateArmGbHour } = PRICES;
-    const taskMonth = (730 * (fargateArmVcpuHour + 2 * fargateArmGbHour)).toFixed(2);
-    expect(page).toContain(`730 h × (${fargateArmVcpuHour} $ + 2 × ${fargateArmGbHour} $) = ${taskMonth} $`);
-    const { lambdaArmGbSecond, instanceHour, sqsStandardMillionRequests, dynamodbMillionWrites } = PRICES;
-    for (const price of [lambdaArmGbSecond, sqsStandardMillionRequests.toFixed(2), dynamodbMillionWrites]) {
-      expect(page).toContain(`${price} $`);
-    }
-    for (const type of ['g4dn.xlarge', 'g6.xlarge']) {
-      const month = ((instanceHour[type] ?? 0) * 1.15 * 730).toFixed(2);
-      expect(page).toContain(`${type} 730 h × ${instanceHour[type]} $ × 1.15 = ${month} $`);
-    }
-    expect(page).toContain(PRICES.date);
   });
 });
 

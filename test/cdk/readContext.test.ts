@@ -36,14 +36,6 @@ describe('the context', () => {
       'batchsize: expected a context key of this app, got an unknown one; did you mean batchSize, a whole number from 1 to 10000?',
     ],
     [
-      { encription: 'kms' },
-      'encription: expected a context key of this app, got an unknown one; did you mean encryption, one of service, kms?',
-    ],
-    [
-      { windowSecond: 5 },
-      'windowSecond: expected a context key of this app, got an unknown one; did you mean windowSeconds, a whole number from 0 to 300?',
-    ],
-    [
       { colour: 'red' },
       'colour: expected a context key of this app, got an unknown one; docs/configuration.md lists them',
     ],
@@ -52,31 +44,14 @@ describe('the context', () => {
       'batchSize: expected a whole number from 1 to 10000, got "many"; change it in cdk.json or with -c batchSize=…',
     ],
     [
-      { windowSeconds: '-1' },
-      'windowSeconds: expected a whole number from 0 to 300, got "-1"; change it in cdk.json or with -c windowSeconds=…',
-    ],
-    [
       { memoryMb: 'much' },
       'memoryMb: expected a number from 0, got "much"; change it in cdk.json or with -c memoryMb=…',
-    ],
-    [
-      { maximumTasks: 'many' },
-      'maximumTasks: expected a number, got "many"; change it in cdk.json or with -c maximumTasks=…',
-    ],
-    [
-      { batchSize: '' },
-      'batchSize: expected a whole number from 1 to 10000, got ""; change it in cdk.json or with -c batchSize=…',
     ],
     [{ fifo: 'yes' }, 'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…'],
     [
       { compute: 'batch' },
       'compute: expected one of lambda, lambda-gpu, ecs, ecs-gpu, got "batch"; change it in cdk.json or with -c compute=…',
     ],
-    [
-      { results: 'queue,tabel' },
-      'results: expected one of queue, table, bucket, got "queue,tabel"; change it in cdk.json or with -c results=…',
-    ],
-    [{ models: '' }, 'models: expected non-empty text, got ""; change it in cdk.json or with -c models=…'],
     [
       { gpuMemoryGiB: 16 },
       'gpuMemoryGiB: expected only with compute=lambda-gpu or ecs-gpu, got it with compute=lambda; leave it out',
@@ -87,10 +62,6 @@ describe('the context', () => {
         'change it in cdk.json or with -c stackName=…',
     ],
     [
-      { compute: 'lambda-gpu', minimumPollers: 3 },
-      'minimumPollers: expected only with compute=lambda, got it with compute=lambda-gpu; leave it out',
-    ],
-    [
       { alarmTopicArn: 'arn:aws:sqs:eu-central-1:123456789012:on-call' },
       'alarmTopicArn: expected the ARN of an SNS topic, arn:aws:sns:REGION:ACCOUNT:NAME, got ' +
         '"arn:aws:sqs:eu-central-1:123456789012:on-call"; change it in cdk.json or with -c alarmTopicArn=…',
@@ -98,18 +69,6 @@ describe('the context', () => {
     [
       { canaryMinutes: 10 },
       'canaryMinutes: expected only with canaryPercent, got 10 without it; give both, or leave it out',
-    ],
-    [
-      { compute: 'ecs', maximumConcurrency: 3 },
-      'maximumConcurrency: expected only with compute=lambda or lambda-gpu, got it with compute=ecs; leave it out',
-    ],
-    [
-      { compute: 'ecs', gpuCount: 1 },
-      'gpuCount: expected only with compute=ecs-gpu, got it with compute=ecs; leave it out',
-    ],
-    [
-      { maximumTasks: 1 },
-      'maximumTasks: expected only with compute=ecs or ecs-gpu, got it with compute=lambda; leave it out',
     ],
     [
       { fifo: 'yes', batchsize: 1 },

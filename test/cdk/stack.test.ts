@@ -3,9 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { Match, Template } from 'aws-cdk-lib/assertions';
-import { createStack } from '../../infra/batchScoringStack.ts';
-import { readContext } from '../../infra/context.ts';
-import { createApp } from '../helpers/stacks.ts';
+import { stackOf } from '../helpers/stacks.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'batchscore-stack-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -14,8 +12,6 @@ const priceList = (name: string, content: string): string => {
   writeFileSync(join(folder, name), content);
   return join(folder, name);
 };
-
-const stackOf = (context: Readonly<Record<string, unknown>>) => createStack(createApp(), readContext(context));
 
 describe('the stack of the app', () => {
   it('has every setting of the context', () => {

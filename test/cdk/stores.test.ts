@@ -6,7 +6,7 @@ import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createScoring, createStack, environmentIn, only, synthesize, templateOf } from '../helpers/stacks.ts';
 
 const ALL: readonly ResultStore[] = ['queue', 'table', 'bucket'];

@@ -4,7 +4,7 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { BatchScoringProps } from '../../infra/index.ts';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createScoring, createStack, environmentIn, only, refusalOf, templateOf } from '../helpers/stacks.ts';
 
 const WHOLE = 'expected a whole number from';

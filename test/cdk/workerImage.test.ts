@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { REPOSITORY } from '../helpers/command.ts';
@@ -62,8 +61,6 @@ function deployed(compute: ReturnType<typeof ecsCompute>) {
 
 describe.each([
   ['ecs', ecsCompute(), 'worker', 'linux/arm64'],
-  ['ecs on x86_64', ecsCompute({ architecture: Architecture.X86_64 }), 'worker', 'linux/amd64'],
-  ['ecs-gpu', ecsGpuCompute(), 'worker-gpu', 'linux/amd64'],
   ['ecs-gpu on instances of its own', ecsGpuCompute({ capacity: 'asg' }), 'worker-gpu', 'linux/amd64'],
 ])('the image of %s, and the task that runs it', (_, compute, stage, platform) => {
   let all: ReturnType<typeof deployed>;

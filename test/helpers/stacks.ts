@@ -6,6 +6,8 @@ import { App, type AppProps, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
 import type { Construct } from 'constructs';
+import { propsOf } from '../../infra/batchScoringStack.ts';
+import { readContext } from '../../infra/context.ts';
 import type { BatchScoringProps, Compute, FunctionCompute } from '../../infra/index.ts';
 import { BatchScoring } from '../../infra/index.ts';
 
@@ -41,8 +43,35 @@ export function imageOf(stack: Stack) {
   return { repository: Repository.fromRepositoryName(stack, 'Images', 'scoring'), tagOrDigest: 'v1' };
 }
 
+/** The stack of the app with this context, with an image from elsewhere, so that nothing is staged. */
+export function stackOf(context: Readonly<Record<string, unknown>>): Stack {
+  const stack = createStack();
+  const props = {
+    ...propsOf(stack, readContext(context)),
+    models: undefined,
+    imageBuild: undefined,
+    image: imageOf(stack),
+  };
+  new BatchScoring<Compute>(stack, 'Scoring', props).addClientOutputs();
+  return stack;
+}
+
+const templates = new Map<string, Template>();
+
+/** The template of such a deployment; of plain props it is made once for all tests of a worker. */
 export function synthesize(props: Partial<BatchScoringProps> = {}): Template {
-  return templateOf(createScoring(props));
+  if (!isPlain(props)) return templateOf(createScoring(props));
+  const key = JSON.stringify(props);
+  const template = templates.get(key) ?? templateOf(createScoring(props));
+  templates.set(key, template);
+  return template;
+}
+
+/** Whether it is told from others by its JSON: without constructs, durations and functions. */
+function isPlain(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value !== 'function';
+  const prototype = Object.getPrototypeOf(value);
+  return (prototype === Object.prototype || Array.isArray(value)) && Object.values(value).every(isPlain);
 }
 
 export function templateOf(scoring: Construct): Template {

@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { decodeAll, isBase64Data } from '../../../lambda/core/base64.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
-import { RANGES } from '../../../lambda/core/limits.ts';
 import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from '../../../lambda/core/microBatch.ts';
 import type { Model, RaggedAxis } from '../../../lambda/core/model.ts';
 import type { RequestInput, ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
@@ -23,6 +22,7 @@ import {
 } from '../../../lambda/onnx/probes.ts';
 import { openModelAlone } from '../../../lambda/onnx/repository.ts';
 import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
+import { SETTINGS } from '../../../lambda/settings.ts';
 
 import {
   peakRssBytes,
@@ -231,7 +231,7 @@ export function batchOf(model: Model, parts: readonly Part[], rows: number): Mic
 /** Whether a run of them may hold so many elements, as the host has it by default; a row alone always may. */
 export function fits(parts: readonly Part[], rows: number): boolean {
   const { request } = parts[0] as Part;
-  return rows === 1 || rows * elementsPerRowAt(request, request.length) <= RANGES.maxBatchElements.default;
+  return rows === 1 || rows * elementsPerRowAt(request, request.length) <= SETTINGS.maxBatchElements.default;
 }
 
 /** @returns milliseconds inside ONNX Runtime */
@@ -264,7 +264,7 @@ export async function openForTask(
 ): Promise<OpenModel> {
   const models = await openModelAlone(path, {
     maxBatchRows,
-    maxBatchElements: RANGES.maxBatchElements.default,
+    maxBatchElements: SETTINGS.maxBatchElements.default,
     providers,
     allowProviderFallback: false,
     ignoreProfile: true,

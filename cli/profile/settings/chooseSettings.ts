@@ -1,11 +1,6 @@
 import type { Prices } from '../../../infra/priceList.ts';
-import {
-  BATCH_SIZE,
-  MAX_EVENT_BYTES,
-  MAXIMUM_CONCURRENCY,
-  RANGES,
-  WINDOW_SECONDS,
-} from '../../../lambda/core/limits.ts';
+import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../../lambda/core/limits.ts';
+import { SETTINGS } from '../../../lambda/settings.ts';
 
 import {
   type Architecture,
@@ -221,7 +216,7 @@ function concurrencyFor(messagesPerSecond: number, fullMs: number, batchSize: nu
 /** The fewest that keep up; a few more gather less and wait less. */
 function concurrenciesFor({ messagesPerSecond }: Load, invocation: Invocation, batchSize: number): number[] {
   const fullMs = invocation.msOf(batchSize);
-  if (fullMs > TIMEOUT_SHARE * 1000 * RANGES.timeoutSeconds.default) return [];
+  if (fullMs > TIMEOUT_SHARE * 1000 * SETTINGS.timeoutSeconds.default) return [];
   const needed = concurrencyFor(messagesPerSecond, fullMs, batchSize);
   return CONCURRENCIES.filter((most) => most <= MAXIMUM_CONCURRENCY.most && needed <= most).slice(0, FEW_CONCURRENCIES);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Size } from 'aws-cdk-lib';
 import type { BatchScoringProps } from '../../../infra/index.ts';
-import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/jobConfig.ts';
+import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/hosts/config.ts';
 import { synthesize } from '../../helpers/stacks.ts';
 import { functionIn } from './setup.ts';
 

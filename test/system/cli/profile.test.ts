@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CONTEXT_KEYS } from '../../../infra/context.ts';
+import { CONTEXT } from '../../../infra/context.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
 
 const QUICK = ['--max-rows', '8', '--seconds', '1', '--no-write'];
@@ -72,7 +72,7 @@ describe('batchscore profile', () => {
     const { context, ...rest } = JSON.parse(readFileSync(join(folder, 'cdk.json'), 'utf8'));
     expect(rest).toEqual({ app: 'a' });
     expect(context).toEqual({ ...recommendation.context, models: 'models' });
-    expect(CONTEXT_KEYS).toEqual(expect.arrayContaining(Object.keys(recommendation.context)));
+    expect(Object.keys(CONTEXT)).toEqual(expect.arrayContaining(Object.keys(recommendation.context)));
 
     writeFileSync(join(folder, 'gpu.json'), first.stdout);
     const second = await profile(['digits', '--json', '--gpu-profile', 'g6.xlarge=gpu.json', ...QUICK], folder);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { CONFIG_KEYS, CONFIG_PREFIX } from '../../../lambda/configKeys.ts';
+import { CONFIG_KEYS, CONFIG_PREFIX } from '../../../lambda/settings.ts';
 import { runScript } from '../../helpers/command.ts';
 import { docPage } from '../../helpers/docExamples.ts';
 

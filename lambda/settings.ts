@@ -1,0 +1,446 @@
+import {
+  BATCH_SIZE,
+  FILL,
+  JOB_RANGES,
+  LOG_LEVELS,
+  type Range,
+  STORES,
+  type Store,
+  WINDOW_SECONDS,
+  wholeNumberIn,
+} from './core/limits.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix, PUBLISHED, parseModelsUri } from './core/places.ts';
+
+/*
+ * The catalogue of settings: each is declared here, once. The hosts read their environment by it, the CDK app its context,
+ * the construct refuses what is out of its ranges, and the tables of docs/configuration.md are held against it.
+ */
+
+/** What a value may be, as messages have it after "expected", and the value that a text is; undefined where it is none. */
+export interface Kind<T> {
+  readonly expected: string;
+  readonly read: (text: string) => T | undefined;
+}
+
+/** One setting of a host. One that is neither required nor has a default may be left out. */
+export interface Setting<T = unknown> extends Kind<T>, Partial<Range> {
+  /** Of the environment. */
+  readonly variable: string;
+  readonly default?: T;
+  readonly isRequired?: true;
+  /** Whether the default is a share of the host's memory. */
+  readonly isByMemory?: true;
+  /** Whether the function that scores jobs reads it too: it is about models, runs or logs. */
+  readonly scoresJobs?: true;
+  /** The meaning, as the documentation has it. */
+  readonly doc: string;
+  /** What the documentation says happens without it. @default the default itself */
+  readonly stated?: string;
+}
+
+export type Catalogue = Readonly<Record<string, Setting>>;
+
+/** The value of each setting; one without a default may be missing. */
+export type ValuesOf<C> = { readonly [K in AlwaysIn<C>]: ValueOf<C[K]> } & {
+  readonly [K in Exclude<keyof C, AlwaysIn<C>>]?: ValueOf<C[K]> | undefined;
+};
+type AlwaysIn<C> = {
+  [K in keyof C]: C[K] extends { default: unknown } | { isRequired: true } | { isByMemory: true } ? K : never;
+}[keyof C];
+type ValueOf<S> = S extends Kind<infer T> ? T : never;
+
+/** A whole number. */
+export const whole = (range: Range) => ({
+  least: range.least,
+  most: range.most,
+  expected: wholeNumberIn(range),
+  read: (text: string) => numberIn(range, Number.isInteger, text),
+});
+
+/** A number, fractions too. */
+export const amount = (range: Range) => ({
+  least: range.least,
+  most: range.most,
+  expected: `a number from ${range.least} to ${range.most}`,
+  read: (text: string) => numberIn(range, Number.isFinite, text),
+});
+
+const wholeOrFill = (range: Range) => ({
+  least: range.least,
+  most: range.most,
+  expected: `${wholeNumberIn(range)}, or '${FILL}'`,
+  read: (text: string) => (text === FILL ? FILL : numberIn(range, Number.isInteger, text)),
+});
+
+/** Empty text is no number, though JavaScript takes it for 0. */
+function numberIn({ least, most }: Range, isOne: (value: number) => boolean, text: string): number | undefined {
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  return isOne(value) && value >= least && value <= most ? value : undefined;
+}
+
+export const FLAG: Kind<boolean> = {
+  expected: 'true or false',
+  read: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
+};
+
+export const oneOf = <T extends string>(values: readonly T[]): Kind<T> => ({
+  expected: `one of ${values.join(', ')}`,
+  read: (text) => values.find((value) => value === text),
+});
+
+/** Text that a test takes. */
+export const matching = (expected: string, isOne: (text: string) => boolean): Kind<string> => ({
+  expected,
+  read: (text) => (isOne(text) ? text : undefined),
+});
+
+/** @param what the text is, such as `the name of a model` */
+export const text = (what: string): Kind<string> => matching(what, (value) => value !== '');
+
+/** Texts with commas between them. */
+export const listOf = (expected: string, isOne: (items: readonly string[]) => boolean): Kind<readonly string[]> => ({
+  expected,
+  read: (list) => {
+    const items = list.split(',').map((item) => item.trim());
+    return isOne(items) ? items : undefined;
+  },
+});
+
+/** @param expected as an environment or a context says it */
+export const storesOf = (expected: string): Kind<readonly Store[]> => ({
+  expected,
+  read: (list) => {
+    const names = list.split(',').map((name) => name.trim());
+    const stores = STORES.filter((store) => names.includes(store)).toSorted(
+      (a, b) => names.indexOf(a) - names.indexOf(b),
+    );
+    return stores.length === names.length ? stores : undefined;
+  },
+});
+
+const KEY_PREFIX = matching(EXPECTED_KEY_PREFIX.replace(/^expected /, ''), isKeyPrefix);
+const JOB_PREFIX = matching("a path that ends in '/'", (path) => /^([\w.=+-]+\/)+$/.test(path));
+
+/** Of every host: the function, the worker, the local stack. */
+export const SETTINGS = {
+  modelsDirectory: {
+    variable: 'BATCHSCORE_MODELS_DIR',
+    ...text('the path of a folder'),
+    default: 'models',
+    scoresJobs: true,
+    doc: 'folder of the model repository',
+  },
+  modelsUri: {
+    variable: 'BATCHSCORE_MODELS_URI',
+    ...matching(PUBLISHED, (uri) => parseModelsUri(uri) !== undefined),
+    scoresJobs: true,
+    doc: 'in place of the folder: a [model repository in S3](operations.md#models-in-s3), fetched at start, as `batchscore publish` printed it',
+  },
+  defaultModel: {
+    variable: 'BATCHSCORE_DEFAULT_MODEL',
+    ...text('the name of a model'),
+    scoresJobs: true,
+    doc: 'model of requests that name none',
+    stated: 'the only model',
+  },
+  preload: {
+    variable: 'BATCHSCORE_PRELOAD',
+    ...FLAG,
+    default: true,
+    scoresJobs: true,
+    doc: '`false`: load models other than the default one when a request names them',
+    stated: '`true`: load all at start',
+  },
+  providers: {
+    variable: 'BATCHSCORE_PROVIDERS',
+    ...listOf('names of execution providers, comma-separated', (names) => !names.includes('')),
+    default: ['cpu'],
+    scoresJobs: true,
+    doc: 'ONNX Runtime execution providers, first choice first',
+  },
+  allowProviderFallback: {
+    variable: 'BATCHSCORE_ALLOW_PROVIDER_FALLBACK',
+    ...FLAG,
+    default: false,
+    scoresJobs: true,
+    doc: '`true`: where a provider cannot be loaded, warn and go on with the next',
+    stated: '`false`: fail at start',
+  },
+  maxBatchRows: {
+    variable: 'BATCHSCORE_MAX_BATCH_ROWS',
+    ...whole({ least: 1, most: 65_536 }),
+    default: 512,
+    scoresJobs: true,
+    doc: 'most rows in one run',
+  },
+  maxBatchElements: {
+    variable: 'BATCHSCORE_MAX_BATCH_ELEMENTS',
+    ...whole({ least: 1, most: 1_073_741_824 }),
+    default: 4_194_304,
+    scoresJobs: true,
+    doc: 'most elements that the inputs of one run hold together, padding included',
+  },
+  maxRequestRows: {
+    variable: 'BATCHSCORE_MAX_REQUEST_ROWS',
+    ...whole({ least: 1, most: 1_000_000 }),
+    default: 10_000,
+    scoresJobs: true,
+    doc: 'most rows in one request',
+  },
+  maxRequestsPerMessage: {
+    variable: 'BATCHSCORE_MAX_REQUESTS_PER_MESSAGE',
+    ...whole({ least: 1, most: 1_000_000 }),
+    default: 10_000,
+    scoresJobs: true,
+    doc: 'most requests in one packed message',
+  },
+  maxAnswerCharacters: {
+    variable: 'BATCHSCORE_MAX_ANSWER_CHARACTERS',
+    ...whole({ least: 1, most: 268_435_456 }),
+    isByMemory: true,
+    scoresJobs: true,
+    doc: 'most characters of the answer to one message',
+    stated: 'a 64th of the memory in bytes: `28983296` with 1,769 MB',
+  },
+  deadlineMarginMs: {
+    variable: 'BATCHSCORE_DEADLINE_MARGIN_MS',
+    ...whole({ least: 1, most: 60_000 }),
+    default: 1_000,
+    doc: 'milliseconds before the deadline after which nothing is started',
+  },
+  checkPercent: {
+    variable: 'BATCHSCORE_CHECK_PERCENT',
+    ...whole({ least: 0, most: 100 }),
+    default: 1,
+    scoresJobs: true,
+    doc: "percent of a model's run time that goes into running requests alone as well, to compare their answers; 0: none is compared",
+  },
+  serviceName: {
+    variable: 'BATCHSCORE_SERVICE_NAME',
+    ...text('a name'),
+    default: 'batchscore',
+    scoresJobs: true,
+    doc: 'dimension `service` of the metrics and logs',
+  },
+  logLevel: {
+    variable: 'BATCHSCORE_LOG_LEVEL',
+    ...oneOf(LOG_LEVELS),
+    scoresJobs: true,
+    doc: '`debug`, `info`, `warn` or `error`: see [logs](operations.md#logs)',
+    stated: "the function's own level, `info` unless its logging configuration says otherwise",
+  },
+  tracing: {
+    variable: 'BATCHSCORE_TRACING',
+    ...FLAG,
+    default: false,
+    doc: '`true`: the function sends the stages of the invocations that X-Ray samples to its daemon at `AWS_XRAY_DAEMON_ADDRESS`; see [trace](operations.md#trace)',
+  },
+  batchSize: {
+    variable: 'BATCHSCORE_BATCH_SIZE',
+    ...whole(BATCH_SIZE),
+    doc: 'most records SQS hands over at once, as set in the event source mapping; the metric `BatchFill` is measured against it. The worker gathers so many itself',
+    stated: 'none; the worker takes `BATCHSCORE_MAX_BATCH_ROWS`',
+  },
+  windowSeconds: {
+    variable: 'BATCHSCORE_WINDOW_SECONDS',
+    ...amount(WINDOW_SECONDS),
+    doc: 'seconds SQS gathers records for, as set in the event source mapping, or the worker; the worker takes fractions too',
+    stated: 'none; the worker takes 0',
+  },
+  timeoutSeconds: {
+    variable: 'BATCHSCORE_TIMEOUT_SECONDS',
+    ...whole({ least: 1, most: 3_600 }),
+    default: 60,
+    doc: 'worker: most seconds that one batch may take; what is not scored by then is handed back',
+  },
+  visibilitySeconds: {
+    variable: 'BATCHSCORE_VISIBILITY_SECONDS',
+    ...whole({ least: 1, most: 43_200 }),
+    default: 60,
+    doc: 'worker: seconds that received messages stay hidden from others; extended while they are held',
+  },
+  stopSeconds: {
+    variable: 'BATCHSCORE_STOP_SECONDS',
+    ...whole({ least: 2, most: 7_200 }),
+    default: 30,
+    doc: 'worker: seconds from SIGTERM until the process is killed, such as the `stopTimeout` of ECS',
+  },
+  healthPort: {
+    variable: 'BATCHSCORE_HEALTH_PORT',
+    ...whole({ least: 0, most: 65_535 }),
+    default: 0,
+    doc: 'worker: port on 127.0.0.1 for `/live` and `/ready`; 0: none',
+  },
+  mostPolls: {
+    variable: 'BATCHSCORE_MOST_POLLS',
+    ...whole({ least: 1, most: 64 }),
+    default: 16,
+    doc: 'worker: most receives in flight',
+  },
+  pipelineDepth: {
+    variable: 'BATCHSCORE_PIPELINE_DEPTH',
+    ...whole({ least: 1, most: 16 }),
+    default: 2,
+    doc: 'worker: most batches of a model that are scored at the same time; with `devices` so many for each card',
+  },
+  hopThreads: {
+    variable: 'BATCHSCORE_HOP_THREADS',
+    ...whole({ least: 0, most: 64 }),
+    doc: 'worker: most threads that make calls of SQS, 0 to 64. The first starts when the event loop is busy, one more when those are: see [threads](tuning.md#threads)',
+    stated: 'the cores less two',
+  },
+  requestQueueUrls: {
+    variable: 'BATCHSCORE_REQUEST_QUEUE_URL',
+    ...listOf(
+      'the URLs of SQS queues, comma-separated, each once',
+      (urls) => urls.every((url) => URL.canParse(url)) && new Set(urls).size === urls.length,
+    ),
+    isRequired: true,
+    doc: 'the queue that requests come from; of several shards all, comma-separated',
+  },
+  results: {
+    variable: 'BATCHSCORE_RESULTS',
+    ...storesOf(`one or several of ${STORES.join(', ')}, comma-separated, each once`),
+    default: ['queue'],
+    doc: 'where results go: `queue`, `table`, `bucket`, any of them, comma-separated',
+  },
+  resultQueueUrl: {
+    variable: 'BATCHSCORE_RESULT_QUEUE_URL',
+    ...matching('the URL of an SQS queue', (url) => URL.canParse(url)),
+    doc: 'SQS queue of the results',
+    stated: 'required with `queue`',
+  },
+  resultsPerMessage: {
+    variable: 'BATCHSCORE_RESULTS_PER_MESSAGE',
+    ...wholeOrFill({ least: 1, most: 10_000 }),
+    default: 1,
+    doc: 'most results in a message of the result queue, or `fill`: as many as fit',
+  },
+  resultMessageBytes: {
+    variable: 'BATCHSCORE_RESULT_MESSAGE_BYTES',
+    ...whole({ least: 1024, most: 1_048_576 }),
+    default: 65_536,
+    doc: 'most bytes of a message of several results, attributes included',
+  },
+  resultTable: {
+    variable: 'BATCHSCORE_RESULT_TABLE',
+    ...text('the name of a DynamoDB table'),
+    doc: 'DynamoDB table of the results, key `messageId`',
+    stated: 'required with `table`',
+  },
+  resultTtlSeconds: {
+    variable: 'BATCHSCORE_RESULT_TTL_SECONDS',
+    ...whole({ least: 1, most: 315_360_000 }),
+    default: 604_800,
+    doc: 'seconds until a result in the table expires',
+  },
+  resultBucket: {
+    variable: 'BATCHSCORE_RESULT_BUCKET',
+    ...text('the name of an S3 bucket'),
+    doc: 'S3 bucket of the results, one NDJSON object per write',
+    stated: 'required with `bucket`',
+  },
+  resultPrefix: {
+    variable: 'BATCHSCORE_RESULT_PREFIX',
+    ...KEY_PREFIX,
+    doc: 'what comes before `results/` in its keys, in a bucket that is shared',
+  },
+  payloadBucket: {
+    variable: 'BATCHSCORE_PAYLOAD_BUCKET',
+    ...text('the name of an S3 bucket'),
+    doc: 'S3 bucket of bodies and results that are too large for SQS',
+    stated: 'none: they are refused',
+  },
+  payloadPrefix: {
+    variable: 'BATCHSCORE_PAYLOAD_PREFIX',
+    ...KEY_PREFIX,
+    doc: 'what comes before `requests/` and `results/` in its keys, in a bucket that is shared',
+  },
+  maxPayloadBytes: {
+    variable: 'BATCHSCORE_MAX_PAYLOAD_BYTES',
+    ...whole({ least: 1, most: 1_073_741_824 }),
+    isByMemory: true,
+    scoresJobs: true,
+    doc: 'largest object, in bytes, that is read from the payload bucket',
+    stated: 'a 64th of the memory: `28983296` with 1,769 MB',
+  },
+} as const satisfies Catalogue;
+
+export type SettingName = keyof typeof SETTINGS;
+
+const JOB_SIZES = {
+  jobsPartBytes: {
+    variable: 'BATCHSCORE_JOBS_PART_BYTES',
+    ...whole(JOB_RANGES.partBytes),
+    default: JOB_RANGES.partBytes.default,
+    doc: 'scores: bytes of a part, which one child of the map scores',
+  },
+  jobsPieceBytes: {
+    variable: 'BATCHSCORE_JOBS_PIECE_BYTES',
+    ...whole(JOB_RANGES.pieceBytes),
+    default: JOB_RANGES.pieceBytes.default,
+    doc: 'scores: bytes of a piece, which is read, scored and put as one',
+  },
+} as const satisfies Catalogue;
+
+type ScoresJobs<C> = { [K in keyof C]: C[K] extends { scoresJobs: true } ? K : never }[keyof C];
+
+/** Of the function that scores jobs. It has no queue. */
+export const JOB_SCORE_SETTINGS = {
+  ...(Object.fromEntries(Object.entries(SETTINGS).filter(([, setting]) => 'scoresJobs' in setting)) as Pick<
+    typeof SETTINGS,
+    ScoresJobs<typeof SETTINGS>
+  >),
+  ...JOB_SIZES,
+};
+
+const JOB_PLACES = {
+  jobsBucket: {
+    variable: 'BATCHSCORE_JOBS_BUCKET',
+    ...text('the name of an S3 bucket'),
+    isRequired: true,
+    doc: 'starts: the bucket of inputs and outputs',
+  },
+  jobsInputPrefix: {
+    variable: 'BATCHSCORE_JOBS_INPUT_PREFIX',
+    ...JOB_PREFIX,
+    isRequired: true,
+    doc: 'starts: what the keys of inputs begin with',
+  },
+  jobsOutputPrefix: {
+    variable: 'BATCHSCORE_JOBS_OUTPUT_PREFIX',
+    ...JOB_PREFIX,
+    isRequired: true,
+    doc: 'starts: what the keys of outputs begin with',
+  },
+  jobsStateMachine: {
+    variable: 'BATCHSCORE_JOBS_STATE_MACHINE',
+    ...matching('the ARN of a state machine', (arn) => arn.startsWith('arn:')),
+    isRequired: true,
+    doc: 'starts: ARN of the state machine',
+  },
+  jobsConcurrency: {
+    variable: 'BATCHSCORE_JOBS_CONCURRENCY',
+    ...whole(JOB_RANGES.concurrency),
+    default: JOB_RANGES.concurrency.default,
+    doc: 'starts: most calls of one job at a time',
+  },
+} as const satisfies Catalogue;
+
+/** Of the function that starts jobs and ends them. */
+export const JOB_CONTROL_SETTINGS = { serviceName: SETTINGS.serviceName, logLevel: SETTINGS.logLevel, ...JOB_PLACES };
+
+/** The environment variables of every host, by the name of the setting. */
+export const CONFIG_KEYS = variablesOf(SETTINGS);
+/** Those that only the functions of jobs have. */
+export const JOB_CONFIG_KEYS = variablesOf({ ...JOB_SIZES, ...JOB_PLACES });
+
+export const CONFIG_PREFIX = 'BATCHSCORE_';
+
+/** ONNX Runtime's own: 1 in the environment of the process turns its telemetry off. */
+export const RUNTIME_TELEMETRY_OFF = 'ORT_DISABLE_TELEMETRY';
+
+function variablesOf<C extends Catalogue>(catalogue: C): { readonly [K in keyof C]: C[K]['variable'] } {
+  const entries = Object.entries(catalogue).map(([name, { variable }]) => [name, variable]);
+  return Object.fromEntries(entries) as { readonly [K in keyof C]: C[K]['variable'] };
+}

@@ -1,0 +1,118 @@
+import { describe, expect, it } from '@jest/globals';
+import { Duration, type Stack } from 'aws-cdk-lib';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
+import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { Bucket, CfnBucket } from 'aws-cdk-lib/aws-s3';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R5Checks, ServerlessChecks } from 'cdk-nag';
+import {
+  type BatchScoringProps,
+  type Compute,
+  ecsCompute,
+  ecsGpuCompute,
+  lambdaCompute,
+  lambdaGpuCompute,
+} from '../../infra/index.ts';
+import { docPage } from '../helpers/docExamples.ts';
+import { createScoring } from '../helpers/stacks.ts';
+import { acknowledgementsIn, createCheckedStack, validate } from './checkedStack.ts';
+
+const ALL = ['queue', 'table', 'bucket'] as const;
+const PACKS = [HIPAASecurityChecks, NIST80053R5Checks, ServerlessChecks];
+type Props = Partial<BatchScoringProps<Compute>>;
+
+/** The props that rules of HIPAA, NIST 800-53 and serverless apps ask for, as docs/operations.md names them. */
+function strict(stack: Stack): Props {
+  const topic = Topic.fromTopicArn(stack, 'OnCall', 'arn:aws:sns:eu-central-1:123456789012:on-call');
+  const encryptionKey = new Key(stack, 'Key', { enableKeyRotation: true });
+  return { results: ALL, alarmActions: [new SnsAction(topic)], encryptionKey };
+}
+
+function isolated(stack: Stack): Vpc {
+  const subnetConfiguration = [{ name: 'Functions', subnetType: SubnetType.PRIVATE_ISOLATED }];
+  return new Vpc(stack, 'Network', { subnetConfiguration, restrictDefaultSecurityGroup: false });
+}
+
+function stepsAndJobs(stack: Stack): Props {
+  const vpc = isolated(stack);
+  const trafficRouting = TrafficRouting.timeBasedCanary({ percentage: 10, interval: Duration.minutes(15) });
+  const warm = { reservedConcurrency: 10, provisionedConcurrency: 1, trafficRouting };
+  return { compute: lambdaCompute({ vpc, ...warm }), jobs: { vpc }, tracing: true };
+}
+
+function rolesAndBucketsOfYours(stack: Stack): Props {
+  const role = new Role(stack, 'Ours', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+  const bucket = Bucket.fromBucketAttributes(stack, 'Files', {
+    bucketArn: 'arn:aws:s3:::files',
+    encryptionKey: Key.fromKeyArn(stack, 'Theirs', 'arn:aws:kms:eu-central-1:123456789012:key/0a1b'),
+  });
+  return { compute: lambdaCompute({ role }), jobs: { bucket }, models: `s3://models/${'0'.repeat(64)}` };
+}
+
+const manyPollers = () => lambdaCompute({ minimumPollers: 6, maximumPollers: 10_000 });
+
+describe('cdk-nag and the CloudFormation validator', () => {
+  it.each<[what: string, of: (stack: Stack) => Props, isStrict: boolean]>([
+    [
+      'lambda, three shards, more pollers than the library allows',
+      () => ({ compute: manyPollers(), batchSize: 1, shards: 3 }),
+      false,
+    ],
+    ['lambda, jobs, a role and a bucket of your own', rolesAndBucketsOfYours, false],
+    ['lambda, jobs, in steps, in a network', stepsAndJobs, true],
+    [
+      'lambda, FIFO',
+      (stack) => ({
+        compute: lambdaCompute({ reservedConcurrency: 10, vpc: isolated(stack) }),
+        fifo: true,
+        tracing: true,
+      }),
+      true,
+    ],
+    ['lambda-gpu, traced', () => ({ compute: lambdaGpuCompute(), tracing: true }), false],
+    ['lambda-gpu, FIFO', () => ({ compute: lambdaGpuCompute(), fifo: true, tracing: true }), true],
+    ['ecs', () => ({ compute: ecsCompute() }), false],
+    ['ecs, FIFO', () => ({ compute: ecsCompute({ minimumTasks: 1 }), fifo: true }), true],
+    ['ecs-gpu', () => ({ compute: ecsGpuCompute(), shards: 2 }), false],
+    ['ecs-gpu, FIFO, spot', () => ({ compute: ecsGpuCompute({ spot: true }), fifo: true }), true],
+    ['ecs-gpu, group', () => ({ compute: ecsGpuCompute({ capacity: 'asg' }) }), false],
+    ['ecs-gpu, group, spot', () => ({ compute: ecsGpuCompute({ capacity: 'asg', spot: true }) }), true],
+  ])('find nothing that is not acknowledged with a reason: %s', (_, of, isStrict) => {
+    const stack = createCheckedStack(AwsSolutionsChecks, ...(isStrict ? PACKS : []));
+    const scoring = createScoring<Compute>({ results: ALL, ...of(stack), ...(isStrict && strict(stack)) }, stack);
+    const grantee = new Role(stack, 'Someone', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
+    scoring.grantOperate(grantee);
+    const { found, messages } = validate(stack);
+    expect(found.filter(([, path = '']: readonly string[]) => path.startsWith('Test/Scoring'))).toEqual([]);
+    expect(messages).toEqual([]);
+    const acknowledged = acknowledgementsIn(stack);
+    expect(acknowledged.length).toBeGreaterThan(0);
+    for (const { id, reason } of acknowledged) expect([id, reason]).toEqual([id, expect.stringMatching(/(\w+ ){4}/)]);
+  });
+
+  it('do look: a bucket that is open is found, and what docs/operations.md says a prop follows', () => {
+    const stack = createCheckedStack(AwsSolutionsChecks, ...PACKS);
+    createScoring({ results: ALL }, stack);
+    new CfnBucket(stack, 'Open');
+    const { found } = validate(stack);
+    expect(found).toEqual(expect.arrayContaining([['AwsSolutions-S10', 'Test/Open']]));
+    expect(rulesIn(found)).toEqual(documented());
+  });
+});
+
+/** The rules that the deployment breaks, as one name for all packs. */
+function rulesIn(found: readonly (readonly string[])[]): string[] {
+  const ofScoring = found.filter(([, path = '']) => path.startsWith('Test/Scoring/'));
+  const names = ofScoring.map(([rule = '']) => rule.replace(/^(HIPAA\.Security|NIST\.800\.53\.R5|Serverless)-/, ''));
+  return [...new Set(names)].toSorted();
+}
+
+/** The rules that docs/operations.md names. */
+function documented(): string[] {
+  const [, section = ''] = docPage('operations.md').split('\n## Rules of HIPAA and NIST 800-53\n');
+  const [table = ''] = section.split('\n## ');
+  return [...table.matchAll(/^\| `(\w+)` \| `\w+`/gm)].map(([, rule = '']) => rule).toSorted();
+}
