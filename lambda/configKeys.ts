@@ -15,7 +15,6 @@ export const CONFIG_KEYS = {
   checkPercent: 'BATCHSCORE_CHECK_PERCENT',
   serviceName: 'BATCHSCORE_SERVICE_NAME',
   logLevel: 'BATCHSCORE_LOG_LEVEL',
-  tracing: 'BATCHSCORE_TRACING',
   batchSize: 'BATCHSCORE_BATCH_SIZE',
   windowSeconds: 'BATCHSCORE_WINDOW_SECONDS',
   timeoutSeconds: 'BATCHSCORE_TIMEOUT_SECONDS',

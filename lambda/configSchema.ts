@@ -58,8 +58,6 @@ export const CONFIG_SCHEMA = z.strictObject({
   serviceName: text('a name').default('batchscore'),
   /** How much is logged. Default: the function's own log level, which is `info` unless its logging configuration says otherwise. */
   logLevel: oneOf(LOG_LEVELS).optional(),
-  /** Whether to send X-Ray the stages of the invocations that it samples. */
-  tracing: flag(false),
   /**
    * Most records that SQS hands over at once, as the event source mapping says; what batches are measured against. The
    * worker gathers so many itself; its default is `maxBatchRows`.

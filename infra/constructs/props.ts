@@ -129,7 +129,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * @default that of the function's logging configuration, 'info'
    */
   readonly logLevel?: LogLevel;
-  /** Whether X-Ray traces invocations, with the stages as subsegments. @default false */
+  /** Whether X-Ray traces invocations from outside; spans of the stages are OpenTelemetry's. @default false */
   readonly tracing?: boolean;
 
   /** What alarms do, such as `new SnsAction(topic)`. @default they only change state */

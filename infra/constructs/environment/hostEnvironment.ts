@@ -40,7 +40,6 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     [CONFIG_KEYS.checkPercent]: tuning.checkPercent,
     [CONFIG_KEYS.serviceName]: settings.serviceName,
     [CONFIG_KEYS.logLevel]: settings.logLevel,
-    [CONFIG_KEYS.tracing]: settings.tracing || undefined,
     [CONFIG_KEYS.batchSize]: batching.batchSize,
     [CONFIG_KEYS.windowSeconds]: batching.windowSeconds,
     [CONFIG_KEYS.requestQueueUrls]: urlsOf(settings.requestQueues),
