@@ -1,8 +1,7 @@
 import { listSupportedBackends } from 'onnxruntime-node';
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { readNvidiaCards } from '../lambda/aws/nvidiaCards.ts';
-import { describeNvidia } from '../lambda/onnx/session/placement.ts';
-import { cardOf, isNvidia } from '../lambda/onnx/session/provider.ts';
+import { cardOf, describeNvidia, isNvidia } from '../lambda/onnx/provider.ts';
 import { type GpuSettings, measureGpu } from './measure/gpu.ts';
 import { describeMachine } from './measure/machine.ts';
 import { renderGpu } from './report/gpu.ts';

@@ -1,8 +1,9 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { hasCode } from '../lambda/aws/awsError.ts';
-import { nearestName } from '../lambda/core/base/nearestName.ts';
-import { messageOf } from '../lambda/core/contract/failure.ts';
-import { wholeNumberIn } from '../lambda/limits/range.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+import { wholeNumberIn } from '../lambda/core/limits.ts';
+import { nearestName } from '../lambda/core/wrongValue.ts';
+
 import { printable } from './printable.ts';
 
 /** What the user typed cannot be understood; the message says what would be. */

@@ -1,6 +1,7 @@
-import { messageOf } from '../lambda/core/contract/failure.ts';
-import { expandColumns } from '../lambda/core/job/columns.ts';
-import type { Spec } from '../lambda/core/job/words.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+
+import type { Spec } from '../lambda/jobs/jobTypes.ts';
+import { expandColumns } from '../lambda/jobs/submitJob.ts';
 import { UsageError } from './arguments.ts';
 
 /** The options that say which columns make up an input, and which are carried beside the result. */

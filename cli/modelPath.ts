@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { nearestName } from '../lambda/core/base/nearestName.ts';
-import { walkModels } from '../lambda/onnx/repository/walkModels.ts';
+import { nearestName } from '../lambda/core/wrongValue.ts';
+
+import { walkModels } from '../lambda/onnx/findModels.ts';
 
 /**
  * A path to a model, or its name in the model repository where there is no such path.

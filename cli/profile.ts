@@ -1,5 +1,5 @@
-import { messageOf } from '../lambda/core/contract/failure.ts';
-import { RANGES } from '../lambda/limits/configuration.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+import { RANGES } from '../lambda/core/limits.ts';
 import { parseCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { modelPath } from './modelPath.ts';

@@ -3,7 +3,8 @@ import pLimit from 'p-limit';
 import { assertRegion } from '../client/batchscore.ts';
 import { CLIENT_PATIENCE, createS3Client } from '../lambda/aws/awsClients.ts';
 import { digestOf, fileKey, type ModelFile, manifestKey, writeManifest } from '../lambda/aws/modelManifest.ts';
-import { parseModelsUri, parseS3Prefix } from '../lambda/core/contract/modelsUri.ts';
+import { parseModelsUri, parseS3Prefix } from '../lambda/core/places.ts';
+
 import { parseCommand, UsageError } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { listenForInterruption } from './interruption.ts';

@@ -1,7 +1,8 @@
 import { pipeline } from 'node:stream/promises';
-import { isFailure } from '../lambda/core/contract/failure.ts';
-import { RANGES } from '../lambda/limits/configuration.ts';
-import { locate, openModelAlone } from '../lambda/onnx/repository/openModelAlone.ts';
+import { isFailure } from '../lambda/core/failure.ts';
+import { RANGES } from '../lambda/core/limits.ts';
+
+import { locate, openModelAlone } from '../lambda/onnx/repository.ts';
 import { parseCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { columnSpec, oneOf } from './columnOptions.ts';

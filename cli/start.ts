@@ -1,6 +1,5 @@
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import { FILL } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE } from '../lambda/limits/eventSourceMapping.ts';
+import { BATCH_SIZE, FILL } from '../lambda/core/limits.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { assess, secondsOf } from './demo/assess.ts';
@@ -12,8 +11,8 @@ import { samplesOf } from './demo/samples.ts';
 import { createTally, type DemoTally } from './demo/tally.ts';
 import { type Traffic, trafficOf } from './demo/traffic.ts';
 import { type Written, watchResults } from './demo/watchResults.ts';
-import type { InvocationReport } from './local/eventSourceMapping.ts';
-import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/stack.ts';
+import type { InvocationReport } from './local/localMapping.ts';
+import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/localStack.ts';
 import { poissonArrivals } from './profile/settings/arrivals.ts';
 
 const HELP = `Usage: npm start -- [options]

@@ -1,6 +1,6 @@
 import { type Batchscore, MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage, SubmitError } from '../client/index.ts';
-import { isObject, parseIfJson } from '../lambda/core/base/json.ts';
-import { messageOf, preview } from '../lambda/core/contract/failure.ts';
+import { messageOf, preview } from '../lambda/core/failure.ts';
+import { isObject, parseIfJson } from '../lambda/core/json.ts';
 import { parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { progressBar } from './bar.ts';
 import { inputFile } from './inputFile.ts';

@@ -1,4 +1,5 @@
-import { preview } from '../lambda/core/contract/failure.ts';
+import { preview } from '../lambda/core/failure.ts';
+
 import { createJobs, type Jobs } from './clientJobs.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './clientOptions.ts';
 import { type CollectOptions, type Collector, collect } from './collect.ts';

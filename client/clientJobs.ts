@@ -10,13 +10,21 @@ import type { z } from 'zod';
 import { hasCode } from '../lambda/aws/awsError.ts';
 import { createExecutions } from '../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
-import { cancelledKey, dataKeys, failureKey, headKey, manifestKey, reportKeys } from '../lambda/core/job/keys.ts';
-import type { JobStorage } from '../lambda/core/job/storage.ts';
-import type { FailedPiece, JobHead, JobInput, JobStart, Spec } from '../lambda/core/job/words.ts';
-import { jobId } from '../lambda/jobs/jobId.ts';
-import { FAILURE, JOB_HEAD, JOB_START, MANIFEST, parseObject } from '../lambda/jobs/schemas.ts';
-import { startJob } from '../lambda/jobs/submit/startJob.ts';
-import { settingsOf, startsByItself } from '../lambda/jobs/submit/submitEvent.ts';
+import {
+  cancelledKey,
+  dataKeys,
+  FAILURE,
+  failureKey,
+  headKey,
+  JOB_HEAD,
+  JOB_START,
+  MANIFEST,
+  manifestKey,
+  parseObject,
+  reportKeys,
+} from '../lambda/jobs/jobObjects.ts';
+import type { FailedPiece, JobHead, JobInput, JobStart, JobStorage, Spec } from '../lambda/jobs/jobTypes.ts';
+import { jobId, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
 
 export interface JobOptions extends Spec {
   /** Most calls at a time, 1 to 10,000; no more than the deployment has. @default as many as it has */

@@ -5,9 +5,10 @@ import type { SQSClient } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
 import { CLIENT_PATIENCE, createDynamoDbClient, createS3Client, createSqsClient } from '../lambda/aws/awsClients.ts';
 import { createSfnClient } from '../lambda/aws/jobExecutions.ts';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/contract/objectKeys.ts';
-import { IN_OUR_WORDS, problemsIn } from '../lambda/core/contract/wrongValue.ts';
-import { JOB_PREFIXES, JOB_RANGES } from '../lambda/limits/jobs.ts';
+import { JOB_PREFIXES, JOB_RANGES } from '../lambda/core/limits.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
+import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
+
 import type { JobSettings } from './clientJobs.ts';
 import type { Encoding } from './encodeRequest.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './packRequests.ts';

@@ -11,7 +11,7 @@ import pLimit from 'p-limit';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import { type RetryOptions, untilDone } from '../lambda/aws/sendBatches.ts';
 import { MAX_BATCH_ENTRIES } from '../lambda/aws/sqsCalls.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../lambda/core/contract/result.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
 import { type Collector, createBackoff } from './collect.ts';
 import type { Inbox } from './inbox.ts';
 import { decodeResult, isUnreadable, type ReadStored, type StoredResult, unpackResults } from './readResult.ts';

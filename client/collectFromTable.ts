@@ -2,7 +2,8 @@ import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@
 import pLimit from 'p-limit';
 import { z } from 'zod';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/contract/result.ts';
+import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/record.ts';
+
 import { type Collector, createBackoff } from './collect.ts';
 import type { Inbox } from './inbox.ts';
 import { invalidResult, type ReadStored } from './readResult.ts';

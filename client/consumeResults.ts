@@ -1,8 +1,8 @@
 import pLimit from 'p-limit';
-import { preview } from '../lambda/core/contract/failure.ts';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../lambda/core/contract/objectKeys.ts';
-import { type MessageRecord, orderingGroup } from '../lambda/core/contract/record.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../lambda/core/contract/result.ts';
+import { preview } from '../lambda/core/failure.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../lambda/core/places.ts';
+import { MESSAGE_ID_ATTRIBUTE, type MessageRecord, orderingGroup, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
+
 import type { PayloadSource } from './payloadBucket.ts';
 import {
   createReader,

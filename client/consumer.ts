@@ -1,4 +1,4 @@
-export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor/datatype.ts';
+export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
 export { ScoringError } from './clientErrors.ts';
 export {
   type ConsumeOptions,

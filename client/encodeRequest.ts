@@ -1,17 +1,18 @@
-import { escapeForSqs } from '../lambda/core/base/sqsText.ts';
-import { isFailure, preview } from '../lambda/core/contract/failure.ts';
-import { decodeData } from '../lambda/core/decode/decodeData.ts';
-import { encodeData } from '../lambda/core/encode/encodeData.ts';
-import { encodeRaw } from '../lambda/core/tensor/base64.ts';
+import { encodeRaw } from '../lambda/core/base64.ts';
+import { encodeData } from '../lambda/core/encode.ts';
+import { isFailure, preview } from '../lambda/core/failure.ts';
+import { escapeForSqs } from '../lambda/core/json.ts';
 import {
   DATATYPE_NAMES,
   DATATYPES,
   type Datatype,
+  elementCount,
   isDatatype,
   type TensorData,
   type TypedArray,
-} from '../lambda/core/tensor/datatype.ts';
-import { elementCount } from '../lambda/core/tensor/tensor.ts';
+} from '../lambda/core/tensor.ts';
+import { decodeData } from '../lambda/core/values.ts';
+
 import { RequestError } from './clientErrors.ts';
 
 /** How SQS treats a request's message. */

@@ -1,4 +1,5 @@
-import { type Deferred, deferred } from '../lambda/core/base/deferred.ts';
+import { type Deferred, deferred } from '../lambda/core/concurrency.ts';
+
 import { type FailedResult, messageIdsOf, placeOf, resultOf, type ScoringResult } from './readResult.ts';
 
 /**

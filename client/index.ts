@@ -1,4 +1,4 @@
-export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor/datatype.ts';
+export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
 export { Batchscore } from './batchscore.ts';
 export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './clientErrors.ts';
 export type { JobOptions, JobStatus, Jobs, SubmittedJob, WaitOptions } from './clientJobs.ts';

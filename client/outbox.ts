@@ -8,7 +8,7 @@ import {
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import { type RetryOptions, untilDone } from '../lambda/aws/sendBatches.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/aws/sqsCalls.ts';
-import { deferred } from '../lambda/core/base/deferred.ts';
+import { deferred } from '../lambda/core/concurrency.ts';
 import { SendError } from './clientErrors.ts';
 import {
   createWaitingMessages,

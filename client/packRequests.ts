@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/aws/sqsCalls.ts';
-import { escapeForSqs } from '../lambda/core/base/sqsText.ts';
-import { requestKeys } from '../lambda/core/contract/objectKeys.ts';
-import type { PayloadPointer } from '../lambda/core/contract/payload.ts';
-import { POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/contract/pointer.ts';
-import { FEW_CONTAINERS, MOST_LEVELS, outlineAt } from '../lambda/core/decode/outline.ts';
+import { escapeForSqs } from '../lambda/core/json.ts';
+import { FEW_CONTAINERS, MOST_LEVELS, outlineAt } from '../lambda/core/outline.ts';
+import { requestKeys } from '../lambda/core/places.ts';
+import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/pointer.ts';
+
 import { RequestError } from './clientErrors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from './encodeRequest.ts';
 

@@ -1,14 +1,13 @@
 import { z } from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
-import { isObject } from '../lambda/core/base/json.ts';
-import { type Failure, isFailure, preview } from '../lambda/core/contract/failure.ts';
-import { liesUnder } from '../lambda/core/contract/objectKeys.ts';
-import type { PayloadPointer } from '../lambda/core/contract/payload.ts';
-import { parsePointer } from '../lambda/core/contract/pointer.ts';
-import { decodeData } from '../lambda/core/decode/decodeData.ts';
-import { decodeRaw } from '../lambda/core/decode/decodeRaw.ts';
-import { decodeAll, isBase64Data } from '../lambda/core/tensor/base64.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../lambda/core/tensor/datatype.ts';
+import { decodeAll, isBase64Data } from '../lambda/core/base64.ts';
+import { type Failure, isFailure, preview } from '../lambda/core/failure.ts';
+import { isObject } from '../lambda/core/json.ts';
+import { liesUnder } from '../lambda/core/places.ts';
+import { type PayloadPointer, parsePointer } from '../lambda/core/pointer.ts';
+import { DATATYPES, type Datatype, type TensorData } from '../lambda/core/tensor.ts';
+import { decodeData, decodeRaw } from '../lambda/core/values.ts';
+
 import { ScoringError } from './clientErrors.ts';
 import type { PayloadSource } from './payloadBucket.ts';
 

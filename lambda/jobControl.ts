@@ -4,7 +4,7 @@ import { createJobStorage } from './aws/jobStorage.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { loadJobControlConfig } from './jobConfig.ts';
-import { type ControlHandler, createControlHandler } from './jobs/controlHandler.ts';
+import { type ControlHandler, createControlHandler } from './jobs/finishJob.ts';
 
 /** The Lambda entry of the function that starts jobs and finishes them. */
 export const handler: ControlHandler = start(process.env);

@@ -6,8 +6,8 @@ import { observed } from './aws/observedCalls.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { loadJobScoreConfig } from './jobConfig.ts';
-import { createScoreHandler, type ScoreHandler } from './jobs/scoreHandler.ts';
-import { openRepository } from './onnx/repository/repository.ts';
+import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
+import { openRepository } from './onnx/repository.ts';
 
 /** The Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = await start(process.env).catch((error: unknown): never => {

@@ -7,12 +7,9 @@ import { createThreadedSqs } from './aws/sqsThreads.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
+import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
 import { createGpuWatch } from './hosts/gpuWatch.ts';
-import { openHealthPort } from './hosts/health.ts';
-import { drainOrGiveUp, listenForStop } from './hosts/lifeCycle.ts';
-import { workerSettings } from './hosts/settings.ts';
-import { startWorker, type Worker } from './hosts/startWorker.ts';
-import { protectionAt, protectTask } from './hosts/taskProtection.ts';
+import { drainOrGiveUp, listenForStop, openHealthPort, protectionAt, protectTask } from './hosts/task.ts';
 
 const PUBLISH_MS = 10_000;
 

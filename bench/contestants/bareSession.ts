@@ -1,5 +1,5 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import { turnRuntimeTelemetryOff } from '../../lambda/onnx/session/thread.ts';
+import { turnRuntimeTelemetryOff } from '../../lambda/onnx/session.ts';
 import type { Message } from '../workload/messages.ts';
 import type { InputTensor } from '../workload/scenarios.ts';
 

@@ -1,5 +1,5 @@
-import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/plan/microBatch.ts';
-import type { Planner } from '../../lambda/core/plan/planner.ts';
+import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/microBatch.ts';
+import type { Planner } from '../../lambda/core/plan.ts';
 
 /**
  * First come, first served: micro-batches of as many one-row requests as the model takes, in the order of arrival, each

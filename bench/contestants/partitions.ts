@@ -1,5 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-node';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
 import type { Message } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 import { type Feeds, stackMessages } from './bareSession.ts';

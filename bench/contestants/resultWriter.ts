@@ -1,4 +1,4 @@
-import type { ResultWriter } from '../../lambda/core/contract/result.ts';
+import type { ResultWriter } from '../../lambda/core/record.ts';
 
 const LARGEST_RESULT_BYTES = 4 * 1024 * 1024;
 

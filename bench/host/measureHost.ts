@@ -1,7 +1,7 @@
 import { exchange, takeResults } from '../../cli/demo/exchange.ts';
 import { watchResults } from '../../cli/demo/watchResults.ts';
-import type { InvocationReport } from '../../cli/local/eventSourceMapping.ts';
-import type { Batching, LocalStack } from '../../cli/local/stack.ts';
+import type { InvocationReport } from '../../cli/local/localMapping.ts';
+import type { Batching, LocalStack } from '../../cli/local/localStack.ts';
 import { quantile } from '../../cli/profile/settings/tally.ts';
 
 /** What the local host did with messages. */

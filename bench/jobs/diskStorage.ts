@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises';
-import type { JobStorage } from '../../lambda/core/job/storage.ts';
+import type { JobStorage } from '../../lambda/jobs/jobTypes.ts';
 
 /** Stands for S3: the input is a file; what is put is kept, but for results: of them their size is. */
 export function diskStorage(file: string): JobStorage {

@@ -3,17 +3,17 @@
  * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
  */
 import { statSync } from 'node:fs';
-import { planKey } from '../../lambda/core/job/keys.ts';
-import type { JobStart, Spec } from '../../lambda/core/job/words.ts';
-import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
-import { planJob } from '../../lambda/jobs/plan/planJob.ts';
-import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';
-import { openReader } from '../../lambda/jobs/read/openReader.ts';
-import { scorePart } from '../../lambda/jobs/score/scorePart.ts';
+
+import { JOB_RANGES, RANGES } from '../../lambda/core/limits.ts';
+
+import { finishJob } from '../../lambda/jobs/finishJob.ts';
+import { planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
+import type { JobStart, Spec } from '../../lambda/jobs/jobTypes.ts';
+import { planJob } from '../../lambda/jobs/planJob.ts';
+import { openReader, scorePart } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { JOB_RANGES } from '../../lambda/limits/jobs.ts';
-import { openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
+
+import { openModelAlone } from '../../lambda/onnx/repository.ts';
 import { diskStorage } from './diskStorage.ts';
 
 const FOLDER = 'out/job/';

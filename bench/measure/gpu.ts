@@ -1,7 +1,7 @@
 import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
 import { createBareSession, stackMessages } from '../contestants/bareSession.ts';
 import { type Batchscore, openBatchscore } from '../contestants/batchscore.ts';
 import { sweep } from '../contestants/sweep.ts';

@@ -1,6 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
-import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
+import { createBatchingWatch } from '../../lambda/core/verify.ts';
 import type { Batchscore } from '../contestants/batchscore.ts';
 import { planFirstCome } from '../contestants/firstCome.ts';
 import { leastPadding } from '../contestants/leastPadding.ts';

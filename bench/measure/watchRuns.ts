@@ -1,5 +1,5 @@
-import { isFailure } from '../../lambda/core/contract/failure.ts';
-import type { Model, ModelRepository } from '../../lambda/core/contract/model.ts';
+import { isFailure } from '../../lambda/core/failure.ts';
+import type { Model, ModelRepository } from '../../lambda/core/model.ts';
 
 /** What the models were really given to run. */
 export interface RunsSeen {

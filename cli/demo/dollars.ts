@@ -1,5 +1,5 @@
 import { PRICES } from '../../infra/constructs/base/prices.ts';
-import type { InvocationReport } from '../local/eventSourceMapping.ts';
+import type { InvocationReport } from '../local/localMapping.ts';
 import { lambdaDollars } from '../profile/settings/dollars.ts';
 import { HOST_COSTS } from '../profile/settings/invocation.ts';
 

@@ -8,7 +8,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import { isUnreadable, unpackResults } from '../../client/readResult.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/record.ts';
 
 export interface Sent {
   readonly messageId: string;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseIfJson } from '../../lambda/core/base/json.ts';
+import { parseIfJson } from '../../lambda/core/json.ts';
 import type { ScoredDigit } from './drawDigits.ts';
 import type { DemoMessage } from './messages.ts';
 

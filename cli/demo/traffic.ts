@@ -1,4 +1,4 @@
-import { BATCH_SIZE, WINDOW_SECONDS } from '../../lambda/limits/eventSourceMapping.ts';
+import { BATCH_SIZE, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { UsageError, wholeNumber } from '../arguments.ts';
 
 const MOST_WITHOUT_WINDOW = 10;

@@ -1,5 +1,5 @@
 import type { SendMessageBatchRequest, SendMessageBatchResult, SQSClient } from '@aws-sdk/client-sqs';
-import { RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { RESULTS_ATTRIBUTE } from '../../lambda/core/record.ts';
 
 /** What was written to the result queue. */
 export interface Written {

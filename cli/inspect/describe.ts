@@ -1,5 +1,5 @@
 import { relative } from 'node:path';
-import { isObject } from '../../lambda/core/base/json.ts';
+import { isObject } from '../../lambda/core/json.ts';
 import { printable } from '../printable.ts';
 import { inColumns, wrapped } from './columns.ts';
 import type { Answer, FailedRequest, Inspection, Opened, Sample, Value, Verdict } from './inspection.ts';

@@ -1,4 +1,4 @@
-import { fieldsIn } from '../../lambda/onnx/config/protobuf.ts';
+import { fieldsIn } from '../../lambda/onnx/modelFile.ts';
 
 /** An input or output as the file describes it. */
 export interface FileValue {

@@ -1,14 +1,13 @@
-import { isFailure, messageOf } from '../../lambda/core/contract/failure.ts';
-import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { type ModelConfig, readModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
-import { checkModelFile } from '../../lambda/onnx/config/modelFile.ts';
-import { readGraph } from '../../lambda/onnx/config/modelGraph.ts';
-import { readSampleLines } from '../../lambda/onnx/config/samples.ts';
-import type { ModelLocation } from '../../lambda/onnx/repository/findModels.ts';
-import { locate, openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
-import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
-import { symbolicAxes } from '../../lambda/onnx/startup/zeroRuns.ts';
+import { isFailure, messageOf } from '../../lambda/core/failure.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
+import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
+
+import { symbolicAxes } from '../../lambda/onnx/contract.ts';
+import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
+import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
+import { checkModelFile, type ModelGraph, readGraph } from '../../lambda/onnx/modelFile.ts';
+import { readSampleLines } from '../../lambda/onnx/probes.ts';
+import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import type { Inspection, Opened, Value, Verdict } from './inspection.ts';
 import { notableOperators } from './notableOperators.ts';
 import { type OnnxFile, readOnnxFile } from './onnxFile.ts';
@@ -25,7 +24,7 @@ export async function inspectModel(path: string, providers: readonly string[]): 
   const location = await locate(path);
   checkModelFile(location.path);
   const file = readOnnxFile(location.path);
-  const graph = await readGraph(location.path);
+  const graph = readGraph(location.path);
   const { name: model, version, path: filePath } = location;
   const found = { model, version, path: filePath, ...aboutFile(file) };
   try {

@@ -1,10 +1,11 @@
-import type { Model } from '../../lambda/core/contract/model.ts';
-import type { RequestInput } from '../../lambda/core/contract/request.ts';
-import { DATATYPES } from '../../lambda/core/tensor/datatype.ts';
-import type { ModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
-import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
-import { type Manner, makeUp, rowShapes } from '../../lambda/onnx/startup/probes.ts';
-import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/startup/zeroRuns.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
+import { DATATYPES } from '../../lambda/core/tensor.ts';
+
+import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
+import type { ModelConfig } from '../../lambda/onnx/modelConfig.ts';
+import type { ModelGraph } from '../../lambda/onnx/modelFile.ts';
+import { type Manner, makeUp, rowShapes } from '../../lambda/onnx/probes.ts';
 
 const MANNERS: readonly Manner[] = ['unit', 'ones', 'small', 'zeros'];
 /** Short ones first: they are to be read. */

@@ -1,5 +1,5 @@
-import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/startup/explainMixing.ts';
-import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
+import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/decideBatching.ts';
+import type { ModelGraph } from '../../lambda/onnx/modelFile.ts';
 import { ONNX_DOMAIN, type OnnxFile, type OperatorUse } from './onnxFile.ts';
 
 /** An operator, or several of one kind, that decide how a model may be batched, padded or deployed. */

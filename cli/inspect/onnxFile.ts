@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { createReader, externalFiles, fieldsOfFile, type Read } from '../../lambda/onnx/config/externalData.ts';
+import { createReader, externalFiles, fieldsOfFile, type Read } from '../../lambda/onnx/modelFile.ts';
 import { type FileValue, readValue } from './fileValue.ts';
 
 /** What an ONNX file says of itself, read without ONNX Runtime. */

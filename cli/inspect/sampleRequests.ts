@@ -1,13 +1,14 @@
 import { encodeRequest } from '../../client/encodeRequest.ts';
-import { isObject } from '../../lambda/core/base/json.ts';
-import type { Model } from '../../lambda/core/contract/model.ts';
-import type { RequestInput } from '../../lambda/core/contract/request.ts';
-import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
-import { moveAxis } from '../../lambda/core/tensor/moveAxis.ts';
+import { decodeAll, isBase64Data } from '../../lambda/core/base64.ts';
+import { isObject } from '../../lambda/core/json.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
+import { moveAxis } from '../../lambda/core/tensor.ts';
+
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
-import type { ModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
-import { decodeSamples, type SampleLines } from '../../lambda/onnx/config/samples.ts';
-import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
+import type { ModelConfig } from '../../lambda/onnx/modelConfig.ts';
+import type { ModelGraph } from '../../lambda/onnx/modelFile.ts';
+import { decodeSamples, type SampleLines } from '../../lambda/onnx/probes.ts';
 import { OFFLINE_LIMITS } from '../offline/limits.ts';
 import { printable } from '../printable.ts';
 import type { Answer, FailedRequest, Sample } from './inspection.ts';

@@ -2,7 +2,8 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { Batchscore } from '../../client/index.ts';
 import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
-import { JOB_PREFIXES, JOB_RANGES } from '../../lambda/limits/jobs.ts';
+import { JOB_PREFIXES, JOB_RANGES } from '../../lambda/core/limits.ts';
+
 import type { Connection } from './deployment.ts';
 import { localClients, notSaid, readStack } from './stackFile.ts';
 

@@ -1,7 +1,8 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { hasCode } from '../../lambda/aws/awsError.ts';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
+
 import { openOutput } from '../fileErrors.ts';
 import { linesOf } from '../lines.ts';
 

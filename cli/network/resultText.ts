@@ -1,5 +1,5 @@
 import type { OutputTensors, ScoringResult, SingleResult } from '../../client/index.ts';
-import { encodeData } from '../../lambda/core/encode/encodeData.ts';
+import { encodeData } from '../../lambda/core/encode.ts';
 
 /** A result as one line of JSON, in the form of docs/message-format.md; binary outputs are written as `data`. */
 export function resultText(result: ScoringResult): string {

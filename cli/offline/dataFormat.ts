@@ -1,5 +1,5 @@
-import { isObject, type JsonObject, parseIfJson } from '../../lambda/core/base/json.ts';
-import type { Model } from '../../lambda/core/contract/model.ts';
+import { isObject, type JsonObject, parseIfJson } from '../../lambda/core/json.ts';
+import type { Model } from '../../lambda/core/model.ts';
 
 /** What a file holds: requests or plain objects, one a line, CSV with a header, or one array of NumPy. */
 export const DATA_FORMATS = ['requests', 'ndjson', 'csv', 'npy'] as const;

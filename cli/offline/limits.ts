@@ -1,5 +1,5 @@
+import { RANGES, RANGES_BY_MEMORY } from '../../lambda/core/limits.ts';
 import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
-import { RANGES, RANGES_BY_MEMORY } from '../../lambda/limits/configuration.ts';
 
 /** Of files: no queue and no store sets others. */
 export const OFFLINE_LIMITS: ScoringLimits = {

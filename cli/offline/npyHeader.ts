@@ -1,4 +1,4 @@
-import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
+import type { Datatype } from '../../lambda/core/tensor.ts';
 
 /** What the header of a .npy file says. */
 export interface NpyHeader {

@@ -1,8 +1,10 @@
-import { isObject, type JsonObject, parseIfJson } from '../../lambda/core/base/json.ts';
-import { type Failure, failure, preview } from '../../lambda/core/contract/failure.ts';
-import { type Model, shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
-import type { Spec } from '../../lambda/core/job/words.ts';
-import type { LineReader } from '../../lambda/jobs/read/lineRows.ts';
+import { type Failure, failure, preview } from '../../lambda/core/failure.ts';
+
+import { isObject, type JsonObject, parseIfJson } from '../../lambda/core/json.ts';
+import { type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
+
+import type { Spec } from '../../lambda/jobs/jobTypes.ts';
+import type { LineReader } from '../../lambda/jobs/textRows.ts';
 
 type Columns = Pick<Spec, 'inputs' | 'keep'>;
 

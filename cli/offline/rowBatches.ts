@@ -1,9 +1,12 @@
 import type { Readable } from 'node:stream';
-import { fieldsOf } from '../../lambda/core/job/csv.ts';
-import { matchColumns } from '../../lambda/jobs/plan/matchColumns.ts';
-import { requestOfFields } from '../../lambda/jobs/read/csvRows.ts';
-import { type LineReader, requestOfLine } from '../../lambda/jobs/read/lineRows.ts';
-import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
+import { matchColumns } from '../../lambda/jobs/planJob.ts';
+import {
+  fieldsOf,
+  type LineReader,
+  type PieceRow,
+  requestOfFields,
+  requestOfLine,
+} from '../../lambda/jobs/textRows.ts';
 import { UsageError } from '../arguments.ts';
 import { batchesOfLines } from '../lineBatches.ts';
 import { firstObject, formatByLines } from './dataFormat.ts';

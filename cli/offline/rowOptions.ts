@@ -1,5 +1,6 @@
-import type { Model } from '../../lambda/core/contract/model.ts';
-import type { Spec } from '../../lambda/core/job/words.ts';
+import type { Model } from '../../lambda/core/model.ts';
+
+import type { Spec } from '../../lambda/jobs/jobTypes.ts';
 import type { LineBatchLimits } from '../lineBatches.ts';
 import type { DataFormat } from './dataFormat.ts';
 

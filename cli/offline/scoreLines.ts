@@ -1,10 +1,10 @@
-import type { Failure } from '../../lambda/core/contract/failure.ts';
-import type { ModelRepository } from '../../lambda/core/contract/model.ts';
-import type { BatchMismatch } from '../../lambda/core/contract/observer.ts';
+import type { Failure } from '../../lambda/core/failure.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
+import type { ModelRepository } from '../../lambda/core/model.ts';
+import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
-import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
 import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 
 export interface OfflineSummary {
   lines: number;

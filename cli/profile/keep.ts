@@ -1,4 +1,4 @@
-import { type ProfileFile, profilePath } from '../../lambda/onnx/config/profileFile.ts';
+import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import type { ProfileReport } from './report.ts';
 import { writeWhole } from './writeWhole.ts';
 

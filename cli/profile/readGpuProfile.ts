@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
-import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/contract/wrongValue.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
+import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../fileErrors.ts';
 import type { GpuProfile } from './settings/forms.ts';

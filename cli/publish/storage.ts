@@ -1,4 +1,4 @@
-import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/limits/eventSourceMapping.ts';
+import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 
 const MIB = 1024 * 1024;
 /** What a file system keeps for itself, and what a transform may write. */

@@ -1,4 +1,4 @@
-import type { Outage } from '../core/contract/failure.ts';
+import type { Outage } from '../core/failure.ts';
 
 /** An error in one line, for the message of a failure. */
 export function describeError(error: unknown): string {

@@ -1,4 +1,4 @@
-import { deferred } from '../core/base/deferred.ts';
+import { deferred } from '../core/concurrency.ts';
 
 /** What tells the time, and lets it pass. */
 export interface Clock {

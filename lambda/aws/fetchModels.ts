@@ -18,8 +18,9 @@ import { Readable } from 'node:stream';
 import { threadId } from 'node:worker_threads';
 import { GetObjectCommand, type GetObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
-import { messageOf } from '../core/contract/failure.ts';
-import { type ModelsUri, readModelsUri } from '../core/contract/modelsUri.ts';
+import { messageOf } from '../core/failure.ts';
+import { type ModelsUri, readModelsUri } from '../core/places.ts';
+
 import { describeError, hasCode, isCallersFault } from './awsError.ts';
 import {
   digestOf,

@@ -1,5 +1,5 @@
 import { SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import type { JobStart } from '../core/job/words.ts';
+import type { JobStart } from '../jobs/jobTypes.ts';
 
 export interface ExecutionsOptions {
   readonly sfn: SFNClient;

@@ -7,10 +7,12 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
-import { isFailure } from '../core/contract/failure.ts';
-import type { JobStorage } from '../core/job/storage.ts';
-import { JobError, type JobInput } from '../core/job/words.ts';
+import { isFailure } from '../core/failure.ts';
+
+import { JobError, type JobInput, type JobStorage } from '../jobs/jobTypes.ts';
+
 import { describeError, isCallersFault } from './awsError.ts';
+
 import { putObject } from './putObject.ts';
 import { type RetryOptions, untilDone } from './sendBatches.ts';
 

@@ -2,8 +2,9 @@ import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { isObject } from '../core/base/json.ts';
-import { messageOf } from '../core/contract/failure.ts';
+import { messageOf } from '../core/failure.ts';
+import { isObject } from '../core/json.ts';
+
 import { hasCode } from './awsError.ts';
 
 /** What a machine has of NVIDIA. */

@@ -3,9 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/contract/failure.ts';
-import { liesUnder, requestKeys, resultKeys } from '../core/contract/objectKeys.ts';
-import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../core/contract/payload.ts';
+import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
+import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
+import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../core/pointer.ts';
+
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 import { untilAborted } from './clock.ts';
 import { ofAttempt } from './observedCalls.ts';

@@ -2,12 +2,13 @@ import { Logger, LogLevelThreshold } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
-import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName } from '../core/contract/metricNames.ts';
-import type { CloseReason, MicroBatchReport } from '../core/contract/observer.ts';
-import type { Outcome } from '../core/contract/result.ts';
-import type { LogLevel } from '../limits/configuration.ts';
+import type { LogLevel } from '../core/limits.ts';
+import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName } from '../core/metricNames.ts';
+import type { CloseReason, MicroBatchReport } from '../core/observer.ts';
+import type { Outcome } from '../core/record.ts';
 import type { GpuReading } from './nvidiaCards.ts';
-import { retryReasons, type Telemetry } from './telemetry.ts';
+import type { Telemetry } from './telemetry.ts';
+import { retryReasons } from './telemetry.ts';
 
 const CLOSED_METRICS = {
   full: 'ClosedFull',

@@ -1,5 +1,6 @@
 import { PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aws-sdk/client-s3';
-import type { WriteVerdict } from '../core/contract/result.ts';
+import type { WriteVerdict } from '../core/record.ts';
+
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 import { ofAttempt } from './observedCalls.ts';
 import { type Delivery, deliver } from './sendBatches.ts';

@@ -5,11 +5,11 @@ import {
   ReceiveMessageCommand,
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { deferred } from '../core/base/deferred.ts';
-import { isFailure } from '../core/contract/failure.ts';
-import { POINTER_ATTRIBUTES } from '../core/contract/pointer.ts';
-import type { MessageRecord } from '../core/contract/record.ts';
-import type { WriteVerdict } from '../core/contract/result.ts';
+import { deferred } from '../core/concurrency.ts';
+import { isFailure } from '../core/failure.ts';
+import { POINTER_ATTRIBUTES } from '../core/pointer.ts';
+import type { MessageRecord, WriteVerdict } from '../core/record.ts';
+
 import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 import { ofAttempt } from './observedCalls.ts';
 import { deliver, type RetryOptions } from './sendBatches.ts';

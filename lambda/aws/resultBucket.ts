@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { resultKeys } from '../core/contract/objectKeys.ts';
-import type { ResultWriter } from '../core/contract/result.ts';
+import { resultKeys } from '../core/places.ts';
+import type { ResultWriter } from '../core/record.ts';
+
 import { putObject } from './putObject.ts';
 import type { RetryOptions } from './sendBatches.ts';
 

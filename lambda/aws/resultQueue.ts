@@ -5,11 +5,11 @@ import {
   type SendMessageBatchRequestEntry,
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { escapeForSqs } from '../core/base/sqsText.ts';
-import { type Failure, failure, isFailure } from '../core/contract/failure.ts';
-import type { PayloadPointer } from '../core/contract/payload.ts';
-import { POINTER_ATTRIBUTES, pointerBody } from '../core/contract/pointer.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE, type Result, type ResultWriter } from '../core/contract/result.ts';
+import { type Failure, failure, isFailure } from '../core/failure.ts';
+import { escapeForSqs } from '../core/json.ts';
+import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../core/pointer.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE, type Result, type ResultWriter } from '../core/record.ts';
+
 import { describeError } from './awsError.ts';
 import { ofAttempt } from './observedCalls.ts';
 import type { PayloadUploader } from './payloads.ts';

@@ -1,14 +1,14 @@
 import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure } from '../core/contract/failure.ts';
-import { pointerBody } from '../core/contract/pointer.ts';
+import { type Failure, failure, isFailure } from '../core/failure.ts';
+import { pointerBody } from '../core/pointer.ts';
 import {
   BODY_ATTRIBUTE,
   MESSAGE_ID_ATTRIBUTE,
   POINTER_ATTRIBUTE,
   type Result,
   type ResultWriter,
-} from '../core/contract/result.ts';
+} from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 import { ofAttempt } from './observedCalls.ts';
 import type { PayloadUploader } from './payloads.ts';

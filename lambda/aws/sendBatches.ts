@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
-import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/contract/failure.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../core/contract/result.ts';
+import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/failure.ts';
+import type { Result, ResultWriter, WriteVerdict } from '../core/record.ts';
+
 import { describeError } from './awsError.ts';
 import { untilAborted } from './clock.ts';
 

@@ -7,8 +7,9 @@ import {
   ReceiveMessageCommand,
   SendMessageBatchCommand,
 } from '@aws-sdk/client-sqs';
-import { type Deferred, deferred } from '../core/base/deferred.ts';
-import { messageOf } from '../core/contract/failure.ts';
+import { type Deferred, deferred } from '../core/concurrency.ts';
+import { messageOf } from '../core/failure.ts';
+
 import { type Clock, orAborted, SYSTEM_CLOCK } from './clock.ts';
 import { type CallReport, reported } from './observedCalls.ts';
 import { createSqsCaller, type SqsCaller, type SqsCallerSpec } from './sqsCalls.ts';

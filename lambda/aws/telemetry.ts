@@ -1,9 +1,9 @@
 import type { MiddlewareObj } from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import type { TransientCode } from '../core/contract/failure.ts';
-import type { Observer } from '../core/contract/observer.ts';
-import type { MessageRecord } from '../core/contract/record.ts';
-import type { Outcome } from '../core/contract/result.ts';
+import type { TransientCode } from '../core/failure.ts';
+import type { Observer } from '../core/observer.ts';
+import type { MessageRecord, Outcome } from '../core/record.ts';
+
 import type { CallReport } from './observedCalls.ts';
 
 type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;

@@ -10,14 +10,15 @@ import { writeToEvery } from '../aws/sendBatches.ts';
 import type { SqsCaller } from '../aws/sqsCalls.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
 import type { Config } from '../configSchema.ts';
-import type { ResultWriter } from '../core/contract/result.ts';
-import { plan } from '../core/plan/plan.ts';
-import { createBatchingWatch } from '../core/run/batchingWatch.ts';
-import { createLatencyEstimator } from '../core/run/latencyEstimator.ts';
-import { createMemoryCeiling } from '../core/run/memoryCeiling.ts';
-import { createOutageWatch } from '../core/settle/outageWatch.ts';
-import { FILL, type Store } from '../limits/configuration.ts';
-import { openRepository } from '../onnx/repository/repository.ts';
+import { createLatencyEstimator } from '../core/latency.ts';
+import { FILL, type Store } from '../core/limits.ts';
+import { createMemoryCeiling } from '../core/memoryCeiling.ts';
+import { createOutageWatch } from '../core/outageWatch.ts';
+import { plan } from '../core/plan.ts';
+import type { ResultWriter } from '../core/record.ts';
+import { createBatchingWatch } from '../core/verify.ts';
+
+import { openRepository } from '../onnx/repository.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */

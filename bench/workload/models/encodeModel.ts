@@ -1,5 +1,5 @@
 import onnxProto, { type onnx } from 'onnx-proto';
-import type { Datatype } from '../../../lambda/core/tensor/datatype.ts';
+import type { Datatype } from '../../../lambda/core/tensor.ts';
 
 const { ModelProto, TensorProto, AttributeProto } = onnxProto.onnx;
 

@@ -1,4 +1,4 @@
-import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../lambda/core/model.ts';
 
 export interface Lengths {
   /** Ascending. */

@@ -1,10 +1,9 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import { modelDigest } from '../../../lambda/onnx/config/modelDigest.ts';
-import { checkModelFile } from '../../../lambda/onnx/config/modelFile.ts';
-import type { ProfileFile } from '../../../lambda/onnx/config/profileFile.ts';
-import { thisMachine } from '../../../lambda/onnx/config/thisMachine.ts';
-import { locate } from '../../../lambda/onnx/repository/openModelAlone.ts';
-import { rungsUpTo } from '../../../lambda/onnx/startup/fixedLadder.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+
+import { rungsUpTo } from '../../../lambda/onnx/independence.ts';
+import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
+import { modelDigest, type ProfileFile, thisMachine } from '../../../lambda/onnx/profileFile.ts';
+import { locate } from '../../../lambda/onnx/repository.ts';
 import type { Started, Target } from './messages.ts';
 import { type Reached, reachOf } from './reach.ts';
 import { describeCrash } from './runChild.ts';

@@ -1,12 +1,13 @@
-import { isFailure } from '../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
-import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
-import { readGraph } from '../../../lambda/onnx/config/modelGraph.ts';
-import { decodeSamples, readSampleLines } from '../../../lambda/onnx/config/samples.ts';
-import type { ModelLocation } from '../../../lambda/onnx/repository/findModels.ts';
-import type { ModelStart } from '../../../lambda/onnx/repository/loadModel.ts';
-import { openModelAlone } from '../../../lambda/onnx/repository/openModelAlone.ts';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+
+import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
+import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
+import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
+import { readGraph } from '../../../lambda/onnx/modelFile.ts';
+import { decodeSamples, readSampleLines } from '../../../lambda/onnx/probes.ts';
+import { openModelAlone } from '../../../lambda/onnx/repository.ts';
 import type { Target, Told } from './messages.ts';
 import { createRowMaker, type RowMaker } from './rowMaker.ts';
 
@@ -48,7 +49,7 @@ export async function openForTask(
   const config = readModelConfig(location.folder);
   const lines = await readSampleLines(location.folder);
   const samples = await decodeSamples(lines, model);
-  const rows = createRowMaker(model, samples, await readGraph(location.path), config.warmup);
+  const rows = createRowMaker(model, samples, readGraph(location.path), config.warmup);
   const [first] = lines.lines;
   return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line) };
 }

@@ -1,4 +1,4 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
 import { peakRssBytes } from './memory.ts';
 import type { ReachTask, Size, Told } from './messages.ts';
 import { openForTask, unchecked } from './openForTask.ts';

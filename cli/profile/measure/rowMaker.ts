@@ -1,13 +1,13 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { ScoringRequest } from '../../../lambda/core/contract/request.ts';
-import { microBatchOf, type Part } from '../../../lambda/core/plan/microBatch.ts';
-import { stack } from '../../../lambda/core/stack/stack.ts';
-import type { ModelGraph } from '../../../lambda/onnx/startup/modelGraph.ts';
-import { realProbes } from '../../../lambda/onnx/startup/probeSets.ts';
-import { type Manner, makeUp, rowShapes } from '../../../lambda/onnx/startup/probes.ts';
-import type { WarmUpSizes } from '../../../lambda/onnx/startup/warmUp.ts';
-import { symbolicAxes } from '../../../lambda/onnx/startup/zeroRuns.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+import { microBatchOf, type Part } from '../../../lambda/core/microBatch.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import type { ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
+import { stack } from '../../../lambda/core/stack.ts';
+
+import { symbolicAxes } from '../../../lambda/onnx/contract.ts';
+import type { ModelGraph } from '../../../lambda/onnx/modelFile.ts';
+import { type Manner, makeUp, realProbes, rowShapes } from '../../../lambda/onnx/probes.ts';
+import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
 import { lengthsToTry } from './lengths.ts';
 import { withLength } from './withLength.ts';
 

@@ -1,7 +1,7 @@
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from '../../../lambda/core/plan/microBatch.ts';
-import { stack } from '../../../lambda/core/stack/stack.ts';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
+import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from '../../../lambda/core/microBatch.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import { stack } from '../../../lambda/core/stack.ts';
 
 /** So many rows, one after the other, again and again. */
 export function batchOf(model: Model, parts: readonly Part[], rows: number): MicroBatch {

@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { ModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
-import type { ModelStart } from '../../../lambda/onnx/repository/loadModel.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+
+import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
+import type { ModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import type { Started, StartTask, Told } from './messages.ts';
 import { limitedTo, openForTask } from './openForTask.ts';
 

@@ -1,5 +1,5 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import type { MicroBatch } from '../../../lambda/core/plan/microBatch.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+import type { MicroBatch } from '../../../lambda/core/microBatch.ts';
 import type { Size, Timed, TimeTask, Told } from './messages.ts';
 import { openForTask, unchecked } from './openForTask.ts';
 import { batchOf, runMsOf } from './runOf.ts';

@@ -1,5 +1,4 @@
-import type { ProfileFile } from '../../../lambda/onnx/config/profileFile.ts';
-import { runtimeVersion } from '../../../lambda/onnx/config/thisMachine.ts';
+import { type ProfileFile, runtimeVersion } from '../../../lambda/onnx/profileFile.ts';
 import { ownVersion } from '../../ownVersion.ts';
 
 export function versions(): ProfileFile['versions'] {

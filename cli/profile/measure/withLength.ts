@@ -1,10 +1,10 @@
-import type { RaggedAxis } from '../../../lambda/core/contract/model.ts';
-import type { RequestInput } from '../../../lambda/core/contract/request.ts';
-import type { Part } from '../../../lambda/core/plan/microBatch.ts';
-import { decodeAll, isBase64Data } from '../../../lambda/core/tensor/base64.ts';
-import { allocate, type TensorData } from '../../../lambda/core/tensor/datatype.ts';
-import { elementCount } from '../../../lambda/core/tensor/tensor.ts';
-import { asProbe } from '../../../lambda/onnx/startup/probes.ts';
+import { decodeAll, isBase64Data } from '../../../lambda/core/base64.ts';
+import type { Part } from '../../../lambda/core/microBatch.ts';
+import type { RaggedAxis } from '../../../lambda/core/model.ts';
+import type { RequestInput } from '../../../lambda/core/scoringRequest.ts';
+import { allocate, elementCount, type TensorData } from '../../../lambda/core/tensor.ts';
+
+import { asProbe } from '../../../lambda/onnx/probes.ts';
 
 /** A row whose ragged axis has `length`: its first elements, or all of them again and again. */
 export function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: number): Part {

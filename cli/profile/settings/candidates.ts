@@ -1,10 +1,10 @@
-import { RANGES } from '../../../lambda/limits/configuration.ts';
 import {
   BATCH_SIZE,
   MAX_EVENT_BYTES,
   MAXIMUM_CONCURRENCY,
+  RANGES,
   WINDOW_SECONDS,
-} from '../../../lambda/limits/eventSourceMapping.ts';
+} from '../../../lambda/core/limits.ts';
 import { HOST_COSTS, type HostCosts, type Invocation, invocationWith, type Messages } from './invocation.ts';
 import { peakBytes, type RunCost } from './runTimes.ts';
 

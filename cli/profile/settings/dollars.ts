@@ -1,5 +1,5 @@
 import type { Prices } from '../../../infra/constructs/base/prices.ts';
-import { INVOCATIONS_AT_FIRST } from '../../../lambda/limits/eventSourceMapping.ts';
+import { INVOCATIONS_AT_FIRST } from '../../../lambda/core/limits.ts';
 import {
   BILLED_BYTES,
   callsFor,

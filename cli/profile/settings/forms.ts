@@ -1,4 +1,4 @@
-import { MAXIMUM_CONCURRENCY } from '../../../lambda/limits/eventSourceMapping.ts';
+import { MAXIMUM_CONCURRENCY } from '../../../lambda/core/limits.ts';
 import { type Arrivals, poissonArrivals } from './arrivals.ts';
 import { concurrencyFor } from './candidates.ts';
 import { type Architecture, type Bill, type Dollars, instanceDollars, rowsPerSecond } from './dollars.ts';

@@ -1,4 +1,4 @@
-import { MB_PER_VCPU } from '../../../lambda/limits/vcpus.ts';
+import { MB_PER_VCPU } from '../../../lambda/core/limits.ts';
 import type { RunCost, RunTimes } from './runTimes.ts';
 import { runTimes } from './runTimes.ts';
 

@@ -1,5 +1,4 @@
-import { tableCost } from '../../../lambda/core/plan/cost.ts';
-import { fullTable } from '../../../lambda/core/plan/fullTable.ts';
+import { fullTable, tableCost } from '../../../lambda/core/cost.ts';
 
 /** What runs of some rows were measured to take. */
 export interface RunCost {

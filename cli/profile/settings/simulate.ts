@@ -1,4 +1,4 @@
-import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../../lambda/limits/eventSourceMapping.ts';
+import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../../lambda/core/limits.ts';
 import { createEventQueue } from './eventQueue.ts';
 import { type Course, createTally } from './tally.ts';
 

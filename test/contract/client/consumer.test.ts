@@ -3,12 +3,13 @@ import { S3 } from '@aws-sdk/client-s3';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { SQSEvent } from 'aws-lambda';
 import { build } from 'esbuild';
-import { toSqsRecord } from '../../../cli/local/sqsEvent.ts';
+import { toSqsRecord } from '../../../cli/local/localMapping.ts';
 import { type ConsumeOptions, consumeResults, type Delivery, type SingleResult } from '../../../client/consumer.ts';
 import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter, type ResultPacking } from '../../../lambda/aws/resultQueue.ts';
-import { pointerBody } from '../../../lambda/core/contract/pointer.ts';
-import type { Result } from '../../../lambda/core/contract/result.ts';
+import { pointerBody } from '../../../lambda/core/pointer.ts';
+import type { Result } from '../../../lambda/core/record.ts';
+
 import { REPOSITORY } from '../../helpers/command.ts';
 import { ALIVE, resultOf } from '../../helpers/results.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';

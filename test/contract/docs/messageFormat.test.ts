@@ -2,7 +2,8 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { unpackResults } from '../../../client/readResult.ts';
 import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
-import { ERROR_CODES } from '../../../lambda/core/contract/failure.ts';
+import { ERROR_CODES } from '../../../lambda/core/failure.ts';
+
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { docExamples, docPage } from '../../helpers/docExamples.ts';
 import { echoModel, lineModel, repositoryOf, sumModel } from '../../helpers/models.ts';

@@ -202,7 +202,7 @@ async function compileInto(dist: string): Promise<void> {
       'lambda/worker.ts',
       'lambda/hosts/healthCheck.ts',
       'lambda/aws/callThread.ts',
-      'lambda/onnx/session/sessionWorker.ts',
+      'lambda/onnx/sessionWorker.ts',
     ].map((file) => join(REPOSITORY, file)),
   };
   await mkdir(dist, { recursive: true });

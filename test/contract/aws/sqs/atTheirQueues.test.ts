@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { atTheirQueues, createAcknowledger, createRetryDelay } from '../../../../lambda/aws/requestQueue.ts';
-import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
+import type { MessageRecord } from '../../../../lambda/core/record.ts';
+
 import { recordOfMessage } from '../../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../../helpers/sqsServer.ts';
 

@@ -7,7 +7,7 @@ import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
 import { inspect } from '../../../../cli/inspect.ts';
 import { OFFLINE_LIMITS } from '../../../../cli/offline/limits.ts';
 import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
-import { openModelAlone } from '../../../../lambda/onnx/repository/openModelAlone.ts';
+import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
 import { columnsModel, voiceModel } from '../../../helpers/batchAxisModels.ts';
 import { runScript } from '../../../helpers/command.ts';
 import {

@@ -4,7 +4,7 @@ import { OFFLINE_LIMITS } from '../../../../cli/offline/limits.ts';
 import { rowBatches } from '../../../../cli/offline/rowBatches.ts';
 import type { RowOptions } from '../../../../cli/offline/rowOptions.ts';
 import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { repositoryOf } from '../../../helpers/models.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests' | 'bytes'>> {

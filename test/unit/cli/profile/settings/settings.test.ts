@@ -5,7 +5,7 @@ import { expect as expectationOf } from '../../../../../cli/profile/settings/exp
 import { HOST_COSTS } from '../../../../../cli/profile/settings/invocation.ts';
 import { type SettingsQuestion, settingsFor } from '../../../../../cli/profile/settings/settings.ts';
 import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
-import { mappingProblems } from '../../../../../lambda/limits/eventSourceMapping.ts';
+import { mappingProblems } from '../../../../../lambda/core/limits.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 /** A run costs something, and each row a little; and a model whose rows gain nothing. */
