@@ -22,7 +22,6 @@ export const CONFIG_KEYS = {
   stopSeconds: 'BATCHSCORE_STOP_SECONDS',
   mostPolls: 'BATCHSCORE_MOST_POLLS',
   pipelineDepth: 'BATCHSCORE_PIPELINE_DEPTH',
-  hopThreads: 'BATCHSCORE_HOP_THREADS',
   healthPort: 'BATCHSCORE_HEALTH_PORT',
   requestQueueUrls: 'BATCHSCORE_REQUEST_QUEUE_URL',
   results: 'BATCHSCORE_RESULTS',

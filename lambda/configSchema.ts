@@ -11,15 +11,7 @@ import {
   queueUrl,
   text,
 } from './configValues.ts';
-import {
-  BATCH_SIZE,
-  HOP_THREADS,
-  LOG_LEVELS,
-  RANGES,
-  RANGES_BY_MEMORY,
-  STORES,
-  WINDOW_SECONDS,
-} from './core/limits.ts';
+import { BATCH_SIZE, LOG_LEVELS, RANGES, RANGES_BY_MEMORY, STORES, WINDOW_SECONDS } from './core/limits.ts';
 import { PUBLISHED, parseModelsUri } from './core/places.ts';
 
 const QUEUES = 'expected the URLs of SQS queues, comma-separated, each once';
@@ -82,8 +74,6 @@ export const CONFIG_SCHEMA = z.strictObject({
   mostPolls: countOrDefault(RANGES.mostPolls),
   /** Worker: most batches of a model that are scored at the same time. */
   pipelineDepth: countOrDefault(RANGES.pipelineDepth),
-  /** Worker: most threads that make calls of SQS, once one is too few. Default: by the number of cores. */
-  hopThreads: count(HOP_THREADS).optional(),
   /** Worker: port on 127.0.0.1 that tells whether it lives and is ready. 0: none. */
   healthPort: countOrDefault(RANGES.healthPort),
   /** The queue that requests come from, or all shards, comma-separated; records are deleted and delayed there. */

@@ -1,3 +1,4 @@
+import { createHmac, createSecretKey, hash, type KeyObject } from 'node:crypto';
 import { Agent as HttpAgent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import {
@@ -6,14 +7,20 @@ import {
   ReceiveMessageCommand,
   SendMessageBatchCommand,
   type SQSClient,
+  type SQSClientConfig,
   SQSServiceException,
 } from '@aws-sdk/client-sqs';
 import { SignatureV4 } from '@smithy/signature-v4';
-import type { HttpRequest } from '@smithy/types';
-import { deferred } from '../core/base/deferred.ts';
-import { isObject } from '../core/base/json.ts';
-import type { Patience } from './awsClients.ts';
+import type { HttpRequest, SourceData } from '@smithy/types';
+import { deferred } from '../core/concurrency.ts';
+import { isObject } from '../core/json.ts';
+import { createSqsClient, type Patience } from './awsClients.ts';
 import type { SqsCaller } from './sqsCalls.ts';
+
+/** How a host calls SQS. @param config what the environment does not say */
+export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}): SqsCaller {
+  return createSqsWire(createSqsClient(patience, { useQueueUrlAsEndpoint: false, ...config }), patience);
+}
 
 /**
  * Makes the four calls that a host makes all the time by SQS's own protocol, JSON over HTTPS; all others are the SDK's:
@@ -28,8 +35,8 @@ import type { SqsCaller } from './sqsCalls.ts';
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-making-api-requests-json.html
  */
 export function createSqsWire(client: SQSClient, patience: Patience): SqsCaller {
-  const { credentials, region, sha256 } = client.config;
-  const signer = new SignatureV4({ credentials, region, sha256, service: 'sqs' });
+  const { credentials, region } = client.config;
+  const signer = new SignatureV4({ credentials, region, sha256: Sha256, service: 'sqs' });
   let template: Promise<HttpRequest> | undefined;
   /** What SQS's clock is ahead of this machine's, in milliseconds. */
   let clockOffset = 0;
@@ -133,6 +140,50 @@ function holdsBytes(input: { readonly Entries?: readonly object[] | undefined })
 function inBase64(this: Record<string, unknown>, key: string, value: unknown): unknown {
   const bytes = this[key];
   return bytes instanceof Uint8Array ? Buffer.from(bytes).toString('base64') : value;
+}
+
+/**
+ * What the signer hashes with, SHA-256 or its HMAC with a secret: in one call, and the key that it derives for a day is read
+ * once. The SDK's own takes 50 µs more for each request.
+ */
+class Sha256 {
+  readonly #secret: SourceData | undefined;
+  #parts: Uint8Array[] = [];
+
+  constructor(secret?: SourceData) {
+    this.#secret = secret;
+  }
+
+  update(data: SourceData): void {
+    this.#parts.push(bytesOf(data));
+  }
+
+  async digest(): Promise<Uint8Array> {
+    const [first, ...others] = this.#parts;
+    const data = first === undefined || others.length > 0 ? Buffer.concat(this.#parts) : first;
+    if (this.#secret === undefined) return hash('sha256', data, 'buffer');
+    return createHmac('sha256', keyOf(this.#secret)).update(data).digest();
+  }
+
+  reset(): void {
+    this.#parts = [];
+  }
+}
+
+const derivedKeys = new WeakMap<object, KeyObject>();
+
+function keyOf(secret: SourceData): KeyObject {
+  if (typeof secret === 'string') return createSecretKey(secret, 'utf8');
+  const known = derivedKeys.get(secret) ?? createSecretKey(bytesOf(secret));
+  derivedKeys.set(secret, known);
+  return known;
+}
+
+function bytesOf(data: SourceData): Uint8Array {
+  if (typeof data === 'string') return Buffer.from(data);
+  return ArrayBuffer.isView(data)
+    ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+    : new Uint8Array(data);
 }
 
 interface Answer {

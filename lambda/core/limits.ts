@@ -24,9 +24,6 @@ export const RANGES = {
   resultTtlSeconds: { least: 1, most: 315_360_000, default: 604_800 },
 } satisfies Readonly<Record<string, RangeWithDefault>>;
 
-/** Threads of the worker; their default is as many as the cores have room for. */
-export const HOP_THREADS = { least: 0, most: 64 } satisfies Range;
-
 /** Numbers of the configuration whose default is {@link shareOfMemory}. */
 export const RANGES_BY_MEMORY = {
   maxAnswerCharacters: { least: 1, most: 268_435_456 },

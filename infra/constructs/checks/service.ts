@@ -1,12 +1,4 @@
-import {
-  BATCH_SIZE,
-  DRAIN_SHARE,
-  HOP_THREADS,
-  outside,
-  RANGES,
-  SHARDS,
-  WINDOW_SECONDS,
-} from '../../../lambda/core/limits.ts';
+import { BATCH_SIZE, DRAIN_SHARE, outside, RANGES, SHARDS, WINDOW_SECONDS } from '../../../lambda/core/limits.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Problem } from '../base/refuse.ts';
 
@@ -19,7 +11,6 @@ export interface ServiceSettings {
   readonly backlogPerTask: number | undefined;
   readonly mostPolls: number | undefined;
   readonly pipelineDepth: number | undefined;
-  readonly hopThreads: number | undefined;
   readonly spot: boolean;
 }
 
@@ -50,7 +41,6 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching): 
     outside('backlogPerTask', settings.backlogPerTask, { least: 1, most: 1_000_000 }),
     outside('mostPolls', settings.mostPolls, RANGES.mostPolls),
     outside('pipelineDepth', settings.pipelineDepth, RANGES.pipelineDepth),
-    outside('hopThreads', settings.hopThreads, HOP_THREADS),
     moreThanAlarmTakes(batching.shards),
   ];
 }

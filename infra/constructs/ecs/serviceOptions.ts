@@ -39,8 +39,6 @@ export interface ServiceOptions {
   readonly mostPolls?: number;
   /** Most batches of a model that a worker scores at the same time, 1 to 16. @default 2 */
   readonly pipelineDepth?: number;
-  /** Most threads that call SQS for a worker, 0 to 64. @default the cores less two */
-  readonly hopThreads?: number;
   /** Whether tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
   /**
@@ -73,7 +71,6 @@ export function serviceDefaults(options: ServiceOptions): ServiceDefaults {
     backlogPerTask: options.backlogPerTask,
     mostPolls: options.mostPolls,
     pipelineDepth: options.pipelineDepth,
-    hopThreads: options.hopThreads,
     spot: options.spot ?? false,
     vpc: options.vpc,
     subnets: options.subnets,

@@ -8,12 +8,11 @@ export interface WorkerSettings {
   readonly healthPort: number;
   readonly mostPolls: number | undefined;
   readonly pipelineDepth: number | undefined;
-  readonly hopThreads: number | undefined;
 }
 
 /** The environment variables of a worker alone. What is left out keeps the runtime's own default. */
 export function workerEnvironment(settings: WorkerSettings): Record<string, string> {
-  const { mostPolls, pipelineDepth, hopThreads } = settings;
+  const { mostPolls, pipelineDepth } = settings;
   return {
     [CONFIG_KEYS.timeoutSeconds]: String(settings.timeoutSeconds),
     [CONFIG_KEYS.visibilitySeconds]: String(settings.visibilitySeconds),
@@ -21,6 +20,5 @@ export function workerEnvironment(settings: WorkerSettings): Record<string, stri
     [CONFIG_KEYS.healthPort]: String(settings.healthPort),
     ...(mostPolls !== undefined && { [CONFIG_KEYS.mostPolls]: String(mostPolls) }),
     ...(pipelineDepth !== undefined && { [CONFIG_KEYS.pipelineDepth]: String(pipelineDepth) }),
-    ...(hopThreads !== undefined && { [CONFIG_KEYS.hopThreads]: String(hopThreads) }),
   };
 }
