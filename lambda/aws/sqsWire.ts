@@ -224,12 +224,14 @@ async function exchange(
     sent.destroy();
   };
   const onAbort = (): void => giveUp(aborted());
-  const answerTimer = setTimeout(() => giveUp(outOfTime(`got no whole answer within ${answerMs} ms`)), answerMs);
+  const noConnection = (): Error => outOfTime(`did not establish a connection in ${Math.min(connectMs, answerMs)} ms`);
+  const noAnswer = (): Error => outOfTime(`got no whole answer within ${answerMs} ms`);
+  const answerTimer = setTimeout(() => giveUp(sent.socket?.connecting ? noConnection() : noAnswer()), answerMs);
   let connectTimer: NodeJS.Timeout | undefined;
   sent.on('error', reject);
   sent.on('socket', (socket) => {
     if (!socket.connecting) return;
-    connectTimer = setTimeout(() => giveUp(outOfTime(`did not establish a connection in ${connectMs} ms`)), connectMs);
+    connectTimer = setTimeout(() => giveUp(noConnection()), connectMs);
     socket.once('connect', () => clearTimeout(connectTimer));
   });
   signal?.addEventListener('abort', onAbort, { once: true });
