@@ -176,9 +176,7 @@ describe('staging', () => {
     expect(files).toBe(
       'Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json sessionWorker.js',
     );
-    expect(ofWorker).toBe(
-      'Dockerfile callThread.js healthCheck.js models node_modules package.json sessionWorker.js worker.js',
-    );
+    expect(ofWorker).toBe('Dockerfile healthCheck.js models node_modules package.json sessionWorker.js worker.js');
   });
 });
 
