@@ -339,7 +339,7 @@ const BAD_ANSWERS: Readonly<Record<string, Step>> = {
   'is a connection that is closed': hangsUp,
 };
 
-describe.each(Object.entries(BAD_ANSWERS))('an answer that %s', (_, step) => {
+describe.each(Object.entries(BAD_ANSWERS))('an answer that %s', (what, step) => {
   const retry = { attempts: 2, random: () => 0 };
   const opened = async (steps: number): Promise<[SqsCaller, FrontServer]> => {
     const front = await frontOf(...Array<Step>(steps).fill(step));
@@ -358,7 +358,10 @@ describe.each(Object.entries(BAD_ANSWERS))('an answer that %s', (_, step) => {
     });
     const [result, message] = [{ messageId: 'a', body: '"a"', messageGroupId: undefined }, { receiptHandle: 'h' }];
 
-    expect(await writer.write([result], NEVER)).toMatchObject([{ failed: true, code: 'WRITE_FAILED' }]);
+    const outage = what === 'is an unknown error' ? undefined : { of: 'result queue', kind: 'busy' };
+    const [verdict] = await writer.write([result], NEVER);
+    expect(verdict).toMatchObject({ failed: true, code: 'WRITE_FAILED' });
+    expect(verdict).toHaveProperty('outage', outage);
     expect(await acknowledge([message], NEVER)).toEqual([message]);
 
     expect(problems).toHaveLength(1);
