@@ -2,7 +2,6 @@ import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { endProcess } from './aws/endProcess.ts';
 import { fetchModels } from './aws/fetchModels.ts';
 import { createJobStorage } from './aws/jobStorage.ts';
-import { observed } from './aws/observedCalls.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { loadJobScoreConfig } from './hosts/config.ts';
 import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
@@ -18,9 +17,9 @@ export const handler = await start(process.env).catch((error: unknown): never =>
 async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
   const config = loadJobScoreConfig(environment);
   const telemetry = createPowertoolsTelemetry({ ...config, logsBatches: false });
-  const { logger, observer, awsCall } = telemetry;
+  const { logger, observer } = telemetry;
   logWarnings(logger);
-  const s3 = observed(createS3Client(HOST_PATIENCE), awsCall);
+  const s3 = createS3Client(HOST_PATIENCE);
   const warn = (message: string) => logger.warn(message);
   const inform = (message: string) => logger.info(message);
   const { modelsUri: uri } = config;

@@ -229,12 +229,6 @@ export const SETTINGS = {
     doc: '`debug`, `info`, `warn` or `error`: see [logs](operations.md#logs)',
     stated: "the function's own level, `info` unless its logging configuration says otherwise",
   },
-  tracing: {
-    variable: 'BATCHSCORE_TRACING',
-    ...FLAG,
-    default: false,
-    doc: '`true`: the function sends the stages of the invocations that X-Ray samples to its daemon at `AWS_XRAY_DAEMON_ADDRESS`; see [trace](operations.md#trace)',
-  },
   batchSize: {
     variable: 'BATCHSCORE_BATCH_SIZE',
     ...whole(BATCH_SIZE),
@@ -282,12 +276,6 @@ export const SETTINGS = {
     ...whole({ least: 1, most: 16 }),
     default: 2,
     doc: 'worker: most batches of a model that are scored at the same time; with `devices` so many for each card',
-  },
-  hopThreads: {
-    variable: 'BATCHSCORE_HOP_THREADS',
-    ...whole({ least: 0, most: 64 }),
-    doc: 'worker: most threads that make calls of SQS, 0 to 64. The first starts when the event loop is busy, one more when those are: see [threads](tuning.md#threads)',
-    stated: 'the cores less two',
   },
   requestQueueUrls: {
     variable: 'BATCHSCORE_REQUEST_QUEUE_URL',

@@ -1,9 +1,9 @@
 import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { endProcess } from './aws/endProcess.ts';
 import { readGpus } from './aws/nvidiaCards.ts';
-import { observed } from './aws/observedCalls.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
-import { createThreadedSqs } from './aws/sqsThreads.ts';
+import { createSqsCaller } from './aws/sqsWire.ts';
+
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
 import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
@@ -25,7 +25,7 @@ process.on('uncaughtException', (error) => {
 const config = loadConfig(process.env);
 const settings = workerSettings(config);
 const telemetry = createPowertoolsTelemetry({ ...config, batchSize: settings.batchSize, logsBatches: false });
-const { logger, awsCall } = telemetry;
+const { logger } = telemetry;
 logWarnings(logger);
 let isStuck = false;
 // Nothing is held while models are loaded.
@@ -45,21 +45,12 @@ const watchGpus = createGpuWatch({
 });
 for (const provider of config.providers) watchGpus(provider);
 
-const sqs = createThreadedSqs({
-  spec: {
-    patience: HOST_PATIENCE,
-    pollPatience: { ...HOST_PATIENCE, answerMs: HOST_PATIENCE.answerMs + 1000 * settings.waitSeconds },
-  },
-  mostThreads: settings.hopThreads,
-  onCall: awsCall,
-  onThread: (threads) => logger.info('one more thread makes calls of SQS', { threads }),
-  onProblem: (error) => logger.warn(String(error)),
-});
+const sqs = createSqsCaller(HOST_PATIENCE);
 const composition = await compose(config, {
   clients: {
     sqs,
-    dynamodb: () => observed(createDynamoDbClient(HOST_PATIENCE), awsCall),
-    s3: () => observed(createS3Client(HOST_PATIENCE), awsCall),
+    dynamodb: () => createDynamoDbClient(HOST_PATIENCE),
+    s3: () => createS3Client(HOST_PATIENCE),
   },
   telemetry: {
     ...telemetry,

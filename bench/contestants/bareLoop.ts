@@ -8,14 +8,14 @@ import {
   SendMessageBatchCommand,
   SQSClient,
 } from '@aws-sdk/client-sqs';
-import { CLIENT_PATIENCE, createSqsClient } from '../../lambda/aws/awsClients.ts';
+import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
+import { createSqsCaller } from '../../lambda/aws/sqsWire.ts';
 import { type BareSettings, requestQueueAt, resultQueueAt } from '../measure/workerCosts.ts';
 
 const [endpoint = '', settings = ''] = process.argv.slice(2);
 const { client, loops, results, resultsPerMessage, resultBytes }: BareSettings = JSON.parse(settings);
 const [requestQueue, resultQueue] = [requestQueueAt(endpoint), resultQueueAt(endpoint)];
-const sqs = client === 'plain' ? new SQSClient({}) : createSqsClient(CLIENT_PATIENCE);
-/** As in the worker, calls with one signal share their middleware. */
+const sqs = client === 'plain' ? new SQSClient({}) : createSqsCaller(CLIENT_PATIENCE);
 const { signal: abortSignal } = new AbortController();
 const result = 'x'.repeat(resultBytes);
 const MOST_ENTRIES = 10;

@@ -21,11 +21,8 @@ interface Way {
 
 /** Medians of interleaved rounds. */
 export interface WorkerFigures extends Way {
-  /** What a request takes of the worker, with all calls on one event loop, and with threads for them. */
+  /** What a request takes of the worker. */
   readonly worker: TurnFigures;
-  readonly threaded: TurnFigures;
-  /** Threads that made its calls. */
-  readonly threads: number;
   /** Of a loop that receives, sends and deletes, with the same client, and with the SDK's as it comes. */
   readonly bare: TurnFigures;
   readonly plain: TurnFigures;
@@ -59,10 +56,9 @@ const SCENARIO = 'mlp-small';
 /** Bodies are given again and again. */
 const BODIES = 100;
 const PACKED_TIMES = 6;
-const MOST_THREADS = 2;
 const BARE_LOOPS = 8;
 const RESULT_MESSAGE_BYTES = 65_536;
-/** V8 takes hundreds of calls to optimize the SDK, and threads start one a second. */
+/** V8 takes hundreds of calls to optimize the SDK. */
 const WARM_UP_MS_FOR_A_ROUND = 600;
 
 export async function measureWorker(options: WorkerBenchOptions): Promise<WorkerFigures[]> {
@@ -116,17 +112,15 @@ async function measureWay(
     running.unshift(poller);
     return { poller, server };
   };
-  const worker = (hopThreads: number) =>
+  const worker = () =>
     compete((place) =>
       startWorkerProcess(place, {
         [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
         [CONFIG_KEYS.resultsPerMessage]: String(resultsPerMessage),
-        [CONFIG_KEYS.hopThreads]: String(hopThreads),
       }),
     );
   try {
-    const ours = await worker(0);
-    const threaded = await worker(MOST_THREADS);
+    const ours = await worker();
     const resultBytes = (await bytesOfResults(ours, supply)) / (messages * requestsPerMessage);
     const settings = {
       loops: BARE_LOOPS,
@@ -136,8 +130,8 @@ async function measureWay(
     };
     const bare = await compete((place) => startBareLoop(place, { ...settings, client: 'lean' }));
     const plain = await compete((place) => startBareLoop(place, { ...settings, client: 'plain' }));
-    const turns = await takeTurns([ours, threaded, bare, plain], supply, rounds);
-    return { ...way, threads: threaded.poller.callThreads(), ...figuresOf(turns, messages * requestsPerMessage) };
+    const turns = await takeTurns([ours, bare, plain], supply, rounds);
+    return { ...way, ...figuresOf(turns, messages * requestsPerMessage) };
   } finally {
     for (const one of running) await one.stop();
   }
@@ -173,8 +167,8 @@ async function takeTurns(contestants: readonly Contestant[], supply: Supply, rou
   return turns;
 }
 
-function figuresOf(turns: readonly (readonly Turn[])[], requests: number): Omit<WorkerFigures, keyof Way | 'threads'> {
-  const [worker = [], threaded = [], bare = [], plain = []] = turns;
+function figuresOf(turns: readonly (readonly Turn[])[], requests: number): Omit<WorkerFigures, keyof Way> {
+  const [worker = [], bare = [], plain = []] = turns;
   const figures = (some: readonly Turn[]): TurnFigures => ({
     cpuMicroseconds: median(some.map(({ cpuMicroseconds }) => cpuMicroseconds)) / requests,
     requestsPerSecond: (1000 * requests) / median(some.map(({ wallMs }) => wallMs)),
@@ -183,7 +177,6 @@ function figuresOf(turns: readonly (readonly Turn[])[], requests: number): Omit<
     median(worker.map((turn, round) => turn.cpuMicroseconds / (others[round] as Turn).cpuMicroseconds));
   return {
     worker: figures(worker),
-    threaded: figures(threaded),
     bare: figures(bare),
     plain: figures(plain),
     timesBare: times(bare),
@@ -348,26 +341,22 @@ export function workerTable(rows: readonly WorkerFigures[]): string {
       'requests in a message',
       'results in a message',
       'CPU a request',
-      'calls in threads',
       'bare loop',
       "bare loop, SDK's client",
       'times the bare loop',
       "times that of the SDK's client",
       'requests/s',
-      'in threads',
     ],
     rows.map((row) => [
       row.encoding,
       String(row.requestsPerMessage),
       String(row.resultsPerMessage),
       microseconds(row.worker.cpuMicroseconds),
-      `${microseconds(row.threaded.cpuMicroseconds)} (${row.threads})`,
       microseconds(row.bare.cpuMicroseconds),
       microseconds(row.plain.cpuMicroseconds),
       row.timesBare.toFixed(2),
       row.timesPlain.toFixed(2),
       row.worker.requestsPerSecond.toFixed(0),
-      row.threaded.requestsPerSecond.toFixed(0),
     ]),
   );
 }

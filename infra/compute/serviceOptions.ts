@@ -43,8 +43,6 @@ export interface ServiceOptions {
   readonly mostPolls?: number;
   /** Most batches of a model that a worker scores at the same time, 1 to 16. @default 2 */
   readonly pipelineDepth?: number;
-  /** Most threads that call SQS for a worker, 0 to 64. @default the cores less two */
-  readonly hopThreads?: number;
   /** Whether tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
   /**
@@ -77,7 +75,6 @@ export function serviceDefaults(options: ServiceOptions): ServiceDefaults {
     backlogPerTask: options.backlogPerTask,
     mostPolls: options.mostPolls,
     pipelineDepth: options.pipelineDepth,
-    hopThreads: options.hopThreads,
     spot: options.spot ?? false,
     vpc: options.vpc,
     subnets: options.subnets,
@@ -93,7 +90,6 @@ interface ServiceSettings {
   readonly backlogPerTask: number | undefined;
   readonly mostPolls: number | undefined;
   readonly pipelineDepth: number | undefined;
-  readonly hopThreads: number | undefined;
   readonly spot: boolean;
 }
 
@@ -124,7 +120,6 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching): 
     outside('backlogPerTask', settings.backlogPerTask, { least: 1, most: 1_000_000 }),
     outside('mostPolls', settings.mostPolls, SETTINGS.mostPolls),
     outside('pipelineDepth', settings.pipelineDepth, SETTINGS.pipelineDepth),
-    outside('hopThreads', settings.hopThreads, SETTINGS.hopThreads),
     moreThanAlarmTakes(batching.shards),
   ];
 }

@@ -17,7 +17,6 @@ interface HostSettings extends Channels {
   readonly defaultModel: string | undefined;
   readonly providers: string | undefined;
   readonly logLevel: string | undefined;
-  readonly tracing: boolean;
   readonly tuning: TuningNumbers;
 }
 
@@ -33,7 +32,6 @@ export function hostEnvironment(settings: HostSettings): Record<string, string> 
     providers: tuning.providers ?? settings.providers,
     serviceName: settings.serviceName,
     logLevel: settings.logLevel,
-    tracing: settings.tracing || undefined,
     requestQueueUrls: urlsOf(settings.requestQueues),
     results: settings.results.join(','),
     resultQueueUrl: stores.resultQueue?.queueUrl,
@@ -57,7 +55,6 @@ interface WorkerSettings {
   readonly healthPort: number;
   readonly mostPolls: number | undefined;
   readonly pipelineDepth: number | undefined;
-  readonly hopThreads: number | undefined;
 }
 
 /** The environment variables of a worker alone. What is left out keeps the runtime's own default. */

@@ -1,7 +1,6 @@
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs';
-import { keepHandlers, leaveOutIdleWork, Sha256, spellPlainJson } from './leanClients.ts';
 
 /** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */
 export interface Patience {
@@ -23,7 +22,6 @@ export const CLIENT_PATIENCE: Patience = { connectMs: 10_000, answerMs: 30_000 }
 const ATTEMPTS = { maxAttempts: 1 };
 /** More than there are requests in flight: the wait for a free socket would count as time to connect. */
 const AGENT = { keepAlive: true, maxSockets: 128 };
-const SIGNING = { sha256: Sha256 };
 
 /**
  * Over TLS, which proves that texts arrive as they were sent, the checksums in SQS's answers are not compared.
@@ -38,20 +36,12 @@ export function createSqsClient(
   const allTls = isTls(config.endpoint, 'SQS') && queueUrls.every((url) => url.startsWith('https:'));
   const checks = allTls ? { md5: false as const } : {};
   const requestHandler = answeredWithin(patience);
-  const client = new SQSClient({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
-  leaveOutIdleWork(client, { retries: hasRetries(config) });
-  keepHandlers(client);
-  spellPlainJson(client);
-  return client;
+  return new SQSClient({ ...ATTEMPTS, ...checks, ...config, requestHandler });
 }
 
 export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
   const requestHandler = answeredWithin(patience);
-  const client = new DynamoDBClient({ ...ATTEMPTS, ...SIGNING, ...config, requestHandler });
-  leaveOutIdleWork(client, { retries: hasRetries(config) });
-  keepHandlers(client);
-  spellPlainJson(client);
-  return client;
+  return new DynamoDBClient({ ...ATTEMPTS, ...config, requestHandler });
 }
 
 /**
@@ -63,9 +53,7 @@ export function createDynamoDbClient(patience: Patience, config: DynamoDBClientC
 export function createS3Client(patience: Patience, config: S3ClientConfig = {}): S3Client {
   const checks = isTls(config.endpoint, 'S3') ? { responseChecksumValidation: 'WHEN_REQUIRED' as const } : {};
   const requestHandler = progressingWithin(patience);
-  const client = new S3Client({ ...ATTEMPTS, ...SIGNING, ...checks, ...config, requestHandler });
-  leaveOutIdleWork(client, { retries: hasRetries(config) });
-  return client;
+  return new S3Client({ ...ATTEMPTS, ...checks, ...config, requestHandler });
 }
 
 /** Whether it is certain: AWS's own endpoints are, others when they say so. */
@@ -73,10 +61,6 @@ function isTls(endpoint: unknown, service: 'SQS' | 'S3'): boolean {
   const { [`AWS_ENDPOINT_URL_${service}`]: forService, AWS_ENDPOINT_URL: forAll } = process.env;
   const url = endpoint ?? forService ?? forAll ?? 'https:';
   return typeof url === 'string' && url.startsWith('https:');
-}
-
-function hasRetries({ maxAttempts = ATTEMPTS.maxAttempts }: { readonly maxAttempts?: unknown }): boolean {
-  return maxAttempts !== 1;
 }
 
 /** The SDK only warns of an exceeded `requestTimeout`, and it ends with the headers; `socketTimeout` sees to the rest. */

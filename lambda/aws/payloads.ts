@@ -8,7 +8,6 @@ import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview 
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../core/pointer.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import { ofAttempt } from './observedCalls.ts';
 import { putObject } from './putObject.ts';
 import { type RetryOptions, untilDone } from './sendBatches.ts';
 
@@ -120,7 +119,7 @@ async function tryToRead(
   attempt: number,
 ): Promise<Attempt> {
   try {
-    const command = ofAttempt(attempt, new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key }));
+    const command = new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key });
     const { Body, ContentLength } = await s3.send(command, { abortSignal: signal });
     if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
     // It may break while it waits for memory, and an error that nobody listens to ends the process.

@@ -1,4 +1,4 @@
-import { Logger, LogLevelThreshold } from '@aws-lambda-powertools/logger';
+import { Logger } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
@@ -148,7 +148,6 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     publish() {
       if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics();
     },
-    awsCall: logger.level <= LogLevelThreshold.DEBUG ? (report) => logger.debug('AWS call', { ...report }) : undefined,
     middlewares: [injectLambdaContext(logger), logMetrics(metrics)],
   };
 }

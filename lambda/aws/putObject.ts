@@ -2,7 +2,6 @@ import { PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aw
 import type { WriteVerdict } from '../core/record.ts';
 
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import { ofAttempt } from './observedCalls.ts';
 import { type Delivery, deliver } from './sendBatches.ts';
 
 /** Puts one object, retried until S3 has it, refuses it for good, or there is no time left. */
@@ -11,9 +10,9 @@ export async function putObject(
   input: PutObjectCommandInput,
   { store, signal, retry }: Omit<Delivery<never>, 'attempt'>,
 ): Promise<WriteVerdict> {
-  const attempt = async (_: unknown, number: number) => {
+  const attempt = async () => {
     try {
-      await s3.send(ofAttempt(number, new PutObjectCommand(input)), { abortSignal: signal });
+      await s3.send(new PutObjectCommand(input), { abortSignal: signal });
       return [];
     } catch (error) {
       const refusal = { reason: describeError(error), again: !isCallersFault(error), outage: outageKind(error) };

@@ -11,7 +11,6 @@ import { POINTER_ATTRIBUTES } from '../core/pointer.ts';
 import type { MessageRecord, WriteVerdict } from '../core/record.ts';
 
 import { type Clock, SYSTEM_CLOCK } from './clock.ts';
-import { ofAttempt } from './observedCalls.ts';
 import { deliver, type RetryOptions } from './sendBatches.ts';
 import { allRefused, type BatchAnswer, MAX_BATCH_ENTRIES, refusalsIn, type SqsCaller } from './sqsCalls.ts';
 
@@ -194,9 +193,9 @@ export function createAcknowledger<M extends ReceivedMessage>({
     ...options,
     name: 'acknowledgement',
     otherwise: "messages that were not deleted, and come back when their queue's timeout ends",
-    send(messages, signal, attempt) {
+    send(messages, signal) {
       const Entries = messages.map(({ receiptHandle }, id) => ({ Id: String(id), ReceiptHandle: receiptHandle }));
-      const command = ofAttempt(attempt, new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+      const command = new DeleteMessageBatchCommand({ QueueUrl, Entries });
       return sqs.send(command, { abortSignal: signal });
     },
   });
@@ -274,13 +273,13 @@ export function createVisibilityChange<M extends ReceivedMessage>(options: Visib
   return createMessageAction<M>({
     ...options,
     otherwise: 'messages whose visibility was not changed, and that come back when their timeout ends',
-    send(messages, signal, attempt) {
+    send(messages, signal) {
       const Entries = messages.map((message, id) => ({
         Id: String(id),
         ReceiptHandle: message.receiptHandle,
         VisibilityTimeout: secondsOf(message),
       }));
-      const command = ofAttempt(attempt, new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
+      const command = new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries });
       return sqs.send(command, { abortSignal: signal });
     },
   });
@@ -293,7 +292,7 @@ interface MessageAction<M> {
   /** Which messages it was not done to, and what becomes of them: `messages that come back`. */
   readonly otherwise: string;
   /** Makes one batch request; the ID of each entry is its position. */
-  readonly send: (messages: readonly M[], signal: AbortSignal, attempt: number) => Promise<BatchAnswer>;
+  readonly send: (messages: readonly M[], signal: AbortSignal) => Promise<BatchAnswer>;
   /** Told why SQS did not do it, once for each reason. */
   readonly onProblem: (error: Error) => void;
   /** Most batch requests in flight. @default 16 */
@@ -313,10 +312,10 @@ function createMessageAction<M>(action: MessageAction<M>): ActOnMessages<M> {
   const { name, otherwise, send, onProblem, concurrency = 16, retry = { attempts: 3 } } = action;
   const inFlight = pLimit(concurrency);
   return async (messages, signal) => {
-    const attempt = (batch: readonly M[], number: number) =>
+    const attempt = (batch: readonly M[]) =>
       inFlight(async () => {
         try {
-          return refusalsIn(batch, await send(batch, signal, number));
+          return refusalsIn(batch, await send(batch, signal));
         } catch (error) {
           return allRefused(batch, error);
         }

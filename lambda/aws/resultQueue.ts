@@ -11,7 +11,6 @@ import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../core/po
 import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE, type Result, type ResultWriter } from '../core/record.ts';
 
 import { describeError } from './awsError.ts';
-import { ofAttempt } from './observedCalls.ts';
 import type { PayloadUploader } from './payloads.ts';
 import { deliver, deliverOrOffload, type Refusal, type RetryOptions } from './sendBatches.ts';
 import { allRefused, MAX_MESSAGE_BYTES, packBatchRequests, refusalsIn, type SqsCaller } from './sqsCalls.ts';
@@ -45,10 +44,10 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
 
   return {
     write(results, signal) {
-      const sendAll = async (entries: readonly Entry[], attempt: number): Promise<Refusal<Entry>[]> => {
+      const sendAll = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
         const { now, behind } = inTurn(toMessages(entries), fifo && packing.results > 1);
         const sends = packBatchRequests(now, limits.batchBytes()).map((batch) =>
-          inFlight(() => send(sqs, queueUrl, batch, limits, signal, attempt)),
+          inFlight(() => send(sqs, queueUrl, batch, limits, signal)),
         );
         return [...behind.map(notItsTurn), ...(await Promise.all(sends)).flat()].flatMap(ofEachEntry);
       };
@@ -112,12 +111,11 @@ async function send(
   batch: readonly ResultMessage[],
   limits: SizeLimits,
   signal: AbortSignal,
-  attempt: number,
 ): Promise<Refusal<ResultMessage>[]> {
   const fifo = queueUrl.endsWith('.fifo');
   try {
     const Entries = batch.map((message, id) => toRequestEntry(message, id, fifo));
-    const command = ofAttempt(attempt, new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries }));
+    const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries });
     const refusals = refusalsIn(batch, await sqs.send(command, { abortSignal: signal }));
     return refusals.map((refusal) => refusedMessage(refusal, limits));
   } catch (error) {

@@ -10,7 +10,6 @@ import {
   type ResultWriter,
 } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import { ofAttempt } from './observedCalls.ts';
 import type { PayloadUploader } from './payloads.ts';
 import { deliver, deliverOrOffload, packBatches, type Refusal, type RetryOptions } from './sendBatches.ts';
 
@@ -51,8 +50,7 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
   return {
     write(results, signal) {
       const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
-      const attempt = (batch: readonly Entry[], number: number) =>
-        inFlight(() => put(dynamodb, tableName, batch, signal, number));
+      const attempt = (batch: readonly Entry[]) => inFlight(() => put(dynamodb, tableName, batch, signal));
       return deliverOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
         fits: ({ itemBytes }) => itemBytes <= MAX_ITEM_BYTES,
         offload: (entry) => offload(entry, expiresAt, payloads, signal),
@@ -115,11 +113,10 @@ async function put(
   tableName: string,
   batch: readonly Entry[],
   signal: AbortSignal,
-  attempt: number,
 ): Promise<Refusal<Entry>[]> {
   try {
     const requests = batch.map(({ item }) => ({ PutRequest: { Item: item } }));
-    const command = ofAttempt(attempt, new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } }));
+    const command = new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } });
     const { UnprocessedItems = {} } = await dynamodb.send(command, { abortSignal: signal });
     const left = Object.values(UnprocessedItems).flat();
     const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_ATTRIBUTE]?.S));

@@ -1,41 +1,9 @@
-import { type BatchResultErrorEntry, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
-import { createSqsClient, type Patience } from './awsClients.ts';
+import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import { type CallReport, observed } from './observedCalls.ts';
 import { packBatches, type Refusal } from './sendBatches.ts';
 
-/** What makes calls of SQS. */
+/** What makes calls of SQS: the SDK's client, or the host's own. */
 export type SqsCaller = Pick<SQSClient, 'send'>;
-
-/** How a host calls SQS. Plain data, as threads are told it too. */
-export interface SqsCallerSpec {
-  readonly patience: Patience;
-  /** Of receives, which wait for messages. */
-  readonly pollPatience: Patience;
-  /** What the environment does not say. @default nothing */
-  readonly client?: ClientConfig | undefined;
-}
-
-/** The part of a client's configuration that is plain data. */
-interface ClientConfig {
-  readonly endpoint?: string;
-  readonly region?: string;
-  readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string };
-}
-
-/** @param onCall told of each call once it has ended */
-export function createSqsCaller(
-  { patience, pollPatience, client = {} }: SqsCallerSpec,
-  onCall?: (report: CallReport) => void,
-): SqsCaller {
-  const create = (patience: Patience) =>
-    observed(createSqsClient(patience, { useQueueUrlAsEndpoint: false, ...client }), onCall);
-  const [calls, polls] = [create(patience), create(pollPatience)];
-  const send = (command: ReceiveMessageCommand, options?: { readonly abortSignal?: AbortSignal }) =>
-    (command instanceof ReceiveMessageCommand ? polls : calls).send(command, options);
-  // Each command has an overload of its own.
-  return { send: send as SqsCaller['send'] };
-}
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */
 export const MAX_BATCH_ENTRIES = 10;

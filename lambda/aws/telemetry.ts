@@ -4,8 +4,6 @@ import type { TransientCode } from '../core/failure.ts';
 import type { Observer } from '../core/observer.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
 
-import type { CallReport } from './observedCalls.ts';
-
 type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;
 
 /** Where a host's measurements and problems go. */
@@ -17,8 +15,6 @@ export interface Telemetry {
   hostEnds(reason: string): void;
   /** Told where the runs of a model go, once it is loaded. @default nobody asks */
   readonly placed?: ((placement: { readonly provider: string; readonly cards: readonly string[] }) => void) | undefined;
-  /** Told of each call to AWS once it has ended. @default nobody asks, so no call is observed */
-  readonly awsCall?: ((report: CallReport) => void) | undefined;
   /** What opens and closes an invocation, outermost first. */
   readonly middlewares: readonly ScoringMiddleware[];
 }

@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import { createPoller, createReceiver } from '../aws/requestQueue.ts';
 import type { SqsCaller } from '../aws/sqsCalls.ts';
@@ -422,8 +421,6 @@ export interface WorkerSettings {
   readonly windowMs: number;
   readonly depth: number;
   readonly mostPolls: number;
-  /** Most threads that make calls of SQS. */
-  readonly hopThreads: number;
   /** Longest wait of one poll. */
   readonly waitSeconds: number;
   readonly visibilitySeconds: number;
@@ -435,8 +432,6 @@ export interface WorkerSettings {
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html */
 const LONGEST_WAIT_SECONDS = 20;
-/** One for the event loop, and one for a model. */
-const CORES_OF_OTHERS = 2;
 
 /**
  * Polls are not aborted, so they are short enough to end before the process must.
@@ -457,7 +452,6 @@ export function workerSettings(config: Config): WorkerSettings {
     windowMs: 1000 * windowSeconds,
     depth: config.pipelineDepth,
     mostPolls: config.mostPolls,
-    hopThreads: config.hopThreads ?? Math.max(0, availableParallelism() - CORES_OF_OTHERS),
     waitSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.floor(stopSeconds / 2)),
     visibilitySeconds: config.visibilitySeconds,
     timeoutMs: 1000 * timeoutSeconds,

@@ -149,7 +149,6 @@ describe('the environment of a worker', () => {
         stopTimeout: Duration.seconds(40),
         pipelineDepth: 3,
         mostPolls: 9,
-        hopThreads: 0,
       }),
     ],
     [
@@ -159,7 +158,6 @@ describe('the environment of a worker', () => {
         stopTimeout: Duration.seconds(40),
         pipelineDepth: 3,
         mostPolls: 9,
-        hopThreads: 0,
       }),
     ],
   ])('of %s is one that the worker accepts, with batch size, window and times', (_, compute) => {
@@ -182,7 +180,6 @@ describe('the environment of a worker', () => {
       visibilitySeconds: 60,
       pipelineDepth: 3,
       mostPolls: 9,
-      hopThreads: 0,
       results: ['queue', 'table'],
     });
   });

@@ -48,7 +48,6 @@ describe.each(KINDS)('traces of %s', (_, compute) => {
   it('are taken where they are asked for, with the right to send them', () => {
     const template = synthesize({ compute, tracing: true });
     expect(only(template, FUNCTION, SCORING)).toMatchObject({ TracingConfig: { Mode: 'Active' } });
-    expect(environmentIn(template)[CONFIG_KEYS.tracing]).toBe('true');
     template.hasResourceProperties('AWS::IAM::Policy', {
       PolicyDocument: { Statement: Match.arrayWith([Match.objectLike(TO_XRAY)]) },
     });
@@ -57,7 +56,6 @@ describe.each(KINDS)('traces of %s', (_, compute) => {
   it('are not taken otherwise', () => {
     const template = synthesize({ compute });
     expect(only(template, FUNCTION, SCORING)).not.toHaveProperty('TracingConfig');
-    expect(environmentIn(template)).not.toHaveProperty(CONFIG_KEYS.tracing);
     expect(JSON.stringify(template.toJSON())).not.toContain('xray');
   });
 });

@@ -143,7 +143,6 @@ const PROPS: Readonly<Record<string, (value: number) => Partial<BatchScoringProp
   resultTtlSeconds: (seconds) => ({ results: ['table'], resultTtl: Duration.seconds(Math.max(0, seconds)) }),
   mostPolls: (mostPolls) => ({ compute: ecsCompute({ mostPolls }) }),
   pipelineDepth: (pipelineDepth) => ({ compute: ecsCompute({ pipelineDepth }) }),
-  hopThreads: (hopThreads) => ({ compute: ecsCompute({ hopThreads }) }),
 };
 const OF_TUNING = [
   'maxBatchRows',

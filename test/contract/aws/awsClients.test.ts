@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { ListQueuesCommand } from '@aws-sdk/client-sqs';
+import { ListQueuesCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   CLIENT_PATIENCE,
@@ -13,6 +13,7 @@ import {
   createSqsClient,
   type Patience,
 } from '../../../lambda/aws/awsClients.ts';
+import { createSqsCaller } from '../../../lambda/aws/sqsWire.ts';
 import { hangsUp, neverAnswers, type Step, stallsAfter, startFront } from '../../helpers/frontServer.ts';
 
 const IMPATIENT: Patience = { connectMs: 300, answerMs: 300 };
@@ -34,11 +35,13 @@ function destroyed<C extends { destroy(): void }>(client: C): C {
 /** One request of each kind, by name. */
 function requestsTo(endpoint: string, patience = IMPATIENT): Record<string, () => Promise<unknown>> {
   const sqs = destroyed(createSqsClient(patience, { ...LOCAL, endpoint }));
+  const caller = createSqsCaller(patience, { ...LOCAL, endpoint });
   const dynamodb = destroyed(createDynamoDbClient(patience, { ...LOCAL, endpoint }));
   const s3 = destroyed(createS3Client(patience, { ...LOCAL, endpoint, forcePathStyle: true }));
   const textOf = async () => (await s3.send(new GetObjectCommand(OBJECT))).Body?.transformToString();
   return {
     SQS: () => sqs.send(new ListQueuesCommand()),
+    'SQS by its own protocol': () => caller.send(new ReceiveMessageCommand({ QueueUrl: endpoint })),
     DynamoDB: () => dynamodb.send(new ListTablesCommand()),
     'S3, getting': textOf,
     'S3, putting': () => s3.send(new PutObjectCommand({ ...OBJECT, Body: 'x'.repeat(100_000) })),
@@ -84,7 +87,9 @@ describe.each(NAMES)('a request to %s', (name) => {
   it('is given up when the answer does not go on', async () => {
     const { endpoint } = await serverOf(stallsAfter('{', { 'content-length': '100' }));
 
-    await expect(requestsTo(endpoint)[name]?.()).rejects.toThrow(/300 ms of inactivity|aborted|Connection lost/);
+    await expect(requestsTo(endpoint)[name]?.()).rejects.toThrow(
+      /300 ms of inactivity|aborted|Connection lost|no whole answer within 300 ms/,
+    );
   });
 
   it('is given up when there is no connection', async () => {
@@ -102,7 +107,7 @@ describe.each(NAMES)('a request to %s', (name) => {
   });
 });
 
-describe.each(['SQS', 'DynamoDB'])('a request to %s', (name) => {
+describe.each(['SQS', 'SQS by its own protocol', 'DynamoDB'])('a request to %s', (name) => {
   it('is given up when its answer takes too long in all, though bytes flow', async () => {
     const server = createServer((socket) => {
       socket.on('error', () => {}).write('HTTP/1.1 200 OK\r\n');

@@ -73,14 +73,6 @@ describe('packed results', () => {
     await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
   });
 
-  it('reach each of many callers of score', async () => {
-    const { client, answer } = await packing();
-    const producer = client();
-    const scoring = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs)));
-    await answer(3);
-    expect(await scoring).toMatchObject([1, 2, 3].map(lineAnswer));
-  });
-
   it('of more than a caller has room for come when there is room', async () => {
     const { client, writer, resultQueueUrl } = await packing();
     for (let some = 0; some < 900; some += 300) {

@@ -1,10 +1,8 @@
-import { SetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { RequestError, ScoringError, SubmitError } from '../../../client/index.ts';
+import { ScoringError, SubmitError } from '../../../client/index.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { IN_TIME, idsOf } from '../../helpers/results.ts';
 import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
-import { allOf, lineOf, lines } from './requests.ts';
+import { lineOf, lines } from './requests.ts';
 import { bodyOf, countedClient, rejectionOf } from './sends.ts';
 
 const deployments = useDeployments();
@@ -26,18 +24,6 @@ describe('a request queue that takes less than 1 MiB', () => {
       ({ MessageAttributes }) => MessageAttributes?.ExtendedPayloadSize?.StringValue,
     );
     expect(sizes.toSorted()).toEqual(['262145', '400000', undefined, undefined, undefined]);
-  });
-
-  it('has such a request scored', async () => {
-    const { client, answer, requestQueueUrl } = await deployments.create('queue');
-    const Attributes = { MaximumMessageSize: '1024' };
-    await sqs.client().send(new SetQueueAttributesCommand({ QueueUrl: requestQueueUrl, Attributes }));
-    const producer = client();
-    const messageIds = await producer.submit([lineOf(...Array.from({ length: 500 }, (_, value) => value))]);
-    await answer(1);
-    const results = await allOf(producer.collect(messageIds, IN_TIME));
-    expect(idsOf(results)).toEqual(messageIds);
-    expect(results).toMatchObject([{ outputs: { y: { shape: [500, 1] } } }]);
   });
 
   it('refuses it for good where there is no payload bucket, naming its limit', async () => {
@@ -62,13 +48,6 @@ describe('a request queue that takes less than 1 MiB', () => {
       });
       expect(counted.calls).toEqual(calls);
     }
-  });
-
-  it('refuses a caller of score likewise', async () => {
-    const { client } = await deployments.create('queue');
-    const producer = client({ requestQueueUrl: sqs.queue(OLDER_QUEUE), payloadBucket: undefined });
-    const image = { data: new Float32Array(100_000), shape: [1, 100_000] };
-    await expect(producer.score({ image })).rejects.toThrow(RequestError);
   });
 
   it('gets entries that are too long together one by one, and from then on calls of its size', async () => {

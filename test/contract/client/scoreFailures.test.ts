@@ -54,25 +54,6 @@ describe('callers of score who get no scores', () => {
     }
   });
 
-  it('are not sent again when SQS refused them', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue');
-    const refusing = sqs.client();
-    let calls = 0;
-    interceptSends(refusing, async (_, reach) => {
-      if (++calls > 1) return await reach();
-      return { Failed: [{ Id: '0', Code: 'InvalidMessageContents', SenderFault: true }] };
-    });
-    const producer = client({ sqs: refusing, maxInFlight: 1 });
-    const refused = await rejectionOf(producer.score(lineOf(1).inputs));
-    expect(refused).toMatchObject({
-      code: 'SUBMIT_FAILED',
-      message: expect.stringContaining('InvalidMessageContents'),
-    });
-    const [messageId] = await producer.submit([lineOf(2)]);
-    const onQueue = await sqs.drain(requestQueueUrl);
-    expect(onQueue.map(({ MessageId }) => MessageId)).toEqual([messageId]);
-  });
-
   it('are all rejected when the results cannot be read', async () => {
     const { client, resultQueueUrl } = await deployments.create('queue');
     sqs.deleteQueue(resultQueueUrl);

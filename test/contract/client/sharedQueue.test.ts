@@ -17,17 +17,6 @@ describe('results of others', () => {
     expect(idsOf(await allOf(client().collect(['theirs'], IN_TIME)))).toEqual(['theirs']);
   });
 
-  it('reach each of several clients of one queue', async () => {
-    const { client, writer } = await deployments.create('queue');
-    const ids = Array.from({ length: 40 }, (_, index) => `m-${index}`);
-    const [even, odd] = [ids.filter((_, index) => index % 2 === 0), ids.filter((_, index) => index % 2 === 1)];
-    const collected = [even, odd].map((wanted) => allOf(client().collect(wanted, IN_TIME)));
-    await writer.write(ids.map(resultOf), ALIVE);
-    const [evens = [], odds = []] = await Promise.all(collected);
-    expect(idsOf(evens)).toEqual(even.toSorted());
-    expect(idsOf(odds)).toEqual(odd.toSorted());
-  });
-
   it('reach each of four clients that collect at the same time', async () => {
     const { client, writer } = await deployments.create('queue');
     const ids = Array.from({ length: 400 }, (_, index) => `m-${index}`);

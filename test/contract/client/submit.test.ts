@@ -124,17 +124,4 @@ describe('message groups', () => {
     await client().submit([request, request]);
     await expect(sqs.drain(requestQueueUrl)).resolves.toHaveLength(2);
   });
-
-  it('go to a standard queue too', async () => {
-    const { client } = await deployments.create('queue');
-    const seen = sqs.client();
-    const groups: (string | undefined)[] = [];
-    // Read on the way: the server in these tests forgets the group of a message on a standard queue.
-    interceptSends(seen, async (entries, reach) => {
-      groups.push(...entries.map(({ MessageGroupId }) => MessageGroupId));
-      return await reach();
-    });
-    await client({ sqs: seen }).submit([{ ...lineOf(1), group: 'tenant' }, lineOf(2)]);
-    expect(groups).toEqual(['tenant', undefined]);
-  });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { RequestError, SubmitError, type TensorRequest } from '../../../client/index.ts';
+import { SubmitError, type TensorRequest } from '../../../client/index.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
 import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
 import { lineOf, lines } from './requests.ts';
@@ -109,14 +109,6 @@ describe('a call that is answered with failures', () => {
 });
 
 describe('a request that cannot be sent', () => {
-  it('is named by its index, and those before it are sent', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue');
-    const wrong: TensorRequest = { inputs: { x: { data: Float32Array.of(1), shape: [2, 1] } } };
-    const error = await submitErrorOf(client().submit([...lines(3), wrong, ...lines(3)]));
-    expect(error).toMatchObject({ index: 3, retryable: false, cause: expect.any(RequestError) });
-    expect(error.accepted).toEqual([...(await idsOnQueue(sqs, requestQueueUrl)).keys(), undefined]);
-  });
-
   it('is the one that its source fails to give', async () => {
     const { client } = await deployments.create('queue');
     async function* source(): AsyncGenerator<TensorRequest> {
@@ -136,14 +128,6 @@ describe('a request that cannot be sent', () => {
   it('is one of a deduplication ID on a standard queue', async () => {
     const { client } = await deployments.create('queue');
     await expect(client().submit([{ ...lineOf(1), deduplicationId: 'd' }])).rejects.toThrow('a standard queue');
-  });
-
-  it('is one over 1 MiB where there is no payload bucket', async () => {
-    const { client } = await deployments.create('queue');
-    await expect(client({ payloadBucket: undefined }).submit([bodyOf(1_048_577)])).rejects.toThrow(
-      'request 0: expected a body of at most 1048576 bytes, the most that the request queue takes in a message, got ' +
-        '1048577; set payloadBucket',
-    );
   });
 
   it('is one over 1 MiB that the payload bucket does not take', async () => {

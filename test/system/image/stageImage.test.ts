@@ -51,7 +51,7 @@ describe('the folder of an image', () => {
     const code = (stage: ImageStage) => filesIn(stageFor({ stage })).filter((file) => /^[^/]+\.js$/.test(file));
 
     expect(code('lambda-gpu')).toEqual(['handler.js', 'jobControl.js', 'jobScore.js', 'sessionWorker.js']);
-    expect(code('worker')).toEqual(['callThread.js', 'healthCheck.js', 'sessionWorker.js', 'worker.js']);
+    expect(code('worker')).toEqual(['healthCheck.js', 'sessionWorker.js', 'worker.js']);
     expect(code('worker-gpu')).toEqual(code('worker'));
   });
 
@@ -176,9 +176,7 @@ describe('staging', () => {
     expect(files).toBe(
       'Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json sessionWorker.js',
     );
-    expect(ofWorker).toBe(
-      'Dockerfile callThread.js healthCheck.js models node_modules package.json sessionWorker.js worker.js',
-    );
+    expect(ofWorker).toBe('Dockerfile healthCheck.js models node_modules package.json sessionWorker.js worker.js');
   });
 });
 
@@ -201,7 +199,6 @@ async function compileInto(dist: string): Promise<void> {
       'lambda/jobControl.ts',
       'lambda/worker.ts',
       'lambda/hosts/healthCheck.ts',
-      'lambda/aws/callThread.ts',
       'lambda/onnx/sessionWorker.ts',
     ].map((file) => join(REPOSITORY, file)),
   };

@@ -19,15 +19,11 @@ export interface Invoked {
 export interface Invoking {
   readonly event: SQSEvent;
   readonly timeoutMs: number;
-  /** X-Ray's tracing header, which the runtime sets for each invocation. */
-  readonly traceHeader?: string | undefined;
 }
 
 const { handler } = await import('../../../lambda/handler.ts');
 
-(parentPort ?? process).on('message', async ({ event, timeoutMs, traceHeader }: Invoking) => {
-  if (traceHeader === undefined) delete process.env._X_AMZN_TRACE_ID;
-  else process.env._X_AMZN_TRACE_ID = traceHeader;
+(parentPort ?? process).on('message', async ({ event, timeoutMs }: Invoking) => {
   // Reading the event from the channel is the test's own work.
   await new Promise((resolve) => setTimeout(resolve, 20));
   const watch = watchEventLoop();

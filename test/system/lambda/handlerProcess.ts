@@ -18,8 +18,7 @@ const TIMEOUT_MS = 30_000;
 const OF_LAMBDA = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
 
 export interface HandlerProcess {
-  /** @param traceHeader X-Ray's header of the invocation. @default none */
-  invoke(records: readonly SQSRecord[], traceHeader?: string): Promise<SQSBatchResponse>;
+  invoke(records: readonly SQSRecord[]): Promise<SQSBatchResponse>;
   /** Invokes the handler with so many milliseconds until its timeout, and measures. */
   measure(records: readonly SQSRecord[], timeoutMs?: number): Promise<Invoked>;
   /** How the process ended: its exit code, or the signal that ended it. */
@@ -59,18 +58,14 @@ export async function startHandler(
   });
   const nextMessage = () => Promise.race([once(child, 'message'), died]);
   await nextMessage();
-  const measure = async (
-    records: readonly SQSRecord[],
-    timeoutMs = TIMEOUT_MS,
-    traceHeader?: string,
-  ): Promise<Invoked> => {
-    child.send({ event: sqsEvent([...records]), timeoutMs, traceHeader } satisfies Invoking);
+  const measure = async (records: readonly SQSRecord[], timeoutMs = TIMEOUT_MS): Promise<Invoked> => {
+    child.send({ event: sqsEvent([...records]), timeoutMs } satisfies Invoking);
     const [invoked] = await nextMessage();
     return invoked;
   };
   return {
     measure,
-    invoke: async (records, traceHeader) => (await measure(records, TIMEOUT_MS, traceHeader)).response,
+    invoke: async (records) => (await measure(records)).response,
     ended: closed,
     end,
   };

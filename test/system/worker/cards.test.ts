@@ -20,7 +20,6 @@ function settingsFor(queueUrl: string): WorkerSettings {
     windowMs: 0,
     depth: 2,
     mostPolls: 4,
-    hopThreads: 0,
     waitSeconds: 1,
     visibilitySeconds: 60,
     timeoutMs: 60_000,

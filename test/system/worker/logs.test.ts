@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { deployment, lookup } from '../../helpers/worker.ts';
+import { deployment } from '../../helpers/worker.ts';
 
 const server = useSqsServer();
 
@@ -13,20 +13,6 @@ async function refusalWith(environment: Readonly<Record<string, string>>): Promi
 }
 
 describe('the log of the worker', () => {
-  it('has at the level debug a line for each call to AWS, those that receive as well', async () => {
-    const { requestQueueUrl, start, results } = await deployment(server, {
-      environment: { BATCHSCORE_LOG_LEVEL: 'debug' },
-    });
-    server.send(requestQueueUrl, [lookup(0)]);
-    const worker = start();
-    await results(1);
-
-    const call = { message: 'AWS call', aws: 'SQS', entries: 1, attempt: 1, outcome: 'done' };
-    expect(await worker.says('"SendMessageBatch"')).toMatchObject(call);
-    expect(await worker.says('"ReceiveMessage"')).toMatchObject(call);
-    expect(await worker.says('"DeleteMessageBatch"')).toMatchObject(call);
-  });
-
   it.each<[what: string, environment: Readonly<Record<string, string>>, problem: RegExp]>([
     ['a variable', { BATCHSCORE_BATCH_SIZE: 'x' }, /^configuration: BATCHSCORE_BATCH_SIZE: /],
     ['the models', { BATCHSCORE_MODELS_DIR: '/nowhere' }, /^\/nowhere: expected a folder of the model repository/],

@@ -14,69 +14,34 @@ async function pausesBetweenAttempts(options: RetryOptions): Promise<number[]> {
   return pauses;
 }
 
+/** Makes attempts that each leave what `leave` says. @returns what is left, and what each attempt was given */
+async function tried(
+  items: readonly string[],
+  leave: (left: readonly string[]) => readonly string[],
+  { signal = NEVER, ...retry }: RetryOptions & { readonly signal?: AbortSignal } = AT_ONCE,
+) {
+  const attempts: (readonly string[])[] = [];
+  const attempt = async (left: readonly string[]) => {
+    attempts.push(left);
+    return leave(left);
+  };
+  return { left: await untilDone(items, attempt, signal, retry), attempts };
+}
+
 describe('untilDone', () => {
-  it('tries nothing when there is nothing to do', async () => {
-    let attempts = 0;
-
-    const left = await untilDone(
-      [],
-      async () => {
-        attempts += 1;
-        return [];
-      },
-      NEVER,
-    );
-
-    expect({ left, attempts }).toEqual({ left: [], attempts: 0 });
-  });
-
   it('gives every attempt what the one before has left, until nothing is left', async () => {
-    const attempts: (readonly string[])[] = [];
-
-    const left = await untilDone(
-      ['a', 'b', 'c'],
-      async (items) => {
-        attempts.push(items);
-        return items.slice(1);
-      },
-      NEVER,
-      AT_ONCE,
-    );
-
-    expect(attempts).toEqual([['a', 'b', 'c'], ['b', 'c'], ['c']]);
-    expect(left).toEqual([]);
+    expect(await tried(['a', 'b', 'c'], (items) => items.slice(1))).toEqual({
+      left: [],
+      attempts: [['a', 'b', 'c'], ['b', 'c'], ['c']],
+    });
+    expect(await tried([], () => [])).toEqual({ left: [], attempts: [] });
   });
 
-  it('gives up after six attempts, and gives back what is left', async () => {
-    let attempts = 0;
+  it('gives up after six attempts, or as many as it is told, and gives back what is left', async () => {
+    const { left, attempts } = await tried(['a', 'b'], () => ['b']);
 
-    const left = await untilDone(
-      ['a', 'b'],
-      async () => {
-        attempts += 1;
-        return ['b'];
-      },
-      NEVER,
-      AT_ONCE,
-    );
-
-    expect({ left, attempts }).toEqual({ left: ['b'], attempts: 6 });
-  });
-
-  it('gives up after as many attempts as it is told', async () => {
-    let attempts = 0;
-
-    await untilDone(
-      ['a'],
-      async (left) => {
-        attempts += 1;
-        return left;
-      },
-      NEVER,
-      { ...AT_ONCE, attempts: 2 },
-    );
-
-    expect(attempts).toBe(2);
+    expect([left, attempts.length]).toEqual([['b'], 6]);
+    expect((await tried(['a'], (items) => items, { ...AT_ONCE, attempts: 2 })).attempts).toHaveLength(2);
   });
 
   it('lets what an attempt throws through', async () => {
@@ -93,84 +58,28 @@ describe('the pause before an attempt', () => {
     ]);
   });
 
-  it('begins with the base and ends with the cap that it is told', async () => {
-    expect(await pausesBetweenAttempts({ attempts: 6, baseMs: 1, capMs: 6, random: () => 1 })).toEqual([1, 2, 4, 6, 6]);
-  });
-
   it('is drawn between nothing and all of it, anew for every pause', async () => {
     const draws = [0, 0.5, 0.25];
 
     expect(await pausesBetweenAttempts({ attempts: 4, random: () => draws.shift() ?? 1 })).toEqual([0, 100, 100]);
   });
-
-  it('lets that time pass', async () => {
-    const startedAt: number[] = [];
-
-    await untilDone(
-      ['a'],
-      async (left) => {
-        startedAt.push(performance.now());
-        return left;
-      },
-      NEVER,
-      { attempts: 2, baseMs: 20, random: () => 1 },
-    );
-
-    const [first = 0, second = 0] = startedAt;
-    // A timer may be a millisecond early.
-    expect(second - first).toBeGreaterThanOrEqual(19);
-  });
 });
 
 describe('an aborted untilDone', () => {
-  it('tries nothing when it was aborted before', async () => {
-    let attempts = 0;
-
-    const left = await untilDone(
-      ['a'],
-      async () => {
-        attempts += 1;
-        return [];
-      },
-      AbortSignal.abort(),
-    );
-
-    expect({ left, attempts }).toEqual({ left: ['a'], attempts: 0 });
-  });
-
-  it('ends in the middle of a pause, with what is left', async () => {
+  it.each([
+    ['in the middle of a pause', IN_AN_HOUR, (abort: () => void) => void setImmediate(abort)],
+    ['after the attempt that it was aborted in', AT_ONCE, (abort: () => void) => abort()],
+  ])('ends %s, with what is left', async (_, retry, when) => {
     const aborting = new AbortController();
-    let attempts = 0;
+    const leave = () => {
+      when(() => aborting.abort());
+      return ['b'];
+    };
 
-    const left = await untilDone(
-      ['a', 'b'],
-      async () => {
-        attempts += 1;
-        setImmediate(() => aborting.abort());
-        return ['b'];
-      },
-      aborting.signal,
-      IN_AN_HOUR,
-    );
-
-    expect({ left, attempts }).toEqual({ left: ['b'], attempts: 1 });
-  });
-
-  it('ends after the attempt that it was aborted in, without another', async () => {
-    const aborting = new AbortController();
-    let attempts = 0;
-
-    const left = await untilDone(
-      ['a'],
-      async (items) => {
-        attempts += 1;
-        aborting.abort();
-        return items;
-      },
-      aborting.signal,
-      AT_ONCE,
-    );
-
-    expect({ left, attempts }).toEqual({ left: ['a'], attempts: 1 });
+    expect(await tried(['a', 'b'], leave, { ...retry, signal: aborting.signal })).toEqual({
+      left: ['b'],
+      attempts: [['a', 'b']],
+    });
+    expect((await tried(['a'], leave, { signal: AbortSignal.abort() })).attempts).toEqual([]);
   });
 });

@@ -165,7 +165,6 @@ describe('the configuration', () => {
     ['BATCHSCORE_CHECK_PERCENT', '101', 'a whole number from 0 to 100'],
     ['BATCHSCORE_WINDOW_SECONDS', '-1', 'a number from 0 to 300'],
     ['BATCHSCORE_RESULTS_PER_MESSAGE', 'all', "a whole number from 1 to 10000, or 'fill'"],
-    ['BATCHSCORE_TRACING', 'on', 'true or false'],
     ['BATCHSCORE_LOG_LEVEL', 'loud', 'one of debug, info, warn, error'],
     ['BATCHSCORE_RESULTS', 'queue,tabel', 'one or several of queue, table, bucket, comma-separated, each once'],
     ['BATCHSCORE_REQUEST_QUEUE_URL', 'a,b', 'the URLs of SQS queues, comma-separated, each once'],

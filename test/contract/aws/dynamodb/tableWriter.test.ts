@@ -4,7 +4,7 @@ import { createTableWriter, type TableWriterOptions } from '../../../../lambda/a
 import { parsePointer } from '../../../../lambda/core/pointer.ts';
 
 import { useDynamoDbServer } from '../../../helpers/dynamodbServer.ts';
-import { answersJson, hangsUp, meter, refusesXml, type Step } from '../../../helpers/frontServer.ts';
+import { answersJson, hangsUp, refusesXml } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 import { idsOf, NEVER, result, resultOf, results, WRITTEN } from './results.ts';
 
@@ -39,18 +39,6 @@ describe('the table writer', () => {
     expect(await items()).toEqual(Object.fromEntries(expected));
   });
 
-  it('puts 25 results in a batch request', async () => {
-    const { writer, calls } = await opened();
-
-    await writer.write(results(51), NEVER);
-
-    expect(
-      calls()
-        .map(({ length }) => length)
-        .toSorted(),
-    ).toEqual([1, 25, 25]);
-  });
-
   it('puts 16 MiB in a batch request as they are sent, escaped in JSON', async () => {
     const taken = answersJson(200, { UnprocessedItems: {} });
     const front = await server.front(taken, taken);
@@ -64,13 +52,6 @@ describe('the table writer', () => {
     for (const { body } of front.requests) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(16 * 1024 * 1024);
   });
 
-  it('sends nothing for nothing', async () => {
-    const { writer, calls } = await opened();
-
-    expect(await writer.write([], NEVER)).toEqual([]);
-    expect(calls()).toEqual([]);
-  });
-
   it('keeps the last of several results of one message ID, and says that each was written', async () => {
     const { writer, items, calls } = await opened();
 
@@ -81,24 +62,14 @@ describe('the table writer', () => {
     expect(await items()).toMatchObject({ a: { body: { S: '3' } }, b: { body: { S: '2' } } });
   });
 
-  it('replaces what an earlier write left', async () => {
-    const { writer, items } = await opened();
+  it('fails every result of a message ID whose item DynamoDB left', async () => {
+    const front = await server.front(answersJson(400, { __type: 'x#ValidationException', message: 'wrong' }));
+    const writer = createTableWriter({ dynamodb: server.client(front), tableName: 'any', ttlSeconds: 60 });
 
-    await writer.write([result('a', '1')], NEVER);
-    await writer.write([result('a', '2')], NEVER);
+    const verdicts = await writer.write([result('a', '1'), result('a', '2')], NEVER);
 
-    expect(await items()).toMatchObject({ a: { body: { S: '2' } } });
-  });
-
-  it('has no more batch requests under way than it may', async () => {
-    const { step, most } = meter();
-    const front = await server.front(...Array<Step>(8).fill(step));
-    const tableName = await server.table();
-    const writer = createTableWriter({ dynamodb: server.client(front), tableName, ttlSeconds: 1, concurrency: 2 });
-
-    await Promise.all([writer.write(results(100), NEVER), writer.write(results(100), NEVER)]);
-
-    expect([most(), front.requests.length]).toEqual([2, 8]);
+    expect(verdicts).toMatchObject(Array(2).fill({ message: 'result table: ValidationException: wrong' }));
+    expect(front.requests).toHaveLength(1);
   });
 });
 

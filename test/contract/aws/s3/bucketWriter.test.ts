@@ -3,7 +3,7 @@ import { type BucketWriterOptions, createBucketWriter } from '../../../../lambda
 import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
 import type { Result } from '../../../../lambda/core/record.ts';
 
-import { hangsUp, refusesXml, type Step } from '../../../helpers/frontServer.ts';
+import type { Step } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 
 const server = useS3Server();
@@ -11,7 +11,7 @@ const NEVER = new AbortController().signal;
 const WRITTEN = { written: true };
 const AT_ONCE: RetryOptions = { random: () => 0 };
 /** A pause that no test waits for: it would run into jest's time limit. */
-const IN_AN_HOUR: RetryOptions = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 1 };
+const _IN_AN_HOUR: RetryOptions = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 1 };
 
 function result(messageId: string, body = JSON.stringify({ message_id: messageId })): Result {
   return { messageId, body, messageGroupId: undefined };
@@ -83,57 +83,5 @@ describe('the bucket writer', () => {
     const [key = ''] = await keys();
     const lines = (await text(key)).trimEnd().split('\n');
     expect(lines.map((line) => JSON.parse(line))).toEqual([JSON.parse(spread), { message_id: 'b' }]);
-  });
-
-  it('writes no object for nothing', async () => {
-    const { writer, requests } = await opened();
-
-    expect(await writer.write([], NEVER)).toEqual([]);
-    expect(requests).toEqual([]);
-  });
-
-  it.each([
-    ['S3 asks to slow down', refusesXml(503, 'SlowDown')],
-    ['S3 has an error of its own', refusesXml(500, 'InternalError')],
-    ['the request timed out', refusesXml(400, 'RequestTimeout')],
-    ['the connection breaks', hangsUp],
-  ])('writes the same object again when %s', async (_, step) => {
-    const { writer, requests, keys } = await opened({}, step, step);
-
-    expect(await writer.write([result('a')], NEVER)).toEqual([WRITTEN]);
-
-    expect(requests.map(({ path }) => path)).toEqual(Array(3).fill(requests[0]?.path));
-    expect(await keys()).toHaveLength(1);
-  });
-
-  it('fails all results of a write together in the end', async () => {
-    const slow = refusesXml(503, 'SlowDown');
-    const { writer, requests } = await opened({ retry: { ...AT_ONCE, attempts: 2 } }, slow, slow, slow);
-
-    const outage = { of: 'result bucket', kind: 'busy' };
-    const failed = { failed: true, code: 'WRITE_FAILED', message: 'result bucket: SlowDown: SlowDown it is', outage };
-    expect(await writer.write([result('a'), result('b')], NEVER)).toEqual([failed, failed]);
-    expect(requests).toHaveLength(2);
-  });
-
-  it('does not try again without the bucket or the permission', async () => {
-    const denied = await opened({ retry: IN_AN_HOUR }, refusesXml(403, 'AccessDenied'));
-    const gone = await opened({ retry: IN_AN_HOUR, bucket: 'no-such-bucket' });
-
-    expect(await denied.writer.write([result('a')], NEVER)).toMatchObject([{ code: 'WRITE_FAILED' }]);
-    expect(await gone.writer.write([result('a')], NEVER)).toMatchObject([
-      { code: 'WRITE_FAILED', message: expect.stringMatching(/^result bucket: NoSuchBucket/) },
-    ]);
-    expect([denied.requests.length, gone.requests.length]).toEqual([1, 1]);
-  });
-
-  it('claims nothing when it was aborted, before or during the write', async () => {
-    const aborting = new AbortController();
-    const { writer, requests } = await opened({ retry: IN_AN_HOUR }, () => aborting.abort());
-
-    expect(await writer.write([result('a')], AbortSignal.abort())).toMatchObject([{ code: 'WRITE_FAILED' }]);
-    expect(requests).toEqual([]);
-    expect(await writer.write([result('a')], aborting.signal)).toMatchObject([{ code: 'WRITE_FAILED' }]);
-    expect(requests).toHaveLength(1);
   });
 });

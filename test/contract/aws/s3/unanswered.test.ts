@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../lambda/aws/awsClients.ts';
 import { createPayloads } from '../../../../lambda/aws/payloads.ts';
-import { createBucketWriter } from '../../../../lambda/aws/resultBucket.ts';
 import { neverAnswers, type Step, stallsAfter } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 
@@ -80,19 +79,6 @@ describe('a body in the payload bucket', () => {
 
     expect(pointer).toMatchObject({ bucket });
     expect(new Set(requests.map(({ path }) => path)).size).toBe(1);
-    expect(requests).toHaveLength(2);
-  });
-});
-
-describe('an object of results', () => {
-  it('is put again when S3 does not answer', async () => {
-    const { s3, bucket, requests } = await opened(neverAnswers);
-    const writer = createBucketWriter({ s3, bucket, retry: RETRY });
-
-    expect(await writer.write([{ messageId: 'a', body: '{}', messageGroupId: undefined }], NEVER)).toEqual([
-      { written: true },
-    ]);
-
     expect(requests).toHaveLength(2);
   });
 });

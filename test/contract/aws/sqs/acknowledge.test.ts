@@ -74,14 +74,6 @@ describe('acknowledged messages', () => {
 
     expect(most()).toBe(2);
   });
-
-  it('are none without a request', async () => {
-    const { acknowledger, front } = await received(0);
-
-    await acknowledger()([], NEVER);
-
-    expect(front.requests).toEqual([]);
-  });
 });
 
 describe('what SQS does not delete', () => {
@@ -106,14 +98,6 @@ describe('what SQS does not delete', () => {
     expect(left()).toEqual(['m0']);
     expect(front.requests).toHaveLength(3);
     expect(problems).toEqual([expect.objectContaining({ message: expect.stringMatching(/^acknowledgement: .*: 1$/) })]);
-  });
-
-  it('is asked for three times unless told otherwise', async () => {
-    const { acknowledger, records, front, problems } = await received(1, ...Array(9).fill(hangsUp));
-
-    await acknowledger({ retry: undefined })(records, NEVER);
-
-    expect([front.requests.length, problems.length]).toEqual([3, 1]);
   });
 
   it('is not asked for again when it is the sender’s fault', async () => {

@@ -52,15 +52,6 @@ describe('the queue writer', () => {
     expect(arrived).toEqual(expect.arrayContaining(written.map(({ messageId, body }) => [attribute(messageId), body])));
   });
 
-  it('sends ten results in a batch request', async () => {
-    const sqs = server.client();
-    const calls = countEntries(sqs);
-
-    await createQueueWriter({ sqs, queueUrl: server.queue() }).write(results(21), NEVER);
-
-    expect(calls).toEqual([10, 10, 1]);
-  });
-
   it('sends 1 MiB in a batch request', async () => {
     const sqs = server.client();
     const calls = countEntries(sqs);
@@ -72,14 +63,6 @@ describe('the queue writer', () => {
     expect(calls).toEqual([2, 2, 1]);
     expect(verdicts).toEqual(large.map(() => WRITTEN));
     expect(await server.drain(queueUrl)).toHaveLength(5);
-  });
-
-  it('sends nothing for nothing', async () => {
-    const sqs = server.client();
-    const calls = countEntries(sqs);
-
-    expect(await createQueueWriter({ sqs, queueUrl: server.queue() }).write([], NEVER)).toEqual([]);
-    expect(calls).toEqual([]);
   });
 
   it('writes a result of exactly 1,048,576 bytes, its attribute counted', async () => {
@@ -154,21 +137,31 @@ describe('the queue writer', () => {
     expect(verdicts).toEqual(results(40).map(() => WRITTEN));
   });
 
-  it('has no more batch requests under way than it may, all its writes together', async () => {
+  it('fails for good, and alone, what SQS says is the sender’s fault', async () => {
     const sqs = server.client();
-    let underWay = 0;
-    let most = 0;
-    interceptSends(sqs, async (_, reach) => {
-      most = Math.max(most, ++underWay);
-      const answer = await reach();
-      underWay -= 1;
-      return answer;
+    const calls = countEntries(sqs);
+    const bad = { ...result('bad'), body: '\u0001' };
+
+    const verdicts = await createQueueWriter({ sqs, queueUrl: server.queue() }).write([result('good'), bad], NEVER);
+
+    expect(verdicts).toEqual([
+      WRITTEN,
+      { failed: true, code: 'WRITE_FAILED', message: expect.stringContaining('InvalidMessageContents') },
+    ]);
+    expect(calls).toEqual([2]);
+  });
+
+  it('ends with its time even if a connection cannot be ended', async () => {
+    const sqs = server.client();
+    const aborting = new AbortController();
+    interceptSends(sqs, async () => {
+      setImmediate(() => aborting.abort());
+      return await new Promise(() => {});
     });
-    const writer = createQueueWriter({ sqs, queueUrl: server.queue(), concurrency: 2 });
 
-    await Promise.all([writer.write(results(40), NEVER), writer.write(results(30), NEVER)]);
+    const verdicts = await createQueueWriter({ sqs, queueUrl: server.queue() }).write(results(1), aborting.signal);
 
-    expect(most).toBe(2);
+    expect(verdicts).toMatchObject([{ code: 'WRITE_FAILED' }]);
   });
 });
 

@@ -3,7 +3,6 @@ import { describe, expect, it } from '@jest/globals';
 import { backoffSeconds, createRetryDelay, outageSeconds } from '../../../../lambda/aws/requestQueue.ts';
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
 
-import { hangsUp, neverAnswers } from '../../../helpers/frontServer.ts';
 import { standardRecord } from '../../../helpers/records.ts';
 import { useSqsServer } from '../../../helpers/sqsServer.ts';
 
@@ -84,50 +83,6 @@ describe('the retry delay', () => {
     expect(problems).toEqual([
       expect.objectContaining({ message: expect.stringMatching(/^retry delay: ReceiptHandleIsInvalid.* end.*: 1$/) }),
     ]);
-  });
-
-  it('tells of a request that fails, and does not throw', async () => {
-    const queueUrl = server.queue();
-    server.deleteQueue(queueUrl);
-    const { delay, problems } = delayOn(queueUrl);
-
-    await delay([recordOf({ Body: 'a', ReceiptHandle: 'r' })]);
-
-    expect(problems).toEqual([
-      expect.objectContaining({ message: expect.stringMatching(/^retry delay: QueueDoesNotExist/) }),
-    ]);
-  });
-
-  it.each([
-    ['is not answered', neverAnswers],
-    ['breaks the connection', hangsUp],
-  ])('is set at the next attempt where a request %s, and costs no other message its own', async (_, step) => {
-    const queueUrl = server.queue();
-    const bodies = Array.from({ length: 12 }, (_, index) => `m${index}`);
-    server.send(queueUrl, bodies);
-    const messages = [await server.receive(queueUrl, LONG), await server.receive(queueUrl, LONG)].flat();
-    const sqs = server.client(await server.front(step), { connectMs: 1_000, answerMs: 1_000 });
-    const problems: unknown[] = [];
-    const onProblem = (error: unknown) => void problems.push(error);
-    const delay = createRetryDelay({ sqs, queueUrl, onProblem, random: () => 1, retry: { random: () => 0 } });
-
-    await delay(
-      messages.map((message) => recordOf(message, 6)),
-      NEVER,
-    );
-
-    expect(Object.values(server.hiddenFor(queueUrl))).toEqual(Array(12).fill(32));
-    expect(problems).toEqual([]);
-  });
-
-  it('sends nothing when nothing is retried', async () => {
-    const queueUrl = server.queue();
-    server.deleteQueue(queueUrl);
-    const { delay, problems } = delayOn(queueUrl);
-
-    await delay([]);
-
-    expect(problems).toEqual([]);
   });
 });
 
