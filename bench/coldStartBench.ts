@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseOptions, runCommand, wholeNumber } from '../cli/arguments.ts';
-import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/s3/models/manifest.ts';
+import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/modelManifest.ts';
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
 import type { ColdStart } from './contestants/coldStartProcess.ts';
 import { median } from './measure/contest.ts';

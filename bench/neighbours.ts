@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { parseOptions, runCommand, wholeNumber } from '../cli/arguments.ts';
 import { dollarsPerMillionRows } from '../cli/demo/dollars.ts';
-import { type LocalStack, MAXIMUM_CONCURRENCY } from '../cli/local/stack.ts';
+import { type LocalStack, MAXIMUM_CONCURRENCY } from '../cli/local/localStack.ts';
 import { poissonArrivals } from '../cli/profile/settings/simulate.ts';
 import { digitRequest, startDigits, warn } from './host/digits.ts';
 import { measureHost } from './host/measureHost.ts';

@@ -1,5 +1,5 @@
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { MAXIMUM_CONCURRENCY } from '../cli/local/stack.ts';
+import { MAXIMUM_CONCURRENCY } from '../cli/local/localStack.ts';
 import { poissonArrivals, simulateMapping } from '../cli/profile/settings/simulate.ts';
 import { digitRequest, startDigits, warn } from './host/digits.ts';
 import { invocationTimes } from './host/invocationTimes.ts';

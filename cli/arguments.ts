@@ -2,13 +2,13 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { z } from 'zod';
-import { hasCode } from '../lambda/aws/hasCode.ts';
-import { nearestName } from '../lambda/core/base/nearestName.ts';
-import { messageOf } from '../lambda/core/contract/failure.ts';
-import { expandColumns } from '../lambda/core/job/columns.ts';
-import type { Spec } from '../lambda/core/job/words.ts';
-import { wholeNumberIn } from '../lambda/limits/range.ts';
-import { walkModels } from '../lambda/onnx/repository/walkModels.ts';
+import { hasCode } from '../lambda/aws/awsError.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+import { wholeNumberIn } from '../lambda/core/limits.ts';
+import { nearestName } from '../lambda/core/wrongValue.ts';
+import type { Spec } from '../lambda/jobs/jobTypes.ts';
+import { expandColumns } from '../lambda/jobs/submitJob.ts';
+import { walkModels } from '../lambda/onnx/findModels.ts';
 
 /** What the user typed cannot be understood; the message says what would be. */
 export class UsageError extends Error {

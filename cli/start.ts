@@ -1,14 +1,13 @@
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import { FILL } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
+import { BATCH_SIZE, FILL, WINDOW_SECONDS } from '../lambda/core/limits.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { assess, type DemoMessage, demoMessages, samplesOf, secondsOf } from './demo/assess.ts';
 import { type DemoReport, renderReport } from './demo/demoReport.ts';
 import { dollarsPerMillionRows } from './demo/dollars.ts';
 import { exchange, type Received, type Sent, takeResults, type Written, watchResults } from './demo/exchange.ts';
 import { createTally, type DemoTally } from './demo/tally.ts';
-import type { InvocationReport } from './local/eventSourceMapping.ts';
-import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/stack.ts';
+import type { InvocationReport } from './local/localMapping.ts';
+import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/localStack.ts';
 import { poissonArrivals } from './profile/settings/simulate.ts';
 import { progressBar } from './terminal.ts';
 

@@ -3,7 +3,7 @@ import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { getSystemErrorMessage } from 'node:util';
-import { hasCode } from '../lambda/aws/hasCode.ts';
+import { hasCode } from '../lambda/aws/awsError.ts';
 import { UsageError } from './arguments.ts';
 
 /** What the system says of a file, such as `no such file or directory`; undefined where it is not the system's error. */

@@ -1,6 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import { turnRuntimeTelemetryOff } from '../../lambda/onnx/session/thread.ts';
+import { turnRuntimeTelemetryOff } from '../../lambda/onnx/session.ts';
 import { type Encoding, type Message, toBase64, toNumbers } from '../workload/messages.ts';
 import type { InputTensor } from '../workload/scenarios.ts';
 

@@ -12,7 +12,7 @@ export interface ColdStart {
 const { [CONFIG_KEYS.modelsUri]: uri, ONE_CONNECTION: oneConnection } = process.env;
 if (uri !== undefined && oneConnection !== undefined) {
   // What the handler would do, one part after the other.
-  const { fetchModels } = await import('../../lambda/aws/s3/models/fetchModels.ts');
+  const { fetchModels } = await import('../../lambda/aws/fetchModels.ts');
   const s3 = new S3Client({ requestHandler: { httpsAgent: new Agent({ keepAlive: true, maxSockets: 1 }) } });
   process.env[CONFIG_KEYS.modelsDirectory] = await fetchModels({ s3, uri });
   delete process.env[CONFIG_KEYS.modelsUri];

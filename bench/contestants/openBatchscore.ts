@@ -2,7 +2,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import type { Outcome, ResultWriter } from '../../lambda/core/contract/result.ts';
+import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
 import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';

@@ -1,6 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
 import { drawTypicalMessages, type Encoding, type Message, toBase64, toNumbers } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 import { type Feeds, stackMessages } from './bareSession.ts';

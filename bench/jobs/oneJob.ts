@@ -1,17 +1,13 @@
 import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { planKey } from '../../lambda/core/job/keys.ts';
-import type { JobStorage } from '../../lambda/core/job/storage.ts';
-import type { JobStart, Spec } from '../../lambda/core/job/words.ts';
-import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
-import { planJob } from '../../lambda/jobs/plan/planJob.ts';
-import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';
-import { openReader } from '../../lambda/jobs/read/openReader.ts';
-import { scorePart } from '../../lambda/jobs/score/scorePart.ts';
+import { JOB_RANGES, RANGES } from '../../lambda/core/limits.ts';
+import { finishJob } from '../../lambda/jobs/finishJob.ts';
+import { planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
+import type { JobStart, JobStorage, Spec } from '../../lambda/jobs/jobTypes.ts';
+import { planJob } from '../../lambda/jobs/planJob.ts';
+import { openReader, scorePart } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { JOB_RANGES } from '../../lambda/limits/jobs.ts';
-import { openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
+import { openModelAlone } from '../../lambda/onnx/repository.ts';
 
 /*
  * Scores one file as a job does, in this process, one part after the other, and prints what that took: `node oneJob.ts

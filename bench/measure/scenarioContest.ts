@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
-import { isFailure } from '../../lambda/core/contract/failure.ts';
-import type { Model, ModelRepository } from '../../lambda/core/contract/model.ts';
-import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/plan/microBatch.ts';
-import type { Planner } from '../../lambda/core/plan/planner.ts';
-import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
+import { isFailure } from '../../lambda/core/failure.ts';
+import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/microBatch.ts';
+import type { Model, ModelRepository } from '../../lambda/core/model.ts';
+import type { Planner } from '../../lambda/core/plan.ts';
+import { createBatchingWatch } from '../../lambda/core/verify.ts';
 import { scoreBare } from '../contestants/bareSession.ts';
 import type { Batchscore } from '../contestants/openBatchscore.ts';
 import {

@@ -1,6 +1,6 @@
 import type { onnx } from 'onnx-proto';
 import onnxProto from 'onnx-proto';
-import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
+import type { Datatype } from '../../lambda/core/tensor.ts';
 import { createRandom } from './random.ts';
 
 const { ModelProto, TensorProto, AttributeProto } = onnxProto.onnx;

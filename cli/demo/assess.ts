@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { parseIfJson } from '../../lambda/core/base/json.ts';
+import { parseIfJson } from '../../lambda/core/json.ts';
 import type { ScoredDigit } from './demoReport.ts';
 import type { Received, Sent } from './exchange.ts';
 

@@ -1,5 +1,5 @@
 import { PRICES } from '../../infra/constructs/base/prices.ts';
-import type { InvocationReport } from '../local/eventSourceMapping.ts';
+import type { InvocationReport } from '../local/localMapping.ts';
 import { HOST_COSTS, lambdaDollars } from '../profile/settings/invocationCosts.ts';
 
 /** What went through the handler in one pass. */

@@ -8,9 +8,9 @@ import {
   type SendMessageBatchResult,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import { isUnreadable, unpackResults } from '../../client/result/unpackResults.ts';
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { isUnreadable, unpackResults } from '../../client/readResult.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/record.ts';
 
 export interface Sent {
   readonly messageId: string;

@@ -1,5 +1,5 @@
 import { relative } from 'node:path';
-import { isObject } from '../../lambda/core/base/json.ts';
+import { isObject } from '../../lambda/core/json.ts';
 import { modelPath, parseCommand, printable, UsageError } from '../arguments.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import {

@@ -1,22 +1,26 @@
-import { encodeRequest } from '../../client/request/request.ts';
-import { isObject } from '../../lambda/core/base/json.ts';
-import { isFailure, messageOf } from '../../lambda/core/contract/failure.ts';
-import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
-import type { RequestInput } from '../../lambda/core/contract/request.ts';
-import { decodeAll, isBase64Data } from '../../lambda/core/tensor/base64.ts';
-import { DATATYPES } from '../../lambda/core/tensor/datatype.ts';
-import { moveAxis } from '../../lambda/core/tensor/moveAxis.ts';
+import { encodeRequest } from '../../client/encodeRequest.ts';
+import { decodeAll, isBase64Data } from '../../lambda/core/base64.ts';
+import { isFailure, messageOf } from '../../lambda/core/failure.ts';
+import { isObject } from '../../lambda/core/json.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
+import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
+import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
+import { DATATYPES, moveAxis } from '../../lambda/core/tensor.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { type ModelConfig, readModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
-import { checkModelFile } from '../../lambda/onnx/config/modelFile.ts';
-import { readGraph } from '../../lambda/onnx/config/modelGraph.ts';
-import { decodeSamples, readSampleLines, type SampleLines } from '../../lambda/onnx/config/samples.ts';
-import type { ModelLocation } from '../../lambda/onnx/repository/findModels.ts';
-import { locate, openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
-import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
-import { type Manner, makeUp, rowShapes } from '../../lambda/onnx/startup/probes.ts';
-import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/startup/zeroRuns.ts';
+import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
+import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
+import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
+import type { ModelGraph } from '../../lambda/onnx/modelFile.ts';
+import { checkModelFile, readGraph } from '../../lambda/onnx/modelFile.ts';
+import {
+  decodeSamples,
+  type Manner,
+  makeUp,
+  readSampleLines,
+  rowShapes,
+  type SampleLines,
+} from '../../lambda/onnx/probes.ts';
+import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { printable } from '../arguments.ts';
 import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
 import { type FileValue, type NotableOperators, notableOperators, type OnnxFile, readOnnxFile } from './onnxFile.ts';

@@ -1,9 +1,8 @@
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { createReader, externalFiles, fieldsOfFile, type Read } from '../../lambda/onnx/config/externalData.ts';
-import { fieldsIn } from '../../lambda/onnx/config/protobuf.ts';
-import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/startup/explainMixing.ts';
-import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
+import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/decideBatching.ts';
+import type { ModelGraph } from '../../lambda/onnx/modelFile.ts';
+import { createReader, externalFiles, fieldsIn, fieldsOfFile, type Read } from '../../lambda/onnx/modelFile.ts';
 
 /** What an ONNX file says of itself, read without ONNX Runtime. */
 export interface OnnxFile {

@@ -3,8 +3,8 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { z } from 'zod';
 import { Batchscore } from '../../client/index.ts';
 import { CLIENT_PATIENCE, createDynamoDbClient, createS3Client, createSqsClient } from '../../lambda/aws/awsClients.ts';
-import { createSfnClient } from '../../lambda/aws/sfn/executions.ts';
-import { JOB_PREFIXES, JOB_RANGES } from '../../lambda/limits/jobs.ts';
+import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
+import { JOB_PREFIXES, JOB_RANGES } from '../../lambda/core/limits.ts';
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 

@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { z } from 'zod';
-import { hasCode } from '../../lambda/aws/hasCode.ts';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
+import { hasCode } from '../../lambda/aws/awsError.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
 import { linesOf, openOutput, systemReason } from '../textFiles.ts';
 
 /** A file of lines that is added to. */

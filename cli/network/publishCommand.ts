@@ -13,7 +13,7 @@ import {
 } from '@aws-sdk/client-s3';
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
-import { assertRegion } from '../../client/base/region.ts';
+import { assertRegion } from '../../client/batchscore.ts';
 import { checkModelsFolder } from '../../infra/constructs/image/modelsFolder.ts';
 import { deployedFiles } from '../../infra/image/deployedFiles.ts';
 import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
@@ -27,9 +27,9 @@ import {
   type Part,
   partsOf,
   writeManifest,
-} from '../../lambda/aws/s3/models/manifest.ts';
-import { parseModelsUri, parseS3Prefix } from '../../lambda/core/contract/modelsUri.ts';
-import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/limits/eventSourceMapping.ts';
+} from '../../lambda/aws/modelManifest.ts';
+import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
+import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
 import { parseCommand, UsageError } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 

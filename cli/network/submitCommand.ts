@@ -4,8 +4,8 @@ import {
   type RequestsPerMessage,
   SubmitError,
 } from '../../client/index.ts';
-import { isObject, parseIfJson } from '../../lambda/core/base/json.ts';
-import { messageOf, preview } from '../../lambda/core/contract/failure.ts';
+import { messageOf, preview } from '../../lambda/core/failure.ts';
+import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
 import { isRequest } from '../offline/rowBatches.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';

@@ -1,10 +1,9 @@
 import { addAbortSignal, type Readable } from 'node:stream';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
-import { shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
-import { encodeData } from '../../lambda/core/encode/encodeData.ts';
-import { allocate, DATATYPES, type Datatype, type TypedArray } from '../../lambda/core/tensor/datatype.ts';
-import { elementCount } from '../../lambda/core/tensor/tensor.ts';
-import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
+import { encodeData } from '../../lambda/core/encode.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
+import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
+import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
+import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import type { RowOptions } from './rowBatches.ts';
 
 /** Bytes of elements become so many characters of base64, or, as numbers, at most some more. */

@@ -1,12 +1,12 @@
 import { pipeline } from 'node:stream/promises';
-import { type Failure, isFailure } from '../../lambda/core/contract/failure.ts';
-import type { ModelRepository } from '../../lambda/core/contract/model.ts';
-import type { BatchMismatch } from '../../lambda/core/contract/observer.ts';
+import { type Failure, isFailure } from '../../lambda/core/failure.ts';
+import { RANGES, RANGES_BY_MEMORY } from '../../lambda/core/limits.ts';
+import type { ModelRepository } from '../../lambda/core/model.ts';
+import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
-import type { PieceRow } from '../../lambda/jobs/read/pieceRows.ts';
 import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
-import { RANGES, RANGES_BY_MEMORY } from '../../lambda/limits/configuration.ts';
-import { locate, openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
+import type { PieceRow } from '../../lambda/jobs/textRows.ts';
+import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { columnSpec, modelPath, oneOf, parseCommand, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';

@@ -1,8 +1,8 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { type ProfileFile, profilePath } from '../../lambda/onnx/config/profileFile.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
+import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { modelPath, parseCommand, wholeNumber } from '../arguments.ts';
 import { progressBar } from '../terminal.ts';
 import { systemReason } from '../textFiles.ts';

@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import * as ort from 'onnxruntime-node';
 import { encodeModel, type Graph } from '../../bench/workload/encodeModel.ts';
-import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
-import { DATATYPES, type Datatype } from '../../lambda/core/tensor/datatype.ts';
-import type { Batching } from '../../lambda/onnx/startup/decideBatching.ts';
+import { DATATYPES, type Datatype } from '../../lambda/core/tensor.ts';
+import { createBatchingWatch } from '../../lambda/core/verify.ts';
+
+import type { Batching } from '../../lambda/onnx/decideBatching.ts';
 import { dynamicLabelModel, MIXING, SOUND } from '../helpers/mixingModels.ts';
 import { openOnly } from '../helpers/openModels.ts';
 import { standardRecords } from '../helpers/records.ts';

@@ -1,24 +1,29 @@
 import { availableParallelism } from 'node:os';
-import { isFailure, messageOf } from '../../../lambda/core/contract/failure.ts';
-import type { Model, RaggedAxis } from '../../../lambda/core/contract/model.ts';
-import type { RequestInput, ScoringRequest } from '../../../lambda/core/contract/request.ts';
-import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from '../../../lambda/core/plan/microBatch.ts';
-import { stack } from '../../../lambda/core/stack/stack.ts';
-import { decodeAll, isBase64Data } from '../../../lambda/core/tensor/base64.ts';
-import { allocate, type TensorData } from '../../../lambda/core/tensor/datatype.ts';
-import { elementCount } from '../../../lambda/core/tensor/tensor.ts';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
-import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
-import { readGraph } from '../../../lambda/onnx/config/modelGraph.ts';
-import { decodeSamples, readSampleLines } from '../../../lambda/onnx/config/samples.ts';
-import type { ModelLocation } from '../../../lambda/onnx/repository/findModels.ts';
-import type { ModelStart } from '../../../lambda/onnx/repository/loadModel.ts';
-import { openModelAlone } from '../../../lambda/onnx/repository/openModelAlone.ts';
-import type { ModelGraph } from '../../../lambda/onnx/startup/modelGraph.ts';
-import { realProbes } from '../../../lambda/onnx/startup/probeSets.ts';
-import { asProbe, type Manner, makeUp, rowShapes } from '../../../lambda/onnx/startup/probes.ts';
-import type { WarmUpSizes } from '../../../lambda/onnx/startup/warmUp.ts';
-import { symbolicAxes } from '../../../lambda/onnx/startup/zeroRuns.ts';
+import { decodeAll, isBase64Data } from '../../../lambda/core/base64.ts';
+import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
+import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from '../../../lambda/core/microBatch.ts';
+import type { Model, RaggedAxis } from '../../../lambda/core/model.ts';
+import type { RequestInput, ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
+import { stack } from '../../../lambda/core/stack.ts';
+import { allocate, elementCount, type TensorData } from '../../../lambda/core/tensor.ts';
+import { symbolicAxes } from '../../../lambda/onnx/contract.ts';
+import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
+import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
+import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
+import type { ModelGraph } from '../../../lambda/onnx/modelFile.ts';
+import { readGraph } from '../../../lambda/onnx/modelFile.ts';
+import {
+  asProbe,
+  decodeSamples,
+  type Manner,
+  makeUp,
+  readSampleLines,
+  realProbes,
+  rowShapes,
+} from '../../../lambda/onnx/probes.ts';
+import { openModelAlone } from '../../../lambda/onnx/repository.ts';
+import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
 import {
   peakRssBytes,
   type ReachTask,

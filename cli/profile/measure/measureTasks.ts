@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { ProfileFile } from '../../../lambda/onnx/config/profileFile.ts';
-import type { ModelStart } from '../../../lambda/onnx/repository/loadModel.ts';
+import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
+import type { ProfileFile } from '../../../lambda/onnx/profileFile.ts';
 
 /** What a child process is to do: one thing, then it ends. */
 export type Task = StartTask | ReachTask | TimeTask;

@@ -1,11 +1,11 @@
 import type { Prices } from '../../../infra/constructs/base/prices.ts';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
 import {
   BATCH_SIZE,
   MAX_EVENT_BYTES,
   MAXIMUM_CONCURRENCY,
+  RANGES,
   WINDOW_SECONDS,
-} from '../../../lambda/limits/eventSourceMapping.ts';
+} from '../../../lambda/core/limits.ts';
 import {
   type Architecture,
   type Bill,

@@ -1,8 +1,6 @@
 import type { Prices } from '../../../infra/constructs/base/prices.ts';
-import { tableCost } from '../../../lambda/core/plan/cost.ts';
-import { fullTable } from '../../../lambda/core/plan/fullTable.ts';
-import { INVOCATIONS_AT_FIRST } from '../../../lambda/limits/eventSourceMapping.ts';
-import { MB_PER_VCPU } from '../../../lambda/limits/vcpus.ts';
+import { fullTable, tableCost } from '../../../lambda/core/cost.ts';
+import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../../lambda/core/limits.ts';
 import type { Course } from './simulate.ts';
 
 /** What a message takes besides the runs of its rows. */

@@ -1,4 +1,4 @@
-import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../../lambda/limits/eventSourceMapping.ts';
+import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../../lambda/core/limits.ts';
 
 /** How messages become invocations. */
 export interface Mapping {

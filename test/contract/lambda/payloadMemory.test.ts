@@ -3,7 +3,7 @@ import type { GetObjectCommandOutput, S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
 import { CLIENT_PATIENCE } from '../../../lambda/aws/awsClients.ts';
-import type { MicroBatchReport } from '../../../lambda/core/contract/observer.ts';
+import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
 import { createHandler, type ScoringHandler } from '../../../lambda/hosts/createHandler.ts';
 import { composed, invoke, lookupRequest, recordingTelemetry } from '../../helpers/handler.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';

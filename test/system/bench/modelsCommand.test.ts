@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { SCENARIOS } from '../../../bench/workload/scenarios.ts';
 import { checkModelsFolder } from '../../../infra/constructs/image/modelsFolder.ts';
-import { readSampleLines } from '../../../lambda/onnx/config/samples.ts';
+import { readSampleLines } from '../../../lambda/onnx/probes.ts';
 import { runScript } from '../../helpers/command.ts';
 
 describe('bench:models', () => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
 import { inspect } from '../../../../cli/inspect/inspectCommand.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
-import { openModelAlone } from '../../../../lambda/onnx/repository/openModelAlone.ts';
+import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
 import { columnsModel, voiceModel } from '../../../helpers/batchAxisModels.ts';
 import { runScript } from '../../../helpers/command.ts';
 import {

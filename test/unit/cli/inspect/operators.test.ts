@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/encodeModel.ts';
 import { notableOperators, type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
-import { readGraph } from '../../../../lambda/onnx/config/modelGraph.ts';
+import { readGraph } from '../../../../lambda/onnx/modelFile.ts';
 import { modelWithWeightsIn, turningModel } from '../../../helpers/onnxModels.ts';
 
 let folder: string;

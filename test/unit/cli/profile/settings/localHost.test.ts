@@ -1,7 +1,7 @@
 import { setImmediate as settled } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { type BatchSource, createBatchSource } from '../../../../../cli/local/batchSource.ts';
+import { type BatchSource, createBatchSource } from '../../../../../cli/local/localMapping.ts';
 import {
   type InvocationMs,
   type Mapping,

@@ -8,7 +8,7 @@ import {
 import { HOST_COSTS } from '../../../../../cli/profile/settings/invocationCosts.ts';
 import { poissonArrivals, traceArrivals } from '../../../../../cli/profile/settings/simulate.ts';
 import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
-import { mappingProblems } from '../../../../../lambda/limits/eventSourceMapping.ts';
+import { mappingProblems } from '../../../../../lambda/core/limits.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 /** A run costs something, and each row a little; and a model whose rows gain nothing. */
