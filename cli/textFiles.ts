@@ -82,8 +82,8 @@ export interface InputFile {
  * @param path of the file, or `-` for stdin
  * @throws Error when there is no such file
  */
-export async function inputFile(path: string): Promise<InputFile> {
-  if (path === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
+export async function inputFile(path: string, { stdin }: { readonly stdin: Readable }): Promise<InputFile> {
+  if (path === '-') return { stream: stdin, bytes: undefined, bytesRead: () => 0 };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
     const got = typeof found === 'string' ? found : 'no file';
