@@ -1,6 +1,6 @@
 import { relative } from 'node:path';
 import { isObject } from '../../lambda/core/json.ts';
-import { modelPath, parseCommand, printable, UsageError, type Streams } from '../arguments.ts';
+import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import {
   type Answer,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CollectTimeoutError, type OutputTensors, type ScoringResult, type SingleResult } from '../../client/index.ts';
 import { encodeData } from '../../lambda/core/encode.ts';
-import { parseCommand, UsageError, wholeNumber, type Streams } from '../arguments.ts';
+import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { connectToCollect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
 import { openLineFile, readIds } from './lineFile.ts';

@@ -30,7 +30,7 @@ import {
 } from '../../lambda/aws/modelManifest.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
-import { parseCommand, UsageError, type Streams } from '../arguments.ts';
+import { parseCommand, type Streams, UsageError } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 
 const HELP = `Usage: batchscore publish FOLDER s3://BUCKET/PREFIX [options]

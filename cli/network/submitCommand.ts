@@ -6,7 +6,7 @@ import {
 } from '../../client/index.ts';
 import { messageOf, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
-import { parseCommand, UsageError, wholeNumber, type Streams } from '../arguments.ts';
+import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { isRequest } from '../offline/rowBatches.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { batchesOfLines, inputFile, type Line } from '../textFiles.ts';
@@ -55,7 +55,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const requestsPerMessage =
     options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MOST_REQUESTS_PER_MESSAGE, 'fill');
   const groupOf = groupsOf(options.group, options['group-by']);
-  const { stream, bytes } = await inputFile(file, streams);
+  const input = await inputFile(file, streams);
   const { client, close, isFifo } = await connectToSubmit(options);
   if (isFifo && groupOf === NO_GROUP) {
     await close();
@@ -63,14 +63,14 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
       'expected --group NAME or --group-by PATH, as the request queue is a FIFO queue, got neither; say which requests are kept in order',
     );
   }
-  const bar = progressBar('submitting', bytes);
+  const bar = progressBar('submitting', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
   let ids: LineFile | undefined;
   const already = new Set<number>();
   let submitted = 0;
   let bytesSubmitted = 0;
   try {
-    for await (const batch of batchesOfLines(stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
+    for await (const batch of batchesOfLines(input.stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
       if (ids === undefined) {
         refuseOtherFiles(file, batch[0]);
         const opened = await openIdsFile(idsPath);

@@ -7,7 +7,7 @@ import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
 import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
-import { columnSpec, modelPath, oneOf, parseCommand, wholeNumber, type Streams } from '../arguments.ts';
+import { columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import { type CsvResults, csvResults } from './csvResults.ts';

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { RANGES } from '../../lambda/core/limits.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
-import { modelPath, parseCommand, wholeNumber, type Streams } from '../arguments.ts';
+import { modelPath, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { progressBar } from '../terminal.ts';
 import { systemReason } from '../textFiles.ts';
 import { applyContext, checkContext } from './applyContext.ts';
@@ -134,7 +134,6 @@ async function keep(report: ProfileReport, warn: (message: string) => void): Pro
   }
   return kept;
 }
-
 
 /**
  * Keeps what was measured beside the model, in place of what was kept before: whole, or not at all.
