@@ -116,7 +116,7 @@ interface Run {
 /** Printed by each process at its end, in microseconds and KiB. */
 const AT_END = `import { isMainThread } from 'node:worker_threads'; if (isMainThread) process.on('exit', () => {
   const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
-  streams.stderr.write('\\n' + JSON.stringify([userCPUTime + systemCPUTime, maxRSS]));
+  process.stderr.write('\\n' + JSON.stringify([userCPUTime + systemCPUTime, maxRSS]));
 })`;
 
 /** In a process of its own, whose memory and time are its own. */
