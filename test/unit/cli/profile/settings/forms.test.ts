@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { breakEvens, type Form, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
+import { compareForms, type Form, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
@@ -52,7 +52,8 @@ describe('forms of compute', () => {
   });
 });
 
-describe('breakEvens', () => {
+describe('break-even points', () => {
+  const breakEvens = (forms: readonly Form[]) => compareForms(forms).breakEvens;
   const form = (name: string, dollars: (rate: number) => number): Form => ({
     name,
     dollarsAt: ({ perSecond }) => {
