@@ -44,6 +44,11 @@ describe('a start', () => {
     expect(warnings).toContain(`the batch axis is baked to ${rows}: every run takes exactly ${rows} rows`);
   });
 
+  it('has of a ladder no more rows than it may run', async () => {
+    const files = { ...model(identityModel()), 'model/config.json': { ladder: [4, 8, 16] } };
+    expect(await start(files, 8, true)).toMatchObject({ ladder: [4, 8] });
+  });
+
   it('finds rows that depend on each other, with more probes also where no start does', async () => {
     const [mixing] = Object.values(MIXING) as [() => Uint8Array];
     expect(await start(model(mixing()))).toMatchObject({ verdict: 'dependent', maxDifference: null });
