@@ -473,7 +473,7 @@ function gpuRowsPerSecond(
 }
 
 /** Forms of compute at other rates, with the settings that were chosen for one of them: concurrency grows as it must. */
-interface FormComparison {
+export interface FormComparison {
   /** Where the first form becomes cheaper or dearer than another, between 0.01 and 10,000 messages a second. */
   readonly breakEvens: readonly BreakEven[];
   /** What each form costs on which something was measured. */
@@ -481,13 +481,13 @@ interface FormComparison {
 }
 
 /** From this rate on one form is cheaper than another that was cheaper before. */
-interface BreakEven {
+export interface BreakEven {
   readonly messagesPerSecond: number;
   readonly cheaper: string;
   readonly than: string;
 }
 
-interface FormCurve {
+export interface FormCurve {
   readonly name: string;
   readonly points: readonly { readonly messagesPerSecond: number; readonly dollarsPerMillionRows: number }[];
 }
