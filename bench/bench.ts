@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
+import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { measureAll } from './measure/measure.ts';
 import { renderMarkdown } from './report/markdown.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
@@ -28,7 +28,7 @@ with its calls of SQS, DynamoDB and S3, single and packed. All of them take some
 
 const RESULTS = fileURLToPath(new URL('./results/latest.json', import.meta.url));
 
-async function main(args: readonly string[]): Promise<number> {
+export async function bench(args: readonly string[], streams: Streams): Promise<number> {
   const options = parseOptions(args, {
     scenario: { type: 'string', multiple: true, default: [] },
     messages: { type: 'string', default: String(MOST_MESSAGES) },
@@ -38,19 +38,19 @@ async function main(args: readonly string[]): Promise<number> {
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
-    process.stdout.write(HELP);
+    streams.stdout.write(HELP);
     return 0;
   }
   const mostMessages = wholeNumber('--messages', options.messages, 1, MOST_MESSAGES);
   const rounds = options.rounds === undefined ? undefined : wholeNumber('--rounds', options.rounds, 1, MOST_ROUNDS);
   const chosen = chooseScenarios(options.scenario);
   const results = await measureAll({ ...chosen, mostMessages, rounds }, (progress) => {
-    process.stderr.write(`${progress}\n`);
+    streams.stderr.write(`${progress}\n`);
   });
   const json = `${JSON.stringify(results)}\n`;
   await mkdir(dirname(options.results), { recursive: true });
   await writeFile(options.results, json);
-  process.stdout.write(options.json ? json : renderMarkdown(results));
+  streams.stdout.write(options.json ? json : renderMarkdown(results));
   return 0;
 }
 
@@ -66,4 +66,4 @@ function chooseScenarios(lists: readonly string[]): {
   return { scenarios: SCENARIOS.filter(({ name }) => names.includes(name)), hops: names.includes(HOPS) };
 }
 
-await runCommand(main);
+if (import.meta.main) await runCommand(bench);

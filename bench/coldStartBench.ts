@@ -4,9 +4,10 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseOptions, runCommand, wholeNumber } from '../cli/arguments.ts';
+import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
 import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/modelManifest.ts';
 import { CONFIG_KEYS } from '../lambda/settings.ts';
+
 import type { ColdStart } from './contestants/coldStartProcess.ts';
 import { median } from './measure/contest.ts';
 import { table } from './report/markdownTable.ts';
@@ -24,26 +25,26 @@ one connection to S3 brings. Each start is a process of its own; the table has m
   --help          show this
 `;
 
-async function main(args: readonly string[]): Promise<number> {
+export async function benchColdStart(args: readonly string[], streams: Streams): Promise<number> {
   const options = parseOptions(args, {
     megabytes: { type: 'string', default: '1000' },
     rounds: { type: 'string', default: '3' },
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
-    process.stdout.write(HELP);
+    streams.stdout.write(HELP);
     return 0;
   }
   const megabytes = wholeNumber('--megabytes', options.megabytes, 1, 1_900);
   const rounds = wholeNumber('--rounds', options.rounds, 1, 100);
-  const figures = await measureColdStarts(megabytes, rounds, (progress) => process.stderr.write(`${progress}\n`));
+  const figures = await measureColdStarts(megabytes, rounds, (progress) => streams.stderr.write(`${progress}\n`));
   const rows = figures.map(({ way, seconds, cpuSeconds, peakRssBytes }) => [
     way,
     seconds.toFixed(1),
     cpuSeconds.toFixed(1),
     (peakRssBytes / 1e6).toFixed(0),
   ]);
-  process.stdout.write(`${table([`models of ${megabytes} MB`, 'seconds', 'CPU seconds', 'peak MB'], rows)}\n`);
+  streams.stdout.write(`${table([`models of ${megabytes} MB`, 'seconds', 'CPU seconds', 'peak MB'], rows)}\n`);
   return 0;
 }
 
@@ -220,4 +221,4 @@ async function describe(path: string): Promise<ModelFile> {
   return { path: PATH, bytes, parts };
 }
 
-await runCommand(main);
+if (import.meta.main) await runCommand(benchColdStart);

@@ -1,6 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import { type InferenceSession, listSupportedBackends } from 'onnxruntime-node';
-import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
+import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { readNvidiaCards } from '../lambda/aws/nvidiaCards.ts';
 import { cardOf, describeNvidia, isNvidia } from '../lambda/onnx/provider.ts';
 import { CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
@@ -35,7 +35,7 @@ rehearses it there.
   --help           show this
 `;
 
-async function main(args: readonly string[]): Promise<number> {
+export async function benchGpu(args: readonly string[], streams: Streams): Promise<number> {
   const options = parseOptions(args, {
     models: { type: 'string', multiple: true, default: [] },
     provider: { type: 'string', default: 'cuda' },
@@ -46,7 +46,7 @@ async function main(args: readonly string[]): Promise<number> {
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
-    process.stdout.write(HELP);
+    streams.stdout.write(HELP);
     return 0;
   }
   const { provider } = options;
@@ -55,15 +55,15 @@ async function main(args: readonly string[]): Promise<number> {
   const settings = settingsFor(provider, options);
   const nvidia = await readNvidiaCards();
   if (isNvidia(provider) && (nvidia?.names[settings.card ?? 0] ?? '') === '') {
-    process.stderr.write(
+    streams.stderr.write(
       `batchscore: expected an NVIDIA card ${settings.card}, got none: ${describeNvidia(nvidia)}; measure on a machine ` +
         'that has one, or rehearse with --provider cpu\n',
     );
     return NO_CARD;
   }
-  const models = await measureGpu(scenarios, settings, (progress) => void process.stderr.write(`${progress}\n`));
+  const models = await measureGpu(scenarios, settings, (progress) => void streams.stderr.write(`${progress}\n`));
   const results = { machine: { ...describeMachine(), nvidia: nvidia ?? null }, ...settings, models };
-  process.stdout.write(options.json ? `${JSON.stringify(results)}\n` : renderGpu(results));
+  streams.stdout.write(options.json ? `${JSON.stringify(results)}\n` : renderGpu(results));
   return 0;
 }
 
@@ -382,4 +382,4 @@ function ms(value = Number.NaN): string {
   return `${value.toFixed(value < 10 ? 2 : 0)} ms`;
 }
 
-await runCommand(main);
+if (import.meta.main) await runCommand(benchGpu);

@@ -4,7 +4,7 @@ import { open, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseOptions, runCommand, wholeNumber } from '../cli/arguments.ts';
+import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
 
 const HELP = `Usage: npm run bench:jobs -- [options]
 
@@ -23,7 +23,8 @@ const DIGITS = 'models/digits';
 const JOB = fileURLToPath(new URL('./jobs/oneJob.ts', import.meta.url));
 const SCORE = fileURLToPath(new URL('../cli/batchscore.ts', import.meta.url));
 
-async function main(args: readonly string[]): Promise<number> {
+export async function benchJobs(args: readonly string[], { stdout }: Streams): Promise<number> {
+  const print = (line: string): void => void stdout.write(`${line}\n`);
   const options = parseOptions(args, {
     mib: { type: 'string', default: '64' },
     times: { type: 'string', default: '3' },
@@ -35,17 +36,17 @@ async function main(args: readonly string[]): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'batchscore-jobs-'));
   try {
     const times = wholeNumber('--times', options.times, 1, 100);
-    if (options.help) process.stdout.write(HELP);
-    else if (options.memory) await compareMemory(folder);
-    else if (options.file !== undefined) measureFile(options.model, options.file, times);
-    else await compareSpeed(folder, wholeNumber('--mib', options.mib, 1, 4096), times);
+    if (options.help) stdout.write(HELP);
+    else if (options.memory) await compareMemory(folder, print);
+    else if (options.file !== undefined) measureFile(options.model, options.file, times, print);
+    else await compareSpeed(folder, wholeNumber('--mib', options.mib, 1, 4096), times, print);
   } finally {
     rmSync(folder, { recursive: true });
   }
   return 0;
 }
 
-async function compareSpeed(folder: string, mib: number, times: number): Promise<void> {
+async function compareSpeed(folder: string, mib: number, times: number, print: Print): Promise<void> {
   const file = join(folder, 'rows.jsonl');
   const few = join(folder, 'few.jsonl');
   await writeRows(file, mib);
@@ -81,7 +82,7 @@ async function compareSpeed(folder: string, mib: number, times: number): Promise
   );
 }
 
-async function compareMemory(folder: string): Promise<void> {
+async function compareMemory(folder: string, print: Print): Promise<void> {
   const peaks: number[] = [];
   for (const mib of [128, 1024]) {
     const file = join(folder, `${mib}.jsonl`);
@@ -95,7 +96,9 @@ async function compareMemory(folder: string): Promise<void> {
   print(`${(large / small).toFixed(2)} times the memory`);
 }
 
-function measureFile(model: string, file: string, times: number): void {
+type Print = (line: string) => void;
+
+function measureFile(model: string, file: string, times: number, print: Print): void {
   print(describe(leastOf(Array.from({ length: times }, () => run([JOB, model, file])))));
 }
 
@@ -145,10 +148,6 @@ function describe({ rows, seconds, cpuSeconds, processSeconds, peakMib }: Run): 
   return `${rows} rows: ${perSecond(seconds)}${ofScoring}; ${processSeconds.toFixed(1)} s of processor time in all, ${Math.round(peakMib)} MiB`;
 }
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
-}
-
 const SAMPLES = new URL('../models/digits/held-out.jsonl', import.meta.url);
 const MIB = 1024 * 1024;
 
@@ -174,4 +173,4 @@ async function writeRows(file: string, mib: number, pad?: string): Promise<void>
   }
 }
 
-await runCommand(main);
+if (import.meta.main) await runCommand(benchJobs);

@@ -1,4 +1,4 @@
-import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
+import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { assessWorker, measureWorker, PACKINGS, type Packing, workerTable } from './measure/workerCosts.ts';
 import { targetTable } from './report/markdownTable.ts';
 
@@ -17,7 +17,7 @@ compared.
   --help         show this
 `;
 
-async function main(args: readonly string[]): Promise<number> {
+export async function benchWorker(args: readonly string[], streams: Streams): Promise<number> {
   const options = parseOptions(args, {
     packed: { type: 'string', default: Object.keys(PACKINGS).join(',') },
     requests: { type: 'string', default: '5000' },
@@ -26,7 +26,7 @@ async function main(args: readonly string[]): Promise<number> {
     help: { type: 'boolean', default: false },
   });
   if (options.help) {
-    process.stdout.write(HELP);
+    streams.stdout.write(HELP);
     return 0;
   }
   const packings = options.packed.split(',');
@@ -37,10 +37,10 @@ async function main(args: readonly string[]): Promise<number> {
     packings,
     requests: wholeNumber('--requests', options.requests, 100, 1_000_000),
     rounds: wholeNumber('--rounds', options.rounds, 1, 1_000),
-    say: (progress) => void process.stderr.write(`${progress}\n`),
+    say: (progress) => void streams.stderr.write(`${progress}\n`),
   });
   const tables = `${workerTable(figures)}\n\n${targetTable(assessWorker(figures))}`;
-  process.stdout.write(`${options.json ? JSON.stringify(figures) : tables}\n`);
+  streams.stdout.write(`${options.json ? JSON.stringify(figures) : tables}\n`);
   return 0;
 }
 
@@ -48,4 +48,4 @@ function isPacking(text: string): text is Packing {
   return Object.hasOwn(PACKINGS, text);
 }
 
-await runCommand(main);
+if (import.meta.main) await runCommand(benchWorker);

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseCommand, runCommand } from '../cli/arguments.ts';
+import { parseCommand, runCommand, type Streams } from '../cli/arguments.ts';
 import { drawMessages, encodeBody } from './workload/messages.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
@@ -17,15 +17,15 @@ the first of its messages as samples where they differ in length. Then, for one:
 /** As many as are read of samples. */
 const SAMPLES = 16;
 
-async function main(args: readonly string[]): Promise<number> {
+export async function writeModels(args: readonly string[], streams: Streams): Promise<number> {
   if (args.includes('--help')) {
-    process.stdout.write(HELP);
+    streams.stdout.write(HELP);
     return 0;
   }
   const [directory = ''] = parseCommand(args, ['DIR'], {}).positionals;
   for (const scenario of SCENARIOS) {
     await writeModel(join(directory, scenario.name), scenario);
-    process.stdout.write(`${join(directory, scenario.name)}\n`);
+    streams.stdout.write(`${join(directory, scenario.name)}\n`);
   }
   return 0;
 }
@@ -40,4 +40,4 @@ async function writeModel(folder: string, scenario: Scenario): Promise<void> {
   await writeFile(join(folder, 'samples.jsonl'), samples.join(''));
 }
 
-await runCommand(main);
+if (import.meta.main) await runCommand(writeModels);

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { z } from 'zod';
 import { hasCode } from '../lambda/aws/awsError.ts';
@@ -95,16 +96,32 @@ function inOurWords(error: unknown, options: NonNullable<ParseArgsConfig['option
   return `${quoted}: expected a value, got none${dash}`;
 }
 
-/** Runs a command. What it throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */
-export async function runCommand(main: (args: readonly string[]) => Promise<number>): Promise<void> {
+/** What a command reads and writes: the process's own, or what a caller hands in. */
+export interface Streams {
+  readonly stdin: Readable;
+  readonly stdout: Writable & { readonly columns?: number };
+  readonly stderr: Writable;
+}
+
+/** A command as a function. @returns its exit code */
+export type Main = (args: readonly string[], streams: Streams) => Promise<number>;
+
+/** Runs a command as this process: its arguments, its streams, its exit code. */
+export async function runCommand(main: Main): Promise<void> {
   process.stdout.on('error', leaveWhenNobodyReads);
   process.once('uncaughtException', failUncaught);
+  process.exitCode = await exitCodeOf(main, process.argv.slice(2), process);
+}
+
+/** What a command throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */
+export async function exitCodeOf(main: Main, args: readonly string[], streams: Streams): Promise<number> {
   try {
-    process.exitCode = await main(process.argv.slice(2));
+    return await main(args, streams);
   } catch (error) {
-    process.stderr.write(`batchscore: ${shown(error)}\n`);
-    if (error instanceof UsageError) process.stderr.write('Run it with --help for the options.\n');
-    process.exitCode = error instanceof UsageError ? 2 : 1;
+    streams.stderr.write(`batchscore: ${shown(error)}\n`);
+    if (!(error instanceof UsageError)) return 1;
+    streams.stderr.write('Run it with --help for the options.\n');
+    return 2;
   }
 }
 

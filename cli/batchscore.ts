@@ -1,4 +1,4 @@
-import { asksForHelp, knownName, ownVersion, runCommand } from './arguments.ts';
+import { asksForHelp, knownName, type Main, ownVersion, runCommand, type Streams } from './arguments.ts';
 
 const HELP = `Usage: batchscore COMMAND [arguments]
 
@@ -15,7 +15,7 @@ batchscore COMMAND --help says more; batchscore --version says which version thi
 
 interface Command {
   readonly help: string;
-  run(args: readonly string[]): Promise<number>;
+  readonly run: Main;
 }
 
 /** A command's module is loaded only when it is the one to run: submit needs no ONNX Runtime. */
@@ -31,7 +31,12 @@ const COMMANDS = {
 
 const NAMES = Object.keys(COMMANDS) as (keyof typeof COMMANDS)[];
 
-async function main([name, ...args]: readonly string[]): Promise<number> {
+/** The command `batchscore`. */
+export async function batchscore([name, ...args]: readonly string[], streams: Streams): Promise<number> {
+  const print = (text: string, exitCode = 0): number => {
+    streams.stdout.write(text);
+    return exitCode;
+  };
   switch (name) {
     case undefined:
       return print(HELP, 2);
@@ -45,16 +50,14 @@ async function main([name, ...args]: readonly string[]): Promise<number> {
       return print(args.length === 0 ? HELP : (await commandOf(args[0])).help);
   }
   const command = await commandOf(name);
-  return asksForHelp(args) ? print(command.help) : command.run(args);
+  return asksForHelp(args) ? print(command.help) : command.run(args, streams);
 }
 
 async function commandOf(name: string | undefined): Promise<Command> {
   return COMMANDS[knownName('a command', name, NAMES)]();
 }
 
-function print(text: string, exitCode = 0): number {
-  process.stdout.write(text);
-  return exitCode;
-}
+/** Runs it as this process. */
+export const main = (): Promise<void> => runCommand(batchscore);
 
-await runCommand(main);
+if (import.meta.main) await main();

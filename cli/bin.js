@@ -16,4 +16,7 @@ if (Number(major) < OLDEST_MAJOR) {
 // A second start takes a third of the time. The first releases of Node 22 cannot.
 module.enableCompileCache?.();
 const source = new URL('./batchscore.ts', import.meta.url);
-await import(existsSync(source) ? source.href : new URL('../dist/cli/batchscore.js', import.meta.url).href);
+const { main } = await import(
+  existsSync(source) ? source.href : new URL('../dist/cli/batchscore.js', import.meta.url).href
+);
+await main();

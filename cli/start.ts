@@ -1,13 +1,18 @@
 import { BATCH_SIZE, FILL, WINDOW_SECONDS } from '../lambda/core/limits.ts';
 import { CONFIG_KEYS } from '../lambda/settings.ts';
-import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
-import { assess, type DemoMessage, demoMessages, samplesOf, secondsOf } from './demo/assess.ts';
+import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from './arguments.ts';
+import {
+  assess,
+  createTally,
+  type DemoMessage,
+  type DemoTally,
+  demoMessages,
+  dollarsPerMillionRows,
+  samplesOf,
+  secondsOf,
+} from './demo/assess.ts';
 import { type DemoReport, renderReport } from './demo/demoReport.ts';
-
-import { dollarsPerMillionRows } from './demo/dollars.ts';
 import { exchange, type Received, type Sent, takeResults, type Written, watchResults } from './demo/exchange.ts';
-import { createTally, type DemoTally } from './demo/tally.ts';
-
 import type { InvocationReport } from './local/localMapping.ts';
 import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/localStack.ts';
 
@@ -33,7 +38,7 @@ const MODELS = new URL('../models/', import.meta.url);
 const INVOCATIONS = 4;
 const ONE_BY_ONE: Batching = { batchSize: 1, windowSeconds: 0 };
 
-async function main(args: readonly string[]): Promise<number> {
+export async function start(args: readonly string[], { stdout, stderr }: Streams): Promise<number> {
   const options = parseOptions(args, {
     messages: { type: 'string', default: '2000' },
     'batch-size': { type: 'string' },
@@ -43,19 +48,23 @@ async function main(args: readonly string[]): Promise<number> {
     help: { type: 'boolean', short: 'h', default: false },
   });
   if (options.help) {
-    process.stdout.write(HELP);
+    stdout.write(HELP);
     return 0;
   }
   const count = wholeNumber('--messages', options.messages, 1, 1_000_000);
   const traffic = trafficOf(options);
   const messages = await demoMessages(new URL('digits/held-out.jsonl', MODELS), count);
-  const report = await measure(messages, traffic);
-  process.stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report, process.stdout));
+  const report = await measure(messages, traffic, (message) => void stderr.write(`${message}\n`));
+  stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report, stdout));
   const passes = [report.figures, report.figures.packed];
   return passes.every(({ missing, duplicates, wrongId }) => missing + duplicates + wrongId === 0) ? 0 : 1;
 }
 
-async function measure(messages: readonly DemoMessage[], traffic: Traffic): Promise<DemoReport> {
+async function measure(
+  messages: readonly DemoMessage[],
+  traffic: Traffic,
+  warn: (message: string) => void,
+): Promise<DemoReport> {
   const tally = createTally((error) => warn(String(error)));
   const batchSize = traffic.batchSize ?? Math.min(BATCH_SIZE.most, Math.ceil(messages.length / INVOCATIONS));
   const { perSecond, windowSeconds } = traffic;
@@ -63,12 +72,12 @@ async function measure(messages: readonly DemoMessage[], traffic: Traffic): Prom
   // Each invocation gathers on its own: of all messages at once, two would leave their last batches to wait out the window.
   const maximumConcurrency = times === undefined ? 1 : MAXIMUM_CONCURRENCY;
   const batching = { batchSize, windowSeconds, maximumConcurrency, times };
-  const { batched, tallied, oneByOne } = await withStack('1', tally, async (stack) => ({
+  const { batched, tallied, oneByOne } = await withStack('1', tally, warn, async (stack) => ({
     batched: await sendThrough(stack, messages, batching, { title: 'in batches', tally }),
     tallied: tally.take(),
     oneByOne: await sendThrough(stack, messages, { ...ONE_BY_ONE, times }, { title: 'one by one', tally }),
   }));
-  const packed = await withStack(FILL, tally, (stack) =>
+  const packed = await withStack(FILL, tally, warn, (stack) =>
     sendThrough(stack, messages, batching, { title: 'results packed', tally }),
   );
   const dollars = (pass: Pass): number => dollarsOf(pass, messages);
@@ -110,13 +119,10 @@ async function measure(messages: readonly DemoMessage[], traffic: Traffic): Prom
   };
 }
 
-function warn(message: string): void {
-  process.stderr.write(`${message}\n`);
-}
-
 async function withStack<T>(
   resultsPerMessage: string,
   telemetry: DemoTally,
+  warn: (message: string) => void,
   use: (stack: LocalStack) => Promise<T>,
 ): Promise<T> {
   const stack = await startLocalStack({
@@ -215,4 +221,4 @@ function trafficOf({ 'batch-size': size, window, 'arrival-rate': rate }: Options
   return { batchSize, windowSeconds, perSecond };
 }
 
-await runCommand(main);
+if (import.meta.main) await runCommand(start);

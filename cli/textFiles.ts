@@ -1,4 +1,4 @@
-import { createReadStream, type Stats } from 'node:fs';
+import { createReadStream, type ReadStream, type Stats } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
@@ -72,6 +72,7 @@ function noFolder(path: string, cause: unknown): Error {
 
 /** A file of requests, a pipe, or stdin. */
 export interface InputFile {
+  /** Opened when it is first asked for: a command that is refused leaves no file open. */
   readonly stream: Readable;
   /** Size of the whole; undefined for stdin and pipes. */
   readonly bytes: number | undefined;
@@ -82,16 +83,23 @@ export interface InputFile {
  * @param path of the file, or `-` for stdin
  * @throws Error when there is no such file
  */
-export async function inputFile(path: string): Promise<InputFile> {
-  if (path === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
+export async function inputFile(path: string, { stdin }: { readonly stdin: Readable }): Promise<InputFile> {
+  if (path === '-') return { stream: stdin, bytes: undefined, bytesRead: () => 0 };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
     const got = typeof found === 'string' ? found : 'no file';
     throw new Error(`${path}: expected a file of requests, got: ${got}; check the path`);
   }
-  const stream = createReadStream(path);
-  // A pipe, such as that of a shell's <(command), has no size.
-  return { stream, bytes: found.isFile() ? found.size : undefined, bytesRead: () => stream.bytesRead };
+  let stream: ReadStream | undefined;
+  return {
+    get stream() {
+      stream ??= createReadStream(path);
+      return stream;
+    },
+    // A pipe, such as that of a shell's <(command), has no size.
+    bytes: found.isFile() ? found.size : undefined,
+    bytesRead: () => stream?.bytesRead ?? 0,
+  };
 }
 
 const NEWLINE = 10;

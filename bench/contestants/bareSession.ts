@@ -4,6 +4,7 @@ import { turnRuntimeTelemetryOff } from '../../lambda/onnx/session.ts';
 import type { Message } from '../workload/messages.ts';
 
 import { type Encoding, toBase64, toNumbers } from '../workload/messages.ts';
+
 import type { InputTensor } from '../workload/scenarios.ts';
 
 export type Feeds = Readonly<Record<string, Tensor>>;

@@ -2,8 +2,8 @@ import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
 import { SETTINGS } from '../../lambda/settings.ts';
 import type { Message } from '../workload/messages.ts';
-
 import { drawTypicalMessages, type Encoding, toBase64, toNumbers } from '../workload/messages.ts';
+
 import type { Scenario } from '../workload/scenarios.ts';
 import { type Feeds, stackMessages } from './bareSession.ts';
 

@@ -8,7 +8,6 @@ import type { FreshFigures, FreshTask } from './freshProcess.ts';
 
 /** Runs as the process of `measureInFreshProcess`: takes the task as its argument, writes the figures to stdout. */
 
-const TIMED_FOR_MS = 1_000;
 const LEAST_TIMED = 5;
 
 async function measure({ modelsDirectory, scenario, encoding, messages, warmUpMs }: FreshTask): Promise<FreshFigures> {
@@ -29,7 +28,7 @@ async function measure({ modelsDirectory, scenario, encoding, messages, warmUpMs
     takenMs.push(await invokeMs());
   } else {
     for (const until = performance.now() + warmUpMs; performance.now() < until; ) await invokeMs();
-    const until = performance.now() + TIMED_FOR_MS;
+    const until = performance.now() + warmUpMs;
     while (takenMs.length < LEAST_TIMED || performance.now() < until) takenMs.push(await invokeMs());
   }
 

@@ -1,7 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
+import { PRICES } from '../../infra/priceList.ts';
+import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
 
+import type { InvocationReport } from '../local/localMapping.ts';
+import { HOST_COSTS, lambdaDollars } from '../profile/settings/invocationCosts.ts';
 import type { ScoredDigit } from './demoReport.ts';
 import type { Received, Sent } from './exchange.ts';
 
@@ -214,4 +218,122 @@ function spread<T>(items: readonly T[], extra: readonly T[], every: number): T[]
     mixed.push(item);
   }
   return [...mixed, ...left];
+}
+
+/** Milliseconds that each stage took in all. */
+export interface StageTimes {
+  readonly decode: number;
+  readonly stack: number;
+  readonly run: number;
+  readonly encode: number;
+  readonly write: number;
+}
+
+export interface Tally {
+  readonly microBatches: number;
+  readonly meanRows: number;
+  /** Share of the rows run that nobody sent. */
+  readonly paddingShare: number;
+  /** Micro-batches by the reason they were closed for. */
+  readonly closed: Readonly<Record<string, number>>;
+  readonly stagesMs: StageTimes;
+}
+
+interface Counts {
+  rows: number;
+  paddedRows: number;
+  closed: Record<string, number>;
+  stagesMs: { -readonly [stage in keyof StageTimes]: number };
+}
+
+/** Telemetry that counts instead of sending anything anywhere. */
+export interface DemoTally extends Telemetry {
+  /** What was counted since it was called last. */
+  take(): Tally;
+  /** Errors that were answered, in all. */
+  errors(): number;
+}
+
+export function createTally(problem: (error: unknown) => void): DemoTally {
+  let counts = nothing();
+  let errors = 0;
+  return {
+    middlewares: [],
+    outcomes(outcomes) {
+      for (const outcome of outcomes) if (outcome.status === 'answered') errors += outcome.failures.length;
+    },
+    hostEnds: () => {},
+    observer: {
+      microBatch({ rows, paddedRows, closedBecause, stackMs, runMs, encodeMs }) {
+        counts.rows += rows;
+        counts.paddedRows += paddedRows;
+        counts.closed[closedBecause] = (counts.closed[closedBecause] ?? 0) + 1;
+        counts.stagesMs.stack += stackMs;
+        counts.stagesMs.run += runMs;
+        counts.stagesMs.encode += encodeMs;
+      },
+      decoded: (decodeMs) => {
+        counts.stagesMs.decode += decodeMs;
+      },
+      checked: () => {},
+      batchMismatch: () => {},
+      written: (writeMs) => {
+        counts.stagesMs.write += writeMs;
+      },
+      runAbandoned: () => {},
+      problem,
+    },
+    errors: () => errors,
+    take() {
+      const { rows, paddedRows, closed, stagesMs } = counts;
+      counts = nothing();
+      const microBatches = Object.values(closed).reduce((sum, count) => sum + count, 0);
+      const meanRows = microBatches === 0 ? 0 : rows / microBatches;
+      return { microBatches, meanRows, paddingShare: paddedRows === 0 ? 0 : 1 - rows / paddedRows, closed, stagesMs };
+    },
+  };
+}
+
+function nothing(): Counts {
+  return { rows: 0, paddedRows: 0, closed: {}, stagesMs: { decode: 0, stack: 0, run: 0, encode: 0, write: 0 } };
+}
+
+/** What went through the handler in one pass. */
+interface Invoked {
+  readonly invocations: readonly InvocationReport[];
+  /** From the first request sent to the last result written. */
+  readonly seconds: number;
+  /** Of a message, and of a result, on average. */
+  readonly messageBytes: number;
+  readonly resultBytes: number;
+  readonly packedResults: boolean;
+  readonly maximumConcurrency: number;
+}
+
+/** The construct's default function. */
+const FUNCTION = { memoryMb: 1769, architecture: 'arm64' } as const;
+
+/**
+ * US dollars for a million messages of one row: for the milliseconds that the invocations took on this machine, as if the
+ * function took as long, their number, and the requests to SQS, the producer's and the consumer's among them.
+ */
+export function dollarsPerMillionRows({ invocations, seconds, maximumConcurrency, ...messages }: Invoked): number {
+  const bySize = Map.groupBy(invocations, ({ records }) => records);
+  const meanMs = (reports: readonly InvocationReport[]): number =>
+    reports.reduce((sum, { durationMs }) => sum + durationMs, 0) / reports.length;
+  const count = invocations.reduce((sum, { records }) => sum + records, 0);
+  const course = {
+    sizes: new Map([...bySize].map(([size, reports]) => [size, reports.length])),
+    messages: count,
+    invocations: invocations.length,
+  };
+  const invocation = { memoryMb: FUNCTION.memoryMb, msOf: (size: number) => meanMs(bySize.get(size) ?? []) };
+  return lambdaDollars(course, invocation, {
+    prices: PRICES,
+    architecture: FUNCTION.architecture,
+    messages: { requestsPerMessage: 1, ...messages },
+    host: HOST_COSTS,
+    messagesPerSecond: count / seconds,
+    maximumConcurrency,
+  }).total;
 }

@@ -1,8 +1,7 @@
 import { styleText } from 'node:util';
 import { MICRO_BATCH_CLOSED } from '../closedBecause.ts';
-import type { Assessment, DemoSamples } from './assess.ts';
+import type { Assessment, DemoSamples, StageTimes, Tally } from './assess.ts';
 import type { Written } from './exchange.ts';
-import type { StageTimes, Tally } from './tally.ts';
 
 interface DemoFigures extends Assessment, Tally {
   readonly messages: number;

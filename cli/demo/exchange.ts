@@ -8,6 +8,7 @@ import {
   type SendMessageBatchResult,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
+import pLimit from 'p-limit';
 import { isUnreadable, unpackResults } from '../../client/readResult.ts';
 import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
 import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/record.ts';
@@ -47,8 +48,7 @@ export async function exchange(
   sqs: SQSClient,
   { requestQueueUrl, bodies, times, ...watch }: Exchange,
 ): Promise<Sent[]> {
-  const sending =
-    times === undefined ? sendAll(sqs, requestQueueUrl, bodies) : sendAt(sqs, requestQueueUrl, bodies, times);
+  const sending = sendAll(sqs, requestQueueUrl, bodies, times);
   await allWritten(bodies.length, watch);
   return await sending;
 }
@@ -80,35 +80,24 @@ export async function takeResults(sqs: SQSClient, queueUrl: string): Promise<Rec
   return received;
 }
 
-async function sendAll(sqs: SQSClient, queueUrl: string, bodies: readonly string[]): Promise<Sent[]> {
-  const sent: Sent[] = [];
-  const starts = Array.from(
-    { length: Math.ceil(bodies.length / MAX_BATCH_ENTRIES) },
-    (_, call) => call * MAX_BATCH_ENTRIES,
-  ).values();
-  const sender = async (): Promise<void> => {
-    for (const start of starts) sent.push(...(await send(sqs, queueUrl, bodies, start, MAX_BATCH_ENTRIES)));
-  };
-  await Promise.all(Array.from({ length: SENDERS }, sender));
-  return sent;
-}
-
-/** Those that are due are sent together, and nothing waits for the answer. */
-async function sendAt(
+/** Those that are due go together, a few calls at a time. */
+async function sendAll(
   sqs: SQSClient,
   queueUrl: string,
   bodies: readonly string[],
-  times: Float64Array,
+  times: Float64Array | undefined,
 ): Promise<Sent[]> {
+  const atATime = pLimit(SENDERS);
   const startMs = Date.now();
-  const dueIn = (index: number): number => startMs + (times[index] ?? Number.POSITIVE_INFINITY) - Date.now();
+  const dueIn = (index: number): number => startMs + (times?.[index] ?? 0) - Date.now();
   const calls: Promise<Sent[]>[] = [];
   for (let next = 0; next < bodies.length; ) {
     if (dueIn(next) > 0) await sleep(dueIn(next));
-    let count = 1;
-    while (count < MAX_BATCH_ENTRIES && dueIn(next + count) <= 0) count += 1;
-    calls.push(send(sqs, queueUrl, bodies, next, count));
-    next += count;
+    const [start, latest] = [next, Math.min(bodies.length, next + MAX_BATCH_ENTRIES)];
+    do next += 1;
+    while (next < latest && dueIn(next) <= 0);
+    const end = next;
+    calls.push(atATime(() => send(sqs, queueUrl, bodies, start, end)));
   }
   return (await Promise.all(calls)).flat();
 }
@@ -118,11 +107,9 @@ async function send(
   queueUrl: string,
   bodies: readonly string[],
   start: number,
-  count: number,
+  end: number,
 ): Promise<Sent[]> {
-  const Entries = bodies
-    .slice(start, start + count)
-    .map((MessageBody, offset) => ({ Id: String(start + offset), MessageBody }));
+  const Entries = bodies.slice(start, end).map((MessageBody, offset) => ({ Id: String(start + offset), MessageBody }));
   const sentAtMs = Date.now();
   const { Successful = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries }));
   if (Successful.length !== Entries.length) {

@@ -1,6 +1,6 @@
 import { relative } from 'node:path';
 import { isObject } from '../../lambda/core/json.ts';
-import { modelPath, parseCommand, printable, UsageError } from '../arguments.ts';
+import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import {
   type Answer,
@@ -50,7 +50,7 @@ const OPTIONS = {
   json: { type: 'boolean', default: false },
 } as const;
 
-async function run(args: readonly string[]): Promise<number> {
+async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const [name = ''] = positionals;
   const path = modelPath(name, options.models);
@@ -62,8 +62,8 @@ async function run(args: readonly string[]): Promise<number> {
   const samplesCommand = samplesCommandOf(name, options);
   const form: Form = options.binary ? 'binary' : 'json';
   if (options.samples !== undefined) await writeSamples(options.samples, found, form);
-  if (options.json) process.stdout.write(`${JSON.stringify(printedOf(found, samplesCommand))}\n`);
-  else process.stdout.write(describe(found, sendersFor(samples[0], form, samplesCommand, MOST_SHOWN), width()));
+  if (options.json) streams.stdout.write(`${JSON.stringify(printedOf(found, samplesCommand))}\n`);
+  else streams.stdout.write(describe(found, sendersFor(samples[0], form, samplesCommand, MOST_SHOWN), width(streams)));
   if (found.error !== undefined) throw new Error(found.error);
   const failed = found.opened?.failed;
   if (failed !== undefined)
@@ -147,8 +147,8 @@ function printedOf(found: Inspection, samplesCommand: SamplesCommand) {
 }
 
 /** Of the terminal, if there is one. */
-function width(): number {
-  const columns = process.stdout.columns ?? WIDTH.elsewhere;
+function width(streams: Streams): number {
+  const columns = streams.stdout.columns ?? WIDTH.elsewhere;
   return Math.min(WIDTH.most, Math.max(WIDTH.least, columns));
 }
 

@@ -11,6 +11,7 @@ import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contr
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile, type ModelGraph, readGraph } from '../../lambda/onnx/modelFile.ts';
+
 import {
   decodeSamples,
   type Manner,
@@ -36,7 +37,7 @@ export async function inspectModel(path: string, providers: readonly string[]): 
   const location = await locate(path);
   checkModelFile(location.path);
   const file = readOnnxFile(location.path);
-  const graph = readGraph(location.path);
+  const graph = await readGraph(location.path);
   const { name: model, version, path: filePath } = location;
   const found = { model, version, path: filePath, ...aboutFile(file) };
   try {

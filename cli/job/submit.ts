@@ -1,6 +1,7 @@
 import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { JobOptions } from '../../client/index.ts';
 import { PRICES, type Prices } from '../../infra/priceList.ts';
+
 import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CollectTimeoutError, type OutputTensors, type ScoringResult, type SingleResult } from '../../client/index.ts';
 import { encodeData } from '../../lambda/core/encode.ts';
-import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
+import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { connectToCollect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
 import { openLineFile, readIds } from './lineFile.ts';
@@ -27,7 +27,7 @@ Exit code: 0 all are there and scored, 3 all are there, some with an error, 1 so
 const SOME_MISSING = 1;
 const SOME_FAILED = 3;
 
-async function run(args: readonly string[]): Promise<number> {
+async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['IDS'], {
     ...DEPLOYMENT_OPTIONS,
     out: { type: 'string' },
@@ -56,7 +56,7 @@ async function run(args: readonly string[]): Promise<number> {
   } catch (error) {
     if (error instanceof CollectTimeoutError) {
       bar.stop();
-      process.stderr.write(`${error.message}\n`);
+      streams.stderr.write(`${error.message}\n`);
     } else if (error !== signal.reason) throw error;
   } finally {
     bar.stop();
@@ -70,8 +70,8 @@ async function run(args: readonly string[]): Promise<number> {
   const others = missing > 0 ? `, ${missing} missing` : '';
   const there = `${collected} of ${messageIds.length} results are in ${options.out}`;
   const sentence = `${there}, ${summary.failed} with an error${others}`;
-  process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
-  if (signal.aborted) process.stderr.write('stopped; run the same command again to get the others\n');
+  streams.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+  if (signal.aborted) streams.stderr.write('stopped; run the same command again to get the others\n');
   if (missing > 0) return exitCode() ?? SOME_MISSING;
   return summary.failed > 0 ? SOME_FAILED : 0;
 }

@@ -30,8 +30,7 @@ import {
 } from '../../lambda/aws/modelManifest.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
-
-import { parseCommand, UsageError } from '../arguments.ts';
+import { parseCommand, type Streams, UsageError } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 
 const HELP = `Usage: batchscore publish FOLDER s3://BUCKET/PREFIX [options]
@@ -56,7 +55,7 @@ Exit code: 0 published, 1 not, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGT
 const ATTEMPTS = 6;
 const FILES_AT_A_TIME = 8;
 
-async function run(args: readonly string[]): Promise<number> {
+async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FOLDER', 's3://BUCKET/PREFIX'], {
     region: { type: 'string' },
     json: { type: 'boolean', default: false },
@@ -93,10 +92,10 @@ async function run(args: readonly string[]): Promise<number> {
       read: async () => content,
     });
     bar.stop();
-    report({ uri: `s3://${bucket}/${place}`, files: files.length, bytes, uploaded }, options.json);
+    report({ uri: `s3://${bucket}/${place}`, files: files.length, bytes, uploaded }, options.json, streams);
   } catch (error) {
     if (exitCode() === undefined) throw error;
-    process.stderr.write('stopped; run the same command again to go on\n');
+    streams.stderr.write('stopped; run the same command again to go on\n');
   } finally {
     bar.stop();
     s3.destroy();
@@ -144,16 +143,16 @@ interface Summary {
   readonly uploaded: number;
 }
 
-function report({ uri, files, bytes, uploaded }: Summary, json: boolean): void {
+function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams: Streams): void {
   const { leastMb, advice } = storageFor(bytes);
   if (json) {
-    process.stdout.write(`${JSON.stringify({ uri, files, bytes, uploaded, ephemeralStorageMb: leastMb })}\n`);
+    streams.stdout.write(`${JSON.stringify({ uri, files, bytes, uploaded, ephemeralStorageMb: leastMb })}\n`);
     return;
   }
-  process.stdout.write(`${uri}\n`);
+  streams.stdout.write(`${uri}\n`);
   const size = `${files} ${files === 1 ? 'file' : 'files'}, ${(bytes / 1e6).toFixed(1)} MB`;
   const done = `${uploaded} uploaded, ${files - uploaded} there before`;
-  process.stderr.write(`${size}: ${done}; set models to the URI in cdk.json, ${advice}and deploy\n`);
+  streams.stderr.write(`${size}: ${done}; set models to the URI in cdk.json, ${advice}and deploy\n`);
 }
 
 export const publish = { help: HELP, run };

@@ -6,8 +6,7 @@ import {
 } from '../../client/index.ts';
 import { messageOf, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
-
-import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
+import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { isRequest } from '../offline/rowBatches.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { batchesOfLines, inputFile, type Line } from '../textFiles.ts';
@@ -41,7 +40,7 @@ Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C, 14
 const BATCH = { lines: 200, characters: 8 * 1024 * 1024 };
 const PACKED_BATCH = { ...BATCH, lines: MOST_REQUESTS_PER_MESSAGE };
 
-async function run(args: readonly string[]): Promise<number> {
+async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FILE'], {
     ...DEPLOYMENT_OPTIONS,
     ids: { type: 'string' },
@@ -56,7 +55,7 @@ async function run(args: readonly string[]): Promise<number> {
   const requestsPerMessage =
     options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MOST_REQUESTS_PER_MESSAGE, 'fill');
   const groupOf = groupsOf(options.group, options['group-by']);
-  const { stream, bytes } = await inputFile(file);
+  const input = await inputFile(file, streams);
   const { client, close, isFifo } = await connectToSubmit(options);
   if (isFifo && groupOf === NO_GROUP) {
     await close();
@@ -64,14 +63,14 @@ async function run(args: readonly string[]): Promise<number> {
       'expected --group NAME or --group-by PATH, as the request queue is a FIFO queue, got neither; say which requests are kept in order',
     );
   }
-  const bar = progressBar('submitting', bytes);
+  const bar = progressBar('submitting', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
   let ids: LineFile | undefined;
   const already = new Set<number>();
   let submitted = 0;
   let bytesSubmitted = 0;
   try {
-    for await (const batch of batchesOfLines(stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
+    for await (const batch of batchesOfLines(input.stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
       if (ids === undefined) {
         refuseOtherFiles(file, batch[0]);
         const opened = await openIdsFile(idsPath);
@@ -93,8 +92,8 @@ async function run(args: readonly string[]): Promise<number> {
   }
   const summary = { submitted, before: already.size, ids: idsPath };
   const sentence = `${submitted} requests submitted (${already.size} before), their message IDs are in ${idsPath}`;
-  process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
-  if (signal.aborted) process.stderr.write('stopped; run the same command again to go on\n');
+  streams.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+  if (signal.aborted) streams.stderr.write('stopped; run the same command again to go on\n');
   return exitCode() ?? 0;
 }
 

@@ -7,7 +7,7 @@ import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/score
 import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { columnSpec, modelPath, oneOf, parseCommand, wholeNumber } from '../arguments.ts';
+import { columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import { type CsvResults, csvResults } from './csvResults.ts';
@@ -51,7 +51,7 @@ const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
 const SOME_LINES_FAILED = 3;
 const OUT_FORMATS = ['ndjson', 'csv'] as const;
 
-async function run(args: readonly string[]): Promise<number> {
+async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL', 'FILE'], {
     inputs: { type: 'string', multiple: true },
     keep: { type: 'string' },
@@ -79,8 +79,8 @@ async function run(args: readonly string[]): Promise<number> {
     await refuseOverwriting('--out', options.out, [file === '-' ? '/dev/stdin' : file, modelFile]);
   }
 
-  const input = await inputFile(file);
-  const warn = (message: string): void => void process.stderr.write(`${message}\n`);
+  const input = await inputFile(file, streams);
+  const warn = (message: string): void => void streams.stderr.write(`${message}\n`);
   const models = await openModelAlone(path, {
     maxBatchRows,
     maxBatchElements: SETTINGS.maxBatchElements.default,
@@ -98,13 +98,13 @@ async function run(args: readonly string[]): Promise<number> {
     const name = file === '-' ? 'stdin' : file;
     const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits, bytes: input.bytes };
     const csv = outFormat === 'csv' ? csvResults(opened, spec.keep ?? []) : undefined;
-    const exitCode = await scoreAll(input, rows, scoring, csv, options.out);
+    const exitCode = await scoreAll(input, rows, scoring, csv, options.out, streams);
     const seconds = (performance.now() - startedAt) / 1000;
     const summary = options.json
       ? JSON.stringify({ ...scoring.summary, seconds })
       : summaryText(scoring.summary, seconds);
-    (options.out === undefined ? process.stderr : process.stdout).write(`${summary}\n`);
-    if (exitCode !== undefined) process.stderr.write('stopped; run again, it begins with the first line\n');
+    (options.out === undefined ? streams.stderr : streams.stdout).write(`${summary}\n`);
+    if (exitCode !== undefined) streams.stderr.write('stopped; run again, it begins with the first line\n');
     return exitCode ?? (scoring.summary.scored === scoring.summary.lines ? 0 : SOME_LINES_FAILED);
   } finally {
     await models.close();
@@ -118,6 +118,7 @@ async function scoreAll(
   scoring: OfflineScoring,
   csv: CsvResults | undefined,
   out: string | undefined,
+  { stdout }: Streams,
 ): Promise<number | undefined> {
   const bar = progressBar('scoring', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', bar.stop);
@@ -133,9 +134,9 @@ async function scoreAll(
   try {
     // A file that cannot be read leaves what lies at --out as it is.
     const first = await texts.next();
-    const output = out === undefined ? process.stdout : (await openOutput(out, 'w')).createWriteStream();
+    const output = out === undefined ? stdout : (await openOutput(out, 'w')).createWriteStream();
     const head = `${csv === undefined ? '' : `${csv.header}\n`}${first.value ?? ''}`;
-    await pipeline(startingWith(head, texts), output, { end: output !== process.stdout });
+    await pipeline(startingWith(head, texts), output, { end: output !== stdout });
   } finally {
     bar.stop();
     finished();

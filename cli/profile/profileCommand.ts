@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { modelPath, parseCommand, wholeNumber } from '../arguments.ts';
+import { modelPath, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { progressBar } from '../terminal.ts';
 import { systemReason } from '../textFiles.ts';
 import { applyContext, checkContext } from './applyContext.ts';
@@ -55,8 +55,9 @@ concurrency. What was measured is kept in profile.json beside the model. Nothing
 docs/profile.md says how it is reckoned.
 `;
 
-async function run(args: readonly string[]): Promise<number> {
+async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parse(args);
+  const warn = (message: string): void => void streams.stderr.write(`${message}\n`);
   const ask = await questionOf(options, warn);
   if (options.apply) await checkContext('cdk.json');
   const { least, most } = SETTINGS.maxBatchRows;
@@ -68,8 +69,8 @@ async function run(args: readonly string[]): Promise<number> {
   const report = reportOf(measured, ask(measured), options.architecture);
   const { recommendation } = report;
   if (options.apply) await applyContext('cdk.json', recommendation.context);
-  const kept = options['no-write'] ? report : await keep(report);
-  process.stdout.write(options.json ? `${JSON.stringify(printedOf(kept))}\n` : renderProfile(kept));
+  const kept = options['no-write'] ? report : await keep(report, warn);
+  streams.stdout.write(options.json ? `${JSON.stringify(printedOf(kept))}\n` : renderProfile(kept));
   if (options.apply) warn(`wrote ${Object.keys(recommendation.context).join(', ')} into cdk.json`);
   return 0;
 }
@@ -121,7 +122,7 @@ function reportOf(found: Measurement, question: SettingsQuestion, architecture: 
 }
 
 /** A folder that cannot be written to is no reason to throw away what was measured; nor is a page that cannot be drawn. */
-async function keep(report: ProfileReport): Promise<ProfileReport> {
+async function keep(report: ProfileReport, warn: (message: string) => void): Promise<ProfileReport> {
   let kept = report;
   for (const write of [keepProfile, keepPage]) {
     try {
@@ -132,10 +133,6 @@ async function keep(report: ProfileReport): Promise<ProfileReport> {
     }
   }
   return kept;
-}
-
-function warn(message: string): void {
-  process.stderr.write(`${message}\n`);
 }
 
 /**

@@ -11,6 +11,7 @@ import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
 import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { type ModelGraph, readGraph } from '../../../lambda/onnx/modelFile.ts';
+
 import {
   asProbe,
   decodeSamples,
@@ -45,7 +46,7 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
   // Until here the code of the host was loaded.
   const codeMs = performance.timeOrigin + performance.now() - beganAt;
   let start: ModelStart | undefined;
-  const { model, location, config, rows, requestBytes } = await openForTask(task, tell, {
+  const { model, location, config, rows, requestBytes, close } = await openForTask(task, tell, {
     isThorough: task.isThorough,
     ...(task.isLimited ? { adapt: limitedTo(task.maxBatchRows) } : {}),
     loaded: (took) => {
@@ -71,6 +72,7 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
     requestBytes,
   };
   await tell({ kind: 'started', started });
+  await close();
 }
 
 /** What the checks have it run is not taken for the most: how many rows it takes, and what to make of that, is found out. */
@@ -102,24 +104,28 @@ const FAR_TOO_SLOW = 10;
 export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<void>): Promise<void> {
   const { rows, lengths, limits } = task;
   await tell({ kind: 'trying', size: { rows, length: lengths[0] ?? 1 } });
-  const { model, rows: maker } = await openForTask(task, tell, { adapt: unchecked(limits.ladder) });
+  const { model, rows: maker, close } = await openForTask(task, tell, { adapt: unchecked(limits.ladder) });
   for (const length of lengths) {
     const size: Size = { rows, length };
     await tell({ kind: 'trying', size });
     try {
       const parts = await maker.of(length);
-      if (!fits(parts, rows)) return await tell({ kind: 'tooLarge', size });
+      if (!fits(parts, rows)) {
+        await tell({ kind: 'tooLarge', size });
+        break;
+      }
       const batch = batchOf(model, parts, rows);
       let runMs = await runMsOf(model, batch);
       for (let run = 1; run < RUNS && runMs < FAR_TOO_SLOW * limits.slowMs; run++) {
         runMs = Math.min(runMs, await runMsOf(model, batch));
       }
       await tell({ kind: 'ran', size, runMs, peakRssBytes: peakRssBytes() });
-      if (runMs > limits.slowMs) return;
+      if (runMs > limits.slowMs) break;
     } catch (error) {
       await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
     }
   }
+  await close();
 }
 
 /** Of each size that is not slow. */
@@ -223,24 +229,25 @@ function quantile(sorted: readonly number[], share: number): number {
 }
 
 /** So many rows, one after the other, again and again. */
-export function batchOf(model: Model, parts: readonly Part[], rows: number): MicroBatch {
+function batchOf(model: Model, parts: readonly Part[], rows: number): MicroBatch {
   const repeated = Array.from({ length: rows }, (_, row) => parts[row % parts.length] as Part);
   return microBatchOf(model, repeated, 'end');
 }
 
 /** Whether a run of them may hold so many elements, as the host has it by default; a row alone always may. */
-export function fits(parts: readonly Part[], rows: number): boolean {
+function fits(parts: readonly Part[], rows: number): boolean {
   const { request } = parts[0] as Part;
   return rows === 1 || rows * elementsPerRowAt(request, request.length) <= SETTINGS.maxBatchElements.default;
 }
 
 /** @returns milliseconds inside ONNX Runtime */
-export async function runMsOf(model: Model, batch: MicroBatch): Promise<number> {
+async function runMsOf(model: Model, batch: MicroBatch): Promise<number> {
   return (await model.run(stack(batch))).runMs;
 }
 
 /** A model that is open, and what it can be run with. */
-export interface OpenModel {
+interface OpenModel {
+  close(): Promise<void>;
   readonly model: Model;
   readonly location: ModelLocation;
   readonly config: ModelConfig;
@@ -249,15 +256,14 @@ export interface OpenModel {
   readonly requestBytes: number | undefined;
 }
 
-export interface OpenOptions {
+interface OpenOptions {
   readonly isThorough?: boolean;
   /** What is to hold in place of config.json. */
   readonly adapt?: (config: ModelConfig) => ModelConfig;
   readonly loaded?: (start: ModelStart) => void;
 }
 
-/** Opens the model of a task. It is open for as long as the process runs. */
-export async function openForTask(
+async function openForTask(
   { path, maxBatchRows, providers }: Target,
   tell: (told: Told) => void,
   options: OpenOptions,
@@ -279,11 +285,11 @@ export async function openForTask(
   const samples = await decodeSamples(lines, model);
   const rows = createRowMaker(model, samples, await readGraph(location.path), config.warmup);
   const [first] = lines.lines;
-  return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line) };
+  return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line), close: models.close };
 }
 
 /** As `config.json` says, but with no more than so many rows in a run, or as few as its ladder has. */
-export function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
+function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
   return ({ ladder, ...config }) => {
     if (ladder === undefined) return { ...config, maxBatchRows: rows };
     const least = Math.min(...ladder);
@@ -296,7 +302,7 @@ export function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
 }
 
 /** As `config.json` says, without the warm-up and its checks, and with what the start has found. */
-export function unchecked(ladder: readonly number[], threads?: number): (config: ModelConfig) => ModelConfig {
+function unchecked(ladder: readonly number[], threads?: number): (config: ModelConfig) => ModelConfig {
   return ({ ladder: _, maxBatchRows: __, ...config }) => ({
     ...config,
     ...(ladder.length === 0 ? {} : { ladder: [...ladder] }),
@@ -306,7 +312,7 @@ export function unchecked(ladder: readonly number[], threads?: number): (config:
 }
 
 /** Rows that a model runs with: real ones, or made-up ones. */
-export interface RowMaker {
+interface RowMaker {
   /** What rows may be made of, ascending, and which of it is ordinary. It is not known yet whether the model runs at all of them. */
   readonly lengths: readonly number[];
   readonly ordinary: number;
@@ -321,7 +327,7 @@ export interface RowMaker {
 const MOST_SAMPLES = 16;
 
 /** @param warmUp what config.json says of it: sizes of open axes */
-export function createRowMaker(
+function createRowMaker(
   model: Model,
   samples: readonly ScoringRequest[],
   graph: ModelGraph,
@@ -377,7 +383,7 @@ async function madeUpRows(model: Model, shapes: number[][], graph: ModelGraph): 
   throw new Error(reason);
 }
 
-export interface Lengths {
+interface Lengths {
   /** Ascending. */
   readonly lengths: readonly number[];
   /** One of them. */
@@ -385,7 +391,7 @@ export interface Lengths {
 }
 
 /** Of real rows. */
-export interface RealLengths {
+interface RealLengths {
   readonly shortest: number;
   readonly ordinary: number;
   readonly longest: number;
@@ -401,7 +407,7 @@ const USUAL = [8, 32, 128];
  * @param isOpen whether any axis is
  * @param given sizes of axes by name, for the warm-up
  */
-export function lengthsToTry(
+function lengthsToTry(
   { ragged }: Model,
   isOpen: boolean,
   given: Readonly<Record<string, number>>,
@@ -432,7 +438,7 @@ function sorted(lengths: readonly number[], ordinary: number): Lengths {
 }
 
 /** A row whose ragged axis has `length`: its first elements, or all of them again and again. */
-export function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: number): Part {
+function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: number): Part {
   const inputs = request.inputs.map((input, index) => {
     const row = rowOf(input, fromRow);
     const axis = ragged.inputs[index]?.axis;

@@ -1,7 +1,6 @@
 import type { Prices } from '../../../infra/priceList.ts';
 import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../../lambda/core/limits.ts';
 import { SETTINGS } from '../../../lambda/settings.ts';
-
 import {
   type Architecture,
   type Bill,
@@ -41,7 +40,7 @@ export interface SettingsQuestion {
   readonly host?: HostCosts | undefined;
 }
 
-export interface SettingsAnswer extends Choice {
+export interface SettingsAnswer extends Choice, FormComparison {
   /** How many times as many rows a second as one by one the best run gives. */
   readonly gain: number;
   readonly tried: number;
@@ -49,8 +48,6 @@ export interface SettingsAnswer extends Choice {
   readonly candidates: readonly Expectation[];
   /** Of the forms of compute; null where nothing was measured on it. */
   readonly forms: readonly { readonly name: string; readonly dollarsPerMillionRows: Dollars | null }[];
-  readonly breakEvens: readonly BreakEven[];
-  readonly curves: readonly FormCurve[];
 }
 
 /** Messages of so many seconds: few for the many candidates, which all get the same ones; more for those that are shown. */
@@ -91,8 +88,7 @@ export function settingsFor(question: SettingsQuestion): SettingsAnswer {
     tried: tried.length,
     candidates: best.toSorted((a, b) => a.dollarsPerMillionRows.total - b.dollarsPerMillionRows.total),
     forms: forms.map(({ name, dollarsAt }) => ({ name, dollarsPerMillionRows: dollarsAt?.(many) ?? null })),
-    breakEvens: breakEvens(forms),
-    curves: formCurves(forms),
+    ...compareForms(forms),
   };
 }
 
@@ -471,14 +467,27 @@ function gpuRowsPerSecond(
   return BUSY_SHARE * Math.min(ofCard, ofHost);
 }
 
+/** Forms of compute at other rates, with the settings that were chosen for one of them: concurrency grows as it must. */
+export interface FormComparison {
+  /** Where the first form becomes cheaper or dearer than another, between 0.01 and 10,000 messages a second. */
+  readonly breakEvens: readonly BreakEven[];
+  /** What each form costs on which something was measured. */
+  readonly curves: readonly FormCurve[];
+}
+
 /** From this rate on one form is cheaper than another that was cheaper before. */
-interface BreakEven {
+export interface BreakEven {
   readonly messagesPerSecond: number;
   readonly cheaper: string;
   readonly than: string;
 }
 
-/** Ten to each power of ten. */
+export interface FormCurve {
+  readonly name: string;
+  readonly points: readonly { readonly messagesPerSecond: number; readonly dollarsPerMillionRows: number }[];
+}
+
+/** Ten to each power of ten. A curve has every other one. */
 const RATES = Array.from({ length: 61 }, (_, step) => 10 ** (step / 10 - 2));
 const MESSAGES = 1_000;
 const BISECTIONS = 8;
@@ -486,14 +495,26 @@ const BISECTIONS = 8;
 /** Less than this is no difference. */
 const SAME = 0.01;
 
-/** Where the first form becomes cheaper or dearer than another, between 0.01 and 10,000 messages a second. */
-export function breakEvens([first, ...others]: readonly Form[]): BreakEven[] {
-  const one = pricedForm(first);
-  if (one === undefined) return [];
-  return others
-    .filter(({ isAlike }) => isAlike !== true)
-    .flatMap((other) => crossings(one, pricedForm(other)))
-    .toSorted((a, b) => a.messagesPerSecond - b.messagesPerSecond);
+export function compareForms(forms: readonly Form[]): FormComparison {
+  const priced = forms.flatMap(({ name, isAlike = false, dollarsAt }) =>
+    dollarsAt === undefined
+      ? []
+      : [{ name, isAlike, at: memoised((rate) => dollarsAt(poissonArrivals(rate, MESSAGES)).total) }],
+  );
+  const first = priced.find(({ name }) => name === forms[0]?.name);
+  const others = priced.filter((one) => one !== first && !one.isAlike);
+  return {
+    breakEvens: others
+      .flatMap((other) => (first === undefined ? [] : crossings(first, other)))
+      .toSorted((a, b) => a.messagesPerSecond - b.messagesPerSecond),
+    curves: priced.map(({ name, at }) => ({
+      name,
+      points: RATES.filter((_, step) => step % 2 === 0).map((rate) => ({
+        messagesPerSecond: rate,
+        dollarsPerMillionRows: at(rate),
+      })),
+    })),
+  };
 }
 
 interface Priced {
@@ -501,14 +522,7 @@ interface Priced {
   at(rate: number): number;
 }
 
-function pricedForm(form: Form | undefined): Priced | undefined {
-  const dollarsAt = form?.dollarsAt;
-  if (form === undefined || dollarsAt === undefined) return undefined;
-  return { name: form.name, at: memoised((rate) => dollarsAt(poissonArrivals(rate, MESSAGES)).total) };
-}
-
-function crossings(one: Priced, other: Priced | undefined): BreakEven[] {
-  if (other === undefined) return [];
+function crossings(one: Priced, other: Priced): BreakEven[] {
   const cheaperAt = (rate: number): Priced | undefined => {
     const share = one.at(rate) / other.at(rate);
     if (Math.abs(share - 1) < SAME) return undefined;
@@ -538,31 +552,4 @@ function memoised(compute: (rate: number) => number): (rate: number) => number {
     known.set(rate, value);
     return value;
   };
-}
-
-/** What a form of compute costs at some rates, with the settings that were chosen for one of them. */
-interface FormCurve {
-  readonly name: string;
-  readonly points: readonly { readonly messagesPerSecond: number; readonly dollarsPerMillionRows: number }[];
-}
-
-/** Five to each power of ten, from 0.01 to 10,000 messages a second. */
-const CURVE_RATES = Array.from({ length: 31 }, (_, step) => 10 ** (step / 5 - 2));
-const CURVE_MESSAGES = 1_000;
-
-/** Of the forms on which something was measured: batch size, window and memory stay, concurrency grows as it must. */
-function formCurves(forms: readonly Form[]): FormCurve[] {
-  return forms.flatMap(({ name, dollarsAt }) =>
-    dollarsAt === undefined
-      ? []
-      : [
-          {
-            name,
-            points: CURVE_RATES.map((messagesPerSecond) => ({
-              messagesPerSecond,
-              dollarsPerMillionRows: dollarsAt(poissonArrivals(messagesPerSecond, CURVE_MESSAGES)).total,
-            })),
-          },
-        ],
-  );
 }

@@ -14,7 +14,7 @@ export interface HostCosts {
 }
 
 /**
- * CPU as `npm run bench:scale` has it by default; the round trip is AWS's own example of one within a region. Nothing
+ * CPU as `npm run bench -- --scenario hops` measured it on two cores; the round trip is AWS's own example of one within a region. Nothing
  * here measures AWS.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-throughput-horizontal-scaling-and-batching.html

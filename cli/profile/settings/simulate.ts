@@ -18,7 +18,7 @@ const NOT_OPEN = Number.NaN;
 /**
  * Simulates the event source mapping of a standard queue, from one event to the next. It has slots, each of which gathers
  * a batch and then runs it: five, more while messages are left waiting and fewer once none are, as AWS documents it, and
- * no more than the maximum concurrency. As AWS does not document it, it assumes, like bench/scale, that the slots that
+ * no more than the maximum concurrency. As AWS does not document it, it assumes that the slots that
  * gather take messages in turn, at once, and that slots go as fast as they come. It begins with as many as the traffic keeps
  * busy. Every invocation succeeds.
  *

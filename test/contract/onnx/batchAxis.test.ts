@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 import {
   attentionModel,
@@ -11,6 +10,7 @@ import {
 } from '../../helpers/axisModels.ts';
 import { model as modelOf, node } from '../../helpers/graph.ts';
 import { counting, openModels, openOnly, type RepositoryFiles } from '../../helpers/openModels.ts';
+
 import {
   bodyOf,
   expectAnsweredAsAlone,

@@ -2,9 +2,9 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { runScript } from '../../helpers/command.ts';
+import { bench } from '../../../bench/bench.ts';
+import { runMain } from '../../helpers/batchscore.ts';
 
-const SCRIPT = 'bench/bench.ts';
 const FEW = ['--scenario', 'mlp-small', '--messages', '20', '--rounds', '1'];
 /** Seconds on an idle machine; the rest is for a busy one. */
 const LONG_TIMEOUT_MS = 240_000;
@@ -25,7 +25,7 @@ describe('npm run bench', () => {
     'prints one JSON object with --json, and writes the same to a file',
     async () => {
       const path = join(directory, 'latest.json');
-      const { code, stdout } = await runScript(SCRIPT, [...FEW, '--json', '--results', path]);
+      const { code, stdout } = await runMain(bench, [...FEW, '--json', '--results', path]);
       expect(code).toBe(0);
       expect(await readFile(path, 'utf8')).toBe(stdout);
       const memory = { peakRssBytes: ANY_NUMBER, processRssBytes: ANY_NUMBER, eventRssBytes: ANY_NUMBER };
@@ -98,7 +98,7 @@ describe('npm run bench', () => {
     'measures the hops to each store, single and packed, with every request answered',
     async () => {
       const args = ['--scenario', 'hops', '--messages', '200', '--rounds', '1', '--json'];
-      const { code, stdout } = await runScript(SCRIPT, [...args, '--results', join(directory, 'hops.json')]);
+      const { code, stdout } = await runMain(bench, [...args, '--results', join(directory, 'hops.json')]);
       expect(code).toBe(0);
       const { scenarios, hops } = JSON.parse(stdout);
       expect(scenarios).toEqual([]);
@@ -125,7 +125,7 @@ describe('npm run bench', () => {
   );
 
   it('shows its options with --help', async () => {
-    const { code, stdout } = await runScript(SCRIPT, ['--help']);
+    const { code, stdout } = await runMain(bench, ['--help']);
     expect(code).toBe(0);
     expect(stdout).toContain('mlp-small, mlp-wide, transformer, encoder, bytes, textline, convnet, hops');
   });
@@ -136,7 +136,7 @@ describe('npm run bench', () => {
     [['--rounds', 'x'], /^batchscore: --rounds: expected a whole number from 1/],
     [['--fast'], /^batchscore: expected an option of this command, got --fast/],
   ])('refuses %j with exit code 2 and no stack trace', async (args, message) => {
-    const { code, stdout, stderr } = await runScript(SCRIPT, args);
+    const { code, stdout, stderr } = await runMain(bench, args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(message);
     expect(stderr).not.toContain('    at ');

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { runScript } from '../../helpers/command.ts';
+import { benchColdStart } from '../../../bench/coldStartBench.ts';
+import { runMain } from '../../helpers/batchscore.ts';
 
 /** Seconds on an idle machine; the rest is for a busy one. */
 const LONG_TIMEOUT_MS = 240_000;
@@ -8,7 +9,7 @@ describe('npm run bench:cold-start', () => {
   it(
     'starts the entry with models from a folder and from S3, and prints what that took',
     async () => {
-      const { code, stdout } = await runScript('bench/coldStartBench.ts', ['--megabytes', '9', '--rounds', '1']);
+      const { code, stdout } = await runMain(benchColdStart, ['--megabytes', '9', '--rounds', '1']);
 
       const [head, , ...rows] = stdout.trimEnd().split('\n');
       expect(head).toBe('| models of 9 MB | seconds | CPU seconds | peak MB |');

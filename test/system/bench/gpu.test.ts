@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { InferenceSession, type Tensor } from 'onnxruntime-node';
 import { stackMessages } from '../../../bench/contestants/bareSession.ts';
+import { benchGpu } from '../../../bench/gpuBench.ts';
 import { drawMessages } from '../../../bench/workload/messages.ts';
 import { GPU_SCENARIOS } from '../../../bench/workload/scenarios.ts';
-import { runScript } from '../../helpers/command.ts';
+import { runMain } from '../../helpers/batchscore.ts';
 
-const SCRIPT = 'bench/gpuBench.ts';
 /** Seconds on an idle machine; the rest is for a busy one. */
 const LONG_TIMEOUT_MS = 240_000;
 const ANY_NUMBER = expect.any(Number);
@@ -13,7 +13,7 @@ const ANY_NUMBER = expect.any(Number);
 describe('npm run bench:gpu', () => {
   it('says that there is no card, what the driver has, and how to rehearse, and ends with 2', async () => {
     // No machine has so many.
-    const { code, stdout, stderr } = await runScript(SCRIPT, ['--card', '63', '--json']);
+    const { code, stdout, stderr } = await runMain(benchGpu, ['--card', '63', '--json']);
 
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(
@@ -25,7 +25,7 @@ describe('npm run bench:gpu', () => {
     'rehearses on the processor, and prints one JSON object with --json',
     async () => {
       const few = ['--models', 'mlp-small', '--messages', '64', '--rounds', '1'];
-      const { code, stdout } = await runScript(SCRIPT, ['--provider', 'cpu', ...few, '--json']);
+      const { code, stdout } = await runMain(benchGpu, ['--provider', 'cpu', ...few, '--json']);
 
       expect(code).toBe(0);
       const results = JSON.parse(stdout);
@@ -66,7 +66,7 @@ describe('npm run bench:gpu', () => {
     [['--provider', 'gpu'], "--provider: expected one of .*cpu.*, got 'gpu'"],
     [['--cards', '1'], '--cards'],
   ])('refuses %j, naming what is wrong', async (args, message) => {
-    const { code, stderr } = await runScript(SCRIPT, args);
+    const { code, stderr } = await runMain(benchGpu, args);
 
     expect(code).toBe(2);
     expect(stderr).toMatch(new RegExp(message));

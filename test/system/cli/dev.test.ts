@@ -13,9 +13,9 @@ import {
   SQSClient,
 } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { putModel } from '../../contract/cli/models.ts';
 import { type DevStack, type RunningDev, runScript, startDev } from '../../helpers/command.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
-import { putModel } from './models.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
 const IMAGE = { name: 'image', datatype: 'FP32', shape: [1, 64], data: PIXELS };

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { GetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { REPOSITORY } from '../../helpers/command.ts';
+import { REPOSITORY, runScript } from '../../helpers/command.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 describe('SIGTERM', () => {
@@ -51,5 +51,13 @@ describe('SIGTERM', () => {
     ]);
     expect((await readFile(ids, 'utf8')).trimEnd().split('\n')).toHaveLength(200);
     expect(await messagesOn(requestQueueUrl)).toBe('200');
+  });
+});
+
+describe('results that cannot be written', () => {
+  it('are one sentence that says why', async () => {
+    const args = ['score', 'models/digits', 'examples/requests.jsonl'];
+    const { code, stderr } = await runScript('cli/batchscore.ts', args, { stdoutFile: '/dev/full' });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: 'batchscore: ENOSPC: no space left on device, write\n' });
   });
 });

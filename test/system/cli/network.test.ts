@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
 import { ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Finished, type RunningDev, runScript, startDev } from '../../helpers/command.ts';
+import { batchscore } from '../../helpers/batchscore.ts';
+import { type Finished, type RunningDev, startDev } from '../../helpers/command.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
 const LINES = [
@@ -52,8 +53,8 @@ describe('batchscore submit and collect', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  const batchscore = (...args: readonly string[]): Promise<Finished> =>
-    runScript('cli/batchscore.ts', [...args, '--stack', join(folder, 'stack.json'), '--json']);
+  const run = (...args: readonly string[]): Promise<Finished> =>
+    batchscore([...args, '--stack', join(folder, 'stack.json'), '--json']);
   const linesOf = (name: string): unknown[] =>
     readFileSync(join(folder, name), 'utf8')
       .trimEnd()
@@ -61,14 +62,14 @@ describe('batchscore submit and collect', () => {
       .map((line) => JSON.parse(line));
 
   it('send every line, and get every result from the table under the message ID of its line', async () => {
-    const submitted = await batchscore('submit', file);
+    const submitted = await run('submit', file);
     expect({ ...submitted, stdout: JSON.parse(submitted.stdout) }).toEqual({
       code: 0,
       stderr: '',
       stdout: { submitted: 3, before: 0, ids: `${file}.ids` },
     });
     const out = join(folder, 'results.jsonl');
-    const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    const collected = await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     expect({ ...collected, stdout: JSON.parse(collected.stdout) }).toEqual({
       code: 3,
       stderr: '',
@@ -88,12 +89,12 @@ describe('batchscore submit and collect', () => {
     writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
     const lines = Array.from({ length: 250 }, (_, index) => JSON.stringify({ id: `r-${index}`, instances: [PIXELS] }));
     writeFileSync(file, `${[...lines, LINES[2], LINES[3]].join('\n')}\n`);
-    expect(JSON.parse((await batchscore('submit', file, '--pack', '100')).stdout)).toMatchObject({ submitted: 252 });
+    expect(JSON.parse((await run('submit', file, '--pack', '100')).stdout)).toMatchObject({ submitted: 252 });
     const ids = linesOf('requests.jsonl.ids') as { line: number; message_id: string }[];
     expect(new Set(ids.map(({ message_id: id }) => id.split('/')[0])).size).toBe(4);
 
     const out = join(folder, 'results.jsonl');
-    const collect = () => batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    const collect = () => run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     expect(JSON.parse((await collect()).stdout)).toEqual({ collected: 252, missing: 0, failed: 1, out });
     const results = linesOf('results.jsonl') as { message_id: string; id?: string; code?: string }[];
     expect(results).toHaveLength(252);
@@ -103,9 +104,9 @@ describe('batchscore submit and collect', () => {
   });
 
   it('get the rest of a packed message that was collected in part', async () => {
-    await batchscore('submit', file, '--pack', 'fill');
+    await run('submit', file, '--pack', 'fill');
     const out = join(folder, 'results.jsonl');
-    const collect = () => batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    const collect = () => run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     await collect();
     const before = readFileSync(out, 'utf8');
     writeFileSync(out, before.slice(0, before.trimEnd().lastIndexOf('\n') + 20));
@@ -116,13 +117,13 @@ describe('batchscore submit and collect', () => {
   it('leave nothing of a packed message on the result queue, though it was collected in part before', async () => {
     const { resultTable: _, ...queueOnly } = JSON.parse(dev.firstLine);
     writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
-    await batchscore('submit', file, '--pack', 'fill');
+    await run('submit', file, '--pack', 'fill');
     const ids = readFileSync(`${file}.ids`, 'utf8');
     writeFileSync(join(folder, 'first.ids'), ids.slice(0, ids.indexOf('\n') + 1));
     const out = join(folder, 'results.jsonl');
-    await batchscore('collect', join(folder, 'first.ids'), '--out', out, '--timeout', '30');
+    await run('collect', join(folder, 'first.ids'), '--out', out, '--timeout', '30');
     expect(linesOf('results.jsonl')).toHaveLength(1);
-    const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    const collected = await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     expect(JSON.parse(collected.stdout)).toEqual({ collected: 3, missing: 0, failed: 1, out });
     const [{ message_id: id }] = linesOf('requests.jsonl.ids') as [{ message_id: string }];
     expect(await resultsLeft(queueOnly)).not.toContain(id.split('/')[0]);
@@ -131,36 +132,36 @@ describe('batchscore submit and collect', () => {
   it('take the file of cdk deploy --outputs-file for the stack', async () => {
     const outputs = { Network: { vpcId: 'vpc-1' }, Batchscore: JSON.parse(dev.firstLine) };
     writeFileSync(join(folder, 'stack.json'), JSON.stringify(outputs, null, 2));
-    expect(await batchscore('submit', file)).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('submit', file)).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('want to know which of two deployments is meant', async () => {
     const deployment = JSON.parse(dev.firstLine);
     writeFileSync(join(folder, 'stack.json'), JSON.stringify({ One: deployment, Two: deployment }, null, 2));
-    const { code, stderr } = await batchscore('submit', file);
+    const { code, stderr } = await run('submit', file);
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('hold one deployment') });
   });
 
   it('go on where they stopped, also after a last line that was cut short', async () => {
-    await batchscore('submit', file);
+    await run('submit', file);
     const whole = readFileSync(`${file}.ids`, 'utf8');
     writeFileSync(`${file}.ids`, whole.slice(0, whole.trimEnd().lastIndexOf('\n') + 9));
     appendFileSync(file, `${LINES[0]}\n`);
-    expect(JSON.parse((await batchscore('submit', file)).stdout)).toMatchObject({ submitted: 2, before: 2 });
+    expect(JSON.parse((await run('submit', file)).stdout)).toMatchObject({ submitted: 2, before: 2 });
     expect(linesOf('requests.jsonl.ids').map((one) => (one as { line: number }).line)).toEqual([1, 3, 4, 5]);
 
     const out = join(folder, 'results.jsonl');
-    await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     const results = readFileSync(out, 'utf8');
     writeFileSync(out, results.slice(0, -20));
-    expect((await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30')).code).toBe(3);
+    expect((await run('collect', `${file}.ids`, '--out', out, '--timeout', '30')).code).toBe(3);
     expect(new Set(linesOf('results.jsonl').map((one) => (one as { message_id: string }).message_id)).size).toBe(4);
   });
 
   it('leave a result in the bucket too, as a line that names its message ID', async () => {
-    await batchscore('submit', file);
+    await run('submit', file);
     const out = join(folder, 'results.jsonl');
-    await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
+    await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     const { s3Endpoint, region, resultBucket } = dev.stack;
     const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
     const s3 = new S3Client({ endpoint: s3Endpoint, region, credentials, forcePathStyle: true });
@@ -191,7 +192,7 @@ describe('batchscore submit and collect', () => {
     async (command, content, positional, [option = '', target = '']) => {
       writeFileSync(join(folder, 'notes.txt'), content);
       writeFileSync(join(folder, 'ids'), '{"line":1,"message_id":"never"}\n');
-      const { code, stderr } = await batchscore(command, join(folder, positional), option, join(folder, target));
+      const { code, stderr } = await run(command, join(folder, positional), option, join(folder, target));
       expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('notes.txt: line 1') });
       expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe(content);
     },
@@ -200,7 +201,7 @@ describe('batchscore submit and collect', () => {
   it('say what is missing with exit code 1 when the time is up', async () => {
     writeFileSync(join(folder, 'ids'), '{"line":1,"message_id":"never"}\n');
     const out = join(folder, 'results.jsonl');
-    const { code, stdout } = await batchscore('collect', join(folder, 'ids'), '--out', out, '--timeout', '1');
+    const { code, stdout } = await run('collect', join(folder, 'ids'), '--out', out, '--timeout', '1');
     expect({ code, stdout: JSON.parse(stdout) }).toEqual({
       code: 1,
       stdout: { collected: 0, missing: 1, failed: 0, out },
@@ -208,7 +209,7 @@ describe('batchscore submit and collect', () => {
   });
 
   it('submit to a queue that is not there says so in one sentence, with one cure', async () => {
-    const { code, stderr } = await batchscore('submit', file, '--request-queue', `${dev.stack.requestQueueUrl}-gone`);
+    const { code, stderr } = await run('submit', file, '--request-queue', `${dev.stack.requestQueueUrl}-gone`);
     expect(code).toBe(1);
     expect(stderr).toMatch(
       /^batchscore: line 1: the request queue batchscore-requests-gone did not take it: QueueDoesNotExist: [^;]*[^;.]; correct that, then run the same command again\n$/,
@@ -218,7 +219,7 @@ describe('batchscore submit and collect', () => {
   it('collect takes an ids file without a line: there is nothing to get', async () => {
     writeFileSync(join(folder, 'ids'), '');
     const out = join(folder, 'results.jsonl');
-    const { code, stdout } = await batchscore('collect', join(folder, 'ids'), '--out', out);
+    const { code, stdout } = await run('collect', join(folder, 'ids'), '--out', out);
     expect({ code, stdout: JSON.parse(stdout) }).toEqual({
       code: 0,
       stdout: { collected: 0, missing: 0, failed: 0, out },
@@ -235,7 +236,7 @@ describe('batchscore submit and collect', () => {
     [['submit', 'any', '--pack', '10001'], 2, /--pack: expected a whole number from 1 to 10000, or fill/],
     [['nonsense'], 2, /expected a command/],
   ])('refuse %j with exit code %i', async (args, code, message) => {
-    const finished = await batchscore(...args);
+    const finished = await run(...args);
     expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });
   });
 });

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type RunningDev, runScript, startDev } from '../../helpers/command.ts';
+import { batchscore } from '../../helpers/batchscore.ts';
+import { type RunningDev, startDev } from '../../helpers/command.ts';
 
 /** A line that is too large for a message. */
 const LARGE = JSON.stringify({
@@ -35,15 +36,9 @@ describe('the prefix of the payload bucket', () => {
     ];
     writeFileSync(stack, JSON.stringify({ ...dev.stack, ...more }));
     const where = ['--stack', stack, ...options];
-    const submitted = await runScript('cli/batchscore.ts', [
-      'submit',
-      join(folder, 'large.jsonl'),
-      '--ids',
-      ids,
-      ...where,
-    ]);
+    const submitted = await batchscore(['submit', join(folder, 'large.jsonl'), '--ids', ids, ...where]);
     expect(submitted).toMatchObject({ code: 0 });
-    const { code } = await runScript('cli/batchscore.ts', ['collect', ids, '--out', out, '--timeout', '30', ...where]);
+    const { code } = await batchscore(['collect', ids, '--out', out, '--timeout', '30', ...where]);
     return { code, result: JSON.parse(readFileSync(out, 'utf8')) };
   }
 

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { batchscore } from '../../helpers/batchscore.ts';
 import { runScript, startDev } from '../../helpers/command.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
@@ -21,8 +22,8 @@ describe('npm run dev -- --shards 3', () => {
     writeFileSync(stack, dev.firstLine);
     writeFileSync(file, `${JSON.stringify({ instances: [PIXELS] })}\n`.repeat(30));
 
-    await runScript('cli/batchscore.ts', ['submit', file, '--stack', stack]);
-    const collected = await runScript('cli/batchscore.ts', ['collect', `${file}.ids`, '--out', out, '--stack', stack]);
+    await batchscore(['submit', file, '--stack', stack]);
+    const collected = await batchscore(['collect', `${file}.ids`, '--out', out, '--stack', stack]);
 
     expect(dev.stack.requestQueueUrl.split(',').map((url) => url.slice(url.lastIndexOf('/') + 1))).toEqual([
       'batchscore-requests',

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { runScript } from '../../helpers/command.ts';
+import { start } from '../../../cli/start.ts';
+import { runMain } from '../../helpers/batchscore.ts';
 
 describe('npm start', () => {
   it('answers every message once under its ID, broken ones with their codes, and says so in JSON', async () => {
-    const { code, stdout } = await runScript('cli/start.ts', ['--messages', '120', '--json']);
+    const { code, stdout } = await runMain(start, ['--messages', '120', '--json']);
     expect(code).toBe(0);
     const figures = JSON.parse(stdout);
     expect(figures).toEqual({
@@ -62,7 +63,7 @@ describe('npm start', () => {
 
   it('sends at the rate and batches as it is told, and says what that costs', async () => {
     const options = ['--messages', '8', '--arrival-rate', '20', '--batch-size', '5', '--window', '1'];
-    const { code, stdout } = await runScript('cli/start.ts', [...options, '--json']);
+    const { code, stdout } = await runMain(start, [...options, '--json']);
     expect(code).toBe(0);
     const { messages, missing, invocations, seconds, ...figures } = JSON.parse(stdout);
     expect({ messages, missing }).toEqual({ messages: 20, missing: 0 });
@@ -79,7 +80,7 @@ describe('npm start', () => {
   });
 
   it('prints digits, figures, a refusal and a result for a person, plain and whole where it is no terminal', async () => {
-    const { code, stdout } = await runScript('cli/start.ts', ['--messages', '18']);
+    const { code, stdout } = await runMain(start, ['--messages', '18']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/30 sent, 30 answered under their message IDs/);
     expect(stdout).toMatch(/0 missing, 0 duplicated, 0 under a wrong ID/);
@@ -98,7 +99,7 @@ describe('npm start', () => {
     [['--window', '0'], /--window: expected 0 only with a --batch-size of 10 or less, got no --batch-size/],
     [['--arrival-rate', '0'], /--arrival-rate: expected a whole number from 1/],
   ])('refuses %j with exit code 2', async (args, message) => {
-    const { code, stderr } = await runScript('cli/start.ts', args);
+    const { code, stderr } = await runMain(start, args);
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(message) });
   });
 });

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SendMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { putModel } from '../../contract/cli/models.ts';
 import { runScript } from '../../helpers/command.ts';
 import { answersJson, type FrontServer, type Step, startFront } from '../../helpers/frontServer.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
@@ -14,7 +15,6 @@ import {
   type TerminalOptions,
   widestLine,
 } from '../../helpers/terminal.ts';
-import { putModel } from './models.ts';
 
 jest.setTimeout(20_000);
 

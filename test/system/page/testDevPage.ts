@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { putModel } from '../../contract/cli/models.ts';
 import { type RunningDev, startDev } from '../../helpers/command.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
-import { putModel } from '../cli/models.ts';
 import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts';
 import { focused, illegible, openDetails, overflowing, twoFrames } from './inPage.js';
 

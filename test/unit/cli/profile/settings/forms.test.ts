@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { breakEvens, type Form, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
-
+import { compareForms, type Form, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { PRICES } from '../../../../../infra/priceList.ts';
+
 import { SINGLE, tableOf } from './setup.ts';
 
 const ASKED = {
@@ -53,7 +53,8 @@ describe('forms of compute', () => {
   });
 });
 
-describe('breakEvens', () => {
+describe('break-even points', () => {
+  const breakEvens = (forms: readonly Form[]) => compareForms(forms).breakEvens;
   const form = (name: string, dollars: (rate: number) => number): Form => ({
     name,
     dollarsAt: ({ perSecond }) => {
@@ -79,5 +80,12 @@ describe('breakEvens', () => {
     const first = form('first', () => 2);
     expect(breakEvens([first, form('equal', () => 2.01), { name: 'blank', dollarsAt: undefined }])).toEqual([]);
     expect(breakEvens([{ name: 'blank', dollarsAt: undefined }, first])).toEqual([]);
+  });
+
+  it('stand on curves of every form that has a price, five rates to each power of ten', () => {
+    const { curves } = compareForms([form('one', (rate) => 2 / rate), { name: 'blank', dollarsAt: undefined }]);
+    expect(curves.map(({ name, points }) => [name, points.length])).toEqual([['one', 31]]);
+    const [first, last] = [0, -1].map((at) => curves[0]?.points.at(at)?.messagesPerSecond);
+    expect([first, last]).toEqual([0.01, 10_000]);
   });
 });

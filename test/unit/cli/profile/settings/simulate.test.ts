@@ -1,13 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { simulate } from '../../../../../bench/scale/simulate.ts';
-import {
-  type Course,
-  type Mapping,
-  poissonArrivals,
-  simulateMapping,
-} from '../../../../../cli/profile/settings/simulate.ts';
+import { type Course, simulateMapping } from '../../../../../cli/profile/settings/simulate.ts';
 
-const meanOf = ({ messages, invocations }: Course): number => messages / invocations;
 const sizesOf = ({ sizes }: Course): Record<string, number> => Object.fromEntries(sizes);
 
 describe('simulateMapping', () => {
@@ -56,44 +49,4 @@ describe('simulateMapping', () => {
     );
     expect([course.messages, course.p99Ms]).toEqual([2, 100]);
   });
-
-  it.each([
-    [5, { batchSize: 100, windowMs: 1000, maximumConcurrency: 5 }],
-    [50, { batchSize: 100, windowMs: 1000, maximumConcurrency: 5 }],
-    [50, { batchSize: 20, windowMs: 2000, maximumConcurrency: 2 }],
-    [300, { batchSize: 100, windowMs: 1000, maximumConcurrency: 2 }],
-  ])('agrees with a simulation in small steps, at %d messages a second', (rate, mapping: Mapping) => {
-    const runMs = (messages: number): number => 20 + messages;
-    const arrivals = poissonArrivals(rate, 20_000);
-    const course = simulateMapping(arrivals.times, mapping, runMs, arrivals.from);
-    const { batch, p50Ms, p99Ms } = inSteps(rate, mapping, runMs);
-    expect(meanOf(course) / batch).toBeCloseTo(1, 1);
-    // The steps are of 10 ms.
-    expect(Math.abs(course.p50Ms - p50Ms)).toBeLessThan(20 + 0.05 * p50Ms);
-    expect(Math.abs(course.p99Ms - p99Ms)).toBeLessThan(20 + 0.05 * p99Ms);
-  });
 });
-
-function inSteps(rate: number, { batchSize, windowMs, maximumConcurrency }: Mapping, runMs: (n: number) => number) {
-  const seconds = rate < 10 ? 2000 : 200;
-  const unlimited = Number.POSITIVE_INFINITY;
-  const { stretches } = simulate(
-    {
-      messagesPerSecond: rate,
-      batchSize,
-      windowMs,
-      runMs,
-      coldMs: 0,
-      mapping: { atFirst: Math.min(5, maximumConcurrency), perSecond: 5, most: maximumConcurrency },
-      receives: { ofQueue: unlimited, ofEach: unlimited },
-      messagesInFlight: 120_000,
-      concurrency: unlimited,
-      invocationsPerSecond: 1e6,
-      environments: { atOnce: 1e6, perSecond: 1e6 },
-    },
-    { seconds, seed: 3, stretchSeconds: seconds },
-  );
-  const last = stretches.at(-1);
-  if (last === undefined) throw new Error('expected a stretch');
-  return last;
-}

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { runScript } from '../../helpers/command.ts';
+import { batchscore } from '../../helpers/batchscore.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const sqs = useSqsServer();
@@ -26,7 +26,7 @@ describe('batchscore submit to a FIFO queue', () => {
       stack,
       JSON.stringify({ endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl }),
     );
-    return runScript('cli/batchscore.ts', ['submit', file, '--stack', stack, '--json', ...args]);
+    return batchscore(['submit', file, '--stack', stack, '--json', ...args]);
   };
   /** By message group, the IDs of its requests in the order in which they come. */
   const groupsOn = async (queueUrl: string): Promise<Record<string, string[]>> => {

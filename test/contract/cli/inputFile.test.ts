@@ -17,12 +17,14 @@ describe('what is scored or submitted', () => {
   it('may be a pipe, as of <(gunzip -c file.gz) in a shell', async () => {
     const pipe = join(folder, 'pipe');
     execFileSync('mkfifo', [pipe]);
-    const { stream, bytes } = await inputFile(pipe);
+    const { stream, bytes } = await inputFile(pipe, process);
     await Promise.all([writeFile(pipe, 'a\nb\n'), expect(text(stream)).resolves.toBe('a\nb\n')]);
     expect(bytes).toBeUndefined();
   });
 
   it('is no folder', async () => {
-    await expect(inputFile(folder)).rejects.toThrow(/expected a file of requests, got: no file; check the path$/);
+    await expect(inputFile(folder, process)).rejects.toThrow(
+      /expected a file of requests, got: no file; check the path$/,
+    );
   });
 });

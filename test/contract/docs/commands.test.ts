@@ -1,7 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { REPOSITORY, runScript } from '../../helpers/command.ts';
+import { batchscore } from '../../helpers/batchscore.ts';
+import { REPOSITORY } from '../../helpers/command.ts';
 
 const MANIFEST = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
 const PAGES = globSync(['*.md', 'docs/*.md'], { cwd: REPOSITORY }).filter((page) => page !== 'CHANGELOG.md');
@@ -19,7 +20,7 @@ describe('the commands of the documentation', () => {
     const used = Map.groupBy(lines, ([, command = '']) => command);
     expect(used.size).toBeGreaterThan(4);
     for (const [command, uses] of used) {
-      const { help } = (await import(`../../../cli/${command}.ts`))[command];
+      const { stdout: help } = await batchscore(['help', command]);
       const options = uses.flatMap(([, , rest = '']) => rest.match(/--[a-z-]+/g) ?? []);
       expect([command, options.filter((option) => !help.includes(option))]).toEqual([command, []]);
     }
@@ -28,11 +29,7 @@ describe('the commands of the documentation', () => {
 
 describe('examples/requests.jsonl', () => {
   it('is scored as the README says, and most of its digits are read right', async () => {
-    const { code, stdout } = await runScript('cli/batchscore.ts', [
-      'score',
-      'models/digits',
-      'examples/requests.jsonl',
-    ]);
+    const { code, stdout } = await batchscore(['score', 'models/digits', 'examples/requests.jsonl']);
     const results = stdout
       .trim()
       .split('\n')

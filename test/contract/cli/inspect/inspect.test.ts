@@ -4,12 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
-import { inspect } from '../../../../cli/inspect/inspectCommand.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
 
 import { columnsModel, voiceModel } from '../../../helpers/axisModels.ts';
-import { runScript } from '../../../helpers/command.ts';
+import { batchscore } from '../../../helpers/batchscore.ts';
 import {
   endlessModel,
   identityModel,
@@ -20,7 +19,6 @@ import {
   unloadableModel,
 } from '../../../helpers/onnxModels.ts';
 import { putModel } from '../models.ts';
-import { outputOf } from './outputOf.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -43,6 +41,12 @@ const MODELS: Readonly<Record<string, readonly [model: () => Uint8Array, config?
   'a fixed batch': [() => identityModel('FP32', [4, 3])],
   "it's a “model” $(name)": [identityModel],
 };
+
+/** `error` is its sentence. */
+async function inspect(args: readonly string[]) {
+  const { code, stdout, stderr } = await batchscore(['inspect', ...args]);
+  return { code, stdout, error: /^batchscore: (.*?)\n(?:Run it .*\n)?$/s.exec(stderr)?.[1] };
+}
 
 async function put(name: string): Promise<string> {
   const [model, config = {}] = MODELS[name] as (typeof MODELS)[string];
@@ -72,7 +76,7 @@ describe('what batchscore inspect prints', () => {
     'is requests that the model takes, in both forms and as a command: %s',
     async (name) => {
       const path = name in MODELS ? await put(name) : join('models', name);
-      const { code, stdout } = await outputOf(() => inspect.run([path, '--json']));
+      const { code, stdout } = await inspect([path, '--json']);
       const { samples, send } = JSON.parse(stdout);
       const lines = samples.flatMap(({ json, binary = json }: { json: object; binary?: object }) => [
         JSON.stringify(json),
@@ -87,7 +91,7 @@ describe('what batchscore inspect prints', () => {
   );
 
   it('says what the model takes and gives, its axes, its verdict and its runs', async () => {
-    const { stdout } = await outputOf(() => inspect.run(['several ragged inputs', '--models', folder]));
+    const { stdout } = await inspect(['several ragged inputs', '--models', folder]);
     expect(stdout).toMatch(/^rows {7}independent of each other \(\d+ probes, alone and in company/m);
     expect(stdout).toMatch(/^ragged {5}'length' of values, mask: lengths of 16, 32, padded within a run$/m);
     expect(stdout).toMatch(/^ {2}values {2}FP32 {6}\[batch, length\] {2}batch axis 0, ragged axis 1$/m);
@@ -95,7 +99,7 @@ describe('what batchscore inspect prints', () => {
   });
 
   it('has axes where the model has them', async () => {
-    const { stdout } = await outputOf(() => inspect.run(['a state and a constant', '--models', folder, '--json']));
+    const { stdout } = await inspect(['a state and a constant', '--models', folder, '--json']);
     const { inputs, constants, maxBatchRows } = JSON.parse(stdout);
     expect({ inputs, constants, maxBatchRows }).toEqual({
       inputs: [
@@ -110,7 +114,7 @@ describe('what batchscore inspect prints', () => {
   it('is cut where it is long, and then the commands read a file that --samples writes', async () => {
     const path = await putModel(folder, 'wide', identityModel('FP32', ['batch', 1000]));
     const file = join(folder, 'requests.jsonl');
-    const { stdout } = await outputOf(() => inspect.run([path, '--samples', file]));
+    const { stdout } = await inspect([path, '--samples', file]);
     const [first = ''] = readFileSync(file, 'utf8').split('\n');
     expect(stdout).toContain(`${first.slice(0, 700)}…\n(cut after 700 of `);
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(800);
@@ -126,7 +130,7 @@ describe('what batchscore inspect prints', () => {
     const link = join(folder, 'link.jsonl');
     linkSync(model, link);
     for (const file of [model, link]) {
-      await expect(inspect.run([model, '--samples', file])).rejects.toThrow(/^--samples: expected another file than/);
+      expect((await inspect([model, '--samples', file])).error).toMatch(/^--samples: expected another file than/);
     }
     expect(readFileSync(model)).toEqual(before);
   });
@@ -140,22 +144,22 @@ describe('what batchscore inspect prints', () => {
       nodes: [{ op: 'Identity', inputs: [name], outputs: [`${name} out`] }],
     });
     const path = await putModel(folder, 'controls', model);
-    const { stdout } = await outputOf(() => inspect.run([path]));
+    const { stdout } = await inspect([path]);
     expect(stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
     expect(stdout).toContain(String.raw`  it's \u001b[2J"\u000a\u009b31m  FP32      [n\u001b]0;, 2]`);
-    const { send } = JSON.parse((await outputOf(() => inspect.run([path, '--json']))).stdout);
+    const { send } = JSON.parse((await inspect([path, '--json'])).stdout);
     expect(JSON.parse(bodyIn(send.json.awsCli)).inputs[0].name).toBe(name);
   });
 
   it('says why there is no sample, and what to do', async () => {
     const path = await putModel(folder, 'turning', turningModel());
-    const { code, stdout } = await outputOf(() => inspect.run([path]));
+    const { code, stdout } = await inspect([path]);
     expect({ code, stdout }).toEqual({
       code: 0,
       stdout: expect.stringMatching(/No request was run: the model has a loop/),
     });
     expect(stdout).toMatch(/^ {2}1 × {2}Loop: /m);
-    await expect(inspect.run([path, '--samples', join(folder, 'none.jsonl')])).rejects.toThrow(
+    expect((await inspect([path, '--samples', join(folder, 'none.jsonl')])).error).toMatch(
       /--samples: expected a request/,
     );
   });
@@ -170,16 +174,16 @@ describe('what batchscore inspect prints', () => {
       'requests, of samples.jsonl, as JSON and in binary; the first: image [1, 64] → label [1], probabilities [1, 10] ragged',
     ],
   ])('says what was run, from the request to its answer: %j', async (args, ran) => {
-    const { stdout } = await outputOf(() => inspect.run(args.length === 2 ? [...args, folder] : args));
+    const { stdout } = await inspect(args.length === 2 ? [...args, folder] : args);
     expect(stdout.replace(/\s+/g, ' ')).toContain(ran);
   });
 
   it('ends with 1 where no made-up request is answered, and shows the first', async () => {
     const path = await putModel(folder, 'endless', endlessModel());
-    const { code, stdout, error } = await outputOf(() => inspect.run([path, '--json']));
+    const { code, stdout, error } = await inspect([path, '--json']);
     const { failed, samples } = JSON.parse(stdout);
     expect({ code, samples, failed }).toEqual({
-      code: undefined,
+      code: 1,
       samples: [],
       failed: {
         place: 'a made-up request',
@@ -190,7 +194,7 @@ describe('what batchscore inspect prints', () => {
     expect(error).toBe(
       `a made-up request: expected scores, got: ${failed.reason}; put requests that it answers into samples.jsonl beside config.json`,
     );
-    expect((await outputOf(() => inspect.run([path]))).stdout).toMatch(
+    expect((await inspect([path])).stdout).toMatch(
       /^Request \(a made-up request, and not answered\)\n\{"id":"sample-1","model_name":"endless".*\n\nWhy it failed\n.*memory/m,
     );
   });
@@ -199,9 +203,9 @@ describe('what batchscore inspect prints', () => {
     const path = await putModel(folder, 'lookup', lookupModel());
     const samples = join(path, 'samples.jsonl');
     writeFileSync(samples, '{"instances":[1]}\n\n{"instances":[7]}\n');
-    const { code, stdout, error } = await outputOf(() => inspect.run([path]));
+    const { code, stdout, error } = await inspect([path]);
     expect({ code, error }).toEqual({
-      code: undefined,
+      code: 1,
       error: expect.stringMatching(
         /^.*samples\.jsonl:3: expected scores, got: .*indices.*; mend the line, or delete it$/,
       ),
@@ -211,13 +215,13 @@ describe('what batchscore inspect prints', () => {
     );
     expect(stdout).toContain(`Request (${samples}:3, and not answered)\n{"id":"sample-2","model_name":"lookup"`);
     writeFileSync(samples, '{"instances":[1]}\n');
-    expect(await outputOf(() => inspect.run([path]))).toMatchObject({ code: 0, error: undefined });
+    expect(await inspect([path])).toMatchObject({ code: 0, error: undefined });
   });
 
   it('names the outputs that config.json leaves out', async () => {
     const path = await putModel(folder, 'left out', maskedMeanModel());
     writeFileSync(join(path, 'config.json'), JSON.stringify({ outputs: ['mean'] }));
-    const { stdout } = await outputOf(() => inspect.run([path]));
+    const { stdout } = await inspect([path]);
     expect(stdout).toMatch(/^left out {3}doubled, which "outputs" in config.json does not name$/m);
   });
 
@@ -227,7 +231,7 @@ describe('what batchscore inspect prints', () => {
     ['an odd type', () => identityModel(16), 'bfloat16', /bfloat16, which ONNX Runtime for Node cannot carry/],
   ])('tells what the file says of a model that does not open: %s', async (_, model, datatype, reason) => {
     const path = await putModel(folder, 'broken', model());
-    const { stdout, error } = await outputOf(() => inspect.run([path, '--json']));
+    const { stdout, error } = await inspect([path, '--json']);
     const { outputs, operators, error: said } = JSON.parse(stdout);
     expect({ datatype: outputs[0].datatype, operators: operators.length }).toEqual({ datatype, operators: 1 });
     expect(said).toMatch(reason);
@@ -238,9 +242,9 @@ describe('what batchscore inspect prints', () => {
 describe('batchscore inspect', () => {
   it('prints the same from a shell, and what it wrote is scored', async () => {
     const file = join(folder, 'digits.jsonl');
-    const printed = await runScript('cli/batchscore.ts', ['inspect', 'digits', '--samples', file, '--binary']);
+    const printed = await batchscore(['inspect', 'digits', '--samples', file, '--binary']);
     expect(printed).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('\nopset      17') });
-    const results = await runScript('cli/batchscore.ts', ['score', 'models/digits', file]);
+    const results = await batchscore(['score', 'models/digits', file]);
     expect(results).toMatchObject({ code: 0, stdout: expect.stringMatching(/"raw_output_contents"/) });
   });
 
@@ -255,6 +259,6 @@ describe('batchscore inspect', () => {
     [['digits', '--samples', '/no/folder/x'], /expected a folder for it, got none at \/no\/folder; make that folder/],
     [['tickets', '--binary'], /--binary: expected a model without a transform/],
   ])('refuses %j in one sentence', async (args, message) => {
-    await expect(inspect.run(args)).rejects.toThrow(message);
+    expect((await inspect(args)).error).toMatch(message);
   });
 });

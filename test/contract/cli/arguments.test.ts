@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { asksForHelp, knownName, parseCommand, parseOptions, UsageError, wholeNumber } from '../../../cli/arguments.ts';
-import { REPOSITORY, runScript } from '../../helpers/command.ts';
+import { batchscore } from '../../helpers/batchscore.ts';
+import { REPOSITORY } from '../../helpers/command.ts';
 
 const OPTIONS = { out: { type: 'string' }, json: { type: 'boolean' } } as const;
 
@@ -53,16 +54,14 @@ describe('what is typed', () => {
 });
 
 describe('batchscore', () => {
-  const batchscore = async (...args: string[]) => runScript('cli/batchscore.ts', args);
-
   it('says its version', async () => {
     const { version } = JSON.parse(readFileSync(`${REPOSITORY}/package.json`, 'utf8'));
-    expect(await batchscore('--version')).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+    expect(await batchscore(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
   it('says what its commands do, however it is asked', async () => {
     const asked = [['-h'], ['help'], ['--help'], ['collect', '-h'], ['help', 'collect']];
-    const [whole, ...others] = await Promise.all(asked.map((args) => batchscore(...args)));
+    const [whole, ...others] = await Promise.all(asked.map((args) => batchscore(args)));
     expect(whole).toEqual({ code: 0, stdout: expect.stringContaining('Usage: batchscore COMMAND'), stderr: '' });
     const ofCollect = { code: 0, stdout: expect.stringContaining('Usage: batchscore collect IDS'), stderr: '' };
     expect(others).toEqual([whole, whole, ofCollect, ofCollect]);

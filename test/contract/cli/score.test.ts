@@ -2,8 +2,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFile
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { score } from '../../../cli/offline/scoreCommand.ts';
-import { runScript } from '../../helpers/command.ts';
+import { batchscore } from '../../helpers/batchscore.ts';
 import { hungryModel, putModel } from './models.ts';
 
 interface Sample {
@@ -38,7 +37,7 @@ describe('batchscore score', () => {
       '--max-rows',
       '7',
     ];
-    const { code, stdout } = await runScript('cli/batchscore.ts', [...args, '--json']);
+    const { code, stdout } = await batchscore([...args, '--json']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ lines: 500, scored: 500, errors: {}, rows: 500 });
     const results = readFileSync(out, 'utf8')
@@ -54,9 +53,7 @@ describe('batchscore score', () => {
 
   it('answers bad lines in place, reads stdin, writes stdout, and exits with 3', async () => {
     const stdin = `{"instances":[[1]]}\n\n{"instances":[${JSON.stringify(SAMPLES[0]?.pixels)}]}\nnope`;
-    const { code, stdout } = await runScript('cli/batchscore.ts', ['score', 'models/digits/1/model.onnx', '-'], {
-      stdin,
-    });
+    const { code, stdout } = await batchscore(['score', 'models/digits/1/model.onnx', '-'], stdin);
     expect(code).toBe(3);
     expect(
       stdout
@@ -72,7 +69,7 @@ describe('batchscore score', () => {
 
   it('ends lines at \\n alone: JSON may hold U+2028, files of other systems \\r\\n and a byte order mark', async () => {
     const stdin = '\uFEFF{"text":"a\u2028b"}\r\n{"text":"c"}\r\n';
-    const { code, stdout, stderr } = await runScript('cli/batchscore.ts', ['score', 'models/tickets', '-'], { stdin });
+    const { code, stdout, stderr } = await batchscore(['score', 'models/tickets', '-'], stdin);
     const ids = stdout
       .trimEnd()
       .split('\n')
@@ -85,7 +82,7 @@ describe('batchscore score', () => {
     const model = await putModel(folder, 'hungry', hungryModel());
     const line = (id: string, room: number): string => `{"id":"${id}","instances":[{"x":[7],"room":[${room}]}]}`;
     const stdin = [line('a', 1), line('b', 2 ** 48), line('c', 1)].join('\n');
-    const { code, stdout, stderr } = await runScript('cli/batchscore.ts', ['score', model, '-', '--json'], { stdin });
+    const { code, stdout, stderr } = await batchscore(['score', model, '-', '--json'], stdin);
     expect(
       stdout
         .trimEnd()
@@ -106,7 +103,7 @@ describe('batchscore score', () => {
     writeFileSync(join(folder, 'in.csv'), `${[...names, 'label'].join(',')}\n${[...rows, 'no row'].join('\n')}\n`);
     const out = join(folder, 'out.csv');
     const args = ['digits', join(folder, 'in.csv'), '--inputs', 'image=p0..p63', '--keep', 'label', '--out', out];
-    const { code, stdout } = await runScript('cli/batchscore.ts', ['score', ...args]);
+    const { code, stdout } = await batchscore(['score', ...args]);
     expect({ code, stdout }).toEqual({
       code: 3,
       stdout: expect.stringMatching(/^21 lines .* 20 scored, INVALID_REQUEST 1;/),
@@ -127,17 +124,9 @@ describe('batchscore score', () => {
     const [file, out] = [join(folder, 'in.csv'), join(folder, 'out.jsonl')];
     writeFileSync(file, 'p0,p1\n1,2\n');
     writeFileSync(out, 'before');
-    const { code, stderr } = await runScript('cli/batchscore.ts', ['score', 'digits', file, '--out', out]);
+    const { code, stderr } = await batchscore(['score', 'digits', file, '--out', out]);
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^batchscore: input 'image': .*\n$/) });
     expect(readFileSync(out, 'utf8')).toBe('before');
-  });
-
-  it('says in one sentence why its results cannot be written', async () => {
-    const request = JSON.stringify({ instances: [SAMPLES[0]?.pixels] });
-    writeFileSync(join(folder, 'in.jsonl'), `${request}\n`.repeat(10));
-    const args = ['score', 'models/digits', join(folder, 'in.jsonl')];
-    const { code, stderr } = await runScript('cli/batchscore.ts', args, { stdoutFile: '/dev/full' });
-    expect({ code, stderr }).toEqual({ code: 1, stderr: 'batchscore: ENOSPC: no space left on device, write\n' });
   });
 
   it('refuses to write over its own requests, and over its model, by whatever name', async () => {
@@ -147,7 +136,11 @@ describe('batchscore score', () => {
     copyFileSync('models/digits/1/model.onnx', model);
     const before = readFileSync(model);
     for (const out of [link, model]) {
-      await expect(score.run([model, file, '--out', out])).rejects.toThrow(/^--out: expected another file than those/);
+      const { code, stderr } = await batchscore(['score', model, file, '--out', out]);
+      expect({ code, stderr }).toEqual({
+        code: 2,
+        stderr: expect.stringMatching(/: --out: expected another file than those/),
+      });
     }
     expect(readFileSync(file, 'utf8')).toBe('{"instances":[[1]]}\n');
     expect(readFileSync(model)).toEqual(before);
@@ -174,7 +167,7 @@ describe('batchscore score', () => {
       /^batchscore: \/no\/folder\/out: expected a folder for it, got none at \/no\/folder; make that folder\n$/,
     ],
   ])('refuses %j with exit code %i', async (args, code, message) => {
-    const finished = await runScript('cli/batchscore.ts', ['score', ...args], { stdin: '{}' });
+    const finished = await batchscore(['score', ...args], '{}');
     expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });
   });
 });

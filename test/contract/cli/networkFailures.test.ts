@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { runScript } from '../../helpers/command.ts';
+import { batchscore } from '../../helpers/batchscore.ts';
 import { answersJson, startFront } from '../../helpers/frontServer.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
 
@@ -19,8 +19,6 @@ describe('batchscore submit and collect, without a deployment', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', args);
-
   /** Names an endpoint where nothing listens any more. */
   async function deadStack(keys: Readonly<Record<string, string>>): Promise<string> {
     const { endpoint, stop } = await startFront(undefined, []);
@@ -33,7 +31,16 @@ describe('batchscore submit and collect, without a deployment', () => {
   it('say of a store that cannot be read why, and how many results are missing', async () => {
     const queueUrl = 'http://127.0.0.1/queue';
     const stack = await deadStack({ requestQueueUrl: queueUrl, resultQueueUrl: queueUrl });
-    const { code, stdout, stderr } = await batchscore('collect', ids, '--out', out, '--stack', stack, '--timeout', '2');
+    const { code, stdout, stderr } = await batchscore([
+      'collect',
+      ids,
+      '--out',
+      out,
+      '--stack',
+      stack,
+      '--timeout',
+      '2',
+    ]);
     expect({ code, stdout }).toEqual({
       code: 1,
       stdout: `0 of 2 results are in ${out}, 0 with an error, 2 missing\n`,
@@ -76,18 +83,17 @@ describe('batchscore submit and collect, without a deployment', () => {
   ])('collect says that %s is missing or bad', async (_, args, code, sentence) => {
     writeFileSync(join(folder, 'bad'), 'nonsense\n');
     writeFileSync(join(folder, 'other'), '{}\n');
-    const finished = await runScript('cli/batchscore.ts', ['collect', ...args], { cwd: folder });
-    expect({ code: finished.code, said: finished.stderr.split('\n')[0] }).toEqual({
-      code,
-      said: `batchscore: ${sentence}`,
-    });
+    const inFolder = args.map((one) => (/^[a-z.]+$/.test(one) && one !== 'any' ? join(folder, one) : one));
+    const finished = await batchscore(['collect', ...inFolder]);
+    const said = finished.stderr.split('\n')[0]?.replaceAll(`${folder}/`, '').replaceAll(folder, '.');
+    expect({ code: finished.code, said }).toEqual({ code, said: `batchscore: ${sentence}` });
   });
 
   it.each([
     ['submit', 'expected --stack FILE or --request-queue URL, got none'],
     ['collect', 'expected --stack FILE or --result-table NAME or --result-queue URL, got none'],
   ])('%s wants to know the deployment before it makes a file', async (command, message) => {
-    const { code, stderr } = await batchscore(command, ids, ...(command === 'collect' ? ['--out', out] : []));
+    const { code, stderr } = await batchscore([command, ids, ...(command === 'collect' ? ['--out', out] : [])]);
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) });
     expect([out, `${ids}.ids`].filter((file) => existsSync(file))).toEqual([]);
   });
@@ -96,13 +102,15 @@ describe('batchscore submit and collect, without a deployment', () => {
     const lines = ['a', 'b'].map((id) => `{"message_id":"${id}","code":"INVALID_JSON","error":"no JSON"}`);
     const items = ['a', 'b'].map((id, index) => ({ messageId: { S: id }, body: { S: lines[index] } }));
     const front = await startFront(undefined, [answersJson(200, { Responses: { results: items } })]);
-    const env = {
+    const before = { ...process.env };
+    Object.assign(process.env, {
       AWS_ENDPOINT_URL_DYNAMODB: front.endpoint,
       AWS_ACCESS_KEY_ID: 'any',
       AWS_SECRET_ACCESS_KEY: 'any',
-    };
+    });
     const table = ['--result-table', 'results', '--region', 'us-east-1', '--timeout', '10'];
-    const finished = await runScript('cli/batchscore.ts', ['collect', ids, '--out', out, ...table], { env });
+    const finished = await batchscore(['collect', ids, '--out', out, ...table]);
+    process.env = before;
     await front.stop();
     expect(finished).toEqual({ code: 3, stderr: '', stdout: `2 of 2 results are in ${out}, 2 with an error\n` });
     expect(readFileSync(out, 'utf8')).toBe(`${lines.join('\n')}\n`);
@@ -123,8 +131,7 @@ describe('batchscore submit, given a file that holds no requests', () => {
     const stack = { endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl };
     writeFileSync(join(folder, 'stack.json'), JSON.stringify(stack));
     writeFileSync(join(folder, name), content);
-    const args = ['submit', name, '--stack', 'stack.json'];
-    const { code, stderr } = await runScript('cli/batchscore.ts', args, { cwd: folder });
+    const { code, stderr } = await batchscore(['submit', join(folder, name), '--stack', join(folder, 'stack.json')]);
     const sent = (await sqs.drain(requestQueueUrl)).map(({ Body }) => Body);
     return { code, stderr, sent, wroteIds: existsSync(join(folder, `${name}.ids`)) };
   }
@@ -144,7 +151,7 @@ describe('batchscore submit, given a file that holds no requests', () => {
     ['NumPy', 'a.npy', Buffer.from('\x93NUMPY\x01\x00', 'latin1'), /got an array of NumPy; /, /batchscore score MODEL/],
     ['Parquet', 'a.parquet', Buffer.from('PAR1\x15\x04', 'latin1'), /got Parquet; /, /batchscore job submit s3:/],
     ['gzip', 'a.gz', Buffer.from('\x1f\x8b\x08', 'latin1'), /got gzip; /, /unpack the file/],
-    ['nothing', 'a.jsonl', '', /^batchscore: a\.jsonl: expected .* got none; /, /nothing was sent/],
+    ['nothing', 'a.jsonl', '', /a\.jsonl: expected .* got none; /, /nothing was sent/],
     ['blank lines', 'a.jsonl', '\n \n', /got none; /, /nothing was sent/],
   ])('says what it is and which command takes it, and sends nothing: %s', async (_, name, content, got, cure) => {
     const { stderr, ...rest } = await submitFile(name, content);

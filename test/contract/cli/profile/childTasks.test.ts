@@ -1,0 +1,104 @@
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { reachSizes, startModel } from '../../../../cli/profile/measure/childTasks.ts';
+import type { Started, Told } from '../../../../cli/profile/measure/measureTasks.ts';
+import { MIXING, mixingAtSixteenModel } from '../../../helpers/mixingModels.ts';
+import { identityModel, lookupModel, maskedMeanModel, rowsOnlyModel } from '../../../helpers/onnxModels.ts';
+import { modelsDirectory, type RepositoryFiles } from '../../../helpers/openModels.ts';
+import { farIdsModel } from '../../../helpers/troubledModels.ts';
+
+/** What a task tells of a model. The processes that do them are those of test/system/cli/profile. */
+async function toldBy(
+  run: (path: string, tell: (told: Told) => Promise<void>) => Promise<void>,
+  files: RepositoryFiles,
+) {
+  const told: Told[] = [];
+  await run(join(await modelsDirectory(files), 'model'), async (one) => void told.push(one));
+  return told;
+}
+
+async function start(files: RepositoryFiles, maxBatchRows = 8, isThorough = false) {
+  const task = {
+    do: 'start',
+    maxBatchRows,
+    providers: ['cpu'],
+    askedAt: 0,
+    isLimited: isThorough,
+    isThorough,
+  } as const;
+  const told = await toldBy((path, tell) => startModel({ ...task, path }, 0, tell), files);
+  const warnings = told.flatMap((one) => (one.kind === 'warning' ? [one.text] : [])).join('\n');
+  const { started } = told.find((one) => one.kind === 'started') as { readonly started: Started };
+  return { ...started, warnings };
+}
+
+const model = (bytes: Uint8Array) => ({ 'model/1/model.onnx': bytes });
+
+describe('a start', () => {
+  it.each([
+    ['baked', identityModel('FP32', [8, 3]), 8],
+    ['dynamic in name alone', rowsOnlyModel(4), 4],
+  ])('finds the only row count of a batch axis that is %s, and warns', async (_, bytes, rows) => {
+    const { ladder, warnings } = await start(model(bytes));
+    expect(ladder).toEqual([rows]);
+    expect(warnings).toContain(`the batch axis is baked to ${rows}: every run takes exactly ${rows} rows`);
+  });
+
+  it('has of a ladder no more rows than it may run', async () => {
+    const files = { ...model(identityModel()), 'model/config.json': { ladder: [4, 8, 16] } };
+    expect(await start(files, 8, true)).toMatchObject({ ladder: [4, 8] });
+  });
+
+  it('finds rows that depend on each other, with more probes also where no start does', async () => {
+    const [mixing] = Object.values(MIXING) as [() => Uint8Array];
+    expect(await start(model(mixing()))).toMatchObject({ verdict: 'dependent', maxDifference: null });
+    expect(await start(model(mixingAtSixteenModel()), 33)).toMatchObject({ verdict: 'independent' });
+    expect(await start(model(mixingAtSixteenModel()), 32, true)).toMatchObject({ verdict: 'dependent' });
+  });
+
+  it('has several lengths of a ragged axis: made up, those of samples, those of the ladder', async () => {
+    const ragged = { axis: 'length', pad: { values: 0, mask: 0 } };
+    const files = { ...model(maskedMeanModel()), 'model/config.json': { ragged } };
+    expect(await start(files, 2)).toMatchObject({ lengths: [8, 32, 128], length: 32, requestBytes: undefined });
+
+    const request = (length: number) => {
+      const data = Array.from({ length }, (_, index) => index + 1);
+      return JSON.stringify({
+        inputs: ['values', 'mask'].map((name) => ({ name, datatype: 'FP32', shape: [1, length], data })),
+      });
+    };
+    const real = { ...files, 'model/samples.jsonl': `${[5, 40, 7].map(request).join('\n')}\n` };
+    expect(await start(real, 2)).toMatchObject({ lengths: [5, 7, 40], length: 7, requestBytes: request(5).length });
+    const ladder = { 'model/config.json': { ragged: { ...ragged, ladder: [4, 6, 16, 64] } } };
+    expect(await start({ ...files, ...ladder }, 2)).toMatchObject({ lengths: [4, 6, 64] });
+  });
+});
+
+describe('runs of so many rows', () => {
+  const reach = (files: RepositoryFiles, lengths = [1]) => {
+    const task = { do: 'reach', rows: 8, lengths, maxBatchRows: 8, providers: ['cpu'] } as const;
+    const limits = { ladder: [], slowMs: 60_000 };
+    return toldBy((path, tell) => reachSizes({ ...task, limits, path }, tell), files);
+  };
+
+  it('take smaller made-up ids where usual ones are beyond the table', async () => {
+    expect(await reach(model(lookupModel()))).toContainEqual(expect.objectContaining({ kind: 'ran' }));
+  });
+
+  it('take real requests where no made-up ones will do', async () => {
+    const request = (...data: number[]) =>
+      `${JSON.stringify({ inputs: [{ name: 'ids', datatype: 'INT64', shape: [1, data.length], data }] })}\n`;
+    const files = model(farIdsModel());
+    expect(await reach(files)).toContainEqual(expect.objectContaining({ kind: 'failed' }));
+    const samples = `${request(4_950, 5_001)}${request(5_060, 4_990)}`;
+    expect(await reach({ ...files, 'model/samples.jsonl': samples })).toContainEqual(
+      expect.objectContaining({ kind: 'ran', size: { rows: 8, length: 1 } }),
+    );
+  });
+
+  it('end where a run holds more than one may', async () => {
+    expect(await reach(model(identityModel('FP32', ['batch', 2_000_000])))).toContainEqual(
+      expect.objectContaining({ kind: 'tooLarge' }),
+    );
+  });
+});
