@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
-import { afterEach } from '@jest/globals';
+import { afterAll, afterEach, beforeEach } from '@jest/globals';
 import type { MaybePromise } from '../../lambda/core/base/maybePromise.ts';
 import { type Failure, isFailure } from '../../lambda/core/contract/failure.ts';
 import type { Model } from '../../lambda/core/contract/model.ts';
@@ -18,15 +18,25 @@ import {
 /** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */
 export type RepositoryFiles = Readonly<Record<string, Uint8Array | string | Readonly<Record<string, unknown>>>>;
 
-const cleanups: (() => Promise<void>)[] = [];
+type Cleanup = () => Promise<void>;
+const ofTest: Cleanup[] = [];
+const ofFile: Cleanup[] = [];
+let isInTest = false;
 
+beforeEach(() => {
+  isInTest = true;
+});
 afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  isInTest = false;
+  for (const cleanup of ofTest.splice(0).reverse()) await cleanup();
+});
+afterAll(async () => {
+  for (const cleanup of ofFile.splice(0).reverse()) await cleanup();
 });
 
-/** Has `cleanup` called when the test has ended, the last one first. */
-export function afterThisTest(cleanup: () => Promise<void>): void {
-  cleanups.push(cleanup);
+/** Has `cleanup` called when the test has ended, or after all tests of the file where `beforeAll` asks; the last one first. */
+export function afterThisTest(cleanup: Cleanup): void {
+  (isInTest ? ofTest : ofFile).push(cleanup);
 }
 
 /** A temporary model repository; it is gone after the test. */

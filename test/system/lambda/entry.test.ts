@@ -4,7 +4,7 @@ import { lookupModel, reshapeModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
 import { recordOfMessage, sqsRecord } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { startHandler } from './handlerProcess.ts';
+import { startHandler } from '../../helpers/handlerProcess.ts';
 
 const server = useSqsServer();
 

@@ -4,7 +4,7 @@ import { lookupModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
 import { sqsRecord } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { startHandler } from './handlerProcess.ts';
+import { startHandler } from '../../helpers/handlerProcess.ts';
 
 const server = useSqsServer();
 const SECRET = 'only-the-producer-knows-this';

@@ -6,7 +6,7 @@ import { emptyFolder, publish } from '../../helpers/publishedModels.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';
 import { sqsRecord } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { startHandler } from './handlerProcess.ts';
+import { startHandler } from '../../helpers/handlerProcess.ts';
 
 const sqs = useSqsServer();
 const s3 = useS3Server();

@@ -6,7 +6,7 @@ import { modelsDirectory } from '../../helpers/openModels.ts';
 import { sqsRecord } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
 import { type SegmentDocument, startXrayDaemon } from '../../helpers/xrayDaemon.ts';
-import { type HandlerProcess, startHandler } from './handlerProcess.ts';
+import { type HandlerProcess, startHandler } from '../../helpers/handlerProcess.ts';
 
 const server = useSqsServer();
 const TRACE_ID = '1-5759e988-bd862e3fe1be46a994272793';
