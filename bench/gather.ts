@@ -1,7 +1,7 @@
 import { runCommand } from '../cli/arguments.ts';
 import { simulateGather } from './measure/gatherSimulation.ts';
 import { type GatherFigures, type GatherSettings, gatherTheory } from './measure/gatherTheory.ts';
-import { table } from './report/table.ts';
+import { table } from './report/markdownTable.ts';
 import { type Arrivals, bursts, day, poisson } from './workload/arrivals.ts';
 
 const REQUESTS = 50_000;

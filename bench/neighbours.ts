@@ -4,12 +4,13 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { parseOptions, runCommand, wholeNumber } from '../cli/arguments.ts';
 import { dollarsPerMillionRows } from '../cli/demo/dollars.ts';
-import { type LocalStack, MAXIMUM_CONCURRENCY } from '../cli/local/stack.ts';
-import { poissonArrivals } from '../cli/profile/settings/arrivals.ts';
+import { type LocalStack, MAXIMUM_CONCURRENCY } from '../cli/local/localStack.ts';
+
+import { poissonArrivals } from '../cli/profile/settings/simulate.ts';
 import { digitRequest, startDigits, warn } from './host/digits.ts';
 import { measureHost } from './host/measureHost.ts';
-import { median } from './measure/median.ts';
-import { table } from './report/table.ts';
+import { median } from './measure/contest.ts';
+import { table } from './report/markdownTable.ts';
 
 const DEFAULT = { rate: '100', seconds: '10', rounds: '3' };
 

@@ -1,13 +1,13 @@
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { concurrencyProblems } from '../infra/constructs/checks/concurrency.ts';
-import { FILL } from '../lambda/limits/configuration.ts';
 import {
   BATCH_SIZE,
   DEFAULT_MAXIMUM_POLLERS,
+  FILL,
   mappingProblems,
   SHARDS,
   WINDOW_SECONDS,
-} from '../lambda/limits/eventSourceMapping.ts';
+} from '../lambda/core/limits.ts';
 import { settingsThatHold } from './scale/advise.ts';
 import { outcomeOf } from './scale/outcome.ts';
 import { renderScale } from './scale/report.ts';

@@ -1,11 +1,10 @@
 import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { MAXIMUM_CONCURRENCY } from '../cli/local/stack.ts';
-import { poissonArrivals } from '../cli/profile/settings/arrivals.ts';
-import { simulateMapping } from '../cli/profile/settings/simulate.ts';
+import { MAXIMUM_CONCURRENCY } from '../cli/local/localStack.ts';
+import { poissonArrivals, simulateMapping } from '../cli/profile/settings/simulate.ts';
 import { digitRequest, startDigits, warn } from './host/digits.ts';
 import { invocationTimes } from './host/invocationTimes.ts';
 import { measureHost } from './host/measureHost.ts';
-import { table } from './report/table.ts';
+import { table } from './report/markdownTable.ts';
 
 const DEFAULT = { rates: '10,50,250', seconds: '30', 'batch-size': '100', window: '1' };
 

@@ -1,9 +1,14 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { hasCode } from '../lambda/aws/hasCode.ts';
-import { nearestName } from '../lambda/core/base/nearestName.ts';
-import { messageOf } from '../lambda/core/contract/failure.ts';
-import { wholeNumberIn } from '../lambda/limits/range.ts';
-import { printable } from './printable.ts';
+import { z } from 'zod';
+import { hasCode } from '../lambda/aws/awsError.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+import { wholeNumberIn } from '../lambda/core/limits.ts';
+import { nearestName } from '../lambda/core/wrongValue.ts';
+import type { Spec } from '../lambda/jobs/jobTypes.ts';
+import { expandColumns } from '../lambda/jobs/submitJob.ts';
+import { walkModels } from '../lambda/onnx/findModels.ts';
 
 /** What the user typed cannot be understood; the message says what would be. */
 export class UsageError extends Error {
@@ -118,4 +123,84 @@ function shown(error: unknown): string {
 function leaveWhenNobodyReads(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
+}
+
+/**
+ * A text with its control characters spelled as JSON has them, such as `\u001b`: names in a model file may hold what a
+ * terminal takes for commands.
+ */
+export function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** The options that say which columns make up an input, and which are carried beside the result. */
+interface ColumnValues {
+  /** Each `INPUT=COLUMNS`. */
+  readonly inputs?: readonly string[] | undefined;
+  readonly keep?: string | undefined;
+}
+
+/** @throws UsageError for what names no columns */
+export function columnSpec({ inputs, keep }: ColumnValues): Pick<Spec, 'inputs' | 'keep'> {
+  return {
+    ...(inputs !== undefined && { inputs: Object.fromEntries(inputs.map(inputOf)) }),
+    ...(keep !== undefined && { keep: columnsOf('--keep', keep) }),
+  };
+}
+
+/** @throws UsageError when the option is none of those that are known */
+export function oneOf<T extends string>(option: string, text: string | undefined, known: readonly T[]): T | undefined {
+  const found = known.find((one) => one === text);
+  if (text === undefined || found !== undefined) return found;
+  throw new UsageError(`${option}: expected one of ${known.join(', ')}, got '${text}'`);
+}
+
+function inputOf(text: string): [string, string[]] {
+  const [, input, columns] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+  if (input === undefined || columns === undefined) {
+    throw new UsageError(`--inputs: expected INPUT=COLUMNS, such as image=p0..p63, got '${text}'`);
+  }
+  return [input, columnsOf('--inputs', columns)];
+}
+
+function columnsOf(option: string, text: string): string[] {
+  try {
+    return expandColumns(text.split(','));
+  } catch (cause) {
+    throw new UsageError(`${option}: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/**
+ * A path to a model, or its name in the model repository where there is no such path.
+ *
+ * @param models the model repository
+ * @throws Error for a name that is neither; what looks like a path is not looked at
+ */
+export function modelPath(name: string, models: string): string {
+  if (existsSync(name)) return name;
+  const inRepository = join(models, name);
+  if (existsSync(inRepository)) return inRepository;
+  if (/[/\\]|\.onnx$/.test(name)) return name;
+  const names = existsSync(models) ? walkModels(models).map((model) => model.name) : [];
+  const nearest = nearestName(name, names);
+  const listed = names.length === 0 ? 'which has none' : names.join(', ');
+  throw new Error(
+    `${name}: expected a model folder, a .onnx file or a model of ${models} (${listed}), got none of these` +
+      (nearest === undefined ? '; check the name' : `; did you mean ${nearest}?`),
+  );
+}
+
+const OWN = z.object({ name: z.literal('batchscore'), version: z.string() });
+/** From the source, and from what was compiled of it. */
+const PLACES = ['../package.json', '../../package.json'];
+
+/** The version of this package. */
+export function ownVersion(): string {
+  for (const place of PLACES) {
+    try {
+      return OWN.parse(JSON.parse(readFileSync(new URL(place, import.meta.url), 'utf8'))).version;
+    } catch {}
+  }
+  return 'unknown';
 }

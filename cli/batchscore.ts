@@ -1,5 +1,4 @@
-import { asksForHelp, knownName, runCommand } from './arguments.ts';
-import { ownVersion } from './ownVersion.ts';
+import { asksForHelp, knownName, ownVersion, runCommand } from './arguments.ts';
 
 const HELP = `Usage: batchscore COMMAND [arguments]
 
@@ -21,13 +20,13 @@ interface Command {
 
 /** A command's module is loaded only when it is the one to run: submit needs no ONNX Runtime. */
 const COMMANDS = {
-  submit: async () => (await import('./submit.ts')).submit,
-  collect: async () => (await import('./collect.ts')).collect,
-  score: async () => (await import('./score.ts')).score,
+  submit: async () => (await import('./network/submitCommand.ts')).submit,
+  collect: async () => (await import('./network/collectCommand.ts')).collect,
+  score: async () => (await import('./offline/scoreCommand.ts')).score,
   job: async () => (await import('./job.ts')).job,
-  inspect: async () => (await import('./inspect.ts')).inspect,
-  publish: async () => (await import('./publish.ts')).publish,
-  profile: async () => (await import('./profile.ts')).profile,
+  inspect: async () => (await import('./inspect/inspectCommand.ts')).inspect,
+  publish: async () => (await import('./network/publishCommand.ts')).publish,
+  profile: async () => (await import('./profile/profileCommand.ts')).profile,
 } satisfies Readonly<Record<string, () => Promise<Command>>>;
 
 const NAMES = Object.keys(COMMANDS) as (keyof typeof COMMANDS)[];

@@ -1,5 +1,6 @@
-import type { CloseReason } from '../lambda/core/contract/observer.ts';
-import type { ClosedBecause } from './local/gather.ts';
+import type { CloseReason } from '../lambda/core/observer.ts';
+
+import type { ClosedBecause } from './local/localMapping.ts';
 
 /** Why a batch was handed over, as a person reads it. */
 export const BATCH_CLOSED: Readonly<Record<ClosedBecause, string>> = {

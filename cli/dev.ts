@@ -1,20 +1,25 @@
 import { fileURLToPath } from 'node:url';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../lambda/configKeys.ts';
+import { BATCH_SIZE, FILL, SHARDS, STORES, WINDOW_SECONDS } from '../lambda/core/limits.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
-import { FILL, STORES } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
 import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
 import { BATCH_CLOSED } from './closedBecause.ts';
 import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom } from './devOptions.ts';
 import { createDevTelemetry } from './devTelemetry.ts';
 import { greeting } from './greeting.ts';
-import { listenForInterruption } from './interruption.ts';
-import type { InvocationReport } from './local/eventSourceMapping.ts';
-import { localModels } from './local/models.ts';
-import { type ServedPage, servePage } from './local/page/servePage.ts';
-import { type LocalServices, startLocalServices } from './local/services.ts';
-import type { Batching } from './local/stack.ts';
-import { type Whereabouts, whereabouts, workerCommand } from './local/whereabouts.ts';
+
+import type { InvocationReport } from './local/localMapping.ts';
+import {
+  type LocalServices,
+  startLocalServices,
+  type Whereabouts,
+  whereabouts,
+  workerCommand,
+} from './local/localServices.ts';
+import { type Batching, localModels } from './local/localStack.ts';
+import { type ServedPage, servePage } from './local/page/devPage.ts';
+
+import { listenForInterruption } from './terminal.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */
 const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KEYS.jobsPieceBytes];

@@ -1,9 +1,15 @@
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import { FILL, RANGES, STORES } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE, mappingProblems, WINDOW_SECONDS } from '../lambda/limits/eventSourceMapping.ts';
-import type { Range } from '../lambda/limits/range.ts';
+import {
+  BATCH_SIZE,
+  FILL,
+  mappingProblems,
+  RANGES,
+  type Range,
+  STORES,
+  WINDOW_SECONDS,
+} from '../lambda/core/limits.ts';
 import { UsageError, wholeNumber } from './arguments.ts';
-import type { Batching } from './local/stack.ts';
+import type { Batching } from './local/localStack.ts';
 
 export const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
 

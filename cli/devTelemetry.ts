@@ -1,7 +1,7 @@
-import { retryReasons } from '../lambda/aws/telemetry/retryReasons.ts';
-import type { Telemetry } from '../lambda/aws/telemetry/telemetry.ts';
-import { messageOf } from '../lambda/core/contract/failure.ts';
-import type { MicroBatchReport } from '../lambda/core/contract/observer.ts';
+import { retryReasons, type Telemetry } from '../lambda/aws/telemetry.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+import type { MicroBatchReport } from '../lambda/core/observer.ts';
+
 import { MICRO_BATCH_CLOSED } from './closedBecause.ts';
 
 /** Says in words what the metrics say on AWS. */

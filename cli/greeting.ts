@@ -1,5 +1,5 @@
-import type { LocalStack } from './local/stack.ts';
-import type { Whereabouts } from './local/whereabouts.ts';
+import type { Whereabouts } from './local/localServices.ts';
+import type { LocalStack } from './local/localStack.ts';
 
 interface Ready extends Pick<Whereabouts, 'queues' | 'page'> {
   readonly models: LocalStack['models'];

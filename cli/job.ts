@@ -1,9 +1,10 @@
-import { hasCode } from '../lambda/aws/hasCode.ts';
-import { messageOf } from '../lambda/core/contract/failure.ts';
+import { hasCode } from '../lambda/aws/awsError.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+
 import { knownName } from './arguments.ts';
 import { cancelJob, fetchResults, resumeJob, showStatus, waitForJob } from './job/running.ts';
 import { submitJob } from './job/submit.ts';
-import { JOB_DEPLOYMENT_HELP } from './network/jobDeployment.ts';
+import { JOB_DEPLOYMENT_HELP } from './network/deployment.ts';
 
 const HELP = `Usage: batchscore job ACTION [arguments] [options]
 

@@ -1,20 +1,17 @@
 import { CONFIG_KEYS } from '../lambda/configKeys.ts';
-import { FILL } from '../lambda/limits/configuration.ts';
-import { BATCH_SIZE } from '../lambda/limits/eventSourceMapping.ts';
-import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
-import { progressBar } from './bar.ts';
-import { assess, secondsOf } from './demo/assess.ts';
+import { BATCH_SIZE, FILL, WINDOW_SECONDS } from '../lambda/core/limits.ts';
+import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
+import { assess, type DemoMessage, demoMessages, samplesOf, secondsOf } from './demo/assess.ts';
+import { type DemoReport, renderReport } from './demo/demoReport.ts';
 import { dollarsPerMillionRows } from './demo/dollars.ts';
-import { exchange, type Received, type Sent, takeResults } from './demo/exchange.ts';
-import { type DemoMessage, demoMessages } from './demo/messages.ts';
-import { type DemoReport, renderReport } from './demo/report.ts';
-import { samplesOf } from './demo/samples.ts';
+import { exchange, type Received, type Sent, takeResults, type Written, watchResults } from './demo/exchange.ts';
 import { createTally, type DemoTally } from './demo/tally.ts';
-import { type Traffic, trafficOf } from './demo/traffic.ts';
-import { type Written, watchResults } from './demo/watchResults.ts';
-import type { InvocationReport } from './local/eventSourceMapping.ts';
-import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/stack.ts';
-import { poissonArrivals } from './profile/settings/arrivals.ts';
+
+import type { InvocationReport } from './local/localMapping.ts';
+import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/localStack.ts';
+
+import { poissonArrivals } from './profile/settings/simulate.ts';
+import { progressBar } from './terminal.ts';
 
 const HELP = `Usage: npm start -- [options]
 
@@ -184,6 +181,37 @@ async function sendThrough(
     watch.stop();
   }
   return { sent, received: await takeResults(stack.sqs, resultQueueUrl), written: watch.written(), invocations };
+}
+
+const MOST_WITHOUT_WINDOW = 10;
+const MOST_A_SECOND = 1_000;
+
+/** As they are typed. */
+interface Options {
+  readonly 'batch-size'?: string | undefined;
+  readonly window: string;
+  readonly 'arrival-rate'?: string | undefined;
+}
+
+/** How messages come, and how they are batched. */
+interface Traffic {
+  /** @default a quarter of all messages */
+  readonly batchSize: number | undefined;
+  readonly windowSeconds: number;
+  /** Messages a second. @default as fast as the queue takes them */
+  readonly perSecond: number | undefined;
+}
+
+/** @throws UsageError for what AWS would refuse, too */
+function trafficOf({ 'batch-size': size, window, 'arrival-rate': rate }: Options): Traffic {
+  const batchSize = size === undefined ? undefined : wholeNumber('--batch-size', size, 1, BATCH_SIZE.most);
+  const windowSeconds = wholeNumber('--window', window, 0, WINDOW_SECONDS.most);
+  if (windowSeconds === 0 && (batchSize === undefined || batchSize > MOST_WITHOUT_WINDOW)) {
+    const got = batchSize === undefined ? 'no --batch-size' : `--batch-size ${batchSize}`;
+    throw new UsageError(`--window: expected 0 only with a --batch-size of ${MOST_WITHOUT_WINDOW} or less, got ${got}`);
+  }
+  const perSecond = rate === undefined ? undefined : wholeNumber('--arrival-rate', rate, 1, MOST_A_SECOND);
+  return { batchSize, windowSeconds, perSecond };
 }
 
 await runCommand(main);

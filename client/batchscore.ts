@@ -1,24 +1,24 @@
-import { preview } from '../lambda/core/contract/failure.ts';
-import { createPayloads, type Payloads } from './base/payloads.ts';
-import { assertRegion } from './base/region.ts';
-import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './base/requestsPerMessage.ts';
-import { createJobs, type Jobs } from './jobs/jobs.ts';
-import { type BatchscoreOptions, readOptions, type Settings } from './options.ts';
-import { type CollectOptions, collect } from './receive/collect.ts';
-import { startQueueCollector } from './receive/collectFromQueue.ts';
-import { startTableCollector } from './receive/collectFromTable.ts';
-import type { Collector } from './receive/collector.ts';
-import { createInbox, type Inbox } from './receive/inbox.ts';
-import type { ScoreRequest, TensorRequest } from './request/request.ts';
-import { createReader } from './result/readResult.ts';
-import type { OutputTensors, ScoringResult } from './result/result.ts';
+import { preview } from '../lambda/core/failure.ts';
+
+import { createJobs, type Jobs } from './clientJobs.ts';
+import { type BatchscoreOptions, readOptions, type Settings } from './clientOptions.ts';
+import { type CollectOptions, type Collector, collect } from './collect.ts';
+import { startQueueCollector } from './collectFromQueue.ts';
+import { startTableCollector } from './collectFromTable.ts';
+import type { ScoreRequest, TensorRequest } from './encodeRequest.ts';
+import { createInbox, type Inbox } from './inbox.ts';
+import { createQueueLimit, createRequestOutbox, type Outbox } from './outbox.ts';
+import {
+  EXPECTED_PER_MESSAGE,
+  isRequestsPerMessage,
+  packingOf,
+  type RequestsPerMessage,
+  toEntry,
+} from './packRequests.ts';
+import { createPayloads, type Payloads } from './payloadBucket.ts';
+import { createReader, type OutputTensors, type ScoringResult } from './readResult.ts';
 import { type ScoreOptions, score } from './score.ts';
-import { toEntry } from './send/entry.ts';
-import type { Outbox } from './send/outbox.ts';
-import { packingOf } from './send/packing.ts';
-import { createQueueLimit } from './send/queueLimit.ts';
-import { createRequestOutbox } from './send/requestOutbox.ts';
-import { type SubmitDependencies, type SubmitOptions, submit } from './send/submit.ts';
+import { type SubmitDependencies, type SubmitOptions, submit } from './submit.ts';
 
 /**
  * A producer's connection to a batchscore deployment. Create one and share it: requests sent at the same time share
@@ -192,4 +192,20 @@ function startCollector(
 
 function warn(message: string): void {
   process.emitWarning(message, 'BatchscoreWarning');
+}
+
+/** A client of the AWS SDK, which looks for its region when it is first used. */
+interface RegionalClient {
+  readonly config: { region(): Promise<string> };
+}
+
+/** @throws Error saying what to set when a client has no region, which the SDK reports as if it might pass */
+export async function assertRegion(clients: readonly RegionalClient[]): Promise<void> {
+  try {
+    await Promise.all(clients.map(({ config }) => config.region()));
+  } catch (cause) {
+    throw new Error('expected an AWS region, got none; set region, AWS_REGION, or the region of the AWS profile', {
+      cause,
+    });
+  }
 }

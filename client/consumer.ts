@@ -1,5 +1,5 @@
-export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor/datatype.ts';
-export { ScoringError } from './base/errors.ts';
+export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
+export { ScoringError } from './clientErrors.ts';
 export {
   type ConsumeOptions,
   type ConsumeResult,
@@ -8,7 +8,7 @@ export {
   type ResultEvent,
   type ResultResponse,
   type S3Reader,
-} from './consume/consumeResults.ts';
+} from './consumeResults.ts';
 export type {
   FailedResult,
   OutputsResult,
@@ -17,4 +17,4 @@ export type {
   PredictionsResult,
   SingleResult,
   TransformResult,
-} from './result/result.ts';
+} from './readResult.ts';

@@ -1,11 +1,9 @@
-export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor/datatype.ts';
-export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './base/errors.ts';
-export { MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './base/requestsPerMessage.ts';
+export type { Datatype, TensorData, TypedArray } from '../lambda/core/tensor.ts';
 export { Batchscore } from './batchscore.ts';
-export type { JobOptions, Jobs, SubmittedJob, WaitOptions } from './jobs/jobs.ts';
-export type { JobStatus } from './jobs/status.ts';
-export type { BatchscoreOptions } from './options.ts';
-export type { CollectOptions } from './receive/collect.ts';
+export { type ClientCode, CollectTimeoutError, RequestError, ScoringError, SubmitError } from './clientErrors.ts';
+export type { JobOptions, JobStatus, Jobs, SubmittedJob, WaitOptions } from './clientJobs.ts';
+export type { BatchscoreOptions } from './clientOptions.ts';
+export type { CollectOptions } from './collect.ts';
 export type {
   ArrayInput,
   Encoding,
@@ -17,7 +15,8 @@ export type {
   ScoreRequest,
   TensorRequest,
   TypedInput,
-} from './request/request.ts';
+} from './encodeRequest.ts';
+export { MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './packRequests.ts';
 export type {
   FailedResult,
   OutputsResult,
@@ -28,6 +27,6 @@ export type {
   ScoringResult,
   SingleResult,
   TransformResult,
-} from './result/result.ts';
+} from './readResult.ts';
 export type { ScoreOptions } from './score.ts';
-export type { SubmitOptions, SubmitProgress } from './send/submit.ts';
+export type { SubmitOptions, SubmitProgress } from './submit.ts';

@@ -1,14 +1,12 @@
 import { describeError } from '../lambda/aws/awsError.ts';
-import { type Deadline, orAborted, startDeadline } from './base/abort.ts';
-import { othersInBetween, RequestError, ScoringError, SendError } from './base/errors.ts';
-import type { Collector } from './receive/collector.ts';
-import type { Inbox } from './receive/inbox.ts';
-import type { TensorRequest } from './request/request.ts';
-import type { OutputTensors, ScoringResult } from './result/result.ts';
-import type { Entry } from './send/entry.ts';
-import type { Outbox } from './send/outbox.ts';
-import type { Packing } from './send/packing.ts';
-import type { Sent } from './send/waiting.ts';
+import { orAborted } from '../lambda/aws/clock.ts';
+import { othersInBetween, RequestError, ScoringError, SendError } from './clientErrors.ts';
+import { type Collector, type Deadline, startDeadline } from './collect.ts';
+import type { TensorRequest } from './encodeRequest.ts';
+import type { Inbox } from './inbox.ts';
+import type { Outbox } from './outbox.ts';
+import type { Entry, Packing, Sent } from './packRequests.ts';
+import type { OutputTensors, ScoringResult } from './readResult.ts';
 
 export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
   /** Longest wait for the scores in milliseconds, at least 1. @default 30000 */

@@ -1,6 +1,7 @@
 // What the package exports as `batchscore/infra`.
-export type { MetricName } from '../lambda/core/contract/metricNames.ts';
-export type { LogLevel } from '../lambda/limits/configuration.ts';
+
+export type { LogLevel } from '../lambda/core/limits.ts';
+export type { MetricName } from '../lambda/core/metricNames.ts';
 export type { AlarmThresholds } from './constructs/base/alarmThresholds.ts';
 export type { Batching } from './constructs/base/batching.ts';
 export { createLogGroup, type LogGroupOptions } from './constructs/base/logGroup.ts';

@@ -11,9 +11,16 @@ import {
   queueUrl,
   text,
 } from './configValues.ts';
-import { PUBLISHED, parseModelsUri } from './core/contract/modelsUri.ts';
-import { HOP_THREADS, LOG_LEVELS, RANGES, RANGES_BY_MEMORY, STORES } from './limits/configuration.ts';
-import { BATCH_SIZE, WINDOW_SECONDS } from './limits/eventSourceMapping.ts';
+import {
+  BATCH_SIZE,
+  HOP_THREADS,
+  LOG_LEVELS,
+  RANGES,
+  RANGES_BY_MEMORY,
+  STORES,
+  WINDOW_SECONDS,
+} from './core/limits.ts';
+import { PUBLISHED, parseModelsUri } from './core/places.ts';
 
 const QUEUES = 'expected the URLs of SQS queues, comma-separated, each once';
 const SOME_STORES = `expected one or several of ${STORES.join(', ')}, comma-separated, each once`;

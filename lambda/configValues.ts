@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix } from './core/contract/objectKeys.ts';
-import { FILL, type RangeWithDefault } from './limits/configuration.ts';
-import { type Range, wholeNumberIn } from './limits/range.ts';
+import { FILL, type Range, type RangeWithDefault, wholeNumberIn } from './core/limits.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix } from './core/places.ts';
 
 /* What the text of an environment variable may be, and what becomes of it. Each says in its own words what it expects. */
 

@@ -1,10 +1,8 @@
 import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from './aws/awsClients.ts';
 import { endProcess } from './aws/endProcess.ts';
 import { observed } from './aws/observedCalls.ts';
-import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
-import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
-import { connectToDaemon } from './aws/telemetry/xray/daemon.ts';
-import { withTracing } from './aws/telemetry/xray/withTracing.ts';
+import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
+import { connectToDaemon, withTracing } from './aws/xray.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';

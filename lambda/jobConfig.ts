@@ -2,9 +2,9 @@ import type { z } from 'zod';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from './configKeys.ts';
 import { CONFIG_SCHEMA } from './configSchema.ts';
 import { countOrDefault, text } from './configValues.ts';
-import { IN_OUR_WORDS } from './core/contract/wrongValue.ts';
+import { JOB_RANGES } from './core/limits.ts';
+import { IN_OUR_WORDS } from './core/wrongValue.ts';
 import { defaultsByMemory, describeIssue, unknownVariables } from './hosts/config.ts';
-import { JOB_RANGES } from './limits/jobs.ts';
 
 const KEYS: Readonly<Record<string, string>> = { ...CONFIG_KEYS, ...JOB_CONFIG_KEYS };
 

@@ -1,11 +1,10 @@
 import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
-import { createJobStorage } from './aws/s3/jobStorage.ts';
-import { createExecutions, createSfnClient } from './aws/sfn/executions.ts';
-import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
-import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
+import { createExecutions, createSfnClient } from './aws/jobExecutions.ts';
+import { createJobStorage } from './aws/jobStorage.ts';
+import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { loadJobControlConfig } from './jobConfig.ts';
-import { type ControlHandler, createControlHandler } from './jobs/controlHandler.ts';
+import { type ControlHandler, createControlHandler } from './jobs/finishJob.ts';
 
 /** The Lambda entry of the function that starts jobs and finishes them. */
 export const handler: ControlHandler = start(process.env);

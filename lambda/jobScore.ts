@@ -1,14 +1,13 @@
 import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { endProcess } from './aws/endProcess.ts';
+import { fetchModels } from './aws/fetchModels.ts';
+import { createJobStorage } from './aws/jobStorage.ts';
 import { observed } from './aws/observedCalls.ts';
-import { createJobStorage } from './aws/s3/jobStorage.ts';
-import { fetchModels } from './aws/s3/models/fetchModels.ts';
-import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
-import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
+import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { loadJobScoreConfig } from './jobConfig.ts';
-import { createScoreHandler, type ScoreHandler } from './jobs/scoreHandler.ts';
-import { openRepository } from './onnx/repository/repository.ts';
+import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
+import { openRepository } from './onnx/repository.ts';
 
 /** The Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = await start(process.env).catch((error: unknown): never => {

@@ -1,19 +1,15 @@
 import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { endProcess } from './aws/endProcess.ts';
-import { readGpus } from './aws/nvidiaSmi.ts';
+import { readGpus } from './aws/nvidiaCards.ts';
 import { observed } from './aws/observedCalls.ts';
-import { createThreadedSqs } from './aws/sqs/threads/threadedSqs.ts';
-import { createPowertoolsTelemetry } from './aws/telemetry/powertools.ts';
-import { logFatal, logWarnings } from './aws/telemetry/startLog.ts';
+import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
+import { createThreadedSqs } from './aws/sqsThreads.ts';
 import { CONFIG_KEYS } from './configKeys.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
+import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
 import { createGpuWatch } from './hosts/gpuWatch.ts';
-import { openHealthPort } from './hosts/health.ts';
-import { drainOrGiveUp, listenForStop } from './hosts/lifeCycle.ts';
-import { workerSettings } from './hosts/settings.ts';
-import { startWorker, type Worker } from './hosts/startWorker.ts';
-import { protectionAt, protectTask } from './hosts/taskProtection.ts';
+import { drainOrGiveUp, listenForStop, openHealthPort, protectionAt, protectTask } from './hosts/task.ts';
 
 const PUBLISH_MS = 10_000;
 

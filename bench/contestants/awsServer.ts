@@ -6,9 +6,9 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import { buffer } from 'node:stream/consumers';
+import type { Delivered } from '../measure/hops.ts';
 import type { Certificate } from '../workload/certificate.ts';
-import { billedChunks } from '../workload/packing.ts';
-import type { Delivered } from './startAwsServer.ts';
+import { billedChunks } from '../workload/messages.ts';
 
 const NOTHING: Delivered = { calls: 0, messages: 0, chunks: 0, writeUnits: 0, readUnits: 0, objects: 0, errors: 0 };
 const WRITE_UNIT_BYTES = 1024;

@@ -9,7 +9,7 @@ import {
   SQSClient,
 } from '@aws-sdk/client-sqs';
 import { CLIENT_PATIENCE, createSqsClient } from '../../lambda/aws/awsClients.ts';
-import { type BareSettings, requestQueueAt, resultQueueAt } from './startPollers.ts';
+import { type BareSettings, requestQueueAt, resultQueueAt } from '../measure/workerCosts.ts';
 
 const [endpoint = '', settings = ''] = process.argv.slice(2);
 const { client, loops, results, resultsPerMessage, resultBytes }: BareSettings = JSON.parse(settings);

@@ -1,9 +1,9 @@
 /** Runs as a process with the environment of a deployed function: invokes its handler, and says what that took. */
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 import { handler } from '../../lambda/handler.ts';
-import { toPackedRecords } from '../workload/packing.ts';
+import type { HopTask, HopTurn } from '../measure/hops.ts';
+import { toPackedRecords } from '../workload/messages.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
-import type { HopTask, HopTurn } from './startHopHandler.ts';
 
 const LONGEST_INVOCATION_MS = 60_000;
 /** As Node collects garbage when it likes to, a turn is long enough for several times. */

@@ -7,7 +7,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import type { ServedObjects } from './startObjectServer.ts';
+import type { ServedObjects } from '../coldStartBench.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 

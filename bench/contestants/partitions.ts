@@ -1,9 +1,11 @@
+import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
-import { RANGES } from '../../lambda/limits/configuration.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
 import type { Message } from '../workload/messages.ts';
+
+import { drawTypicalMessages, type Encoding, toBase64, toNumbers } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 import { type Feeds, stackMessages } from './bareSession.ts';
-import { leastPadding } from './leastPadding.ts';
 
 /** A partition, as the indexes of the messages that are run together. */
 export type Parts = readonly (readonly number[])[];
@@ -118,4 +120,220 @@ function cutInto(indexes: readonly number[], mostRows: (last: number) => number)
     end = from;
   }
   return parts.reverse();
+}
+
+/** What one part of a partition may hold. */
+export interface PartLimits {
+  readonly maxRows: number;
+  /** Most rows times the longest length. */
+  readonly maxElements: number;
+}
+
+/** The least elements that a partition of lengths can have, padding included. */
+interface LeastPadding {
+  /** Elements with padding of the best partition into at most `parts` parts; Infinity where there is none. */
+  paddedElements(parts: number): number;
+  /**
+   * That partition, as the indexes of the lengths.
+   *
+   * @throws Error where there is none
+   */
+  partition(parts: number): number[][];
+}
+
+/**
+ * Finds, for every number of parts up to `mostParts`, the partition of the lengths that pads least.
+ *
+ * Exact: swapping members between two parts until one holds nothing longer than the other's shortest never pads more,
+ * so neighbours in order of length are enough. `least[parts][i]`, over the `i` shortest, is then the least over every
+ * last part. O(mostParts · n · maxRows).
+ */
+export function leastPadding(lengths: readonly number[], limits: PartLimits, mostParts: number): LeastPadding {
+  const order = Array.from(lengths.keys()).toSorted((a, b) => (lengths[a] as number) - (lengths[b] as number));
+  const sorted = order.map((index) => lengths[index] as number);
+  const count = sorted.length;
+  const least: Float64Array[] = [new Float64Array(count + 1).fill(Number.POSITIVE_INFINITY)];
+  const starts: Int32Array[] = [new Int32Array(count + 1)];
+  (least[0] as Float64Array)[0] = 0;
+
+  for (let parts = 1; parts <= mostParts; parts++) {
+    const fewer = least[parts - 1] as Float64Array;
+    const best = fewer.slice();
+    const start = Int32Array.from({ length: count + 1 }, (_, end) => end);
+    for (let end = 1; end <= count; end++) {
+      const longest = sorted[end - 1] as number;
+      const rows = Math.min(end, limits.maxRows, Math.floor(limits.maxElements / longest));
+      for (let from = end - 1; from >= end - rows; from--) {
+        const elements = (fewer[from] as number) + (end - from) * longest;
+        if (elements < (best[end] as number)) {
+          best[end] = elements;
+          start[end] = from;
+        }
+      }
+    }
+    least.push(best);
+    starts.push(start);
+  }
+
+  const paddedElements = (parts: number): number =>
+    (least[Math.min(parts, mostParts)] as Float64Array)[count] as number;
+  return {
+    paddedElements,
+    partition(parts) {
+      if (paddedElements(parts) === Number.POSITIVE_INFINITY) {
+        throw new Error(`expected enough parts for ${count} lengths under the limits, got ${parts}`);
+      }
+      const partition: number[][] = [];
+      for (let left = Math.min(parts, mostParts), end = count; end > 0; left--) {
+        const from = (starts[left] as Int32Array)[end] as number;
+        if (from < end) partition.push(order.slice(from, end));
+        end = from;
+      }
+      return partition.reverse();
+    },
+  };
+}
+
+/** What was found by running the model at several sizes. */
+export interface Sweep {
+  /** The smallest size within 2 % of the most rows per second: of equals, the one that takes the least memory. */
+  readonly bestRows: number;
+  /** Rows per second at the best size, divided by those at one row. */
+  readonly gain: number;
+  readonly rowsPerSecond: number;
+}
+
+const SIZES = Array.from({ length: 11 }, (_, power) => 2 ** power);
+const TIE = 0.02;
+const ROUNDS = 5;
+const TRIED_FOR_MS = 30;
+/** Sizes above one that takes longer are not tried. */
+const LONGEST_RUN_MS = 300;
+
+/** A size, and the fastest of its runs: whatever else the machine does only makes runs slower. */
+interface Trial {
+  readonly rows: number;
+  readonly feeds: Feeds;
+  fastestMs: number;
+}
+
+/**
+ * Runs the model at 1, 2, 4, … rows of typical length, in rounds one after the other.
+ *
+ * @param mostRows the largest size
+ */
+export async function sweep(session: InferenceSession, scenario: Scenario, mostRows = 1024): Promise<Sweep> {
+  const trials: Trial[] = [];
+  for (const rows of SIZES.filter((size) => size <= mostRows)) {
+    const trial = {
+      rows,
+      feeds: stackMessages(drawTypicalMessages(scenario, rows)),
+      fastestMs: Number.POSITIVE_INFINITY,
+    };
+    await session.run(trial.feeds);
+    await runFor(TRIED_FOR_MS, session, trial);
+    trials.push(trial);
+    if (trial.fastestMs > LONGEST_RUN_MS) break;
+  }
+  for (let round = 1; round < ROUNDS; round++) {
+    for (const trial of trials) await runFor(TRIED_FOR_MS, session, trial);
+  }
+  return choose(trials as [Trial, ...Trial[]]);
+}
+
+async function runFor(ms: number, session: InferenceSession, trial: Trial): Promise<void> {
+  const until = performance.now() + ms;
+  do {
+    const startedAt = performance.now();
+    await session.run(trial.feeds);
+    trial.fastestMs = Math.min(trial.fastestMs, performance.now() - startedAt);
+  } while (performance.now() < until);
+}
+
+function choose(trials: readonly [Trial, ...Trial[]]): Sweep {
+  const rate = ({ rows, fastestMs }: Trial): number => rows / fastestMs;
+  const most = Math.max(...trials.map(rate));
+  const [one] = trials;
+  const best = trials.find((trial) => rate(trial) >= most * (1 - TIE)) ?? one;
+  return {
+    bestRows: best.rows,
+    gain: rate(best) / rate(one),
+    rowsPerSecond: 1000 * rate(best),
+  };
+}
+
+/** The work that no scorer of these bodies can do without, and nothing else. */
+interface Limit {
+  /** Milliseconds of JSON.parse over every body, of every run, and of JSON.stringify over every result. */
+  measureMs(): Promise<number>;
+}
+
+/**
+ * Builds the tensors and the result objects beforehand: that is not timed.
+ *
+ * @param parts which messages are run together
+ */
+export async function prepareLimit(
+  session: InferenceSession,
+  scenario: Scenario,
+  messages: readonly Message[],
+  records: readonly SQSRecord[],
+  encoding: Encoding,
+  parts: Parts,
+): Promise<Limit> {
+  const batches = stackParts(parts, messages);
+  const results = await resultsOf(session, scenario, batches, parts, messages, records, encoding);
+  return {
+    async measureMs() {
+      const startedAt = performance.now();
+      let characters = 0;
+      for (const { body } of records) JSON.parse(body);
+      for (const feeds of batches) await session.run(feeds);
+      for (const result of results) characters += JSON.stringify(result).length;
+      const ms = performance.now() - startedAt;
+      if (characters === 0) throw new Error('expected results to write, got none');
+      return ms;
+    },
+  };
+}
+
+async function resultsOf(
+  session: InferenceSession,
+  { name }: Scenario,
+  batches: readonly Feeds[],
+  parts: Parts,
+  messages: readonly Message[],
+  records: readonly SQSRecord[],
+  encoding: Encoding,
+): Promise<object[]> {
+  const results: object[] = [];
+  for (const [batch, feeds] of batches.entries()) {
+    const rowsOf = Object.entries(await session.run(feeds)).map(([output, { dims, data }]) => {
+      const width = data.length / (dims[0] as number);
+      const shape = [1, ...dims.slice(1)];
+      return (row: number) => ({ output, shape, values: (data as Float32Array).slice(row * width, (row + 1) * width) });
+    });
+    for (const [row, index] of (parts[batch] as readonly number[]).entries()) {
+      const outputs = rowsOf.map((rowAt) => rowAt(row));
+      const described = outputs.map(({ output, shape }) => ({ name: output, datatype: 'FP32', shape }));
+      const head = {
+        message_id: (records[index] as SQSRecord).messageId,
+        id: (messages[index] as Message).id,
+        model_name: name,
+        model_version: '1',
+      };
+      results.push(
+        encoding === 'binary'
+          ? { ...head, outputs: described, raw_output_contents: outputs.map(({ values }) => toBase64(values)) }
+          : {
+              ...head,
+              outputs: described.map((output, at) => ({
+                ...output,
+                data: toNumbers((outputs[at] as { values: Float32Array }).values),
+              })),
+            },
+      );
+    }
+  }
+  return results;
 }

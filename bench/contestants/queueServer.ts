@@ -5,8 +5,8 @@
 import { hash, randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
+import type { Supply, Taken } from '../measure/workerCosts.ts';
 import type { Certificate } from '../workload/certificate.ts';
-import type { Supply, Taken } from './startQueueServer.ts';
 
 const MOST_MESSAGES = 10;
 const MOST_BYTES = 2 ** 20;

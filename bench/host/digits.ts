@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { createTally } from '../../cli/demo/tally.ts';
-import { type LocalStack, startLocalStack } from '../../cli/local/stack.ts';
+import { type LocalStack, startLocalStack } from '../../cli/local/localStack.ts';
 
 const MODELS = fileURLToPath(new URL('../../models', import.meta.url));
 const SAMPLE = z.object({ pixels: z.array(z.number()) });

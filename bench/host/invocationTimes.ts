@@ -1,6 +1,6 @@
-import type { LocalStack } from '../../cli/local/stack.ts';
+import type { LocalStack } from '../../cli/local/localStack.ts';
 import type { InvocationMs } from '../../cli/profile/settings/simulate.ts';
-import { tableCost } from '../../lambda/core/plan/cost.ts';
+import { tableCost } from '../../lambda/core/cost.ts';
 import { measureHost } from './measureHost.ts';
 
 const SIZES = [1, 10, 100];

@@ -1,8 +1,8 @@
-import { exchange, takeResults } from '../../cli/demo/exchange.ts';
-import { watchResults } from '../../cli/demo/watchResults.ts';
-import type { InvocationReport } from '../../cli/local/eventSourceMapping.ts';
-import type { Batching, LocalStack } from '../../cli/local/stack.ts';
-import { quantile } from '../../cli/profile/settings/tally.ts';
+import { exchange, takeResults, watchResults } from '../../cli/demo/exchange.ts';
+import type { InvocationReport } from '../../cli/local/localMapping.ts';
+import type { Batching, LocalStack } from '../../cli/local/localStack.ts';
+
+import { quantile } from '../../cli/profile/settings/simulate.ts';
 
 /** What the local host did with messages. */
 export interface HostFigures {

@@ -1,20 +1,18 @@
+import { statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { JOB_RANGES, RANGES } from '../../lambda/core/limits.ts';
+import { finishJob } from '../../lambda/jobs/finishJob.ts';
+import { planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
+import type { JobStart, JobStorage, Spec } from '../../lambda/jobs/jobTypes.ts';
+import { planJob } from '../../lambda/jobs/planJob.ts';
+import { openReader, scorePart } from '../../lambda/jobs/scorePart.ts';
+import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
+import { openModelAlone } from '../../lambda/onnx/repository.ts';
+
 /*
  * Scores one file as a job does, in this process, one part after the other, and prints what that took: `node oneJob.ts
  * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
  */
-import { statSync } from 'node:fs';
-import { planKey } from '../../lambda/core/job/keys.ts';
-import type { JobStart, Spec } from '../../lambda/core/job/words.ts';
-import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
-import { planJob } from '../../lambda/jobs/plan/planJob.ts';
-import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';
-import { openReader } from '../../lambda/jobs/read/openReader.ts';
-import { scorePart } from '../../lambda/jobs/score/scorePart.ts';
-import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { JOB_RANGES } from '../../lambda/limits/jobs.ts';
-import { openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
-import { diskStorage } from './diskStorage.ts';
 
 const FOLDER = 'out/job/';
 const MIB = 1024 * 1024;
@@ -66,6 +64,40 @@ async function main(model: string, file: string): Promise<void> {
   await models.close();
   const peakMib = process.resourceUsage().maxRSS / 1024;
   process.stdout.write(JSON.stringify({ rows, seconds, cpuSeconds: (cpu.user + cpu.system) / 1e6, peakMib }));
+}
+
+/** Stands for S3: the input is a file; what is put is kept, but for results: of them their size is. */
+function diskStorage(file: string): JobStorage {
+  const small = new Map<string, string>();
+  const results = new Map<string, number>();
+  return {
+    async readRange(_, { start, end }) {
+      const handle = await open(file);
+      try {
+        const bytes = Buffer.allocUnsafeSlow(end - start);
+        await handle.read(bytes, 0, bytes.length, start);
+        return bytes;
+      } finally {
+        await handle.close();
+      }
+    },
+    readAll: async () => (await open(file)).createReadStream(),
+    get: async (key) => small.get(key),
+    async put(key, body) {
+      small.set(key, body.toString());
+    },
+    async putNew(key, body) {
+      results.set(key, body.length);
+      return true;
+    },
+    look: async () => undefined,
+    remove: async (key) => void small.delete(key),
+    async *list(prefix) {
+      for (const key of [...small.keys(), ...results.keys()].filter((one) => one.startsWith(prefix)).toSorted()) {
+        yield { key, bytes: results.get(key) ?? Buffer.byteLength(small.get(key) ?? '') };
+      }
+    },
+  };
 }
 
 const [model = '', file = ''] = process.argv.slice(2);

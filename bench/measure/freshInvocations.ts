@@ -1,11 +1,12 @@
-/** Runs as the process of `measureInFreshProcess`: takes the task as its argument, writes the figures to stdout. */
-import { openBatchscore } from '../contestants/batchscore.ts';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { openBatchscore } from '../contestants/openBatchscore.ts';
 import { drawMessages, toRecords } from '../workload/messages.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
-import { collectGarbage } from './collectGarbage.ts';
+import { collectGarbage, median } from './contest.ts';
 import type { FreshFigures, FreshTask } from './freshProcess.ts';
-import { median } from './median.ts';
-import { watchRss } from './peakRss.ts';
+
+/** Runs as the process of `measureInFreshProcess`: takes the task as its argument, writes the figures to stdout. */
 
 const TIMED_FOR_MS = 1_000;
 const LEAST_TIMED = 5;
@@ -46,6 +47,33 @@ function settledRss(): number {
   collectGarbage();
   collectGarbage();
   return process.memoryUsage.rss();
+}
+
+/** Watches the resident memory of this process. */
+interface RssWatch {
+  /** Forgets what was seen so far. */
+  restart(): void;
+  /** @returns the most bytes seen since the watch began */
+  stop(): Promise<number>;
+}
+
+/**
+ * Samples on a thread of its own, as the work may keep this one busy. `maxRSS` would not do: it also counts what it
+ * took to build the event.
+ */
+async function watchRss(): Promise<RssWatch> {
+  const peak = new BigUint64Array(new SharedArrayBuffer(BigUint64Array.BYTES_PER_ELEMENT));
+  const sampler = new Worker(fileURLToPath(new URL('./rssSampler.ts', import.meta.url)), { workerData: peak });
+  await new Promise((resolve, reject) => sampler.once('message', resolve).once('error', reject));
+  return {
+    restart() {
+      peak[0] = 0n;
+    },
+    async stop() {
+      await sampler.terminate();
+      return Math.max(Number(peak[0]), process.memoryUsage.rss());
+    },
+  };
 }
 
 process.stdout.write(JSON.stringify(await measure(JSON.parse(process.argv[2] ?? '{}'))));

@@ -2,9 +2,8 @@
 import { join } from 'node:path';
 import type { SQSRecord } from 'aws-lambda';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
-import { scoreBare } from '../contestants/bareScore.ts';
-import { createBareSession } from '../contestants/bareSession.ts';
-import { openBatchscore } from '../contestants/batchscore.ts';
+import { createBareSession, scoreBare } from '../contestants/bareSession.ts';
+import { openBatchscore } from '../contestants/openBatchscore.ts';
 import { stackParts } from '../contestants/partitions.ts';
 import { drawMessages, toRecords } from '../workload/messages.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import type { Parts } from '../contestants/partitions.ts';
 import type { Encoding } from '../workload/messages.ts';
 import type { Scenario } from '../workload/scenarios.ts';
-import { median } from './median.ts';
+import { median } from './contest.ts';
 
 /**
  * What batching is worth from the first call on, with settings as they come. Each contestant has processes of its own,

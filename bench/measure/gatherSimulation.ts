@@ -1,6 +1,6 @@
 import type { Clock } from '../../lambda/aws/clock.ts';
-import type { MessageRecord } from '../../lambda/core/contract/record.ts';
-import { createLanes } from '../../lambda/hosts/lanes.ts';
+import type { MessageRecord } from '../../lambda/core/record.ts';
+import { createLanes } from '../../lambda/hosts/modelQueues.ts';
 import { type Arrivals, drawArrivals } from '../workload/arrivals.ts';
 import { createRandom } from '../workload/random.ts';
 import type { GatherFigures, GatherSettings } from './gatherTheory.ts';

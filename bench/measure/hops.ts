@@ -1,14 +1,14 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type AwsServer, type Delivered, startAwsServer } from '../contestants/startAwsServer.ts';
-import { type HopConfig, type HopHandler, type HopTurn, startHopHandler } from '../contestants/startHopHandler.ts';
-import { createCertificate } from '../workload/certificate.ts';
-import { ENCODINGS, type Encoding } from '../workload/messages.ts';
+import prices from '../../infra/constructs/base/prices.json' with { type: 'json' };
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { type Certificate, createCertificate } from '../workload/certificate.ts';
+import { billedSends, ENCODINGS, type Encoding, type RequestsPerMessage } from '../workload/messages.ts';
 import { createTemporaryRepository } from '../workload/modelRepository.ts';
-import type { RequestsPerMessage } from '../workload/packing.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
-import { dollarsPerMillion, sqsDollars } from './dollars.ts';
-import { median } from './median.ts';
+import { median } from './contest.ts';
 
 /** What a request costs with its hops, in the handler's process: medians of interleaved rounds. */
 export interface HopFigures {
@@ -175,4 +175,185 @@ async function measureLone({ handler, encoding }: Contestant): Promise<number> {
     invocations: LONE_INVOCATIONS,
   });
   return median(invocationsMs);
+}
+
+/** What is known of one event, from which a million requests are reckoned up. */
+export interface Event {
+  readonly requests: number;
+  /** Of the messages that hold them. */
+  readonly messageBytes: readonly number[];
+  /** What their results came to. */
+  readonly delivered: Delivered;
+  readonly microsecondsPerRequest: number;
+}
+
+const MILLION = 1_000_000;
+const MESSAGES_PER_CALL = 10;
+/** As in docs/operations.md: arm64, 1,769 MB, batches of 100 messages, 100 ms a batch or what was measured. */
+const FUNCTION_GB = 1769 / 1024;
+const BATCH_MESSAGES = 100;
+const LEAST_BATCH_SECONDS = 0.1;
+/** What SQS hands over at most. */
+const BATCH_BYTES = 6_000_000;
+
+/** US dollars for a million requests, scored and their results read. */
+export function dollarsPerMillion(event: Event): number {
+  return sqsDollars(event) + lambdaDollars(event) + storeDollars(event);
+}
+
+/** The queues' part: each message is sent, received and deleted, ten in a call. */
+export function sqsDollars({ requests, messageBytes, delivered }: Event): number {
+  const queued = (chunks: number, messages: number): number => 2 * chunks + messages / MESSAGES_PER_CALL;
+  const results = delivered.chunks === 0 ? 0 : queued(delivered.chunks, delivered.messages);
+  const billed = queued(billedSends(messageBytes), messageBytes.length) + results;
+  return (billed / requests) * prices.sqsStandardMillionRequests;
+}
+
+function lambdaDollars({ requests, messageBytes, microsecondsPerRequest }: Event): number {
+  const bytesPerMessage = messageBytes.reduce((sum, bytes) => sum + bytes, 0) / messageBytes.length;
+  const batchMessages = Math.min(BATCH_MESSAGES, BATCH_BYTES / bytesPerMessage);
+  const batchRequests = (batchMessages * requests) / messageBytes.length;
+  const seconds = Math.max(LEAST_BATCH_SECONDS, (batchRequests * microsecondsPerRequest) / MILLION);
+  const invocation = seconds * FUNCTION_GB * prices.lambdaArmGbSecond + prices.lambdaMillionRequests / MILLION;
+  return (MILLION / batchRequests) * invocation;
+}
+
+/** Of the table each result is written and read, of the bucket each object is written. */
+function storeDollars({ requests, delivered: { writeUnits, readUnits, objects } }: Event): number {
+  const dollars =
+    (writeUnits * prices.dynamodbMillionWrites) / MILLION +
+    (readUnits * prices.dynamodbMillionReads) / MILLION +
+    (objects * prices.s3ThousandPuts) / 1_000;
+  return (dollars / requests) * MILLION;
+}
+
+/** Where results go, and how many share a message of the queue. */
+interface HopConfig {
+  readonly store: 'queue' | 'table' | 'bucket';
+  readonly resultsPerMessage: 1 | 'fill';
+}
+
+/** What a turn invokes the handler with, so many times, one after the other. */
+export interface HopTask {
+  readonly scenario: string;
+  /** In an event. */
+  readonly requests: number;
+  readonly encoding: Encoding;
+  readonly requestsPerMessage: RequestsPerMessage;
+  readonly invocations: number;
+}
+
+/** What a turn took, all threads of the process together. */
+export interface HopTurn {
+  readonly cpuMicroseconds: number;
+  readonly wallMicroseconds: number;
+  readonly invocationsMs: readonly number[];
+  /** Of the messages of an event. */
+  readonly messageBytes: readonly number[];
+}
+
+/** The Lambda entry in a process of its own. */
+interface HopHandler {
+  turn(task: HopTask): Promise<HopTurn>;
+  stop(): Promise<void>;
+}
+
+const HANDLER_SCRIPT = new URL('../contestants/hopHandler.ts', import.meta.url);
+
+/** @param certificateFile of the server at the endpoint */
+async function startHopHandler(
+  { store, resultsPerMessage }: HopConfig,
+  modelsDirectory: string,
+  endpoint: string,
+  certificateFile: string,
+): Promise<HopHandler> {
+  const queueUrl = (name: string) => `${endpoint}/123456789012/${name}`;
+  const child = fork(HANDLER_SCRIPT, {
+    // Metrics are written to stdout, as a function writes them.
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    env: {
+      PATH: process.env.PATH,
+      NODE_EXTRA_CA_CERTS: certificateFile,
+      AWS_ENDPOINT_URL: endpoint,
+      AWS_REGION: 'us-east-1',
+      AWS_ACCESS_KEY_ID: 'bench',
+      AWS_SECRET_ACCESS_KEY: 'bench',
+      AWS_SESSION_TOKEN: 'bench',
+      [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
+      [CONFIG_KEYS.requestQueueUrls]: queueUrl('requests'),
+      [CONFIG_KEYS.results]: store,
+      [CONFIG_KEYS.resultQueueUrl]: queueUrl('results'),
+      [CONFIG_KEYS.resultTable]: 'results',
+      [CONFIG_KEYS.resultBucket]: 'results',
+      ...(resultsPerMessage === 1 ? {} : { [CONFIG_KEYS.resultsPerMessage]: String(resultsPerMessage) }),
+    },
+  });
+  const reply = async (): Promise<unknown> => {
+    const ended = new AbortController();
+    try {
+      const [message] = await Promise.race([
+        once(child, 'message', ended),
+        once(child, 'exit', ended).then(([code]) => {
+          throw new Error(`expected the handler to answer, got exit code ${code}`);
+        }),
+      ]);
+      return message;
+    } finally {
+      ended.abort();
+    }
+  };
+  await reply();
+  return {
+    async turn(task) {
+      child.send(task);
+      return (await reply()) as HopTurn;
+    },
+    async stop() {
+      child.disconnect();
+      await once(child, 'exit');
+    },
+  };
+}
+
+/** What SQS, DynamoDB and S3 were given, as they bill it. */
+export interface Delivered {
+  calls: number;
+  /** Messages or items. */
+  messages: number;
+  /** SQS requests that the calls with messages are billed as. */
+  chunks: number;
+  /** Write units of the items, and read units to read each of them. */
+  writeUnits: number;
+  readUnits: number;
+  objects: number;
+  /** Calls that held an error in place of scores. */
+  errors: number;
+}
+
+/** SQS, DynamoDB and S3 in a process of their own. */
+interface AwsServer {
+  readonly endpoint: string;
+  /** What was delivered since the last time this was asked. */
+  takeDelivered(): Promise<Delivered>;
+  stop(): Promise<void>;
+}
+
+const SERVER_SCRIPT = new URL('../contestants/awsServer.ts', import.meta.url);
+
+async function startAwsServer(certificate: Certificate): Promise<AwsServer> {
+  const child = fork(SERVER_SCRIPT);
+  child.send(certificate);
+  const [{ port }] = await once(child, 'message');
+  return {
+    endpoint: `https://127.0.0.1:${port}`,
+    async takeDelivered() {
+      child.send('deliver');
+      const [delivered] = await once(child, 'message');
+      return delivered;
+    },
+    async stop() {
+      child.disconnect();
+      await once(child, 'exit');
+    },
+  };
 }

@@ -1,18 +1,15 @@
 import { createBareSession } from '../contestants/bareSession.ts';
-import { openBatchscore } from '../contestants/batchscore.ts';
-import { fastestPartition, limitsOf, partsOf } from '../contestants/partitions.ts';
-import { sweep } from '../contestants/sweep.ts';
+import { openBatchscore } from '../contestants/openBatchscore.ts';
+import { fastestPartition, limitsOf, partsOf, sweep } from '../contestants/partitions.ts';
 import { drawMessages, ENCODINGS } from '../workload/messages.ts';
 import { createTemporaryRepository, type TemporaryRepository } from '../workload/modelRepository.ts';
 import type { Scenario } from '../workload/scenarios.ts';
-import { measureInFreshProcess } from './freshProcess.ts';
+import type { BenchResults, GrowthResult, ScenarioResult } from './benchResults.ts';
+import { describeMachine } from './contest.ts';
+import { measureGrowth, measureInFreshProcess } from './freshProcess.ts';
 import { type GainFigures, measureGains } from './gains.ts';
-import { measureGrowth } from './growth.ts';
 import { HOP_REQUESTS, HOP_ROUNDS, measureHops } from './hops.ts';
-import { type LoneMessageFigures, measureLoneMessage } from './loneMessage.ts';
-import { describeMachine } from './machine.ts';
-import type { BenchResults, GrowthResult, ScenarioResult } from './results.ts';
-import { measureScenario } from './scenario.ts';
+import { type LoneMessageFigures, measureLoneMessage, measureScenario } from './scenarioContest.ts';
 
 /** Takes a line of progress. */
 export type Say = (progress: string) => void;

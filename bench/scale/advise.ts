@@ -1,4 +1,4 @@
-import { MAXIMUM_CONCURRENCY, MESSAGES_IN_FLIGHT, SHARDS } from '../../lambda/limits/eventSourceMapping.ts';
+import { MAXIMUM_CONCURRENCY, MESSAGES_IN_FLIGHT, SHARDS } from '../../lambda/core/limits.ts';
 import { type Outcome, outcomeOf, type Span } from './outcome.ts';
 import { FIFO_CALLS_PER_SECOND, MESSAGES_PER_RECEIVE } from './rules.ts';
 import { fullBatch, messagesPerSecond, requestsThatFill, runMs, type Scenario } from './scenario.ts';

@@ -1,4 +1,4 @@
-import { MESSAGES_IN_FLIGHT } from '../../lambda/limits/eventSourceMapping.ts';
+import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { ACCOUNT, BUCKET, FIFO_CALLS_PER_SECOND, MAPPING, MESSAGES_PER_RECEIVE, POLLER, TABLE } from './rules.ts';
 import { fullBatch, messageBytes, runMs, type Scenario } from './scenario.ts';
 

@@ -1,4 +1,4 @@
-import { MESSAGES_IN_FLIGHT } from '../../lambda/limits/eventSourceMapping.ts';
+import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { mappingMost } from './ceilings.ts';
 import {
   ACCOUNT,

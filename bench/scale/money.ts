@@ -1,6 +1,6 @@
 import prices from '../../infra/constructs/base/prices.json' with { type: 'json' };
-import { sqsDollars } from '../measure/dollars.ts';
-import { billedSends } from '../workload/packing.ts';
+import { sqsDollars } from '../measure/hops.ts';
+import { billedSends } from '../workload/messages.ts';
 import { TABLE } from './rules.ts';
 import { messageBytes, runMs, type Scenario } from './scenario.ts';
 

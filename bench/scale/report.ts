@@ -1,4 +1,4 @@
-import { table } from '../report/table.ts';
+import { table } from '../report/markdownTable.ts';
 import { ceilingsOf, count } from './ceilings.ts';
 import { brokenBy, type Outcome } from './outcome.ts';
 import { fullBatch, messageBytes, runMs, type Scenario } from './scenario.ts';

@@ -3,7 +3,7 @@ import {
   INVOCATIONS_AT_FIRST,
   INVOCATIONS_PER_POLLER,
   MOST_INVOCATIONS,
-} from '../../lambda/limits/eventSourceMapping.ts';
+} from '../../lambda/core/limits.ts';
 
 /*
  * What AWS documents of the services between a producer and the function: the rules of the simulation. Where AWS documents

@@ -1,5 +1,4 @@
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { MAX_EVENT_BYTES } from '../../lambda/limits/eventSourceMapping.ts';
+import { MAX_EVENT_BYTES, RANGES } from '../../lambda/core/limits.ts';
 
 /** Where results go: to the queue one by one or packed, to the table, to the bucket. */
 export const RESULTS = ['queue', 'packed', 'table', 'bucket'] as const;

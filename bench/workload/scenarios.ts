@@ -1,8 +1,15 @@
-import { encodeBytes } from './models/bytes.ts';
-import { encodeConvnet, IMAGE_SHAPE } from './models/convnet.ts';
-import { encodeMlp } from './models/mlp.ts';
-import { encodeTextline, LINE_HEIGHT } from './models/textline.ts';
-import { encodeTransformer, VOCABULARY } from './models/transformer.ts';
+import {
+  encodeBytes,
+  encodeConvnet,
+  encodeMlp,
+  encodeResnet,
+  encodeTextline,
+  encodeTransformer,
+  IMAGE_SHAPE,
+  LINE_HEIGHT,
+  PICTURE_SHAPE,
+  VOCABULARY,
+} from './generatedModels.ts';
 import type { Random } from './random.ts';
 
 /** The elements of a row. */
@@ -42,7 +49,7 @@ export interface Scenario {
 }
 
 /** Weights are drawn from it. */
-export const MODEL_SEED = 20_261_121;
+const MODEL_SEED = 20_261_121;
 const LENGTH_SIGMA = 0.8;
 const SHORTEST_TEXT = 3;
 const LONGEST_TEXT = 256;
@@ -167,4 +174,33 @@ function drawText(random: Random, length: number): InputTensor[] {
     { name: 'input_ids', datatype: 'INT64', shape: [1, length], data: tokens },
     { name: 'attention_mask', datatype: 'INT64', shape: [1, length], data: new BigInt64Array(length).fill(1n) },
   ];
+}
+
+/** What all texts are long, in tokens: of one length, so that a run of theirs has no padding. */
+const LENGTH = 32;
+
+const TRANSFORMER: Scenario = {
+  ...scenarioNamed('transformer'),
+  lengths: { typical: LENGTH, draw: () => LENGTH },
+  modelConfig: { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 }, ladder: [LENGTH] } },
+};
+
+/** The models that a GPU is measured with. */
+export const GPU_SCENARIOS: readonly Scenario[] = [
+  scenarioNamed('mlp-small'),
+  scenarioNamed('mlp-wide'),
+  TRANSFORMER,
+  { ...TRANSFORMER, name: 'transformer-fp16', encodeModel: () => encodeTransformer(MODEL_SEED, 'FP16') },
+  {
+    ...scenarioNamed('convnet'),
+    name: 'resnet-50',
+    encodeModel: () => encodeResnet(MODEL_SEED),
+    drawInputs: (random) => [drawPicture(random)],
+  },
+];
+
+function drawPicture(random: Random): InputTensor {
+  const data = new Uint8Array(PICTURE_SHAPE.reduce((product, dim) => product * dim, 1));
+  for (let i = 0; i < data.length; i++) data[i] = random.below(256);
+  return { name: 'picture', datatype: 'UINT8', shape: [1, ...PICTURE_SHAPE], data };
 }

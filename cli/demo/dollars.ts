@@ -1,7 +1,7 @@
 import { PRICES } from '../../infra/constructs/base/prices.ts';
-import type { InvocationReport } from '../local/eventSourceMapping.ts';
-import { lambdaDollars } from '../profile/settings/dollars.ts';
-import { HOST_COSTS } from '../profile/settings/invocation.ts';
+import type { InvocationReport } from '../local/localMapping.ts';
+
+import { HOST_COSTS, lambdaDollars } from '../profile/settings/invocationCosts.ts';
 
 /** What went through the handler in one pass. */
 export interface Invoked {

@@ -4,11 +4,13 @@ import {
   type Message,
   ReceiveMessageCommand,
   SendMessageBatchCommand,
+  type SendMessageBatchRequest,
+  type SendMessageBatchResult,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import { isUnreadable, unpackResults } from '../../client/result/unpackResults.ts';
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqs/limits.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/contract/result.ts';
+import { isUnreadable, unpackResults } from '../../client/readResult.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
+import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/record.ts';
 
 export interface Sent {
   readonly messageId: string;
@@ -29,7 +31,7 @@ const RECEIVERS = 4;
 const PATIENCE_MS = 20_000;
 const LOOK_EVERY_MS = 20;
 
-export interface Exchange {
+interface Exchange {
   readonly requestQueueUrl: string;
   readonly bodies: readonly string[];
   /** When each is sent, in milliseconds from the start, ascending. @default as fast as the queue takes them */
@@ -151,4 +153,37 @@ function toReceived({ Body = '', Attributes, MessageAttributes = {} }: Message):
   const results = unpackResults(Body, count.StringValue ?? '');
   if (isUnreadable(results)) throw new Error(`the result queue: ${results.problem}`);
   return results.map((one) => ({ messageId: one.messageId, body: JSON.stringify(one.document), writtenAtMs }));
+}
+
+/** What was written to the result queue. */
+export interface Written {
+  readonly results: number;
+  readonly messages: number;
+  /** Calls of SendMessageBatch. */
+  readonly calls: number;
+}
+
+const NAME = 'watchResults';
+
+/** Counts what a client writes to the result queue, until it is told to stop. */
+export function watchResults(sqs: SQSClient, resultQueueUrl: string): { written(): Written; stop(): void } {
+  const written = { results: 0, messages: 0, calls: 0 };
+  sqs.middlewareStack.add(
+    (next) => async (args) => {
+      const { QueueUrl, Entries = [] } = args.input as Partial<SendMessageBatchRequest>;
+      const reply = await next(args);
+      if (QueueUrl !== resultQueueUrl || Entries.length === 0 || !('MessageBody' in (Entries[0] ?? {}))) return reply;
+      const { Successful = [] } = reply.output as SendMessageBatchResult;
+      const taken = new Set(Successful.map(({ Id }) => Id));
+      written.calls += 1;
+      for (const { Id, MessageAttributes } of Entries) {
+        if (!taken.has(Id)) continue;
+        written.messages += 1;
+        written.results += Number(MessageAttributes?.[RESULTS_ATTRIBUTE]?.StringValue ?? 1);
+      }
+      return reply;
+    },
+    { step: 'initialize', name: NAME },
+  );
+  return { written: () => written, stop: () => void sqs.middlewareStack.remove(NAME) };
 }

@@ -1,4 +1,4 @@
-import type { Telemetry } from '../../lambda/aws/telemetry/telemetry.ts';
+import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 
 /** Milliseconds that each stage took in all. */
 export interface StageTimes {

@@ -1,18 +1,28 @@
-import { isFailure, messageOf } from '../../lambda/core/contract/failure.ts';
-import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/contract/model.ts';
-import { RANGES } from '../../lambda/limits/configuration.ts';
-import { type ModelConfig, readModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
-import { checkModelFile } from '../../lambda/onnx/config/modelFile.ts';
-import { readGraph } from '../../lambda/onnx/config/modelGraph.ts';
-import { readSampleLines } from '../../lambda/onnx/config/samples.ts';
-import type { ModelLocation } from '../../lambda/onnx/repository/findModels.ts';
-import { locate, openModelAlone } from '../../lambda/onnx/repository/openModelAlone.ts';
-import type { ModelGraph } from '../../lambda/onnx/startup/modelGraph.ts';
-import { symbolicAxes } from '../../lambda/onnx/startup/zeroRuns.ts';
-import type { Inspection, Opened, Value, Verdict } from './inspection.ts';
-import { notableOperators } from './notableOperators.ts';
-import { type OnnxFile, readOnnxFile } from './onnxFile.ts';
-import { sampleRequests } from './sampleRequests.ts';
+import { encodeRequest } from '../../client/encodeRequest.ts';
+import { decodeAll, isBase64Data } from '../../lambda/core/base64.ts';
+import { isFailure, messageOf } from '../../lambda/core/failure.ts';
+import { isObject } from '../../lambda/core/json.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
+import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
+import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
+import { DATATYPES, moveAxis } from '../../lambda/core/tensor.ts';
+import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
+import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
+import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
+import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
+import { checkModelFile, type ModelGraph, readGraph } from '../../lambda/onnx/modelFile.ts';
+import {
+  decodeSamples,
+  type Manner,
+  makeUp,
+  readSampleLines,
+  rowShapes,
+  type SampleLines,
+} from '../../lambda/onnx/probes.ts';
+import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
+import { printable } from '../arguments.ts';
+import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
+import { type FileValue, type NotableOperators, notableOperators, type OnnxFile, readOnnxFile } from './onnxFile.ts';
 
 /**
  * Opens a model as a host does, with its checks, and has it answer sample requests.
@@ -25,7 +35,7 @@ export async function inspectModel(path: string, providers: readonly string[]): 
   const location = await locate(path);
   checkModelFile(location.path);
   const file = readOnnxFile(location.path);
-  const graph = await readGraph(location.path);
+  const graph = readGraph(location.path);
   const { name: model, version, path: filePath } = location;
   const found = { model, version, path: filePath, ...aboutFile(file) };
   try {
@@ -139,4 +149,242 @@ function valueFrom(spec: TensorSpec, raggedAxis: number | undefined): Value {
     batchAxis,
     ...(raggedAxis !== undefined && { raggedAxis: axisInModel(spec, raggedAxis) }),
   };
+}
+
+/** What is known of a model; of one that does not open, what its file says. The members of `--json`. */
+export interface Inspection {
+  readonly model: string;
+  readonly version: string;
+  readonly path: string;
+  readonly file: Omit<OnnxFile, 'inputs' | 'outputs' | 'operators'>;
+  readonly nodes: number;
+  readonly operators: OnnxFile['operators'];
+  readonly notableOperators: readonly NotableOperators[];
+  /** Those that requests give. */
+  readonly inputs: readonly Value[];
+  readonly outputs: readonly Value[];
+  /** Undefined where the model does not open. */
+  readonly opened?: Opened | undefined;
+  /** Why it does not open. */
+  readonly error?: string | undefined;
+}
+
+/** An input or output, its shape as the model has it. */
+export interface Value extends FileValue {
+  readonly batchAxis?: number;
+  /** The axis along which requests may differ in size. */
+  readonly raggedAxis?: number;
+}
+
+export type Verdict = 'independent' | 'trusted' | 'unknown' | 'dependent' | 'alone';
+
+export interface Opened {
+  /** Whether rows depend on each other. */
+  readonly verdict: Verdict;
+  /** Rows that were run alone and in company at start. */
+  readonly probes: number;
+  /** The most that answers of the same row differed by, as a share; null where none were compared. */
+  readonly largestDifference: number | null;
+  readonly maxBatchRows: number;
+  /** The row counts that it is run at; empty: any. */
+  readonly ladder: readonly number[];
+  readonly ragged: {
+    readonly axis: string;
+    readonly inputs: readonly string[];
+    readonly ladder: readonly number[];
+  } | null;
+  /** Axes of any size that requests of one run must share. */
+  readonly openAxes: readonly string[];
+  readonly constants: readonly string[];
+  /** Outputs that config.json does not have computed. */
+  readonly leftOut: readonly string[];
+  readonly hasTransform: boolean;
+  readonly warnings: readonly string[];
+  readonly samples: readonly Sample[];
+  /** Whether the samples are made up. */
+  readonly isMadeUp: boolean;
+  /** Why there is no sample. */
+  readonly noSample?: string | undefined;
+  /** The first request that was run and got no scores. */
+  readonly failed?: FailedRequest | undefined;
+}
+
+/** A request that the model did not answer in each of its forms. */
+export interface FailedRequest {
+  /** Its file and line, or that it was made up. */
+  readonly place: string;
+  readonly json: string;
+  readonly reason: string;
+}
+
+/** A result without its message ID. */
+export type Answer = Readonly<Record<string, unknown>>;
+
+/** A request that the model has answered, as JSON text of one line. */
+export interface Sample {
+  readonly json: string;
+  /** Undefined where the model's transform has a form of its own. */
+  readonly binary: string | undefined;
+  readonly answer: Answer;
+}
+
+interface Samples {
+  readonly samples: readonly Sample[];
+  readonly isMadeUp: boolean;
+  /** Why there is none. */
+  readonly noSample?: string | undefined;
+  readonly failed?: FailedRequest | undefined;
+}
+
+interface Texts {
+  /** Where it is from. */
+  readonly place: string;
+  readonly json: string;
+  readonly binary: string | undefined;
+}
+
+/**
+ * Requests that the model has answered, in both forms, from their text to the text of the answer: those of
+ * `samples.jsonl`, else made-up ones.
+ *
+ * @param lines of `samples.jsonl`
+ */
+async function sampleRequests(
+  model: Model,
+  lines: SampleLines,
+  graph: ModelGraph,
+  warmUp: ModelConfig['warmup'],
+): Promise<Samples> {
+  const scoring = createRowScoring({
+    models: { find: () => model },
+    limits: OFFLINE_LIMITS,
+    checkPercent: 0,
+    observer: {},
+  });
+  if (lines.lines.length > 0) {
+    const { samples, failed } = await answered(await realTexts(model, lines), scoring);
+    return { samples, isMadeUp: false, failed, ...(samples.length === 0 && { noSample: failed?.reason }) };
+  }
+  if (model.transform?.decode !== undefined) {
+    return none(
+      'the model has a transform, which takes requests of its own: put one into samples.jsonl beside config.json',
+    );
+  }
+  if (graph.operators.has('Loop')) {
+    return none(
+      'the model has a loop, which may never end with made-up values: put a request into samples.jsonl beside config.json',
+    );
+  }
+  let first: FailedRequest | undefined;
+  for (const rows of madeUpInputs(model, graph, warmUp)) {
+    const texts = rows.map((inputs, index) => textsOf(model, inputs, `sample-${index + 1}`, 'a made-up request'));
+    const { samples, failed } = await answered(texts, scoring);
+    if (samples.length > 0) return { samples, isMadeUp: true };
+    first ??= failed;
+  }
+  return {
+    ...none('it answers none that was made up: put a request into samples.jsonl beside config.json'),
+    failed: first,
+  };
+}
+
+function none(noSample: string): Samples {
+  return { samples: [], isMadeUp: true, noSample };
+}
+
+/** The requests to which both forms are answered with scores. */
+async function answered(texts: readonly Texts[], scoring: RowScoring): Promise<Pick<Samples, 'samples' | 'failed'>> {
+  const samples: Sample[] = [];
+  let first: FailedRequest | undefined;
+  for (const { place, json, binary } of texts) {
+    const forms = binary === undefined ? [json] : [json, binary];
+    const { answers } = await scoring.score(forms.map((text, index) => ({ id: String(index), text })));
+    const failed = answers.flatMap((answer) => answer?.failures ?? [])[0];
+    const answer = answers[0]?.text;
+    if (failed === undefined && answer !== undefined) samples.push({ json, binary, answer: withoutMessageId(answer) });
+    else first ??= { place, json, reason: failed?.message ?? 'no answer' };
+  }
+  return { samples, failed: first };
+}
+
+function withoutMessageId(text: string): Answer {
+  const { message_id: _, ...answer } = JSON.parse(text);
+  return answer;
+}
+
+/** As producers send them where the model has a transform; else in the canonical form, whatever form they have. */
+async function realTexts(model: Model, lines: SampleLines): Promise<Texts[]> {
+  const placeOf = (index: number): string => `${lines.path}:${lines.lines[index]?.number}`;
+  if (model.transform?.decode !== undefined) {
+    return lines.lines.map(({ line }, index) => {
+      return { place: placeOf(index), json: ownForm(model, line, index), binary: undefined };
+    });
+  }
+  const requests = await decodeSamples(lines, model);
+  return requests.map(({ inputs, id }, index) => textsOf(model, inputs, id ?? `sample-${index + 1}`, placeOf(index)));
+}
+
+/** Any deployment takes it, as it names its model. */
+function ownForm({ name }: Model, line: string, index: number): string {
+  const body: unknown = JSON.parse(line);
+  if (!isObject(body)) return line;
+  const { model_version: _, ...rest } = body;
+  return printable(encodeRequest({ body: { id: `sample-${index + 1}`, ...rest, model_name: name } }, 'json'));
+}
+
+function textsOf(model: Model, inputs: readonly RequestInput[], id: string, place: string): Texts {
+  const tensors = model.inputs.map((spec, index): [string, RequestInput] => {
+    const { datatype, shape, data } = inputs[index] as RequestInput;
+    const elements = isBase64Data(data) ? decodeAll(data, datatype, shape) : data;
+    return [spec.name, moveAxis({ datatype, shape, data: elements }, 0, spec.batchAxis ?? 0)];
+  });
+  const request = { id, model: model.name, inputs: Object.fromEntries(tensors) } as Parameters<typeof encodeRequest>[0];
+  return {
+    place,
+    json: printable(encodeRequest(request, 'json')),
+    binary: printable(encodeRequest(request, 'binary')),
+  };
+}
+
+const MANNERS: readonly Manner[] = ['unit', 'ones', 'small', 'zeros'];
+/** Short ones first: they are to be read. */
+const LENGTHS = [4, 8, 32, 128, 1];
+const REQUESTS = 4;
+/** Of floats that nobody measured. */
+const DIGITS = 3;
+
+/** Inputs of a few requests of one row each: what the model may take, the likeliest first. */
+function* madeUpInputs(
+  model: Model,
+  graph: ModelGraph,
+  warmUp: ModelConfig['warmup'],
+): Generator<readonly (readonly RequestInput[])[]> {
+  const given = typeof warmUp === 'object' ? warmUp : {};
+  const ragged = model.ragged?.name;
+  const sizes = Object.fromEntries(Object.entries(given).filter(([axis]) => axis !== ragged));
+  const isOpen = symbolicAxes(model).some((axis) => sizes[axis] === undefined);
+  const most = model.ragged?.ladder.at(-1) ?? Number.POSITIVE_INFINITY;
+  const lengths = isOpen ? LENGTHS.filter((length) => length <= most) : [1];
+  const past = emptyPast(model);
+  const choices: AxisSizes[] = past === undefined ? [sizes] : [sizes, { ...past, ...sizes }];
+  for (const manner of MANNERS) {
+    for (const length of lengths) {
+      for (const choice of choices) {
+        const rows = makeUp(
+          model,
+          rowShapes(model, choice, length),
+          Array.from({ length: REQUESTS }, () => manner),
+          graph,
+        );
+        yield rows.map(({ request }) => request.inputs.map(rounded));
+      }
+    }
+  }
+}
+
+function rounded(input: RequestInput): RequestInput {
+  const { datatype, data } = input;
+  if (DATATYPES[datatype].kind !== 'float') return input;
+  const floats = data as Float32Array;
+  return { ...input, data: floats.map((value) => Number(value.toPrecision(DIGITS))) };
 }

@@ -1,7 +1,14 @@
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { createReader, externalFiles, fieldsOfFile, type Read } from '../../lambda/onnx/config/externalData.ts';
-import { type FileValue, readValue } from './fileValue.ts';
+import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/decideBatching.ts';
+import {
+  createReader,
+  externalFiles,
+  fieldsIn,
+  fieldsOfFile,
+  type ModelGraph,
+  type Read,
+} from '../../lambda/onnx/modelFile.ts';
 
 /** What an ONNX file says of itself, read without ONNX Runtime. */
 export interface OnnxFile {
@@ -19,7 +26,7 @@ export interface OnnxFile {
   readonly outputs: readonly FileValue[];
 }
 
-export interface OperatorUse {
+interface OperatorUse {
   readonly name: string;
   /** `ai.onnx` for operators of ONNX itself. */
   readonly domain: string;
@@ -89,13 +96,13 @@ function readOpset(read: Read, from: number, to: number, opsets: Record<string, 
   opsets[domain || ONNX_DOMAIN] = version;
 }
 
-interface Found {
+interface FoundNodes {
   /** By domain, a line break, and name. */
   readonly counts: Map<string, number>;
   readonly functions: Set<string>;
 }
 
-function readFunction(read: Read, from: number, to: number, { counts, functions }: Found): void {
+function readFunction(read: Read, from: number, to: number, { counts, functions }: FoundNodes): void {
   let [name, domain] = ['', ''];
   for (const { number, start, end } of fieldsOfFile(read, from, to)) {
     if (number === FUNCTION.name) name = textAt(read, start, end);
@@ -151,4 +158,208 @@ function nameOfTensor(read: Read, from: number, to: number): string {
 
 function textAt(read: Read, start: number, end: number): string {
   return read(start, end - start).toString('utf8');
+}
+
+/** An operator, or several of one kind, that decide how a model may be batched, padded or deployed. */
+export interface NotableOperators {
+  readonly names: readonly string[];
+  readonly count: number;
+  /** What it means for the model. */
+  readonly why: string;
+}
+
+type FoundOperator = OperatorUse & { readonly overBatch: boolean; readonly training: boolean };
+
+interface Kind {
+  readonly is: (operator: FoundOperator) => boolean;
+  readonly why: string;
+  /** Whether it matters only where an axis other than the batch axis is open. */
+  readonly ofLengths?: true;
+}
+
+const named =
+  (names: RegExp): Kind['is'] =>
+  ({ name, isFunction }) =>
+    !isFunction && names.test(name);
+
+/** Domains that ONNX Runtime has operators of by itself. */
+const KNOWN_DOMAINS = [ONNX_DOMAIN, 'ai.onnx.ml', 'com.microsoft', 'com.microsoft.nchwc', 'com.microsoft.dml'];
+
+/** An operator is of the first kind that it fits. */
+const KINDS: readonly Kind[] = [
+  {
+    is: ({ domain, isFunction }) => !isFunction && !KNOWN_DOMAINS.includes(domain),
+    why: 'of a domain that ONNX Runtime has no operators of: the model does not open',
+  },
+  {
+    is: named(/^(DynamicQuantizeLinear|DynamicQuantizeMatMul|DynamicQuantizeLSTM|MatMulIntegerToFloat)$/),
+    why: 'dynamic quantisation: the scale is taken over all rows of a run, so rows depend on each other',
+  },
+  { is: ({ training }) => training, why: 'in training mode: takes its figures from all rows of a run' },
+  {
+    is: ({ overBatch, name }) => overBatch && WORKS_ALONG_AN_AXIS.test(name),
+    why: 'along axis 0, which is the batch axis unless config.json says otherwise: may mix rows',
+  },
+  {
+    is: named(/^(RandomNormal|RandomUniform|Multinomial|Bernoulli)/),
+    why: 'random: the same row is answered differently, so nothing can be proved of it',
+  },
+  {
+    is: named(/^(LSTM|GRU|RNN|Scan)$/),
+    why: 'recurrent: axis 0 may be time, not the batch; padding after the end may change the last state',
+  },
+  {
+    is: named(/^Loop$/),
+    why: 'how often it turns may depend on the data: rows that share a run may wait for the longest',
+  },
+  { is: named(/^If$/), why: 'one branch for all rows of a run' },
+  {
+    is: named(/^(NonZero|NonMaxSuppression|Unique|Compress)$/),
+    why: 'gives as many elements as the data has: its output may have no batch axis',
+  },
+  {
+    is: named(
+      /^(QLinear|QGemm$|QAttention$|QEmbed|QOrdered|ConvInteger$|MatMulInteger$|QuantizeLinear$|DequantizeLinear$|MatMulNBits$|MatMulBnb4$)/,
+    ),
+    why: 'quantised: smaller and often faster on a CPU, rounds more',
+  },
+  {
+    is: named(/(Attention|^Softmax)$/),
+    why: 'a length that is padded must be masked here; the check of padding at start tells',
+    ofLengths: true,
+  },
+  {
+    is: named(/^(Global(Average|Max|Lp)Pool|InstanceNormalization|GroupNormalization)$/),
+    why: 'takes in whole axes: padding along them changes answers',
+    ofLengths: true,
+  },
+  {
+    is: named(/^(Conv|ConvTranspose|FusedConv|QLinearConv)$/),
+    why: 'one row may keep all cores busy already: profile the model before batching it',
+  },
+  {
+    is: named(/^TreeEnsemble/),
+    why: 'trees: thresholds decide, so inputs that were rounded may end at another leaf',
+  },
+  {
+    is: named(/^(Rfft|Irfft)$/),
+    why: 'on a GPU needs cuFFT, which the image leaves out unless cufft is set',
+  },
+  {
+    is: named(
+      /^(StringNormalizer|StringConcat|StringSplit|TfIdfVectorizer|LabelEncoder|RegexFullMatch|Tokenizer|CategoryMapper)$/,
+    ),
+    why: 'works on strings or words, on the CPU alone',
+  },
+];
+
+/**
+ * The operators that matter, of one kind each; none where nothing but ordinary arithmetic is in the model.
+ *
+ * @param hasLengths whether requests may differ in size along another axis than that of the batch
+ */
+export function notableOperators(
+  { operators }: OnnxFile,
+  graph: ModelGraph,
+  hasLengths: boolean,
+): readonly NotableOperators[] {
+  const kinds = KINDS.filter(({ ofLengths }) => ofLengths !== true || hasLengths);
+  const found = operators.map((operator): FoundOperator => {
+    const { overBatch = false, training = false } = graph.operators.get(operator.name) ?? {};
+    return { ...operator, overBatch, training };
+  });
+  const kindOf = new Map(found.map((operator) => [operator, kinds.find(({ is }) => is(operator))]));
+  return kinds.flatMap((kind) => {
+    const own = found.filter((operator) => kindOf.get(operator) === kind);
+    if (own.length === 0) return [];
+    return [{ names: own.map(fullName), count: own.reduce((sum, { count }) => sum + count, 0), why: kind.why }];
+  });
+}
+
+function fullName({ name, domain }: OperatorUse): string {
+  return domain === ONNX_DOMAIN ? name : `${domain}:${name}`;
+}
+
+/** An input or output as the file describes it. */
+export interface FileValue {
+  readonly name: string;
+  /** Of the Open Inference Protocol, else as ONNX calls it. */
+  readonly datatype: string;
+  /** Sizes, names of symbolic axes, `?` where there is neither; undefined where the file gives none. */
+  readonly shape: readonly (number | string)[] | undefined;
+}
+
+/** Fields of the messages of onnx.proto. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+const VALUE = { name: 1, type: 2 } as const;
+const TYPE_KINDS: Readonly<Record<number, string>> = { 4: 'sequence', 5: 'map', 8: 'sparse tensor', 9: 'optional' };
+const TYPE_TENSOR = 1;
+const TENSOR = { element: 1, shape: 2 } as const;
+const SHAPE_DIM = 1;
+const DIM = { value: 1, symbol: 2 } as const;
+
+/** By the numbers of `TensorProto.DataType`. */
+const ELEMENT_TYPES: Readonly<Record<number, string>> = {
+  1: 'FP32',
+  2: 'UINT8',
+  3: 'INT8',
+  4: 'UINT16',
+  5: 'INT16',
+  6: 'INT32',
+  7: 'INT64',
+  8: 'BYTES',
+  9: 'BOOL',
+  10: 'FP16',
+  11: 'FP64',
+  12: 'UINT32',
+  13: 'UINT64',
+  14: 'complex64',
+  15: 'complex128',
+  16: 'bfloat16',
+  17: 'float8e4m3fn',
+  18: 'float8e4m3fnuz',
+  19: 'float8e5m2',
+  20: 'float8e5m2fnuz',
+  21: 'uint4',
+  22: 'int4',
+  23: 'float4e2m1',
+};
+
+/** @param bytes a `ValueInfoProto` */
+function readValue(bytes: Buffer): FileValue {
+  let value: FileValue = { name: '', datatype: 'unknown', shape: undefined };
+  for (const { number, start, end } of fieldsIn(bytes)) {
+    if (number === VALUE.name) value = { ...value, name: bytes.toString('utf8', start, end) };
+    if (number === VALUE.type) value = { ...value, ...readType(bytes.subarray(start, end)) };
+  }
+  return value;
+}
+
+function readType(bytes: Buffer): Omit<FileValue, 'name'> {
+  for (const { number, start, end } of fieldsIn(bytes)) {
+    if (number === TYPE_TENSOR) return readTensorType(bytes.subarray(start, end));
+    const kind = TYPE_KINDS[number];
+    if (kind !== undefined) return { datatype: kind, shape: undefined };
+  }
+  return { datatype: 'unknown', shape: undefined };
+}
+
+function readTensorType(bytes: Buffer): Omit<FileValue, 'name'> {
+  let datatype = 'unknown';
+  let shape: (number | string)[] | undefined;
+  for (const { number, start, end, value } of fieldsIn(bytes)) {
+    if (number === TENSOR.element) datatype = ELEMENT_TYPES[value] ?? `element type ${value}`;
+    if (number === TENSOR.shape) shape = readShape(bytes.subarray(start, end));
+  }
+  return { datatype, shape };
+}
+
+function readShape(bytes: Buffer): (number | string)[] {
+  return [...fieldsIn(bytes)]
+    .filter(({ number }) => number === SHAPE_DIM)
+    .map(({ start, end }) => {
+      const dim = bytes.subarray(start, end);
+      const [field] = fieldsIn(dim);
+      if (field?.number === DIM.value) return field.value;
+      return field?.number === DIM.symbol ? dim.toString('utf8', field.start, field.end) || '?' : '?';
+    });
 }

@@ -3,10 +3,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Batchscore, JobStatus } from '../../client/index.ts';
 import { parseCommand, UsageError } from '../arguments.ts';
-import { progressBar } from '../bar.ts';
-import { openOutput, refuseFolder } from '../fileErrors.ts';
-import { listenForInterruption } from '../interruption.ts';
-import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/jobDeployment.ts';
+import { connectToJobs, JOB_DEPLOYMENT_OPTIONS } from '../network/deployment.ts';
+import { listenForInterruption, progressBar } from '../terminal.ts';
+import { openOutput, refuseFolder } from '../textFiles.ts';
 
 const OPTIONS = { ...JOB_DEPLOYMENT_OPTIONS, json: { type: 'boolean', default: false } } as const;
 

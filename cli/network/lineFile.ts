@@ -1,9 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
-import { hasCode } from '../../lambda/aws/hasCode.ts';
-import { messageOf } from '../../lambda/core/contract/failure.ts';
-import { openOutput } from '../fileErrors.ts';
-import { linesOf } from '../lines.ts';
+import { z } from 'zod';
+import { hasCode } from '../../lambda/aws/awsError.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
+
+import { linesOf, openOutput, systemReason } from '../textFiles.ts';
 
 /** A file of lines that is added to. */
 export interface LineFile {
@@ -89,4 +90,49 @@ async function endsWithNewline(path: string, size: number): Promise<boolean> {
   } finally {
     await file.close();
   }
+}
+
+/** One line of an ids file: which line of the requests was taken, and under which message ID. */
+interface SubmittedLine {
+  readonly line: number;
+  readonly messageId: string;
+}
+
+const LINE = z.object({ line: z.int().min(1), message_id: z.string().min(1) });
+
+/** Opens an ids file to add to it, with what it holds already. @throws Error when the file is something else */
+export async function openIdsFile(path: string): Promise<{ before: readonly SubmittedLine[]; file: LineFile }> {
+  const before: SubmittedLine[] = [];
+  const file = await openLineFile(path, ['{"line":'], (text) => before.push(parseLine(text)));
+  return { before, file };
+}
+
+/** @throws Error naming the line that is no such line */
+export async function readIds(path: string): Promise<SubmittedLine[]> {
+  const submitted: SubmittedLine[] = [];
+  try {
+    for await (const text of linesOf(createReadStream(path))) submitted.push(parseLine(text));
+    return submitted;
+  } catch (cause) {
+    const reason = systemReason(cause);
+    if (reason !== undefined) {
+      throw new Error(`${path}: expected an ids file, got: ${reason}; check the path`, { cause });
+    }
+    throw new Error(`${path}: expected an ids file, line ${submitted.length + 1} cannot be read; check the path`, {
+      cause,
+    });
+  }
+}
+
+function parseLine(text: string): SubmittedLine {
+  try {
+    const { line, message_id: messageId } = LINE.parse(JSON.parse(text));
+    return { line, messageId };
+  } catch (cause) {
+    throw new Error('expected {"line": …, "message_id": …}, as batchscore submit writes it', { cause });
+  }
+}
+
+export function idsLine({ line, messageId }: SubmittedLine): string {
+  return `${JSON.stringify({ line, message_id: messageId })}\n`;
 }

@@ -1,6 +1,5 @@
-import type { Model, TensorSpec } from '../../lambda/core/contract/model.ts';
-import { DATATYPES } from '../../lambda/core/tensor/datatype.ts';
-import { elementCount } from '../../lambda/core/tensor/tensor.ts';
+import type { Model, TensorSpec } from '../../lambda/core/model.ts';
+import { DATATYPES, elementCount } from '../../lambda/core/tensor.ts';
 
 /** Results of rows as CSV. */
 export interface CsvResults {

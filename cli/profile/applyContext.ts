@@ -1,9 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import { systemReason } from '../fileErrors.ts';
-import { membersOf } from './jsonMembers.ts';
+import { systemReason } from '../textFiles.ts';
 
 /** Keys of the CDK context and what they are to be. */
-export type ContextFragment = Readonly<Record<string, number | string>>;
+type ContextFragment = Readonly<Record<string, number | string>>;
 
 /**
  * Writes settings into the context of a `cdk.json`; all else in it stays as it is, to the letter.
@@ -93,4 +92,44 @@ function refuseOthers(context: Readonly<Record<string, unknown>>, path: string):
     `--apply: expected ${path} to deploy a function behind one standard queue without pollers, got ${others.join(', ')}; ` +
       'set by hand what of the recommendation fits it',
   );
+}
+
+/** Where a member of a JSON object stands in its text; ends are exclusive. */
+interface JsonMember {
+  readonly key: string;
+  readonly keyStart: number;
+  readonly valueStart: number;
+  readonly valueEnd: number;
+}
+
+const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\]:,]|[^\s{}[\]:,"]+/g;
+
+/**
+ * The members of an object in valid JSON text.
+ *
+ * @param start index of its `{`
+ */
+function membersOf(text: string, start: number): JsonMember[] {
+  const members: JsonMember[] = [];
+  let depth = 0;
+  let open: Omit<JsonMember, 'valueEnd'> | undefined;
+  let last: { readonly token: string; readonly index: number } | undefined;
+  TOKEN.lastIndex = start;
+  for (let match = TOKEN.exec(text); match !== null; match = TOKEN.exec(text)) {
+    const [token] = match;
+    const { index } = match;
+    const isEnd = depth === 1 && (token === ',' || token === '}');
+    if (isEnd && open !== undefined && last !== undefined) {
+      members.push({ ...open, valueEnd: last.index + last.token.length });
+      open = undefined;
+    }
+    if (depth === 1 && token === ':' && last !== undefined) {
+      open = { key: JSON.parse(last.token), keyStart: last.index, valueStart: -1 };
+    } else if (open?.valueStart === -1) open = { ...open, valueStart: index };
+    if (token === '{' || token === '[') depth += 1;
+    if (token === '}' || token === ']') depth -= 1;
+    if (depth === 0) return members;
+    last = { token, index };
+  }
+  return members;
 }

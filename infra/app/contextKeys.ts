@@ -1,8 +1,18 @@
 import { z } from 'zod';
-import { FILL, LOG_LEVELS, RANGES, STORES } from '../../lambda/limits/configuration.ts';
-import { BATCH_SIZE, MAXIMUM_CONCURRENCY, SHARDS, WINDOW_SECONDS } from '../../lambda/limits/eventSourceMapping.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
-import { type Range, wholeNumberIn } from '../../lambda/limits/range.ts';
+import {
+  BATCH_SIZE,
+  FILL,
+  JOB_MEMORY_MB,
+  JOB_RANGES,
+  LOG_LEVELS,
+  MAXIMUM_CONCURRENCY,
+  RANGES,
+  type Range,
+  SHARDS,
+  STORES,
+  WINDOW_SECONDS,
+  wholeNumberIn,
+} from '../../lambda/core/limits.ts';
 import { CAPACITIES } from '../constructs/checks/gpuTask.ts';
 import { ARCHITECTURES } from '../constructs/image/image.ts';
 

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { didYouMean, IN_OUR_WORDS } from '../../lambda/core/contract/wrongValue.ts';
+import { didYouMean, IN_OUR_WORDS } from '../../lambda/core/wrongValue.ts';
 import { type Problem, refuse } from '../constructs/base/refuse.ts';
 import { COMPUTE_KINDS, CONTEXT, type ContextKey, KEYS_OF_JOBS, KEYS_OF_KIND, type Settings } from './contextKeys.ts';
 

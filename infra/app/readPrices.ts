@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/contract/wrongValue.ts';
+import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
 import type { Prices } from '../constructs/base/prices.ts';
 
 const DOLLARS = 'expected US dollars as a number of at least 0';

@@ -5,7 +5,7 @@ import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import type { MetricName } from '../../lambda/core/contract/metricNames.ts';
+import type { MetricName } from '../../lambda/core/metricNames.ts';
 import { warnOfLargeMessages } from './checks/batching.ts';
 import { refuseElsewhere } from './checks/elsewhere.ts';
 import { warnOfNoDeadLetters, warnOfUnknownKeys } from './checks/existing.ts';

@@ -1,7 +1,12 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { LOG_LEVELS, type LogLevel, RANGES, type ResultsPerMessage } from '../../lambda/limits/configuration.ts';
-import { mappingProblems } from '../../lambda/limits/eventSourceMapping.ts';
+import {
+  LOG_LEVELS,
+  type LogLevel,
+  mappingProblems,
+  RANGES,
+  type ResultsPerMessage,
+} from '../../lambda/core/limits.ts';
 import { type AlarmThresholds, thresholdsOf } from './base/alarmThresholds.ts';
 import { type Batching, withDefaults } from './base/batching.ts';
 import { PRICES, type Prices } from './base/prices.ts';

@@ -3,7 +3,7 @@ import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import type { LogLevel, ResultsPerMessage } from '../../lambda/limits/configuration.ts';
+import type { LogLevel, ResultsPerMessage } from '../../lambda/core/limits.ts';
 import type { AlarmThresholds } from './base/alarmThresholds.ts';
 import type { Prices } from './base/prices.ts';
 import type { Compute, ComputeForm, FunctionCompute } from './compute/compute.ts';

@@ -12,13 +12,13 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
     handler: 'lambda/handler',
     jobScore: 'lambda/jobScore',
     jobControl: 'lambda/jobControl',
-    sessionWorker: 'lambda/onnx/session/sessionWorker',
+    sessionWorker: 'lambda/onnx/sessionWorker',
   },
   worker: {
     worker: 'lambda/worker',
     healthCheck: 'lambda/hosts/healthCheck',
-    callThread: 'lambda/aws/sqs/threads/callThread',
-    sessionWorker: 'lambda/onnx/session/sessionWorker',
+    callThread: 'lambda/aws/callThread',
+    sessionWorker: 'lambda/onnx/sessionWorker',
   },
 };
 

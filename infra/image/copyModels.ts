@@ -1,7 +1,8 @@
 import { copyFileSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { MODEL_LAYOUT } from '../../lambda/core/contract/modelFolder.ts';
-import { walkModels } from '../../lambda/onnx/repository/walkModels.ts';
+import { MODEL_LAYOUT } from '../../lambda/core/places.ts';
+
+import { walkModels } from '../../lambda/onnx/findModels.ts';
 import { deployedFiles } from './deployedFiles.ts';
 
 /**

@@ -1,10 +1,7 @@
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SQSClient, type SQSClientConfig } from '@aws-sdk/client-sqs';
-import { keepHandlers } from './keptHandlers.ts';
-import { leaveOutIdleWork } from './leanCalls.ts';
-import { spellPlainJson } from './plainJson.ts';
-import { Sha256 } from './sha256.ts';
+import { keepHandlers, leaveOutIdleWork, Sha256, spellPlainJson } from './leanClients.ts';
 
 /** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */
 export interface Patience {

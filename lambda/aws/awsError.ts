@@ -1,4 +1,4 @@
-import type { Outage } from '../core/contract/failure.ts';
+import type { Outage } from '../core/failure.ts';
 
 /** An error in one line, for the message of a failure. */
 export function describeError(error: unknown): string {
@@ -39,3 +39,9 @@ function isClockSetRight(error: object): boolean {
 }
 
 const PASSING = /Throttl|ThroughputExceeded|RequestLimitExceeded|TooManyRequests|RequestTimeout|InternalError/;
+
+/** Whether an error of the system has one of these codes, such as `ENOENT`. */
+export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return false;
+  return typeof error.code === 'string' && codes.includes(error.code);
+}

@@ -1,25 +1,24 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { createTableWriter } from '../aws/dynamodb/tableWriter.ts';
-import { writeToEvery } from '../aws/everyStore.ts';
-import { createBucketWriter } from '../aws/s3/bucketWriter.ts';
-import { fetchModels } from '../aws/s3/models/fetchModels.ts';
-import { createPayloads, type Payloads } from '../aws/s3/payloads.ts';
-import { createAcknowledger } from '../aws/sqs/acknowledge.ts';
-import { atTheirQueues } from '../aws/sqs/atTheirQueues.ts';
-import type { SqsCaller } from '../aws/sqs/caller.ts';
-import { createQueueWriter } from '../aws/sqs/queueWriter.ts';
-import { createRetryDelay, outageSeconds } from '../aws/sqs/retryDelay.ts';
-import type { Telemetry } from '../aws/telemetry/telemetry.ts';
+import { fetchModels } from '../aws/fetchModels.ts';
+import { createPayloads, type Payloads } from '../aws/payloads.ts';
+import { atTheirQueues, createAcknowledger, createRetryDelay, outageSeconds } from '../aws/requestQueue.ts';
+import { createBucketWriter } from '../aws/resultBucket.ts';
+import { createQueueWriter } from '../aws/resultQueue.ts';
+import { createTableWriter } from '../aws/resultTable.ts';
+import { writeToEvery } from '../aws/sendBatches.ts';
+import type { SqsCaller } from '../aws/sqsCalls.ts';
+import type { Telemetry } from '../aws/telemetry.ts';
 import type { Config } from '../configSchema.ts';
-import type { ResultWriter } from '../core/contract/result.ts';
-import { plan } from '../core/plan/plan.ts';
-import { createBatchingWatch } from '../core/run/batchingWatch.ts';
-import { createLatencyEstimator } from '../core/run/latencyEstimator.ts';
-import { createMemoryCeiling } from '../core/run/memoryCeiling.ts';
-import { createOutageWatch } from '../core/settle/outageWatch.ts';
-import { FILL, type Store } from '../limits/configuration.ts';
-import { openRepository } from '../onnx/repository/repository.ts';
+import { createLatencyEstimator } from '../core/latency.ts';
+import { FILL, type Store } from '../core/limits.ts';
+import { createMemoryCeiling } from '../core/memoryCeiling.ts';
+import { createOutageWatch } from '../core/outageWatch.ts';
+import { plan } from '../core/plan.ts';
+import type { ResultWriter } from '../core/record.ts';
+import { createBatchingWatch } from '../core/verify.ts';
+
+import { openRepository } from '../onnx/repository.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */

@@ -2,8 +2,8 @@ import { totalmem } from 'node:os';
 import type { z } from 'zod';
 import { CONFIG_KEYS, CONFIG_PREFIX } from '../configKeys.ts';
 import { CONFIG_SCHEMA, type Config } from '../configSchema.ts';
-import { didYouMean, IN_OUR_WORDS } from '../core/contract/wrongValue.ts';
-import { RANGES_BY_MEMORY, shareOfMemory } from '../limits/configuration.ts';
+import { RANGES_BY_MEMORY, shareOfMemory } from '../core/limits.ts';
+import { didYouMean, IN_OUR_WORDS } from '../core/wrongValue.ts';
 
 const MIB = 1024 * 1024;
 

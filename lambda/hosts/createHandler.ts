@@ -1,13 +1,11 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import type { Telemetry } from '../aws/telemetry/telemetry.ts';
-import { isObject } from '../core/base/json.ts';
-import { preview } from '../core/contract/failure.ts';
-import type { MessageRecord } from '../core/contract/record.ts';
-import type { TimeLimit } from '../core/contract/timeLimit.ts';
-import type { ScoringDependencies } from '../core/scoreRecords.ts';
-import { outageIn } from '../core/settle/outageWatch.ts';
-import { scoreOrHandBack } from './scoreOrHandBack.ts';
+import type { Telemetry } from '../aws/telemetry.ts';
+import { failure, preview } from '../core/failure.ts';
+import { isObject } from '../core/json.ts';
+import { outageIn } from '../core/outageWatch.ts';
+import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
+import { type ScoringDependencies, scoreRecords } from '../core/scoreRecords.ts';
 
 export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;
@@ -107,4 +105,18 @@ async function endStuckHost(
 function timeLimitOf(context: Context, deadlineMarginMs: number): TimeLimit {
   const writingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - deadlineMarginMs / 2));
   return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(writingMs) };
+}
+
+/** A throw would lose the verdict on every record: a bug hands back what it met instead. */
+export async function scoreOrHandBack(
+  records: readonly MessageRecord[],
+  scoring: ScoringDependencies,
+  time: TimeLimit,
+): Promise<Outcome[]> {
+  try {
+    return await scoreRecords(records, scoring, time);
+  } catch (error) {
+    scoring.observer.problem(error);
+    return records.map(() => ({ status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') }));
+  }
 }

@@ -1,7 +1,7 @@
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import type { GpuReading } from '../aws/nvidiaSmi.ts';
-import { messageOf } from '../core/contract/failure.ts';
-import { isNvidia } from '../onnx/session/provider.ts';
+import type { GpuReading } from '../aws/nvidiaCards.ts';
+import { messageOf } from '../core/failure.ts';
+import { isNvidia } from '../onnx/provider.ts';
 
 export interface GpuWatchOptions {
   /** Asks what each card does. */

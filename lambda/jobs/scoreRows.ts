@@ -1,16 +1,14 @@
 import { z } from 'zod';
-import { type Failure, failure, reasonOf } from '../core/contract/failure.ts';
-import type { ModelRepository } from '../core/contract/model.ts';
-import type { Observer } from '../core/contract/observer.ts';
-import type { MessageRecord } from '../core/contract/record.ts';
-import type { Outcome } from '../core/contract/result.ts';
-import type { TimeLimit } from '../core/contract/timeLimit.ts';
-import { encodeError } from '../core/encode/encode.ts';
-import { plan } from '../core/plan/plan.ts';
-import { createBatchingWatch } from '../core/run/batchingWatch.ts';
-import { createLatencyEstimator } from '../core/run/latencyEstimator.ts';
-import { createMemoryCeiling } from '../core/run/memoryCeiling.ts';
+import { encodeError } from '../core/encode.ts';
+import { type Failure, failure, reasonOf } from '../core/failure.ts';
+import { createLatencyEstimator } from '../core/latency.ts';
+import { createMemoryCeiling } from '../core/memoryCeiling.ts';
+import type { ModelRepository } from '../core/model.ts';
+import type { Observer } from '../core/observer.ts';
+import { plan } from '../core/plan.ts';
+import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
 import { type ScoringLimits, scoreRecords } from '../core/scoreRecords.ts';
+import { createBatchingWatch } from '../core/verify.ts';
 
 /** One request of a file: a line, or a row of columns that was spelled as one. */
 export interface Row {

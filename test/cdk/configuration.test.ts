@@ -9,7 +9,7 @@ import { COMPUTE_KINDS, CONTEXT_KEYS, KEYS_OF_KIND } from '../../infra/app/conte
 import { readContext } from '../../infra/app/readContext.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
-import { type ModelConfig, readModelConfig } from '../../lambda/onnx/config/modelConfig.ts';
+import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { REPOSITORY } from '../helpers/command.ts';
 import { docPage } from '../helpers/docExamples.ts';
 import { createApp } from '../helpers/stacks.ts';

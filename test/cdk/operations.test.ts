@@ -3,7 +3,7 @@ import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { ecsCompute, ecsGpuCompute, lambdaGpuCompute, PRICES } from '../../infra/index.ts';
-import { METRIC_UNITS } from '../../lambda/core/contract/metricNames.ts';
+import { METRIC_UNITS } from '../../lambda/core/metricNames.ts';
 import { docPage } from '../helpers/docExamples.ts';
 import { createScoring, synthesize, templateOf } from '../helpers/stacks.ts';
 

@@ -7,8 +7,9 @@ import { Annotations, Match } from 'aws-cdk-lib/assertions';
 import { checkProfiles, type ProfiledHost } from '../../infra/constructs/checks/profiles.ts';
 import { readProfiles } from '../../infra/constructs/image/profiles.ts';
 import { BatchScoring, lambdaCompute } from '../../infra/index.ts';
-import type { MeasuredRun } from '../../lambda/core/contract/model.ts';
-import type { ProfileFile } from '../../lambda/onnx/config/profileFile.ts';
+import type { MeasuredRun } from '../../lambda/core/model.ts';
+
+import type { ProfileFile } from '../../lambda/onnx/profileFile.ts';
 import { identityModel } from '../helpers/onnxModels.ts';
 import { profileOf } from '../helpers/profiles.ts';
 import { createStack } from '../helpers/stacks.ts';

@@ -3,8 +3,8 @@ import { Duration, Size } from 'aws-cdk-lib';
 import { tuningProblems } from '../../infra/constructs/checks/tuning.ts';
 import { lambdaCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { RANGES, RANGES_BY_MEMORY } from '../../lambda/core/limits.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
-import { RANGES, RANGES_BY_MEMORY } from '../../lambda/limits/configuration.ts';
 import { refusalOf } from '../helpers/stacks.ts';
 
 describe('numbers that the host itself would refuse', () => {

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import * as ort from 'onnxruntime-node';
-import { encodeModel, type Graph } from '../../bench/workload/models/encodeModel.ts';
+import { encodeModel, type Graph } from '../../bench/workload/encodeModel.ts';
 import { type Answer, HOSTS, type Host, useHosts } from '../helpers/hosts.ts';
 import { dynamicLabelModel, MIXING, SOUND } from '../helpers/mixingModels.ts';
 import type { RepositoryFiles } from '../helpers/openModels.ts';

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { GetObjectCommandOutput, S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { encodeModel } from '../../bench/workload/models/encodeModel.ts';
+import { encodeModel } from '../../bench/workload/encodeModel.ts';
 import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import type { Step } from '../helpers/frontServer.ts';

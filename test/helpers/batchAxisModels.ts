@@ -1,4 +1,4 @@
-import { type Constant, DataType, encodeModel, type GraphNode } from '../../bench/workload/models/encodeModel.ts';
+import { type Constant, DataType, encodeModel, type GraphNode } from '../../bench/workload/encodeModel.ts';
 
 const HIDDEN = 3;
 

@@ -1,13 +1,12 @@
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach } from '@jest/globals';
 import { Batchscore, type BatchscoreOptions } from '../../client/index.ts';
-import { createTableWriter } from '../../lambda/aws/dynamodb/tableWriter.ts';
-import { createPayloads } from '../../lambda/aws/s3/payloads.ts';
-import { createQueueWriter } from '../../lambda/aws/sqs/queueWriter.ts';
-import type { ResultPacking } from '../../lambda/aws/sqs/resultMessages.ts';
-import type { Model } from '../../lambda/core/contract/model.ts';
-import type { MessageRecord } from '../../lambda/core/contract/record.ts';
-import type { ResultWriter } from '../../lambda/core/contract/result.ts';
+import { createPayloads } from '../../lambda/aws/payloads.ts';
+import { createQueueWriter, type ResultPacking } from '../../lambda/aws/resultQueue.ts';
+import { createTableWriter } from '../../lambda/aws/resultTable.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import type { MessageRecord, ResultWriter } from '../../lambda/core/record.ts';
+
 import { scoreRecords } from '../../lambda/core/scoreRecords.ts';
 import { type DynamoDbServer, useDynamoDbServer } from './dynamodbServer.ts';
 import { lineModel, repositoryOf } from './models.ts';

@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises';
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
-import type { Telemetry } from '../../lambda/aws/telemetry/telemetry.ts';
-import type { Outcome } from '../../lambda/core/contract/result.ts';
+import type { Telemetry } from '../../lambda/aws/telemetry.ts';
+import type { Outcome } from '../../lambda/core/record.ts';
+
 import { type Composition, compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler, type ScoringHandler } from '../../lambda/hosts/createHandler.ts';

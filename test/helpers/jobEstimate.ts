@@ -1,6 +1,6 @@
-import { type Estimate, estimate } from '../../cli/job/estimate.ts';
+import { type Estimate, estimate } from '../../cli/job/submit.ts';
 import { PRICES } from '../../infra/constructs/base/prices.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/limits/jobs.ts';
+import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 
 /** Rows of 500 bytes, 20,000 of them a second in a call. */
 export function estimatedJob(rows: number): Estimate {

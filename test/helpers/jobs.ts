@@ -1,15 +1,13 @@
 import { createHash } from 'node:crypto';
-import type { ModelRepository } from '../../lambda/core/contract/model.ts';
-import type { TimeLimit } from '../../lambda/core/contract/timeLimit.ts';
-import { dataKeys, planKey } from '../../lambda/core/job/keys.ts';
-import type { JobStorage } from '../../lambda/core/job/storage.ts';
-import { JobError, type JobStart, type Spec } from '../../lambda/core/job/words.ts';
-import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
-import { type PlanAnswer, planJob } from '../../lambda/jobs/plan/planJob.ts';
-import { readHead, readParts } from '../../lambda/jobs/plan/planObjects.ts';
-import { openReader } from '../../lambda/jobs/read/openReader.ts';
-import { type ScoreEvent, scorePart } from '../../lambda/jobs/score/scorePart.ts';
-import { skipPiece } from '../../lambda/jobs/score/skipPiece.ts';
+
+import type { ModelRepository } from '../../lambda/core/model.ts';
+import type { TimeLimit } from '../../lambda/core/record.ts';
+
+import { finishJob } from '../../lambda/jobs/finishJob.ts';
+import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
+import { JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';
+import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
+import { openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 
 export const LIMITS = {

@@ -3,15 +3,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { SFNClient } from '@aws-sdk/client-sfn';
-import { deferred } from '../../lambda/core/base/deferred.ts';
-import { planKey } from '../../lambda/core/job/keys.ts';
-import type { JobStorage } from '../../lambda/core/job/storage.ts';
-import { isJobCode, type JobStart } from '../../lambda/core/job/words.ts';
-import { noteFailure } from '../../lambda/jobs/finish/explainJob.ts';
-import { finishJob } from '../../lambda/jobs/finish/finishJob.ts';
-import { planJob } from '../../lambda/jobs/plan/planJob.ts';
-import { readParts } from '../../lambda/jobs/plan/planObjects.ts';
-import type { ScoreEvent } from '../../lambda/jobs/score/scorePart.ts';
+import { deferred } from '../../lambda/core/concurrency.ts';
+
+import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
+import { planKey, readParts } from '../../lambda/jobs/jobObjects.ts';
+import { isJobCode, type JobStart, type JobStorage } from '../../lambda/jobs/jobTypes.ts';
+import { planJob } from '../../lambda/jobs/planJob.ts';
+import type { ScoreEvent } from '../../lambda/jobs/scorePart.ts';
 import { callOrSkip } from './jobs.ts';
 import { lineModel, repositoryOf } from './models.ts';
 

@@ -1,8 +1,8 @@
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { createDevTelemetry } from '../../cli/devTelemetry.ts';
-import { localBucketClient } from '../../cli/local/buckets.ts';
-import { type LocalStack, startLocalStack } from '../../cli/local/stack.ts';
+import { localBucketClient } from '../../cli/local/localServices.ts';
+import { type LocalStack, startLocalStack } from '../../cli/local/localStack.ts';
 import { Batchscore } from '../../client/index.ts';
 import { REPOSITORY } from './command.ts';
 

@@ -6,7 +6,7 @@ import {
   type Graph,
   type GraphNode,
   type GraphValue,
-} from '../../bench/workload/models/encodeModel.ts';
+} from '../../bench/workload/encodeModel.ts';
 
 const X: GraphValue = { name: 'x', datatype: 'FP32', shape: ['batch', 4] };
 const Y: GraphValue = { name: 'y', datatype: 'FP32', shape: ['batch', 4] };

@@ -1,4 +1,4 @@
-import { failure } from '../../lambda/core/contract/failure.ts';
+import { failure } from '../../lambda/core/failure.ts';
 import type {
   Cost,
   Independence,
@@ -7,10 +7,9 @@ import type {
   ModelRepository,
   RaggedAxis,
   TensorSpec,
-} from '../../lambda/core/contract/model.ts';
-import type { Transform } from '../../lambda/core/contract/transform.ts';
-import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
-import { elementCount, type Tensor } from '../../lambda/core/tensor/tensor.ts';
+  Transform,
+} from '../../lambda/core/model.ts';
+import { type Datatype, elementCount, type Tensor } from '../../lambda/core/tensor.ts';
 
 export interface InMemoryModelOptions {
   readonly name?: string;

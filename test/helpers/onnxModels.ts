@@ -7,8 +7,8 @@ import {
   type Graph,
   type GraphValue,
   tensorType,
-} from '../../bench/workload/models/encodeModel.ts';
-import type { Datatype } from '../../lambda/core/tensor/datatype.ts';
+} from '../../bench/workload/encodeModel.ts';
+import type { Datatype } from '../../lambda/core/tensor.ts';
 
 /** ONNX element types that no datatype stands for. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 export const ELEMENT_TYPE = { bfloat16: 16, int4: 22 } as const;

@@ -4,16 +4,12 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { afterAll, afterEach, beforeEach } from '@jest/globals';
-import type { MaybePromise } from '../../lambda/core/base/maybePromise.ts';
-import { type Failure, isFailure } from '../../lambda/core/contract/failure.ts';
-import type { Model } from '../../lambda/core/contract/model.ts';
-import type { Datatype, TensorData } from '../../lambda/core/tensor/datatype.ts';
-import type { Tensor } from '../../lambda/core/tensor/tensor.ts';
-import {
-  type OnnxModelRepository,
-  openRepository,
-  type RepositoryOptions,
-} from '../../lambda/onnx/repository/repository.ts';
+import type { MaybePromise } from '../../lambda/core/concurrency.ts';
+import { type Failure, isFailure } from '../../lambda/core/failure.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import type { Datatype, Tensor, TensorData } from '../../lambda/core/tensor.ts';
+
+import { type OnnxModelRepository, openRepository, type RepositoryOptions } from '../../lambda/onnx/repository.ts';
 
 /** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */
 export type RepositoryFiles = Readonly<Record<string, Uint8Array | string | Readonly<Record<string, unknown>>>>;

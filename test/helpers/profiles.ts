@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { MeasuredRun } from '../../lambda/core/contract/model.ts';
-import type { ProfileFile } from '../../lambda/onnx/config/profileFile.ts';
-import { runtimeVersion, thisMachine } from '../../lambda/onnx/config/thisMachine.ts';
+import type { MeasuredRun } from '../../lambda/core/model.ts';
+
+import { type ProfileFile, runtimeVersion, thisMachine } from '../../lambda/onnx/profileFile.ts';
 
 /** A profile of a model, as if it had been measured on this machine, with these runs on one thread. */
 export function profileOf(

@@ -3,15 +3,8 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import type { Patience } from '../../lambda/aws/awsClients.ts';
-import { type FetchModelsOptions, fetchModels } from '../../lambda/aws/s3/models/fetchModels.ts';
-import {
-  digestOf,
-  fileKey,
-  manifestKey,
-  PART_BYTES,
-  partsOf,
-  writeManifest,
-} from '../../lambda/aws/s3/models/manifest.ts';
+import { type FetchModelsOptions, fetchModels } from '../../lambda/aws/fetchModels.ts';
+import { digestOf, fileKey, manifestKey, PART_BYTES, partsOf, writeManifest } from '../../lambda/aws/modelManifest.ts';
 import type { Step } from './frontServer.ts';
 import { afterThisTest } from './openModels.ts';
 import type { S3Server } from './s3Server.ts';

@@ -1,4 +1,4 @@
-import { DataType, encodeModel, type GraphNode, type GraphValue } from '../../bench/workload/models/encodeModel.ts';
+import { DataType, encodeModel, type GraphNode, type GraphValue } from '../../bench/workload/encodeModel.ts';
 
 const X: GraphValue = { name: 'x', datatype: 'FP32', shape: ['batch', 'length'] };
 const AXIS_1 = { name: 'axis_1', dataType: DataType.INT64, dims: [1], int64Data: [1] };

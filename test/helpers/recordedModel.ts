@@ -1,4 +1,4 @@
-import type { Model, TensorSpec } from '../../lambda/core/contract/model.ts';
+import type { Model, TensorSpec } from '../../lambda/core/model.ts';
 
 export interface RecordedModel extends Model {
   /** The shapes of the inputs of every run. */

@@ -1,4 +1,4 @@
-import type { MessageRecord } from '../../lambda/core/contract/record.ts';
+import type { MessageRecord } from '../../lambda/core/record.ts';
 
 const STANDARD_QUEUE = 'arn:aws:sqs:eu-central-1:123456789012:requests';
 const FIFO_QUEUE = 'arn:aws:sqs:eu-central-1:123456789012:requests.fifo';

@@ -1,5 +1,5 @@
 import type { ScoringResult } from '../../client/index.ts';
-import type { Result } from '../../lambda/core/contract/result.ts';
+import type { Result } from '../../lambda/core/record.ts';
 
 export const IN_TIME = { timeoutMs: 20_000 };
 

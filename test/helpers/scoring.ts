@@ -1,12 +1,11 @@
-import type { Failure } from '../../lambda/core/contract/failure.ts';
-import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/contract/observer.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../../lambda/core/contract/result.ts';
-import type { TimeLimit } from '../../lambda/core/contract/timeLimit.ts';
-import { plan } from '../../lambda/core/plan/plan.ts';
-import { createBatchingWatch } from '../../lambda/core/run/batchingWatch.ts';
-import { createLatencyEstimator } from '../../lambda/core/run/latencyEstimator.ts';
-import { createMemoryCeiling } from '../../lambda/core/run/memoryCeiling.ts';
+import type { Failure } from '../../lambda/core/failure.ts';
+import { createLatencyEstimator } from '../../lambda/core/latency.ts';
+import { createMemoryCeiling } from '../../lambda/core/memoryCeiling.ts';
+import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/observer.ts';
+import { plan } from '../../lambda/core/plan.ts';
+import type { Result, ResultWriter, TimeLimit, WriteVerdict } from '../../lambda/core/record.ts';
 import type { ScoringDependencies, ScoringLimits } from '../../lambda/core/scoreRecords.ts';
+import { createBatchingWatch } from '../../lambda/core/verify.ts';
 import { lineModel, repositoryOf } from './models.ts';
 
 export interface MemoryWriterOptions {

@@ -1,4 +1,4 @@
-import { DataType, encodeModel, type GraphValue, tensorType } from '../../bench/workload/models/encodeModel.ts';
+import { DataType, encodeModel, type GraphValue, tensorType } from '../../bench/workload/encodeModel.ts';
 
 const HEADS = 2;
 const WIDTH = 4;

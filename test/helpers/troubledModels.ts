@@ -1,4 +1,4 @@
-import { type Constant, DataType, encodeModel } from '../../bench/workload/models/encodeModel.ts';
+import { type Constant, DataType, encodeModel } from '../../bench/workload/encodeModel.ts';
 
 /** Gives back int32 `[batch, 3]`. With 8 rows or more it divides the least int32 by -1, at which x86 ends the process. */
 export function trappingModel(): Uint8Array {

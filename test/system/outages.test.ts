@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { startEventSourceMapping } from '../../cli/local/eventSourceMapping.ts';
+import { startEventSourceMapping } from '../../cli/local/localMapping.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';

@@ -1,7 +1,8 @@
 /** What the page is told, as JSON. Times are milliseconds; `at` counts from 1970. */
-import type { Independence } from '../../../lambda/core/contract/model.ts';
-import type { MicroBatchReport } from '../../../lambda/core/contract/observer.ts';
-import type { ClosedBecause } from '../gather.ts';
+import type { Independence } from '../../../lambda/core/model.ts';
+import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
+
+import type { ClosedBecause } from '../localMapping.ts';
 
 export type MicroBatchSeen = MicroBatchReport;
 

@@ -1,6 +1,4 @@
-import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../../lambda/limits/eventSourceMapping.ts';
-import { createEventQueue } from './eventQueue.ts';
-import { type Course, createTally } from './tally.ts';
+import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../../lambda/core/limits.ts';
 
 /** How messages become invocations. */
 export interface Mapping {
@@ -129,3 +127,138 @@ export function simulateMapping(
 
 /** A slot receives so many in a call. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html */
 const MESSAGES_A_TURN = 10;
+
+/** What is to happen, soonest first. */
+interface EventQueue {
+  /** When the next one is; Infinity where there is none. */
+  readonly nextMs: number;
+  add(atMs: number, slot: number): void;
+  /** Takes the next one out. @returns its slot */
+  take(): number;
+}
+
+/** Times are added nearly in order: each looks for its place from the end. */
+function createEventQueue(): EventQueue {
+  const times: number[] = [];
+  const slots: number[] = [];
+  let first = 0;
+  return {
+    get nextMs() {
+      return times[first] ?? NEVER;
+    },
+    add(atMs, slot) {
+      if (times.length === first || (times.at(-1) as number) <= atMs) {
+        times.push(atMs);
+        slots.push(slot);
+        return;
+      }
+      let place = times.length - 1;
+      while (place > first && (times[place - 1] as number) > atMs) place -= 1;
+      times.splice(place, 0, atMs);
+      slots.splice(place, 0, slot);
+    },
+    take() {
+      const slot = slots[first++] as number;
+      if (first > MOST_TAKEN) {
+        times.splice(0, first);
+        slots.splice(0, first);
+        first = 0;
+      }
+      return slot;
+    },
+  };
+}
+
+/** Taken ones, before they are let go of. */
+const MOST_TAKEN = 1_000;
+
+/** What became of messages: how old they were when they were answered, and with how many others they were. */
+export interface Course {
+  /** From its arrival to the end of its invocation: of half of the messages, and of all but the oldest hundredth. */
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** How many invocations had so many messages, by their number. */
+  readonly sizes: ReadonlyMap<number, number>;
+  readonly messages: number;
+  readonly invocations: number;
+}
+
+interface Tally {
+  /** @param members messages of an invocation, as indexes of their arrivals, in order */
+  add(members: readonly number[], endMs: number): void;
+  course(): Course;
+}
+
+/** @param from messages before it are left out: the queue had not settled */
+function createTally(arrivals: Float64Array, from: number): Tally {
+  const ages = new Float64Array(arrivals.length);
+  const sizes = new Map<number, number>();
+  let [messages, invocations, seen] = [0, 0, 0];
+  return {
+    add(members, endMs) {
+      if ((members.at(-1) as number) < from) return;
+      for (const index of members) {
+        if (index >= from) ages[seen++] = endMs - (arrivals[index] as number);
+      }
+      sizes.set(members.length, (sizes.get(members.length) ?? 0) + 1);
+      messages += members.length;
+      invocations += 1;
+    },
+    course() {
+      const sorted = ages.subarray(0, seen).sort();
+      return { p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99), sizes, messages, invocations };
+    },
+  };
+}
+
+/** The value that a share of the sorted values does not exceed; NaN of none. */
+export function quantile(sorted: Float64Array, share: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
+}
+
+/** When messages come. */
+export interface Arrivals {
+  /** Milliseconds, ascending. */
+  readonly times: Float64Array;
+  readonly perSecond: number;
+  /** The first one that counts: before it the queue settles. */
+  readonly from: number;
+}
+
+/** The same seed for every candidate: they differ by their settings alone. */
+const SEED = 20_261_122;
+/** Of the messages: until then the queue settles. */
+const SETTLING_SHARE = 0.1;
+
+/** Messages that come at random, so many a second on average: a Poisson process. The same ones each time. */
+export function poissonArrivals(perSecond: number, count: number): Arrivals {
+  const next = randomNumbers(SEED);
+  const times = new Float64Array(count);
+  let nowMs = 0;
+  for (let index = 0; index < count; index++) {
+    nowMs -= (1000 * Math.log(1 - next())) / perSecond;
+    times[index] = nowMs;
+  }
+  return { times, perSecond, from: Math.floor(SETTLING_SHARE * count) };
+}
+
+/**
+ * Messages that came at given times. All of them count: a trace may begin with its burst.
+ *
+ * @param times milliseconds, ascending, at least two that differ
+ */
+export function traceArrivals(times: Float64Array): Arrivals {
+  const spanMs = (times.at(-1) as number) - (times[0] as number);
+  return { times, perSecond: (1000 * (times.length - 1)) / spanMs, from: 0 };
+}
+
+/** Uniform in [0, 1): mulberry32. @see https://gist.github.com/tommyettinger/46a874533244883189143505d203312c */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,4 +1,4 @@
-import type { MappingSettings } from '../../../lambda/limits/eventSourceMapping.ts';
+import type { MappingSettings } from '../../../lambda/core/limits.ts';
 
 /** How SQS hands records over, stated once: mapping, visibility timeout and environment derive from it. */
 export interface Batching extends MappingSettings {

@@ -1,4 +1,4 @@
-import { outside } from '../../../lambda/limits/range.ts';
+import { outside } from '../../../lambda/core/limits.ts';
 import type { AlarmThresholds } from '../base/alarmThresholds.ts';
 import type { Problem } from '../base/refuse.ts';
 

@@ -1,8 +1,11 @@
 import type { Construct } from 'constructs';
-import { RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
-import { MAX_EVENT_BYTES, MESSAGES_IN_FLIGHT } from '../../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../../lambda/limits/range.ts';
-import { BATCH_BYTES } from '../../../lambda/limits/worker.ts';
+import {
+  BATCH_BYTES,
+  MAX_EVENT_BYTES,
+  MESSAGES_IN_FLIGHT,
+  outside,
+  RANGES_BY_MEMORY,
+} from '../../../lambda/core/limits.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Problem } from '../base/refuse.ts';
 import { warn } from '../base/warn.ts';

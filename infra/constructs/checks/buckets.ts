@@ -1,6 +1,6 @@
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../../../lambda/core/contract/objectKeys.ts';
-import { outside } from '../../../lambda/limits/range.ts';
+import { outside } from '../../../lambda/core/limits.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../../../lambda/core/places.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { ResultStore } from '../storage/resultStores.ts';
 

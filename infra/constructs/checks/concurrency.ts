@@ -3,8 +3,9 @@ import {
   INVOCATIONS_PER_POLLER,
   MAXIMUM_CONCURRENCY,
   MOST_INVOCATIONS,
-} from '../../../lambda/limits/eventSourceMapping.ts';
-import { outside, type Range } from '../../../lambda/limits/range.ts';
+  outside,
+  type Range,
+} from '../../../lambda/core/limits.ts';
 import type { Problem } from '../base/refuse.ts';
 
 /** How many invocations and pollers there may be, of all shards together; undefined is left to the default. */

@@ -1,4 +1,4 @@
-import { outside } from '../../../lambda/limits/range.ts';
+import { outside } from '../../../lambda/core/limits.ts';
 import { oneOf, type Problem } from '../base/refuse.ts';
 import { ARCHITECTURES } from '../image/image.ts';
 

@@ -1,6 +1,5 @@
 import { Architecture, type ICapacityProvider } from 'aws-cdk-lib/aws-lambda';
-import { MAXIMUM_CONCURRENCY } from '../../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../../lambda/limits/range.ts';
+import { MAXIMUM_CONCURRENCY, outside } from '../../../lambda/core/limits.ts';
 import { oneOf, type Problem } from '../base/refuse.ts';
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */

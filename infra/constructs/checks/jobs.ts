@@ -1,6 +1,4 @@
-import { shareOfMemory } from '../../../lambda/limits/configuration.ts';
-import { JOB_MEMORY_MB, JOB_RANGES } from '../../../lambda/limits/jobs.ts';
-import { outside } from '../../../lambda/limits/range.ts';
+import { JOB_MEMORY_MB, JOB_RANGES, outside, shareOfMemory } from '../../../lambda/core/limits.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { ModelPlace } from '../storage/models.ts';
 import { networkProblems } from './network.ts';

@@ -1,5 +1,5 @@
 import type { Construct } from 'constructs';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
 import type { Batching } from '../base/batching.ts';
 import { type Problem, refuse } from '../base/refuse.ts';
 import { note, warn } from '../base/warn.ts';

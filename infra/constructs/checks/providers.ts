@@ -1,4 +1,4 @@
-import { nearestName } from '../../../lambda/core/base/nearestName.ts';
+import { nearestName } from '../../../lambda/core/wrongValue.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { TuningNumbers } from '../environment/tuning.ts';
 import type { ImageTarget } from '../image/image.ts';

@@ -1,6 +1,5 @@
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import { SHARDS } from '../../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../../lambda/limits/range.ts';
+import { outside, SHARDS } from '../../../lambda/core/limits.ts';
 import type { Problem } from '../base/refuse.ts';
 import { fifoOf } from '../storage/known.ts';
 

@@ -1,5 +1,4 @@
-import { FILL, RANGES, type ResultsPerMessage, STORES } from '../../../lambda/limits/configuration.ts';
-import { outside } from '../../../lambda/limits/range.ts';
+import { FILL, outside, RANGES, type ResultsPerMessage, STORES } from '../../../lambda/core/limits.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { ResultStore } from '../storage/resultStores.ts';
 

@@ -1,5 +1,5 @@
 import { TimeBasedLinearTrafficRouting, type TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
-import { outside } from '../../../lambda/limits/range.ts';
+import { outside } from '../../../lambda/core/limits.ts';
 import type { Problem } from '../base/refuse.ts';
 import { minutesOf } from '../base/units.ts';
 import type { Concurrency } from './concurrency.ts';

@@ -1,7 +1,12 @@
-import { HOP_THREADS, RANGES } from '../../../lambda/limits/configuration.ts';
-import { BATCH_SIZE, SHARDS, WINDOW_SECONDS } from '../../../lambda/limits/eventSourceMapping.ts';
-import { outside } from '../../../lambda/limits/range.ts';
-import { DRAIN_SHARE } from '../../../lambda/limits/worker.ts';
+import {
+  BATCH_SIZE,
+  DRAIN_SHARE,
+  HOP_THREADS,
+  outside,
+  RANGES,
+  SHARDS,
+  WINDOW_SECONDS,
+} from '../../../lambda/core/limits.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Problem } from '../base/refuse.ts';
 

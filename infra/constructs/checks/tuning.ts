@@ -1,5 +1,4 @@
-import { RANGES, RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
-import { outside } from '../../../lambda/limits/range.ts';
+import { outside, RANGES, RANGES_BY_MEMORY } from '../../../lambda/core/limits.ts';
 import type { Problem } from '../base/refuse.ts';
 import type { TuningNumbers } from '../environment/tuning.ts';
 

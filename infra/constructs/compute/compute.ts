@@ -5,7 +5,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import type { LogLevel } from '../../../lambda/limits/configuration.ts';
+import type { LogLevel } from '../../../lambda/core/limits.ts';
 import type { Batching } from '../base/batching.ts';
 import type { Prices } from '../base/prices.ts';
 import type { Problem } from '../base/refuse.ts';

@@ -7,7 +7,7 @@ import {
   type TaskDefinition,
 } from 'aws-cdk-lib/aws-ecs';
 import type { Construct } from 'constructs';
-import { RANGES } from '../../../lambda/limits/configuration.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
 import { warnOfMessagesHeld } from '../checks/batching.ts';
 import type { Compute, Wiring } from '../compute/compute.ts';
 import type { Network } from '../compute/privateNetwork.ts';

@@ -1,8 +1,8 @@
-import { messageOf } from '../../../lambda/core/contract/failure.ts';
-import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
-import { otherModel } from '../../../lambda/onnx/config/profile.ts';
-import { type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/config/profileFile.ts';
-import { walkModels } from '../../../lambda/onnx/repository/walkModels.ts';
+import { messageOf } from '../../../lambda/core/failure.ts';
+
+import { walkModels } from '../../../lambda/onnx/findModels.ts';
+import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
+import { otherModel, type ProfileFile, profilePath, readProfile } from '../../../lambda/onnx/profileFile.ts';
 
 /** What was measured of a model that is deployed. */
 export interface DeployedProfile {

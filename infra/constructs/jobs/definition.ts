@@ -1,5 +1,6 @@
-import { JOB_CODES } from '../../../lambda/core/job/words.ts';
-import { JOB_TIMEOUT_SECONDS } from '../../../lambda/limits/jobs.ts';
+import { JOB_TIMEOUT_SECONDS } from '../../../lambda/core/limits.ts';
+import { JOB_CODES } from '../../../lambda/jobs/jobTypes.ts';
+
 import type { Catcher, Retrier, State, StateMachine, TaskState } from './states.ts';
 
 /** What the states call. */

@@ -1,5 +1,5 @@
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS } from '../../../lambda/configKeys.ts';
-import { JOB_RANGES } from '../../../lambda/limits/jobs.ts';
+import { JOB_RANGES } from '../../../lambda/core/limits.ts';
 import type { JobSettings } from './options.ts';
 
 const MIB = 1024 * 1024;

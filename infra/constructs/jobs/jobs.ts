@@ -4,7 +4,7 @@ import type { Architecture, DockerImageFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { JOB_TIMEOUT_SECONDS } from '../../../lambda/limits/jobs.ts';
+import { JOB_TIMEOUT_SECONDS } from '../../../lambda/core/limits.ts';
 import { acknowledgeStandards } from '../base/acknowledge.ts';
 import { createBucket } from '../base/bucket.ts';
 import type { Prices } from '../base/prices.ts';

@@ -1,7 +1,7 @@
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { type IStateMachine, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
-import { JOB_TIMEOUT_SECONDS } from '../../../lambda/limits/jobs.ts';
+import { JOB_TIMEOUT_SECONDS } from '../../../lambda/core/limits.ts';
 import { PERIOD } from '../base/period.ts';
 import type { Prices } from '../base/prices.ts';
 import type { AlarmCondition, Graph } from '../compute/compute.ts';

@@ -1,6 +1,6 @@
 import type { Size } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES } from '../../../lambda/limits/jobs.ts';
+import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES } from '../../../lambda/core/limits.ts';
 import { mebibytesOf } from '../base/units.ts';
 import type { FunctionNetwork } from '../compute/functionNetwork.ts';
 

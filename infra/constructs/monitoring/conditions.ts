@@ -1,5 +1,5 @@
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
-import { MESSAGES_IN_FLIGHT } from '../../../lambda/limits/eventSourceMapping.ts';
+import { MESSAGES_IN_FLIGHT } from '../../../lambda/core/limits.ts';
 import { PERIOD } from '../base/period.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
 import { scoringMetric } from './metrics.ts';

@@ -1,6 +1,6 @@
 import { type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import { ALL_METRIC_UNITS, METRIC_UNITS } from '../../../lambda/core/contract/metricNames.ts';
+import { ALL_METRIC_UNITS, METRIC_UNITS } from '../../../lambda/core/metricNames.ts';
 import { PERIOD } from '../base/period.ts';
 import { scoringMetric } from './metrics.ts';
 import { queuesOf, type Subject } from './subject.ts';

@@ -4,7 +4,7 @@ import {
   METRIC_NAMESPACE,
   type MetricName,
   SERVICE_DIMENSION,
-} from '../../../lambda/core/contract/metricNames.ts';
+} from '../../../lambda/core/metricNames.ts';
 import { PERIOD } from '../base/period.ts';
 
 /** The statistic that fits the unit: the sum of counts, the average of shares, the median of times. */

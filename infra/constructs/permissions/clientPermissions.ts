@@ -1,6 +1,6 @@
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import { QueueGrants } from 'aws-cdk-lib/aws-sqs';
-import { requestKeys, resultKeys } from '../../../lambda/core/contract/objectKeys.ts';
+import { requestKeys, resultKeys } from '../../../lambda/core/places.ts';
 import type { Channels } from '../storage/channels.ts';
 import { grantPut, grantRead, grantTableRead } from './grants.ts';
 import { grantKeysToConsumer, grantKeysToProducer, type Keys } from './keyPermissions.ts';

@@ -2,7 +2,7 @@ import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { requestKeys, resultKeys } from '../../../lambda/core/contract/objectKeys.ts';
+import { requestKeys, resultKeys } from '../../../lambda/core/places.ts';
 import { acknowledgeActions, acknowledgeWildcard } from '../base/acknowledge.ts';
 import type { Channels } from '../storage/channels.ts';
 import { grantPut, grantRead, grantTableWrite, patternOf } from './grants.ts';

@@ -1,6 +1,6 @@
 import type { IAccessPoint } from 'aws-cdk-lib/aws-efs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { isS3Uri, type ModelsUri, readModelsUri } from '../../../lambda/core/contract/modelsUri.ts';
+import { isS3Uri, type ModelsUri, readModelsUri } from '../../../lambda/core/places.ts';
 
 /** A model repository in S3, which hosts fetch when they start. */
 export interface S3Models {

@@ -4,7 +4,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import type { Store } from '../../../lambda/limits/configuration.ts';
+import type { Store } from '../../../lambda/core/limits.ts';
 import { createBucket } from '../base/bucket.ts';
 import { createQueue } from '../base/queue.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readGpus } from '../../../lambda/aws/nvidiaSmi.ts';
+import { readGpus } from '../../../lambda/aws/nvidiaCards.ts';
 import { nvidiaSmi } from '../../helpers/nvidiaSmi.ts';
 
 /** Answers as `nvidia-smi` does that is asked for the fields in this order, in numbers alone. */

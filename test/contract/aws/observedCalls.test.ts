@@ -1,12 +1,11 @@
 import { SendMessageBatchCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { createTableWriter } from '../../../lambda/aws/dynamodb/tableWriter.ts';
 import { type CallReport, observed } from '../../../lambda/aws/observedCalls.ts';
-import { createPayloads } from '../../../lambda/aws/s3/payloads.ts';
-import { createAcknowledger } from '../../../lambda/aws/sqs/acknowledge.ts';
-import { createQueueWriter } from '../../../lambda/aws/sqs/queueWriter.ts';
-import { createRetryDelay } from '../../../lambda/aws/sqs/retryDelay.ts';
-import type { RetryOptions } from '../../../lambda/aws/untilDone.ts';
+import { createPayloads } from '../../../lambda/aws/payloads.ts';
+import { createAcknowledger, createRetryDelay } from '../../../lambda/aws/requestQueue.ts';
+import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
+import { createTableWriter } from '../../../lambda/aws/resultTable.ts';
+import type { RetryOptions } from '../../../lambda/aws/sendBatches.ts';
 import { useDynamoDbServer } from '../../helpers/dynamodbServer.ts';
 import { answersJson, refusesXml, type Step } from '../../helpers/frontServer.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';

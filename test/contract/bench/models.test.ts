@@ -3,9 +3,10 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { drawMessages, type Message } from '../../../bench/workload/messages.ts';
 import { createTemporaryRepository } from '../../../bench/workload/modelRepository.ts';
 import { type RowData, SCENARIOS, type Scenario, scenarioNamed } from '../../../bench/workload/scenarios.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { openRepository } from '../../../lambda/onnx/repository/repository.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
+
+import { openRepository } from '../../../lambda/onnx/repository.ts';
 import { found, tensor } from '../../helpers/openModels.ts';
 
 const ROWS = 5;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { pointerBody } from '../../../lambda/core/contract/pointer.ts';
+import { pointerBody } from '../../../lambda/core/pointer.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
 import { hangsUp, startFront } from '../../helpers/frontServer.ts';
 import { echoModel } from '../../helpers/models.ts';

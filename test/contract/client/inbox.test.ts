@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { type Arrival, createInbox } from '../../../client/inbox.ts';
 import { ScoringError } from '../../../client/index.ts';
-import { createInbox } from '../../../client/receive/inbox.ts';
-import type { Arrival } from '../../../client/receive/shares.ts';
 
 const ALIVE = new AbortController().signal;
 

@@ -2,7 +2,7 @@ import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Batchscore, type BatchscoreOptions, type JobStatus } from '../../../client/index.ts';
-import { createJobStorage } from '../../../lambda/aws/s3/jobStorage.ts';
+import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
 import { startJobsServer } from '../../helpers/jobsServer.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';
 

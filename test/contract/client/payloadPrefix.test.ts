@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Batchscore } from '../../../client/index.ts';
-import { pointerBody } from '../../../lambda/core/contract/pointer.ts';
+import { pointerBody } from '../../../lambda/core/pointer.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
 import { echoModel } from '../../helpers/models.ts';
 import { ALIVE, IN_TIME, resultOf } from '../../helpers/results.ts';

@@ -1,14 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { type Collector, collect } from '../../../client/collect.ts';
+import { type Arrival, createInbox, type Inbox } from '../../../client/inbox.ts';
 import { CollectTimeoutError, ScoringError } from '../../../client/index.ts';
-import { collect } from '../../../client/receive/collect.ts';
-import type { Collector } from '../../../client/receive/collector.ts';
-import { createInbox, type Inbox } from '../../../client/receive/inbox.ts';
-import type { Arrival } from '../../../client/receive/shares.ts';
+import type { Outbox } from '../../../client/outbox.ts';
+import { ALONE, toEntry } from '../../../client/packRequests.ts';
 import { score } from '../../../client/score.ts';
-import { toEntry } from '../../../client/send/entry.ts';
-import type { Outbox } from '../../../client/send/outbox.ts';
-import { ALONE } from '../../../client/send/packing.ts';
 import { lineOf } from './requests.ts';
 import { rejectionOf } from './sends.ts';
 

@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { unpackResults } from '../../../client/result/unpackResults.ts';
-import { createPayloads } from '../../../lambda/aws/s3/payloads.ts';
-import { createQueueWriter } from '../../../lambda/aws/sqs/queueWriter.ts';
-import { ERROR_CODES } from '../../../lambda/core/contract/failure.ts';
+import { unpackResults } from '../../../client/readResult.ts';
+import { createPayloads } from '../../../lambda/aws/payloads.ts';
+import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
+import { ERROR_CODES } from '../../../lambda/core/failure.ts';
+
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { docExamples, docPage } from '../../helpers/docExamples.ts';
 import { echoModel, lineModel, repositoryOf, sumModel } from '../../helpers/models.ts';

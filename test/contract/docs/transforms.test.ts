@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { type OnnxModelRepository, openRepository } from '../../../lambda/onnx/repository/repository.ts';
+import { type OnnxModelRepository, openRepository } from '../../../lambda/onnx/repository.ts';
 import { docExamples, docPage } from '../../helpers/docExamples.ts';
 import { standardRecord } from '../../helpers/records.ts';
 import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { createPowertoolsTelemetry } from '../../../lambda/aws/telemetry/powertools.ts';
-import { isFailure } from '../../../lambda/core/contract/failure.ts';
-import type { Independence, Model, ModelRepository } from '../../../lambda/core/contract/model.ts';
+import { createPowertoolsTelemetry } from '../../../lambda/aws/powertools.ts';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import type { Independence, Model, ModelRepository } from '../../../lambda/core/model.ts';
+
 import type { Composition } from '../../../lambda/hosts/compose.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import { composed, invoke } from '../../helpers/handler.ts';

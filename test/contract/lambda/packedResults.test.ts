@@ -1,7 +1,7 @@
 import type { Message, SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { unpackResults } from '../../../client/result/unpackResults.ts';
+import { unpackResults } from '../../../client/readResult.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import {
   composed,

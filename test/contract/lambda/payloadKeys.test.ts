@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { pointerBody } from '../../../lambda/core/contract/pointer.ts';
+import { pointerBody } from '../../../lambda/core/pointer.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import {
   composed,

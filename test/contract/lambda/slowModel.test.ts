@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../lambda/core/model.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import { composed, recordingTelemetry } from '../../helpers/handler.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';

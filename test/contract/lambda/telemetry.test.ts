@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { createPowertoolsTelemetry } from '../../../lambda/aws/telemetry/powertools.ts';
-import { METRIC_UNITS } from '../../../lambda/core/contract/metricNames.ts';
-import type { MicroBatchReport } from '../../../lambda/core/contract/observer.ts';
+import { createPowertoolsTelemetry } from '../../../lambda/aws/powertools.ts';
+import { METRIC_UNITS } from '../../../lambda/core/metricNames.ts';
+import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
+
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import { composed, type Deployment, digitRequest, digitSamples, invoke, lookupRequest } from '../../helpers/handler.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';

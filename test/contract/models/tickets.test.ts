@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { isFailure } from '../../../lambda/core/contract/failure.ts';
-import type { TransformBody, TransformInput } from '../../../lambda/core/contract/transform.ts';
-import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { openModelAlone } from '../../../lambda/onnx/repository/openModelAlone.ts';
-import type { OnnxModelRepository } from '../../../lambda/onnx/repository/repository.ts';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import type { TransformBody, TransformInput } from '../../../lambda/core/model.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
+
+import { type OnnxModelRepository, openModelAlone } from '../../../lambda/onnx/repository.ts';
 import labels from '../../../models/tickets/labels.json' with { type: 'json' };
 import { tokenize } from '../../../models/tickets/tokenizer.ts';
 import { decode, encode } from '../../../models/tickets/transform.ts';

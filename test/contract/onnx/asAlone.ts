@@ -1,8 +1,8 @@
 import { expect } from '@jest/globals';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { DATATYPES, type Datatype } from '../../../lambda/core/tensor/datatype.ts';
-import { elementCount, type Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { openSession, type Session } from '../../../lambda/onnx/session/session.ts';
+import { DATATYPES, type Datatype, elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
+
+import { openSession, type Session } from '../../../lambda/onnx/session.ts';
 import { type Nested, nest, sliceAt } from '../../helpers/nested.ts';
 import { afterThisTest, type OpenedModels } from '../../helpers/openModels.ts';
 import { messageIdOf, standardRecords } from '../../helpers/records.ts';

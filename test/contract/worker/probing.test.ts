@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createProbing } from '../../../lambda/hosts/startWorker.ts';
+import { createProbing } from '../../../lambda/hosts/consumer.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 
 function probing() {

@@ -8,7 +8,7 @@ describe('npm run bench:cold-start', () => {
   it(
     'starts the entry with models from a folder and from S3, and prints what that took',
     async () => {
-      const { code, stdout } = await runScript('bench/coldStart.ts', ['--megabytes', '9', '--rounds', '1']);
+      const { code, stdout } = await runScript('bench/coldStartBench.ts', ['--megabytes', '9', '--rounds', '1']);
 
       const [head, , ...rows] = stdout.trimEnd().split('\n');
       expect(head).toBe('| models of 9 MB | seconds | CPU seconds | peak MB |');

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { InferenceSession, type Tensor } from 'onnxruntime-node';
 import { stackMessages } from '../../../bench/contestants/bareSession.ts';
-import { GPU_SCENARIOS } from '../../../bench/workload/gpuScenarios.ts';
 import { drawMessages } from '../../../bench/workload/messages.ts';
+import { GPU_SCENARIOS } from '../../../bench/workload/scenarios.ts';
 import { runScript } from '../../helpers/command.ts';
 
-const SCRIPT = 'bench/gpu.ts';
+const SCRIPT = 'bench/gpuBench.ts';
 /** Seconds on an idle machine; the rest is for a busy one. */
 const LONG_TIMEOUT_MS = 240_000;
 const ANY_NUMBER = expect.any(Number);

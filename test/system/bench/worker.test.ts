@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { WorkerFigures } from '../../../bench/measure/worker.ts';
-import { assessWorker, workerTable } from '../../../bench/report/worker.ts';
+import { assessWorker, type WorkerFigures, workerTable } from '../../../bench/measure/workerCosts.ts';
 import { runScript } from '../../helpers/command.ts';
 
-const SCRIPT = 'bench/worker.ts';
+const SCRIPT = 'bench/workerBench.ts';
 const LONG_TIMEOUT_MS = 240_000;
 const FIGURES = { cpuMicroseconds: expect.any(Number), requestsPerSecond: expect.any(Number) };
 

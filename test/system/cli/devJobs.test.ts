@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { localBucketClient } from '../../../cli/local/buckets.ts';
+import { localBucketClient } from '../../../cli/local/localServices.ts';
 import { Batchscore } from '../../../client/index.ts';
 import { type RunningDev, runScript, startDev } from '../../helpers/command.ts';
 import { fileOf, row } from '../../helpers/localJobs.ts';

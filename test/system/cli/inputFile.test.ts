@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { inputFile } from '../../../cli/inputFile.ts';
+import { inputFile } from '../../../cli/textFiles.ts';
 
 let folder: string;
 beforeAll(() => {

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { DataType, encodeModel } from '../../../bench/workload/models/encodeModel.ts';
+import { DataType, encodeModel } from '../../../bench/workload/encodeModel.ts';
 
 /** Puts a model where a repository in `folder` has it. @returns the model's folder */
 export async function putModel(folder: string, name: string, model: Uint8Array): Promise<string> {

@@ -2,7 +2,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFile
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { score } from '../../../cli/score.ts';
+import { score } from '../../../cli/offline/scoreCommand.ts';
 import { runScript } from '../../helpers/command.ts';
 import { hungryModel, putModel } from './models.ts';
 

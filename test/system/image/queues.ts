@@ -7,8 +7,8 @@ import {
   SendMessageCommand,
 } from '@aws-sdk/client-sqs';
 import type { SQSEvent } from 'aws-lambda';
-import { localSqsClient, startLocalQueues } from '../../../cli/local/queues.ts';
-import { toSqsRecord } from '../../../cli/local/sqsEvent.ts';
+import { toSqsRecord } from '../../../cli/local/localMapping.ts';
+import { localSqsClient, startLocalQueues } from '../../../cli/local/localServices.ts';
 
 /** The queues around a function, on a real SQS server in this process. */
 export interface ImageQueues {

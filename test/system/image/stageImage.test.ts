@@ -201,8 +201,8 @@ async function compileInto(dist: string): Promise<void> {
       'lambda/jobControl.ts',
       'lambda/worker.ts',
       'lambda/hosts/healthCheck.ts',
-      'lambda/aws/sqs/threads/callThread.ts',
-      'lambda/onnx/session/sessionWorker.ts',
+      'lambda/aws/callThread.ts',
+      'lambda/onnx/sessionWorker.ts',
     ].map((file) => join(REPOSITORY, file)),
   };
   await mkdir(dist, { recursive: true });

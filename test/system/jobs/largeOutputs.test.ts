@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import type { TimeLimit } from '../../../lambda/core/contract/timeLimit.ts';
-import { dataKeys, planKey } from '../../../lambda/core/job/keys.ts';
-import type { Manifest } from '../../../lambda/core/job/words.ts';
-import { finishJob } from '../../../lambda/jobs/finish/finishJob.ts';
-import { readParts } from '../../../lambda/jobs/plan/planObjects.ts';
-import type { ScoreEvent } from '../../../lambda/jobs/score/scorePart.ts';
+
+import type { TimeLimit } from '../../../lambda/core/record.ts';
+
+import { finishJob } from '../../../lambda/jobs/finishJob.ts';
+import { dataKeys, planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
+import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
+import type { ScoreEvent } from '../../../lambda/jobs/scorePart.ts';
 import { runScript } from '../../helpers/command.ts';
 import {
   callScore,

@@ -2,7 +2,7 @@
  * Scores one piece of a few MiB whose results come to 290 MiB, and says how much memory that took: a program of its own,
  * so that the memory is its own. Of what it puts the size is kept.
  */
-import { peakRssBytes } from '../../../cli/profile/measure/memory.ts';
+import { peakRssBytes } from '../../../cli/profile/measure/measureTasks.ts';
 import { FOLDER, LIMITS, memoryStorage, runJob } from '../../helpers/jobs.ts';
 import { repositoryOf } from '../../helpers/models.ts';
 import { wordLines, wordModel } from './wordModel.ts';

@@ -1,4 +1,4 @@
-import type { Model } from '../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../lambda/core/model.ts';
 import { type InMemoryModelOptions, inMemoryModel } from '../../helpers/models.ts';
 
 /** Answers x with its digits, and as many dots after them as `dots` says: float32 `[batch, 1]` in, a text out. */

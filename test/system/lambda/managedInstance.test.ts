@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { failuresOf, lookupRequest } from '../../helpers/handler.ts';
+import { startHandler } from '../../helpers/handlerProcess.ts';
 import { lookupModel, turningModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
 import { recordOfMessage } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { startHandler } from '../../helpers/handlerProcess.ts';
 
 const server = useSqsServer();
 const TIMEOUT_MS = 3_000;

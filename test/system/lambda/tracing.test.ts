@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
 import { failuresOf, lookupRequest } from '../../helpers/handler.ts';
+import { type HandlerProcess, startHandler } from '../../helpers/handlerProcess.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
 import { sqsRecord } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
 import { type SegmentDocument, startXrayDaemon } from '../../helpers/xrayDaemon.ts';
-import { type HandlerProcess, startHandler } from '../../helpers/handlerProcess.ts';
 
 const server = useSqsServer();
 const TRACE_ID = '1-5759e988-bd862e3fe1be46a994272793';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type { Browser, BrowserContextOptions } from 'playwright-core';
-import { renderPage } from '../../../cli/profile/page/page.ts';
+import { renderPage } from '../../../cli/profile/page/profilePage.ts';
 import { type Given, reportOf } from '../../unit/cli/profile/page/reports.ts';
 import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts';
 import { covered, focused, illegible, inkColour, openDetails, overflowing, reachable } from './inPage.js';

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { isFailure } from '../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { WorkerSettings } from '../../../lambda/hosts/settings.ts';
-import { startWorker, type Worker } from '../../../lambda/hosts/startWorker.ts';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import { startWorker, type Worker, type WorkerSettings } from '../../../lambda/hosts/consumer.ts';
 import { closedGate } from '../../helpers/gate.ts';
 import { composed, recordingTelemetry } from '../../helpers/handler.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { GpuReading } from '../../../lambda/aws/nvidiaSmi.ts';
+import type { GpuReading } from '../../../lambda/aws/nvidiaCards.ts';
 import { createGpuWatch } from '../../../lambda/hosts/gpuWatch.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { nvidiaSmi } from '../../helpers/nvidiaSmi.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ProtectionState, protectionAt, protectTask } from '../../../lambda/hosts/taskProtection.ts';
+import { type ProtectionState, protectionAt, protectTask } from '../../../lambda/hosts/task.ts';
 import { answersJson, hangsUp, neverAnswers, type Step, startFront } from '../../helpers/frontServer.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { afterThisTest } from '../../helpers/openModels.ts';

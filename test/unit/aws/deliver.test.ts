@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { deliver, deliverOrOffload } from '../../../lambda/aws/deliver.ts';
-import { writeToEvery } from '../../../lambda/aws/everyStore.ts';
-import type { WriteVerdict } from '../../../lambda/core/contract/result.ts';
+import { deliver, deliverOrOffload, writeToEvery } from '../../../lambda/aws/sendBatches.ts';
+import type { WriteVerdict } from '../../../lambda/core/record.ts';
+
 import { memoryWriter } from '../../helpers/scoring.ts';
 
 const NEVER = new AbortController().signal;

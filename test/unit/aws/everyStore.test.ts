@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { writeToEvery } from '../../../lambda/aws/everyStore.ts';
-import { type Failure, failure } from '../../../lambda/core/contract/failure.ts';
-import type { Result, ResultWriter } from '../../../lambda/core/contract/result.ts';
+import { writeToEvery } from '../../../lambda/aws/sendBatches.ts';
+import { type Failure, failure } from '../../../lambda/core/failure.ts';
+import type { Result, ResultWriter } from '../../../lambda/core/record.ts';
+
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
 import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { Sha256 } from '../../../lambda/aws/sha256.ts';
+import { Sha256 } from '../../../lambda/aws/leanClients.ts';
 
 const TEXT = 'AWS4-HMAC-SHA256 ü';
 const SECRETS = ['a secret', 'another secret', Uint8Array.of(1, 2, 3), new Uint8Array([9, 4, 5, 6, 9]).subarray(1, 4)];

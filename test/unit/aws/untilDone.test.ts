@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type RetryOptions, untilDone } from '../../../lambda/aws/untilDone.ts';
+import { type RetryOptions, untilDone } from '../../../lambda/aws/sendBatches.ts';
 
 const NEVER = new AbortController().signal;
 const AT_ONCE: RetryOptions = { random: () => 0 };

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Delivered } from '../../../bench/contestants/startAwsServer.ts';
-import { dollarsPerMillion, type Event, sqsDollars } from '../../../bench/measure/dollars.ts';
+import { type Delivered, dollarsPerMillion, type Event, sqsDollars } from '../../../bench/measure/hops.ts';
 
 const NOTHING: Delivered = { calls: 0, messages: 0, chunks: 0, writeUnits: 0, readUnits: 0, objects: 0, errors: 0 };
 const KIB = 1024;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { leastPadding, type PartLimits } from '../../../bench/contestants/leastPadding.ts';
+import { leastPadding, type PartLimits } from '../../../bench/contestants/partitions.ts';
 
 /** Every partition of the lengths, in any grouping. */
 function* partitionsOf(lengths: readonly number[]): Generator<number[][]> {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { billedSends, toPackedRecords } from '../../../bench/workload/packing.ts';
+import { billedSends, toPackedRecords } from '../../../bench/workload/messages.ts';
 import { scenarioNamed } from '../../../bench/workload/scenarios.ts';
 
 const SCENARIO = scenarioNamed('mlp-small');

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { BenchResults, GrowthResult, ScenarioResult } from '../../../bench/measure/benchResults.ts';
 import type { GainFigures } from '../../../bench/measure/gains.ts';
 import type { HopFigures } from '../../../bench/measure/hops.ts';
-import type { BenchResults, GrowthResult, ScenarioResult } from '../../../bench/measure/results.ts';
-import { renderMarkdown } from '../../../bench/report/markdown.ts';
-import { assessTargets } from '../../../bench/report/targets.ts';
+import { assessTargets, renderMarkdown } from '../../../bench/report/markdown.ts';
 
 const MEMORY = { peakRssBytes: 50 * 2 ** 20, processRssBytes: 300 * 2 ** 20, eventRssBytes: 10 * 2 ** 20 };
 

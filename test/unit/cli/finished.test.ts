@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { listenForInterruption } from '../../../cli/interruption.ts';
+import { listenForInterruption } from '../../../cli/terminal.ts';
 
 describe('after Ctrl-C', () => {
   let said: string[];

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
-import { linesOf } from '../../../cli/lines.ts';
+import { linesOf } from '../../../cli/textFiles.ts';
 
 describe('a file that is no UTF-8', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Backoff, createBackoff, type Sleep } from '../../../client/receive/collector.ts';
+import { type Backoff, createBackoff, type Sleep } from '../../../client/collect.ts';
 
 const NEVER = new Promise<void>(() => {});
 

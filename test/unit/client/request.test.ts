@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { RequestError } from '../../../client/base/errors.ts';
-import type { InputTensor } from '../../../client/request/inputTensor.ts';
-import { type Encoding, encodeRequest, type ScoreRequest } from '../../../client/request/request.ts';
-import { isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/contract/request.ts';
-import { decodeBody } from '../../../lambda/core/decode/decode.ts';
-import { decodeAll, isBase64Data } from '../../../lambda/core/tensor/base64.ts';
-import type { Datatype, TensorData } from '../../../lambda/core/tensor/datatype.ts';
+import { RequestError } from '../../../client/clientErrors.ts';
+import { type Encoding, encodeRequest, type InputTensor, type ScoreRequest } from '../../../client/encodeRequest.ts';
+import { decodeAll, isBase64Data } from '../../../lambda/core/base64.ts';
+import { decodeBody } from '../../../lambda/core/body.ts';
+import { isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
+import type { Datatype, TensorData } from '../../../lambda/core/tensor.ts';
+
 import { echoModel, repositoryOf } from '../../helpers/models.ts';
 import { UNHINDERED } from '../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';

@@ -1,11 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ScoringError } from '../../../client/base/errors.ts';
-import { decodeResult, type ScoringResult, type SingleResult } from '../../../client/result/result.ts';
-import { failure } from '../../../lambda/core/contract/failure.ts';
-import type { ReplyForm } from '../../../lambda/core/contract/request.ts';
-import { createEncoder, encodeError } from '../../../lambda/core/encode/encode.ts';
-import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
+import { ScoringError } from '../../../client/clientErrors.ts';
+import { decodeResult, type ScoringResult, type SingleResult } from '../../../client/readResult.ts';
+import { createEncoder, encodeError } from '../../../lambda/core/encode.ts';
+import { failure } from '../../../lambda/core/failure.ts';
+import type { ReplyForm } from '../../../lambda/core/scoringRequest.ts';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
+
 import { echoModel, lineModel } from '../../helpers/models.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 import { requestOf, zeros } from '../core/requests.ts';

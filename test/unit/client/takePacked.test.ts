@@ -1,8 +1,7 @@
 import { expect, it } from '@jest/globals';
-import { createInbox } from '../../../client/receive/inbox.ts';
-import { createSetAside } from '../../../client/receive/setAside.ts';
-import { takePacked } from '../../../client/receive/takePacked.ts';
-import type { StoredResult } from '../../../client/result/unpackResults.ts';
+import { createSetAside, takePacked } from '../../../client/collectFromQueue.ts';
+import { createInbox } from '../../../client/inbox.ts';
+import type { StoredResult } from '../../../client/readResult.ts';
 import { ALIVE } from '../../helpers/results.ts';
 
 const RESULTS: readonly StoredResult[] = ['a', 'b'].map((messageId) => ({

@@ -1,7 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Entry } from '../../../client/send/entry.ts';
-import type { Packing } from '../../../client/send/packing.ts';
-import { createWaitingMessages, type Waiting } from '../../../client/send/waiting.ts';
+import { createWaitingMessages, type Entry, type Packing, type Waiting } from '../../../client/packRequests.ts';
 
 const MIB = 1_048_576;
 

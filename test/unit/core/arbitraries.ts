@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { DATATYPE_NAMES, DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor/datatype.ts';
+import { DATATYPE_NAMES, DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor.ts';
 
 export const EVERY_DATATYPE = DATATYPE_NAMES as readonly Datatype[];
 

@@ -1,9 +1,8 @@
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { RequestInput, ScoringRequest } from '../../../lambda/core/contract/request.ts';
-import type { MicroBatch } from '../../../lambda/core/plan/microBatch.ts';
-import { plan } from '../../../lambda/core/plan/plan.ts';
-import { allocate } from '../../../lambda/core/tensor/datatype.ts';
-import { elementCount } from '../../../lambda/core/tensor/tensor.ts';
+import type { MicroBatch } from '../../../lambda/core/microBatch.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import { plan } from '../../../lambda/core/plan.ts';
+import type { RequestInput, ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
+import { allocate, elementCount } from '../../../lambda/core/tensor.ts';
 
 /** A decoded request for `model` with these inputs, asking for all outputs. */
 export function requestOf(model: Model, inputs: readonly RequestInput[], id?: string): ScoringRequest {

@@ -3,10 +3,11 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import type { Model, TensorSpec } from '../../../lambda/core/contract/model.ts';
+import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../lambda/core/scoreRecords.ts';
-import { elementCount, type Tensor } from '../../../lambda/core/tensor/tensor.ts';
-import { readModelConfig } from '../../../lambda/onnx/config/modelConfig.ts';
+import { elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
+
+import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { docPage } from '../../helpers/docExamples.ts';
 import { inMemoryModel, repositoryOf, spec } from '../../helpers/models.ts';
 import { standardRecord } from '../../helpers/records.ts';

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { batchesOfLines } from '../../../cli/lineBatches.ts';
-import { createOfflineScoring } from '../../../cli/offline/scoreLines.ts';
+import { createOfflineScoring } from '../../../cli/offline/scoreCommand.ts';
+import { batchesOfLines } from '../../../cli/textFiles.ts';
 import { LIMITS, memoryStorage, runJob } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';
 

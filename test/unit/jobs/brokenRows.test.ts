@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ErrorCode } from '../../../lambda/core/contract/failure.ts';
-import type { Manifest } from '../../../lambda/core/job/words.ts';
+import type { ErrorCode } from '../../../lambda/core/failure.ts';
+
+import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
 import { FOLDER, memoryStorage, runJob } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';
 

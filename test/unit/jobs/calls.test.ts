@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import type { TimeLimit } from '../../../lambda/core/contract/timeLimit.ts';
-import { planKey } from '../../../lambda/core/job/keys.ts';
-import type { Manifest } from '../../../lambda/core/job/words.ts';
-import { readParts } from '../../../lambda/jobs/plan/planObjects.ts';
-import type { ScoreEvent } from '../../../lambda/jobs/score/scorePart.ts';
+
+import type { TimeLimit } from '../../../lambda/core/record.ts';
+
+import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
+import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
+import type { ScoreEvent } from '../../../lambda/jobs/scorePart.ts';
 import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';
 import {
   callScore,

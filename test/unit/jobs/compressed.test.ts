@@ -1,6 +1,6 @@
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
-import { planJob } from '../../../lambda/jobs/plan/planJob.ts';
+import { planJob } from '../../../lambda/jobs/planJob.ts';
 import {
   callScore,
   FOLDER,

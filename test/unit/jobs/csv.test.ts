@@ -1,9 +1,9 @@
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { expandColumns } from '../../../lambda/core/job/columns.ts';
-import { fieldsOf } from '../../../lambda/core/job/csv.ts';
-import type { Spec } from '../../../lambda/core/job/words.ts';
+import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
+import { expandColumns } from '../../../lambda/jobs/submitJob.ts';
+import { fieldsOf } from '../../../lambda/jobs/textRows.ts';
 import { memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
 import { inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/models.ts';
 

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../lambda/core/contract/model.ts';
-import type { Manifest } from '../../../lambda/core/job/words.ts';
+
+import type { Model } from '../../../lambda/core/model.ts';
+
+import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
 import type { JobOptions, MemoryStorage } from '../../helpers/jobs.ts';
 import { FOLDER, memoryStorage, ProcessEnded, rowsOf, runJob } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';

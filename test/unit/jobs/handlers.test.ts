@@ -1,11 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { failureKey, planKey } from '../../../lambda/core/job/keys.ts';
-import type { JobStart } from '../../../lambda/core/job/words.ts';
-import { createControlHandler } from '../../../lambda/jobs/controlHandler.ts';
-import type { PlanAnswer } from '../../../lambda/jobs/plan/planJob.ts';
-import { readParts } from '../../../lambda/jobs/plan/planObjects.ts';
-import type { ScoreEvent } from '../../../lambda/jobs/score/scorePart.ts';
-import { createScoreHandler, type JobEvent, type ScoreHandlerDependencies } from '../../../lambda/jobs/scoreHandler.ts';
+import { createControlHandler } from '../../../lambda/jobs/finishJob.ts';
+import { failureKey, planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
+import type { JobStart } from '../../../lambda/jobs/jobTypes.ts';
+import type { PlanAnswer } from '../../../lambda/jobs/planJob.ts';
+import {
+  createScoreHandler,
+  type JobEvent,
+  type ScoreEvent,
+  type ScoreHandlerDependencies,
+} from '../../../lambda/jobs/scorePart.ts';
 import { FOLDER, LIMITS, type MemoryStorage, memoryStorage, rowsOf, startOf } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/models.ts';
 

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { parquetMetadataAsync } from 'hyparquet';
-import type { Spec } from '../../../lambda/core/job/words.ts';
-import type { Tensor } from '../../../lambda/core/tensor/tensor.ts';
+
+import type { Tensor } from '../../../lambda/core/tensor.ts';
+
+import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { FOLDER as JOB, memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
 import { inMemoryModel, repositoryOf, spec } from '../../helpers/models.ts';
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { JobStart } from '../../../lambda/core/job/words.ts';
-import { jobId } from '../../../lambda/jobs/jobId.ts';
-import { type SubmitDependencies, submitEvent } from '../../../lambda/jobs/submit/submitEvent.ts';
+import type { JobStart } from '../../../lambda/jobs/jobTypes.ts';
+import { jobId, type SubmitDependencies, submitEvent } from '../../../lambda/jobs/submitJob.ts';
 import { memoryStorage } from '../../helpers/jobs.ts';
 
 function setUp(files: Record<string, string> = {}) {

@@ -1,8 +1,8 @@
 import { totalmem } from 'node:os';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
+import { RANGES_BY_MEMORY } from '../../../lambda/core/limits.ts';
 import { loadConfig } from '../../../lambda/hosts/config.ts';
-import { RANGES_BY_MEMORY } from '../../../lambda/limits/configuration.ts';
 
 const QUEUES = {
   BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests',

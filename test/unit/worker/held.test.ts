@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
-import { createHeld, type Held } from '../../../lambda/hosts/held.ts';
-import type { Extension } from '../../../lambda/hosts/visibility.ts';
+import type { MessageRecord } from '../../../lambda/core/record.ts';
+import { createHeld, type Extension, type Held } from '../../../lambda/hosts/leases.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { messageIdOf, standardRecord } from '../../helpers/records.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { MessageRecord } from '../../../lambda/core/contract/record.ts';
-import { createLanes, type Lanes, type LanesOptions } from '../../../lambda/hosts/lanes.ts';
+import type { MessageRecord } from '../../../lambda/core/record.ts';
+import { createLanes, type Lanes, type LanesOptions } from '../../../lambda/hosts/modelQueues.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manualClock.ts';
 import { messageIdOf, standardRecord } from '../../helpers/records.ts';
 

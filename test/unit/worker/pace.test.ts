@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPace } from '../../../lambda/hosts/pace.ts';
+import { createPace } from '../../../lambda/hosts/modelQueues.ts';
 
 const MINUTE_MS = 60_000;
 

@@ -1,10 +1,5 @@
 import uPlot from '/uplot.js';
-import { essenceOf, fillTable } from './chartWords.js';
-import { make, setText } from './dom.js';
-import { timeOf } from './format.js';
-
-/** @typedef {import('./chartLines.js').SecondSeen} SecondSeen */
-/** @typedef {import('./chartLines.js').Chart} Chart */
+import { duration, figure, make, setText, timeOf } from './common.js';
 
 const HEIGHT = 160;
 /** Lines differ in more than their colour. */
@@ -13,7 +8,7 @@ const DASHES = [undefined, [6, 4]];
 /**
  * @param {HTMLElement} place
  * @param {readonly Chart[]} charts
- * @returns {(state: import('./state.js').State) => void} draws them
+ * @returns {(state: import('./common.js').State) => void} draws them
  */
 export function createCharts(place, charts) {
   const figures = charts.map((chart) => createFigure(place, chart));
@@ -70,7 +65,7 @@ function createFigure(place, chart) {
         const element = values[index];
         if (element !== undefined) setText(element, value === null ? '–' : chart.spell(value));
       }
-      drawing.setAttribute('aria-label', `${chart.title}: ${essenceOf(chart, seconds)}`);
+      drawing.setAttribute('aria-label', `${chart.title}: ${wordsOf(chart, seconds)}`);
       plot.setData(dataOf(chart, seconds));
       if (details.open) fillTable(table, chart, seconds);
     },
@@ -128,3 +123,109 @@ function plotOf(place, chart) {
 function dataOf({ lines }, seconds) {
   return [seconds.map(({ at }) => at), ...lines.map(({ of }) => seconds.map(of))];
 }
+
+const TABLE_SECONDS = 15;
+
+/**
+ * The chart in words.
+ *
+ * @param {Chart} chart
+ * @param {readonly SecondSeen[]} seconds
+ */
+function wordsOf({ lines, spell }, seconds) {
+  const parts = lines.map(({ name, of }) => {
+    const values = seconds.map(of).filter((value) => value !== null);
+    const last = values.at(-1);
+    return last === undefined
+      ? `${name}: nothing yet`
+      : `${name}: ${spell(last)}, at most ${spell(Math.max(...values))}`;
+  });
+  return parts.join('; ');
+}
+
+/**
+ * The chart as a table of its last seconds, the newest first.
+ *
+ * @param {HTMLElement} place
+ * @param {Chart} chart
+ * @param {readonly SecondSeen[]} seconds
+ */
+function fillTable(place, { title, lines, spell }, seconds) {
+  const rows = seconds
+    .slice(-TABLE_SECONDS)
+    .toReversed()
+    .map((second) => {
+      const cells = lines
+        .map(({ of }) => of(second))
+        .map((value) => make('td', {}, value === null ? '–' : spell(value)));
+      return make('tr', {}, make('th', { scope: 'row' }, timeOf(second.at * 1000)), ...cells);
+    });
+  const heads = ['Second', ...lines.map(({ name }) => name)].map((head) => make('th', { scope: 'col' }, head));
+  place.replaceChildren(
+    make(
+      'table',
+      {},
+      make('caption', {}, `${title}, the last ${TABLE_SECONDS} seconds`),
+      make('thead', {}, make('tr', {}, ...heads)),
+      make('tbody', {}, ...rows),
+    ),
+  );
+}
+
+/** @typedef {import('../wire.ts').SecondSeen} SecondSeen */
+/** @typedef {{ readonly name: string, readonly of: (second: SecondSeen) => number | null }} Line */
+/** @typedef {{ readonly title: string, readonly lines: readonly [Line, Line], readonly spell: (value: number) => string }} Chart */
+
+/**
+ * What size and window change.
+ *
+ * @type {readonly Chart[]}
+ */
+export const EFFECTS = [
+  {
+    title: 'Queue to result',
+    spell: duration,
+    lines: [
+      { name: 'p50', of: ({ p50Ms }) => p50Ms },
+      { name: 'p99', of: ({ p99Ms }) => p99Ms },
+    ],
+  },
+  {
+    title: 'Fill and padding',
+    spell: (value) => `${figure(value)} %`,
+    lines: [
+      { name: 'of the batch size', of: ({ records, room }) => (room === 0 ? null : (100 * records) / room) },
+      {
+        name: 'of rows run are padding',
+        of: ({ rows, paddedRows }) => (paddedRows === 0 ? null : 100 * (1 - rows / paddedRows)),
+      },
+    ],
+  },
+];
+
+/**
+ * What goes through.
+ *
+ * @type {readonly Chart[]}
+ */
+export const FLOW = [
+  {
+    title: 'Messages a second',
+    spell: (value) => `${figure(value)}/s`,
+    lines: [
+      { name: 'answered', of: ({ answered }) => answered },
+      { name: 'sent from here', of: ({ sent }) => sent },
+    ],
+  },
+  {
+    title: 'Together',
+    spell: figure,
+    lines: [
+      {
+        name: 'messages in an invocation',
+        of: ({ records, invocations }) => (invocations === 0 ? null : records / invocations),
+      },
+      { name: 'rows in a micro-batch', of: ({ rows, runs }) => (runs === 0 ? null : rows / runs) },
+    ],
+  },
+];

@@ -1,17 +1,9 @@
-import { createAnswer } from './answer.js';
-import { listen } from './api.js';
-import { createAsk } from './ask.js';
-import { EFFECTS, FLOW } from './chartLines.js';
-import { createCharts } from './charts.js';
-import { byId, setText } from './dom.js';
-import { createFacts } from './facts.js';
-import { createInvocations } from './invocations.js';
-import { createKnobs } from './knobs.js';
-import { createModels } from './models.js';
-import { createResults } from './results.js';
-import { addNews, addTick, stateOf } from './state.js';
+import { createCharts, EFFECTS, FLOW } from './charts.js';
+import { addNews, addTick, byId, setText, stateOf } from './common.js';
+import { createAnswer, createAsk, createKnobs } from './controls.js';
+import { createFacts, createInvocations, createModels, createResults } from './lists.js';
 
-/** @type {import('./state.js').State | undefined} */
+/** @type {import('./common.js').State | undefined} */
 let state;
 let isPaused = false;
 let isConnected = false;
@@ -76,3 +68,27 @@ listen(
     show();
   },
 );
+
+/** @typedef {import('../wire.ts').Events} Events */
+
+/**
+ * Listens to what the stack does, and again where the connection broke.
+ *
+ * @param {{ [Name in keyof Events]: (data: Events[Name]) => void }} listeners
+ * @param {(isOpen: boolean) => void} onConnection
+ */
+function listen(listeners, onConnection) {
+  const source = new EventSource('/events');
+  for (const [name, listener] of Object.entries(listeners)) {
+    source.addEventListener(name, (event) => {
+      /** @type {(data: unknown) => void} */ (listener)(JSON.parse(event.data));
+    });
+  }
+  source.onopen = () => onConnection(true);
+  source.onerror = () => {
+    onConnection(false);
+    // A browser gives up where the server refused.
+    if (source.readyState !== EventSource.CLOSED) return;
+    setTimeout(() => listen(listeners, onConnection), 2000);
+  };
+}

@@ -1,5 +1,5 @@
 import type { BatchWriteItemInput } from '@aws-sdk/client-dynamodb';
-import type { Result } from '../../../../lambda/core/contract/result.ts';
+import type { Result } from '../../../../lambda/core/record.ts';
 import type { Exchange } from '../../../helpers/frontServer.ts';
 
 export const NEVER = new AbortController().signal;

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { createTableWriter, type TableWriterOptions } from '../../../../lambda/aws/dynamodb/tableWriter.ts';
-import { createPayloads } from '../../../../lambda/aws/s3/payloads.ts';
-import { parsePointer } from '../../../../lambda/core/contract/pointer.ts';
+import { createPayloads } from '../../../../lambda/aws/payloads.ts';
+import { createTableWriter, type TableWriterOptions } from '../../../../lambda/aws/resultTable.ts';
+import { parsePointer } from '../../../../lambda/core/pointer.ts';
+
 import { useDynamoDbServer } from '../../../helpers/dynamodbServer.ts';
 import { answersJson, hangsUp, meter, refusesXml, type Step } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { createTableWriter } from '../../../../lambda/aws/dynamodb/tableWriter.ts';
-import type { RetryOptions } from '../../../../lambda/aws/untilDone.ts';
+import { createTableWriter } from '../../../../lambda/aws/resultTable.ts';
+import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
 import { useDynamoDbServer } from '../../../helpers/dynamodbServer.ts';
 import { answersJson, hangsUp, type Step } from '../../../helpers/frontServer.ts';
 import { idsOf, NEVER, putsOf, result, results, WRITTEN } from './results.ts';

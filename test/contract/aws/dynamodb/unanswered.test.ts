@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../lambda/aws/awsClients.ts';
-import { createTableWriter } from '../../../../lambda/aws/dynamodb/tableWriter.ts';
-import type { WriteVerdict } from '../../../../lambda/core/contract/result.ts';
+import { createTableWriter } from '../../../../lambda/aws/resultTable.ts';
+import type { WriteVerdict } from '../../../../lambda/core/record.ts';
+
 import { useDynamoDbServer } from '../../../helpers/dynamodbServer.ts';
 import { neverAnswers, type Step } from '../../../helpers/frontServer.ts';
 import { idsOf, NEVER, results } from './results.ts';

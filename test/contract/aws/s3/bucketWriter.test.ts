@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { type BucketWriterOptions, createBucketWriter } from '../../../../lambda/aws/s3/bucketWriter.ts';
-import type { RetryOptions } from '../../../../lambda/aws/untilDone.ts';
-import type { Result } from '../../../../lambda/core/contract/result.ts';
+import { type BucketWriterOptions, createBucketWriter } from '../../../../lambda/aws/resultBucket.ts';
+import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
+import type { Result } from '../../../../lambda/core/record.ts';
+
 import { hangsUp, refusesXml, type Step } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 

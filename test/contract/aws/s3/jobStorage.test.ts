@@ -1,7 +1,8 @@
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
-import { createJobStorage } from '../../../../lambda/aws/s3/jobStorage.ts';
-import type { JobInput } from '../../../../lambda/core/job/words.ts';
+import { createJobStorage } from '../../../../lambda/aws/jobStorage.ts';
+
+import type { JobInput } from '../../../../lambda/jobs/jobTypes.ts';
 import type { Step } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 

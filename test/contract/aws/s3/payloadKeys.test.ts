@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPayloads } from '../../../../lambda/aws/s3/payloads.ts';
+import { createPayloads } from '../../../../lambda/aws/payloads.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 
 const server = useS3Server();

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/s3/payloads.ts';
-import type { RetryOptions } from '../../../../lambda/aws/untilDone.ts';
-import { isFailure } from '../../../../lambda/core/contract/failure.ts';
+import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/payloads.ts';
+import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
+import { isFailure } from '../../../../lambda/core/failure.ts';
+
 import { hangsUp, meter, refusesXml, type Step } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 

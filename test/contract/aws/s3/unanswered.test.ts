@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../lambda/aws/awsClients.ts';
-import { createBucketWriter } from '../../../../lambda/aws/s3/bucketWriter.ts';
-import { createPayloads } from '../../../../lambda/aws/s3/payloads.ts';
+import { createPayloads } from '../../../../lambda/aws/payloads.ts';
+import { createBucketWriter } from '../../../../lambda/aws/resultBucket.ts';
 import { neverAnswers, type Step, stallsAfter } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 

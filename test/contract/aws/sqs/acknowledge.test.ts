@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../lambda/aws/awsClients.ts';
-import { type AcknowledgerOptions, createAcknowledger } from '../../../../lambda/aws/sqs/acknowledge.ts';
-import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
+import { type AcknowledgerOptions, createAcknowledger } from '../../../../lambda/aws/requestQueue.ts';
+import type { MessageRecord } from '../../../../lambda/core/record.ts';
+
 import { answersJson, type Exchange, hangsUp, meter, neverAnswers, type Step } from '../../../helpers/frontServer.ts';
 import { recordOfMessage } from '../../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../../helpers/sqsServer.ts';

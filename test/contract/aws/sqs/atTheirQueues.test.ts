@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { createAcknowledger } from '../../../../lambda/aws/sqs/acknowledge.ts';
-import { atTheirQueues } from '../../../../lambda/aws/sqs/atTheirQueues.ts';
-import { createRetryDelay } from '../../../../lambda/aws/sqs/retryDelay.ts';
-import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
+import { atTheirQueues, createAcknowledger, createRetryDelay } from '../../../../lambda/aws/requestQueue.ts';
+import type { MessageRecord } from '../../../../lambda/core/record.ts';
+
 import { recordOfMessage } from '../../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../../helpers/sqsServer.ts';
 

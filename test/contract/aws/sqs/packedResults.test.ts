@@ -1,9 +1,10 @@
 import type { Message, SQSClient } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { createPayloads } from '../../../../lambda/aws/s3/payloads.ts';
-import { createQueueWriter, type QueueWriterOptions } from '../../../../lambda/aws/sqs/queueWriter.ts';
-import type { RetryOptions } from '../../../../lambda/aws/untilDone.ts';
-import type { Result } from '../../../../lambda/core/contract/result.ts';
+import { createPayloads } from '../../../../lambda/aws/payloads.ts';
+import { createQueueWriter, type QueueWriterOptions } from '../../../../lambda/aws/resultQueue.ts';
+import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
+import type { Result } from '../../../../lambda/core/record.ts';
+
 import { useS3Server } from '../../../helpers/s3Server.ts';
 import { interceptSends, type Reach, type SendAnswer, useSqsServer } from '../../../helpers/sqsServer.ts';
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/s3/payloads.ts';
-import { createQueueWriter } from '../../../../lambda/aws/sqs/queueWriter.ts';
-import { parsePointer } from '../../../../lambda/core/contract/pointer.ts';
-import type { Result } from '../../../../lambda/core/contract/result.ts';
+import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/payloads.ts';
+import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
+import { parsePointer } from '../../../../lambda/core/pointer.ts';
+import type { Result } from '../../../../lambda/core/record.ts';
+
 import { refusesXml } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 import { interceptSends, useSqsServer } from '../../../helpers/sqsServer.ts';

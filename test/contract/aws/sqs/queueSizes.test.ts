@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { createPayloads } from '../../../../lambda/aws/s3/payloads.ts';
-import { createQueueWriter } from '../../../../lambda/aws/sqs/queueWriter.ts';
-import type { RetryOptions } from '../../../../lambda/aws/untilDone.ts';
-import { parsePointer } from '../../../../lambda/core/contract/pointer.ts';
-import type { Result } from '../../../../lambda/core/contract/result.ts';
+import { createPayloads } from '../../../../lambda/aws/payloads.ts';
+import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
+import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
+import { parsePointer } from '../../../../lambda/core/pointer.ts';
+import type { Result } from '../../../../lambda/core/record.ts';
+
 import { answersJson, type Exchange, type Step } from '../../../helpers/frontServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 import { interceptSends, useSqsServer } from '../../../helpers/sqsServer.ts';

@@ -1,8 +1,9 @@
 import type { SendMessageBatchRequestEntry, SQSClient } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { createQueueWriter } from '../../../../lambda/aws/sqs/queueWriter.ts';
-import { failure } from '../../../../lambda/core/contract/failure.ts';
-import type { Result } from '../../../../lambda/core/contract/result.ts';
+import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
+import { failure } from '../../../../lambda/core/failure.ts';
+import type { Result } from '../../../../lambda/core/record.ts';
+
 import { interceptSends, useSqsServer } from '../../../helpers/sqsServer.ts';
 
 const server = useSqsServer();

@@ -3,9 +3,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { createQueueWriter } from '../../../../lambda/aws/sqs/queueWriter.ts';
-import type { RetryOptions } from '../../../../lambda/aws/untilDone.ts';
-import type { Result } from '../../../../lambda/core/contract/result.ts';
+import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
+import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
+import type { Result } from '../../../../lambda/core/record.ts';
+
 import { interceptSends, type Reach, type SendAnswer, sqsError, useSqsServer } from '../../../helpers/sqsServer.ts';
 
 const server = useSqsServer();

@@ -1,7 +1,8 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { backoffSeconds, createRetryDelay, outageSeconds } from '../../../../lambda/aws/sqs/retryDelay.ts';
-import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
+import { backoffSeconds, createRetryDelay, outageSeconds } from '../../../../lambda/aws/requestQueue.ts';
+import type { MessageRecord } from '../../../../lambda/core/record.ts';
+
 import { hangsUp, neverAnswers } from '../../../helpers/frontServer.ts';
 import { standardRecord } from '../../../helpers/records.ts';
 import { useSqsServer } from '../../../helpers/sqsServer.ts';

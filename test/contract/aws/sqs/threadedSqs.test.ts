@@ -10,7 +10,7 @@ import { describe, expect, it } from '@jest/globals';
 import { HOST_PATIENCE } from '../../../../lambda/aws/awsClients.ts';
 import { isCallersFault } from '../../../../lambda/aws/awsError.ts';
 import { type CallReport, ofAttempt } from '../../../../lambda/aws/observedCalls.ts';
-import { createThreadedSqs, LOOK_MS } from '../../../../lambda/aws/sqs/threads/threadedSqs.ts';
+import { createThreadedSqs, LOOK_MS } from '../../../../lambda/aws/sqsThreads.ts';
 import { giveAnswer, neverAnswers, type Step } from '../../../helpers/frontServer.ts';
 import { createManualClock } from '../../../helpers/manualClock.ts';
 import { afterThisTest, alive, watchThreads } from '../../../helpers/openModels.ts';

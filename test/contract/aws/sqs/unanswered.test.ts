@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../lambda/aws/awsClients.ts';
-import { createQueueWriter } from '../../../../lambda/aws/sqs/queueWriter.ts';
-import type { RetryOptions } from '../../../../lambda/aws/untilDone.ts';
-import type { Result, WriteVerdict } from '../../../../lambda/core/contract/result.ts';
+import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
+import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
+import type { Result, WriteVerdict } from '../../../../lambda/core/record.ts';
+
 import { silentTo } from '../../../helpers/frontServer.ts';
 import { interceptSends, useSqsServer } from '../../../helpers/sqsServer.ts';
 

@@ -10,8 +10,12 @@ import {
   SQSClient,
 } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { localBucketClient } from '../../../../cli/local/buckets.ts';
-import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../../cli/local/queues.ts';
+import {
+  type LocalQueues,
+  localBucketClient,
+  localSqsClient,
+  startLocalQueues,
+} from '../../../../cli/local/localServices.ts';
 
 const ANY = { accessKeyId: 'any', secretAccessKey: 'any' };
 

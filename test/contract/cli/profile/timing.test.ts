@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
-import { timeAll } from '../../../../cli/profile/measure/timing.ts';
+import { timeAll } from '../../../../cli/profile/measure/measureModel.ts';
 import { modelsDirectory } from '../../../helpers/openModels.ts';
 import { failingModel } from '../../../helpers/troubledModels.ts';
 

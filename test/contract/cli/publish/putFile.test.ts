@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { createPutFile } from '../../../../cli/publish/putFile.ts';
-import { PART_BYTES, partsOf } from '../../../../lambda/aws/s3/models/manifest.ts';
+import { createPutFile } from '../../../../cli/network/publishCommand.ts';
+import { PART_BYTES, partsOf } from '../../../../lambda/aws/modelManifest.ts';
+
 import { LARGE, someBytes } from '../../../helpers/publishedModels.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';
 

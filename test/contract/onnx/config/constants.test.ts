@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel, type GraphValue } from '../../../../bench/workload/models/encodeModel.ts';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
-import type { Datatype, TensorData } from '../../../../lambda/core/tensor/datatype.ts';
-import { readConstants } from '../../../../lambda/onnx/config/constants.ts';
+import { encodeModel, type GraphValue } from '../../../../bench/workload/encodeModel.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
+import type { Datatype, TensorData } from '../../../../lambda/core/tensor.ts';
+import { readConstants } from '../../../../lambda/onnx/contract.ts';
+
 import { spec } from '../../../helpers/models.ts';
 import { scalarInputModel } from '../../../helpers/onnxModels.ts';
 import { counting, openOnly } from '../../../helpers/openModels.ts';

@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { checkModelFile } from '../../../../lambda/onnx/config/modelFile.ts';
+import { checkModelFile } from '../../../../lambda/onnx/modelFile.ts';
 import { branchWithWeightsIn, identityModel, modelWithWeightsIn, slowModel } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, putFile } from '../../../helpers/openModels.ts';
 

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { isFailure } from '../../../../lambda/core/contract/failure.ts';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
-import { modelDigest } from '../../../../lambda/onnx/config/modelDigest.ts';
-import { runtimeVersion, thisMachine } from '../../../../lambda/onnx/config/thisMachine.ts';
+import { isFailure } from '../../../../lambda/core/failure.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
+
+import { modelDigest, runtimeVersion, thisMachine } from '../../../../lambda/onnx/profileFile.ts';
 import { REPOSITORY } from '../../../helpers/command.ts';
 import { identityModel, modelWithWeightsIn } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, type RepositoryFiles } from '../../../helpers/openModels.ts';

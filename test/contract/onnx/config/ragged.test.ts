@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Datatype } from '../../../../lambda/core/tensor/datatype.ts';
-import { readRagged } from '../../../../lambda/onnx/config/ragged.ts';
+import type { Datatype } from '../../../../lambda/core/tensor.ts';
+
+import { readRagged } from '../../../../lambda/onnx/contract.ts';
 import { spec } from '../../../helpers/models.ts';
 import { identityModel, maskedMeanModel } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';

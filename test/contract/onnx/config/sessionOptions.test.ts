@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { InferenceSession } from 'onnxruntime-node';
-import { IGNORED_OPTIONS, SESSION_OPTIONS } from '../../../../lambda/onnx/config/sessionOptions.ts';
-import { sessionSettings } from '../../../../lambda/onnx/session/sessionSettings.ts';
+import { IGNORED_OPTIONS, SESSION_OPTIONS } from '../../../../lambda/onnx/modelConfig.ts';
+import { sessionSettings } from '../../../../lambda/onnx/waiting.ts';
 import { identityModel } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, openOnly } from '../../../helpers/openModels.ts';
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
+
 import { columnsModel, sequenceFirstModel, voiceModel } from '../../../helpers/batchAxisModels.ts';
 import { counting, openModels, openOnly, type RepositoryFiles } from '../../../helpers/openModels.ts';
 import {

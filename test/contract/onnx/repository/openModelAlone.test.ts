@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { openModelAlone } from '../../../../lambda/onnx/repository/openModelAlone.ts';
-import type { OnnxModelRepository } from '../../../../lambda/onnx/repository/repository.ts';
+import { type OnnxModelRepository, openModelAlone } from '../../../../lambda/onnx/repository.ts';
 import { identityModel } from '../../../helpers/onnxModels.ts';
 import { afterThisTest, found, modelsDirectory, type RepositoryFiles } from '../../../helpers/openModels.ts';
 

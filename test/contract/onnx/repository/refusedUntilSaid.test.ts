@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
+
 import {
   identityModel,
   meanOverBatchModel,

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { openOnly, tensor } from '../../../helpers/openModels.ts';
 
 const DIGITS = new URL('../../../../models/digits/', import.meta.url);

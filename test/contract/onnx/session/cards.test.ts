@@ -2,11 +2,15 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import type { RunTask } from '../../../../lambda/onnx/session/jobs.ts';
-import { openAll } from '../../../../lambda/onnx/session/openAll.ts';
-import type { OpenThread } from '../../../../lambda/onnx/session/openThread.ts';
-import { onCard } from '../../../../lambda/onnx/session/provider.ts';
-import { openSession, type Session, type SessionReply } from '../../../../lambda/onnx/session/session.ts';
+import { onCard } from '../../../../lambda/onnx/provider.ts';
+import {
+  type OpenThread,
+  openAll,
+  openSession,
+  type Session,
+  type SessionReply,
+} from '../../../../lambda/onnx/session.ts';
+import type { RunTask } from '../../../../lambda/onnx/sessionJobs.ts';
 import { identityModel, turningModel } from '../../../helpers/onnxModels.ts';
 import {
   afterThisTest,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel, type GraphValue } from '../../../../bench/workload/models/encodeModel.ts';
+import { encodeModel, type GraphValue } from '../../../../bench/workload/encodeModel.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import { elementCount } from '../../../../lambda/core/tensor/tensor.ts';
+import { elementCount } from '../../../../lambda/core/tensor.ts';
 import {
   ELEMENT_TYPE,
   identityModel,

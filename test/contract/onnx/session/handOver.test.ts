@@ -1,9 +1,8 @@
 import { join } from 'node:path';
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import type { RunTask, SessionSpec } from '../../../../lambda/onnx/session/jobs.ts';
-import { openSession, type Session } from '../../../../lambda/onnx/session/session.ts';
-import { type SessionThread, startThread } from '../../../../lambda/onnx/session/thread.ts';
+import { openSession, type Session, type SessionThread, startThread } from '../../../../lambda/onnx/session.ts';
+import type { RunTask, SessionSpec } from '../../../../lambda/onnx/sessionJobs.ts';
 import { identityModel, turningModel } from '../../../helpers/onnxModels.ts';
 import { afterThisTest, modelsDirectory } from '../../../helpers/openModels.ts';
 

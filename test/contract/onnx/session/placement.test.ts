@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { NvidiaCards } from '../../../../lambda/aws/nvidiaCards.ts';
-import { describeNvidia, placementOf } from '../../../../lambda/onnx/session/placement.ts';
-import type { Provider } from '../../../../lambda/onnx/session/provider.ts';
+import { describeNvidia, type Provider, placementOf } from '../../../../lambda/onnx/provider.ts';
 import { identityModel } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';
 

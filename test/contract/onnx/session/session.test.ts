@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { DATATYPES, type Datatype, type TensorData } from '../../../../lambda/core/tensor/datatype.ts';
-import type { RunTask } from '../../../../lambda/onnx/session/jobs.ts';
-import { openSession, runsBetterOnOneCore, type Session } from '../../../../lambda/onnx/session/session.ts';
+import { DATATYPES, type Datatype, type TensorData } from '../../../../lambda/core/tensor.ts';
+
+import { openSession, runsBetterOnOneCore, type Session } from '../../../../lambda/onnx/session.ts';
+import type { RunTask } from '../../../../lambda/onnx/sessionJobs.ts';
 import { identityModel, lookupModel, slowModel, sumAndDifferenceModel } from '../../../helpers/onnxModels.ts';
 import { afterThisTest, counting, modelsDirectory, openOnly, tensor } from '../../../helpers/openModels.ts';
 

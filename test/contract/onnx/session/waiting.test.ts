@@ -1,11 +1,9 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import type { RunTask, SessionSpec, Waiting } from '../../../../lambda/onnx/session/jobs.ts';
-import { createSampleRun } from '../../../../lambda/onnx/session/sampleRun.ts';
-import { openSession } from '../../../../lambda/onnx/session/session.ts';
-import { sessionSettings } from '../../../../lambda/onnx/session/sessionSettings.ts';
-import { fasterWaiting, maySpin, WAITING_SETTINGS } from '../../../../lambda/onnx/session/waiting.ts';
+import { createSampleRun, openSession } from '../../../../lambda/onnx/session.ts';
+import type { RunTask, SessionSpec, Waiting } from '../../../../lambda/onnx/sessionJobs.ts';
+import { fasterWaiting, maySpin, sessionSettings, WAITING_SETTINGS } from '../../../../lambda/onnx/waiting.ts';
 import { slowModel } from '../../../helpers/onnxModels.ts';
 import { afterThisTest, modelsDirectory } from '../../../helpers/openModels.ts';
 

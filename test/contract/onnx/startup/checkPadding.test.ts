@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model, RaggedAxis } from '../../../../lambda/core/contract/model.ts';
-import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../../../lambda/core/tensor/difference.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
-import { checkPadding, type PaddingCheck } from '../../../../lambda/onnx/startup/checkPadding.ts';
-import { paddingProbes } from '../../../../lambda/onnx/startup/paddingProbes.ts';
-import { rowShapes } from '../../../../lambda/onnx/startup/probes.ts';
+import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../../../../lambda/core/difference.ts';
+import type { Model, RaggedAxis } from '../../../../lambda/core/model.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
+
+import { checkPadding, type PaddingCheck, paddingProbes } from '../../../../lambda/onnx/checkPadding.ts';
+import { rowShapes } from '../../../../lambda/onnx/probes.ts';
 import { modelOf, spec } from '../../../helpers/models.ts';
 import { maskedMeanModel, plainMeanModel } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';

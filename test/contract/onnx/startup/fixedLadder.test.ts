@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
-import { withFixedLadder } from '../../../../lambda/onnx/startup/fixedLadder.ts';
-import { prepare } from '../../../../lambda/onnx/startup/prepare.ts';
-import { warmUp } from '../../../../lambda/onnx/startup/warmUp.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
+
+import { prepare, warmUp, withFixedLadder } from '../../../../lambda/onnx/warmUp.ts';
 import { identityModel, oneRowOnlyModel } from '../../../helpers/onnxModels.ts';
 import { openOnly } from '../../../helpers/openModels.ts';
 import { failing, recordedModel } from '../../../helpers/recordedModel.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
+import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
 import {
   bakedMixingModel,
   dynamicLabelModel,

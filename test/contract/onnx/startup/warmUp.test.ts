@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { TensorSpec } from '../../../../lambda/core/contract/model.ts';
-import { warmUp } from '../../../../lambda/onnx/startup/warmUp.ts';
+import type { TensorSpec } from '../../../../lambda/core/model.ts';
+
+import { warmUp } from '../../../../lambda/onnx/warmUp.ts';
 import { meanOverBatchModel, oneRowOnlyModel, rowsOnlyModel } from '../../../helpers/onnxModels.ts';
 import { counting, openOnly } from '../../../helpers/openModels.ts';
 import { failing, recordedModel } from '../../../helpers/recordedModel.ts';

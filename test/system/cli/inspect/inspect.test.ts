@@ -3,11 +3,11 @@ import { linkSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { encodeModel } from '../../../../bench/workload/models/encodeModel.ts';
-import { inspect } from '../../../../cli/inspect.ts';
-import { OFFLINE_LIMITS } from '../../../../cli/offline/limits.ts';
-import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
-import { openModelAlone } from '../../../../lambda/onnx/repository/openModelAlone.ts';
+import { encodeModel } from '../../../../bench/workload/encodeModel.ts';
+import { inspect } from '../../../../cli/inspect/inspectCommand.ts';
+import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
+import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
+
 import { columnsModel, voiceModel } from '../../../helpers/batchAxisModels.ts';
 import { runScript } from '../../../helpers/command.ts';
 import {

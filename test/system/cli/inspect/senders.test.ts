@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
-import { pythonOf, sendersOf } from '../../../../cli/inspect/senders.ts';
+import { pythonOf, sendersOf } from '../../../../cli/inspect/inspectCommand.ts';
 
 const samplesCommand = (file: string): string => `npx batchscore inspect digits --samples ${file}`;
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { UsageError } from '../../../../cli/arguments.ts';
 import { job } from '../../../../cli/job.ts';
-import { createJobStorage } from '../../../../lambda/aws/s3/jobStorage.ts';
+import { createJobStorage } from '../../../../lambda/aws/jobStorage.ts';
 import { runScript } from '../../../helpers/command.ts';
 import { type JobsServer, startJobsServer } from '../../../helpers/jobsServer.ts';
 import { useS3Server } from '../../../helpers/s3Server.ts';

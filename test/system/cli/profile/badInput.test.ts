@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it, jest } from '@jest/globals';
 import { type Measurement, measureModel } from '../../../../cli/profile/measure/measureModel.ts';
-import { kneeOf } from '../../../../cli/profile/report.ts';
+import { kneeOf } from '../../../../cli/profile/profileReport.ts';
 import { runScript } from '../../../helpers/command.ts';
 import { hundredRowsModel, MIXING, mixingAtSixteenModel } from '../../../helpers/mixingModels.ts';
 import {

@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { readCost } from '../../../../lambda/onnx/config/profile.ts';
+import { readCost } from '../../../../lambda/onnx/profileFile.ts';
 import { REPOSITORY, runScript } from '../../../helpers/command.ts';
 
 const profile = (args: readonly string[], cwd: string, env = {}) =>

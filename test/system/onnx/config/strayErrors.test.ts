@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { modelsDirectory } from '../../../helpers/openModels.ts';
 
-const LOAD_TRANSFORM = new URL('../../../../lambda/onnx/config/loadTransform.ts', import.meta.url).href;
+const LOAD_TRANSFORM = new URL('../../../../lambda/onnx/loadTransform.ts', import.meta.url).href;
 
 /** As the runtime of Lambda does. */
 const LISTENERS_THAT_EXIT = `

@@ -1,5 +1,5 @@
 /** Closes a session while its model runs, in a process of its own: a crash in native code would take jest along. */
-import { openSession } from '../../../../lambda/onnx/session/session.ts';
+import { openSession } from '../../../../lambda/onnx/session.ts';
 
 const path = process.argv[2] ?? '';
 const session = await openSession({ path, providers: ['cpu'], sessionOptions: { intraOpNumThreads: 1 } });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { type Finished, runScript } from '../../../helpers/command.ts';
 import { turningModel } from '../../../helpers/onnxModels.ts';
 import { alive, modelsDirectory, openOnly, tensor, watchThreads } from '../../../helpers/openModels.ts';

@@ -13,7 +13,7 @@ const moduleOf = (path: string): string => JSON.stringify(new URL(`../../../../$
 /** Opens a session and prints the names of the process's threads, where the system tells them. */
 const OPEN = `
   import { existsSync, readdirSync, readFileSync } from 'node:fs';
-  import { openSession } from ${moduleOf('lambda/onnx/session/session.ts')};
+  import { openSession } from ${moduleOf('lambda/onnx/session.ts')};
   const session = await openSession({ path: ${JSON.stringify(DIGITS)}, providers: ['cpu'], sessionOptions: {} });
   const threads = existsSync('/proc/self/task') ? readdirSync('/proc/self/task') : [];
   console.log(JSON.stringify(threads.map((id) => readFileSync('/proc/self/task/' + id + '/comm', 'utf8').trim()).sort()));

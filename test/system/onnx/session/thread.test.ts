@@ -5,8 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
-import { type Model, ModelUnavailableError } from '../../../../lambda/core/contract/model.ts';
-import { openSession } from '../../../../lambda/onnx/session/session.ts';
+import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
+
+import { openSession } from '../../../../lambda/onnx/session.ts';
 import { identityModel, lookupModel, slowModel, unloadableModel } from '../../../helpers/onnxModels.ts';
 import {
   alive,

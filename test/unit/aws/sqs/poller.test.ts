@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { createPoller } from '../../../../lambda/aws/sqs/poller.ts';
+import { createPoller } from '../../../../lambda/aws/requestQueue.ts';
 
 beforeEach(() => {
   jest.useFakeTimers();

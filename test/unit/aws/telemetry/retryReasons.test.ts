@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { retryReasons } from '../../../../lambda/aws/telemetry/retryReasons.ts';
-import { failure, preview, type TransientCode } from '../../../../lambda/core/contract/failure.ts';
-import type { Outcome } from '../../../../lambda/core/contract/result.ts';
+import { retryReasons } from '../../../../lambda/aws/telemetry.ts';
+import { failure, preview, type TransientCode } from '../../../../lambda/core/failure.ts';
+import type { Outcome } from '../../../../lambda/core/record.ts';
+
 import { standardRecords } from '../../../helpers/records.ts';
 
 function retry(message: string, code: TransientCode = 'WRITE_FAILED'): Outcome {

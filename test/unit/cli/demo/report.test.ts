@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { drawDigits } from '../../../../cli/demo/drawDigits.ts';
-import { fold } from '../../../../cli/demo/fold.ts';
-import { type DemoReport, renderReport } from '../../../../cli/demo/report.ts';
-import { samplesOf } from '../../../../cli/demo/samples.ts';
+import { samplesOf } from '../../../../cli/demo/assess.ts';
+import { type DemoReport, drawDigits, fold, renderReport } from '../../../../cli/demo/demoReport.ts';
 
 /** A stroke from the upper left to the lower right, darker and darker. */
 const STROKE = Array.from({ length: 64 }, (_, pixel) => (pixel % 9 === 0 ? 2 * (1 + pixel / 9) : 0));

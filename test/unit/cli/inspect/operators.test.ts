@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/models/encodeModel.ts';
-import { notableOperators } from '../../../../cli/inspect/notableOperators.ts';
-import { type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
-import { readGraph } from '../../../../lambda/onnx/config/modelGraph.ts';
+import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/encodeModel.ts';
+import { notableOperators, type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
+import { readGraph } from '../../../../lambda/onnx/modelFile.ts';
+
 import { modelWithWeightsIn, turningModel } from '../../../helpers/onnxModels.ts';
 
 let folder: string;
@@ -86,7 +86,7 @@ describe('the operators that matter', () => {
     [[node('StringNormalizer')], /^works on strings/],
   ])('are of one kind: %j', async (nodes, why) => {
     const path = fileOf([...nodes, node('Add'), node('Gather', { attributes: { axis: 0 } })]);
-    const found = notableOperators(readOnnxFile(path), await readGraph(path), true);
+    const found = notableOperators(readOnnxFile(path), readGraph(path), true);
     const { op, domain } = nodes[0] as GraphNode;
     expect(found).toEqual([
       { names: [domain === undefined ? op : `${domain}:${op}`], count: 1, why: expect.stringMatching(why) },
@@ -95,6 +95,6 @@ describe('the operators that matter', () => {
 
   it('are fewer where no length can be padded, and none in ordinary arithmetic', async () => {
     const path = fileOf([node('MatMul'), node('Softmax'), node('Relu')]);
-    expect(notableOperators(readOnnxFile(path), await readGraph(path), false)).toEqual([]);
+    expect(notableOperators(readOnnxFile(path), readGraph(path), false)).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { failedMessageIds } from '../../../../cli/local/batchResponse.ts';
+import { failedMessageIds } from '../../../../cli/local/localMapping.ts';
 
 const SENT = new Set(['a', 'b', 'c']);
 

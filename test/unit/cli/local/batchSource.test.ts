@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { createBatchSource } from '../../../../cli/local/batchSource.ts';
+import { createBatchSource } from '../../../../cli/local/localMapping.ts';
 import { sqsRecord } from '../../../helpers/sqsEvents.ts';
 
 describe('a batch source', () => {

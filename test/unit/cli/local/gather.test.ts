@@ -1,8 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { type Batch, createGather } from '../../../../cli/local/gather.ts';
-import { ENVELOPE_BYTES, recordBytes, toSqsRecord } from '../../../../cli/local/sqsEvent.ts';
-import { MAX_EVENT_BYTES } from '../../../../lambda/limits/eventSourceMapping.ts';
+import {
+  type Batch,
+  createGather,
+  ENVELOPE_BYTES,
+  recordBytes,
+  toSqsRecord,
+} from '../../../../cli/local/localMapping.ts';
+import { MAX_EVENT_BYTES } from '../../../../lambda/core/limits.ts';
 
 beforeEach(() => {
   jest.useFakeTimers();

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { type Invoke, invokeOnce } from '../../../../cli/local/invocation.ts';
-import { toSqsRecord } from '../../../../cli/local/sqsEvent.ts';
+import { type Invoke, invokeOnce, toSqsRecord } from '../../../../cli/local/localMapping.ts';
 import { SYSTEM_CLOCK } from '../../../../lambda/aws/clock.ts';
 
 function record(MessageId: string): SQSRecord {

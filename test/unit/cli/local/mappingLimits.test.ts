@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type MappingLimits, refuseInvalidLimits } from '../../../../cli/local/mappingLimits.ts';
+import { type MappingLimits, refuseInvalidLimits } from '../../../../cli/local/localMapping.ts';
 
 function limits(overrides: Partial<MappingLimits> = {}): MappingLimits {
   return {

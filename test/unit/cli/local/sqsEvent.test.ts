@@ -1,6 +1,6 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { ENVELOPE_BYTES, recordBytes, toSqsRecord } from '../../../../cli/local/sqsEvent.ts';
+import { ENVELOPE_BYTES, recordBytes, toSqsRecord } from '../../../../cli/local/localMapping.ts';
 
 const SOURCE = { queueArn: 'arn:aws:sqs:us-east-1:000000000000:requests', region: 'us-east-1' };
 

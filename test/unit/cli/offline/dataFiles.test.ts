@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/models.ts';
 import { npyFile, scoreData } from './scoreData.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { DATATYPES, type Datatype } from '../../../../lambda/core/tensor/datatype.ts';
+import { DATATYPES, type Datatype } from '../../../../lambda/core/tensor.ts';
 import { echoModel, sumModel } from '../../../helpers/models.ts';
 import { npyFile, scoreData } from './scoreData.ts';
 

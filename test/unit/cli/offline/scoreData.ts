@@ -1,10 +1,9 @@
 import { Readable } from 'node:stream';
 import { csvResults } from '../../../../cli/offline/csvResults.ts';
-import { OFFLINE_LIMITS } from '../../../../cli/offline/limits.ts';
-import { rowBatches } from '../../../../cli/offline/rowBatches.ts';
-import type { RowOptions } from '../../../../cli/offline/rowOptions.ts';
-import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
+import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
+
 import { repositoryOf } from '../../../helpers/models.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests' | 'bytes'>> {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { createOfflineScoring } from '../../../../cli/offline/scoreLines.ts';
-import { type Model, ModelUnavailableError, OutOfMemoryError } from '../../../../lambda/core/contract/model.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { createOfflineScoring } from '../../../../cli/offline/scoreCommand.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError } from '../../../../lambda/core/model.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
+
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
 

@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { pricesFrom } from '../../../../cli/profile/prices.ts';
-import { readTrace } from '../../../../cli/profile/readTrace.ts';
+import { pricesFrom, readTrace } from '../../../../cli/profile/question.ts';
 import { PRICES } from '../../../../infra/constructs/base/prices.ts';
 
 let folder: string;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { storageFor } from '../../../../cli/publish/storage.ts';
+import { storageFor } from '../../../../cli/network/publishCommand.ts';
 
 const MIB = 1024 * 1024;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createLane } from '../../../../lambda/core/base/lane.ts';
+import { createLane } from '../../../../lambda/core/concurrency.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 
 describe('a lane', () => {

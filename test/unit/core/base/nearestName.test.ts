@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { nearestName } from '../../../../lambda/core/base/nearestName.ts';
+import { nearestName } from '../../../../lambda/core/wrongValue.ts';
 
 const NAMES = ['axis', 'cut', 'batchSize', 'batchAxis'];
 

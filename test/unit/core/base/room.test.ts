@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createRoom } from '../../../../lambda/core/base/room.ts';
+import { createRoom } from '../../../../lambda/core/concurrency.ts';
 import { whatCanHappen } from '../../../helpers/gate.ts';
 
 const NEVER = new AbortController().signal;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { failure, isFailure, isTransient, preview } from '../../../../lambda/core/contract/failure.ts';
+import { failure, isFailure, isTransient, preview } from '../../../../lambda/core/failure.ts';
 
 describe('preview', () => {
   it.each([

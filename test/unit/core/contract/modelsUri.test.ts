@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { parseModelsUri, parseS3Prefix } from '../../../../lambda/core/contract/modelsUri.ts';
+import { parseModelsUri, parseS3Prefix } from '../../../../lambda/core/places.ts';
 
 const DIGEST = 'a'.repeat(64);
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { isKeyPrefix, requestKeys, resultKeys } from '../../../../lambda/core/contract/objectKeys.ts';
+import { isKeyPrefix, requestKeys, resultKeys } from '../../../../lambda/core/places.ts';
 
 const PARTS = ['a', 'b', 'requests', 'results', 'requests.', '-', '..', '.', ''];
 const anyPath = fc

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { failure } from '../../../../lambda/core/contract/failure.ts';
-import { POINTER_ATTRIBUTES, parsePointer, pointerBody } from '../../../../lambda/core/contract/pointer.ts';
+import { failure } from '../../../../lambda/core/failure.ts';
+import { POINTER_ATTRIBUTES, parsePointer, pointerBody } from '../../../../lambda/core/pointer.ts';
 
 const CLASS = 'software.amazon.payloadoffloading.PayloadS3Pointer';
 const LOCATION = { s3BucketName: 'b', s3Key: 'k' };

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { failure } from '../../../../lambda/core/contract/failure.ts';
-import type { PayloadReader } from '../../../../lambda/core/contract/payload.ts';
-import { parsePointer, pointerBody } from '../../../../lambda/core/contract/pointer.ts';
-import { isPacked, isRefused } from '../../../../lambda/core/contract/request.ts';
+import { failure } from '../../../../lambda/core/failure.ts';
+import { type PayloadReader, parsePointer, pointerBody } from '../../../../lambda/core/pointer.ts';
+import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest } from '../../../helpers/records.ts';
 import { accepted, decode, refusal, sentence } from '../decode/refusals.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { IN_OUR_WORDS, problemsIn } from '../../../../lambda/core/contract/wrongValue.ts';
+import { IN_OUR_WORDS, problemsIn } from '../../../../lambda/core/wrongValue.ts';
 
 function problemsOf(schema: z.ZodType, value: unknown): string[] {
   return problemsIn(schema.safeParse(value, IN_OUR_WORDS).error?.issues ?? [], value);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { isPacked, isRefused } from '../../../../lambda/core/contract/request.ts';
+import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
 import { modelOf, repositoryOf, spec } from '../../../helpers/models.ts';
 import { accepted, decode, refusal } from './refusals.ts';
 

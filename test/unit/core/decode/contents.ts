@@ -1,11 +1,6 @@
-import {
-  type DecodedBody,
-  type DecodedRequest,
-  isPacked,
-  isRefused,
-} from '../../../../lambda/core/contract/request.ts';
-import type { DecodeDependencies } from '../../../../lambda/core/decode/decode.ts';
-import { isBase64Data } from '../../../../lambda/core/tensor/base64.ts';
+import { isBase64Data } from '../../../../lambda/core/base64.ts';
+import type { DecodeDependencies } from '../../../../lambda/core/body.ts';
+import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
 import { modelOf, repositoryOf, spec } from '../../../helpers/models.ts';
 import { bitsOf } from '../arbitraries.ts';
 import { BODY_INPUTS } from './bodies.ts';

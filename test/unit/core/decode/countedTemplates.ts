@@ -1,4 +1,4 @@
-import { createTemplates, type Templates } from '../../../../lambda/core/decode/template.ts';
+import { createTemplates, type Templates } from '../../../../lambda/core/bodyTemplate.ts';
 
 /** Templates that count the requests that they read: those alone in their body, or those of packed bodies. */
 export function countedTemplates(what: 'alone' | 'packed'): Templates & { readonly hits: () => number } {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ErrorCode } from '../../../../lambda/core/contract/failure.ts';
-import { isPacked, isRefused } from '../../../../lambda/core/contract/request.ts';
-import type { TransformBody } from '../../../../lambda/core/contract/transform.ts';
+import type { ErrorCode } from '../../../../lambda/core/failure.ts';
+import type { TransformBody } from '../../../../lambda/core/model.ts';
+import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
 import { lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
 import { lineRequest, type RequestFields, sumRequest } from '../../../helpers/records.ts';
 import { accepted, decode, refusal, sentence } from './refusals.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Failure, isFailure } from '../../../../lambda/core/contract/failure.ts';
-import { decodeData } from '../../../../lambda/core/decode/decodeData.ts';
-import { allocate, type Datatype, type TensorData } from '../../../../lambda/core/tensor/datatype.ts';
+import { type Failure, isFailure } from '../../../../lambda/core/failure.ts';
+import { allocate, type Datatype, type TensorData } from '../../../../lambda/core/tensor.ts';
+import { decodeData } from '../../../../lambda/core/values.ts';
 import { EVERY_DATATYPE } from '../arbitraries.ts';
 
 /** Decodes the JSON text of one element, as the body's parser would. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ErrorCode } from '../../../../lambda/core/contract/failure.ts';
-import type { ModelRepository } from '../../../../lambda/core/contract/model.ts';
+import type { ErrorCode } from '../../../../lambda/core/failure.ts';
+import type { ModelRepository } from '../../../../lambda/core/model.ts';
 import { echoModel, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
 import { accepted, refusal, sentence } from './refusals.ts';
 

@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ErrorCode } from '../../../../lambda/core/contract/failure.ts';
-import { isFailure } from '../../../../lambda/core/contract/failure.ts';
-import { decodeRaw } from '../../../../lambda/core/decode/decodeRaw.ts';
-import { decodeAll, decodeInto, encodeRaw, isBase64Data } from '../../../../lambda/core/tensor/base64.ts';
-import { allocate, DATATYPES, type Datatype } from '../../../../lambda/core/tensor/datatype.ts';
+import { decodeAll, decodeInto, encodeRaw, isBase64Data } from '../../../../lambda/core/base64.ts';
+import { type ErrorCode, isFailure } from '../../../../lambda/core/failure.ts';
+import { allocate, DATATYPES, type Datatype } from '../../../../lambda/core/tensor.ts';
+import { decodeRaw } from '../../../../lambda/core/values.ts';
 import { echoModel, repositoryOf } from '../../../helpers/models.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { accepted, refusal, sentence } from './refusals.ts';

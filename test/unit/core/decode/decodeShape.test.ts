@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ErrorCode } from '../../../../lambda/core/contract/failure.ts';
+import type { ErrorCode } from '../../../../lambda/core/failure.ts';
 import { echoModel, modelOf, repositoryOf, spec, sumModel, tokensModel } from '../../../helpers/models.ts';
 import { lineRequest, sumRequest, tokensRequest } from '../../../helpers/records.ts';
 import { accepted, refusal, sentence } from './refusals.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { MOST_LEVELS, mostContainers, outlineOf } from '../../../../lambda/core/decode/outline.ts';
+import { MOST_LEVELS, mostContainers, outlineOf } from '../../../../lambda/core/outline.ts';
 
 function isNestedTooDeep(text: string): boolean {
   return outlineOf(text).levels > MOST_LEVELS;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { readFloats } from '../../../../lambda/core/decode/readFloats.ts';
+import { readFloats } from '../../../../lambda/core/bodyTemplate.ts';
 import { bitsOf } from '../arbitraries.ts';
 
 const plain = fc

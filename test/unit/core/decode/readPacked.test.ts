@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { pointerBody } from '../../../../lambda/core/contract/pointer.ts';
-import type { DecodedBody } from '../../../../lambda/core/contract/request.ts';
-import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../../../lambda/core/decode/decode.ts';
-import { createTemplates } from '../../../../lambda/core/decode/template.ts';
+import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../../../lambda/core/body.ts';
+import { createTemplates } from '../../../../lambda/core/bodyTemplate.ts';
+import { pointerBody } from '../../../../lambda/core/pointer.ts';
+import type { DecodedBody } from '../../../../lambda/core/scoringRequest.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { UNHINDERED } from '../../../helpers/scoring.ts';
 import { anyPackedBodies } from './bodies.ts';

@@ -1,13 +1,8 @@
-import type { Failure } from '../../../../lambda/core/contract/failure.ts';
-import type { ModelRepository } from '../../../../lambda/core/contract/model.ts';
-import type { PayloadReader } from '../../../../lambda/core/contract/payload.ts';
-import {
-  type DecodedBody,
-  isPacked,
-  isRefused,
-  type ScoringRequest,
-} from '../../../../lambda/core/contract/request.ts';
-import { decodeBody } from '../../../../lambda/core/decode/decode.ts';
+import { decodeBody } from '../../../../lambda/core/body.ts';
+import type { Failure } from '../../../../lambda/core/failure.ts';
+import type { ModelRepository } from '../../../../lambda/core/model.ts';
+import type { PayloadReader } from '../../../../lambda/core/pointer.ts';
+import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { UNHINDERED } from '../../../helpers/scoring.ts';
 
 const LIMITS = { maxRequestRows: 8, maxRequestsPerMessage: 10_000 };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
-import { type DecodedRequest, isRefused, type ScoringRequest } from '../../../../lambda/core/contract/request.ts';
-import { decodeBody, decodeFromTemplate } from '../../../../lambda/core/decode/decode.ts';
-import { createTemplates, type Templates } from '../../../../lambda/core/decode/template.ts';
+import { decodeBody, decodeFromTemplate } from '../../../../lambda/core/body.ts';
+import { createTemplates, type Templates } from '../../../../lambda/core/bodyTemplate.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
+import { type DecodedRequest, isRefused, type ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { lineModel, modelOf, repositoryOf, spec } from '../../../helpers/models.ts';
 import { UNHINDERED } from '../../../helpers/scoring.ts';
 import { anyBodies } from './bodies.ts';

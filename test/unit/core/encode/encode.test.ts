@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { failure, isFailure } from '../../../../lambda/core/contract/failure.ts';
-import type { ScoringRequest } from '../../../../lambda/core/contract/request.ts';
-import { decodeData } from '../../../../lambda/core/decode/decodeData.ts';
-import { createEncoder, encodeError } from '../../../../lambda/core/encode/encode.ts';
-import type { Datatype, TensorData } from '../../../../lambda/core/tensor/datatype.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { createEncoder, encodeError } from '../../../../lambda/core/encode.ts';
+import { failure, isFailure } from '../../../../lambda/core/failure.ts';
+import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
+import type { Datatype, Tensor, TensorData } from '../../../../lambda/core/tensor.ts';
+import { decodeData } from '../../../../lambda/core/values.ts';
 import { echoModel, lineModel, spec, sumModel } from '../../../helpers/models.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { zeros } from '../requests.ts';

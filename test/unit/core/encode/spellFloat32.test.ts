@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { spellFloat32 } from '../../../../lambda/core/encode/spellFloat32.ts';
+import { spellFloat32 } from '../../../../lambda/core/floatText.ts';
 
 const spell = (value: number): string => spellFloat32(Float32Array.of(value), 0, 1);
 

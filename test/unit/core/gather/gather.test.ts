@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { gather } from '../../../../lambda/core/gather/gather.ts';
-import { modelHint } from '../../../../lambda/core/gather/modelHint.ts';
+import { gather, modelHint } from '../../../../lambda/hosts/modelQueues.ts';
 
 const LIMITS = { batchSize: 10, batchBytes: 1000, windowMs: 50 };
 

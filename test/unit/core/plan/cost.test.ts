@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { MeasuredRun } from '../../../../lambda/core/contract/model.ts';
-import { affineCost, OVERHEAD_ELEMENTS, tableCost } from '../../../../lambda/core/plan/cost.ts';
+import { affineCost, OVERHEAD_ELEMENTS, tableCost } from '../../../../lambda/core/cost.ts';
+import type { MeasuredRun } from '../../../../lambda/core/model.ts';
 
 const MEASURED: readonly MeasuredRun[] = [
   { rows: 8, length: 100, ms: 40 },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { tableCost } from '../../../../lambda/core/plan/cost.ts';
-import type { MicroBatch } from '../../../../lambda/core/plan/microBatch.ts';
-import { plan } from '../../../../lambda/core/plan/plan.ts';
+import { tableCost } from '../../../../lambda/core/cost.ts';
+import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
+import { plan } from '../../../../lambda/core/plan.ts';
 import { type InMemoryModelOptions, lineModel } from '../../../helpers/models.ts';
 import { zeros } from '../requests.ts';
 

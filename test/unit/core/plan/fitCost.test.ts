@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { fitCost, type ObservedRuns } from '../../../../lambda/core/plan/fitCost.ts';
+import { fitCost, type ObservedRuns } from '../../../../lambda/core/cost.ts';
 import { measuredAtStart, SURFACE_NAMES, SURFACES, type Surface } from './surfaces.ts';
 
 const often = (runs: ReturnType<typeof measuredAtStart>): ObservedRuns[] => runs.map((run) => ({ ...run, times: 15 }));

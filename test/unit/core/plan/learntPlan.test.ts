@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Cost } from '../../../../lambda/core/contract/model.ts';
-import type { ScoringRequest } from '../../../../lambda/core/contract/request.ts';
-import { fitCost } from '../../../../lambda/core/plan/fitCost.ts';
-import type { MicroBatch } from '../../../../lambda/core/plan/microBatch.ts';
-import { plan } from '../../../../lambda/core/plan/plan.ts';
+import { fitCost } from '../../../../lambda/core/cost.ts';
+import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
+import type { Cost } from '../../../../lambda/core/model.ts';
+import { plan } from '../../../../lambda/core/plan.ts';
+import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { lineModel } from '../../../helpers/models.ts';
 import { zeros } from '../requests.ts';
 import { leastOfAllCuts, type Piece, type RunCost, sentenceModel } from './runCosts.ts';

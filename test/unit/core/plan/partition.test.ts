@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ScoringRequest } from '../../../../lambda/core/contract/request.ts';
-import { tableCost } from '../../../../lambda/core/plan/cost.ts';
-import type { MicroBatch } from '../../../../lambda/core/plan/microBatch.ts';
+import { tableCost } from '../../../../lambda/core/cost.ts';
+import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
+import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { planAll, zeros } from '../requests.ts';
 import {
   firstComeFirstServed,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ScoringRequest } from '../../../../lambda/core/contract/request.ts';
-import { halve, type MicroBatch, type Part, paddedRowsOf } from '../../../../lambda/core/plan/microBatch.ts';
+import { halve, type MicroBatch, type Part, paddedRowsOf } from '../../../../lambda/core/microBatch.ts';
+import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { echoModel, type InMemoryModelOptions, lineModel, sumModel } from '../../../helpers/models.ts';
 import { planAll, requestOf, zeros } from '../requests.ts';
 

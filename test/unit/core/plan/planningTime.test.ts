@@ -1,6 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LimitsAtLength, type LimitsByLength, limitsByLength } from '../../../../lambda/core/plan/capacity.ts';
-import { minCostPartition } from '../../../../lambda/core/plan/minCost.ts';
+import {
+  type LimitsAtLength,
+  type LimitsByLength,
+  limitsByLength,
+  minCostPartition,
+} from '../../../../lambda/core/plan.ts';
 import { zeros } from '../requests.ts';
 import { sentenceModel } from './runCosts.ts';
 

@@ -1,6 +1,6 @@
-import type { Cost, Model } from '../../../../lambda/core/contract/model.ts';
-import { affineCost } from '../../../../lambda/core/plan/cost.ts';
-import type { MicroBatch } from '../../../../lambda/core/plan/microBatch.ts';
+import { affineCost } from '../../../../lambda/core/cost.ts';
+import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
+import type { Cost, Model } from '../../../../lambda/core/model.ts';
 import { echoModel, type InMemoryModelOptions } from '../../../helpers/models.ts';
 
 export interface SentenceOptions extends Omit<InMemoryModelOptions, 'ragged'> {

@@ -1,4 +1,4 @@
-import type { MeasuredRun } from '../../../../lambda/core/contract/model.ts';
+import type { MeasuredRun } from '../../../../lambda/core/model.ts';
 
 /** The milliseconds that a run takes, in truth. */
 export type Surface = (rows: number, length: number) => number;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
-import { wavesOf } from '../../../../lambda/core/plan/waves.ts';
+import type { MessageRecord } from '../../../../lambda/core/record.ts';
+import { wavesOf } from '../../../../lambda/core/scoreRecords.ts';
 import { standardRecord } from '../../../helpers/records.ts';
 
 /** A record that comes for the n-th time. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
-import { createLatencyEstimator } from '../../../../lambda/core/run/latencyEstimator.ts';
+import { createLatencyEstimator } from '../../../../lambda/core/latency.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { echoModel, lineModel } from '../../../helpers/models.ts';
 
 const model = lineModel({ measured: [] });

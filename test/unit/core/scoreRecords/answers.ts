@@ -1,4 +1,4 @@
-import type { Outcome } from '../../../../lambda/core/contract/result.ts';
+import type { Outcome } from '../../../../lambda/core/record.ts';
 import { messageIdOf } from '../../../helpers/records.ts';
 import type { MemoryWriter } from '../../../helpers/scoring.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { closedGate, type Gate, whatCanHappen } from '../../../helpers/gate.ts';
 import { failsOn, type InMemoryModelOptions, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';

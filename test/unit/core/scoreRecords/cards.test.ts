@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Model, RunAbandonedError } from '../../../../lambda/core/contract/model.ts';
-import { createBatchingWatch } from '../../../../lambda/core/run/batchingWatch.ts';
+import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import { createTurns } from '../../../../lambda/onnx/session/turns.ts';
+import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
+
+import { createTurns } from '../../../../lambda/onnx/session.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { type InMemoryModelOptions, lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';

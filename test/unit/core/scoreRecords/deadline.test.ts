@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
-import { createLatencyEstimator, type LatencyEstimator } from '../../../../lambda/core/run/latencyEstimator.ts';
+import { createLatencyEstimator, type LatencyEstimator } from '../../../../lambda/core/latency.ts';
+import type { MessageRecord } from '../../../../lambda/core/record.ts';
 import { type ScoringDependencies, scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { whatCanHappen } from '../../../helpers/gate.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../../helpers/records.ts';

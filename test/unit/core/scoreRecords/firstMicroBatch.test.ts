@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { tokensModel } from '../../../helpers/models.ts';
 import { messageIdOf, standardRecords, tokensRequest } from '../../../helpers/records.ts';
 import { enoughTime } from '../../../helpers/scoring.ts';

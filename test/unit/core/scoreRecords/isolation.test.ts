@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ERROR_CODES, failure } from '../../../../lambda/core/contract/failure.ts';
-import { type Model, ModelUnavailableError } from '../../../../lambda/core/contract/model.ts';
-import { plan } from '../../../../lambda/core/plan/plan.ts';
-import type { Planner } from '../../../../lambda/core/plan/planner.ts';
+import { ERROR_CODES, failure } from '../../../../lambda/core/failure.ts';
+import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
+import { type Planner, plan } from '../../../../lambda/core/plan.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { failsOn, lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';

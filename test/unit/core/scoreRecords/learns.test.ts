@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Independence, MeasuredRun, Model } from '../../../../lambda/core/contract/model.ts';
+import type { Independence, MeasuredRun, Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { lineModel, repositoryOf, tokensModel } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords, tokensRequest } from '../../../helpers/records.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Failure, failure } from '../../../../lambda/core/contract/failure.ts';
-import { ModelUnavailableError } from '../../../../lambda/core/contract/model.ts';
+import { type Failure, failure } from '../../../../lambda/core/failure.ts';
+import { ModelUnavailableError } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';

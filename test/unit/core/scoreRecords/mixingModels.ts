@@ -1,6 +1,5 @@
-import type { Independence, Model } from '../../../../lambda/core/contract/model.ts';
-import type { Datatype } from '../../../../lambda/core/tensor/datatype.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import type { Independence, Model } from '../../../../lambda/core/model.ts';
+import type { Datatype, Tensor } from '../../../../lambda/core/tensor.ts';
 import { type InMemoryModelOptions, inMemoryModel } from '../../../helpers/models.ts';
 
 export interface WatchedModelOptions extends InMemoryModelOptions {

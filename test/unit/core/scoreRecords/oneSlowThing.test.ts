@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { type Model, RunAbandonedError } from '../../../../lambda/core/contract/model.ts';
-import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
+import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts';
+import type { MessageRecord } from '../../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { whatCanHappen } from '../../../helpers/gate.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Model, OutOfMemoryError } from '../../../../lambda/core/contract/model.ts';
+import { type Model, OutOfMemoryError } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { type InMemoryModelOptions, lineModel, repositoryOf, tokensModel } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords, tokensRequest } from '../../../helpers/records.ts';
 import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { failure, PAYLOAD_BUCKET } from '../../../../lambda/core/contract/failure.ts';
-import type { Result, WriteVerdict } from '../../../../lambda/core/contract/result.ts';
+import { failure, PAYLOAD_BUCKET } from '../../../../lambda/core/failure.ts';
+import { createOutageWatch } from '../../../../lambda/core/outageWatch.ts';
+import type { Result, WriteVerdict } from '../../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import { createOutageWatch } from '../../../../lambda/core/settle/outageWatch.ts';
 import { lineRequest, standardRecord, standardRecords } from '../../../helpers/records.ts';
 import { enoughTime, memoryWriter, scoringDependencies } from '../../../helpers/scoring.ts';
 import { statuses } from './answers.ts';

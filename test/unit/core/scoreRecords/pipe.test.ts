@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { echoModel, lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../../helpers/records.ts';

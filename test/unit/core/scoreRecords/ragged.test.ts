@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { repositoryOf, tokensModel } from '../../../helpers/models.ts';
 import { messageIdOf, type RequestFields, standardRecords, tokensRequest } from '../../../helpers/records.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { inMemoryModel } from '../../../helpers/models.ts';

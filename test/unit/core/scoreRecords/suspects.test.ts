@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { MessageRecord } from '../../../../lambda/core/contract/record.ts';
+import type { MessageRecord } from '../../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../../helpers/records.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Transform, TransformInput, TransformOutputs } from '../../../../lambda/core/contract/transform.ts';
+import type { Transform, TransformInput, TransformOutputs } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { lineModel, repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model } from '../../../../lambda/core/contract/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { enoughTime } from '../../../helpers/scoring.ts';
 import { LINE, type OfRow, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';

@@ -1,5 +1,5 @@
-import type { Model } from '../../../../lambda/core/contract/model.ts';
-import { createBatchingWatch } from '../../../../lambda/core/run/batchingWatch.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
+import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
 import { repositoryOf } from '../../../helpers/models.ts';
 import { lineRequest, standardRecords } from '../../../helpers/records.ts';
 import { memoryWriter, type ScoringOptions, scoringDependencies } from '../../../helpers/scoring.ts';

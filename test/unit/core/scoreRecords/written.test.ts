@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { failure } from '../../../../lambda/core/contract/failure.ts';
+import { failure } from '../../../../lambda/core/failure.ts';
 import { scoreRecords } from '../../../../lambda/core/scoreRecords.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../../helpers/records.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { inMessageGroups } from '../../../../lambda/core/settle/groupOrder.ts';
+import { inMessageGroups } from '../../../../lambda/core/writeResults.ts';
 import { fifoRecord, fifoRecords, standardRecords } from '../../../helpers/records.ts';
 
 describe('inMessageGroups', () => {

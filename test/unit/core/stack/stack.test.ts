@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { isFailure } from '../../../../lambda/core/contract/failure.ts';
-import type { Model, RaggedAxis } from '../../../../lambda/core/contract/model.ts';
-import type { MicroBatch, Part } from '../../../../lambda/core/plan/microBatch.ts';
-import { assertBatched, join, stack, unstack } from '../../../../lambda/core/stack/stack.ts';
-import type { Datatype } from '../../../../lambda/core/tensor/datatype.ts';
-import type { Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { isFailure } from '../../../../lambda/core/failure.ts';
+import type { MicroBatch, Part } from '../../../../lambda/core/microBatch.ts';
+import type { Model, RaggedAxis } from '../../../../lambda/core/model.ts';
+import { assertBatched, join, stack, unstack } from '../../../../lambda/core/stack.ts';
+import type { Datatype, Tensor } from '../../../../lambda/core/tensor.ts';
 import { echoModel, lineModel, spec } from '../../../helpers/models.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { requestOf } from '../requests.ts';

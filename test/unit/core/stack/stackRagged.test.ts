@@ -1,12 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Model, RaggedAxis } from '../../../../lambda/core/contract/model.ts';
-import type { RequestInput } from '../../../../lambda/core/contract/request.ts';
-import { type MicroBatch, microBatchOf, type Part } from '../../../../lambda/core/plan/microBatch.ts';
-import { assertBatched, stack, unstack } from '../../../../lambda/core/stack/stack.ts';
-import { encodeRaw } from '../../../../lambda/core/tensor/base64.ts';
-import type { Datatype, TensorData } from '../../../../lambda/core/tensor/datatype.ts';
-import { elementCount, type Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import { encodeRaw } from '../../../../lambda/core/base64.ts';
+import { type MicroBatch, microBatchOf, type Part } from '../../../../lambda/core/microBatch.ts';
+import type { Model, RaggedAxis } from '../../../../lambda/core/model.ts';
+import type { RequestInput } from '../../../../lambda/core/scoringRequest.ts';
+import { assertBatched, stack, unstack } from '../../../../lambda/core/stack.ts';
+import { type Datatype, elementCount, type Tensor, type TensorData } from '../../../../lambda/core/tensor.ts';
 import { echoModel, tokensModel } from '../../../helpers/models.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { requestOf } from '../requests.ts';

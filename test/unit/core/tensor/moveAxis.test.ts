@@ -1,8 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { allocate, type TensorData } from '../../../../lambda/core/tensor/datatype.ts';
-import { keepsOrder, moveAxis, moveDim } from '../../../../lambda/core/tensor/moveAxis.ts';
-import { elementCount, type Tensor } from '../../../../lambda/core/tensor/tensor.ts';
+import {
+  allocate,
+  elementCount,
+  keepsOrder,
+  moveAxis,
+  moveDim,
+  type Tensor,
+  type TensorData,
+} from '../../../../lambda/core/tensor.ts';
 import { dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 
 /** A tensor of any datatype and at most five axes, some of them of one element or none, and two of its axes. */

@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { loadTransform } from '../../../../lambda/onnx/config/loadTransform.ts';
+import { loadTransform } from '../../../../lambda/onnx/loadTransform.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'batchscore-transform-'));
 afterAll(() => rm(folder, { recursive: true }));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { deferred } from '../../../../lambda/core/base/deferred.ts';
-import { createTurns } from '../../../../lambda/onnx/session/turns.ts';
+import { deferred } from '../../../../lambda/core/concurrency.ts';
+
+import { createTurns } from '../../../../lambda/onnx/session.ts';
 
 describe('turns', () => {
   it('come one after the other, in the order they were asked for', async () => {

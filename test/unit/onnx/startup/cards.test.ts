@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
-import { prepare } from '../../../../lambda/onnx/startup/prepare.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
+
+import { prepare } from '../../../../lambda/onnx/warmUp.ts';
 import { recordedModel } from '../../../helpers/recordedModel.ts';
 
 const X: TensorSpec = { name: 'x', datatype: 'FP32', shape: ['batch', 3] };

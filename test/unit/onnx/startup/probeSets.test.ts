@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { elementCount } from '../../../../lambda/core/tensor/tensor.ts';
-import { probeSets } from '../../../../lambda/onnx/startup/probeSets.ts';
+import { elementCount } from '../../../../lambda/core/tensor.ts';
+
+import { probeSets } from '../../../../lambda/onnx/probes.ts';
 import { modelOf, spec } from '../../../helpers/models.ts';
 
 const NO_GRAPH = { operators: new Map(), words: [], numbers: [] };

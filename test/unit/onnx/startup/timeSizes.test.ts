@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Model, TensorSpec } from '../../../../lambda/core/contract/model.ts';
-import { type PrepareOptions, prepare } from '../../../../lambda/onnx/startup/prepare.ts';
-import { recordRuns } from '../../../../lambda/onnx/startup/recordRuns.ts';
-import { timeSizes } from '../../../../lambda/onnx/startup/timeSizes.ts';
-import { timingProbes } from '../../../../lambda/onnx/startup/timingProbes.ts';
+import type { Model, TensorSpec } from '../../../../lambda/core/model.ts';
+
+import { type PrepareOptions, prepare, recordRuns, timeSizes, timingProbes } from '../../../../lambda/onnx/warmUp.ts';
 import { inMemoryModel } from '../../../helpers/models.ts';
 import { requestOf } from '../../core/requests.ts';
 

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { connectToDaemon, type SendDocument } from '../../../../../lambda/aws/telemetry/xray/daemon.ts';
+import { connectToDaemon, type SendDocument } from '../../../../../lambda/aws/xray.ts';
 import { startXrayDaemon, type XrayDaemon } from '../../../../helpers/xrayDaemon.ts';
 
 const DOCUMENT = '{"name":"batchscore"}';

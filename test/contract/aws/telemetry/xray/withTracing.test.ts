@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { withTracing } from '../../../../../lambda/aws/telemetry/xray/withTracing.ts';
+import { withTracing } from '../../../../../lambda/aws/xray.ts';
 import { recordingTelemetry } from '../../../../helpers/handler.ts';
 import { lambdaContext, sqsEvent, sqsRecord } from '../../../../helpers/sqsEvents.ts';
 

@@ -11,8 +11,8 @@ import {
   type EventSourceMappingOptions,
   type InvocationReport,
   startEventSourceMapping,
-} from '../../../../../cli/local/eventSourceMapping.ts';
-import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../../../cli/local/queues.ts';
+} from '../../../../../cli/local/localMapping.ts';
+import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../../../cli/local/localServices.ts';
 
 const cleanups: (() => Promise<void>)[] = [];
 

@@ -6,8 +6,9 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { fileEvent } from '../../../../../cli/local/jobs/fileEvents.ts';
-import { openSession } from '../../../../../lambda/onnx/session/session.ts';
+import { fileEvent } from '../../../../../cli/local/localServices.ts';
+import { openSession } from '../../../../../lambda/onnx/session.ts';
+
 import { REPOSITORY } from '../../../../helpers/command.ts';
 import { fileOf, type JobStack, row, startJobStack } from '../../../../helpers/localJobs.ts';
 

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type PageServer, startPageServer } from '../../../../../cli/local/page/server.ts';
-import { createStream, MOST_PAGES } from '../../../../../cli/local/page/stream.ts';
+import {
+  createStream,
+  MOST_PAGES,
+  type PageServer,
+  startPageServer,
+} from '../../../../../cli/local/page/pageServer.ts';
 import type { Hello } from '../../../../../cli/local/page/wire.ts';
 import { type Asking, ask, listen, post } from '../../../../helpers/pageClient.ts';
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { createLoad, type Load, type LoadOptions } from '../../../../../cli/local/page/load.ts';
+import { createLoad, type Load, type LoadOptions } from '../../../../../cli/local/page/devPage.ts';
 import { useSqsServer } from '../../../../helpers/sqsServer.ts';
 
 const server = useSqsServer();

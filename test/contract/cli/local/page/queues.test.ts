@@ -1,7 +1,7 @@
 import { ReceiveMessageCommand, SendMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { createQueueWatch } from '../../../../../cli/local/page/queues.ts';
-import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../../../cli/local/queues.ts';
+import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../../../cli/local/localServices.ts';
+import { createQueueWatch } from '../../../../../cli/local/page/devPage.ts';
 
 let queues: LocalQueues;
 let sqs: SQSClient;

@@ -1,7 +1,7 @@
 import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
-import { createStream } from '../../../../../cli/local/page/stream.ts';
+import { createStream } from '../../../../../cli/local/page/pageServer.ts';
 import type { Hello } from '../../../../../cli/local/page/wire.ts';
 
 describe('the stream of events', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createTrace, type Trace } from '../../../../../lambda/aws/telemetry/xray/trace.ts';
+import { createTrace, type Trace } from '../../../../../lambda/aws/xray.ts';
 import type { SegmentDocument } from '../../../../helpers/xrayDaemon.ts';
 
 const PARENT = { traceId: '1-5759e988-bd862e3fe1be46a994272793', segmentId: '557abcec3ee5a047', sampled: true };

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { headerOfInvocation, readTraceHeader } from '../../../../../lambda/aws/telemetry/xray/traceHeader.ts';
+import { headerOfInvocation, readTraceHeader } from '../../../../../lambda/aws/xray.ts';
 
 const TRACE_ID = '1-5759e988-bd862e3fe1be46a994272793';
 const HEADER = `Root=${TRACE_ID};Parent=557abcec3ee5a047;Sampled=1`;

@@ -17,30 +17,42 @@ const child = (machine: { States: Record<string, Loose> }): Record<string, Loose
 
 describe('the local stack refuses to walk', () => {
   it.each<readonly [string, (machine: { States: Record<string, Loose> } & Loose) => void, string]>([
-    ['a field of the machine', (machine) => (machine.QueryLanguage = 'JSONata'), 'state machine: expected only'],
+    [
+      'a field of the machine',
+      (machine) => (machine.QueryLanguage = 'JSONata'),
+      'state machine: expected only what the local stack walks, got QueryLanguage',
+    ],
     [
       'a field of a task',
       ({ States }) => (States.Plan = { ...States.Plan, HeartbeatSeconds: 5 }),
-      'got field Heartbeat',
+      'got HeartbeatSeconds',
     ],
-    ['a field of the map', (machine) => (map(machine).ToleratedFailureCount = 1), 'got field ToleratedFailureCount'],
-    ['a field in a child', (machine) => (child(machine).More = { ...child(machine).More, Assign: {} }), "state 'More'"],
-    ['a field of a retrier', ({ States }) => (States.Plan = { ...States.Plan, Retry: [{ Odd: 1 }] }), 'got field Odd'],
-    ['another type', ({ States }) => (States.Plan = { Type: 'Wait' }), "state 'Plan': expected only Task, Map, Choice"],
+    ['a field of the map', (machine) => (map(machine).ToleratedFailureCount = 1), 'got ToleratedFailureCount'],
+    [
+      'a field in a child',
+      (machine) => (child(machine).More = { ...child(machine).More, Assign: {} }),
+      'More: expected only what the local stack walks, got Assign',
+    ],
+    ['a field of a retrier', ({ States }) => (States.Plan = { ...States.Plan, Retry: [{ Odd: 1 }] }), 'got Odd'],
+    [
+      'another type',
+      ({ States }) => (States.Plan = { Type: 'Wait' }),
+      'Plan: expected only what the local stack walks, got Type "Wait"',
+    ],
     [
       'another integration',
       ({ States }) => (States.Plan = { ...States.Plan, Resource: 'arn:aws:states:::sqs:sendMessage' }),
-      'got resource arn:aws:states:::sqs:sendMessage',
+      'got Resource "arn:aws:states:::sqs:sendMessage"',
     ],
     [
       'another mode',
       (machine) => ((map(machine).ItemProcessor as Loose).ProcessorConfig = { Mode: 'INLINE' }),
-      'Mode INLINE',
+      'got Mode "INLINE"',
     ],
     [
       'another comparison',
       (machine) => (child(machine).More = { Type: 'Choice', Choices: [{ Variable: '$.n', NumericEquals: 1 }] }),
-      'got field NumericEquals',
+      'got NumericEquals',
     ],
   ])('%s', async (_, change, sentence) => {
     await expect(runJob(wellAnswered, { machine: changed(change) })).rejects.toThrow(sentence);

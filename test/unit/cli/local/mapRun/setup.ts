@@ -1,4 +1,4 @@
-import { type Ended, runStateMachine, type Surroundings } from '../../../../../cli/local/mapRun.ts';
+import { type Ended, runStateMachine, type StateDependencies } from '../../../../../cli/local/localStates.ts';
 import { jobDefinition } from '../../../../../infra/constructs/jobs/definition.ts';
 import type { StateMachine } from '../../../../../infra/constructs/jobs/states.ts';
 
@@ -70,7 +70,7 @@ export async function runJob(
   const calls: Call[] = [];
   const waits: number[] = [];
   const objects = new Map([['files/out/a1/plan.jsonl', plan]]);
-  const surroundings: Surroundings = {
+  const dependencies: StateDependencies = {
     async invoke(name, payload) {
       const call = { function: name, payload: payload as Call['payload'] };
       calls.push(call);
@@ -97,5 +97,5 @@ export async function runJob(
     random: () => 0.5,
     signal,
   };
-  return { ended: await runStateMachine(machine, START, surroundings), calls, waits, objects };
+  return { ended: await runStateMachine(machine, START, dependencies), calls, waits, objects };
 }

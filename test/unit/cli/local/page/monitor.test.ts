@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { createMonitor, type Monitor } from '../../../../../cli/local/page/monitor.ts';
+import { createMonitor, type Monitor } from '../../../../../cli/local/page/pageMonitor.ts';
 import type { AnswerSeen } from '../../../../../cli/local/page/wire.ts';
-import { failure } from '../../../../../lambda/core/contract/failure.ts';
-import type { MicroBatchReport } from '../../../../../lambda/core/contract/observer.ts';
-import type { Outcome, Result, ResultWriter } from '../../../../../lambda/core/contract/result.ts';
+import { failure } from '../../../../../lambda/core/failure.ts';
+import type { MicroBatchReport } from '../../../../../lambda/core/observer.ts';
+import type { Outcome, Result, ResultWriter } from '../../../../../lambda/core/record.ts';
 
 const REPORT: MicroBatchReport = {
   ...{ model: 'm', version: '1', requests: 2, rows: 3, paddedRows: 4, maxBatchRows: 8, paddedLength: 1 },

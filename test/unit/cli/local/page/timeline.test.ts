@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createNewest } from '../../../../../cli/local/page/newest.ts';
-import { createTimeline, SECONDS_KEPT } from '../../../../../cli/local/page/timeline.ts';
+import { createNewest, createTimeline, SECONDS_KEPT } from '../../../../../cli/local/page/pageMonitor.ts';
 import type { InvocationSeen } from '../../../../../cli/local/page/wire.ts';
 
 const INVOCATION: InvocationSeen = {

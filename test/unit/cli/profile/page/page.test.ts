@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { renderPage } from '../../../../../cli/profile/page/page.ts';
-import { verdictOf } from '../../../../../cli/profile/page/sections/verdict.ts';
-import type { ProfileReport } from '../../../../../cli/profile/report.ts';
+import { renderPage, verdictOf } from '../../../../../cli/profile/page/profilePage.ts';
+import type { ProfileReport } from '../../../../../cli/profile/profileReport.ts';
 import { attributes, malformed } from './markup.ts';
 import { type Given, reportOf } from './reports.ts';
 

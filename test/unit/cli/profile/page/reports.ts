@@ -1,8 +1,6 @@
-import type { MeasuredRun } from '../../../../../cli/profile/page/runGroups.ts';
-import { recommendationOf } from '../../../../../cli/profile/recommendation.ts';
-import { kneeOf, type ProfileReport } from '../../../../../cli/profile/report.ts';
-import type { GpuProfile } from '../../../../../cli/profile/settings/forms.ts';
-import { settingsFor } from '../../../../../cli/profile/settings/settings.ts';
+import type { MeasuredRun } from '../../../../../cli/profile/page/profilePage.ts';
+import { kneeOf, type ProfileReport, recommendationOf } from '../../../../../cli/profile/profileReport.ts';
+import { type GpuProfile, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
 import { SINGLE } from '../settings/setup.ts';
 

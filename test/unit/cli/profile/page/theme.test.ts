@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { DARK, LIGHT } from '../../../../../cli/profile/page/theme.ts';
+import { DARK, LIGHT } from '../../../../../cli/profile/page/markup.ts';
 
 /** WCAG 2.2, level AA: of text, and of lines that mean something. @see https://www.w3.org/TR/WCAG22/#contrast-minimum */
 const [LEAST_OF_TEXT, LEAST_OF_LINES] = [4.5, 3];

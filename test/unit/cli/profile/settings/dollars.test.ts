@@ -1,7 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Bill, instanceDollars, lambdaDollars } from '../../../../../cli/profile/settings/dollars.ts';
-import { type Invocation, invocationWith, type Messages } from '../../../../../cli/profile/settings/invocation.ts';
-import type { Course } from '../../../../../cli/profile/settings/tally.ts';
+import {
+  type Bill,
+  type Invocation,
+  instanceDollars,
+  invocationWith,
+  lambdaDollars,
+  type Messages,
+} from '../../../../../cli/profile/settings/invocationCosts.ts';
+import type { Course } from '../../../../../cli/profile/settings/simulate.ts';
 import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
 import { SINGLE, tableOf } from './setup.ts';
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { breakEvens, type Form } from '../../../../../cli/profile/settings/forms.ts';
-import { settingsFor } from '../../../../../cli/profile/settings/settings.ts';
+import { breakEvens, type Form, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
 import { SINGLE, tableOf } from './setup.ts';
 

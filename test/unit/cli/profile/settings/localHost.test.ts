@@ -1,10 +1,14 @@
 import { setImmediate as settled } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { type BatchSource, createBatchSource } from '../../../../../cli/local/batchSource.ts';
-import { poissonArrivals } from '../../../../../cli/profile/settings/arrivals.ts';
-import { type InvocationMs, type Mapping, simulateMapping } from '../../../../../cli/profile/settings/simulate.ts';
-import { quantile } from '../../../../../cli/profile/settings/tally.ts';
+import { type BatchSource, createBatchSource } from '../../../../../cli/local/localMapping.ts';
+import {
+  type InvocationMs,
+  type Mapping,
+  poissonArrivals,
+  quantile,
+  simulateMapping,
+} from '../../../../../cli/profile/settings/simulate.ts';
 import type { Clock } from '../../../../../lambda/aws/clock.ts';
 import { sqsRecord } from '../../../../helpers/sqsEvents.ts';
 

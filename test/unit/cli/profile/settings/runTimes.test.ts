@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { peakBytes, type RunCost, runTimes } from '../../../../../cli/profile/settings/runTimes.ts';
+import { peakBytes, type RunCost, runTimes } from '../../../../../cli/profile/settings/invocationCosts.ts';
 import { tableOf } from './setup.ts';
 
 const run = (rows: number, threads: number, medianMs: number): RunCost => ({

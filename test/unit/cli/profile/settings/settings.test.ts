@@ -1,11 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { poissonArrivals, traceArrivals } from '../../../../../cli/profile/settings/arrivals.ts';
-import { candidatesFor } from '../../../../../cli/profile/settings/candidates.ts';
-import { expect as expectationOf } from '../../../../../cli/profile/settings/expect.ts';
-import { HOST_COSTS } from '../../../../../cli/profile/settings/invocation.ts';
-import { type SettingsQuestion, settingsFor } from '../../../../../cli/profile/settings/settings.ts';
+import {
+  candidatesFor,
+  expect as expectationOf,
+  type SettingsQuestion,
+  settingsFor,
+} from '../../../../../cli/profile/settings/chooseSettings.ts';
+import { HOST_COSTS } from '../../../../../cli/profile/settings/invocationCosts.ts';
+import { poissonArrivals, traceArrivals } from '../../../../../cli/profile/settings/simulate.ts';
 import { PRICES } from '../../../../../infra/constructs/base/prices.ts';
-import { mappingProblems } from '../../../../../lambda/limits/eventSourceMapping.ts';
+import { mappingProblems } from '../../../../../lambda/core/limits.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 /** A run costs something, and each row a little; and a model whose rows gain nothing. */

@@ -1,5 +1,4 @@
-import type { Messages } from '../../../../../cli/profile/settings/invocation.ts';
-import type { RunCost } from '../../../../../cli/profile/settings/runTimes.ts';
+import type { Messages, RunCost } from '../../../../../cli/profile/settings/invocationCosts.ts';
 
 /** Requests of 512 bytes, one to a message, each with a result of 450 bytes in a message of its own. */
 export const SINGLE: Messages = { requestsPerMessage: 1, messageBytes: 512, resultBytes: 450, packedResults: false };

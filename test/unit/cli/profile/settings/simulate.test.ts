@@ -1,8 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { simulate } from '../../../../../bench/scale/simulate.ts';
-import { poissonArrivals } from '../../../../../cli/profile/settings/arrivals.ts';
-import { type Mapping, simulateMapping } from '../../../../../cli/profile/settings/simulate.ts';
-import type { Course } from '../../../../../cli/profile/settings/tally.ts';
+import {
+  type Course,
+  type Mapping,
+  poissonArrivals,
+  simulateMapping,
+} from '../../../../../cli/profile/settings/simulate.ts';
 
 const meanOf = ({ messages, invocations }: Course): number => messages / invocations;
 const sizesOf = ({ sizes }: Course): Record<string, number> => Object.fromEntries(sizes);

@@ -1,0 +1,108 @@
+import { SQSClient } from '@aws-sdk/client-sqs';
+import type { SQSRecord } from 'aws-lambda';
+import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
+import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
+import { compose } from '../../lambda/hosts/compose.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
+import { createHandler } from '../../lambda/hosts/createHandler.ts';
+
+/** Batchscore as it is deployed, without the queues: results go to memory, telemetry nowhere. */
+export interface Batchscore {
+  readonly scoring: ScoringDependencies;
+  /** One invocation. @throws Error when a record is not answered with scores */
+  invoke(records: SQSRecord[]): Promise<void>;
+  /** The same with some parts replaced. */
+  with(parts: Partial<ScoringDependencies>): Batchscore;
+  close(): Promise<void>;
+}
+
+const LONGEST_INVOCATION_MS = 900_000;
+const NO_QUEUE = 'https://sqs.eu-central-1.amazonaws.com/123456789012/none';
+
+/**
+ * @param directory the model repository
+ * @param variables what the environment says besides
+ */
+export async function openBatchscore(
+  directory: string,
+  model: string,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<Batchscore> {
+  const config = loadConfig({
+    [CONFIG_KEYS.modelsDirectory]: directory,
+    [CONFIG_KEYS.defaultModel]: model,
+    [CONFIG_KEYS.preload]: 'false',
+    [CONFIG_KEYS.requestQueueUrls]: NO_QUEUE,
+    [CONFIG_KEYS.resultQueueUrl]: `${NO_QUEUE}-of-results`,
+    ...variables,
+  });
+  const { scoring, close } = await compose(config, {
+    clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
+    telemetry: { observer: SILENT, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
+    warn: (message) => void process.stderr.write(`${message}\n`),
+  });
+  return toBatchscore({ ...scoring, writer: createConsumingWriter() }, close);
+}
+
+function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>): Batchscore {
+  const handler = createHandler({
+    scoring,
+    delayRetries: async () => {},
+    sitOut: async () => {},
+    stuckRuns: () => new Set(),
+    telemetry: { observer: scoring.observer, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
+  });
+  // Lambda hands contexts over; what it takes to make one up is not the handler's.
+  const context = createLambdaContext(0);
+  return {
+    scoring,
+    async invoke(Records) {
+      const deadlineMs = Date.now() + LONGEST_INVOCATION_MS;
+      await handler({ Records }, { ...context, getRemainingTimeInMillis: () => deadlineMs - Date.now() });
+    },
+    with: (parts) => toBatchscore({ ...scoring, ...parts }, close),
+    close,
+  };
+}
+
+function refuseUnscored(outcomes: readonly Outcome[]): void {
+  for (const outcome of outcomes) {
+    const failed = outcome.status === 'retry' ? outcome.failure : outcome.failures[0];
+    if (failed !== undefined)
+      throw new Error(`expected scores for every record, got ${failed.code}: ${failed.message}`);
+  }
+}
+
+/** Says nothing; a bug ends the bench. */
+const SILENT = {
+  microBatch() {},
+  decoded() {},
+  checked() {},
+  batchMismatch() {},
+  written() {},
+  runAbandoned() {},
+  problem: raise,
+};
+
+function refuse(): never {
+  throw new Error('expected results to go to memory only');
+}
+
+function raise(error: unknown): never {
+  throw error;
+}
+
+const LARGEST_RESULT_BYTES = 4 * 1024 * 1024;
+
+/** Takes every result at once and keeps none. Each body is written out as bytes, as any store has to do. */
+function createConsumingWriter(): ResultWriter {
+  const sink = Buffer.allocUnsafe(LARGEST_RESULT_BYTES);
+  return {
+    async write(results) {
+      for (const { body } of results) sink.write(body);
+      return results.map(() => ({ written: true as const }));
+    },
+  };
+}

@@ -1,0 +1,386 @@
+import type { SQSRecord } from 'aws-lambda';
+import { type InferenceSession, listSupportedBackends } from 'onnxruntime-node';
+import { parseOptions, runCommand, UsageError, wholeNumber } from '../cli/arguments.ts';
+import { readNvidiaCards } from '../lambda/aws/nvidiaCards.ts';
+import { CONFIG_KEYS } from '../lambda/configKeys.ts';
+import { RANGES } from '../lambda/core/limits.ts';
+import { cardOf, describeNvidia, isNvidia } from '../lambda/onnx/provider.ts';
+
+import { createBareSession, stackMessages } from './contestants/bareSession.ts';
+import { type Batchscore, openBatchscore } from './contestants/openBatchscore.ts';
+import { sweep } from './contestants/partitions.ts';
+import { describeMachine, type Machine, quantile, takeTurns, timed } from './measure/contest.ts';
+import { table } from './report/markdownTable.ts';
+import { drawMessages, type Message, toRecords } from './workload/messages.ts';
+import { createTemporaryRepository, type TemporaryRepository } from './workload/modelRepository.ts';
+import { GPU_SCENARIOS, type Scenario } from './workload/scenarios.ts';
+
+const NAMES = GPU_SCENARIOS.map(({ name }) => name).join(', ');
+/** Of a run, and of messages: on a processor, where nothing is gained by more, few. */
+const MOST = { gpu: { rows: 1024, messages: 20_000 }, cpu: { rows: 64, messages: 2_000 } };
+const NO_CARD = 2;
+
+const HELP = `Usage: npm run bench:gpu -- [options]
+
+Measures generated models on a card: session.run alone, batchscore's pipeline over the same
+messages, one message at a time, and what shapes cost that were not seen before, with and
+without warm-up. On a machine without a card it says so and ends with 2; --provider cpu
+rehearses it there.
+
+  --models NAMES   only these, with commas between them: ${NAMES}
+  --provider NAME  execution provider of ONNX Runtime (default cuda)
+  --card N         the number of the card (default 0)
+  --messages N     at most N messages in a turn (default ${MOST.gpu.messages}, with cpu ${MOST.cpu.messages})
+  --rounds N       turns of each contestant after its warm-up (default 5)
+  --json           print JSON instead of a table
+  --help           show this
+`;
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOptions(args, {
+    models: { type: 'string', multiple: true, default: [] },
+    provider: { type: 'string', default: 'cuda' },
+    card: { type: 'string', default: '0' },
+    messages: { type: 'string' },
+    rounds: { type: 'string', default: '5' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  });
+  if (options.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const { provider } = options;
+  refuseUnknown(provider);
+  const scenarios = chooseModels(options.models);
+  const settings = settingsFor(provider, options);
+  const nvidia = await readNvidiaCards();
+  if (isNvidia(provider) && (nvidia?.names[settings.card ?? 0] ?? '') === '') {
+    process.stderr.write(
+      `batchscore: expected an NVIDIA card ${settings.card}, got none: ${describeNvidia(nvidia)}; measure on a machine ` +
+        'that has one, or rehearse with --provider cpu\n',
+    );
+    return NO_CARD;
+  }
+  const models = await measureGpu(scenarios, settings, (progress) => void process.stderr.write(`${progress}\n`));
+  const results = { machine: { ...describeMachine(), nvidia: nvidia ?? null }, ...settings, models };
+  process.stdout.write(options.json ? `${JSON.stringify(results)}\n` : renderGpu(results));
+  return 0;
+}
+
+function settingsFor(
+  provider: string,
+  {
+    card,
+    messages,
+    rounds,
+  }: { readonly card: string; readonly messages?: string | undefined; readonly rounds: string },
+): GpuSettings {
+  const most = provider === 'cpu' ? MOST.cpu : MOST.gpu;
+  const number = wholeNumber('--card', card, 0, 63);
+  return {
+    provider,
+    card: cardOf(provider) === undefined ? null : number,
+    mostRows: most.rows,
+    mostMessages: messages === undefined ? most.messages : wholeNumber('--messages', messages, 1, 100_000),
+    rounds: wholeNumber('--rounds', rounds, 1, 100),
+  };
+}
+
+/** @throws UsageError for one that is neither NVIDIA's nor in this machine's ONNX Runtime */
+function refuseUnknown(provider: string): void {
+  const known = listSupportedBackends().map(({ name }) => name);
+  if (isNvidia(provider) || known.includes(provider)) return;
+  throw new UsageError(`--provider: expected one of ${known.join(', ')}, got '${provider}'`);
+}
+
+/** @throws UsageError for an unknown name */
+function chooseModels(lists: readonly string[]): readonly Scenario[] {
+  const names = lists.flatMap((list) => list.split(','));
+  const unknown = names.find((name) => !GPU_SCENARIOS.some((scenario) => scenario.name === name));
+  if (unknown !== undefined) throw new UsageError(`--models: expected some of ${NAMES}, got '${unknown}'`);
+  return names.length === 0 ? GPU_SCENARIOS : GPU_SCENARIOS.filter(({ name }) => names.includes(name));
+}
+
+interface GpuSettings {
+  /** An execution provider of ONNX Runtime. */
+  readonly provider: string;
+  /** The number of the card; null where the provider has none. */
+  readonly card: number | null;
+  /** Most rows in a run that are tried. */
+  readonly mostRows: number;
+  readonly mostMessages: number;
+  /** Turns of every contestant, after a warm-up. */
+  readonly rounds: number;
+}
+
+/** What one model comes to; rates in items a second, medians of rounds. */
+interface GpuFigures {
+  readonly model: string;
+  readonly messages: number;
+  /** The size at which `session.run` scores most items a second. */
+  readonly bestRows: number;
+  /** `session.run` alone, over the same messages as tensors of that size. */
+  readonly rawPerSecond: number;
+  /** Messages in, answers out: decoded, planned, stacked, run and encoded, two batches at a time as the worker does. */
+  readonly pipelinePerSecond: number;
+  /** The pipeline's rate over the raw one. */
+  readonly ratio: number;
+  readonly oneByOnePerSecond: number;
+  /** A message that comes alone, with a window of 0. */
+  readonly lone: { readonly p50Ms: number; readonly p99Ms: number };
+  readonly firstSeen: FirstSeen;
+}
+
+/** Bodies of all messages together: they are held in memory. */
+const MOST_BODY_BYTES = 256 * 1024 * 1024;
+/** What the messages of a turn should take. */
+const TURN_SECONDS = 1;
+/** Messages that come alone, or as many as come in so long. */
+const LONE_MESSAGES = 100;
+const LONE_SECONDS = 5;
+
+/** Measures each model in a repository of its own, which is removed in the end. */
+async function measureGpu(
+  scenarios: readonly Scenario[],
+  settings: GpuSettings,
+  say: (progress: string) => void,
+): Promise<GpuFigures[]> {
+  const figures: GpuFigures[] = [];
+  for (const scenario of scenarios) {
+    const repository = await createTemporaryRepository();
+    try {
+      figures.push(await measureModel(scenario, repository, settings, say));
+    } finally {
+      await repository.remove();
+    }
+  }
+  return figures;
+}
+
+async function measureModel(
+  scenario: Scenario,
+  repository: TemporaryRepository,
+  settings: GpuSettings,
+  say: (progress: string) => void,
+): Promise<GpuFigures> {
+  const { name } = scenario;
+  const { provider, card, mostRows, rounds } = settings;
+  const providers = [card === null ? provider : { name: provider, deviceId: card }];
+  say(`${name}: looking for the best size`);
+  const session = await createBareSession(await repository.addModel(scenario), providers);
+  const { bestRows, rowsPerSecond } = await sweep(session, scenario, mostRows);
+  const messages = [...drawMessages(scenario, countOf(scenario, bestRows, rowsPerSecond, settings))];
+  const records = toRecords(messages, 'binary');
+
+  const ladder = rungsUpTo(bestRows);
+  const elements = Math.max(RANGES.maxBatchElements.default, bestRows * elementsOf(messages[0] as Message));
+  const variables = { [CONFIG_KEYS.maxBatchElements]: String(elements) };
+  // On a card that is the ladder by default.
+  const own = card === null ? { providers, ladder } : { providers };
+  const configure = (more: Readonly<Record<string, unknown>>): Promise<void> =>
+    repository.configure(scenario, bestRows, { ...own, ...more });
+  const open = (more: Readonly<Record<string, string>> = {}) =>
+    openBatchscore(repository.directory, name, { ...variables, ...more });
+
+  say(`${name}: what shapes cost that were not seen before`);
+  const firstSeen = await measureFirstSeen(records, ladder, configure, open);
+  say(`${name}: ${messages.length} messages, at most ${bestRows} rows in a run`);
+  await configure({});
+  const batchscore = await open();
+  const feeds = chunks(messages, bestRows).map(stackMessages);
+  const [rawMs = 0, pipelineMs = 0] = await takeTurns(
+    [timed(() => runAll(session, feeds)), timed(() => scoreInPipeline(batchscore, records, bestRows))],
+    rounds,
+  );
+  const lone = await measureLone(batchscore, records);
+  await batchscore.close();
+  await session.release();
+  const rate = (ms: number): number => (1000 * messages.length) / ms;
+  return {
+    model: name,
+    messages: messages.length,
+    bestRows,
+    rawPerSecond: rate(rawMs),
+    pipelinePerSecond: rate(pipelineMs),
+    ratio: rawMs / pipelineMs,
+    oneByOnePerSecond: (1000 * lone.length) / lone.reduce((sum, ms) => sum + ms, 0),
+    lone: { p50Ms: quantile(lone, 0.5), p99Ms: quantile(lone, 0.99) },
+    firstSeen,
+  };
+}
+
+/** @returns milliseconds from message to answer, of each alone */
+async function measureLone(batchscore: Batchscore, records: readonly SQSRecord[]): Promise<number[]> {
+  const taken: number[] = [];
+  const until = performance.now() + 1000 * LONE_SECONDS;
+  for (const record of records.slice(0, LONE_MESSAGES)) {
+    const startedAt = performance.now();
+    await batchscore.invoke([record]);
+    taken.push(performance.now() - startedAt);
+    if (performance.now() > until) break;
+  }
+  return taken;
+}
+
+/** Whole runs of the best size, a turn long, four of them at least. */
+function countOf(scenario: Scenario, bestRows: number, rowsPerSecond: number, { mostMessages }: GpuSettings): number {
+  const [sample] = toRecords(drawMessages(scenario, 1), 'binary');
+  const held = MOST_BODY_BYTES / (sample?.body.length ?? 1);
+  const wanted = Math.max(4 * bestRows, TURN_SECONDS * rowsPerSecond);
+  const runs = Math.floor(Math.min(wanted, held, mostMessages) / bestRows);
+  return bestRows * Math.max(1, runs);
+}
+
+async function runAll(session: InferenceSession, feeds: readonly ReturnType<typeof stackMessages>[]): Promise<void> {
+  for (const one of feeds) await session.run(one);
+}
+
+function chunks<T>(items: readonly T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, chunk) =>
+    items.slice(chunk * size, (chunk + 1) * size),
+  );
+}
+
+function rungsUpTo(most: number): number[] {
+  return Array.from({ length: Math.log2(most) + 1 }, (_, power) => 2 ** power);
+}
+
+function elementsOf({ inputs }: Message): number {
+  return inputs.reduce((sum, { data }) => sum + data.length, 0);
+}
+
+/** What shapes cost that a model was not run at before; batches of so many rows, one after the other. */
+interface FirstSeen {
+  readonly rows: readonly number[];
+  readonly withoutWarmUp: FirstInvocations;
+  readonly withWarmUp: FirstInvocations;
+}
+
+interface FirstInvocations {
+  /** Until the model takes requests. */
+  readonly loadMs: number;
+  /** The first batch of so many rows, and the second. */
+  readonly firstMs: readonly number[];
+  readonly againMs: readonly number[];
+}
+
+/** Writes the model's config.json. */
+type Configure = (more: Readonly<Record<string, unknown>>) => Promise<void>;
+type Open = (variables?: Readonly<Record<string, string>>) => Promise<Batchscore>;
+
+/** Rows that are run once more to be compared would count as well. */
+const UNCHECKED = { [CONFIG_KEYS.checkPercent]: '0' };
+
+/** @param rungs of the model's ladder, ascending */
+async function measureFirstSeen(
+  records: SQSRecord[],
+  rungs: readonly number[],
+  configure: Configure,
+  open: Open,
+): Promise<FirstSeen> {
+  const rows = rungs.filter((count) => count <= records.length);
+  const measure = async (): Promise<FirstInvocations> => {
+    const startedAt = performance.now();
+    const batchscore = await open(UNCHECKED);
+    const loadMs = performance.now() - startedAt;
+    const firstMs: number[] = [];
+    const againMs: number[] = [];
+    for (const count of rows) {
+      for (const taken of [firstMs, againMs]) taken.push(await invocationMs(batchscore, records.slice(0, count)));
+    }
+    await batchscore.close();
+    return { loadMs, firstMs, againMs };
+  };
+  await configure({ warmup: false, batching: 'trust' });
+  const withoutWarmUp = await measure();
+  await configure({});
+  return { rows, withoutWarmUp, withWarmUp: await measure() };
+}
+
+async function invocationMs(batchscore: Batchscore, records: SQSRecord[]): Promise<number> {
+  const startedAt = performance.now();
+  await batchscore.invoke(records);
+  return performance.now() - startedAt;
+}
+
+/** What the worker has in one batch, and how many batches it scores at the same time. */
+const BATCH_RECORDS = 512;
+const BATCH_BYTES = 32 * 1024 * 1024;
+const DEPTH = 2;
+
+/**
+ * Scores records as the worker does: in batches, two at a time, so that one is decoded while the other runs.
+ *
+ * @param rows of a run: batches are whole runs
+ */
+async function scoreInPipeline(batchscore: Batchscore, records: readonly SQSRecord[], rows: number): Promise<void> {
+  const size = rows * Math.max(1, Math.floor(mostRecords(records) / rows));
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    while (next < records.length) {
+      const batch = records.slice(next, next + size);
+      next += batch.length;
+      await batchscore.invoke(batch);
+    }
+  };
+  await Promise.all(Array.from({ length: DEPTH }, lane));
+}
+
+function mostRecords([first]: readonly SQSRecord[]): number {
+  return Math.min(BATCH_RECORDS, Math.floor(BATCH_BYTES / (first?.body.length ?? 1)));
+}
+
+/** Everything that one run of the GPU's bench measured. */
+interface GpuResults extends GpuSettings {
+  readonly machine: Machine & {
+    readonly nvidia: { readonly driver: string; readonly names: readonly string[] } | null;
+  };
+  readonly models: readonly GpuFigures[];
+}
+
+/** Markdown: what is measured, rates and times, and what the first run of each shape costs. */
+function renderGpu({ machine, provider, card, models }: GpuResults): string {
+  const where = card === null ? machine.cpu : `${machine.nvidia?.names[card]}, driver ${machine.nvidia?.driver}`;
+  const rates = table(
+    ['model', 'rows a run', 'session.run', 'pipeline', 'of it', 'one by one', 'alone p50', 'alone p99'],
+    models.map((one) => [
+      one.model,
+      String(one.bestRows),
+      perSecond(one.rawPerSecond),
+      perSecond(one.pipelinePerSecond),
+      `${(100 * one.ratio).toFixed(0)} %`,
+      perSecond(one.oneByOnePerSecond),
+      ms(one.lone.p50Ms),
+      ms(one.lone.p99Ms),
+    ]),
+  );
+  const shapes = table(
+    ['model', 'load, cold', 'load, warm', 'rows', 'first, cold', 'again, cold', 'first, warm'],
+    models.flatMap(({ model, firstSeen: { rows, withoutWarmUp: cold, withWarmUp: warm } }) =>
+      rows.map((count, index) => [
+        model,
+        ms(cold.loadMs),
+        ms(warm.loadMs),
+        String(count),
+        ms(cold.firstMs[index]),
+        ms(cold.againMs[index]),
+        ms(warm.firstMs[index]),
+      ]),
+    ),
+  );
+  return (
+    `${provider} on ${where}, ONNX Runtime ${machine.onnxruntime}, Node ${machine.node}\n\nItems a second\n\n${rates}\n\n` +
+    `Batches of a shape that was not seen before, without and with warm-up\n\n${shapes}\n`
+  );
+}
+
+function perSecond(rate: number): string {
+  return `${Math.round(rate).toLocaleString('en')}/s`;
+}
+
+function ms(value = Number.NaN): string {
+  return `${value.toFixed(value < 10 ? 2 : 0)} ms`;
+}
+
+await runCommand(main);

@@ -1,0 +1,174 @@
+import onnxProto, { type onnx } from 'onnx-proto';
+import type { Datatype } from '../../lambda/core/tensor.ts';
+
+import { createRandom } from './random.ts';
+
+const { ModelProto, TensorProto, AttributeProto } = onnxProto.onnx;
+
+/** A size, the name of a symbolic axis, or undefined for a dynamic axis without a name. */
+export type Axis = number | string | undefined;
+
+export interface GraphValue {
+  readonly name: string;
+  /** A datatype that ONNX Runtime for Node carries, or the number of another ONNX element type. */
+  readonly datatype: Datatype | number;
+  readonly shape: readonly Axis[];
+}
+
+export interface GraphNode {
+  readonly op: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes?: Attributes;
+  /** Set for operators of classical machine learning, such as `ai.onnx.ml`. */
+  readonly domain?: string;
+}
+
+/** A graph is the body of a loop or a branch. */
+type Attributes = Readonly<
+  Record<string, number | readonly number[] | readonly string[] | Graph | { readonly floats: readonly number[] }>
+>;
+
+/** A constant of the graph. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+export type Constant = onnx.ITensorProto;
+
+/** What is no tensor: a sequence, a map, an optional. */
+interface OtherValue {
+  readonly name: string;
+  readonly type: onnx.ITypeProto;
+}
+
+export interface Graph {
+  readonly inputs: readonly GraphValue[];
+  readonly outputs: readonly (GraphValue | OtherValue)[];
+  readonly nodes: readonly GraphNode[];
+  readonly constants?: readonly Constant[];
+}
+
+/** The numbers of ONNX element types. */
+export const { DataType, DataLocation } = TensorProto;
+
+const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
+  BOOL: DataType.BOOL,
+  UINT8: DataType.UINT8,
+  UINT16: DataType.UINT16,
+  UINT32: DataType.UINT32,
+  UINT64: DataType.UINT64,
+  INT8: DataType.INT8,
+  INT16: DataType.INT16,
+  INT32: DataType.INT32,
+  INT64: DataType.INT64,
+  FP16: DataType.FLOAT16,
+  FP32: DataType.FLOAT,
+  FP64: DataType.DOUBLE,
+  BYTES: DataType.STRING,
+};
+
+/** The bytes of `model.onnx`. */
+export function encodeModel(graph: Graph): Uint8Array {
+  return ModelProto.encode({
+    irVersion: 10,
+    producerName: 'batchscore',
+    opsetImport: opsetsOf(graph),
+    graph: toGraph(graph),
+  }).finish();
+}
+
+/** The versions of the operators; those of classical machine learning only where they are used. */
+function opsetsOf({ nodes }: Graph): onnx.IOperatorSetIdProto[] {
+  const domains = new Set(nodes.flatMap(({ domain }) => (domain === undefined ? [] : [domain])));
+  return [{ domain: '', version: 21 }, ...[...domains].map((domain) => ({ domain, version: 3 }))];
+}
+
+function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraphProto {
+  return {
+    name: 'graph',
+    input: inputs.map((value) => ({ name: value.name, type: tensorType(value) })),
+    output: outputs.map((value) => ({ name: value.name, type: 'type' in value ? value.type : tensorType(value) })),
+    node: nodes.map(({ op, inputs, outputs, attributes = {}, domain = '' }) => ({
+      opType: op,
+      domain,
+      input: [...inputs],
+      output: [...outputs],
+      attribute: Object.entries(attributes).map(([name, value]) => toAttribute(name, value)),
+    })),
+    initializer: [...constants],
+  };
+}
+
+/** The type of a tensor. */
+export function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
+  const elemType = typeof datatype === 'number' ? datatype : ELEMENT_TYPE_OF[datatype];
+  return { tensorType: { elemType, shape: { dim: shape.map(toDimension) } } };
+}
+
+function toDimension(axis: Axis): onnx.TensorShapeProto.IDimension {
+  if (axis === undefined) return {};
+  return typeof axis === 'number' ? { dimValue: axis } : { dimParam: axis };
+}
+
+function toAttribute(name: string, value: Attributes[string]): onnx.IAttributeProto {
+  const { INT, INTS, FLOATS, STRINGS, GRAPH } = AttributeProto.AttributeType;
+  if (typeof value === 'number') return { name, type: INT, i: value };
+  if ('nodes' in value) return { name, type: GRAPH, g: toGraph(value) };
+  if ('floats' in value) return { name, type: FLOATS, floats: [...value.floats] };
+  if (isStrings(value)) return { name, type: STRINGS, strings: value.map((text) => Buffer.from(text)) };
+  return { name, type: INTS, ints: [...value] };
+}
+
+function isStrings(value: readonly number[] | readonly string[]): value is readonly string[] {
+  return typeof value[0] === 'string';
+}
+
+/** Builds a model node by node. Values are referred to by name. */
+export interface GraphBuilder {
+  /** Adds a node with one output. @returns the output's name, `output` if given */
+  node(op: string, inputs: readonly string[], attributes?: Attributes, output?: string): string;
+  /** Uniform values of variance 1 / `fanIn`, so that a layer's output is as large as its input. */
+  weights(shape: readonly number[], fanIn: number): string;
+  floats(shape: readonly number[], values: readonly number[]): string;
+  integers(values: readonly number[]): string;
+  /** The bytes of `model.onnx`. */
+  encode(inputs: readonly GraphValue[], outputs: readonly GraphValue[]): Uint8Array;
+}
+
+/**
+ * @param seed the same seed gives the same bytes
+ * @param floats what weights and floats are
+ */
+export function buildGraph(seed: number, floats: 'FP16' | 'FP32' = 'FP32'): GraphBuilder {
+  const random = createRandom(seed);
+  const nodes: GraphNode[] = [];
+  const constants: Constant[] = [];
+
+  const addConstant = (dataType: number, dims: readonly number[], data: ArrayBufferView): string => {
+    const name = `constant_${constants.length}`;
+    constants.push({
+      name,
+      dataType,
+      dims: [...dims],
+      rawData: new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
+    });
+    return name;
+  };
+  const addFloats = (shape: readonly number[], values: Float32Array): string =>
+    floats === 'FP32'
+      ? addConstant(DataType.FLOAT, shape, values)
+      : addConstant(DataType.FLOAT16, shape, Float16Array.from(values));
+
+  return {
+    node(op, inputs, attributes = {}, output = `${op}_${nodes.length}`) {
+      nodes.push({ op, inputs, outputs: [output], attributes });
+      return output;
+    },
+    weights(shape, fanIn) {
+      const bound = Math.sqrt(3 / fanIn);
+      const values = new Float32Array(shape.reduce((product, dim) => product * dim, 1));
+      for (let i = 0; i < values.length; i++) values[i] = (2 * random.next() - 1) * bound;
+      return addFloats(shape, values);
+    },
+    floats: (shape, values) => addFloats(shape, Float32Array.from(values)),
+    integers: (values) => addConstant(DataType.INT64, [values.length], BigInt64Array.from(values, BigInt)),
+    encode: (inputs, outputs) => encodeModel({ inputs, outputs, nodes, constants }),
+  };
+}

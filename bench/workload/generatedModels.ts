@@ -1,0 +1,340 @@
+import { buildGraph, type GraphBuilder } from './encodeModel.ts';
+
+/**
+ * A multilayer perceptron: ReLU between the layers, softmax at the end. `features` float32 `[batch, widths[0]]`,
+ * `probabilities` float32 `[batch, widths.at(-1)]`.
+ *
+ * @param widths of the input, the hidden layers and the output
+ */
+export function encodeMlp(widths: readonly [number, number, ...number[]], seed: number): Uint8Array {
+  const graph = buildGraph(seed);
+  let value = 'features';
+  for (const [layer, width] of widths.slice(1).entries()) {
+    const widthBefore = widths[layer] as number;
+    if (layer > 0) value = graph.node('Relu', [value]);
+    value = graph.node('Gemm', [value, graph.weights([widthBefore, width], widthBefore), graph.weights([width], 100)]);
+  }
+  graph.node('Softmax', [value], { axis: 1 }, 'probabilities');
+  return graph.encode(
+    [{ name: 'features', datatype: 'FP32', shape: ['batch', widths[0]] }],
+    [{ name: 'probabilities', datatype: 'FP32', shape: ['batch', widths.at(-1) as number] }],
+  );
+}
+
+/** What an image is: channels, height, width. */
+export const IMAGE_SHAPE = [3, 32, 32] as const;
+
+const CONVNET_CLASSES = 10;
+
+/** Output channels and stride of each convolution. */
+const CONVNET_LAYERS = [
+  { channels: 64, stride: 1 },
+  { channels: 64, stride: 1 },
+  { channels: 128, stride: 2 },
+  { channels: 128, stride: 1 },
+  { channels: 256, stride: 2 },
+] as const;
+
+/**
+ * 3×3 convolutions with so much arithmetic per weight that one image keeps every core busy: a batch gains nothing. `image` float32 `[batch, 3, 32, 32]`, `logits` float32 `[batch, 10]`.
+ */
+export function encodeConvnet(seed: number): Uint8Array {
+  const graph = buildGraph(seed);
+  let value = 'image';
+  let channelsBefore: number = IMAGE_SHAPE[0];
+  for (const { channels, stride } of CONVNET_LAYERS) {
+    const weights = graph.weights([channels, channelsBefore, 3, 3], (9 * channelsBefore) / 2);
+    const attributes = { kernel_shape: [3, 3], strides: [stride, stride], pads: [1, 1, 1, 1] };
+    value = graph.node('Relu', [graph.node('Conv', [value, weights, graph.weights([channels], 100)], attributes)]);
+    channelsBefore = channels;
+  }
+  const pooled = graph.node('Flatten', [graph.node('GlobalAveragePool', [value])], { axis: 1 });
+  graph.node('Gemm', [pooled, graph.weights([channelsBefore, CONVNET_CLASSES], channelsBefore)], {}, 'logits');
+  return graph.encode(
+    [{ name: 'image', datatype: 'FP32', shape: ['batch', ...IMAGE_SHAPE] }],
+    [{ name: 'logits', datatype: 'FP32', shape: ['batch', CONVNET_CLASSES] }],
+  );
+}
+
+/** Pixels of a column. */
+export const LINE_HEIGHT = 32;
+
+const TEXTLINE_CHARACTERS = 48;
+/** Output channels of each convolution; after each the height is halved, and the width stays. */
+const TEXTLINE_CHANNELS = [32, 64, 128] as const;
+
+/** Numbers of ONNX element types, for casts. */
+const TEXTLINE_CAST_TO = { FP32: 1, BOOL: 9 } as const;
+
+/**
+ * Reads lines of text. `columns` uint8 `[batch, width, 32]`: a picture column after column, from 1 for white to 255 for
+ * black, padded with zeros. `logits` float32 `[batch, width, 48]`: of the characters, at each column. One line has so
+ * much arithmetic per weight that a batch gains nothing.
+ */
+export function encodeTextline(seed: number): Uint8Array {
+  const graph = buildGraph(seed);
+  const mask = columnMask(graph);
+  const pixels = graph.node('Div', [
+    graph.node('Cast', ['columns'], { to: TEXTLINE_CAST_TO.FP32 }),
+    graph.floats([1], [255]),
+  ]);
+  const upright = graph.node('Transpose', [pixels], { perm: [0, 2, 1] });
+  let value = graph.node('Unsqueeze', [upright, graph.integers([1])]);
+  let before = 1;
+  for (const channels of TEXTLINE_CHANNELS) {
+    const weights = graph.weights([channels, before, 3, 3], (9 * before) / 2);
+    const attributes = { kernel_shape: [3, 3], pads: [1, 1, 1, 1] };
+    const convolved = graph.node('Conv', [value, weights, graph.weights([channels], 100)], attributes);
+    const kept = graph.node('Mul', [graph.node('Relu', [convolved]), mask]);
+    value = graph.node('MaxPool', [kept], { kernel_shape: [2, 1], strides: [2, 1] });
+    before = channels;
+  }
+  const flat = graph.node('ReduceMean', [value, graph.integers([2])], { keepdims: 0 });
+  const perColumn = graph.node('Transpose', [flat], { perm: [0, 2, 1] });
+  const product = graph.node('MatMul', [perColumn, graph.weights([before, TEXTLINE_CHARACTERS], before)]);
+  graph.node('Add', [product, graph.weights([TEXTLINE_CHARACTERS], 100)], {}, 'logits');
+  return graph.encode(
+    [{ name: 'columns', datatype: 'UINT8', shape: ['batch', 'width', LINE_HEIGHT] }],
+    [{ name: 'logits', datatype: 'FP32', shape: ['batch', 'width', TEXTLINE_CHARACTERS] }],
+  );
+}
+
+/** float32 `[batch, 1, 1, width]`: 0 at columns of zeros, which are padding, else 1. */
+function columnMask(graph: GraphBuilder): string {
+  const most = graph.node('ReduceMax', ['columns', graph.integers([2])], { keepdims: 0 });
+  const kept = graph.node('Cast', [graph.node('Cast', [most], { to: TEXTLINE_CAST_TO.BOOL })], {
+    to: TEXTLINE_CAST_TO.FP32,
+  });
+  return graph.node('Unsqueeze', [kept, graph.integers([1, 2])]);
+}
+
+const BYTES_BYTES = 256;
+const BYTES_EMBEDDING = 32;
+const BYTES_CHANNELS = [64, 64, 64] as const;
+const BYTES_KERNEL = 5;
+const BYTES_CLASSES = 8;
+
+/** Numbers of ONNX element types, for casts. */
+const BYTES_CAST_TO = { FP32: 1, INT32: 6, BOOL: 9 } as const;
+
+/**
+ * Sorts texts by their bytes, with convolutions along them. `bytes` uint8 `[batch, length]`, padded with zeros,
+ * `logits` float32 `[batch, 8]`. The convolutions take row after row, so that a batch gains little.
+ */
+export function encodeBytes(seed: number): Uint8Array {
+  const graph = buildGraph(seed);
+  const kept = graph.node('Cast', [graph.node('Cast', ['bytes'], { to: BYTES_CAST_TO.BOOL })], {
+    to: BYTES_CAST_TO.FP32,
+  });
+  const mask = graph.node('Unsqueeze', [kept, graph.integers([1])]);
+  const masked = (value: string): string => graph.node('Mul', [value, mask]);
+  const numbers = graph.node('Cast', ['bytes'], { to: BYTES_CAST_TO.INT32 });
+  const embedded = graph.node('Gather', [graph.weights([BYTES_BYTES, BYTES_EMBEDDING], 1), numbers]);
+  let value = masked(graph.node('Transpose', [embedded], { perm: [0, 2, 1] }));
+  let before = BYTES_EMBEDDING;
+  for (const channels of BYTES_CHANNELS) {
+    const weights = graph.weights([channels, before, BYTES_KERNEL], (BYTES_KERNEL * before) / 2);
+    const attributes = { kernel_shape: [BYTES_KERNEL], pads: [BYTES_KERNEL >> 1, BYTES_KERNEL >> 1] };
+    const convolved = graph.node('Conv', [value, weights, graph.weights([channels], 100)], attributes);
+    value = masked(graph.node('Relu', [convolved]));
+    before = channels;
+  }
+  const most = graph.node('ReduceMax', [value, graph.integers([2])], { keepdims: 0 });
+  graph.node(
+    'Gemm',
+    [most, graph.weights([before, BYTES_CLASSES], before), graph.weights([BYTES_CLASSES], 100)],
+    {},
+    'logits',
+  );
+  return graph.encode(
+    [{ name: 'bytes', datatype: 'UINT8', shape: ['batch', 'length'] }],
+    [{ name: 'logits', datatype: 'FP32', shape: ['batch', BYTES_CLASSES] }],
+  );
+}
+
+/** What a picture is: channels, height, width. */
+export const PICTURE_SHAPE = [3, 224, 224] as const;
+
+const RESNET_CLASSES = 1000;
+
+/** Blocks, the channels within them, and the stride of the first. @see https://arxiv.org/abs/1512.03385, table 1 */
+const RESNET_STAGES = [
+  { blocks: 3, channels: 64, stride: 1 },
+  { blocks: 4, channels: 128, stride: 2 },
+  { blocks: 6, channels: 256, stride: 2 },
+  { blocks: 3, channels: 512, stride: 2 },
+] as const;
+/** A block gives so many times the channels that it works with. */
+const RESNET_EXPANSION = 4;
+/** The branch of a block is scaled down, or sixteen of them in a row would grow without bound. */
+const RESNET_BRANCH_FAN_IN = 16;
+
+/**
+ * A convnet of the shape of ResNet-50, batch normalization folded into the convolutions as exporters do. `picture` uint8
+ * `[batch, 3, 224, 224]`, as pictures are sent, `logits` float32 `[batch, 1000]`.
+ */
+export function encodeResnet(seed: number): Uint8Array {
+  const graph = buildGraph(seed);
+  const pixels = graph.node('Cast', ['picture'], { to: 1 });
+  const scaled = graph.node('Sub', [graph.node('Div', [pixels, graph.floats([1], [127.5])]), graph.floats([1], [1])]);
+  const stem = relu(graph, convolve(graph, scaled, { from: PICTURE_SHAPE[0], to: 64, kernel: 7, stride: 2 }));
+  let value = graph.node('MaxPool', [stem], { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] });
+  let from = 64;
+  for (const { blocks, channels, stride } of RESNET_STAGES) {
+    for (let block = 0; block < blocks; block++) {
+      value = bottleneck(graph, value, from, channels, block === 0 ? stride : 1);
+      from = RESNET_EXPANSION * channels;
+    }
+  }
+  const pooled = graph.node('Flatten', [graph.node('GlobalAveragePool', [value])], { axis: 1 });
+  graph.node(
+    'Gemm',
+    [pooled, graph.weights([from, RESNET_CLASSES], from), graph.weights([RESNET_CLASSES], 100)],
+    {},
+    'logits',
+  );
+  return graph.encode(
+    [{ name: 'picture', datatype: 'UINT8', shape: ['batch', ...PICTURE_SHAPE] }],
+    [{ name: 'logits', datatype: 'FP32', shape: ['batch', RESNET_CLASSES] }],
+  );
+}
+
+interface Convolution {
+  readonly from: number;
+  readonly to: number;
+  readonly kernel: number;
+  readonly stride?: number;
+  /** Beside the weights of a kernel. @default 1: the output is as large as the input */
+  readonly fanIn?: number;
+}
+
+function convolve(
+  graph: GraphBuilder,
+  value: string,
+  { from, to, kernel, stride = 1, fanIn = 1 }: Convolution,
+): string {
+  const weights = graph.weights([to, from, kernel, kernel], (fanIn * kernel ** 2 * from) / 2);
+  const pad = (kernel - 1) / 2;
+  const attributes = { kernel_shape: [kernel, kernel], strides: [stride, stride], pads: [pad, pad, pad, pad] };
+  return graph.node('Conv', [value, weights, graph.weights([to], 100)], attributes);
+}
+
+/** A block: to fewer channels, over the picture, and to more again, added to what came in. */
+function bottleneck(graph: GraphBuilder, value: string, from: number, channels: number, stride: number): string {
+  const to = RESNET_EXPANSION * channels;
+  const narrow = relu(graph, convolve(graph, value, { from, to: channels, kernel: 1 }));
+  const over = relu(graph, convolve(graph, narrow, { from: channels, to: channels, kernel: 3, stride }));
+  const branch = convolve(graph, over, { from: channels, to, kernel: 1, fanIn: RESNET_BRANCH_FAN_IN });
+  const straight = from === to ? value : convolve(graph, value, { from, to, kernel: 1, stride, fanIn: 2 });
+  return relu(graph, graph.node('Add', [branch, straight]));
+}
+
+function relu(graph: GraphBuilder, value: string): string {
+  return graph.node('Relu', [value]);
+}
+
+/** The shape of MiniLM-L6, but for a smaller vocabulary, to keep the file small: a look-up costs the same in any. */
+export const VOCABULARY = 4096;
+const TRANSFORMER_LAYERS = 6;
+const TRANSFORMER_HIDDEN = 384;
+const TRANSFORMER_HEADS = 12;
+const TRANSFORMER_FEED_FORWARD = 1536;
+const TRANSFORMER_POSITIONS = 512;
+
+/** Numbers of ONNX element types, for casts. */
+const TRANSFORMER_CAST_TO = { FP32: 1, FP16: 10 } as const;
+
+/**
+ * A sentence encoder. `input_ids` and `attention_mask` int64 `[batch, sequence]`, `embedding` float32 `[batch, 384]`:
+ * the mean over the positions that the mask keeps. Positions that it leaves out change nothing.
+ *
+ * @param floats what it computes with; its output is float32 either way
+ * @param layers of attention. @default as MiniLM-L6
+ */
+export function encodeTransformer(
+  seed: number,
+  floats: 'FP16' | 'FP32' = 'FP32',
+  layers = TRANSFORMER_LAYERS,
+): Uint8Array {
+  const graph = buildGraph(seed, floats);
+  const mask = graph.node('Cast', ['attention_mask'], { to: TRANSFORMER_CAST_TO[floats] });
+  const bias = attentionBias(graph, mask);
+  let hidden = embed(graph);
+  for (let layer = 0; layer < layers; layer++) {
+    hidden = normalize(graph, graph.node('Add', [hidden, attend(graph, hidden, bias)]));
+    hidden = normalize(graph, graph.node('Add', [hidden, feedForward(graph, hidden)]));
+  }
+  if (floats === 'FP32') meanOverMask(graph, hidden, mask, 'embedding');
+  else graph.node('Cast', [meanOverMask(graph, hidden, mask)], { to: TRANSFORMER_CAST_TO.FP32 }, 'embedding');
+  const tokens = ['batch', 'sequence'];
+  return graph.encode(
+    [
+      { name: 'input_ids', datatype: 'INT64', shape: tokens },
+      { name: 'attention_mask', datatype: 'INT64', shape: tokens },
+    ],
+    [{ name: 'embedding', datatype: 'FP32', shape: ['batch', TRANSFORMER_HIDDEN] }],
+  );
+}
+
+/** float32 `[batch, 1, 1, sequence]`: 0 where the mask keeps a position, elsewhere so low that its exp is 0. */
+function attentionBias(graph: GraphBuilder, mask: string): string {
+  const left = graph.node('Sub', [graph.floats([1], [1]), mask]);
+  const bias = graph.node('Mul', [left, graph.floats([1], [-10_000])]);
+  return graph.node('Unsqueeze', [bias, graph.integers([1, 2])]);
+}
+
+/** float32 `[batch, sequence, hidden]`: of the tokens and of their positions. */
+function embed(graph: GraphBuilder): string {
+  const words = graph.node('Gather', [graph.weights([VOCABULARY, TRANSFORMER_HIDDEN], 1), 'input_ids']);
+  const length = graph.node('Shape', ['input_ids'], { start: 1, end: 2 });
+  const positions = graph.node('Slice', [
+    graph.weights([TRANSFORMER_POSITIONS, TRANSFORMER_HIDDEN], 1),
+    graph.integers([0]),
+    length,
+    graph.integers([0]),
+  ]);
+  return normalize(graph, graph.node('Add', [words, positions]));
+}
+
+function attend(graph: GraphBuilder, hidden: string, bias: string): string {
+  const headWidth = TRANSFORMER_HIDDEN / TRANSFORMER_HEADS;
+  const toHeads = graph.integers([0, 0, TRANSFORMER_HEADS, headWidth]);
+  const heads = (perm: readonly number[]): string =>
+    graph.node(
+      'Transpose',
+      [graph.node('Reshape', [dense(graph, hidden, TRANSFORMER_HIDDEN, TRANSFORMER_HIDDEN), toHeads])],
+      { perm },
+    );
+  const queries = heads([0, 2, 1, 3]);
+  const keys = heads([0, 2, 3, 1]);
+  const values = heads([0, 2, 1, 3]);
+  const products = graph.node('MatMul', [queries, keys]);
+  const scores = graph.node('Div', [products, graph.floats([1], [Math.sqrt(headWidth)])]);
+  const shares = graph.node('Softmax', [graph.node('Add', [scores, bias])], { axis: 3 });
+  const mixed = graph.node('Transpose', [graph.node('MatMul', [shares, values])], { perm: [0, 2, 1, 3] });
+  const joined = graph.node('Reshape', [mixed, graph.integers([0, 0, TRANSFORMER_HIDDEN])]);
+  return dense(graph, joined, TRANSFORMER_HIDDEN, TRANSFORMER_HIDDEN);
+}
+
+function feedForward(graph: GraphBuilder, hidden: string): string {
+  const wide = graph.node('Gelu', [dense(graph, hidden, TRANSFORMER_HIDDEN, TRANSFORMER_FEED_FORWARD)]);
+  return dense(graph, wide, TRANSFORMER_FEED_FORWARD, TRANSFORMER_HIDDEN);
+}
+
+function dense(graph: GraphBuilder, value: string, from: number, to: number): string {
+  const product = graph.node('MatMul', [value, graph.weights([from, to], from)]);
+  return graph.node('Add', [product, graph.weights([to], 100)]);
+}
+
+function normalize(graph: GraphBuilder, value: string): string {
+  const scale = graph.floats([TRANSFORMER_HIDDEN], Array(TRANSFORMER_HIDDEN).fill(1));
+  return graph.node('LayerNormalization', [value, scale, graph.weights([TRANSFORMER_HIDDEN], 100)]);
+}
+
+function meanOverMask(graph: GraphBuilder, hidden: string, mask: string, output?: string): string {
+  const overPositions = graph.integers([1]);
+  const kept = graph.node('Mul', [hidden, graph.node('Unsqueeze', [mask, graph.integers([2])])]);
+  const sum = graph.node('ReduceSum', [kept, overPositions], { keepdims: 0 });
+  const count = graph.node('ReduceSum', [mask, overPositions], { keepdims: 1 });
+  return graph.node('Div', [sum, count], {}, output);
+}

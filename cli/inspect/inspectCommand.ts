@@ -1,0 +1,494 @@
+import { relative } from 'node:path';
+import { isObject } from '../../lambda/core/json.ts';
+import { modelPath, parseCommand, printable, UsageError } from '../arguments.ts';
+import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
+import {
+  type Answer,
+  type FailedRequest,
+  type Inspection,
+  inspectModel,
+  type Opened,
+  type Sample,
+  type Value,
+  type Verdict,
+} from './inspectModel.ts';
+import { ONNX_DOMAIN } from './onnxFile.ts';
+
+const HELP = `Usage: batchscore inspect MODEL [options]
+
+Opens a model as a host does and says what it takes and gives, whether its rows are independent,
+which of its operators matter, and how to send it a request: as JSON, in binary, with the AWS CLI
+and with boto3. The request is one of samples.jsonl, or made up, and was run from its text to its answer.
+
+  MODEL             a model folder such as models/digits, a .onnx file, or the name of a model
+                    in the model repository
+
+  --models DIR      the model repository (default models)
+  --samples FILE    also write the sample requests there, one a line
+  --binary          in their binary form; the commands that are printed then send that
+  --providers LIST  execution providers, first choice first (default cpu)
+  --json            print one JSON object, nothing in it cut
+  --help            show this
+
+Exit code: 0, 1 where the model does not open, a request of samples.jsonl or every made-up one gets
+no scores, or nothing can be written, 2 wrong usage.
+`;
+
+/** A word of a command line may be 128 KiB long on Linux. */
+const MOST_IN_JSON = 65_536;
+const WIDTH = { least: 40, most: 120, elsewhere: 100 };
+
+type Form = 'json' | 'binary';
+
+type SamplesCommand = ReturnType<typeof samplesCommandOf>;
+
+const OPTIONS = {
+  models: { type: 'string', default: 'models' },
+  samples: { type: 'string' },
+  binary: { type: 'boolean', default: false },
+  providers: { type: 'string', default: 'cpu' },
+  json: { type: 'boolean', default: false },
+} as const;
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
+  const [name = ''] = positionals;
+  const path = modelPath(name, options.models);
+  if (options.samples !== undefined) await refuseMissingFolder(options.samples);
+  const found = await inspectModel(path, options.providers.split(','));
+  if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
+  const samples = found.opened?.samples ?? [];
+  if (options.binary) refuseWithoutBinary(samples);
+  const samplesCommand = samplesCommandOf(name, options);
+  const form: Form = options.binary ? 'binary' : 'json';
+  if (options.samples !== undefined) await writeSamples(options.samples, found, form);
+  if (options.json) process.stdout.write(`${JSON.stringify(printedOf(found, samplesCommand))}\n`);
+  else process.stdout.write(describe(found, sendersFor(samples[0], form, samplesCommand, MOST_SHOWN), width()));
+  if (found.error !== undefined) throw new Error(found.error);
+  const failed = found.opened?.failed;
+  if (failed !== undefined)
+    throw new Error(`${failed.place}: expected scores, got: ${failed.reason}; ${cureOf(found)}`);
+  return 0;
+}
+
+function cureOf({ opened }: Inspection): string {
+  return opened?.isMadeUp
+    ? 'put requests that it answers into samples.jsonl beside config.json'
+    : 'mend the line, or delete it';
+}
+
+export const inspect = { help: HELP, run };
+
+function refuseWithoutBinary(samples: readonly Sample[]): void {
+  if (samples.some(({ binary }) => binary === undefined)) {
+    throw new UsageError(
+      '--binary: expected a model without a transform, which takes requests of its own; leave it out',
+    );
+  }
+}
+
+async function writeSamples(path: string, { opened }: Inspection, form: Form): Promise<void> {
+  if (opened === undefined) return;
+  if (opened.noSample !== undefined)
+    throw new Error(`--samples: expected a request to write, got none: ${opened.noSample}`);
+  const file = await openOutput(path, 'w');
+  try {
+    await file.writeFile(opened.samples.map((sample) => `${sample[form]}\n`).join(''));
+  } finally {
+    await file.close();
+  }
+}
+
+function sendersFor(
+  sample: Sample | undefined,
+  form: Form,
+  samplesCommand: SamplesCommand,
+  mostInline: number,
+): Senders | undefined {
+  const request = sample?.[form];
+  if (request === undefined) return undefined;
+  return sendersOf(request, (file) => samplesCommand(file, form), mostInline);
+}
+
+/** The command that writes the samples of this model, whatever else was asked for. */
+function samplesCommandOf(
+  name: string,
+  { models, providers }: { readonly models: string; readonly providers: string },
+) {
+  const given = [
+    ...(models === OPTIONS.models.default ? [] : ['--models', models]),
+    ...(providers === OPTIONS.providers.default ? [] : ['--providers', providers]),
+  ];
+  return (file: string, form: Form): string => {
+    const words = [name, ...given, ...(form === 'binary' ? ['--binary'] : []), '--samples', file];
+    return ['npx batchscore inspect', ...words.map(quoteForShell)].join(' ');
+  };
+}
+
+function printedOf(found: Inspection, samplesCommand: SamplesCommand) {
+  const { opened, ...rest } = found;
+  if (opened === undefined) return rest;
+  const { samples, failed, ...aboutOpened } = opened;
+  const [first] = samples;
+  return {
+    ...rest,
+    ...aboutOpened,
+    ...(failed !== undefined && { failed: { ...failed, json: JSON.parse(failed.json) } }),
+    samples: samples.map(({ json, binary, answer }) => ({
+      json: JSON.parse(json),
+      ...(binary !== undefined && { binary: JSON.parse(binary) }),
+      answer,
+    })),
+    send: {
+      json: sendersFor(first, 'json', samplesCommand, MOST_IN_JSON),
+      binary: sendersFor(first, 'binary', samplesCommand, MOST_IN_JSON),
+    },
+  };
+}
+
+/** Of the terminal, if there is one. */
+function width(): number {
+  const columns = process.stdout.columns ?? WIDTH.elsewhere;
+  return Math.min(WIDTH.most, Math.max(WIDTH.least, columns));
+}
+
+/** Characters of a request that a person is shown; a longer one is cut. */
+export const MOST_SHOWN = 700;
+const MOST_ANSWER = 500;
+
+/**
+ * What was found, for a terminal of so many columns. What is to be copied, requests and commands, is not wrapped.
+ *
+ * @param inspection what was found
+ * @param senders of the first sample; undefined where there is none
+ */
+export function describe(inspection: Inspection, senders: Senders | undefined, width: number): string {
+  const found = printableIn(inspection) as Inspection;
+  const { opened } = found;
+  const sections = [
+    aboutModel(found, width),
+    section('Inputs', valueTable(found.inputs, width)),
+    section('Outputs', valueTable(found.outputs, width)),
+    ...(found.notableOperators.length === 0 ? [] : [section('Operators that matter', operatorTable(found, width))]),
+    ...(opened === undefined ? [] : opened.warnings.map((warning) => wrapped(`! ${warning}`, width).join('\n'))),
+    ...(opened === undefined ? [] : requests({ ...opened, ...textsIn(inspection) }, senders, width)),
+  ];
+  return `${sections.join('\n\n')}\n`;
+}
+
+/** Requests, which are spelled to be copied. */
+function textsIn({ opened }: Inspection): Pick<Opened, 'samples' | 'failed'> {
+  return { samples: opened?.samples ?? [], failed: opened?.failed };
+}
+
+/** Whatever the file calls its inputs, operators and axes, all of it can be shown. */
+function printableIn(value: unknown): unknown {
+  if (typeof value === 'string') return printable(value);
+  if (Array.isArray(value)) return value.map(printableIn);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [printable(name), printableIn(member)]));
+}
+
+function section(title: string, body: string): string {
+  return `${title}\n${body.replace(/^(?=.)/gm, '  ')}`;
+}
+
+function aboutModel(found: Inspection, width: number): string {
+  const { model, version, path, file, nodes, operators, opened } = found;
+  const weights = file.weights.map(({ file: name, bytes }) => `, and ${size(bytes)} in ${name}`);
+  const opsets = Object.entries(file.opsets).map(([domain, opset]) =>
+    domain === ONNX_DOMAIN ? `${opset}` : `${domain} ${opset}`,
+  );
+  const rows: [string, string][] = [
+    ['model', `${model}, version ${version}`],
+    ['file', `${shortPath(path)}, ${size(file.bytes)}${weights.join('')}`],
+    ['opset', `${opsets.join(', ')}${file.producer === undefined ? '' : `; exported by ${file.producer}`}`],
+    ['operators', `${count(nodes)} nodes, of ${operators.length} operators`],
+    ...(opened === undefined ? [] : aboutRows(opened, found.inputs)),
+  ];
+  return inColumns(rows, width);
+}
+
+function aboutRows(opened: Opened, inputs: readonly Value[]): [string, string][] {
+  const { verdict, constants, hasTransform } = opened;
+  return [
+    ['rows', `${VERDICTS[verdict]}${evidence(opened)}`],
+    ['runs', runs(opened, inputs)],
+    ...(opened.samples.length === 0 ? [] : [['ran', ran(opened)] as [string, string]]),
+    ['ragged', ragged(opened)],
+    ...(constants.length === 0
+      ? []
+      : [['constants', `${constants.join(', ')}, given by config.json`] as [string, string]]),
+    ...(opened.leftOut.length === 0
+      ? []
+      : [
+          ['left out', `${opened.leftOut.join(', ')}, which "outputs" in config.json does not name`] as [
+            string,
+            string,
+          ],
+        ]),
+    ...(hasTransform ? [['transform', 'takes requests of its own: docs/transforms.md'] as [string, string]] : []),
+  ];
+}
+
+const VERDICTS: Readonly<Record<Verdict, string>> = {
+  independent: 'independent of each other',
+  trusted: 'share runs unchecked, as "batching": "trust" in config.json says',
+  unknown: 'not known to be independent: requests run alone until they have proved it',
+  dependent: 'depend on each other, so a run holds one request with all its rows',
+  alone: 'a run holds one request with all its rows, as "batching": "alone" in config.json says',
+};
+
+function evidence({ verdict, probes, largestDifference }: Opened): string {
+  if (verdict !== 'independent' || probes === 0) return '';
+  const differed = largestDifference ? `differed by ${largestDifference.toExponential(0)} at most` : 'were the same';
+  return ` (${probes} probes, alone and in company; their answers ${differed})`;
+}
+
+function runs({ maxBatchRows, ladder, verdict }: Opened, inputs: readonly Value[]): string {
+  const [first] = inputs;
+  const batch = first?.batchAxis === undefined ? undefined : first.shape?.[first.batchAxis];
+  const fixed = typeof batch === 'number' && ladder.length === 1;
+  if (fixed && batch > 1) return `of ${batch} rows each, a fixed batch: fewer are padded`;
+  if (maxBatchRows === 1) return 'of 1 row';
+  if (verdict === 'dependent' || verdict === 'alone') return `of 1 request of up to ${count(maxBatchRows)} rows`;
+  if (verdict === 'unknown') return `of 1 request, and of up to ${count(maxBatchRows)} rows once that is proved`;
+  return ladder.length > 0 ? `of ${ladder.map(count).join(', ')} rows` : `of up to ${count(maxBatchRows)} rows`;
+}
+
+/** What went in and came out. */
+function ran({ samples, isMadeUp }: Opened): string {
+  const [{ json, binary, answer }] = samples as [Sample];
+  const origin = isMadeUp ? 'made up' : 'of samples.jsonl';
+  const forms = binary === undefined ? 'as they are' : 'as JSON and in binary';
+  const [sent, got] = [shapesIn(JSON.parse(json), 'inputs'), shapesIn(answer, 'outputs')];
+  const first = sent === undefined || got === undefined ? '' : `; the first: ${sent} → ${got}`;
+  return `${count(samples.length)} ${samples.length === 1 ? 'request' : 'requests'}, ${origin}, ${forms}${first}`;
+}
+
+/** The names and shapes of tensors in a request or an answer, where it is in the canonical form. */
+function shapesIn(body: Answer, key: 'inputs' | 'outputs'): string | undefined {
+  const tensors = body[key];
+  if (!Array.isArray(tensors)) return undefined;
+  return tensors.map(({ name, shape }) => `${printable(name)} [${shape.join(', ')}]`).join(', ');
+}
+
+function ragged({ ragged: axis, openAxes }: Opened): string {
+  const open = openAxes.map((name) => `'${name}'`).join(', ');
+  const others = open === '' ? '' : `${open} may have any size, and requests that share a run agree in it`;
+  if (axis !== null) {
+    const rungs = axis.ladder.length === 0 ? 'any length' : `lengths of ${axis.ladder.map(count).join(', ')}`;
+    return `'${axis.axis}' of ${axis.inputs.join(', ')}: ${rungs}, padded within a run${others === '' ? '' : `; ${others}`}`;
+  }
+  if (open === '') return 'no: all requests have one shape';
+  return `no: ${others}; to have it padded, see "ragged" in docs/models.md`;
+}
+
+function valueTable(values: readonly Value[], width: number): string {
+  const rows = values.map(({ name, datatype, shape, batchAxis, raggedAxis }) => [
+    name,
+    datatype,
+    shape === undefined ? 'unknown' : `[${shape.join(', ')}]`,
+    [
+      ...(batchAxis === undefined ? [] : [`batch axis ${batchAxis}`]),
+      ...(raggedAxis === undefined ? [] : [`ragged axis ${raggedAxis}`]),
+    ].join(', '),
+  ]);
+  return rows.length === 0 ? 'none' : inColumns([['name', 'datatype', 'shape', ''], ...rows], width - 2);
+}
+
+function operatorTable({ notableOperators }: Inspection, width: number): string {
+  const rows = notableOperators.flatMap(({ names, count: uses, why }) => [
+    [`${count(uses)} ×`, `${names.join(', ')}: ${why}`],
+  ]);
+  return inColumns(rows, width - 2);
+}
+
+function requests(opened: Opened, senders: Senders | undefined, width: number): string[] {
+  const { samples, isMadeUp, noSample, failed } = opened;
+  const [sample] = samples;
+  const ofFailed = failed === undefined ? [] : aboutFailed(failed, width);
+  if (sample === undefined || senders === undefined) {
+    return failed === undefined ? [wrapped(`No request was run: ${noSample}.`, width).join('\n')] : ofFailed;
+  }
+  const origin = isMadeUp ? 'made up, and answered by the model' : 'of samples.jsonl, and answered by the model';
+  return [
+    `Request (${origin})\n${cut(sample.json, MOST_SHOWN)}`,
+    ...(sample.binary === undefined ? [] : [`The same in binary\n${cut(sample.binary, MOST_SHOWN)}`]),
+    `Its answer\n${cut(answerText(sample), MOST_ANSWER)}`,
+    `With the AWS CLI\n${senders.awsCli}`,
+    `With boto3\n${senders.boto3}`,
+    `${wrapped(WHERE, width).join('\n')}\n${LOCAL}`,
+    ...ofFailed,
+  ];
+}
+
+function aboutFailed({ place, json, reason }: FailedRequest, width: number): string[] {
+  return [
+    `Request (${place}, and not answered)\n${cut(json, MOST_SHOWN)}`,
+    `Why it failed\n${wrapped(printable(reason), width).join('\n')}`,
+  ];
+}
+
+const WHERE =
+  'QUEUE_URL is requestQueueUrl of the first line of npm run dev, or of the stack.json that cdk deploy wrote. For ' +
+  'npm run dev also:';
+const LOCAL =
+  'export QUEUE_URL=http://127.0.0.1:4566/000000000000/batchscore-requests AWS_ENDPOINT_URL=http://127.0.0.1:4566 ' +
+  'AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local';
+
+function answerText({ answer }: Sample): string {
+  return printable(JSON.stringify(answer));
+}
+
+function cut(text: string, most: number): string {
+  if (text.length <= most) return text;
+  return `${text.slice(0, most)}…\n(cut after ${count(most)} of ${count(text.length)} characters; --json has all of it, --samples FILE writes the requests)`;
+}
+
+function count(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+/** From here, where it lies here. */
+function shortPath(path: string): string {
+  const fromHere = relative('', path);
+  return fromHere.startsWith('..') ? path : fromHere;
+}
+
+const UNITS = ['bytes', 'KiB', 'MiB', 'GiB'];
+
+function size(bytes: number): string {
+  let [value, unit] = [bytes, 0];
+  for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024;
+  return unit === 0 ? `${bytes} bytes` : `${value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+const GAP = '  ';
+/** The last column is not broken into less. */
+const LEAST_LAST = 20;
+
+/** Rows of cells in columns as wide as they must be; the last one is wrapped where the width ends. */
+function inColumns(rows: readonly (readonly string[])[], width: number): string {
+  const columns = Math.max(...rows.map((cells) => cells.length));
+  const widths = Array.from({ length: columns }, (_, column) =>
+    Math.max(...rows.map((cells) => (cells[column] ?? '').length)),
+  );
+  const before = widths.slice(0, -1).reduce((sum, one) => sum + one + GAP.length, 0);
+  const indent = ' '.repeat(before);
+  return rows
+    .map((cells) => {
+      const head = widths.slice(0, -1).map((one, column) => (cells[column] ?? '').padEnd(one) + GAP);
+      const last = wrapped(cells[columns - 1] ?? '', Math.max(LEAST_LAST, width - before));
+      return `${head.join('')}${last.join(`\n${indent}`)}`.replace(/ +$/gm, '');
+    })
+    .join('\n');
+}
+
+/** Lines of whole words; a word that is longer has a line of its own. */
+function wrapped(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}
+
+/** How a request is sent by other tools: text that works as it is printed. */
+export interface Senders {
+  /** Lines of a shell. */
+  readonly awsCli: string;
+  /** Lines of Python. */
+  readonly boto3: string;
+}
+
+/** Where the requests of `--samples` go in what is printed. */
+const FILE = 'requests.jsonl';
+/** SQS takes no larger message. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */
+const MOST_MESSAGE_BYTES = 1_048_576;
+
+/** The endpoint is the beginning of the URL: version 1 of the CLI asks another host, and reads no AWS_ENDPOINT_URL. */
+// biome-ignore lint/suspicious/noTemplateCurlyInString: it is the shell that expands it.
+const SEND = 'aws sqs send-message --endpoint-url "${QUEUE_URL%/*/*}" --queue-url "$QUEUE_URL" --message-body';
+
+/**
+ * How to send a request with the AWS CLI and with boto3, to the queue that the environment variable QUEUE_URL names.
+ *
+ * @param request JSON text of one line
+ * @param samplesCommand writes it as the first line of a file; used where it is not to stand in the text itself
+ * @param mostInline characters of a request that stand in the text itself
+ */
+export function sendersOf(request: string, samplesCommand: (file: string) => string, mostInline: number): Senders {
+  if (Buffer.byteLength(request) > MOST_MESSAGE_BYTES) return tooLarge(samplesCommand(FILE));
+  return request.length <= mostInline ? inline(request) : fromFile(samplesCommand(FILE));
+}
+
+function inline(request: string): Senders {
+  return {
+    awsCli: `${SEND} ${quoteForShell(request)}`,
+    boto3: [
+      'import json, os',
+      'import boto3',
+      '',
+      `request = ${pythonOf(JSON.parse(request))}`,
+      ...sending('json.dumps(request)'),
+    ].join('\n'),
+  };
+}
+
+function fromFile(samplesCommand: string): Senders {
+  return {
+    awsCli: [samplesCommand, `head -n 1 ${FILE} > request.json`, `${SEND} file://request.json`].join('\n'),
+    boto3: [
+      `# ${FILE} is written by: ${samplesCommand}`,
+      'import os',
+      'import boto3',
+      '',
+      `with open("${FILE}", encoding="utf-8") as requests:`,
+      '    request = requests.readline()',
+      ...sending('request'),
+    ].join('\n'),
+  };
+}
+
+function sending(body: string): string[] {
+  return [
+    'sqs = boto3.client("sqs")',
+    `sent = sqs.send_message(QueueUrl=os.environ["QUEUE_URL"], MessageBody=${body})`,
+    'print(sent["MessageId"])',
+  ];
+}
+
+/** Beyond what a message holds, it goes through the payload bucket. */
+function tooLarge(samplesCommand: string): Senders {
+  return {
+    awsCli: [
+      '# More than a message of SQS holds: submit puts it into the payload bucket.',
+      samplesCommand,
+      `npx batchscore submit ${FILE} --stack stack.json`,
+    ].join('\n'),
+    boto3: '# More than a message of SQS holds: see docs/message-format.md#large-bodies',
+  };
+}
+
+/** A text as one word of a POSIX shell. */
+export function quoteForShell(text: string): string {
+  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** A JSON value as Python writes it. */
+export function pythonOf(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(pythonOf).join(', ')}]`;
+  if (typeof value === 'object' && value !== null) {
+    return `{${Object.entries(value)
+      .map(([key, member]) => `${pythonOf(key)}: ${pythonOf(member)}`)
+      .join(', ')}}`;
+  }
+  if (value === null) return 'None';
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  return Object.is(value, -0) ? '-0.0' : printable(JSON.stringify(value));
+}

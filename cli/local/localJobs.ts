@@ -1,0 +1,149 @@
+import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
+import { jobDefinition } from '../../infra/constructs/jobs/definition.ts';
+import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
+import { JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import type { Config } from '../../lambda/configSchema.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
+import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
+import type { Composition } from '../../lambda/hosts/compose.ts';
+import { loadJobScoreConfig } from '../../lambda/jobConfig.ts';
+import { type ControlEvent, type ControlHandler, createControlHandler } from '../../lambda/jobs/finishJob.ts';
+import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
+import { fileEvent } from './localServices.ts';
+import { type Ended, type LocalStates, StateError, startLocalStates } from './localStates.ts';
+
+interface LocalJobsOptions {
+  readonly s3: S3Client;
+  readonly region: string;
+  readonly onObject: (listener: (bucket: string, key: string) => void) => void;
+  readonly composition: Composition;
+  readonly config: Config;
+  /** Of which the sizes of parts and pieces are taken. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Told how jobs begin and end, and what went wrong. */
+  readonly say: (message: string) => void;
+}
+
+export interface LocalJobs {
+  /** Where jobs are, by the names of the client's options. */
+  readonly whereabouts: Readonly<Record<string, string>>;
+  /** Stops jobs, and waits for the pieces that are at work. */
+  stop(): Promise<void>;
+}
+
+const BUCKET = 'batchscore-jobs';
+const CONCURRENCY = 2;
+const MIB = 1024 * 1024;
+/** So small that a file of a few MiB has several parts, and that little is lost when the process ends. */
+const SIZES = { [JOB_CONFIG_KEYS.jobsPartBytes]: 4 * MIB, [JOB_CONFIG_KEYS.jobsPieceBytes]: MIB };
+const FUNCTIONS = { scoreFunctionArn: 'score', controlFunctionArn: 'control' };
+
+/** Jobs on this machine: their functions, and the state machine that AWS runs, in this process. */
+export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJobs> {
+  const { s3, region, onObject, say } = options;
+  await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
+  const storage = createJobStorage({ s3, bucket: BUCKET });
+  const calls = createCalls(createScore(options), () => control);
+  const states = await startLocalStates({
+    machine: jobDefinition(FUNCTIONS),
+    region,
+    invoke: calls.invoke,
+    objects: {
+      async get(_, key) {
+        const text = await storage.get(key);
+        if (text === undefined) throw new StateError('States.ItemReaderFailed', `${key}: expected an object, got none`);
+        return text;
+      },
+      put: (_, key, body) => storage.put(key, body),
+    },
+    onEnd: (name, how) => say(ending(name, how)),
+  });
+  const control = createControl(options, states);
+  onObject((bucket, key) => {
+    if (bucket !== BUCKET || !key.startsWith(JOB_PREFIXES.input)) return;
+    const told = fileEvent(s3, bucket, key).then(control);
+    told.catch((error: unknown) => say(`${key}: no job: ${messageOf(error)}`));
+  });
+  return {
+    whereabouts: {
+      jobStateMachine: states.stateMachineArn,
+      jobBucket: BUCKET,
+      jobInputPrefix: JOB_PREFIXES.input,
+      jobOutputPrefix: JOB_PREFIXES.output,
+      sfnEndpoint: states.endpoint,
+    },
+    async stop() {
+      await states.stop();
+      await calls.finish();
+    },
+  };
+}
+
+function createScore({ s3, composition, config, environment, say }: LocalJobsOptions): ScoreHandler {
+  const sizes = Object.entries(SIZES).map(([key, bytes]) => [key, environment[key] ?? String(bytes)]);
+  const { jobsPartBytes, jobsPieceBytes } = loadJobScoreConfig(Object.fromEntries(sizes));
+  const { scoring, stuckRuns, telemetry } = composition;
+  return createScoreHandler({
+    storage: (bucket) => createJobStorage({ s3, bucket }),
+    models: scoring.models,
+    limits: { ...config, deadlineMarginMs: 1 },
+    checkPercent: config.checkPercent,
+    partBytes: jobsPartBytes,
+    pieceBytes: jobsPieceBytes,
+    mostLineBytes: config.maxPayloadBytes,
+    observer: telemetry.observer,
+    stuckRuns,
+    endHost: async (reason) => {
+      say(`a call of a job is given up: ${reason}`);
+      throw new Error(reason);
+    },
+  });
+}
+
+function createControl({ s3, say }: LocalJobsOptions, states: LocalStates): ControlHandler {
+  return createControlHandler({
+    storage: createJobStorage({ s3, bucket: BUCKET }),
+    executions: {
+      async start(name, input) {
+        const isNew = states.start(name, JSON.stringify(input));
+        if (isNew) say(`job ${name}: ${input.key}`);
+        return isNew;
+      },
+    },
+    bucket: BUCKET,
+    inputPrefix: JOB_PREFIXES.input,
+    outputPrefix: JOB_PREFIXES.output,
+    concurrency: CONCURRENCY,
+    warn: say,
+  });
+}
+
+/** Calls of both functions; once finishing, none has time left, so that each ends with the piece that it is at. */
+function createCalls(score: ScoreHandler, control: () => ControlHandler) {
+  const atWork = new Set<Promise<unknown>>();
+  let finishing = false;
+  return {
+    async invoke(name: string, payload: unknown): Promise<unknown> {
+      const deadline = performance.now() + JOB_TIMEOUT_SECONDS * 1000;
+      const time = { getRemainingTimeInMillis: () => (finishing ? 0 : deadline - performance.now()) };
+      // What the definition hands over is what the functions take: both are this package's.
+      const call: Promise<unknown> =
+        name === FUNCTIONS.scoreFunctionArn ? score(payload as JobEvent, time) : control()(payload as ControlEvent);
+      atWork.add(call);
+      try {
+        return await call;
+      } finally {
+        atWork.delete(call);
+      }
+    },
+    async finish(): Promise<void> {
+      finishing = true;
+      await Promise.allSettled(atWork);
+    },
+  };
+}
+
+function ending(name: string, how: Ended): string {
+  if (how.status === 'SUCCEEDED') return `job ${name}: done, ${JSON.stringify(how.output)}`;
+  return how.status === 'FAILED' ? `job ${name}: ${how.error}: ${how.cause}` : `job ${name}: cancelled`;
+}

@@ -1,0 +1,457 @@
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
+import { CreateBucketCommand, HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { buildApp } from 'fauxqs';
+import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
+import { hasCode } from '../../lambda/aws/awsError.ts';
+import { CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
+
+import type { Clients } from '../../lambda/hosts/compose.ts';
+import { INVALID_MESSAGE_BODY_CHAR } from '../../node_modules/fauxqs/dist/sqs/sqsTypes.js';
+
+export interface LocalServicesOptions {
+  /** TCP port on 127.0.0.1; 0 picks a free one. */
+  readonly port: number;
+  /** Request queues, each with its event source mapping. @default 1 */
+  readonly shards?: number | undefined;
+  /** Where results go. @default the queue alone */
+  readonly stores?: readonly string[] | undefined;
+}
+
+/** What AWS would be: servers in this process, in memory. */
+export interface LocalServices {
+  readonly queues: LocalQueues;
+  readonly buckets: LocalBuckets & { readonly endpoint: string };
+  /** Only where results go to a table. */
+  readonly table: LocalTable | undefined;
+  readonly clients: Clients & { readonly sqs: SQSClient };
+  /** The `BATCHSCORE_…` variables that say where everything is. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  stop(): Promise<void>;
+}
+
+export const FUNCTION_TIMEOUT_SECONDS = 30;
+/** Six function timeouts, as AWS asks for. */
+const VISIBILITY_TIMEOUT_SECONDS = 6 * FUNCTION_TIMEOUT_SECONDS;
+const MAX_RECEIVE_COUNT = 5;
+
+/** @throws Error when the port is taken */
+export async function startLocalServices(options: LocalServicesOptions): Promise<LocalServices> {
+  const cleanups: (() => Promise<void> | void)[] = [];
+  const stop = async (): Promise<void> => {
+    for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+  };
+  try {
+    return { ...(await start(options, (cleanup) => void cleanups.push(cleanup))), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** @param onStop remembers what undoes each step; steps are undone in reverse order */
+async function start(
+  { port, shards, stores = ['queue'] }: LocalServicesOptions,
+  onStop: (cleanup: () => Promise<void> | void) => void,
+): Promise<Omit<LocalServices, 'stop'>> {
+  const queues = await startLocalQueues({
+    port,
+    shards,
+    visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
+    maxReceiveCount: MAX_RECEIVE_COUNT,
+  });
+  onStop(queues.stop);
+  const { endpoint, region } = queues;
+  const sqs = localSqsClient(queues);
+  onStop(() => sqs.destroy());
+  const s3 = localBucketClient(endpoint, region);
+  onStop(() => s3.destroy());
+  const buckets = { ...(await createLocalBuckets(s3)), endpoint };
+  const table = stores.includes('table') ? await startLocalTable(region) : undefined;
+  if (table !== undefined) onStop(table.stop);
+  const dynamodb = localTableClient(table?.endpoint ?? endpoint, region);
+  onStop(() => dynamodb.destroy());
+  const environment = {
+    [CONFIG_KEYS.results]: stores.join(','),
+    [CONFIG_KEYS.requestQueueUrls]: urlsOf(queues),
+    [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
+    [CONFIG_KEYS.resultTable]: table?.tableName,
+    [CONFIG_KEYS.resultBucket]: buckets.resultBucket,
+    [CONFIG_KEYS.resultPrefix]: undefined,
+    [CONFIG_KEYS.payloadBucket]: buckets.payloadBucket,
+    [CONFIG_KEYS.payloadPrefix]: undefined,
+  };
+  return { queues, buckets, table, clients: { sqs, dynamodb: () => dynamodb, s3: () => s3 }, environment };
+}
+
+/** Of all shards, as the client and the host take them. */
+function urlsOf({ requestQueues }: LocalQueues): string {
+  return requestQueues.map(({ queueUrl }) => queueUrl).join(',');
+}
+
+export interface Whereabouts extends Pick<LocalServices, 'queues' | 'buckets' | 'table' | 'environment'> {
+  readonly jobs?: Readonly<Record<string, string>> | undefined;
+  /** URL of the page. */
+  readonly page?: string | undefined;
+}
+
+/** Where everything is, by the names of the client's options. */
+export function whereabouts({ queues, buckets, table, environment, jobs, page }: Whereabouts): object {
+  const { endpoint, region, resultQueueUrl, deadLetterQueueUrl } = queues;
+  const resultsGoTo = environment[CONFIG_KEYS.results]?.split(',') ?? [];
+  return {
+    endpoint,
+    region,
+    requestQueueUrl: urlsOf(queues),
+    resultQueueUrl,
+    deadLetterQueueUrl,
+    payloadBucket: buckets.payloadBucket,
+    s3Endpoint: buckets.endpoint,
+    ...(table === undefined ? {} : { resultTable: table.tableName, dynamodbEndpoint: table.endpoint }),
+    ...(resultsGoTo.includes('bucket') ? { resultBucket: buckets.resultBucket } : {}),
+    ...jobs,
+    ...(page === undefined ? {} : { page }),
+  };
+}
+
+/** What a shell takes: the worker of this repository, with these services. */
+export function workerCommand({ queues, buckets, table, environment }: Whereabouts): string {
+  const variables = {
+    AWS_REGION: queues.region,
+    AWS_ACCESS_KEY_ID: 'local',
+    AWS_SECRET_ACCESS_KEY: 'local',
+    AWS_ENDPOINT_URL_SQS: queues.endpoint,
+    AWS_ENDPOINT_URL_S3: buckets.endpoint,
+    AWS_ENDPOINT_URL_DYNAMODB: table?.endpoint,
+    [CONFIG_KEYS.defaultModel]: 'digits',
+    ...environment,
+  };
+  const given = Object.entries(variables).filter(([, value]) => value !== undefined);
+  return `env ${given.map(([name, value]) => `${name}=${value}`).join(' ')} npm run -s worker`;
+}
+
+interface LocalQueueOptions {
+  /** TCP port of the queue server, 0–65535; 0 picks a free one. */
+  port: number;
+  /** Request queues, at least 1. @default 1 */
+  shards?: number | undefined;
+  /** How long a received request stays hidden, in seconds, 0–43,200. */
+  visibilityTimeoutSeconds: number;
+  /** Receives after which a request moves to the dead-letter queue, at least 1. */
+  maxReceiveCount: number;
+}
+
+interface LocalQueue {
+  queueUrl: string;
+  queueArn: string;
+}
+
+export interface LocalQueues {
+  /** `http://127.0.0.1:PORT`: the endpoint to give any SQS client. */
+  endpoint: string;
+  region: string;
+  /** One for each shard. */
+  requestQueues: readonly LocalQueue[];
+  /** Those of the first. */
+  requestQueueUrl: string;
+  requestQueueArn: string;
+  resultQueueUrl: string;
+  deadLetterQueueUrl: string;
+  /** Has a listener told of every object that is put into a bucket of the server. */
+  onObject(listener: (bucket: string, key: string) => void): void;
+  /** Ends the server. What its queues held is gone: they are in memory. */
+  stop(): Promise<void>;
+}
+
+const REGION = 'us-east-1';
+const ACCOUNT = '000000000000';
+const REQUESTS = 'batchscore-requests';
+const RESULTS = 'batchscore-results';
+const DEAD_LETTERS = 'batchscore-dead-letters';
+
+/**
+ * Starts an SQS server in this process, in memory, on 127.0.0.1, with the request queues (redriven to the
+ * dead-letter queue) and the result queue.
+ *
+ * @throws when the port is taken, naming it and what to do.
+ */
+export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
+  takeEveryCharacterOfSqs();
+  const names = Array.from({ length: options.shards ?? 1 }, (_, shard) =>
+    shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
+  );
+  const server = buildApp({ logger: false });
+  refuseForeignCallers(server.server);
+  takeObjectsOfAnySize(server);
+  const onObject = listenToObjects(server);
+  const endpoint = await listenOnLoopback(server, options.port);
+  try {
+    await createQueues(endpoint, names, options);
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+  return {
+    endpoint,
+    region: REGION,
+    requestQueues: names.map((name) => ({ queueUrl: queueUrl(endpoint, name), queueArn: queueArn(name) })),
+    requestQueueUrl: queueUrl(endpoint, REQUESTS),
+    requestQueueArn: queueArn(REQUESTS),
+    resultQueueUrl: queueUrl(endpoint, RESULTS),
+    deadLetterQueueUrl: queueUrl(endpoint, DEAD_LETTERS),
+    onObject,
+    stop: async () => {
+      await server.close();
+    },
+  };
+}
+
+/**
+ * An SQS client for a local server: dummy credentials, and neither signatures nor checksums, which nobody needs on
+ * loopback and which take a third of the time of each request.
+ */
+export function localSqsClient({ endpoint, region }: { endpoint: string; region: string }): SQSClient {
+  return createSqsClient(HOST_PATIENCE, {
+    endpoint,
+    region,
+    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+    signer: { sign: async (request) => request },
+    useQueueUrlAsEndpoint: false,
+    md5: false,
+  });
+}
+
+// startFauxqs() listens on every interface; only this machine needs a development queue.
+async function listenOnLoopback(server: ReturnType<typeof buildApp>, port: number): Promise<string> {
+  try {
+    return await server.listen({ port, host: '127.0.0.1' });
+  } catch (error) {
+    await server.close();
+    throw isPortTaken(error)
+      ? new Error(
+          `port ${port} on 127.0.0.1: expected it to be free for the local queues, got another program that listens ` +
+            'there; stop that program, name another port, or pass --port 0 to pick a free one',
+          { cause: error },
+        )
+      : error;
+  }
+}
+
+function isPortTaken(error: unknown): boolean {
+  return hasCode(error, 'EADDRINUSE');
+}
+
+async function createQueues(endpoint: string, requests: readonly string[], options: LocalQueueOptions): Promise<void> {
+  const sqs = localSqsClient({ endpoint, region: REGION });
+  try {
+    for (const name of [DEAD_LETTERS, RESULTS]) {
+      await sqs.send(new CreateQueueCommand({ QueueName: name }));
+    }
+    for (const name of requests) {
+      await sqs.send(new CreateQueueCommand({ QueueName: name, Attributes: requestQueueAttributes(options) }));
+    }
+  } finally {
+    sqs.destroy();
+  }
+}
+
+function requestQueueAttributes(options: LocalQueueOptions): Record<string, string> {
+  return {
+    VisibilityTimeout: String(options.visibilityTimeoutSeconds),
+    RedrivePolicy: JSON.stringify({
+      deadLetterTargetArn: queueArn(DEAD_LETTERS),
+      maxReceiveCount: options.maxReceiveCount,
+    }),
+  };
+}
+
+// The server itself hands out http://sqs.us-east-1.localhost:PORT/…, a name not every resolver knows. It finds
+// a queue by the last part of its URL, so an address that needs no resolver does as well.
+function queueUrl(endpoint: string, name: string): string {
+  return `${endpoint}/${ACCOUNT}/${name}`;
+}
+
+function queueArn(name: string): string {
+  return `arn:aws:sqs:${REGION}:${ACCOUNT}:${name}`;
+}
+
+interface LocalBuckets {
+  readonly resultBucket: string;
+  readonly payloadBucket: string;
+}
+
+const BUCKETS: LocalBuckets = { resultBucket: 'batchscore-results', payloadBucket: 'batchscore-payloads' };
+
+/** An S3 client for a local server. */
+export function localBucketClient(endpoint: string, region: string): S3Client {
+  return createS3Client(HOST_PATIENCE, {
+    endpoint,
+    region,
+    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+    forcePathStyle: true,
+  });
+}
+
+/** Creates the result bucket and the payload bucket on the S3 side of the local queue server. */
+async function createLocalBuckets(s3: S3Client): Promise<LocalBuckets> {
+  for (const Bucket of Object.values(BUCKETS)) await s3.send(new CreateBucketCommand({ Bucket }));
+  return BUCKETS;
+}
+
+/** What S3 takes in one PUT. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html */
+const MOST_PUT_BYTES = 5 * 1024 ** 3;
+
+/**
+ * Has the local server, which takes 11 MiB and no empty object whose type is not told, take what S3 takes. To be called
+ * before it listens.
+ */
+function takeObjectsOfAnySize(server: ReturnType<typeof buildApp>): void {
+  server.removeContentTypeParser('*');
+  server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MOST_PUT_BYTES }, (_request, body, done) => {
+    done(null, body);
+  });
+  // What `curl --data-binary` calls its body, whatever it is: it would be read as a form.
+  server.addHook('onRequest', async ({ method, headers }) => {
+    const isForm = headers['content-type']?.startsWith('application/x-www-form-urlencoded');
+    if (method === 'PUT' && isForm) headers['content-type'] = 'application/octet-stream';
+  });
+  server.addHook('preHandler', async (request) => {
+    if (request.method === 'PUT') request.body ??= Buffer.alloc(0);
+  });
+}
+
+interface LocalTable {
+  /** `http://127.0.0.1:PORT`: the endpoint to give any DynamoDB client. */
+  readonly endpoint: string;
+  readonly tableName: string;
+  stop(): Promise<void>;
+}
+
+const TABLE = 'batchscore-results';
+
+/** Starts a DynamoDB server in this process, in memory, on a free port of 127.0.0.1, with the result table. */
+async function startLocalTable(region: string): Promise<LocalTable> {
+  const { default: dynalite } = await import('dynalite');
+  const server = dynalite({ createTableMs: 0 });
+  refuseForeignCallers(server);
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await createTable(endpoint, region);
+  return { endpoint, tableName: TABLE, stop: () => new Promise((resolve) => void server.close(() => resolve())) };
+}
+
+function localTableClient(endpoint: string, region: string): DynamoDBClient {
+  return createDynamoDbClient(HOST_PATIENCE, {
+    endpoint,
+    region,
+    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+  });
+}
+
+async function createTable(endpoint: string, region: string): Promise<void> {
+  const client = localTableClient(endpoint, region);
+  try {
+    await client.send(
+      new CreateTableCommand({
+        TableName: TABLE,
+        AttributeDefinitions: [{ AttributeName: MESSAGE_ID_ATTRIBUTE, AttributeType: 'S' }],
+        KeySchema: [{ AttributeName: MESSAGE_ID_ATTRIBUTE, KeyType: 'HASH' }],
+        BillingMode: 'PAY_PER_REQUEST',
+      }),
+    );
+    await waitUntilTableExists({ client, maxWaitTime: 10, minDelay: 0.05, maxDelay: 0.5 }, { TableName: TABLE });
+  } finally {
+    client.destroy();
+  }
+}
+
+/** No name but these leads to this machine whoever resolves it. */
+const OWN_NAMES = /^(127\.0\.0\.1|\[::1\]|([\w-]+\.)*localhost)$/;
+const EXPECTED = 'expected 127.0.0.1 or localhost, got another';
+
+/**
+ * Has a server of the local stack refuse what a page of another site sends, by its address or by a name that was made to
+ * point to this machine. To be called once the server has what it answers with.
+ */
+export function refuseForeignCallers(server: Server): void {
+  const answers = server.listeners('request');
+  server.removeAllListeners('request');
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const refused = refusal(request.headers);
+    if (refused === undefined) {
+      for (const answer of answers) Reflect.apply(answer, server, [request, response]);
+      return;
+    }
+    request.resume();
+    response.writeHead(403, { 'content-type': 'application/json', connection: 'close' });
+    response.end(JSON.stringify({ __type: 'AccessDenied', message: refused }));
+  });
+}
+
+function refusal({ host = '', origin }: IncomingHttpHeaders): string | undefined {
+  if (!isOwn(`http://${host}`)) return `Host: ${EXPECTED}; call the address that npm run dev prints`;
+  if (origin === undefined || isOwn(origin)) return undefined;
+  return `Origin: ${EXPECTED}; only pages of this machine may call`;
+}
+
+function isOwn(url: string): boolean {
+  return OWN_NAMES.test(URL.parse(url)?.hostname ?? '');
+}
+
+type FauxServer = ReturnType<typeof buildApp>;
+/** Told of an object that was put. */
+type Listener = (bucket: string, key: string) => void;
+
+/** What S3 tells a function. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
+interface FileEvent {
+  readonly Records: readonly {
+    readonly s3: {
+      readonly bucket: { readonly name: string };
+      readonly object: { readonly key: string; readonly size: number; readonly eTag: string };
+    };
+  }[];
+}
+
+/** Has the local server, which knows no notifications, tell of objects that are put, in one piece or in several. */
+function listenToObjects(server: FauxServer): (listener: Listener) => void {
+  const listeners: Listener[] = [];
+  server.addHook('onResponse', async (request, reply) => {
+    if (reply.statusCode !== 200) return;
+    const { pathname, searchParams } = new URL(request.url, 'http://local');
+    const [, bucket = '', ...steps] = pathname.split('/');
+    const key = decodeURIComponent(steps.join('/'));
+    if (bucket === '' || key === '' || !putsObject(request.method, searchParams)) return;
+    for (const listener of listeners) listener(bucket, key);
+  });
+  return (listener) => void listeners.push(listener);
+}
+
+/** An upload in several pieces is an object once it is completed. */
+function putsObject(method: string, query: URLSearchParams): boolean {
+  return query.has('uploadId') ? method === 'POST' : method === 'PUT';
+}
+
+/** The event of an object, as S3 spells it. */
+export async function fileEvent(s3: S3Client, bucket: string, key: string): Promise<FileEvent> {
+  const { ContentLength = 0, ETag = '' } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+  const object = {
+    key: encodeURIComponent(key).replaceAll('%2F', '/').replaceAll('%20', '+'),
+    size: ContentLength,
+    eTag: ETag.replaceAll('"', ''),
+  };
+  return { Records: [{ s3: { bucket: { name: bucket }, object } }] };
+}
+
+/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */
+const REFUSED_BY_SQS = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
+
+/** Has fauxqs take what SQS takes: its own expression refuses the characters beyond U+FFFF, emoji among them. */
+function takeEveryCharacterOfSqs(): void {
+  INVALID_MESSAGE_BODY_CHAR.test = (text) => REFUSED_BY_SQS.test(text);
+}

@@ -1,0 +1,190 @@
+import type { SQSClient } from '@aws-sdk/client-sqs';
+import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { fetchModels } from '../../lambda/aws/fetchModels.ts';
+import type { Telemetry } from '../../lambda/aws/telemetry.ts';
+import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/configKeys.ts';
+import type { Config } from '../../lambda/configSchema.ts';
+import { isS3Uri } from '../../lambda/core/places.ts';
+import type { ResultWriter } from '../../lambda/core/record.ts';
+
+import type { ScoringDependencies } from '../../lambda/core/scoreRecords.ts';
+import { type Composition, compose } from '../../lambda/hosts/compose.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
+import { createHandler } from '../../lambda/hosts/createHandler.ts';
+import { type LocalJobs, startLocalJobs } from './localJobs.ts';
+import {
+  type Around,
+  type EventSourceMapping,
+  type InvocationReport,
+  startEventSourceMapping,
+} from './localMapping.ts';
+import {
+  FUNCTION_TIMEOUT_SECONDS,
+  type LocalServices,
+  type LocalServicesOptions,
+  startLocalServices,
+} from './localServices.ts';
+
+export interface LocalStackOptions extends LocalServicesOptions {
+  readonly modelsDirectory: string;
+  /** The model of requests that name none. @default the repository's only model */
+  readonly defaultModel?: string | undefined;
+  /** `BATCHSCORE_…` variables that tune the scoring; everything else in it is ignored. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly telemetry: Telemetry;
+  /** Whether files are scored too. @default false */
+  readonly jobs?: boolean | undefined;
+  /** Told what works but not as well as it should, and what went wrong outside the handler. */
+  readonly warn: (message: string) => void;
+  /** Told what was found of each model when it was loaded. @default nobody is told */
+  readonly inform?: ((message: string) => void) | undefined;
+  /** Sees what the function does with messages. @default nobody */
+  readonly watch?: Watch | undefined;
+}
+
+export interface Watch {
+  readonly around: Around;
+  /** What results of messages are written through. */
+  readonly through: (writer: ResultWriter) => ResultWriter;
+}
+
+export interface Batching {
+  /** Most records of one event, 1–10,000. */
+  readonly batchSize: number;
+  /** Longest wait for a batch to fill, in whole seconds, 0–300. */
+  readonly windowSeconds: number;
+  /** Invocations that may run at once. @default 2 */
+  readonly maximumConcurrency?: number | undefined;
+  readonly onInvocation?: (report: InvocationReport) => void;
+}
+
+/** The whole of batchscore on one machine: queues, the real handler, and what stands between them on AWS. */
+export interface LocalStack extends Omit<LocalServices, 'clients'> {
+  readonly sqs: SQSClient;
+  readonly config: Config;
+  /** What the function scores with. */
+  readonly scoring: ScoringDependencies;
+  readonly models: readonly { readonly name: string; readonly version: string }[];
+  /** Where jobs are, by the names of the client's options; undefined where there are none. */
+  readonly jobs: Readonly<Record<string, string>> | undefined;
+  /** Starts handing messages to the handler, from each shard on its own. */
+  startMapping(batching: Batching): EventSourceMapping;
+}
+
+/** The least that AWS offers. */
+export const MAXIMUM_CONCURRENCY = 2;
+
+/** @throws Error when the port is taken, a setting is wrong, or a model is missing or broken */
+export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
+  const services = await startLocalServices(options);
+  try {
+    const config = loadConfig(environmentOf(services, options));
+    const composition = await compose(config, { ...options, clients: services.clients });
+    const jobs = options.jobs === true ? await startJobs(services, composition, config, options) : undefined;
+    return withFunction(services, config, watched(composition, options.watch), jobs, options);
+  } catch (error) {
+    await services.stop();
+    throw error;
+  }
+}
+
+/** What was set for jobs is not the function's that scores messages. */
+function environmentOf(
+  services: LocalServices,
+  { modelsDirectory, defaultModel, environment }: LocalStackOptions,
+): Readonly<Record<string, string | undefined>> {
+  const ofJobs: readonly string[] = Object.values(JOB_CONFIG_KEYS);
+  return {
+    ...Object.fromEntries(Object.entries(environment).filter(([key]) => !ofJobs.includes(key))),
+    [CONFIG_KEYS.modelsDirectory]: modelsDirectory,
+    [CONFIG_KEYS.modelsUri]: undefined,
+    [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
+    ...services.environment,
+  };
+}
+
+async function startJobs(
+  { clients, queues }: LocalServices,
+  composition: Composition,
+  config: Config,
+  { environment, warn: say }: LocalStackOptions,
+): Promise<LocalJobs> {
+  try {
+    return await startLocalJobs({ s3: clients.s3(), ...queues, composition, config, environment, say });
+  } catch (error) {
+    await composition.close();
+    throw error;
+  }
+}
+
+/** Jobs write elsewhere, and are not watched. */
+function watched(composition: Composition, watch: Watch | undefined): Composition {
+  if (watch === undefined) return composition;
+  const { scoring } = composition;
+  return { ...composition, scoring: { ...scoring, writer: watch.through(scoring.writer) } };
+}
+
+function withFunction(
+  services: LocalServices,
+  config: Config,
+  composition: Composition,
+  jobs: LocalJobs | undefined,
+  { warn, watch }: LocalStackOptions,
+): LocalStack {
+  const { queues, buckets, table, environment, clients } = services;
+  const handler = createHandler(composition);
+  return {
+    queues,
+    buckets,
+    table,
+    environment,
+    sqs: clients.sqs,
+    config,
+    scoring: composition.scoring,
+    models: composition.models,
+    jobs: jobs?.whereabouts,
+    startMapping: ({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) =>
+      together(
+        queues.requestQueues.map((queue) =>
+          startEventSourceMapping({
+            ...batching,
+            ...queue,
+            sqs: clients.sqs,
+            region: queues.region,
+            maximumConcurrency,
+            functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
+            invoke: handler,
+            around: watch?.around,
+            onError: (error) => warn(error.message),
+          }),
+        ),
+      ),
+    async stop() {
+      await jobs?.stop();
+      await composition.close();
+      await services.stop();
+    },
+  };
+}
+
+function together(mappings: readonly EventSourceMapping[]): EventSourceMapping {
+  return {
+    update: (limits) => {
+      for (const mapping of mappings) mapping.update(limits);
+    },
+    stop: async () => {
+      await Promise.all(mappings.map((mapping) => mapping.stop()));
+    },
+  };
+}
+
+/** The folder of a model repository; one that was published is fetched from S3, with the credentials of this machine. */
+export async function localModels(models: string, inform: (message: string) => void): Promise<string> {
+  if (!isS3Uri(models)) return models;
+  const s3 = createS3Client(CLIENT_PATIENCE);
+  try {
+    return await fetchModels({ s3, uri: models, inform });
+  } finally {
+    s3.destroy();
+  }
+}

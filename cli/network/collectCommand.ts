@@ -1,0 +1,173 @@
+import { z } from 'zod';
+import { CollectTimeoutError, type OutputTensors, type ScoringResult, type SingleResult } from '../../client/index.ts';
+import { encodeData } from '../../lambda/core/encode.ts';
+import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
+import { listenForInterruption, progressBar } from '../terminal.ts';
+import { connectToCollect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
+import { openLineFile, readIds } from './lineFile.ts';
+
+const HELP = `Usage: batchscore collect IDS --out FILE [options]
+
+Gets the results of the message IDs in an ids file, as batchscore submit writes it, from the
+result table or else from the result queue, and appends them to FILE as they come, one JSON
+result a line. Run again, it gets those that are not in FILE yet.
+
+  IDS                     the ids file
+
+  --out FILE              where results go
+  --timeout S             longest wait in seconds (default 300)
+${DEPLOYMENT_HELP}
+  --json                  print the summary as one JSON object
+  --help                  show this
+
+Exit code: 0 all are there and scored, 3 all are there, some with an error, 1 some are missing,
+2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+`;
+
+const SOME_MISSING = 1;
+const SOME_FAILED = 3;
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['IDS'], {
+    ...DEPLOYMENT_OPTIONS,
+    out: { type: 'string' },
+    timeout: { type: 'string', default: '300' },
+    json: { type: 'boolean', default: false },
+  });
+  const [idsPath = ''] = positionals;
+  if (options.out === undefined) throw new UsageError('expected --out FILE, got none');
+  const timeoutMs = 1000 * wholeNumber('--timeout', options.timeout, 1, 86_400);
+  const messageIds = (await readIds(idsPath)).map(({ messageId }) => messageId);
+
+  const { client, close } = await connectToCollect(options);
+  const results = await openResultsFile(options.out);
+  const bar = progressBar('collecting', messageIds.length);
+  const { signal, exitCode, finished } = listenForInterruption('what was received', bar.stop);
+  try {
+    const { wanted, collected } = sortOut(messageIds, results.messageIds);
+    for await (const result of client.collect(wanted, { timeoutMs, signal, collected })) {
+      if (results.messageIds.has(result.messageId)) continue;
+      // Could not be fetched now: it is still there for the next time.
+      if ('error' in result && result.error.retryable) continue;
+      // A result leaves the queue when the next one is asked for: by then it is in the file.
+      await results.append(resultText(result));
+      bar.update(results.messageIds.size, results.failed());
+    }
+  } catch (error) {
+    if (error instanceof CollectTimeoutError) {
+      bar.stop();
+      process.stderr.write(`${error.message}\n`);
+    } else if (error !== signal.reason) throw error;
+  } finally {
+    bar.stop();
+    await close();
+    await results.close();
+    finished();
+  }
+  const missing = messageIds.filter((messageId) => !results.messageIds.has(messageId)).length;
+  const collected = messageIds.length - missing;
+  const summary = { collected, missing, failed: results.failed(), out: options.out };
+  const others = missing > 0 ? `, ${missing} missing` : '';
+  const there = `${collected} of ${messageIds.length} results are in ${options.out}`;
+  const sentence = `${there}, ${summary.failed} with an error${others}`;
+  process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+  if (signal.aborted) process.stderr.write('stopped; run the same command again to get the others\n');
+  if (missing > 0) return exitCode() ?? SOME_MISSING;
+  return summary.failed > 0 ? SOME_FAILED : 0;
+}
+
+/**
+ * The result of a packed message leaves the queue once all of its requests were collected: also those that are there. What
+ * a crash left on the queue of messages that are all there is dropped.
+ */
+function sortOut(ids: readonly string[], there: ReadonlySet<string>) {
+  const messageOf = (id: string): string => id.split('/')[0] ?? id;
+  const unfinished = new Set(ids.filter((id) => !there.has(id)).map(messageOf));
+  return {
+    wanted: ids.filter((id) => unfinished.has(messageOf(id))),
+    collected: new Set(Array.from(there, messageOf).filter((messageId) => !unfinished.has(messageId))),
+  };
+}
+
+export const collect = { help: HELP, run };
+
+/** A result as one line of JSON, in the form of docs/message-format.md; binary outputs are written as `data`. */
+export function resultText(result: ScoringResult): string {
+  const { messageId } = result;
+  return 'results' in result
+    ? `[${result.results.map((one) => singleText(messageId, one)).join(',')}]`
+    : singleText(messageId, result);
+}
+
+function singleText(messageId: string, result: SingleResult): string {
+  const fields = [`"message_id":${JSON.stringify(messageId)}`];
+  const add = (key: string, value: unknown): void => {
+    if (value !== undefined) fields.push(`"${key}":${JSON.stringify(value)}`);
+  };
+  add('id', result.id);
+  if ('error' in result) {
+    add('code', result.error.code);
+    add('error', result.error.message);
+    return `{${fields.join(',')}}`;
+  }
+  add('model_name', result.model);
+  add('model_version', result.version);
+  if ('outputs' in result) fields.push(`"outputs":[${outputTexts(result.outputs).join(',')}]`);
+  else if ('predictions' in result) add('predictions', result.predictions);
+  else add('result', result.result);
+  return `{${fields.join(',')}}`;
+}
+
+function outputTexts(outputs: OutputTensors): string[] {
+  return Object.entries(outputs).map(
+    ([name, { datatype, shape, data }]) =>
+      `{"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}],` +
+      `"data":[${encodeData(datatype, data)}]}`,
+  );
+}
+
+/** The results collected so far, one JSON result a line, and room for more. */
+export interface ResultsFile {
+  /** Message IDs of the results in it. */
+  readonly messageIds: ReadonlySet<string>;
+  /** How many of them are, or hold, an error. */
+  failed(): number;
+  append(text: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+const ANSWER = z.object({ message_id: z.string(), code: z.string().optional() });
+const RESULT = z.union([ANSWER.transform((answer) => [answer]), z.array(ANSWER).min(1)]);
+
+/**
+ * Opens a results file, or makes one. The result of a last line that a crash cut short is still where it came from.
+ *
+ * @throws Error naming the line that is no result
+ */
+export async function openResultsFile(path: string): Promise<ResultsFile> {
+  const messageIds = new Set<string>();
+  let failed = 0;
+  const count = (text: string): void => {
+    const answers = parseResult(text);
+    for (const { message_id: messageId } of answers) messageIds.add(messageId);
+    if (answers.some(({ code }) => code !== undefined)) failed += 1;
+  };
+  const file = await openLineFile(path, ['{"message_id":', '[{"message_id":'], count);
+  return {
+    messageIds,
+    failed: () => failed,
+    async append(text) {
+      await file.append(`${text}\n`);
+      count(text);
+    },
+    close: file.close,
+  };
+}
+
+function parseResult(text: string): z.infer<typeof RESULT> {
+  try {
+    return RESULT.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new Error('expected a result; give another --out FILE', { cause });
+  }
+}

@@ -1,0 +1,346 @@
+import { hash } from 'node:crypto';
+import { open, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  AbortMultipartUploadCommand,
+  type CompletedPart,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  type S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3';
+import type { LimitFunction } from 'p-limit';
+import pLimit from 'p-limit';
+import { assertRegion } from '../../client/batchscore.ts';
+import { checkModelsFolder } from '../../infra/constructs/image/modelsFolder.ts';
+import { deployedFiles } from '../../infra/image/deployedFiles.ts';
+import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
+import {
+  digestOf,
+  fileKey,
+  isSafePath,
+  type ModelFile,
+  manifestKey,
+  type Part,
+  partsOf,
+  writeManifest,
+} from '../../lambda/aws/modelManifest.ts';
+import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
+import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
+
+import { parseCommand, UsageError } from '../arguments.ts';
+import { listenForInterruption, progressBar } from '../terminal.ts';
+
+const HELP = `Usage: batchscore publish FOLDER s3://BUCKET/PREFIX [options]
+
+Puts a model repository into S3, for functions that fetch their models at start instead of
+having them in their image, and prints its URI, s3://BUCKET/PREFIX/<digest>, for models in
+cdk.json. The digest is that of the content: what was published stays as it is beside what is
+published later, and a deployment has the models that it names.
+
+  FOLDER              the model repository, FOLDER/<name>/<version>/model.onnx; the files of
+                      training are left out, as they are of images
+  s3://BUCKET/PREFIX  where it goes; what is there already is not sent again
+
+  --region REGION     the bucket's region (default: that of the AWS profile)
+  --json              print the summary as one JSON object
+  --help              show this
+
+The URI goes to stdout, the summary to stderr.
+Exit code: 0 published, 1 not, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+`;
+
+const ATTEMPTS = 6;
+const FILES_AT_A_TIME = 8;
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['FOLDER', 's3://BUCKET/PREFIX'], {
+    region: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  });
+  const [folder = '', target = ''] = positionals;
+  const { bucket, prefix } = targetOf(target);
+  const files = await readModels(folder);
+  const manifest = writeManifest(files);
+  const digest = digestOf(manifest);
+  const place = prefix === '' ? digest : `${prefix}/${digest}`;
+
+  const s3 = createS3Client(CLIENT_PATIENCE, { region: options.region, maxAttempts: ATTEMPTS });
+  await assertRegion([s3]);
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  const bar = progressBar('publishing', bytes);
+  let sent = 0;
+  const onBytes = (more: number): void => {
+    sent += more;
+    bar.update(sent);
+  };
+  const stopping = new AbortController();
+  const interrupt = (): void => stopping.abort(new Error('interrupted'));
+  const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
+  const putFile = createPutFile({ s3, bucket, signal: stopping.signal, onBytes });
+  try {
+    const uploaded = await putFiles(putFile, folder, place, files, stopping);
+    // Last: where the manifest is, all that it names is.
+    const content = Buffer.from(manifest);
+    await putFile({
+      key: manifestKey(place),
+      name: 'the manifest',
+      bytes: content.length,
+      parts: [digest],
+      read: async () => content,
+    });
+    bar.stop();
+    report({ uri: `s3://${bucket}/${place}`, files: files.length, bytes, uploaded }, options.json);
+  } catch (error) {
+    if (exitCode() === undefined) throw error;
+    process.stderr.write('stopped; run the same command again to go on\n');
+  } finally {
+    bar.stop();
+    s3.destroy();
+    finished();
+  }
+  return exitCode() ?? 0;
+}
+
+/** @throws UsageError for what is no place, or one that holds a published repository */
+function targetOf(target: string) {
+  const place = parseS3Prefix(target);
+  if (place !== undefined && parseModelsUri(target) === undefined) return place;
+  throw new UsageError(
+    `expected s3://BUCKET/PREFIX, of letters, digits and . _ = + -, and without a digest at its end, got '${target}'`,
+  );
+}
+
+/**
+ * @returns how many were not there yet
+ * @throws Error of the first file that was not taken, once nothing is under way any more
+ */
+async function putFiles(
+  putFile: PutFile,
+  folder: string,
+  place: string,
+  files: readonly ModelFile[],
+  stopping: AbortController,
+): Promise<number> {
+  const atATime = pLimit(FILES_AT_A_TIME);
+  const put = async ({ path, ...file }: ModelFile): Promise<boolean> => {
+    stopping.signal.throwIfAborted();
+    const name = join(folder, path);
+    return putFile({ ...file, key: fileKey(place, path), name, read: (part) => readPart(name, part) });
+  };
+  const outcomes = files.map((file) => atATime(() => put(file)).catch((error) => void stopping.abort(error)));
+  const uploaded = await Promise.all(outcomes);
+  stopping.signal.throwIfAborted();
+  return uploaded.filter((isNew) => isNew).length;
+}
+
+interface Summary {
+  readonly uri: string;
+  readonly files: number;
+  readonly bytes: number;
+  readonly uploaded: number;
+}
+
+function report({ uri, files, bytes, uploaded }: Summary, json: boolean): void {
+  const { leastMb, advice } = storageFor(bytes);
+  if (json) {
+    process.stdout.write(`${JSON.stringify({ uri, files, bytes, uploaded, ephemeralStorageMb: leastMb })}\n`);
+    return;
+  }
+  process.stdout.write(`${uri}\n`);
+  const size = `${files} ${files === 1 ? 'file' : 'files'}, ${(bytes / 1e6).toFixed(1)} MB`;
+  const done = `${uploaded} uploaded, ${files - uploaded} there before`;
+  process.stderr.write(`${size}: ${done}; set models to the URI in cdk.json, ${advice}and deploy\n`);
+}
+
+export const publish = { help: HELP, run };
+
+/**
+ * The files of a model repository that is checked as a deployment checks it: those that an image would get.
+ *
+ * @throws Error naming what a host would refuse at start
+ */
+async function readModels(folder: string): Promise<ModelFile[]> {
+  checkModelsFolder(folder, undefined);
+  const files: ModelFile[] = [];
+  for (const path of deployedFiles(folder)) files.push(await readModelFile(folder, path));
+  return files;
+}
+
+async function readModelFile(folder: string, path: string): Promise<ModelFile> {
+  if (!isSafePath(path)) {
+    throw new Error(
+      `${join(folder, path)}: expected a name without backslashes and control characters; rename or remove it`,
+    );
+  }
+  const { size: bytes } = await stat(join(folder, path));
+  const parts: string[] = [];
+  for (const part of partsOf(bytes)) parts.push(hash('sha256', await readPart(join(folder, path), part)));
+  return { path, bytes, parts };
+}
+
+/** A part of a file, or what there is of it. */
+async function readPart(path: string, { start, end }: Part): Promise<Buffer> {
+  const file = await open(path);
+  try {
+    const part = Buffer.allocUnsafe(end - start);
+    let got = 0;
+    for (let read = -1; got < part.length && read !== 0; got += read) {
+      read = (await file.read(part, got, part.length - got, start + got)).bytesRead;
+    }
+    return part.subarray(0, got);
+  } finally {
+    await file.close();
+  }
+}
+
+/** An object that is to be in a bucket, known by its content. */
+interface Upload extends Omit<ModelFile, 'path'> {
+  readonly key: string;
+  /** What messages call it. */
+  readonly name: string;
+  read(part: Part): Promise<Buffer>;
+}
+
+interface Bucket {
+  readonly s3: S3Client;
+  readonly bucket: string;
+  /** Gives up what is under way. */
+  readonly signal: AbortSignal;
+  /** Told of bytes that the bucket has. */
+  readonly onBytes: (bytes: number) => void;
+}
+
+/** Parts in memory at a time, of 8 MiB each. */
+const PARTS_AT_A_TIME = 4;
+
+/** @returns whether it was put: it may have been there */
+type PutFile = (upload: Upload) => Promise<boolean>;
+
+/**
+ * Puts objects that are not there yet, large ones in parts. Each part is compared with its checksum before it is sent,
+ * so that no object comes to be of a file that changes meanwhile.
+ */
+export function createPutFile(bucket: Bucket): PutFile {
+  const slots = pLimit(PARTS_AT_A_TIME);
+  return async (upload) => {
+    try {
+      if (await isThere(bucket, upload)) {
+        bucket.onBytes(upload.bytes);
+        return false;
+      }
+      await (upload.parts.length > 1 ? putInParts : putWhole)(bucket, upload, slots);
+      return true;
+    } catch (cause) {
+      bucket.signal.throwIfAborted();
+      if (cause instanceof Changed) throw cause;
+      throw new Error(
+        `s3://${bucket.bucket}/${upload.key}: expected the bucket to take it, got ${describeError(cause)}; ` +
+          'check the bucket and your permissions, then run the same command again',
+        { cause },
+      );
+    }
+  };
+}
+
+/** Other content under a digest would be refused when it is fetched. */
+class Changed extends Error {
+  constructor(name: string) {
+    super(`${name}: expected what it held a moment ago, got something else; publish again when nobody writes to it`);
+  }
+}
+
+/** What S3 does not let us look at is put: it hides what is missing from those who may not list, and putting says why. */
+async function isThere({ s3, bucket, signal }: Bucket, upload: Upload): Promise<boolean> {
+  try {
+    const command = new HeadObjectCommand({ Bucket: bucket, Key: upload.key });
+    const { ContentLength, Metadata } = await s3.send(command, { abortSignal: signal });
+    return ContentLength === upload.bytes && Metadata?.parts === metadataOf(upload).parts;
+  } catch (error) {
+    if (isCallersFault(error)) return false;
+    throw error;
+  }
+}
+
+/** Of a thousand checksums the object keeps one. */
+function metadataOf({ parts }: Upload): { parts: string } {
+  return { parts: hash('sha256', parts.join('\n')) };
+}
+
+async function putWhole(bucket: Bucket, upload: Upload, slots: LimitFunction): Promise<void> {
+  const object = { Bucket: bucket.bucket, Key: upload.key, Metadata: metadataOf(upload) };
+  await slots(async () => {
+    const Body = await read(upload, { start: 0, end: upload.bytes }, 0);
+    await bucket.s3.send(new PutObjectCommand({ ...object, Body }), { abortSignal: bucket.signal });
+  });
+  bucket.onBytes(upload.bytes);
+}
+
+async function putInParts(bucket: Bucket, upload: Upload, slots: LimitFunction): Promise<void> {
+  const { s3, signal } = bucket;
+  const object = { Bucket: bucket.bucket, Key: upload.key };
+  const asked = { ...object, Metadata: metadataOf(upload), ChecksumAlgorithm: 'CRC32' as const };
+  const { UploadId } = await s3.send(new CreateMultipartUploadCommand(asked), { abortSignal: signal });
+  try {
+    const Parts = await putParts(bucket, upload, { ...object, UploadId }, slots);
+    const whole = { ...object, UploadId, MultipartUpload: { Parts } };
+    await s3.send(new CompleteMultipartUploadCommand(whole), { abortSignal: signal });
+  } catch (error) {
+    // Parts that nobody completes are kept and paid for.
+    await s3.send(new AbortMultipartUploadCommand({ ...object, UploadId })).catch(() => {});
+    throw error;
+  }
+}
+
+/** @throws Error of the first part that was not taken, once none is under way any more: S3 would keep it */
+async function putParts(
+  { s3, signal, onBytes }: Bucket,
+  upload: Upload,
+  multipart: { readonly Bucket: string; readonly Key: string; readonly UploadId: string | undefined },
+  slots: LimitFunction,
+): Promise<CompletedPart[]> {
+  const failing = new AbortController();
+  const stop = AbortSignal.any([signal, failing.signal]);
+  const putPart = async (part: Part, index: number): Promise<CompletedPart> => {
+    stop.throwIfAborted();
+    const Body = await read(upload, part, index);
+    const asked = { ...multipart, PartNumber: index + 1, Body, ChecksumAlgorithm: 'CRC32' as const };
+    const { ETag, ChecksumCRC32 } = await s3.send(new UploadPartCommand(asked), { abortSignal: stop });
+    onBytes(Body.length);
+    return { PartNumber: index + 1, ETag, ChecksumCRC32 };
+  };
+  const parts = partsOf(upload.bytes).map((part, index) => slots(() => putPart(part, index)));
+  for (const part of parts) part.catch((error) => failing.abort(error));
+  await Promise.allSettled(parts);
+  stop.throwIfAborted();
+  return Promise.all(parts);
+}
+
+/** @throws Changed when it is not what it was */
+async function read(upload: Upload, part: Part, index: number): Promise<Buffer> {
+  const content = await upload.read(part);
+  if (hash('sha256', content) !== upload.parts[index]) throw new Changed(upload.name);
+  return content;
+}
+
+const MIB = 1024 * 1024;
+/** What a file system keeps for itself, and what a transform may write. */
+const SPARE = { share: 0.05, mb: 64 };
+
+interface Storage {
+  /** What a function needs at least to hold the models. */
+  readonly leastMb: number;
+  /** What to set, as a part of a sentence; empty where nothing need be set. */
+  readonly advice: string;
+}
+
+/** How much ephemeral storage models of `bytes` take. */
+export function storageFor(bytes: number): Storage {
+  const leastMb = Math.max(STORAGE_MB.default, Math.ceil((bytes / MIB) * (1 + SPARE.share)) + SPARE.mb);
+  if (leastMb === STORAGE_MB.default) return { leastMb, advice: '' };
+  const most = leastMb > STORAGE_MB.most ? `, which is more than the ${STORAGE_MB.most} that Lambda has` : '';
+  return { leastMb, advice: `ephemeralStorageMb to at least ${leastMb}${most}, ` };
+}

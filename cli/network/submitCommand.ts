@@ -1,0 +1,212 @@
+import {
+  type Batchscore,
+  MOST_REQUESTS_PER_MESSAGE,
+  type RequestsPerMessage,
+  SubmitError,
+} from '../../client/index.ts';
+import { messageOf, preview } from '../../lambda/core/failure.ts';
+import { isObject, parseIfJson } from '../../lambda/core/json.ts';
+
+import { parseCommand, UsageError, wholeNumber } from '../arguments.ts';
+import { isRequest } from '../offline/rowBatches.ts';
+import { listenForInterruption, progressBar } from '../terminal.ts';
+import { batchesOfLines, inputFile, type Line } from '../textFiles.ts';
+import { connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
+import { idsLine, type LineFile, openIdsFile } from './lineFile.ts';
+
+const HELP = `Usage: batchscore submit FILE [options]
+
+Puts requests on the request queue, one JSON request a line, and writes the message ID of each
+to an ids file as it is taken. Run again after it was stopped, it goes on where the ids file
+ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice, or 10,000 with
+--pack.
+
+  FILE                    the requests, or - for stdin
+
+  --ids FILE              the ids file (default: FILE.ids; required with stdin)
+  --pack N                put N requests into one message, up to 10,000, or with fill as many as
+                          fit into 64 KiB, which SQS bills as one request (default: 1); their
+                          message IDs are then followed by / and their position
+  --group NAME            the message group of all requests; a FIFO queue needs one of these two
+  --group-by PATH         the message group of each request is what it has there, a text or a
+                          number, such as id or parameters.customer
+${DEPLOYMENT_HELP}
+  --json                  print the summary as one JSON object
+  --help                  show this
+
+Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
+`;
+
+/** What is sent between two notes in the ids file. */
+const BATCH = { lines: 200, characters: 8 * 1024 * 1024 };
+const PACKED_BATCH = { ...BATCH, lines: MOST_REQUESTS_PER_MESSAGE };
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['FILE'], {
+    ...DEPLOYMENT_OPTIONS,
+    ids: { type: 'string' },
+    pack: { type: 'string', default: '1' },
+    group: { type: 'string' },
+    'group-by': { type: 'string' },
+    json: { type: 'boolean', default: false },
+  });
+  const [file = ''] = positionals;
+  const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
+  if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
+  const requestsPerMessage =
+    options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MOST_REQUESTS_PER_MESSAGE, 'fill');
+  const groupOf = groupsOf(options.group, options['group-by']);
+  const { stream, bytes } = await inputFile(file);
+  const { client, close, isFifo } = await connectToSubmit(options);
+  if (isFifo && groupOf === NO_GROUP) {
+    await close();
+    throw new UsageError(
+      'expected --group NAME or --group-by PATH, as the request queue is a FIFO queue, got neither; say which requests are kept in order',
+    );
+  }
+  const bar = progressBar('submitting', bytes);
+  const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
+  let ids: LineFile | undefined;
+  const already = new Set<number>();
+  let submitted = 0;
+  let bytesSubmitted = 0;
+  try {
+    for await (const batch of batchesOfLines(stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
+      if (ids === undefined) {
+        refuseOtherFiles(file, batch[0]);
+        const opened = await openIdsFile(idsPath);
+        ids = opened.file;
+        for (const { line } of opened.before) already.add(line);
+      }
+      const left = batch.filter(({ number }) => !already.has(number));
+      await submitBatch(client, left, { requestsPerMessage, groupOf }, ids);
+      submitted += left.length;
+      for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
+      bar.update(bytesSubmitted);
+    }
+    if (ids === undefined && !signal.aborted) refuseOtherFiles(file, undefined);
+  } finally {
+    bar.stop();
+    await ids?.close();
+    await close();
+    finished();
+  }
+  const summary = { submitted, before: already.size, ids: idsPath };
+  const sentence = `${submitted} requests submitted (${already.size} before), their message IDs are in ${idsPath}`;
+  process.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+  if (signal.aborted) process.stderr.write('stopped; run the same command again to go on\n');
+  return exitCode() ?? 0;
+}
+
+/**
+ * @param first line that is not blank
+ * @throws Error saying what the file is, where it holds no requests, and which command takes it
+ */
+function refuseOtherFiles(file: string, first: Line | undefined): void {
+  const name = file === '-' ? 'stdin' : file;
+  const expected = 'expected a request on each line, as JSON with inputs, instances or model_name';
+  if (first === undefined) throw new Error(`${name}: ${expected}, got none; nothing was sent`);
+  const other = otherThanRequest(first.text, name);
+  if (other !== undefined) throw new Error(`${name}: line ${first.number}: ${expected}, got ${other}`);
+}
+
+/** Keys that no data file is known by: a line of them alone is a request that lacks its inputs. */
+const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 'raw_input_contents'];
+const SCORE_DATA =
+  'score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3://BUCKET/KEY';
+
+/** @returns what a line is that is no request and no array of them, and what to do with such lines */
+function otherThanRequest(text: string, name: string): string | undefined {
+  const value = parseIfJson(text);
+  if (value === undefined) return otherThanJson(text, name);
+  if (Array.isArray(value) && value.every(isObject)) return undefined;
+  if (Array.isArray(value)) return `an array; ${SCORE_DATA}`;
+  if (!isObject(value)) return `${value === null ? 'null' : `a ${typeof value}`}; ${SCORE_DATA}`;
+  const keys = Object.keys(value);
+  if (isRequest(value) || keys.every((key) => OTHER_KEYS_OF_REQUESTS.includes(key))) return undefined;
+  const shown = `${keys.slice(0, 3).map(preview).join(', ')}${keys.length > 3 ? ', …' : ''}`;
+  return `an object with the keys ${shown}; ${SCORE_DATA}; a request in a model's own form needs model_name as well`;
+}
+
+function otherThanJson(text: string, name: string): string {
+  if (/^\s*[{[]/.test(text)) return 'a part of JSON; write each request on one line, as jq -c . does';
+  if (/\.csv$/i.test(name) || /[,;\t]/.test(text)) return `CSV; ${SCORE_DATA}`;
+  return 'text that is no JSON; check the path';
+}
+
+/** The message group of a line, if it has one. */
+type GroupOf = (line: Line) => string | undefined;
+
+const NO_GROUP: GroupOf = () => undefined;
+
+/**
+ * @param all the group of all lines
+ * @param path where in its request each line has its own: keys with dots between
+ * @throws UsageError when both are said
+ */
+function groupsOf(all: string | undefined, path: string | undefined): GroupOf {
+  if (all !== undefined && path !== undefined) throw new UsageError('expected --group or --group-by, got both');
+  if (path === undefined) return all === undefined ? NO_GROUP : () => all;
+  return ({ number, text }) => {
+    const { found, got } = groupIn(text, path);
+    if (found !== undefined) return found;
+    throw new Error(
+      `line ${number}: expected a text or a number at ${path}, its message group, got ${got}; ` +
+        'correct that, then run the same command again',
+    );
+  };
+}
+
+/** The message group that a request names at `path`, or what is there instead. */
+function groupIn(text: string, path: string): { readonly found?: string; readonly got?: string } {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { got: 'no JSON' };
+  }
+  for (const key of path.split('.')) {
+    const members =
+      typeof value === 'object' && value !== null ? new Map<string, unknown>(Object.entries(value)) : NONE;
+    value = members.get(key);
+  }
+  if (typeof value === 'number' || (typeof value === 'string' && value !== '')) return { found: String(value) };
+  if (value === undefined) return { got: 'nothing there' };
+  if (value === '') return { got: "'' there" };
+  return {
+    got: `${value === null ? 'null' : Array.isArray(value) ? 'an array' : `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`} there`,
+  };
+}
+
+const NONE: ReadonlyMap<string, unknown> = new Map();
+
+/** @throws Error naming the first line that was not taken; those that were are noted */
+async function submitBatch(
+  client: Batchscore,
+  batch: readonly Line[],
+  { requestsPerMessage, groupOf }: { readonly requestsPerMessage: RequestsPerMessage; readonly groupOf: GroupOf },
+  ids: LineFile,
+): Promise<void> {
+  const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
+    const lines = batch.map(({ number }, index) => {
+      const messageId = messageIds[index];
+      return messageId === undefined ? '' : idsLine({ line: number, messageId });
+    });
+    await ids.append(lines.join(''));
+  };
+  try {
+    const requests = batch.map((line) => ({ body: line.text, group: groupOf(line) }));
+    await note(await client.submit(requests, { requestsPerMessage }));
+  } catch (error) {
+    if (!(error instanceof SubmitError)) throw error;
+    await note(error.accepted);
+    const line = batch[error.index]?.number ?? batch[0]?.number;
+    const reason = messageOf(error.cause).replace(/\.$/, '');
+    const cure = error.retryable
+      ? 'run the same command again to go on'
+      : 'correct that, then run the same command again';
+    throw new Error(`line ${line}: ${reason}; ${cure}`, { cause: error });
+  }
+}
+
+export const submit = { help: HELP, run };

@@ -1,0 +1,245 @@
+import { pipeline } from 'node:stream/promises';
+import { type Failure, isFailure } from '../../lambda/core/failure.ts';
+import { RANGES, RANGES_BY_MEMORY } from '../../lambda/core/limits.ts';
+import type { ModelRepository } from '../../lambda/core/model.ts';
+import type { BatchMismatch } from '../../lambda/core/observer.ts';
+import type { ScoringLimits } from '../../lambda/core/scoreRecords.ts';
+import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
+import type { PieceRow } from '../../lambda/jobs/textRows.ts';
+import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
+
+import { columnSpec, modelPath, oneOf, parseCommand, wholeNumber } from '../arguments.ts';
+import { listenForInterruption, progressBar } from '../terminal.ts';
+import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
+import { type CsvResults, csvResults } from './csvResults.ts';
+import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './rowBatches.ts';
+
+const HELP = `Usage: batchscore score MODEL FILE [options]
+
+Scores a file without a queue: the same code as on AWS, in constant memory. Results are written
+in the order of the file, one for each line, or each row of an array.
+
+  MODEL             a model folder such as models/digits, a .onnx file, or the name of a model
+                    in the model repository
+  FILE              what to score, or - for stdin:
+                      JSON requests, one a line
+                      plain objects, one a line, whose keys are the model's inputs
+                      .csv, whose first line names the columns
+                      .npy, an array whose first axis is the rows, for a model with one input
+
+  --inputs I=COLS   columns or keys that make up input I, such as image=p0..p63; may be repeated
+                    (default: the one of its name)
+  --keep COLS       columns or keys that are carried beside the result
+  --format F        ${DATA_FORMATS.join(', ')} (default: by the ending; lines of JSON are requests
+                    where the first has inputs, instances or model_name, else plain objects)
+  --out FILE        where results go (default: stdout)
+  --out-format F    ndjson or csv (default: csv where --out ends in .csv)
+  --models DIR      the model repository (default models)
+  --batch-size N    lines scored together (default 1000)
+  --max-rows N      most rows in one run (default ${RANGES.maxBatchRows.default})
+  --providers LIST  execution providers, first choice first (default cpu)
+  --json            print the summary as one JSON object
+  --help            show this
+
+A result's message_id is the number of its line, or of its row in an array, from 0. The summary
+goes to stdout, or to stderr when the results go to stdout.
+Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage,
+130 stopped by Ctrl-C, 143 by SIGTERM.
+`;
+
+/** What is read at a time: it bounds the memory. */
+const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
+const SOME_LINES_FAILED = 3;
+const OUT_FORMATS = ['ndjson', 'csv'] as const;
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parseCommand(args, ['MODEL', 'FILE'], {
+    inputs: { type: 'string', multiple: true },
+    keep: { type: 'string' },
+    format: { type: 'string' },
+    out: { type: 'string' },
+    'out-format': { type: 'string' },
+    models: { type: 'string', default: 'models' },
+    'batch-size': { type: 'string', default: '1000' },
+    'max-rows': { type: 'string', default: String(RANGES.maxBatchRows.default) },
+    providers: { type: 'string', default: 'cpu' },
+    json: { type: 'boolean', default: false },
+  });
+  const [model = '', file = ''] = positionals;
+  const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
+  const { least, most } = RANGES.maxBatchRows;
+  const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], least, most);
+  const format = oneOf('--format', options.format, DATA_FORMATS) ?? formatByEnding(file);
+  const ending = options.out !== undefined && /\.csv$/i.test(options.out) ? 'csv' : 'ndjson';
+  const outFormat = oneOf('--out-format', options['out-format'], OUT_FORMATS) ?? ending;
+  const spec = columnSpec(options);
+  const path = modelPath(model, options.models);
+  if (options.out !== undefined) {
+    await refuseMissingFolder(options.out);
+    const { path: modelFile } = await locate(path);
+    await refuseOverwriting('--out', options.out, [file === '-' ? '/dev/stdin' : file, modelFile]);
+  }
+
+  const input = await inputFile(file);
+  const warn = (message: string): void => void process.stderr.write(`${message}\n`);
+  const models = await openModelAlone(path, {
+    maxBatchRows,
+    maxBatchElements: RANGES.maxBatchElements.default,
+    providers: options.providers.split(','),
+    allowProviderFallback: false,
+    warn,
+  });
+  try {
+    const opened = await models.find(undefined, undefined);
+    if (isFailure(opened)) throw new Error(opened.message);
+    const startedAt = performance.now();
+    const scoring = createOfflineScoring(models, OFFLINE_LIMITS, warn);
+    const limits = { lines, characters: CHARACTERS_A_BATCH };
+    const takesRequests = outFormat === 'ndjson';
+    const name = file === '-' ? 'stdin' : file;
+    const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits, bytes: input.bytes };
+    const csv = outFormat === 'csv' ? csvResults(opened, spec.keep ?? []) : undefined;
+    const exitCode = await scoreAll(input, rows, scoring, csv, options.out);
+    const seconds = (performance.now() - startedAt) / 1000;
+    const summary = options.json
+      ? JSON.stringify({ ...scoring.summary, seconds })
+      : summaryText(scoring.summary, seconds);
+    (options.out === undefined ? process.stderr : process.stdout).write(`${summary}\n`);
+    if (exitCode !== undefined) process.stderr.write('stopped; run again, it begins with the first line\n');
+    return exitCode ?? (scoring.summary.scored === scoring.summary.lines ? 0 : SOME_LINES_FAILED);
+  } finally {
+    await models.close();
+  }
+}
+
+/** @returns the exit code where SIGINT or SIGTERM stopped it; what was scored by then is written */
+async function scoreAll(
+  input: InputFile,
+  options: RowOptions,
+  scoring: OfflineScoring,
+  csv: CsvResults | undefined,
+  out: string | undefined,
+): Promise<number | undefined> {
+  const bar = progressBar('scoring', input.bytes);
+  const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', bar.stop);
+  const results = async function* (): AsyncGenerator<string> {
+    for await (const batch of rowBatches(input.stream, options, signal)) {
+      const found = await scoring.score(batch);
+      yield `${(csv === undefined ? found : found.map(csv.lineOf)).join('\n')}\n`;
+      const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
+      bar.update(input.bytesRead(), errors);
+    }
+  };
+  const texts = results();
+  try {
+    // A file that cannot be read leaves what lies at --out as it is.
+    const first = await texts.next();
+    const output = out === undefined ? process.stdout : (await openOutput(out, 'w')).createWriteStream();
+    const head = `${csv === undefined ? '' : `${csv.header}\n`}${first.value ?? ''}`;
+    await pipeline(startingWith(head, texts), output, { end: output !== process.stdout });
+  } finally {
+    bar.stop();
+    finished();
+  }
+  return exitCode();
+}
+
+async function* startingWith(head: string, texts: AsyncGenerator<string>): AsyncGenerator<string> {
+  if (head !== '') yield head;
+  yield* texts;
+}
+
+export const score = { help: HELP, run };
+
+function summaryText({ lines, scored, errors, microBatches, rows }: OfflineSummary, seconds: number): string {
+  const failed = Object.entries(errors).map(([code, count]) => `, ${code} ${count}`);
+  const mean = microBatches === 0 ? 0 : rows / microBatches;
+  return (
+    `${lines} lines in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
+    `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average`
+  );
+}
+
+export interface OfflineSummary {
+  lines: number;
+  /** Lines all of whose requests were scored. */
+  scored: number;
+  /** Error results by code. */
+  errors: Record<string, number>;
+  microBatches: number;
+  rows: number;
+}
+
+export interface OfflineScoring {
+  /** The result of each row, in order, one JSON document each. @throws Error when a row has none */
+  score(rows: readonly PieceRow[]): Promise<string[]>;
+  readonly summary: Readonly<OfflineSummary>;
+}
+
+/**
+ * Scores the rows of a file and counts: a row's id is its message ID.
+ *
+ * @param warn told once of a model whose rows were found to depend on each other
+ */
+export function createOfflineScoring(
+  models: ModelRepository,
+  limits: ScoringLimits,
+  warn: (message: string) => void,
+): OfflineScoring {
+  const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, microBatches: 0, rows: 0 };
+  const scoring = createRowScoring({
+    models,
+    limits,
+    checkPercent: RANGES.checkPercent.default,
+    observer: {
+      batchMismatch: (mismatch) => warn(describe(mismatch)),
+      microBatch: ({ rows }) => {
+        summary.microBatches += 1;
+        summary.rows += rows;
+      },
+    },
+  });
+  return {
+    summary,
+    async score(rows) {
+      const isGood = rows.every(({ failed }) => failed === undefined);
+      const good = isGood ? rows : rows.filter(({ failed }) => failed === undefined);
+      const { answers } = await scoring.score(good);
+      let next = 0;
+      return rows.map((row) => {
+        const answer = row.failed === undefined ? answers[next++] : refused(row, row.failed);
+        if (answer === undefined) throw new Error(`line ${row.id}: expected an answer, got none`);
+        const { text, failures } = answer;
+        summary.lines += 1;
+        if (failures.length === 0) summary.scored += 1;
+        for (const { code } of failures) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
+        return withKept(text, row.kept);
+      });
+    },
+  };
+}
+
+/** What cannot be a request is answered as one that was refused. */
+function refused(row: PieceRow, failed: Failure): Answer {
+  return { text: errorRow(row, failed), failures: [failed] };
+}
+
+function withKept(text: string, kept: string | undefined): string {
+  return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
+}
+
+function describe({ model, version, messageId, difference: { output }, wasBatched, maxRows }: BatchMismatch): string {
+  const found = `model '${model}/${version}': '${output}' of line ${messageId} is another when the request is run alone`;
+  if (!wasBatched) return `${found}; all requests are run alone`;
+  if (maxRows > 1) return `${found}, as the number of rows changes it; from here on runs have ${maxRows} rows at most`;
+  return `${found}; from here on all requests are. To be sure of the lines before, score again with --max-rows 1`;
+}
+
+/** Of files: no queue and no store sets others. */
+export const OFFLINE_LIMITS: ScoringLimits = {
+  maxRequestRows: RANGES.maxRequestRows.most,
+  maxRequestsPerMessage: RANGES.maxRequestsPerMessage.most,
+  maxAnswerCharacters: RANGES_BY_MEMORY.maxAnswerCharacters.most,
+  maxBatchElements: RANGES.maxBatchElements.default,
+  deadlineMarginMs: 0,
+};

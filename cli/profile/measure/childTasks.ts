@@ -1,0 +1,468 @@
+import { availableParallelism } from 'node:os';
+import { decodeAll, isBase64Data } from '../../../lambda/core/base64.ts';
+import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
+import { RANGES } from '../../../lambda/core/limits.ts';
+import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from '../../../lambda/core/microBatch.ts';
+import type { Model, RaggedAxis } from '../../../lambda/core/model.ts';
+import type { RequestInput, ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
+import { stack } from '../../../lambda/core/stack.ts';
+import { allocate, elementCount, type TensorData } from '../../../lambda/core/tensor.ts';
+import { symbolicAxes } from '../../../lambda/onnx/contract.ts';
+import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
+import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
+import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
+import { type ModelGraph, readGraph } from '../../../lambda/onnx/modelFile.ts';
+import {
+  asProbe,
+  decodeSamples,
+  type Manner,
+  makeUp,
+  readSampleLines,
+  realProbes,
+  rowShapes,
+} from '../../../lambda/onnx/probes.ts';
+import { openModelAlone } from '../../../lambda/onnx/repository.ts';
+import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
+
+import {
+  peakRssBytes,
+  type ReachTask,
+  type Size,
+  type Started,
+  type StartTask,
+  type Target,
+  type Timed,
+  type TimeTask,
+  type Told,
+} from './measureTasks.ts';
+
+/**
+ * Starts a model as a host does, with its warm-up and checks, and tells what that took and what it found.
+ *
+ * @param beganAt when the first line of this process ran, in milliseconds since 1970
+ */
+export async function startModel(task: StartTask, beganAt: number, tell: (told: Told) => Promise<void>): Promise<void> {
+  // Until here the code of the host was loaded.
+  const codeMs = performance.timeOrigin + performance.now() - beganAt;
+  let start: ModelStart | undefined;
+  const { model, location, config, rows, requestBytes } = await openForTask(task, tell, {
+    isThorough: task.isThorough,
+    ...(task.isLimited ? { adapt: limitedTo(task.maxBatchRows) } : {}),
+    loaded: (took) => {
+      start = took;
+    },
+  });
+  if (start === undefined) throw new Error('expected the model to be loaded, it was not');
+  const { threads, ...took } = start;
+  const [provider] = config.providers ?? task.providers.map((name) => ({ name }));
+  const started: Started = {
+    model: model.name,
+    version: model.version,
+    path: location.path,
+    ladder: model.ladder,
+    mostRows: mostRowsOf(model, config, task.maxBatchRows),
+    ...safetyOf(model, config.batching),
+    start: { ...took, libraryMs: codeMs + took.libraryMs, processMs: beganAt - task.askedAt },
+    threads: threads ?? availableParallelism(),
+    hasGivenThreads: config.sessionOptions?.intraOpNumThreads !== undefined,
+    provider: provider?.name ?? 'cpu',
+    lengths: rows.lengths,
+    length: rows.ordinary,
+    requestBytes,
+  };
+  await tell({ kind: 'started', started });
+}
+
+/** What the checks have it run is not taken for the most: how many rows it takes, and what to make of that, is found out. */
+function mostRowsOf({ maxBatchRows, ladder }: Model, config: ModelConfig, asked: number): number {
+  if (config.batching === 'alone') return 1;
+  if (ladder.length > 0) return maxBatchRows;
+  return config.maxBatchRows ?? asked;
+}
+
+function safetyOf(
+  { independence, largestDifference }: Model,
+  batching: string | undefined,
+): Pick<Started, 'verdict' | 'maxDifference'> {
+  if (independence === 'proved') return { verdict: 'independent', maxDifference: largestDifference ?? null };
+  if (independence === 'unproven') return { verdict: 'unknown', maxDifference: null };
+  if (independence !== 'dependent') return { verdict: 'trusted', maxDifference: null };
+  return { verdict: batching === 'alone' ? 'alone' : 'dependent', maxDifference: null };
+}
+
+/** A run may take its memory in the second one only, and the first of a shape is slow. */
+const RUNS = 3;
+/** It is no accident that a run takes so many times as long as one may. */
+const FAR_TOO_SLOW = 10;
+
+/**
+ * Runs so many rows of each length a few times, shorter ones first, and tells how much memory the process has taken by
+ * then. It stops at what takes too long or holds more than a run may.
+ */
+export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<void>): Promise<void> {
+  const { rows, lengths, limits } = task;
+  await tell({ kind: 'trying', size: { rows, length: lengths[0] ?? 1 } });
+  const { model, rows: maker } = await openForTask(task, tell, { adapt: unchecked(limits.ladder) });
+  for (const length of lengths) {
+    const size: Size = { rows, length };
+    await tell({ kind: 'trying', size });
+    try {
+      const parts = await maker.of(length);
+      if (!fits(parts, rows)) return await tell({ kind: 'tooLarge', size });
+      const batch = batchOf(model, parts, rows);
+      let runMs = await runMsOf(model, batch);
+      for (let run = 1; run < RUNS && runMs < FAR_TOO_SLOW * limits.slowMs; run++) {
+        runMs = Math.min(runMs, await runMsOf(model, batch));
+      }
+      await tell({ kind: 'ran', size, runMs, peakRssBytes: peakRssBytes() });
+      if (runMs > limits.slowMs) return;
+    } catch (error) {
+      await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
+    }
+  }
+}
+
+/** Of each size that is not slow. */
+const LEAST_RUNS = 7;
+/** Are there more, every other one is let go of. */
+const MOST_RUNS = 501;
+/** Of slow ones, which have no more than their part of the time. */
+const LEAST_SLOW_RUNS = 3;
+/** What is left to do when the time is over may take so much of it again, for each size. */
+const OVERTIME = 0.02;
+/** A median is stable when its standard error is below this share of it. */
+const STABLE = 0.02;
+/** The first run of a shape is slow, and not counted where it is short. */
+const SHORT_RUN_MS = 50;
+const TELL_EVERY_MS = 100;
+/** Whether medians are stable is looked at so often. */
+const LOOK_EVERY_MS = 50;
+
+interface Timing {
+  readonly size: Size;
+  readonly batch: MicroBatch;
+  times: number[];
+}
+
+/**
+ * Times runs of each size until their medians are stable or the time is over. The sizes take turns, so that what else
+ * the machine does meanwhile slows all alike; up and down, so that none always follows a far larger one, which leaves
+ * nothing of it in the caches. Slow ones have no more than their part of the time, so that it is not all theirs.
+ */
+export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<void>): Promise<void> {
+  const { sizes, threads, enoughMs, limits } = task;
+  const { model, rows: maker } = await openForTask(task, tell, { adapt: unchecked(limits.ladder, threads) });
+  const startedAt = performance.now();
+  let toldAt = startedAt;
+  const timings: Timing[] = [];
+  const tellProgress = async (): Promise<void> => {
+    const now = performance.now();
+    if (now - toldAt < TELL_EVERY_MS) return;
+    toldAt = now;
+    const done = timings.filter(({ times }) => isStable(times)).length / sizes.length;
+    await tell({ kind: 'progress', share: Math.min(1, Math.max(done, (now - startedAt) / enoughMs)) });
+  };
+  for (const size of sizes) {
+    try {
+      const batch = batchOf(model, await maker.of(size.length), size.rows);
+      const firstMs = await runMsOf(model, batch);
+      timings.push({ size, batch, times: firstMs < SHORT_RUN_MS ? [] : [firstMs] });
+    } catch (error) {
+      // It ran in a process of its own: here runs of other sizes have taken memory before.
+      await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
+    }
+    await tellProgress();
+  }
+  // In each round those whose turn it is by their part of the time until now: so every median is of the whole time, in
+  // which a shared machine is now faster, now slower.
+  const isDue = ({ times }: Timing): boolean => {
+    const elapsedMs = performance.now() - startedAt;
+    const spentMs = times.reduce((sum, ms) => sum + ms, 0);
+    if (times.length < LEAST_SLOW_RUNS && elapsedMs < enoughMs) return true;
+    if (elapsedMs < enoughMs) return spentMs <= elapsedMs / sizes.length;
+    return (
+      times.length === 0 || (times.length < LEAST_RUNS && (LEAST_RUNS * spentMs) / times.length < OVERTIME * enoughMs)
+    );
+  };
+  const isOver = (): boolean => {
+    const isLate = performance.now() - startedAt >= enoughMs;
+    return isLate ? !timings.some(isDue) : timings.every(({ times }) => isStable(times));
+  };
+  for (let round = 0, lookedAt = 0; timings.length > 0; round++) {
+    for (const timing of round % 2 === 0 ? timings : timings.toReversed()) {
+      if (!isDue(timing)) continue;
+      timing.times.push(await runMsOf(model, timing.batch));
+      if (timing.times.length > MOST_RUNS) timing.times = timing.times.filter((_, index) => index % 2 === 1);
+      await tellProgress();
+    }
+    const now = performance.now();
+    if (now - lookedAt < LOOK_EVERY_MS && now - startedAt < enoughMs) continue;
+    lookedAt = now;
+    if (isOver()) break;
+  }
+  await tell({ kind: 'timed', timed: timings.map(timedOf) });
+}
+
+function timedOf({ size, times }: Timing): Timed {
+  const sorted = times.toSorted((a, b) => a - b);
+  const medianMs = quantile(sorted, 0.5);
+  const spread = (quantile(sorted, 0.9) - quantile(sorted, 0.1)) / medianMs;
+  return { ...size, medianMs, spread, isStable: isStable(times) };
+}
+
+/** Of normally distributed times: their standard deviation is 0.741 of the middle half, a median's error 1.253 of it. */
+function isStable(times: readonly number[]): boolean {
+  if (times.length < LEAST_RUNS) return false;
+  const sorted = times.toSorted((a, b) => a - b);
+  const error = (1.253 * 0.741 * (quantile(sorted, 0.75) - quantile(sorted, 0.25))) / Math.sqrt(times.length);
+  return error < STABLE * quantile(sorted, 0.5);
+}
+
+function quantile(sorted: readonly number[], share: number): number {
+  return sorted[Math.round(share * (sorted.length - 1))] as number;
+}
+
+/** So many rows, one after the other, again and again. */
+export function batchOf(model: Model, parts: readonly Part[], rows: number): MicroBatch {
+  const repeated = Array.from({ length: rows }, (_, row) => parts[row % parts.length] as Part);
+  return microBatchOf(model, repeated, 'end');
+}
+
+/** Whether a run of them may hold so many elements, as the host has it by default; a row alone always may. */
+export function fits(parts: readonly Part[], rows: number): boolean {
+  const { request } = parts[0] as Part;
+  return rows === 1 || rows * elementsPerRowAt(request, request.length) <= RANGES.maxBatchElements.default;
+}
+
+/** @returns milliseconds inside ONNX Runtime */
+export async function runMsOf(model: Model, batch: MicroBatch): Promise<number> {
+  return (await model.run(stack(batch))).runMs;
+}
+
+/** A model that is open, and what it can be run with. */
+export interface OpenModel {
+  readonly model: Model;
+  readonly location: ModelLocation;
+  readonly config: ModelConfig;
+  readonly rows: RowMaker;
+  /** Of the first real request; undefined where there is none. */
+  readonly requestBytes: number | undefined;
+}
+
+export interface OpenOptions {
+  readonly isThorough?: boolean;
+  /** What is to hold in place of config.json. */
+  readonly adapt?: (config: ModelConfig) => ModelConfig;
+  readonly loaded?: (start: ModelStart) => void;
+}
+
+/** Opens the model of a task. It is open for as long as the process runs. */
+export async function openForTask(
+  { path, maxBatchRows, providers }: Target,
+  tell: (told: Told) => void,
+  options: OpenOptions,
+): Promise<OpenModel> {
+  const models = await openModelAlone(path, {
+    maxBatchRows,
+    maxBatchElements: RANGES.maxBatchElements.default,
+    providers,
+    allowProviderFallback: false,
+    ignoreProfile: true,
+    warn: (text) => tell({ kind: 'warning', text }),
+    ...options,
+  });
+  const [location] = models.models as readonly [ModelLocation];
+  const model = await models.find(undefined, undefined);
+  if (isFailure(model)) throw new Error(model.message);
+  const config = readModelConfig(location.folder);
+  const lines = await readSampleLines(location.folder);
+  const samples = await decodeSamples(lines, model);
+  const rows = createRowMaker(model, samples, await readGraph(location.path), config.warmup);
+  const [first] = lines.lines;
+  return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line) };
+}
+
+/** As `config.json` says, but with no more than so many rows in a run, or as few as its ladder has. */
+export function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
+  return ({ ladder, ...config }) => {
+    if (ladder === undefined) return { ...config, maxBatchRows: rows };
+    const least = Math.min(...ladder);
+    return {
+      ...config,
+      ladder: [least, ...ladder.filter((rung) => rung > least && rung <= rows)],
+      maxBatchRows: Math.max(least, rows),
+    };
+  };
+}
+
+/** As `config.json` says, without the warm-up and its checks, and with what the start has found. */
+export function unchecked(ladder: readonly number[], threads?: number): (config: ModelConfig) => ModelConfig {
+  return ({ ladder: _, maxBatchRows: __, ...config }) => ({
+    ...config,
+    ...(ladder.length === 0 ? {} : { ladder: [...ladder] }),
+    warmup: false,
+    sessionOptions: { ...config.sessionOptions, ...(threads === undefined ? {} : { intraOpNumThreads: threads }) },
+  });
+}
+
+/** Rows that a model runs with: real ones, or made-up ones. */
+export interface RowMaker {
+  /** What rows may be made of, ascending, and which of it is ordinary. It is not known yet whether the model runs at all of them. */
+  readonly lengths: readonly number[];
+  readonly ordinary: number;
+  /**
+   * Some rows of one length.
+   *
+   * @throws Error when the model does not run with each of them alone, however they are made up
+   */
+  of(length: number): Promise<readonly Part[]>;
+}
+
+const MOST_SAMPLES = 16;
+
+/** @param warmUp what config.json says of it: sizes of open axes */
+export function createRowMaker(
+  model: Model,
+  samples: readonly ScoringRequest[],
+  graph: ModelGraph,
+  warmUp: WarmUpSizes | undefined,
+): RowMaker {
+  const real = realProbes(samples, MOST_SAMPLES);
+  if (real.length > 0) return realRows(model, real);
+  const given = typeof warmUp === 'object' ? warmUp : {};
+  const axes = symbolicAxes(model).filter((axis) => axis === model.ragged?.name || given[axis] === undefined);
+  return {
+    ...lengthsToTry(model, axes.length > 0, given),
+    of: (length) => madeUpRows(model, rowShapes(model, sizesAt(model, length, given), length), graph),
+  };
+}
+
+/** Where lengths may differ in a run, real rows are cut, or repeated, to the length that is asked for. */
+function realRows(model: Model, real: readonly Part[]): RowMaker {
+  const { ragged } = model;
+  if (ragged === undefined) return { lengths: [1], ordinary: 1, of: async () => real };
+  const sorted = real.map(({ request }) => request.length).toSorted((a, b) => a - b);
+  const ordinary = sorted[sorted.length >> 1] as number;
+  return {
+    ...lengthsToTry(model, true, {}, { shortest: sorted[0] as number, ordinary, longest: sorted.at(-1) as number }),
+    of: async (length) => real.map((part) => withLength(part, ragged, length)),
+  };
+}
+
+/** The ragged axis has the length whatever config.json gives for the warm-up. */
+function sizesAt(
+  { ragged }: Model,
+  length: number,
+  given: Readonly<Record<string, number>>,
+): Readonly<Record<string, number>> {
+  return ragged === undefined ? given : { ...given, [ragged.name]: length };
+}
+
+const MANNERS: readonly (readonly Manner[])[] = [
+  ['unit', 'large', 'small', 'unit'],
+  ['ones', 'small', 'ones', 'small'],
+];
+
+async function madeUpRows(model: Model, shapes: number[][], graph: ModelGraph): Promise<readonly Part[]> {
+  let reason = '';
+  for (const manners of MANNERS) {
+    const rows = makeUp(model, shapes, manners, graph);
+    try {
+      for (const row of rows) await model.run(stack(microBatchOf(model, [row], 'end')));
+      return rows;
+    } catch (error) {
+      reason ||= messageOf(error);
+    }
+  }
+  throw new Error(reason);
+}
+
+export interface Lengths {
+  /** Ascending. */
+  readonly lengths: readonly number[];
+  /** One of them. */
+  readonly ordinary: number;
+}
+
+/** Of real rows. */
+export interface RealLengths {
+  readonly shortest: number;
+  readonly ordinary: number;
+  readonly longest: number;
+}
+
+/** Short, ordinary and long texts. */
+const USUAL = [8, 32, 128];
+
+/**
+ * A few lengths, from short to long: of the ragged axis' ladder, else of real rows, else about those that config.json
+ * gives for the warm-up, else usual ones.
+ *
+ * @param isOpen whether any axis is
+ * @param given sizes of axes by name, for the warm-up
+ */
+export function lengthsToTry(
+  { ragged }: Model,
+  isOpen: boolean,
+  given: Readonly<Record<string, number>>,
+  real?: RealLengths,
+): Lengths {
+  if (!isOpen) return { lengths: [1], ordinary: 1 };
+  const ladder = ragged?.ladder ?? [];
+  if (ladder.length > 0) return ofLadder(ladder, real?.ordinary);
+  if (real !== undefined) {
+    const { shortest, ordinary, longest } = real;
+    const short = shortest === longest ? Math.ceil(ordinary / 4) : shortest;
+    return sorted([short, ordinary, longest], ordinary);
+  }
+  const size = ragged === undefined ? undefined : given[ragged.name];
+  if (size !== undefined) return sorted([Math.ceil(size / 16), Math.ceil(size / 4), size], Math.ceil(size / 4));
+  return sorted(USUAL, 32);
+}
+
+/** Its ends and its middle, and the rung of ordinary rows. */
+function ofLadder(ladder: readonly number[], real: number | undefined): Lengths {
+  const middle = ladder[(ladder.length - 1) >> 1] as number;
+  const ordinary = real === undefined ? middle : (ladder.find((rung) => rung >= real) ?? (ladder.at(-1) as number));
+  return sorted([ladder[0] as number, middle, ordinary, ladder.at(-1) as number], ordinary);
+}
+
+function sorted(lengths: readonly number[], ordinary: number): Lengths {
+  return { lengths: [...new Set(lengths)].toSorted((a, b) => a - b), ordinary };
+}
+
+/** A row whose ragged axis has `length`: its first elements, or all of them again and again. */
+export function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: number): Part {
+  const inputs = request.inputs.map((input, index) => {
+    const row = rowOf(input, fromRow);
+    const axis = ragged.inputs[index]?.axis;
+    return axis === undefined ? row : resized(row, axis, length);
+  });
+  return asProbe(request.model, inputs);
+}
+
+interface Row {
+  readonly datatype: RequestInput['datatype'];
+  readonly shape: readonly number[];
+  readonly data: TensorData;
+}
+
+function rowOf({ datatype, shape, data }: RequestInput, row: number): Row {
+  const rowShape = [1, ...shape.slice(1)];
+  const count = elementCount(rowShape);
+  const elements = isBase64Data(data) ? decodeAll(data, datatype, shape) : data;
+  return { datatype, shape: rowShape, data: elements.slice(row * count, (row + 1) * count) };
+}
+
+function resized({ datatype, shape, data }: Row, axis: number, length: number): Row {
+  const resizedShape = shape.with(axis, length);
+  const inner = elementCount(shape.slice(axis + 1));
+  const before = shape[axis] as number;
+  const filled = allocate(datatype, elementCount(resizedShape));
+  for (let index = 0; index < filled.length; index++) {
+    const outer = Math.floor(index / (inner * length));
+    const along = Math.floor(index / inner) % length;
+    filled[index] = data[(outer * before + (along % before)) * inner + (index % inner)] as never;
+  }
+  return { datatype, shape: resizedShape, data: filled };
+}

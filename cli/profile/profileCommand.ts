@@ -1,0 +1,212 @@
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { messageOf } from '../../lambda/core/failure.ts';
+import { RANGES } from '../../lambda/core/limits.ts';
+import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
+
+import { modelPath, parseCommand, wholeNumber } from '../arguments.ts';
+import { progressBar } from '../terminal.ts';
+import { systemReason } from '../textFiles.ts';
+import { applyContext, checkContext } from './applyContext.ts';
+import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
+import {
+  findingsOf,
+  kneeOf,
+  notesOf,
+  type ProfileReport,
+  printedOf,
+  recommendationOf,
+  renderProfile,
+} from './profileReport.ts';
+import { DEFAULTS, describeQuestion, questionOf } from './question.ts';
+import { type SettingsQuestion, settingsFor } from './settings/chooseSettings.ts';
+
+const SECONDS = { default: '20', most: 3_600 };
+
+const HELP = `Usage: batchscore profile MODEL [options]
+
+Measures a model on this machine: what runs of more and more rows take, by length and threads, the
+memory they need, what a cold start takes, and whether rows are independent. From that it finds the
+settings that answer a traffic within a time at the least cost on AWS: batch size, window, memory,
+concurrency. What was measured is kept in profile.json beside the model. Nothing is sent anywhere.
+
+  MODEL                    a model folder such as models/digits, a .onnx file, or the name of a
+                           model in the model repository
+
+  --models DIR             the model repository (default models)
+  --arrival-rate N         messages a second, at random (default ${DEFAULTS.rate})
+  --trace FILE             or when messages came: one time a line, seconds since 1970 or ISO 8601
+  --latency-budget-ms N    most time from a message to its result, for 99 % of them (default ${DEFAULTS.budgetMs})
+  --requests-per-message N requests in a message, of one row each (default 1)
+  --request-bytes N        of a request (default: of the model's first sample, else ${DEFAULTS.requestBytes})
+  --result-bytes N         of a result (default ${DEFAULTS.resultBytes})
+  --packed-results         results share messages of the result queue: resultsPerMessage=fill
+  --architecture NAME      of the function, arm64 or x86_64 (default ${DEFAULTS.architecture})
+  --prices FILE            prices that differ from infra/constructs/base/prices.json
+  --gpu-profile TYPE=FILE  what this command printed with --json on such an instance; may be repeated
+  --length N               of rows, where lengths differ (default: that of ordinary samples)
+  --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
+  --max-rows N             most rows in a run (default ${RANGES.maxBatchRows.default})
+  --providers LIST         execution providers, first choice first (default cpu)
+  --no-write               leave profile.json and profile.html as they are
+  --apply                  write the recommendation into the context of ./cdk.json
+  --json                   print one JSON object
+  --help                   show this
+
+docs/profile.md says how it is reckoned.
+`;
+
+async function run(args: readonly string[]): Promise<number> {
+  const { options, positionals } = parse(args);
+  const ask = await questionOf(options, warn);
+  if (options.apply) await checkContext('cdk.json');
+  const { least, most } = RANGES.maxBatchRows;
+  const measured = await measure(modelPath(positionals[0] ?? '', options.models), {
+    maxBatchRows: wholeNumber('--max-rows', options['max-rows'], least, most),
+    providers: options.providers.split(','),
+    seconds: wholeNumber('--seconds', options.seconds, 1, SECONDS.most),
+  });
+  const report = reportOf(measured, ask(measured), options.architecture);
+  const { recommendation } = report;
+  if (options.apply) await applyContext('cdk.json', recommendation.context);
+  const kept = options['no-write'] ? report : await keep(report);
+  process.stdout.write(options.json ? `${JSON.stringify(printedOf(kept))}\n` : renderProfile(kept));
+  if (options.apply) warn(`wrote ${Object.keys(recommendation.context).join(', ')} into cdk.json`);
+  return 0;
+}
+
+export const profile = { help: HELP, run };
+
+function parse(args: readonly string[]) {
+  return parseCommand(args, ['MODEL'], {
+    models: { type: 'string', default: 'models' },
+    'arrival-rate': { type: 'string' },
+    trace: { type: 'string' },
+    'latency-budget-ms': { type: 'string', default: DEFAULTS.budgetMs },
+    'requests-per-message': { type: 'string', default: '1' },
+    'request-bytes': { type: 'string' },
+    'result-bytes': { type: 'string', default: DEFAULTS.resultBytes },
+    'packed-results': { type: 'boolean', default: false },
+    architecture: { type: 'string' },
+    prices: { type: 'string' },
+    'gpu-profile': { type: 'string', multiple: true },
+    length: { type: 'string' },
+    seconds: { type: 'string', default: SECONDS.default },
+    'max-rows': { type: 'string', default: String(RANGES.maxBatchRows.default) },
+    providers: { type: 'string', default: 'cpu' },
+    'no-write': { type: 'boolean', default: false },
+    apply: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+  });
+}
+
+async function measure(
+  path: string,
+  options: Pick<MeasureOptions, 'maxBatchRows' | 'providers' | 'seconds'>,
+): Promise<Measurement> {
+  const bar = progressBar('measuring', 1);
+  try {
+    return await measureModel(path, { ...options, onProgress: bar.update });
+  } finally {
+    bar.stop();
+  }
+}
+
+function reportOf(found: Measurement, question: SettingsQuestion, architecture: string | undefined): ProfileReport {
+  const knee = kneeOf(found);
+  const measured = { ...found, findings: [...found.findings, ...findingsOf(found, knee)] };
+  const answer = settingsFor(question);
+  const recommendation = recommendationOf(answer, architecture);
+  const notes = notesOf(question, measured, recommendation.memoryMb);
+  return { measured, knee, question, answer, recommendation, asked: describeQuestion(question), notes };
+}
+
+/** A folder that cannot be written to is no reason to throw away what was measured; nor is a page that cannot be drawn. */
+async function keep(report: ProfileReport): Promise<ProfileReport> {
+  let kept = report;
+  for (const write of [keepProfile, keepPage]) {
+    try {
+      warn(`wrote ${await write(kept)}`);
+    } catch (error) {
+      const { measured } = kept;
+      kept = { ...kept, measured: { ...measured, findings: [...measured.findings, messageOf(error)] } };
+    }
+  }
+  return kept;
+}
+
+function warn(message: string): void {
+  process.stderr.write(`${message}\n`);
+}
+
+/**
+ * Keeps what was measured beside the model, in place of what was kept before: whole, or not at all.
+ *
+ * @returns where it lies
+ * @throws Error saying why it cannot be written
+ */
+async function keepProfile(report: ProfileReport): Promise<string> {
+  const path = profilePath(report.measured.path);
+  await writeWhole(path, `${JSON.stringify(profileFileOf(report), null, 2)}\n`);
+  return path;
+}
+
+function profileFileOf({ measured, recommendation }: ProfileReport): ProfileFile {
+  const { path: _, requestBytes: __, ...kept } = measured;
+  const { context: ___, ...recommended } = recommendation;
+  return { schemaVersion: 1, ...kept, recommendation: recommended };
+}
+
+/** What was found, for people, beside the `.onnx` file. */
+const PAGE_FILE = 'profile.html';
+
+/**
+ * Writes the page on a profile beside the model, in place of the one before: whole, or not at all.
+ *
+ * @returns where it lies
+ * @throws Error saying why it cannot be written
+ */
+async function keepPage(report: ProfileReport): Promise<string> {
+  const path = join(dirname(report.measured.path), PAGE_FILE);
+  const { renderPage } = await loadPage(path);
+  await writeWhole(path, await renderPage(report));
+  return path;
+}
+
+/** Loaded when it is needed: what draws the charts is an optional dependency, and takes some tenths of a second. */
+async function loadPage(path: string): Promise<typeof import('./page/profilePage.ts')> {
+  try {
+    return await import('./page/profilePage.ts');
+  } catch (cause) {
+    if (!isMissing(cause)) throw cause;
+    throw new Error(
+      `${path}: expected the package vega, which draws the charts, got none; run npm install vega, and not with --omit=optional`,
+      { cause },
+    );
+  }
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
+}
+
+/**
+ * Writes a file in place of the one before: whole, or not at all.
+ *
+ * @throws Error saying why it cannot be written, and what to do
+ */
+async function writeWhole(path: string, content: string): Promise<void> {
+  const partial = `${path}.${process.pid}`;
+  try {
+    await writeFile(partial, content);
+    await rename(partial, path);
+  } catch (cause) {
+    await rm(partial, { force: true }).catch(() => {});
+    const reason = systemReason(cause) ?? String(cause);
+    throw new Error(
+      `${path}: expected a folder that can be written to, got: ${reason}; what was measured is not kept: copy the model ` +
+        'elsewhere, or give --no-write',
+      { cause },
+    );
+  }
+}

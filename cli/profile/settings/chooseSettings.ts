@@ -1,0 +1,573 @@
+import type { Prices } from '../../../infra/constructs/base/prices.ts';
+import {
+  BATCH_SIZE,
+  MAX_EVENT_BYTES,
+  MAXIMUM_CONCURRENCY,
+  RANGES,
+  WINDOW_SECONDS,
+} from '../../../lambda/core/limits.ts';
+
+import {
+  type Architecture,
+  type Bill,
+  type Dollars,
+  HOST_COSTS,
+  type HostCosts,
+  type Invocation,
+  instanceDollars,
+  invocationWith,
+  lambdaDollars,
+  type Messages,
+  peakBytes,
+  type RunCost,
+  type RunTimes,
+  rowsPerSecond,
+  runTimes,
+} from './invocationCosts.ts';
+import { type Arrivals, poissonArrivals, simulateMapping } from './simulate.ts';
+
+/** What settings are looked for. */
+export interface SettingsQuestion {
+  /** What runs took: some rows of each of some lengths, for one or more numbers of threads. */
+  readonly table: readonly RunCost[];
+  /** Of the rows; 1 without a ragged axis. */
+  readonly length: number;
+  /** @default Poisson arrivals at `messagesPerSecond` */
+  readonly trace?: Arrivals | undefined;
+  readonly messagesPerSecond: number;
+  /** Within it all but the slowest hundredth of the messages are to be answered. */
+  readonly budgetMs: number;
+  readonly messages: Messages;
+  readonly prices: Prices;
+  /** Of the function that is deployed. */
+  readonly architecture: Architecture;
+  readonly gpus?: readonly GpuProfile[] | undefined;
+  /** @default {@link HOST_COSTS} */
+  readonly host?: HostCosts | undefined;
+}
+
+export interface SettingsAnswer extends Choice {
+  /** How many times as many rows a second as one by one the best run gives. */
+  readonly gain: number;
+  readonly tried: number;
+  /** The best of each batch size and window, the cheapest first. */
+  readonly candidates: readonly Expectation[];
+  /** Of the forms of compute; null where nothing was measured on it. */
+  readonly forms: readonly { readonly name: string; readonly dollarsPerMillionRows: Dollars | null }[];
+  readonly breakEvens: readonly BreakEven[];
+  readonly curves: readonly FormCurve[];
+}
+
+/** Messages of so many seconds: few for the many candidates, which all get the same ones; more for those that are shown. */
+const TO_TRY = { seconds: 10, least: 2_000, most: 10_000 };
+const TO_TELL = { seconds: 60, least: 10_000, most: 50_000 };
+
+/**
+ * The settings for a model and a traffic: every candidate is simulated, those within the budget are compared by what they
+ * cost.
+ *
+ * @throws Error where the model's runs take more memory than a function has, or longer than its timeout
+ */
+export function settingsFor(question: SettingsQuestion): SettingsAnswer {
+  const { trace, messagesPerSecond, budgetMs, prices, messages, host = HOST_COSTS, gpus = [] } = question;
+  const perSecond = trace?.perSecond ?? messagesPerSecond;
+  const bill = { prices, messages, host, architecture: question.architecture };
+  const groups = candidatesFor({ ...question, messagesPerSecond: perSecond });
+  const invocations = new Map(groups.map(({ invocation }) => [invocation.memoryMb, invocation]));
+  const invocationOf = (memoryMb: number): Invocation => {
+    const found = invocations.get(memoryMb);
+    if (found === undefined) throw new Error(`expected a memory that was tried, got ${memoryMb} MB`);
+    return found;
+  };
+  const few = trace ?? arrivalsOf(messagesPerSecond, TO_TRY);
+  const tried = groups.flatMap(({ invocation, candidates }) =>
+    candidates.map((candidate) => expect(candidate, invocation, few, bill)),
+  );
+  const many = trace ?? arrivalsOf(messagesPerSecond, TO_TELL);
+  const again = (one: Expectation): Expectation => expect(one, invocationOf(one.memoryMb), many, bill);
+  const best = bestOfEach(tried, budgetMs).map(again);
+  const { gain, sureGain } = groups[0]?.invocation.times ?? { gain: 1, sureGain: 1 };
+  const choice = choose(best, { gain, sureGain }, budgetMs);
+  if (choice === undefined) throw new Error(tooLarge(question));
+  const forms = formsOf(choice, invocationOf, gpus, { ...bill, length: question.length });
+  return {
+    ...choice,
+    gain,
+    tried: tried.length,
+    candidates: best.toSorted((a, b) => a.dollarsPerMillionRows.total - b.dollarsPerMillionRows.total),
+    forms: forms.map(({ name, dollarsAt }) => ({ name, dollarsPerMillionRows: dollarsAt?.(many) ?? null })),
+    breakEvens: breakEvens(forms),
+    curves: formCurves(forms),
+  };
+}
+
+function arrivalsOf(perSecond: number, { seconds, least, most }: typeof TO_TRY): Arrivals {
+  return poissonArrivals(perSecond, Math.ceil(Math.min(most, Math.max(least, perSecond * seconds))));
+}
+
+/** Of each batch size and window: the cheapest within the budget, else the one that answers soonest. */
+function bestOfEach(tried: readonly Expectation[], budgetMs: number): Expectation[] {
+  const groups = Map.groupBy(tried, ({ batchSize, windowSeconds }) => `${batchSize} ${windowSeconds}`);
+  return [...groups.values()].map((group) => {
+    const within = group.filter(({ p99AgeMs }) => p99AgeMs <= budgetMs);
+    const by = within.length > 0 ? costOf : ageOf;
+    return (within.length > 0 ? within : group).reduce((best, one) => (by(one) < by(best) ? one : best));
+  });
+}
+
+const costOf = (one: Expectation): number => one.dollarsPerMillionRows.total;
+const ageOf = (one: Expectation): number => one.p99AgeMs;
+
+function tooLarge({ table }: SettingsQuestion): string {
+  const bytes = Math.min(...table.map(({ peakRssBytes }) => peakRssBytes));
+  const ms = Math.min(...table.map(({ medianMs }) => medianMs));
+  return (
+    `expected settings of a function that holds the traffic, found none: the smallest run takes ${Math.ceil(ms)} ms and ` +
+    `${Math.ceil(bytes / 1024 / 1024)} MB; lower the rate, or spread it over several queues`
+  );
+}
+
+/** Settings that are tried. */
+interface Candidate {
+  readonly batchSize: number;
+  readonly windowSeconds: number;
+  readonly memoryMb: number;
+  readonly maximumConcurrency: number;
+}
+
+/** What settings are tried for. */
+interface Load {
+  readonly table: readonly RunCost[];
+  /** Of the rows. */
+  readonly length: number;
+  readonly messages: Messages;
+  readonly messagesPerSecond: number;
+  readonly budgetMs: number;
+  readonly host?: HostCosts | undefined;
+}
+
+const BATCH_SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+const WINDOWS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 300];
+const FEW_WINDOWS = 3;
+const CONCURRENCIES = [2, 5, 10, 20, 50, 100, 200, 500, 1_000];
+const FEW_CONCURRENCIES = 2;
+/** Multiples of one vCPU, and parts of one. */
+const MEMORIES = [512, 1_024, 1_769, 3_538, 5_307, 7_076, 10_240];
+/** More memory that makes it only so much faster is not worth trying. */
+const FASTER = 0.98;
+const WITHOUT_WINDOW = 10;
+/** Bytes of a record around its body, in an event. */
+const RECORD_BYTES = 1_000;
+/** Of memory, beyond the peak that was seen; as the check at synth asks for. */
+const MEMORY_HEADROOM = 1.3;
+/** What a full batch may take of the function's timeout, and invocations of the concurrency. */
+const TIMEOUT_SHARE = 0.6;
+const CONCURRENCY_HEADROOM = 1.25;
+const MIB = 1024 * 1024;
+
+/** Everything that is tried, by the function's memory. Empty where the model's runs take more memory than there is. */
+export function candidatesFor(load: Load): { readonly invocation: Invocation; readonly candidates: Candidate[] }[] {
+  return invocationsToTry(load).map((invocation) => ({
+    invocation,
+    candidates: windowsWithin(load.budgetMs).flatMap((windowSeconds) =>
+      batchSizesFor(load, windowSeconds).flatMap((batchSize) =>
+        concurrenciesFor(load, invocation, batchSize).map((maximumConcurrency) => ({
+          batchSize,
+          windowSeconds,
+          memoryMb: invocation.memoryMb,
+          maximumConcurrency,
+        })),
+      ),
+    ),
+  }));
+}
+
+function invocationsToTry({ table, length, messages, host = HOST_COSTS }: Load): Invocation[] {
+  const tried: Invocation[] = [];
+  for (const memoryMb of MEMORIES) {
+    const invocation = invocationWith(memoryMb, table, length, messages, host);
+    const rows = invocation.times.rowsPerRun;
+    if (memoryMb * MIB < MEMORY_HEADROOM * peakBytes(table, rows)) continue;
+    const before = tried.at(-1);
+    if (before === undefined || invocation.msOf(rows) < FASTER * before.msOf(rows)) tried.push(invocation);
+  }
+  return tried;
+}
+
+/** None, the shortest, and the longest that leave time to answer. */
+function windowsWithin(budgetMs: number): number[] {
+  const within = WINDOWS.filter((seconds) => seconds <= WINDOW_SECONDS.most && seconds * 1000 < budgetMs);
+  return [...new Set([...within.slice(0, FEW_WINDOWS), ...within.slice(-FEW_WINDOWS)])];
+}
+
+/** Up to twice as many as come in a window; more would never be full. */
+function batchSizesFor({ messages, messagesPerSecond }: Load, windowSeconds: number): number[] {
+  const mostBytes = Math.floor(MAX_EVENT_BYTES / (messages.messageBytes + RECORD_BYTES));
+  const most = Math.min(
+    BATCH_SIZE.most,
+    Math.max(1, mostBytes),
+    windowSeconds === 0 ? WITHOUT_WINDOW : Number.POSITIVE_INFINITY,
+  );
+  const coming = WITHOUT_WINDOW + 2 * messagesPerSecond * windowSeconds;
+  const sizes = BATCH_SIZES.filter((size, index) => size <= most && (BATCH_SIZES[index - 1] ?? 0) < coming);
+  return windowSeconds === 0 ? sizes : sizes.filter((size) => size > 1);
+}
+
+/** Invocations at a time that keep up, by Little's law, with some to spare. */
+function concurrencyFor(messagesPerSecond: number, fullMs: number, batchSize: number): number {
+  return (CONCURRENCY_HEADROOM * messagesPerSecond * fullMs) / 1000 / batchSize;
+}
+
+/** The fewest that keep up; a few more gather less and wait less. */
+function concurrenciesFor({ messagesPerSecond }: Load, invocation: Invocation, batchSize: number): number[] {
+  const fullMs = invocation.msOf(batchSize);
+  if (fullMs > TIMEOUT_SHARE * 1000 * RANGES.timeoutSeconds.default) return [];
+  const needed = concurrencyFor(messagesPerSecond, fullMs, batchSize);
+  return CONCURRENCIES.filter((most) => most <= MAXIMUM_CONCURRENCY.most && needed <= most).slice(0, FEW_CONCURRENCIES);
+}
+
+/** What settings come to. */
+export interface Expectation extends Candidate {
+  /** Most rows of a run. */
+  readonly maxBatchRows: number;
+  /** Messages of an invocation on average, and as a share of the batch size. */
+  readonly messagesPerInvocation: number;
+  readonly fill: number;
+  /** Runs of the model in an invocation, on average. */
+  readonly microBatchesPerInvocation: number;
+  /** From a message's arrival to its result: of half of the messages, and of all but the slowest hundredth. */
+  readonly p50AgeMs: number;
+  readonly p99AgeMs: number;
+  readonly dollarsPerMillionRows: Dollars;
+}
+
+/** Simulates a candidate and adds up what it costs. */
+export function expect(
+  candidate: Candidate,
+  invocation: Invocation,
+  arrivals: Arrivals,
+  bill: Omit<Bill, 'messagesPerSecond' | 'maximumConcurrency'>,
+): Expectation {
+  const { batchSize, windowSeconds, maximumConcurrency } = candidate;
+  const mapping = { batchSize, windowMs: windowSeconds * 1000, maximumConcurrency };
+  const course = simulateMapping(arrivals.times, mapping, invocation.msOf, arrivals.from);
+  const messagesPerInvocation = course.messages / course.invocations;
+  let runs = 0;
+  for (const [size, count] of course.sizes) {
+    runs += count * invocation.times.runsOf(size * bill.messages.requestsPerMessage);
+  }
+  return {
+    ...candidate,
+    maxBatchRows: invocation.times.rowsPerRun,
+    messagesPerInvocation,
+    fill: messagesPerInvocation / batchSize,
+    microBatchesPerInvocation: runs / course.invocations,
+    p50AgeMs: course.p50Ms,
+    p99AgeMs: course.p99Ms,
+    dollarsPerMillionRows: lambdaDollars(course, invocation, {
+      ...bill,
+      messagesPerSecond: arrivals.perSecond,
+      maximumConcurrency,
+    }),
+  };
+}
+
+/** What was chosen of everything that was tried. */
+interface Choice {
+  readonly chosen: Expectation;
+  /** The cheapest that hands messages over one at a time. */
+  readonly oneByOne: Expectation;
+  /** The cheapest of all within the budget; undefined where none is. */
+  readonly cheapest: Expectation | undefined;
+  readonly reason: string;
+}
+
+/** Running rows together pays where it gives so many times the rows a second of rows alone. */
+const LEAST_GAIN = 1.1;
+/** Settings that cost so little more are as good, if they answer sooner. */
+const AS_CHEAP = 1.01;
+
+/**
+ * The cheapest settings within the budget. Where the model gains nothing from rows that run together, batches of one and no
+ * window: messages that share an invocation then only wait for each other.
+ *
+ * @param expectations at least one with batches of one; undefined is returned without
+ * @param times what the best run gains over rows alone, and what of that is sure
+ */
+function choose(
+  expectations: readonly Expectation[],
+  times: Pick<RunTimes, 'gain' | 'sureGain'>,
+  budgetMs: number,
+): Choice | undefined {
+  const { gain, sureGain } = times;
+  const isWithin = ({ p99AgeMs }: Expectation) => p99AgeMs <= budgetMs;
+  const singles = expectations.filter(({ batchSize }) => batchSize === 1);
+  const oneByOne = cheapestOf(singles.filter(isWithin)) ?? soonestOf(singles);
+  if (oneByOne === undefined) return undefined;
+  const cheapest = cheapestOf(expectations.filter(isWithin));
+  const found = { oneByOne, cheapest };
+  if (sureGain < LEAST_GAIN) {
+    return {
+      ...found,
+      chosen: oneByOne,
+      reason: `${doesNotPay(gain)}${savedByHops(oneByOne, cheapest)}${late(oneByOne, budgetMs)}`,
+    };
+  }
+  if (cheapest === undefined) {
+    const soonest = soonestOf(expectations) ?? oneByOne;
+    return { ...found, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
+  }
+  const { maxBatchRows, batchSize } = cheapest;
+  const gains = `a run of ${maxBatchRows} rows gives ${gain.toFixed(1)} times the rows a second of one row`;
+  if (batchSize === 1) {
+    const reason = `batching does not pay at this rate: ${gains}, but no batch within the budget costs less than single messages`;
+    return { ...found, chosen: cheapest, reason };
+  }
+  const saved = `${usd(cheapest)} a million rows in place of ${usd(oneByOne)} one by one`;
+  const gathered = `${cheapest.messagesPerInvocation.toFixed(1)} messages to an invocation`;
+  return {
+    ...found,
+    chosen: cheapest,
+    reason: `${gains}; with ${gathered} it is ${saved}, and all but 1 % are answered within ${seconds(cheapest)} of ${budgetMs / 1000} s`,
+  };
+}
+
+function doesNotPay(gain: number): string {
+  if (gain >= LEAST_GAIN) {
+    return `batching is not shown to pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, and runs of one size differ by more than that; measure again on a machine that does nothing else`;
+  }
+  return `batching does not pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, less than ${LEAST_GAIN}`;
+}
+
+function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {
+  if (cheapest === undefined || cheapest.batchSize === 1) return '';
+  return (
+    `; batches of ${cheapest.batchSize} within ${cheapest.windowSeconds} s would save calls and round trips alone, ` +
+    `${usd(cheapest)} a million rows in place of ${usd(oneByOne)}`
+  );
+}
+
+function late(expectation: Expectation, budgetMs: number): string {
+  if (expectation.p99AgeMs <= budgetMs) return '';
+  return `; nothing that was tried answers all but 1 % within ${budgetMs / 1000} s, this takes ${seconds(expectation)}: allow more time`;
+}
+
+function cheapestOf(expectations: readonly Expectation[]): Expectation | undefined {
+  const least = Math.min(...expectations.map(total));
+  return soonestOf(expectations.filter((one) => total(one) <= AS_CHEAP * least));
+}
+
+function soonestOf(expectations: readonly Expectation[]): Expectation | undefined {
+  return expectations.toSorted((a, b) => a.p99AgeMs - b.p99AgeMs || a.memoryMb - b.memoryMb)[0];
+}
+
+function total({ dollarsPerMillionRows }: Expectation): number {
+  return dollarsPerMillionRows.total;
+}
+
+function usd(expectation: Expectation): string {
+  return `${total(expectation).toFixed(2)} $`;
+}
+
+function seconds({ p99AgeMs }: Expectation): string {
+  return `${(p99AgeMs / 1000).toFixed(2)} s`;
+}
+
+/** What runs took on a GPU. */
+export interface GpuProfile {
+  /** EC2 instance type, such as `g5.xlarge`. */
+  readonly instanceType: string;
+  readonly table: readonly RunCost[];
+}
+
+/** A form of compute, and what it costs; undefined where nothing was measured on it. */
+export interface Form {
+  readonly name: string;
+  /** Whether it differs from the first by the price alone: no rate makes it the cheaper one. */
+  readonly isAlike?: boolean;
+  readonly dollarsAt: ((arrivals: Arrivals) => Dollars) | undefined;
+}
+
+type Terms = Omit<Bill, 'messagesPerSecond' | 'maximumConcurrency'>;
+
+/** Of a card: beyond that, messages wait. */
+const BUSY_SHARE = 0.8;
+const FAMILIES = ['g4dn', 'g5', 'g6', 'g6e'];
+const ARCHITECTURES: readonly Architecture[] = ['arm64', 'x86_64'];
+
+/**
+ * Lambda with the settings that were chosen, first as the function is deployed; Lambda one message at a time; and each
+ * instance type with a GPU.
+ */
+function formsOf(
+  { chosen, oneByOne }: { readonly chosen: Expectation; readonly oneByOne: Expectation },
+  invocationOf: (memoryMb: number) => Invocation,
+  gpus: readonly GpuProfile[],
+  terms: Terms & { readonly length: number },
+): Form[] {
+  const lambda = (settings: Expectation, architecture: Architecture) => (arrivals: Arrivals) => {
+    const unlimited = { ...settings, maximumConcurrency: concurrencyAt(arrivals, settings, invocationOf) };
+    return expect(unlimited, invocationOf(settings.memoryMb), arrivals, { ...terms, architecture })
+      .dollarsPerMillionRows;
+  };
+  const isBatched = chosen.batchSize > 1;
+  const [own, other] = ARCHITECTURES.toSorted((a) => (a === terms.architecture ? -1 : 1)) as [
+    Architecture,
+    Architecture,
+  ];
+  return [
+    { name: `lambda ${own}`, dollarsAt: lambda(chosen, own) },
+    ...(isBatched ? [{ name: `lambda ${own}, one by one`, dollarsAt: lambda(oneByOne, own) }] : []),
+    { name: `lambda ${other}`, isAlike: true, dollarsAt: lambda(chosen, other) },
+    ...gpuTypes(terms.prices).flatMap((type) => gpuForms(type, gpus, chosen, terms)),
+  ];
+}
+
+/** The setting, or as many as another rate needs. */
+function concurrencyAt(
+  { perSecond }: Arrivals,
+  { batchSize, memoryMb, maximumConcurrency }: Expectation,
+  invocationOf: (memoryMb: number) => Invocation,
+): number {
+  const needed = concurrencyFor(perSecond, invocationOf(memoryMb).msOf(batchSize), batchSize);
+  return Math.min(MAXIMUM_CONCURRENCY.most, Math.max(maximumConcurrency, Math.ceil(needed)));
+}
+
+function gpuTypes({ instanceHour }: Bill['prices']): string[] {
+  return Object.keys(instanceHour).filter((type) => FAMILIES.includes(type.split('.')[0] ?? ''));
+}
+
+function gpuForms(
+  type: string,
+  gpus: readonly GpuProfile[],
+  { batchSize }: Expectation,
+  terms: Terms & { readonly length: number },
+): Form[] {
+  const { prices, host, length } = terms;
+  const table = gpus.find(({ instanceType }) => instanceType === type)?.table;
+  const hourly = (prices.instanceHour[type] as number) * (1 + prices.managedInstancesFeePercent / 100);
+  const dollarsAt = (perInvocation: number) =>
+    table === undefined
+      ? undefined
+      : ({ perSecond }: Arrivals) => {
+          const bill = { ...terms, messagesPerSecond: perSecond };
+          const instances = Math.max(
+            1,
+            Math.ceil(rowsPerSecond(bill) / gpuRowsPerSecond(table, length, terms.messages, host)),
+          );
+          return instanceDollars(instances * hourly, perInvocation, batchSize, bill);
+        };
+  return [
+    { name: `lambda-gpu ${type}`, dollarsAt: dollarsAt(prices.lambdaMillionRequests / 1_000_000) },
+    { name: `ecs-gpu ${type}`, dollarsAt: dollarsAt(0) },
+  ];
+}
+
+/** Rows that an instance answers a second: as its card runs them, or as one core of its host decodes and encodes them. */
+function gpuRowsPerSecond(
+  table: readonly RunCost[],
+  length: number,
+  { requestsPerMessage }: Terms['messages'],
+  { messageMs, requestMs }: HostCosts,
+): number {
+  const { rowsPerRun, msOf } = runTimes(table, Number.POSITIVE_INFINITY, length);
+  const ofCard = (1000 * rowsPerRun) / msOf(rowsPerRun);
+  const ofHost = 1000 / (messageMs / requestsPerMessage + requestMs);
+  return BUSY_SHARE * Math.min(ofCard, ofHost);
+}
+
+/** From this rate on one form is cheaper than another that was cheaper before. */
+interface BreakEven {
+  readonly messagesPerSecond: number;
+  readonly cheaper: string;
+  readonly than: string;
+}
+
+/** Ten to each power of ten. */
+const RATES = Array.from({ length: 61 }, (_, step) => 10 ** (step / 10 - 2));
+const MESSAGES = 1_000;
+const BISECTIONS = 8;
+
+/** Less than this is no difference. */
+const SAME = 0.01;
+
+/** Where the first form becomes cheaper or dearer than another, between 0.01 and 10,000 messages a second. */
+export function breakEvens([first, ...others]: readonly Form[]): BreakEven[] {
+  const one = pricedForm(first);
+  if (one === undefined) return [];
+  return others
+    .filter(({ isAlike }) => isAlike !== true)
+    .flatMap((other) => crossings(one, pricedForm(other)))
+    .toSorted((a, b) => a.messagesPerSecond - b.messagesPerSecond);
+}
+
+interface Priced {
+  readonly name: string;
+  at(rate: number): number;
+}
+
+function pricedForm(form: Form | undefined): Priced | undefined {
+  const dollarsAt = form?.dollarsAt;
+  if (form === undefined || dollarsAt === undefined) return undefined;
+  return { name: form.name, at: memoised((rate) => dollarsAt(poissonArrivals(rate, MESSAGES)).total) };
+}
+
+function crossings(one: Priced, other: Priced | undefined): BreakEven[] {
+  if (other === undefined) return [];
+  const cheaperAt = (rate: number): Priced | undefined => {
+    const share = one.at(rate) / other.at(rate);
+    if (Math.abs(share - 1) < SAME) return undefined;
+    return share < 1 ? one : other;
+  };
+  const found: BreakEven[] = [];
+  let before = cheaperAt(RATES[0] as number);
+  for (const [index, rate] of RATES.entries()) {
+    const cheaper = cheaperAt(rate);
+    if (cheaper === undefined || cheaper === before) continue;
+    let [low, high] = [RATES[index - 1] as number, rate];
+    for (let step = 0; step < BISECTIONS; step++) {
+      const middle = Math.sqrt(low * high);
+      if (cheaperAt(middle) === cheaper) high = middle;
+      else low = middle;
+    }
+    found.push({ messagesPerSecond: high, cheaper: cheaper.name, than: (cheaper === one ? other : one).name });
+    before = cheaper;
+  }
+  return found;
+}
+
+function memoised(compute: (rate: number) => number): (rate: number) => number {
+  const known = new Map<number, number>();
+  return (rate) => {
+    const value = known.get(rate) ?? compute(rate);
+    known.set(rate, value);
+    return value;
+  };
+}
+
+/** What a form of compute costs at some rates, with the settings that were chosen for one of them. */
+interface FormCurve {
+  readonly name: string;
+  readonly points: readonly { readonly messagesPerSecond: number; readonly dollarsPerMillionRows: number }[];
+}
+
+/** Five to each power of ten, from 0.01 to 10,000 messages a second. */
+const CURVE_RATES = Array.from({ length: 31 }, (_, step) => 10 ** (step / 5 - 2));
+const CURVE_MESSAGES = 1_000;
+
+/** Of the forms on which something was measured: batch size, window and memory stay, concurrency grows as it must. */
+function formCurves(forms: readonly Form[]): FormCurve[] {
+  return forms.flatMap(({ name, dollarsAt }) =>
+    dollarsAt === undefined
+      ? []
+      : [
+          {
+            name,
+            points: CURVE_RATES.map((messagesPerSecond) => ({
+              messagesPerSecond,
+              dollarsPerMillionRows: dollarsAt(poissonArrivals(messagesPerSecond, CURVE_MESSAGES)).total,
+            })),
+          },
+        ],
+  );
+}

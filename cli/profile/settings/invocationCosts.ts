@@ -1,0 +1,286 @@
+import type { Prices } from '../../../infra/constructs/base/prices.ts';
+import { fullTable, tableCost } from '../../../lambda/core/cost.ts';
+import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../../lambda/core/limits.ts';
+
+import type { Course } from './simulate.ts';
+
+/** What a message takes besides the runs of its rows. */
+export interface HostCosts {
+  /** CPU of a message with its calls of SQS, and of each request in it: decoding, stacking, encoding. */
+  readonly messageMs: number;
+  readonly requestMs: number;
+  /** From a call of SQS to its answer. */
+  readonly roundTripMs: number;
+}
+
+/**
+ * CPU as `npm run bench:scale` has it by default; the round trip is AWS's own example of one within a region. Nothing
+ * here measures AWS.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-throughput-horizontal-scaling-and-batching.html
+ */
+export const HOST_COSTS: HostCosts = { messageMs: 0.066, requestMs: 0.018, roundTripMs: 20 };
+
+/** What comes in a message and goes out for it. */
+export interface Messages {
+  /** Requests in a message, of one row each. */
+  readonly requestsPerMessage: number;
+  /** Of a message, and of the results of one. */
+  readonly messageBytes: number;
+  readonly resultBytes: number;
+  /** Whether results share messages of the result queue, or each message's have their own. */
+  readonly packedResults: boolean;
+}
+
+/** An invocation of the function, by the memory that it has. */
+export interface Invocation {
+  readonly memoryMb: number;
+  readonly times: RunTimes;
+  /** Milliseconds with so many messages. */
+  msOf(messages: number): number;
+}
+
+/** What a function has of the CPUs, for its memory. @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html */
+export function vcpusOf(memoryMb: number): number {
+  return memoryMb / MB_PER_VCPU;
+}
+
+const MESSAGES_PER_CALL = 10;
+/** Of the result queue's writer, at a time. */
+const CALLS_AT_ONCE = 16;
+/** SQS bills each as one request, and packed results fill one. */
+const BILLED_BYTES = 65_536;
+
+/**
+ * An invocation decodes and encodes with one core, runs, and waits for its results to be written, one after the other: what
+ * overlaps in fact makes it shorter.
+ *
+ * @param length of rows
+ */
+export function invocationWith(
+  memoryMb: number,
+  table: readonly RunCost[],
+  length: number,
+  messages: Messages,
+  host: HostCosts,
+): Invocation {
+  const vcpus = vcpusOf(memoryMb);
+  const times = runTimes(table, vcpus, length);
+  const hostMs = (host.messageMs + messages.requestsPerMessage * host.requestMs) / Math.min(1, vcpus);
+  const known: number[] = [];
+  const msOf = (count: number): number => {
+    const turns = Math.ceil(callsFor(resultMessages(count, messages)) / CALLS_AT_ONCE);
+    return count * hostMs + times.msOf(count * messages.requestsPerMessage) + turns * host.roundTripMs;
+  };
+  return {
+    memoryMb,
+    times,
+    msOf: (count) => {
+      const ms = known[count] ?? msOf(count);
+      known[count] = ms;
+      return ms;
+    },
+  };
+}
+
+/** Messages of the result queue that the results of so many messages take. */
+function resultMessages(count: number, { packedResults, resultBytes }: Messages): number {
+  return packedResults ? Math.ceil(count / Math.max(1, Math.floor(BILLED_BYTES / resultBytes))) : count;
+}
+
+/** Batch requests for so many messages. */
+function callsFor(messages: number): number {
+  return Math.ceil(messages / MESSAGES_PER_CALL);
+}
+
+/** What runs of some rows were measured to take. */
+export interface RunCost {
+  readonly rows: number;
+  /** Of the ragged axis; 1 without one. */
+  readonly length: number;
+  /** Threads of the session. */
+  readonly threads: number;
+  readonly medianMs: number;
+  /** By how much the middle four fifths of the runs differ, as a share of the median. @default 0 */
+  readonly spread?: number | undefined;
+  readonly rowsPerSecond: number;
+  /** Most memory that the process had held by then. */
+  readonly peakRssBytes: number;
+}
+
+/** What runs take with a given share of CPUs. */
+export interface RunTimes {
+  /** Rows of a run: the fewest that cost nearly as little a row as any. */
+  readonly rowsPerRun: number;
+  /** How many times as many rows a second that is as one row a run. */
+  readonly gain: number;
+  /** The same with slow runs of so many rows and fast ones of one row: what is left of it whatever the machine did meanwhile. */
+  readonly sureGain: number;
+  /** Runs that so many rows are cut into. */
+  runsOf(rows: number): number;
+  /** Milliseconds of these runs together. */
+  msOf(rows: number): number;
+}
+
+/** A row that costs so much more than in the best run is as good: fewer rows take less memory and answer sooner. */
+const NEARLY = 1.05;
+/** What runs of one size differ by counts up to here, each way: four times the rows a second are no chance. */
+const MOST_DOUBT = 0.6;
+
+/**
+ * The run times of an environment with `vcpus`. Threads that have a core each take what was measured; with fewer cores
+ * than threads it is longer in proportion, as if every thread worked all the time. Of several numbers of threads the best
+ * counts. Row counts between those measured are interpolated.
+ *
+ * @param table some rows of each of some lengths, for one or more numbers of threads; of long ones there may be fewer
+ * @param length that rows have
+ */
+export function runTimes(table: readonly RunCost[], vcpus: number, length: number): RunTimes {
+  const byThreads = [...Map.groupBy(table, ({ threads }) => threads)].map(([threads, runs]) => ({
+    threads,
+    slower: Math.max(1, threads / vcpus),
+    cost: tableCost(fullTable(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs })))),
+  }));
+  const oneRun = (rows: number): number =>
+    Math.min(...byThreads.map(({ slower, cost }) => slower * cost(rows, length)));
+  const measured = [...new Set(table.map(({ rows }) => rows))].toSorted((a, b) => a - b);
+  const msPerRow = measured.map((rows) => oneRun(rows) / rows);
+  const best = Math.min(...msPerRow);
+  const rowsPerRun = measured[msPerRow.findIndex((ms) => ms <= NEARLY * best)] as number;
+  const fullRun = oneRun(rowsPerRun);
+  const gain = (oneRun(1) * rowsPerRun) / fullRun;
+  const threadsAt = (rows: number): number | undefined =>
+    byThreads.find(({ slower, cost }) => slower * cost(rows, length) === oneRun(rows))?.threads;
+  // Of the number of threads that counts: with another one, something else may have held the machine up.
+  const half = (rows: number): number => {
+    const counting = table.filter((run) => run.rows === rows && run.threads === threadsAt(rows));
+    return Math.min(MOST_DOUBT, Math.max(0, ...counting.map(({ spread = 0 }) => spread)) / 2);
+  };
+  return {
+    rowsPerRun,
+    gain,
+    sureGain: (gain * (1 - half(1))) / (1 + half(rowsPerRun)),
+    runsOf: (rows) => Math.ceil(rows / rowsPerRun),
+    msOf: (rows) => {
+      const rest = rows % rowsPerRun;
+      return Math.floor(rows / rowsPerRun) * fullRun + (rest === 0 ? 0 : oneRun(rest));
+    },
+  };
+}
+
+/** The most memory that runs of up to so many rows were seen to take. */
+export function peakBytes(table: readonly RunCost[], rows: number): number {
+  return Math.max(...table.filter((run) => run.rows <= rows).map(({ peakRssBytes }) => peakRssBytes));
+}
+
+/** US dollars for a million rows, and what they are for. */
+export interface Dollars {
+  readonly compute: number;
+  readonly invocations: number;
+  /** Requests to the request queue, sent by the producer ten to a call. */
+  readonly requestQueue: number;
+  /** Requests to the result queue, the consumer's among them, ten to a call. */
+  readonly resultQueue: number;
+  /** What is paid while no message comes. */
+  readonly idle: number;
+  readonly total: number;
+}
+
+export type Architecture = 'arm64' | 'x86_64';
+
+export interface Bill {
+  readonly prices: Prices;
+  readonly architecture: Architecture;
+  readonly messages: Messages;
+  readonly host: HostCosts;
+  readonly messagesPerSecond: number;
+  /** Most invocations at a time. */
+  readonly maximumConcurrency: number;
+}
+
+const MILLION = 1_000_000;
+/** A poll that finds nothing waits so long. */
+const LONG_POLL_SECONDS = 20;
+
+/**
+ * What rows cost on Lambda: milliseconds of memory, invocations, and requests to SQS, of which each 64 KiB is one. What is
+ * the same for all settings is left out: logs, metrics, alarms.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html for the polling
+ */
+export function lambdaDollars(
+  course: Pick<Course, 'sizes' | 'messages' | 'invocations'>,
+  invocation: Pick<Invocation, 'memoryMb' | 'msOf'>,
+  bill: Bill,
+): Dollars {
+  const { prices, architecture, messages } = bill;
+  const perGbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
+  let [milliseconds, deletes, resultCalls, results] = [0, 0, 0, 0];
+  for (const [size, count] of course.sizes) {
+    milliseconds += count * Math.ceil(invocation.msOf(size));
+    deletes += count * callsFor(size);
+    const written = resultMessages(size, messages);
+    results += count * written;
+    resultCalls += count * (messages.packedResults ? written : callsFor(written));
+  }
+  const rows = course.messages * messages.requestsPerMessage;
+  const perMillionRows = (dollars: number): number => (dollars * MILLION) / rows;
+  const sqs = (requests: number): number => perMillionRows((requests * prices.sqsStandardMillionRequests) / MILLION);
+  const sends = course.messages * billedPerMessage(MESSAGES_PER_CALL, messages.messageBytes);
+  const receives = course.messages * billedPerMessage(messagesPerReceive(bill), messages.messageBytes);
+  const taken = messages.packedResults ? results : results * billedPerMessage(MESSAGES_PER_CALL, messages.resultBytes);
+  return sumOf({
+    compute: perMillionRows((milliseconds / 1000) * (invocation.memoryMb / 1024) * perGbSecond),
+    invocations: perMillionRows((course.invocations * prices.lambdaMillionRequests) / MILLION),
+    requestQueue: sqs(sends + receives + deletes),
+    resultQueue: sqs(resultCalls + taken + results / MESSAGES_PER_CALL),
+    idle: (emptyReceivesPerSecond(bill) * prices.sqsStandardMillionRequests) / rowsPerSecond(bill),
+  });
+}
+
+/** What an instance that always runs costs, with so many of them; its host receives and deletes ten messages to a call. */
+export function instanceDollars(
+  dollarsPerHour: number,
+  perInvocation: number,
+  batchSize: number,
+  bill: Pick<Bill, 'prices' | 'messages' | 'messagesPerSecond'>,
+): Dollars {
+  const { prices, messages } = bill;
+  const perMessage = (requests: number): number =>
+    (requests * prices.sqsStandardMillionRequests) / messages.requestsPerMessage;
+  const moved = 2 * billedPerMessage(MESSAGES_PER_CALL, messages.messageBytes) + 1 / MESSAGES_PER_CALL;
+  const results = resultMessages(batchSize, messages) / batchSize;
+  const taken = messages.packedResults ? 2 : 2 * billedPerMessage(MESSAGES_PER_CALL, messages.resultBytes);
+  return sumOf({
+    compute: (dollarsPerHour / 3_600 / rowsPerSecond(bill)) * MILLION,
+    invocations: (perInvocation * MILLION) / (batchSize * messages.requestsPerMessage),
+    requestQueue: perMessage(moved),
+    resultQueue: perMessage(results * (taken + 1 / MESSAGES_PER_CALL)),
+    idle: 0,
+  });
+}
+
+export function rowsPerSecond({ messagesPerSecond, messages }: Pick<Bill, 'messagesPerSecond' | 'messages'>): number {
+  return messagesPerSecond * messages.requestsPerMessage;
+}
+
+function sumOf(parts: Omit<Dollars, 'total'>): Dollars {
+  return { ...parts, total: Object.values(parts).reduce((sum, part) => sum + part, 0) };
+}
+
+/** SQS requests that a message is billed as, in calls of so many. */
+function billedPerMessage(perCall: number, bytes: number): number {
+  return Math.max(1, Math.ceil((perCall * bytes) / BILLED_BYTES)) / perCall;
+}
+
+/** A poll is answered with the first message that comes; those of the next round trip are in the next one together. */
+function messagesPerReceive({ messagesPerSecond, maximumConcurrency, host }: Bill): number {
+  const perPoller = messagesPerSecond / Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
+  return Math.min(MESSAGES_PER_CALL, 1 + (perPoller * host.roundTripMs) / 1000);
+}
+
+/** Long polls in which nothing comes: with no traffic 15 a minute. */
+function emptyReceivesPerSecond({ messagesPerSecond }: Bill): number {
+  const inOnePoll = (messagesPerSecond * LONG_POLL_SECONDS) / INVOCATIONS_AT_FIRST;
+  return (INVOCATIONS_AT_FIRST / LONG_POLL_SECONDS) * Math.exp(-inOnePoll);
+}

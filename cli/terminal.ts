@@ -1,0 +1,114 @@
+import type { GenericFormatter } from 'cli-progress';
+import cliProgress from 'cli-progress';
+
+interface ProgressBar {
+  /** @param errors so far @default none */
+  update(value: number, errors?: number): void;
+  /** Clears the bar away and lets the process end. Whoever shows one stops it, whatever happens in between. */
+  stop(): void;
+}
+
+type Figure = (progress: number, value: number, total: number) => string;
+
+const FIGURES = {
+  share: (progress) => `${Math.floor(100 * progress)} %`,
+  count: (_, value, total) => `${value}/${total}`,
+} as const satisfies Readonly<Record<string, Figure>>;
+
+const TITLE_COLUMNS = 12;
+const MOST_CELLS = 60;
+/** A shorter bar says nothing: the figure stands alone. */
+const LEAST_CELLS = 5;
+
+/**
+ * A progress bar on stderr where that is a terminal that can move its cursor, and the total is known; nothing elsewhere.
+ * It is as wide as the terminal allows, and leaves the terminal's settings as they are.
+ *
+ * @param figure shown beside the bar
+ */
+export function progressBar(
+  title: string,
+  total: number | undefined,
+  figure: keyof typeof FIGURES = 'share',
+): ProgressBar {
+  const canMove = process.stderr.isTTY && process.env.TERM !== 'dumb';
+  if (total === undefined || !canMove) return { update: () => {}, stop: () => {} };
+  const bar = new cliProgress.SingleBar({
+    format: formatWith(title, FIGURES[figure]),
+    // Wrapping that is switched off must be switched on again, which nobody does for a process that is killed.
+    linewrap: true,
+    clearOnComplete: true,
+  });
+  bar.start(total, 0);
+  return { update: (value, errors = 0) => bar.update(value, { errors }), stop: () => bar.stop() };
+}
+
+/** The line that is shown. It is made anew for each drawing, with the width that the terminal then has. */
+function formatWith(title: string, figure: Figure): GenericFormatter {
+  return (options, { progress, value, total, startTime, maxWidth }, { errors = 0 }: { errors?: number } = {}) => {
+    // A terminal wraps once its last column is written and something follows.
+    const columns = Math.max(0, maxWidth - 1);
+    const seconds = Math.round((Date.now() - startTime) / 1000);
+    const before = `${title} `.padEnd(TITLE_COLUMNS);
+    const failed = errors === 0 ? '' : `, ${errors} ${errors === 1 ? 'error' : 'errors'}`;
+    const figures = `${figure(progress, value, total)}${failed}`;
+    const after = ` ${figures}  ${cliProgress.Format.TimeFormat(seconds, options, 1)}`;
+    const cells = Math.min(MOST_CELLS, columns - before.length - after.length);
+    if (cells < LEAST_CELLS) return figures.slice(0, columns);
+    const done = Math.round(progress * cells);
+    return `${before}${'='.repeat(done)}${'-'.repeat(cells - done)}${after}`;
+  };
+}
+
+/** The exit codes that shells know: 128 and the signal's number. */
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
+
+type SignalName = keyof typeof EXIT_CODES;
+
+const SIGNALS: readonly SignalName[] = ['SIGINT', 'SIGTERM'];
+
+/** `npm run` passes Ctrl-C on to a process that the terminal has told already: the two come as one. */
+const SAME_PRESS_MS = 200;
+
+/** That a command was told to end. */
+interface Interruption {
+  /** Aborted by the first SIGINT or SIGTERM. */
+  readonly signal: AbortSignal;
+  /** Of the process once it was told; undefined before. */
+  exitCode(): number | undefined;
+  /** Tells that there is nothing left to finish: the next signal has its default effect. */
+  finished(): void;
+}
+
+/**
+ * Lets a command finish what is under way on the first SIGINT or SIGTERM. The next one has its default effect: the
+ * kernel ends the process, even when a thread is busy in native code, for which `process.exit` would wait.
+ *
+ * @param finishing what is being finished, said when that takes a moment
+ */
+export function listenForInterruption(finishing: string, onInterrupt: () => void): Interruption {
+  const interrupted = new AbortController();
+  let exitCode: number | undefined;
+  let samePress: NodeJS.Timeout | undefined;
+  const listener = (name: SignalName): void => {
+    if (exitCode !== undefined) return;
+    exitCode = EXIT_CODES[name];
+    samePress = setTimeout(letNextOneEnd, SAME_PRESS_MS).unref();
+    onInterrupt();
+    interrupted.abort();
+  };
+  const stopListening = (): void => {
+    for (const name of SIGNALS) process.removeListener(name, listener);
+  };
+  const letNextOneEnd = (): void => {
+    stopListening();
+    process.stderr.write(`finishing ${finishing}; Ctrl-C again leaves at once\n`);
+  };
+  for (const name of SIGNALS) process.on(name, listener);
+  const finished = (): void => {
+    clearTimeout(samePress);
+    // The second of one press may be on its way: its default effect would come before the exit code.
+    if (exitCode === undefined) stopListening();
+  };
+  return { signal: interrupted.signal, exitCode: () => exitCode, finished };
+}

@@ -1,0 +1,202 @@
+import { createReadStream, type Stats } from 'node:fs';
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { addAbortSignal, type Readable } from 'node:stream';
+import { getSystemErrorMessage } from 'node:util';
+import { hasCode } from '../lambda/aws/awsError.ts';
+import { UsageError } from './arguments.ts';
+
+/** What the system says of a file, such as `no such file or directory`; undefined where it is not the system's error. */
+export function systemReason(error: unknown): string | undefined {
+  if (hasCode(error, 'EISDIR')) return 'a folder';
+  if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') return undefined;
+  return getSystemErrorMessage(error.errno);
+}
+
+/** @throws Error saying why the file cannot be written */
+export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHandle> {
+  try {
+    return await open(path, flags);
+  } catch (cause) {
+    if (hasCode(cause, 'ENOENT')) throw noFolder(path, cause);
+    const reason = systemReason(cause) ?? String(cause);
+    throw notWritable(path, reason, cause);
+  }
+}
+
+/**
+ * Checks before long work that a file can lie where it is asked for.
+ *
+ * @throws Error naming the folder that is not there
+ */
+export async function refuseMissingFolder(path: string): Promise<void> {
+  await stat(dirname(path)).catch((cause) => {
+    if (hasCode(cause, 'ENOENT')) throw noFolder(path, cause);
+  });
+}
+
+/** Checks before long work that what is asked for is no folder. @throws Error naming it */
+export async function refuseFolder(path: string): Promise<void> {
+  const there = await stat(path).catch(() => undefined);
+  if (there?.isDirectory()) throw notWritable(path, 'a folder');
+}
+
+function notWritable(path: string, got: string, cause?: unknown): Error {
+  return new Error(`${path}: expected a file that can be written, got: ${got}; name another file`, { cause });
+}
+
+/**
+ * Checks before anything is written that no file is lost by it, whatever name or link leads there.
+ *
+ * @param option that names the file
+ * @param read the files that are read, or will be
+ * @throws UsageError where `path` is one of them
+ */
+export async function refuseOverwriting(option: string, path: string, read: readonly string[]): Promise<void> {
+  const written = await fileAt(path);
+  if (written === undefined) return;
+  for (const file of await Promise.all(read.map(fileAt))) {
+    if (file?.ino !== written.ino || file.dev !== written.dev) continue;
+    throw new UsageError(`${option}: expected another file than those that are read, got ${path}`);
+  }
+}
+
+async function fileAt(path: string): Promise<Stats | undefined> {
+  const found = await stat(path).catch(() => undefined);
+  return found?.isFile() ? found : undefined;
+}
+
+function noFolder(path: string, cause: unknown): Error {
+  return new Error(`${path}: expected a folder for it, got none at ${dirname(path)}; make that folder`, { cause });
+}
+
+/** A file of requests, a pipe, or stdin. */
+export interface InputFile {
+  readonly stream: Readable;
+  /** Size of the whole; undefined for stdin and pipes. */
+  readonly bytes: number | undefined;
+  readonly bytesRead: () => number;
+}
+
+/**
+ * @param path of the file, or `-` for stdin
+ * @throws Error when there is no such file
+ */
+export async function inputFile(path: string): Promise<InputFile> {
+  if (path === '-') return { stream: process.stdin, bytes: undefined, bytesRead: () => 0 };
+  const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
+  if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
+    const got = typeof found === 'string' ? found : 'no file';
+    throw new Error(`${path}: expected a file of requests, got: ${got}; check the path`);
+  }
+  const stream = createReadStream(path);
+  // A pipe, such as that of a shell's <(command), has no size.
+  return { stream, bytes: found.isFile() ? found.size : undefined, bytesRead: () => stream.bytesRead };
+}
+
+const NEWLINE = 10;
+const CARRIAGE_RETURN = 13;
+const BYTE_ORDER_MARK = '\uFEFF';
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * The lines of a stream of UTF-8, without their ends. Only \\n and \\r\\n end a line: JSON may hold the other
+ * separators, U+2028 and U+2029, as they are. A byte order mark at the start is left out.
+ *
+ * @throws Error naming the line that is not UTF-8
+ */
+export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
+  let pending: Buffer[] = [];
+  let number = 0;
+  const take = (): string => {
+    const bytes = pending.length === 1 ? (pending[0] as Buffer) : Buffer.concat(pending);
+    pending = [];
+    number += 1;
+    const text = decode(bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes, number);
+    return number === 1 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+  };
+  for await (const chunk of stream) {
+    const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk);
+    let start = 0;
+    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
+      pending.push(bytes.subarray(start, end));
+      yield take();
+      start = end + 1;
+    }
+    if (start < bytes.length) pending.push(bytes.subarray(start));
+  }
+  if (pending.length > 0) yield take();
+}
+
+function decode(bytes: Buffer, number: number): string {
+  const other = number === 1 && OTHERS.find(([start]) => bytes.subarray(0, start.length).equals(start));
+  if (other) throw new Error(`line 1: expected UTF-8, got ${other[1]}`);
+  try {
+    return UTF8.decode(bytes);
+  } catch (cause) {
+    throw new Error(`line ${number}: expected UTF-8, got other bytes; convert the file`, { cause });
+  }
+}
+
+/** How files begin that are often given in place of text, which none of them is, and what to do with them. */
+const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
+  [Buffer.from([0x1f, 0x8b]), 'gzip; unpack the file, as with gunzip'],
+  [Buffer.from('PK\x03\x04'), 'a zip, such as a sheet of Excel is; unpack the file, or save the sheet as CSV'],
+  [Buffer.from([0xff, 0xfe]), 'UTF-16, as PowerShell writes it; save the file as UTF-8'],
+  [
+    Buffer.from('\x93NUMPY', 'latin1'),
+    'an array of NumPy; score it with batchscore score MODEL FILE, as a file that ends in .npy or with --format npy',
+  ],
+  [Buffer.from('PAR1\x15'), 'Parquet; put it into S3 and score it with batchscore job submit s3://BUCKET/KEY'],
+];
+
+export interface Line {
+  /** From 1, blank lines counted. */
+  readonly number: number;
+  readonly text: string;
+}
+
+/** What one batch may hold at most. */
+export interface LineBatchLimits {
+  readonly lines: number;
+  readonly characters: number;
+}
+
+/**
+ * The lines of a stream that are not blank, in batches, so that memory does not grow with the file.
+ *
+ * @param signal ends them after the batch that was asked for last, without one that is not full yet
+ */
+export async function* batchesOfLines(
+  input: Readable,
+  limits: LineBatchLimits,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Line[]> {
+  try {
+    for await (const batch of gathered(addAbortSignal(signal, input), limits)) {
+      yield batch;
+      if (signal.aborted) return;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+async function* gathered(input: Readable, limits: LineBatchLimits): AsyncGenerator<readonly Line[]> {
+  let batch: Line[] = [];
+  let characters = 0;
+  let number = 0;
+  for await (const text of linesOf(input)) {
+    number += 1;
+    if (text.trim() === '') continue;
+    const full = batch.length === limits.lines || characters + text.length > limits.characters;
+    if (full && batch.length > 0) {
+      yield batch;
+      batch = [];
+      characters = 0;
+    }
+    batch.push({ number, text });
+    characters += text.length;
+  }
+  if (batch.length > 0) yield batch;
+}

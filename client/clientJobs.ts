@@ -1,0 +1,362 @@
+import { isDeepStrictEqual } from 'node:util';
+import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import {
+  DescribeExecutionCommand,
+  type DescribeExecutionCommandOutput,
+  type SFNClient,
+  StopExecutionCommand,
+} from '@aws-sdk/client-sfn';
+import type { z } from 'zod';
+import { hasCode } from '../lambda/aws/awsError.ts';
+import { createExecutions } from '../lambda/aws/jobExecutions.ts';
+import { createJobStorage } from '../lambda/aws/jobStorage.ts';
+import {
+  cancelledKey,
+  dataKeys,
+  FAILURE,
+  failureKey,
+  headKey,
+  JOB_HEAD,
+  JOB_START,
+  MANIFEST,
+  manifestKey,
+  parseObject,
+  reportKeys,
+} from '../lambda/jobs/jobObjects.ts';
+import type { FailedPiece, JobHead, JobInput, JobStart, JobStorage, Spec } from '../lambda/jobs/jobTypes.ts';
+import { jobId, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
+
+export interface JobOptions extends Spec {
+  /** Most calls at a time, 1 to 10,000; no more than the deployment has. @default as many as it has */
+  readonly concurrency?: number | undefined;
+  /** What the job's folder lies under: the deployment's output prefix, or a key prefix below it that ends in `/`. */
+  readonly outputPrefix?: string | undefined;
+  /** Whether to start a new job, with a folder of its own, whatever was submitted before. @default false */
+  readonly again?: boolean | undefined;
+}
+
+export interface SubmittedJob {
+  /** What the other methods take. */
+  readonly job: string;
+  /** False: the same version of the object was submitted before, in the same way; it is that job. */
+  readonly isNew: boolean;
+  /** What the keys of its objects begin with. */
+  readonly folder: string;
+}
+
+export interface WaitOptions {
+  /** Told how the job stands, each time it is asked. */
+  readonly onStatus?: ((status: JobStatus) => void) | undefined;
+  /** Milliseconds between two questions. @default 5000 */
+  readonly pollMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The jobs of a deployment: files in S3 that are scored in place. */
+export interface Jobs {
+  /**
+   * Starts the job of an object, `s3://bucket/key`: as it is now, with the settings of the nearest `_job.json` above it,
+   * and `options` in place of those that both name. An object that has started a job by itself, as it was put, is that
+   * job.
+   *
+   * @throws Error when there is no such object, it does not lie where the deployment's jobs read, it has started a job by
+   * itself with other settings, or so many columns are named that Step Functions does not take them
+   */
+  submit(uri: string, options?: JobOptions): Promise<SubmittedJob>;
+  /** @throws Error when there is no such job */
+  status(job: string): Promise<JobStatus>;
+  /** Waits until it has ended, in whatever way. @throws the signal's reason when it aborts */
+  wait(job: string, options?: WaitOptions): Promise<JobStatus>;
+  /** Ends it: no further call is made, those at work end after their piece, and what is finished stays. @throws Error when it has ended */
+  cancel(job: string): Promise<void>;
+  /** Scores what has no report, of a job that has ended. @throws Error when it is running */
+  resume(job: string): Promise<SubmittedJob>;
+  /**
+   * All results, in the order of the input, as chunks of JSON lines.
+   *
+   * @throws Error when it is not done; behind the last chunk, when there are not as many results as the job had rows
+   */
+  results(job: string): AsyncGenerator<Uint8Array>;
+}
+
+export function createJobs(settings: JobSettings): Jobs {
+  const { s3, sfn, bucket, stateMachineArn } = settings;
+  const storage = createJobStorage({ s3, bucket });
+  const executions = createExecutions({ sfn, stateMachineArn });
+  const describe = async (job: string): Promise<Execution> => {
+    const latest = await latestRun(settings, job);
+    if (latest === undefined) {
+      throw new Error(
+        `job: expected one that was submitted here, got '${job}'; executions are forgotten after 90 days`,
+      );
+    }
+    return latest;
+  };
+  const jobs: Jobs = {
+    async submit(uri, { concurrency: wanted, outputPrefix = settings.outputPrefix, again, ...options } = {}) {
+      if (!outputPrefix.startsWith(settings.outputPrefix) || !outputPrefix.endsWith('/')) {
+        throw new Error(
+          `output: expected keys under s3://${bucket}/${settings.outputPrefix}, got ${outputPrefix}; choose a folder there`,
+        );
+      }
+      const input = await headOf(settings, uri);
+      const folder = await settingsOf(input.key, { storage, inputPrefix: settings.inputPrefix });
+      const concurrency = Math.min(wanted ?? folder.concurrency ?? settings.concurrency, settings.concurrency);
+      const spec = { ...folder.spec, ...options };
+      const own = again ? undefined : await startedByItself(settings, input, folder.spec, spec);
+      if (own !== undefined) return { job: own.job, isNew: false, folder: own.folder };
+      const { start, isNew } = await startJob(input, { spec, outputPrefix, concurrency, again }, executions);
+      // It was started before, and its results lie where it was told to put them then.
+      const { folder: where } = isNew ? start : (await describe(start.job)).start;
+      return { job: start.job, isNew, folder: where };
+    },
+    status: async (job) => statusOf(storage, await describe(job)),
+    async wait(job, { onStatus, pollMs = 5_000, signal } = {}) {
+      for (;;) {
+        const status = await jobs.status(job);
+        onStatus?.(status);
+        if (status.state !== 'running') return status;
+        await pause(pollMs, signal);
+      }
+    },
+    async cancel(job) {
+      const { start, executionArn, status } = await describe(job);
+      if (status !== 'RUNNING') throw new Error(`job ${job}: expected one that is running, it has ended`);
+      await storage.put(cancelledKey(start.folder), 'somebody cancelled the job\n');
+      await sfn.send(
+        new StopExecutionCommand({ executionArn, error: 'CANCELLED', cause: 'somebody cancelled the job' }),
+      );
+    },
+    async resume(job) {
+      const { start, status } = await describe(job);
+      if (status === 'RUNNING')
+        throw new Error(`job ${job}: expected one that has ended, it is running; wait, or cancel it`);
+      const run = start.run + 1;
+      const isNew = await executions.start(runName(job, run), { ...start, run });
+      return { job, isNew, folder: start.folder };
+    },
+    async *results(job) {
+      const { start } = await describe(job);
+      const text = await storage.get(manifestKey(start.folder));
+      if (text === undefined)
+        throw new Error(`job ${job}: expected it to be done, it has no manifest; wait, or resume it`);
+      const { rows } = parseObject(MANIFEST, text, manifestKey(start.folder));
+      let results = 0;
+      for await (const chunk of readData(settings, start)) {
+        results += lineCount(chunk);
+        yield chunk;
+      }
+      if (results === rows) return;
+      throw new Error(
+        `job ${job}: expected ${rows} results, got ${results}; score the file anew, with batchscore job submit --again`,
+      );
+    },
+  };
+  return jobs;
+}
+
+async function headOf({ s3, bucket, inputPrefix }: JobSettings, uri: string): Promise<JobInput> {
+  const [, asked, key] = /^s3:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? [];
+  if (asked !== bucket || !key?.startsWith(inputPrefix)) {
+    throw new Error(
+      `input: expected an object where jobs read, s3://${bucket}/${inputPrefix}…, got '${uri}'; put it there`,
+    );
+  }
+  try {
+    const { ETag: etag, ContentLength: bytes = 0 } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+    if (etag === undefined) throw new Error('S3 told no ETag');
+    return { bucket, key, etag, bytes };
+  } catch (cause) {
+    if (hasCode(cause, 'ECONNREFUSED')) throw cause;
+    throw new Error(`input: expected ${uri} to be there, it cannot be read; check the key and the permissions`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * The job that an object has started as it was put, where it is what is asked for.
+ *
+ * @returns undefined where it has started none, nothing of it could be scored, or what is asked for has its name anyway
+ * @throws Error where it is another one, or nobody can know yet: it would be scored twice
+ */
+async function startedByItself(
+  settings: JobSettings,
+  input: JobInput,
+  ofFolder: Spec,
+  spec: Spec,
+): Promise<JobStart | undefined> {
+  const name = jobId(input, ofFolder);
+  if (!startsByItself(input.key, settings) || name === jobId(input, spec)) return undefined;
+  const latest = await latestRun(settings, name);
+  if (latest !== undefined) {
+    const key = headKey(latest.start.folder);
+    const planned = await createJobStorage(settings).get(key);
+    if (planned === undefined && latest.status !== 'RUNNING') return undefined;
+    if (planned !== undefined && isAskedFor(spec, parseObject(JOB_HEAD, planned, key))) return latest.start;
+  }
+  throw new Error(
+    `input: expected the settings of its folder for ${input.key}, which starts a job by itself as soon as it is put ` +
+      `(${name}), got others; put it into a folder whose name begins with _, say them in a _job.json before it is put, ` +
+      'or ask for a second job with again (batchscore job submit --again)',
+  );
+}
+
+/** Whether a job that was planned is what is asked for. */
+function isAskedFor({ model, version, format, compression, inputs = {}, keep = [] }: Spec, head: JobHead): boolean {
+  const columnsOf = new Map(head.inputs?.map((one) => [one.input, one.columns]));
+  return (
+    isSameOrOpen(model, head.model) &&
+    isSameOrOpen(version, head.version) &&
+    isSameOrOpen(format, head.format) &&
+    isSameOrOpen(compression, head.compression) &&
+    isDeepStrictEqual(keep, head.keep) &&
+    Object.entries(inputs).every(([input, columns]) => isDeepStrictEqual(columns, columnsOf.get(input)))
+  );
+}
+
+function isSameOrOpen(asked: string | undefined, planned: string): boolean {
+  return asked === undefined || asked === planned;
+}
+
+async function* readData({ s3, bucket }: JobSettings, { folder }: JobStart): AsyncGenerator<Uint8Array> {
+  const storage = createJobStorage({ s3, bucket });
+  for await (const { key, bytes } of storage.list(dataKeys(folder))) {
+    const { ETag: etag } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+    if (etag === undefined) throw new Error(`s3://${bucket}/${key}: expected an ETag, S3 told none`);
+    if (bytes > 0) yield await storage.readRange({ bucket, key, etag, bytes }, { start: 0, end: bytes });
+  }
+}
+
+const NEWLINE = 10;
+
+/** Lines of a chunk that are not blank. A chunk is whole lines. */
+function lineCount(chunk: Uint8Array): number {
+  let lines = 0;
+  let start = 0;
+  for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+    if (end > start) lines += 1;
+    start = end + 1;
+  }
+  return lines;
+}
+
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}
+
+/** Where jobs are, and what they are talked to with. */
+export interface JobSettings {
+  /** ARN of the state machine. */
+  readonly stateMachineArn: string;
+  readonly bucket: string;
+  readonly inputPrefix: string;
+  readonly outputPrefix: string;
+  /** Most calls at a time. */
+  readonly concurrency: number;
+  readonly s3: S3Client;
+  readonly sfn: SFNClient;
+}
+
+/** Runs that are looked for: a job is resumed a few times. */
+const MOST_RUNS = 1_000;
+
+/** One execution of a job. */
+interface Execution {
+  readonly executionArn: string;
+  readonly status: DescribeExecutionCommandOutput['status'];
+  readonly start: JobStart;
+  readonly error: string | undefined;
+  readonly cause: string | undefined;
+}
+
+/** The run of a job that was started last; undefined when there is none. */
+async function latestRun(settings: JobSettings, job: string): Promise<Execution | undefined> {
+  let latest: Execution | undefined;
+  for (let run = 1; run <= MOST_RUNS; run++) {
+    const execution = await describeRun(settings, runName(job, run));
+    if (execution === undefined) return latest;
+    latest = execution;
+  }
+  return latest;
+}
+
+/** What the execution of a run is called. */
+function runName(job: string, run: number): string {
+  return run === 1 ? job : `${job}-${run}`;
+}
+
+async function describeRun({ sfn, stateMachineArn }: JobSettings, name: string): Promise<Execution | undefined> {
+  const executionArn = `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
+  try {
+    const answer = await sfn.send(new DescribeExecutionCommand({ executionArn }));
+    const start = parseObject(JOB_START, answer.input ?? '', executionArn);
+    return { executionArn, status: answer.status, start, error: answer.error, cause: answer.cause };
+  } catch (error) {
+    if (error instanceof Error && error.name === 'ExecutionDoesNotExist') return undefined;
+    throw error;
+  }
+}
+
+/** How a job stands. */
+export interface JobStatus {
+  readonly job: string;
+  /** `done`: every row has its result, save those of `failedParts`. `failed` and `cancelled` jobs can be resumed. */
+  readonly state: 'running' | 'done' | 'failed' | 'cancelled';
+  /** `s3://bucket/key` of the input, and of the folder with what is written. */
+  readonly input: string;
+  readonly output: string;
+  /** Pieces that are scored, and all; undefined before the job is planned, and where only reading it all would tell. */
+  readonly pieces: { readonly done: number; readonly all: number | undefined } | undefined;
+  /** Of a job that is done. */
+  readonly rows?: number | undefined;
+  /** Error results by code, of a job that is done. */
+  readonly errors?: Readonly<Record<string, number>> | undefined;
+  readonly failedParts?: readonly FailedPiece[] | undefined;
+  /** Why it failed. */
+  readonly code?: string | undefined;
+  readonly message?: string | undefined;
+}
+
+const STATES = { RUNNING: 'running', SUCCEEDED: 'done', ABORTED: 'cancelled' } as const;
+
+async function statusOf(storage: JobStorage, { start, status, error, cause }: Execution): Promise<JobStatus> {
+  const { job, bucket, key, folder } = start;
+  const state = STATES[status as keyof typeof STATES] ?? 'failed';
+  const about = { job, state, input: `s3://${bucket}/${key}`, output: `s3://${bucket}/${folder}` };
+  const pieces = await piecesOf(storage, folder);
+  if (state === 'done') {
+    const manifest = await parsed(storage, manifestKey(folder), MANIFEST);
+    if (manifest === undefined)
+      throw new Error(`${about.output}: expected the manifest of a job that is done, got none`);
+    const { rows, errors, failedParts } = manifest;
+    return { ...about, pieces, rows, errors, failedParts };
+  }
+  if (state === 'running') return { ...about, pieces };
+  const said = await parsed(storage, failureKey(folder), FAILURE);
+  return { ...about, pieces, code: said?.code ?? error ?? status, message: said?.message ?? cause };
+}
+
+async function piecesOf(storage: JobStorage, folder: string): Promise<JobStatus['pieces']> {
+  const head = await parsed(storage, headKey(folder), JOB_HEAD);
+  if (head === undefined) return undefined;
+  let done = 0;
+  for await (const _ of storage.list(reportKeys(folder))) done += 1;
+  return { done, all: head.pieces };
+}
+
+async function parsed<T>(storage: JobStorage, key: string, schema: z.ZodType<T>): Promise<T | undefined> {
+  const text = await storage.get(key);
+  return text === undefined ? undefined : parseObject(schema, text, key);
+}

@@ -1,0 +1,199 @@
+import pLimit from 'p-limit';
+import { preview } from '../lambda/core/failure.ts';
+import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../lambda/core/places.ts';
+import { MESSAGE_ID_ATTRIBUTE, type MessageRecord, orderingGroup, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
+
+import type { PayloadSource } from './payloadBucket.ts';
+import {
+  createReader,
+  decodeResult,
+  isUnreadable,
+  type ReadStored,
+  type ScoringResult,
+  type SingleResult,
+  unpackResults,
+} from './readResult.ts';
+
+/** How a result came. Together with its `messageId`, `position` names a request for good: a result may come again. */
+export interface Delivery {
+  /** The place of the request in its message: 0, unless the message was packed. */
+  readonly position: number;
+  /** How often the message that holds the result was received; from 2 on some of its results may have been consumed. */
+  readonly receiveCount: number;
+  /** The message group on a FIFO queue. */
+  readonly messageGroupId: string | undefined;
+  /** The message ID of the message that holds the result, alone or with others. */
+  readonly recordId: string;
+}
+
+/** Consumes the answer to one request. What it throws, or rejects with, hands back the message that holds it. */
+export type ConsumeResult = (result: SingleResult, delivery: Delivery) => unknown;
+
+/** A client of S3: `new S3()` of `@aws-sdk/client-s3`. */
+export interface S3Reader {
+  getObject(input: { readonly Bucket: string; readonly Key: string }): Promise<{
+    readonly Body?: { transformToString(encoding?: string): Promise<string> } | undefined;
+  }>;
+}
+
+export interface ConsumeOptions {
+  /** The deployment's payload bucket, where results lie that are too large for the queue. @default none */
+  readonly payloadBucket?: string | undefined;
+  /** What the deployment's keys in the payload bucket begin with, where it shares the bucket with others. @default '' */
+  readonly payloadPrefix?: string | undefined;
+  /** Reads the payload bucket. @default none: a message that points there is handed back */
+  readonly s3?: S3Reader | undefined;
+  /** Most messages, or message groups of a FIFO queue, that are consumed at the same time, from 1. @default 10 */
+  readonly concurrency?: number | undefined;
+  /** Told of each message that is handed back, and why; it is waited for. @default console.error */
+  readonly onFailure?: ((error: unknown, recordId: string) => unknown) | undefined;
+}
+
+/** What Lambda gives a function behind an SQS queue, as far as it is read here. */
+export interface ResultEvent {
+  readonly Records: readonly MessageRecord[];
+}
+
+/** What Lambda is answered; the event source mapping must have `ReportBatchItemFailures`. */
+export interface ResultResponse {
+  readonly batchItemFailures: { readonly itemIdentifier: string }[];
+}
+
+/**
+ * A Lambda handler behind the result queue: `export const handler = consumeResults(async (result) => { … })`.
+ *
+ * The callback is given each answer, one after the other within a message and within a message group of a FIFO queue.
+ * When it throws, the message goes back to the queue as a whole, and all its results come again: those of a packed
+ * message that were consumed before as well. After it nothing of its message group is consumed.
+ *
+ * @throws TypeError for options that are wrong
+ */
+export function consumeResults(
+  consume: ConsumeResult,
+  options: ConsumeOptions = {},
+): (event: ResultEvent) => Promise<ResultResponse> {
+  const { concurrency = 10, onFailure = logFailure } = options;
+  if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
+    throw new TypeError(`concurrency: expected a whole number from 1, got ${concurrency}`);
+  }
+  const read = createReader(payloadsOf(options));
+  const atATime = pLimit(concurrency);
+
+  const consumeRecord = async (record: MessageRecord): Promise<void> => {
+    const delivery = {
+      receiveCount: Number(record.attributes.ApproximateReceiveCount),
+      messageGroupId: orderingGroup(record),
+      recordId: record.messageId,
+    };
+    for (const { result, position } of await readRecord(record, read)) await consume(result, { position, ...delivery });
+  };
+  /** @returns the message IDs of those that are handed back: the first that failed, and all behind it */
+  const consumeInOrder = async (records: readonly MessageRecord[]): Promise<string[]> => {
+    for (const [index, record] of records.entries()) {
+      try {
+        await consumeRecord(record);
+      } catch (error) {
+        await report(onFailure, error, record.messageId);
+        return records.slice(index).map(({ messageId }) => messageId);
+      }
+    }
+    return [];
+  };
+  return async ({ Records }) => {
+    const failed = await Promise.all(inSequences(Records).map((records) => atATime(() => consumeInOrder(records))));
+    return { batchItemFailures: failed.flat().map((itemIdentifier) => ({ itemIdentifier })) };
+  };
+}
+
+/** One that fails itself must not have the messages handed back that were consumed. */
+async function report(onFailure: NonNullable<ConsumeOptions['onFailure']>, error: unknown, recordId: string) {
+  try {
+    await onFailure(error, recordId);
+  } catch (unreported) {
+    logFailure(error, recordId);
+    console.error('onFailure:', unreported);
+  }
+}
+
+function logFailure(error: unknown, recordId: string): void {
+  console.error(`result message ${recordId} goes back to its queue:`, error);
+}
+
+function payloadsOf({ payloadBucket, payloadPrefix = '', s3 }: ConsumeOptions): PayloadSource | undefined {
+  if ((payloadBucket === undefined) !== (s3 === undefined)) {
+    const [has, lacks] = s3 === undefined ? ['payloadBucket', 's3'] : ['s3', 'payloadBucket'];
+    throw new TypeError(`expected payloadBucket and s3, or neither, got ${has} alone; set ${lacks} too`);
+  }
+  if (!isKeyPrefix(payloadPrefix)) {
+    throw new TypeError(`payloadPrefix: ${EXPECTED_KEY_PREFIX}, got ${preview(payloadPrefix)}; take the deployment's`);
+  }
+  if (payloadBucket === undefined || s3 === undefined) return undefined;
+  return {
+    bucket: payloadBucket,
+    resultKeys: resultKeys(payloadPrefix),
+    async get({ bucket: Bucket, key: Key }) {
+      const { Body } = await s3.getObject({ Bucket, Key });
+      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
+      return await Body.transformToString('utf-8');
+    },
+  };
+}
+
+/** Records that must be consumed one after the other: those of a message group; any other stands alone. */
+function inSequences(records: readonly MessageRecord[]): MessageRecord[][] {
+  const sequences: MessageRecord[][] = [];
+  const groups = new Map<string, MessageRecord[]>();
+  for (const record of records) {
+    const name = orderingGroup(record);
+    const group = name === undefined ? undefined : groups.get(name);
+    if (group !== undefined) {
+      group.push(record);
+      continue;
+    }
+    const sequence = [record];
+    sequences.push(sequence);
+    if (name !== undefined) groups.set(name, sequence);
+  }
+  return sequences;
+}
+
+/** The answer to one request, and which of its message it was. */
+interface Answer {
+  readonly result: SingleResult;
+  /** The place of the request in its message: 0, unless the message was packed. */
+  readonly position: number;
+}
+
+/**
+ * The answers in a message of a result queue, in their order, whatever its form.
+ *
+ * @throws Error when it is no message of results, or its payload cannot be read: nothing of it may be taken
+ */
+async function readRecord({ body, messageAttributes }: MessageRecord, read: ReadStored): Promise<Answer[]> {
+  const count = messageAttributes[RESULTS_ATTRIBUTE]?.stringValue;
+  const messageId = messageAttributes[MESSAGE_ID_ATTRIBUTE]?.stringValue;
+  if (count !== undefined) return unpack(body, count);
+  if (messageId === undefined) {
+    throw new Error(
+      `expected the message attribute ${MESSAGE_ID_ATTRIBUTE} or ${RESULTS_ATTRIBUTE}, got neither; ` +
+        'connect the result queue of a batchscore deployment',
+    );
+  }
+  const { result, complete } = await read(messageId, body);
+  if (!complete && 'error' in result) throw result.error;
+  return answersOf(result);
+}
+
+function unpack(body: string, count: string): Answer[] {
+  const results = unpackResults(body, count);
+  if (isUnreadable(results)) throw new Error(results.problem);
+  return results.flatMap(({ messageId, document }) => answersOf(decodeResult(messageId, document)));
+}
+
+function answersOf(result: ScoringResult): Answer[] {
+  const results = 'results' in result ? result.results : [result];
+  for (const one of results) {
+    if ('error' in one && one.error.code === 'INVALID_RESULT') throw one.error;
+  }
+  return results.map((one, position) => ({ result: one, position }));
+}

@@ -1,0 +1,260 @@
+import { encodeRaw } from '../lambda/core/base64.ts';
+import { encodeData } from '../lambda/core/encode.ts';
+import { isFailure, preview } from '../lambda/core/failure.ts';
+import { escapeForSqs } from '../lambda/core/json.ts';
+import {
+  DATATYPE_NAMES,
+  DATATYPES,
+  type Datatype,
+  elementCount,
+  isDatatype,
+  type TensorData,
+  type TypedArray,
+} from '../lambda/core/tensor.ts';
+import { decodeData } from '../lambda/core/values.ts';
+
+import { RequestError } from './clientErrors.ts';
+
+/** How SQS treats a request's message. */
+export interface Routing {
+  /** MessageGroupId: required on a FIFO queue; on a standard queue the tenant, for fair queues. */
+  readonly group?: string | undefined;
+  /** MessageDeduplicationId, on a FIFO queue only; the construct's queues look for it within the group. @default a UUID */
+  readonly deduplicationId?: string | undefined;
+}
+
+/** A request to score tensors. */
+export interface TensorRequest extends Routing {
+  /** Returned with the result; at most 1,024 characters. */
+  readonly id?: string | undefined;
+  /** @default the deployment's default model */
+  readonly model?: string | undefined;
+  /** @default the model's highest version */
+  readonly version?: string | undefined;
+  /** By input name. All have the same first dim, the rows of the request. */
+  readonly inputs: Readonly<Record<string, InputTensor>>;
+  /** Names of the outputs to return, in this order. @default all */
+  readonly outputs?: readonly string[] | undefined;
+}
+
+/** A body that is sent as it is: one for a model's transform, the short form, or a packed message. */
+export interface RawRequest extends Routing {
+  /** A string is sent unchanged, anything else as JSON. */
+  readonly body: string | object;
+}
+
+export type ScoreRequest = TensorRequest | RawRequest;
+
+/**
+ * How tensors are written. `binary`: base64 of their bytes, which is faster, and outputs come back the same way.
+ * `json`: numbers. Both are exact.
+ */
+export type Encoding = 'binary' | 'json';
+
+/**
+ * The body of the message that asks for `request`: an Open Inference Protocol v2 inference request.
+ *
+ * @see docs/message-format.md
+ * @throws RequestError when the request cannot be encoded
+ */
+export function encodeRequest(request: ScoreRequest, encoding: Encoding): string {
+  if ('body' in request) return encodeBody(request.body);
+  const { id, model, version, inputs, outputs } = request;
+  const valid = Object.entries(inputs ?? {}).map(([name, input]): NamedInput => [name, validateInput(name, input)]);
+  if (valid.length === 0) throw new RequestError(`expected at least one input, got ${preview(inputs)}`);
+  const head = {
+    id,
+    model_name: model,
+    model_version: version,
+    outputs: outputs?.map((name) => ({ name })),
+  };
+  const fields = [
+    ...Object.entries(head).flatMap(([key, value]) =>
+      value === undefined ? [] : [`"${key}":${JSON.stringify(value)}`],
+    ),
+    ...(encoding === 'binary' ? encodeBinary(valid) : encodeJson(valid)),
+  ];
+  return escapeForSqs(`{${fields.join(',')}}`);
+}
+
+type NamedInput = readonly [name: string, input: ValidInput];
+
+function encodeBody(body: string | object): string {
+  if (typeof body === 'string') return body;
+  const text: string | undefined = JSON.stringify(body);
+  if (text === undefined) throw new RequestError(`expected a body that JSON can hold, got ${preview(body)}`);
+  return escapeForSqs(text);
+}
+
+function encodeJson(inputs: readonly NamedInput[]): string[] {
+  const entries = inputs.map(
+    ([name, input]) => `{${describe(name, input)},"data":[${encodeData(input.datatype, input.data)}]}`,
+  );
+  return [`"inputs":[${entries.join(',')}]`];
+}
+
+function encodeBinary(inputs: readonly NamedInput[]): string[] {
+  const entries = inputs.map(([name, input]) => `{${describe(name, input)}}`);
+  const contents = inputs.map(([, { data }]) => `"${encodeRaw(data)}"`);
+  return [`"inputs":[${entries.join(',')}]`, `"raw_input_contents":[${contents.join(',')}]`];
+}
+
+function describe(name: string, { datatype, shape }: ValidInput): string {
+  return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}]`;
+}
+
+/** A value inside a nested array. A bigint is a 64-bit integer; NaN and the infinities are allowed. */
+export type Scalar = number | bigint | string | boolean;
+export type NestedArray = readonly (Scalar | NestedArray)[];
+
+/** Elements in a typed array, or flat strings, row-major. An output of a result can be one. */
+export interface TypedInput {
+  readonly data: TypedArray | readonly string[];
+  /** `[rows, …]`: at least one row; other axes may be empty. */
+  readonly shape: readonly number[];
+  /** @default that of the array's class: Float32Array is FP32, BigInt64Array is INT64, Uint8Array is UINT8, … */
+  readonly datatype?: Datatype | undefined;
+}
+
+/** Elements in plain arrays, flat or nested as in the shape. */
+export interface ArrayInput {
+  readonly data: NestedArray;
+  /** `[rows, …]`: at least one row; other axes may be empty. @default as `data` is nested */
+  readonly shape?: readonly number[] | undefined;
+  /** Required for numbers. @default BYTES for strings, BOOL for booleans */
+  readonly datatype?: Datatype | undefined;
+}
+
+/**
+ * One input of a request: `{data: Float32Array.of(1, 2), shape: [1, 2]}`, `{data: [[1, 2]], datatype: 'FP32'}`,
+ * `{data: ['a', 'b']}`, or `{data: Uint8Array.of(0, 1), shape: [2], datatype: 'BOOL'}`.
+ */
+export type InputTensor = TypedInput | ArrayInput;
+
+/** An input whose data holds exactly the product of `shape` elements of `datatype`. */
+interface ValidInput {
+  readonly datatype: Datatype;
+  readonly shape: readonly number[];
+  readonly data: TensorData;
+}
+
+/** @throws RequestError saying what is wrong with the input */
+function validateInput(name: string, input: InputTensor): ValidInput {
+  const path = `input '${name}'`;
+  const { data, shape, datatype } = input;
+  if (datatype !== undefined && !isDatatype(datatype)) {
+    throw new RequestError(`${path}: expected a datatype of ${DATATYPE_NAMES.join(', ')}, got ${preview(datatype)}`);
+  }
+  if (isTypedArray(data)) return validateTyped(path, data, shape, datatype);
+  if (Array.isArray(data)) return validateNested(path, data, shape, datatype);
+  throw new RequestError(`${path}: expected data to be an array or a typed array, got ${preview(data)}`);
+}
+
+function isTypedArray(data: unknown): data is TypedArray {
+  return ArrayBuffer.isView(data) && !(data instanceof DataView);
+}
+
+function validateTyped(
+  path: string,
+  data: TypedArray,
+  shape: readonly number[] | undefined,
+  datatype: Datatype | undefined,
+): ValidInput {
+  const fitting = datatypesOf(data);
+  const [own] = fitting;
+  if (own === undefined) {
+    throw new RequestError(
+      `${path}: expected a typed array that stands for a datatype, got ${classOf(data)}; convert it`,
+    );
+  }
+  if (datatype !== undefined && !fitting.includes(datatype)) {
+    throw new RequestError(
+      `${path}: expected the typed array of ${datatype}, got ${classOf(data)}; convert it, or leave datatype out`,
+    );
+  }
+  if (shape === undefined) throw new RequestError(`${path}: expected a shape for a typed array, got none; set shape`);
+  assertShape(path, shape);
+  if (data.length !== elementCount(shape)) throw wrongCount(path, shape, data.length);
+  if (datatype === 'BOOL') assertBooleans(path, data);
+  return { datatype: datatype ?? own, shape, data };
+}
+
+/** The datatypes that this array can hold; UINT8 before BOOL, which shares its class. */
+function datatypesOf(data: TypedArray): Datatype[] {
+  const found = DATATYPE_NAMES.filter(isDatatype).filter((name) => {
+    const info = DATATYPES[name];
+    return info.kind !== 'string' && info.array.name === classOf(data);
+  });
+  return found.toSorted((a, b) => Number(a === 'BOOL') - Number(b === 'BOOL'));
+}
+
+/** The class by its tag, which a Buffer (Uint8Array) has too. */
+function classOf(data: TypedArray): string {
+  return data[Symbol.toStringTag];
+}
+
+function assertBooleans(path: string, data: TypedArray): void {
+  for (const [index, element] of data.entries()) {
+    if (element !== 0 && element !== 1) {
+      throw new RequestError(`${path}: expected 0 or 1 (BOOL), got ${element} at element ${index}`);
+    }
+  }
+}
+
+function assertShape(path: string, shape: readonly number[]): void {
+  const isSound = Array.isArray(shape) && shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
+  if (isSound && (shape[0] ?? 0) > 0) return;
+  throw new RequestError(
+    `${path}: expected a shape [rows, …] of whole numbers, rows at least 1, got ${JSON.stringify(shape)}`,
+  );
+}
+
+function wrongCount(path: string, shape: readonly number[], got: number): RequestError {
+  return new RequestError(
+    `${path}: expected ${elementCount(shape)} elements for shape [${shape.join(', ')}], got ${got}; ` +
+      'make shape and data agree',
+  );
+}
+
+function validateNested(
+  path: string,
+  nested: NestedArray,
+  given: readonly number[] | undefined,
+  wanted: Datatype | undefined,
+): ValidInput {
+  const shape = given ?? shapeOf(nested);
+  assertShape(path, shape);
+  const datatype = wanted ?? datatypeOfScalar(path, firstScalar(nested));
+  const data = decodeData(spell(nested), datatype, shape, path);
+  if (isFailure(data)) throw new RequestError(data.message);
+  return { datatype, shape, data };
+}
+
+/** Taken from the first element of each level; decoding checks that the others are alike. */
+function shapeOf(nested: NestedArray): number[] {
+  const [first] = nested;
+  return isNested(first) ? [nested.length, ...shapeOf(first)] : [nested.length];
+}
+
+function firstScalar(nested: NestedArray): Scalar | undefined {
+  const [first] = nested;
+  return isNested(first) ? firstScalar(first) : first;
+}
+
+function isNested(value: Scalar | NestedArray | undefined): value is NestedArray {
+  return Array.isArray(value);
+}
+
+function datatypeOfScalar(path: string, scalar: Scalar | undefined): Datatype {
+  if (typeof scalar === 'string') return 'BYTES';
+  if (typeof scalar === 'boolean') return 'BOOL';
+  throw new RequestError(
+    `${path}: expected a datatype for a plain array that starts with ${preview(scalar)}, got none; set datatype`,
+  );
+}
+
+/** Writes numbers that JSON cannot hold as the protocol does: as strings. */
+function spell(value: Scalar | NestedArray): unknown {
+  if (isNested(value)) return value.map(spell);
+  return typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value;
+}

@@ -1,0 +1,126 @@
+import { orAborted } from '../lambda/aws/clock.ts';
+import { SubmitError, type SubmitFailure } from './clientErrors.ts';
+import type { ScoreRequest } from './encodeRequest.ts';
+import type { Outbox } from './outbox.ts';
+import type { Entry, Packing, RequestsPerMessage } from './packRequests.ts';
+
+export interface SubmitProgress {
+  /** Requests that the queue has taken so far. */
+  readonly submitted: number;
+  /** The one it took last: its place among the requests, and its ID. Note them to survive an abort. */
+  readonly index: number;
+  readonly messageId: string;
+}
+
+export interface SubmitOptions {
+  /** Stops pulling and sending; calls under way are finished. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * How many requests share a message, up to 10,000, or `fill`: as many as fit into 64 KiB, which SQS bills as one request.
+   * Requests of other groups, or with a `deduplicationId`, have other messages. The ID of a request that shares its message
+   * is `<message ID>/<position>`. @default that of the client
+   */
+  readonly requestsPerMessage?: RequestsPerMessage | undefined;
+  /** Called after each request that the queue takes. */
+  readonly onProgress?: ((progress: SubmitProgress) => void) | undefined;
+}
+
+export interface SubmitDependencies {
+  readonly outbox: Outbox;
+  /** Which requests share a message. */
+  readonly packing: Packing;
+  readonly toEntry: (request: ScoreRequest) => Entry;
+}
+
+/** Sends requests as fast as the queue takes them. @returns their IDs, in the order of the requests */
+export async function submit(
+  requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
+  { signal, onProgress }: Omit<SubmitOptions, 'requestsPerMessage'>,
+  { outbox, packing, toEntry }: SubmitDependencies,
+): Promise<string[]> {
+  const stop = new AbortController();
+  const stopped = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
+  const accepted: (string | undefined)[] = [];
+  const sending = new Set<Promise<void>>();
+  let submitted = 0;
+  let failed: SubmitFailure | undefined;
+
+  const fail = (index: number, cause: unknown): void => {
+    if (stopped.aborted && cause === stopped.reason) return;
+    if (failed === undefined || index < failed.index) failed = { index, cause };
+  };
+  const entryOf = (request: ScoreRequest, index: number): Entry | undefined => {
+    try {
+      return toEntry(request);
+    } catch (cause) {
+      fail(index, cause);
+      return undefined;
+    }
+  };
+  const send = async (entry: Entry, index: number): Promise<void> => {
+    try {
+      const { id: messageId } = await outbox.send(entry, packing, stopped);
+      accepted[index] = messageId;
+      onProgress?.({ submitted: ++submitted, index, messageId });
+    } catch (cause) {
+      fail(index, cause);
+      stop.abort();
+    }
+  };
+
+  try {
+    for await (const request of pull(requests, stopped)) {
+      const index = accepted.push(undefined) - 1;
+      const entry = entryOf(request, index);
+      if (entry === undefined) break;
+      const sent = send(entry, index);
+      sending.add(sent);
+      void sent.then(() => sending.delete(sent));
+      await orAborted(outbox.room(), stopped);
+    }
+  } catch (cause) {
+    fail(accepted.length, cause);
+  }
+  await orAborted(Promise.all(sending), signal);
+  signal?.throwIfAborted();
+  if (failed !== undefined) throw new SubmitError(failed, accepted);
+  return accepted.map((messageId, index) => messageId ?? unanswered(index));
+}
+
+function unanswered(index: number): never {
+  throw new Error(`expected a message ID for request ${index}, the outbox gave none`);
+}
+
+/**
+ * Yields the items of `source`, each asked for only when it is wanted.
+ *
+ * @throws the signal's reason when `signal` aborts, without waiting for a source that does not answer
+ */
+async function* pull<T>(source: Iterable<T> | AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+  const iterator = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+  let open = true;
+  try {
+    for (;;) {
+      const { done, value } = await orAborted(Promise.resolve(iterator.next()), signal);
+      if (done === true) {
+        open = false;
+        return;
+      }
+      yield value;
+    }
+  } catch (error) {
+    open = signal.aborted;
+    throw error;
+  } finally {
+    if (open) void close(iterator);
+  }
+}
+
+/** Not to be awaited: a generator returns only after the item that it is busy with. */
+async function close<T>(iterator: Iterator<T> | AsyncIterator<T>): Promise<void> {
+  try {
+    await iterator.return?.();
+  } catch {
+    // Nobody is left to be told why the source could not be closed.
+  }
+}

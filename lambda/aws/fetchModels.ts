@@ -1,0 +1,409 @@
+import { createHash } from 'node:crypto';
+import { constants, existsSync } from 'node:fs';
+import {
+  appendFile,
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  statfs,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { threadId } from 'node:worker_threads';
+import { GetObjectCommand, type GetObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
+import pLimit from 'p-limit';
+import { messageOf } from '../core/failure.ts';
+import { type ModelsUri, readModelsUri } from '../core/places.ts';
+
+import { describeError, hasCode, isCallersFault } from './awsError.ts';
+import {
+  digestOf,
+  fileKey,
+  MOST_MANIFEST_BYTES,
+  type ModelFile,
+  manifestKey,
+  type Part,
+  partsOf,
+  readManifest,
+} from './modelManifest.ts';
+import { type RetryOptions, untilDone } from './sendBatches.ts';
+
+export interface FetchModelsOptions {
+  readonly s3: S3Client;
+  /** `s3://bucket/prefix/<digest>`, as `batchscore publish` prints it. */
+  readonly uri: string;
+  /** Where repositories are kept, each in a folder named by its digest. @default batchscore-models in the system's folder for temporary files */
+  readonly directory?: string;
+  /** Told how much was fetched, and how long that took. @default nobody is told */
+  readonly inform?: ((message: string) => void) | undefined;
+  readonly retry?: RetryOptions;
+  /** Milliseconds that one request may take. @default 60000 */
+  readonly limitMs?: number;
+  /** Bytes that a folder's disk has left. @default what the system says */
+  readonly freeBytes?: (folder: string) => Promise<number>;
+}
+
+/**
+ * Fetches a published model repository, unless an earlier start of this environment has. Nothing is in its folder before
+ * all of it is there and is what was published.
+ *
+ * @returns its folder
+ * @throws Error saying that the URI has no digest, which object cannot be read or is not what was published, or how much room is missing
+ */
+export async function fetchModels(options: FetchModelsOptions): Promise<string> {
+  const {
+    s3,
+    directory = join(tmpdir(), 'batchscore-models'),
+    inform,
+    retry,
+    limitMs,
+    freeBytes = freeBytesOf,
+  } = options;
+  const uri = readModelsUri(options.uri);
+  await openOwn(directory);
+  const whole = join(directory, uri.digest);
+  if (existsSync(whole)) return whole;
+
+  const startedAt = performance.now();
+  const source = { s3, uri, retry, limitMs };
+  const files = await fetchManifest(source);
+  const folder = await openPartialFolder(directory, uri.digest);
+  const parts = missingParts(files, folder);
+  const bytes = parts.reduce((sum, { start, end }) => sum + end - start, 0);
+  assertRoom(options.uri, directory, bytes, await freeBytes(directory));
+  await fetchParts(source, parts, folder);
+  await folder.complete();
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(2);
+  inform?.(`${options.uri}: ${megabytes(bytes)} MB in ${files.length} files fetched in ${seconds} s`);
+  return whole;
+}
+
+/** A model may bring code: what lies here is used as it is, so nobody else may put anything here. */
+async function openOwn(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const { uid, mode } = await stat(directory);
+  if (uid === process.geteuid?.() && (mode & OTHERS_WRITE) === 0) return;
+  throw new Error(`${directory}: expected a folder that only this user can write to, got another; remove it`);
+}
+
+const OTHERS_WRITE = 0o022;
+
+async function fetchManifest(source: Source): Promise<readonly ModelFile[]> {
+  const { bucket, folder, digest } = source.uri;
+  const key = manifestKey(folder);
+  const text = await readText(source, key, MOST_MANIFEST_BYTES);
+  const got = digestOf(text);
+  const refused = (what: string) => new Error(`s3://${bucket}/${key}: ${what}`);
+  if (got !== digest) {
+    throw refused(`expected SHA-256 ${digest}, got ${got}; it is not what was published: publish again, and deploy`);
+  }
+  try {
+    return readManifest(text);
+  } catch (cause) {
+    throw refused(`expected a manifest that this version reads, got ${messageOf(cause)}; publish the models again`);
+  }
+}
+
+async function freeBytesOf(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+}
+
+/** A disk that fills up while models are written would say so late, and of one file alone. */
+function assertRoom(uri: string, directory: string, bytes: number, free: number): void {
+  if (bytes <= free) return;
+  throw new Error(
+    `${uri}: expected ${megabytes(bytes)} MB of room in ${directory}, got ${Math.floor(free / 1e5) / 10} MB; ${RAISE_STORAGE}`,
+  );
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(1);
+}
+
+/** Each brings 85 to 90 MB/s at most. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html */
+const PARTS_AT_A_TIME = 16;
+
+/** A part that is not in the folder yet. */
+interface MissingPart extends Part {
+  readonly file: ModelFile;
+  readonly sha256: string;
+  /** By which the folder knows it. */
+  readonly name: string;
+}
+
+export function missingParts(files: readonly ModelFile[], { noted }: PartialFolder): MissingPart[] {
+  return files
+    .flatMap((file, fileIndex) =>
+      partsOf(file.bytes).map((part, index) => ({
+        ...part,
+        file,
+        sha256: file.parts[index] ?? '',
+        name: `${fileIndex}:${index}`,
+      })),
+    )
+    .filter(({ name }) => !noted.has(name));
+}
+
+/**
+ * Fetches parts into the folder, many at a time, each compared with its checksum on the way.
+ *
+ * @throws Error naming the first object that cannot be read, or is not what was published; nothing is under way then
+ */
+export async function fetchParts(source: Source, parts: readonly MissingPart[], folder: PartialFolder): Promise<void> {
+  const failing = new AbortController();
+  const atATime = pLimit(PARTS_AT_A_TIME);
+  const fetch = (part: MissingPart) => fetchPart(source, part, folder, failing.signal);
+  await Promise.all(parts.map((part) => atATime(() => fetch(part)).catch((error) => failing.abort(error))));
+  failing.signal.throwIfAborted();
+}
+
+async function fetchPart(source: Source, part: MissingPart, folder: PartialFolder, stop: AbortSignal): Promise<void> {
+  const path = join(folder.path, part.file.path);
+  await mkdir(dirname(path), { recursive: true });
+  const file = await open(path, constants.O_WRONLY | constants.O_CREAT);
+  try {
+    const key = fileKey(source.uri.folder, part.file.path);
+    if (part.file.bytes > 0) await readInto(source, key, part, part.file.bytes, file, stop);
+  } finally {
+    await file.close();
+  }
+  await folder.note(part.name);
+}
+
+/** A folder that is being filled: it gets its name once it is whole. */
+export interface PartialFolder {
+  /** Where files are written. */
+  readonly path: string;
+  /** What {@link note} was told of, by this process or by one before it that was cut off. */
+  readonly noted: ReadonlySet<string>;
+  /** Remembers a piece that is written. */
+  note(piece: string): Promise<void>;
+  /** Gives it its name. Where another thread was faster, that one's folder stays. */
+  complete(): Promise<void>;
+}
+
+/**
+ * Begins a folder, or goes on with what a process left that was ended before it was done: Lambda ends a start that takes
+ * more than 10 s, starts anew in the same environment, and keeps its files.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
+ */
+export async function openPartialFolder(directory: string, name: string): Promise<PartialFolder> {
+  const own = join(directory, `${name}.part-${process.pid}-${threadId}`);
+  const [files, notes] = [join(own, 'files'), join(own, 'notes')];
+  await mkdir(directory, { recursive: true });
+  await takeOver(directory, name, own);
+  await mkdir(files, { recursive: true });
+  return {
+    path: files,
+    noted: new Set((await readFile(notes, 'utf8').catch(() => '')).split('\n')),
+    note: (piece) => appendFile(notes, `${piece}\n`),
+    async complete() {
+      await rename(files, join(directory, name)).catch(unlessThere);
+      await rm(own, { recursive: true });
+    },
+  };
+}
+
+/** Of several, one is taken over and the others make room. */
+async function takeOver(directory: string, name: string, own: string): Promise<void> {
+  const prefix = `${name}.part-`;
+  const others = (await readdir(directory)).filter((entry) => entry.startsWith(prefix));
+  for (const left of others.filter((entry) => !isRunning(Number.parseInt(entry.slice(prefix.length), 10)))) {
+    await rename(join(directory, left), own).catch(() => rm(join(directory, left), { recursive: true, force: true }));
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // Another user's process is one, too.
+    return hasCode(error, 'EPERM');
+  }
+}
+
+function unlessThere(error: unknown): void {
+  if (!hasCode(error, 'ENOTEMPTY', 'EEXIST')) throw error;
+}
+
+/** The published repository that objects are read from. */
+export interface Source {
+  readonly s3: S3Client;
+  readonly uri: ModelsUri;
+  readonly retry?: RetryOptions | undefined;
+  /** Milliseconds that one request may take: one that trickles would hold up the start for good. @default 60000 */
+  readonly limitMs?: number | undefined;
+}
+
+/** 8 MiB take longer only below 140 KB/s. */
+const LIMIT_MS = 60_000;
+
+/** Trying again would give the same. */
+class Wrong extends Error {}
+
+/**
+ * The text of a small object.
+ *
+ * @throws Error saying why it cannot be read, or that it has more than `mostBytes`
+ */
+export async function readText(source: Source, key: string, mostBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  await untilRead(source, key, NEVER, async () => {
+    chunks.length = 0;
+    await get(source, key, undefined, NEVER, async (body, bytes) => {
+      if (bytes > mostBytes) throw new Wrong(`expected at most ${mostBytes} bytes, got ${bytes}`);
+      await drain(body, bytes, (chunk) => void chunks.push(chunk));
+    });
+  });
+  return Buffer.concat(chunks).toString();
+}
+
+/**
+ * Writes a part of an object to its place in a file, as it comes: nothing of it is kept in memory.
+ *
+ * @param objectBytes what the object has in all
+ * @throws Error saying why it cannot be read, or that the object has another size or content
+ */
+export async function readInto(
+  source: Source,
+  key: string,
+  part: Part & { readonly sha256: string },
+  objectBytes: number,
+  file: FileHandle,
+  stop: AbortSignal,
+): Promise<void> {
+  const write = async (body: Readable, bytes: number): Promise<void> => {
+    if (bytes !== objectBytes) throw new Wrong(`expected ${objectBytes} bytes, got ${bytes}; ${CHANGED}`);
+    const hash = createHash('sha256');
+    let position = part.start;
+    await drain(body, part.end - part.start, async (chunk) => {
+      hash.update(chunk);
+      await writeWhole(file, chunk, position);
+      position += chunk.length;
+    });
+    const got = hash.digest('hex');
+    if (got === part.sha256) return;
+    throw new Wrong(`expected SHA-256 ${part.sha256} of bytes ${part.start} to ${part.end}, got ${got}; ${CHANGED}`);
+  };
+  await untilRead(source, key, stop, () => get(source, key, part, stop, write));
+}
+
+/** What to do about an object that is not the one that was published. */
+const CHANGED = 'delete it, publish the models again, and deploy';
+
+const DISK_FULL = 'ENOSPC';
+/** What to do about a disk that is too small. */
+export const RAISE_STORAGE = 'raise ephemeralStorageMb, in a CDK app ephemeralStorageSize';
+
+const NEVER = new AbortController().signal;
+
+/** @throws Error saying why the last attempt failed */
+async function untilRead(
+  { uri, retry }: Source,
+  key: string,
+  stop: AbortSignal,
+  attempt: () => Promise<void>,
+): Promise<void> {
+  const what = `s3://${uri.bucket}/${key}`;
+  let last: unknown;
+  let attempts = 0;
+  const tryOnce = async (left: readonly string[]): Promise<readonly string[]> => {
+    attempts += 1;
+    try {
+      await attempt();
+      return [];
+    } catch (error) {
+      if (error instanceof Wrong) throw new Error(`${what}: ${error.message}`, { cause: error });
+      if (isCallersFault(error) || hasCode(error, DISK_FULL))
+        throw new Error(`${what}: ${explain(error, uri)}`, { cause: error });
+      last = error;
+      return left;
+    }
+  };
+  const left = await untilDone([key], tryOnce, stop, retry);
+  if (left.length === 0) return;
+  throw new Error(
+    `${what}: expected to read it, got ${describeError(last)}, in ${attempts} attempts; check that the function reaches S3`,
+    { cause: last },
+  );
+}
+
+/** What stays as it is, however often it is tried. */
+function explain(error: unknown, { bucket, folder }: ModelsUri): string {
+  if (hasCode(error, DISK_FULL)) return `expected room for it, got a full disk; ${RAISE_STORAGE}`;
+  switch (error instanceof Error ? error.name : undefined) {
+    case 'NoSuchKey':
+    case 'NotFound':
+      return 'expected what batchscore publish puts there, got nothing; publish the models again, or correct the URI';
+    case 'NoSuchBucket':
+      return 'expected a bucket, got none of that name; correct the URI';
+    case 'AccessDenied':
+      return (
+        `expected the right to read it, got AccessDenied; allow s3:GetObject on arn:aws:s3:::${bucket}/${folder}/*, ` +
+        'with a key of its own also kms:Decrypt, or correct the URI: S3 hides what it does not have'
+      );
+    case 'PermanentRedirect':
+    case 'AuthorizationHeaderMalformed':
+      return `expected a bucket in the function's region, got ${describeError(error)}; publish into one there`;
+    default:
+      return `expected to read it, got ${describeError(error)}`;
+  }
+}
+
+/** @param use is given what was asked for, and the size of the whole object */
+async function get(
+  { s3, uri, limitMs = LIMIT_MS }: Source,
+  key: string,
+  part: Part | undefined,
+  stop: AbortSignal,
+  use: (body: Readable, objectBytes: number) => Promise<void>,
+): Promise<void> {
+  const Range = part === undefined ? undefined : `bytes=${part.start}-${part.end - 1}`;
+  const command = new GetObjectCommand({ Bucket: uri.bucket, Key: key, Range });
+  const answer = await s3.send(command, { abortSignal: stop });
+  const { Body: body } = answer;
+  if (!(body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
+  // An error that nobody listens to ends the process, one after the last byte, too.
+  body.on('error', () => {});
+  const abort = () => body.destroy(new Error('given up, because another object failed'));
+  const timer = setTimeout(() => body.destroy(new Error(`no end within ${limitMs} ms`)), limitMs);
+  stop.addEventListener('abort', abort, { once: true });
+  try {
+    await use(body, sizeOf(answer));
+  } finally {
+    clearTimeout(timer);
+    stop.removeEventListener('abort', abort);
+    body.destroy();
+  }
+}
+
+/** `bytes 0-16777215/1073741824` */
+function sizeOf({ ContentRange, ContentLength = 0 }: GetObjectCommandOutput): number {
+  return Number(/\/(\d+)$/.exec(ContentRange ?? '')?.[1] ?? ContentLength);
+}
+
+/** Takes every byte, and no more than there should be. */
+async function drain(body: Readable, bytes: number, take: (chunk: Buffer) => Promise<void> | void): Promise<void> {
+  let got = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    got += chunk.length;
+    if (got > bytes) throw new Error(`expected ${bytes} bytes, got more`);
+    await take(chunk);
+  }
+  if (got < bytes) throw new Error(`expected ${bytes} bytes, got ${got}`);
+}
+
+/** A write may stop short. */
+async function writeWhole(file: FileHandle, chunk: Buffer, position: number): Promise<void> {
+  for (let written = 0; written < chunk.length; ) {
+    written += (await file.write(chunk, written, chunk.length - written, position + written)).bytesWritten;
+  }
+}

@@ -1,0 +1,40 @@
+import { SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import type { JobStart } from '../jobs/jobTypes.ts';
+
+export interface ExecutionsOptions {
+  readonly sfn: SFNClient;
+  readonly stateMachineArn: string;
+}
+
+/** From anywhere: what is sent and answered is small. */
+const ANSWER_MS = 10_000;
+
+export function createSfnClient(config: ConstructorParameters<typeof SFNClient>[0] = {}): SFNClient {
+  const requestHandler = { connectionTimeout: ANSWER_MS, requestTimeout: ANSWER_MS, throwOnRequestTimeout: true };
+  return new SFNClient({ maxAttempts: 6, ...config, requestHandler });
+}
+
+/**
+ * Executions by name. A standard execution that is running is started again with the same input without effect; one that
+ * has ended keeps its name for 90 days.
+ *
+ * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
+ */
+export function createExecutions({ sfn, stateMachineArn }: ExecutionsOptions) {
+  return {
+    /** @returns false when there was one of that name before */
+    async start(name: string, input: JobStart): Promise<boolean> {
+      try {
+        await sfn.send(new StartExecutionCommand({ stateMachineArn, name, input: JSON.stringify(input) }));
+        return true;
+      } catch (error) {
+        if (isNamed(error, 'ExecutionAlreadyExists')) return false;
+        throw error;
+      }
+    },
+  };
+}
+
+function isNamed(error: unknown, name: string): boolean {
+  return error instanceof Error && error.name === name;
+}

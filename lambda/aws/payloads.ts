@@ -1,0 +1,244 @@
+import { isUtf8 } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import pLimit from 'p-limit';
+import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
+import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
+import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../core/pointer.ts';
+
+import { describeError, isCallersFault, outageKind } from './awsError.ts';
+import { untilAborted } from './clock.ts';
+import { ofAttempt } from './observedCalls.ts';
+import { putObject } from './putObject.ts';
+import { type RetryOptions, untilDone } from './sendBatches.ts';
+
+export interface PayloadsOptions {
+  readonly s3: S3Client;
+  /** The deployment's payload bucket: no other is ever read. */
+  readonly bucket: string;
+  /** What comes before `requests/`, where bodies are read, and `results/`, where they are put. @default '' */
+  readonly prefix?: string | undefined;
+  /** Most bytes of a body that is read, at least 1. */
+  readonly maxBytes: number;
+  /** Most bodies read, and most put, at a time: each is in memory whole. @default 16 */
+  readonly concurrency?: number;
+  readonly retry?: RetryOptions;
+}
+
+export interface PayloadUploader {
+  /** Puts a result's body under a key of its own. @returns a pointer to it, or WRITE_FAILED when S3 did not take it in time */
+  put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
+}
+
+export interface Payloads extends PayloadReader, PayloadUploader {}
+
+/**
+ * The bodies that are too large for SQS or DynamoDB, by the convention of the SQS Extended Client. Requests are read
+ * and results are put, each under keys of their own: what is put here is not read here.
+ *
+ * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
+ */
+export function createPayloads(options: PayloadsOptions): Payloads {
+  const { s3, bucket, prefix = '', maxBytes, concurrency = 16, retry } = options;
+  const [requests, results] = [requestKeys(prefix), resultKeys(prefix)];
+  const reading = pLimit(concurrency);
+  const putting = pLimit(concurrency);
+
+  return {
+    put(body, signal) {
+      const pointer = { bucket, key: `${results}${randomUUID()}` };
+      const object = { Bucket: bucket, Key: pointer.key, Body: body, ContentType: 'application/json' };
+      return putting(async () => {
+        const verdict = await putObject(s3, object, { store: PAYLOAD_BUCKET, signal, retry });
+        return isFailure(verdict) ? verdict : pointer;
+      });
+    },
+    async read(pointer, options) {
+      if (pointer.bucket !== bucket) return anotherBucket(bucket, pointer);
+      if (!liesUnder(requests, pointer.key)) return noRequest(requests, pointer);
+      const once = { ...options, admit: admitOnce(options.admit), othersWait: () => reading.pendingCount > 0 };
+      return reading(() => readUntilAnswered(s3, pointer, maxBytes, once, retry));
+    },
+  };
+}
+
+/** Further attempts have the memory that the first was given. */
+function admitOnce(admit: PayloadReadOptions['admit']): PayloadReadOptions['admit'] {
+  let admitted: Promise<void> | undefined;
+  return (bytes) => {
+    admitted ??= admit(bytes);
+    return admitted;
+  };
+}
+
+/** A body that trickles would keep its place among those that are read, and its memory. */
+const BODY_MS = 10_000;
+/** How often it is looked at what has come of a body since: two seconds outlast what a network loses and sends again. */
+const LOOK_MS = 2_000;
+const LEAST_BYTES_A_SECOND = 16 * 1024;
+/** Slow downloads of one body. S3 is often quick the second time; others had better not wait for a third. */
+const SLOW_READS = 2;
+
+class SlowBodyError extends Error {
+  override readonly name = 'SlowBodyError';
+}
+
+interface ReadOptions extends PayloadReadOptions {
+  /** Whether other bodies wait for a place among those that are read. */
+  readonly othersWait: () => boolean;
+}
+
+/** What one attempt gave. */
+interface Attempt {
+  readonly answer: string | Failure;
+  /** Whether it is worth another try. */
+  readonly again: boolean;
+}
+
+async function readUntilAnswered(
+  s3: S3Client,
+  pointer: PayloadPointer,
+  maxBytes: number,
+  options: ReadOptions,
+  retry: RetryOptions | undefined,
+): Promise<string | Failure> {
+  let answer: string | Failure = unavailable(pointer, 'no answer before the deadline');
+  const tryOnce = async (left: readonly PayloadPointer[], number: number) => {
+    const attempt = await tryToRead(s3, pointer, maxBytes, options, number);
+    if (!options.signal.aborted) answer = attempt.answer;
+    return attempt.again ? left : [];
+  };
+  await untilAborted(untilDone([pointer], tryOnce, options.signal, retry), options.signal);
+  return answer;
+}
+
+async function tryToRead(
+  s3: S3Client,
+  pointer: PayloadPointer,
+  maxBytes: number,
+  { admit, signal, othersWait }: ReadOptions,
+  attempt: number,
+): Promise<Attempt> {
+  try {
+    const command = ofAttempt(attempt, new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key }));
+    const { Body, ContentLength } = await s3.send(command, { abortSignal: signal });
+    if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
+    // It may break while it waits for memory, and an error that nobody listens to ends the process.
+    Body.on('error', () => {});
+    if ((ContentLength ?? 0) <= maxBytes) await admit(ContentLength ?? maxBytes);
+    return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
+  } catch (error) {
+    if (isMissing(error)) return { answer: notFound(pointer), again: false };
+    const hint = isDenied(error) ? `; ${DENIED_HINT}` : '';
+    const isLastSlow = error instanceof SlowBodyError && (attempt >= SLOW_READS || othersWait());
+    return {
+      answer: unavailable(pointer, `${describeError(error)}${hint}`, outageKind(error)),
+      again: !(isCallersFault(error) || isLastSlow),
+    };
+  }
+}
+
+/** The body as text. The download of one that is too large ends as soon as that is known. */
+async function textOf(
+  body: Readable,
+  announcedBytes: number,
+  pointer: PayloadPointer,
+  maxBytes: number,
+): Promise<string | Failure> {
+  if (announcedBytes > maxBytes) {
+    body.destroy();
+    return tooLarge(pointer, maxBytes, `${announcedBytes}`);
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of whileQuick(body)) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) return tooLarge(pointer, maxBytes, 'more');
+    chunks.push(chunk);
+  }
+  const whole = Buffer.concat(chunks);
+  return isUtf8(whole) ? new TextDecoder().decode(whole) : notText(pointer);
+}
+
+/** The chunks of a body, as long as it comes quickly. @throws SlowBodyError */
+async function* whileQuick(body: Readable): AsyncGenerator<Buffer> {
+  const least = (LEAST_BYTES_A_SECOND * LOOK_MS) / 1000;
+  let bytes = 0;
+  const end = (got: string): void => void body.destroy(new SlowBodyError(got));
+  // A timer that the event loop was too busy for is called before what came meanwhile is read.
+  const look = setInterval(() => {
+    setImmediate(() => {
+      if (bytes < least) end(`less than ${LEAST_BYTES_A_SECOND} bytes a second`);
+      bytes = 0;
+    });
+  }, LOOK_MS);
+  const limit = setTimeout(() => end(`no end within ${BODY_MS} ms`), BODY_MS);
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      yield chunk;
+    }
+  } finally {
+    clearInterval(look);
+    clearTimeout(limit);
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && (error.name === 'NoSuchKey' || error.name === 'NotFound');
+}
+
+/**
+ * S3 answers AccessDenied for a missing object when the role may not list the bucket, and for any object when the role
+ * has lost its permission. Only the first is the producer's fault. The record is handed back either way, so that a
+ * deployment that is broken for a while answers nothing with an error.
+ *
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+ */
+function isDenied(error: unknown): boolean {
+  return error instanceof Error && error.name === 'AccessDenied';
+}
+
+const DENIED_HINT = 'allow the role s3:GetObject, and s3:ListBucket so that a missing object is told apart';
+
+function anotherBucket(bucket: string, pointer: PayloadPointer): Failure {
+  return failure(
+    'INVALID_POINTER',
+    `body[1].s3BucketName: expected the deployment's payload bucket ${preview(bucket)}, got ${preview(pointer.bucket)}`,
+  );
+}
+
+function noRequest(requests: string, { key }: PayloadPointer): Failure {
+  return failure(
+    'INVALID_POINTER',
+    `body[1].s3Key: expected a key that begins with "${requests}", got ${preview(key)}; upload the body there`,
+  );
+}
+
+function notFound({ key }: PayloadPointer): Failure {
+  return failure(
+    'PAYLOAD_NOT_FOUND',
+    `s3 object ${preview(key)}: expected it in the payload bucket, got none; keep it until its result is there`,
+  );
+}
+
+function tooLarge({ key }: PayloadPointer, maxBytes: number, got: string): Failure {
+  return failure(
+    'PAYLOAD_TOO_LARGE',
+    `s3 object ${preview(key)}: expected at most ${maxBytes} bytes, got ${got}; send several requests`,
+  );
+}
+
+/** What is not UTF-8 is not JSON either. @see https://www.rfc-editor.org/rfc/rfc8259#section-8.1 */
+function notText({ key }: PayloadPointer): Failure {
+  return failure(
+    'INVALID_JSON',
+    `s3 object ${preview(key)}: expected JSON in UTF-8, got bytes that are not; upload the request's text uncompressed`,
+  );
+}
+
+function unavailable({ key }: PayloadPointer, reason: string, kind?: Outage['kind']): Failure {
+  const message = `s3 object ${preview(key)}: expected to read it, got ${reason}`;
+  return failure('PAYLOAD_UNAVAILABLE', message, kind && { of: PAYLOAD_BUCKET, kind });
+}

@@ -1,0 +1,208 @@
+import { Logger, LogLevelThreshold } from '@aws-lambda-powertools/logger';
+import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
+import { Metrics } from '@aws-lambda-powertools/metrics';
+import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
+import type { LogLevel } from '../core/limits.ts';
+import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName } from '../core/metricNames.ts';
+import type { CloseReason, MicroBatchReport } from '../core/observer.ts';
+import type { Outcome } from '../core/record.ts';
+import type { GpuReading } from './nvidiaCards.ts';
+import type { Telemetry } from './telemetry.ts';
+import { retryReasons } from './telemetry.ts';
+
+const CLOSED_METRICS = {
+  full: 'ClosedFull',
+  budget: 'ClosedBudget',
+  padding: 'ClosedPadding',
+  dearer: 'ClosedDearer',
+  end: 'ClosedEnd',
+} as const satisfies Record<CloseReason, MetricName>;
+
+const LEVELS = { debug: 'DEBUG', info: 'INFO', warn: 'WARN', error: 'ERROR' } as const satisfies Record<
+  LogLevel,
+  string
+>;
+
+interface TelemetryOptions {
+  /** The dimension `service` of every metric. */
+  readonly serviceName: string;
+  /** How much is logged. @default the level of the function's logging configuration, else `info` */
+  readonly logLevel?: LogLevel | undefined;
+  /** What SQS hands over at most; without it no `BatchFill` is measured. */
+  readonly batchSize?: number | undefined;
+  /** Seconds that SQS gathers records for; logged beside the batch size. */
+  readonly windowSeconds?: number | undefined;
+  /** Whether the log has a line for each batch at the level of information; else for debugging. @default true */
+  readonly logsBatches?: boolean | undefined;
+}
+
+const ABANDONED =
+  'a run did not end in its time and was left behind; its records go back to SQS, and the model is opened anew';
+
+const MISMATCH =
+  'a request got another answer in a micro-batch than alone: the model is not batched any more in this process; ' +
+  'docs/operations.md says what to do';
+const FEWER_ROWS =
+  'a request got another answer in a run of many rows than alone, whatever the other rows: runs are no larger than one ' +
+  'that changed nothing from now on; docs/operations.md says what to do';
+const NEVER_BATCHED =
+  'a request got another answer in a micro-batch than alone, which was not written: the model stays unbatched in this ' +
+  'process; docs/operations.md says what to do';
+
+/** Structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
+export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry & {
+  readonly logger: Logger;
+  /** Prints what was measured since the last time; a middleware does so for an invocation. */
+  publish(): void;
+  /** Told what the cards of this host do. */
+  gpus(readings: readonly GpuReading[]): void;
+} {
+  const { serviceName, logLevel, batchSize, windowSeconds, logsBatches = true } = options;
+  const logger = new Logger({ serviceName, ...(logLevel !== undefined && { logLevel: LEVELS[logLevel] }) });
+  const metrics = new Metrics({ namespace: METRIC_NAMESPACE, serviceName });
+  const add = (name: MetricName, value: number): void => {
+    metrics.addMetric(name, ALL_METRIC_UNITS[name], value);
+  };
+  const providers = new Set<string>();
+  const cards = new Set<string>();
+  return {
+    logger,
+    placed(placement) {
+      providers.add(placement.provider);
+      for (const card of placement.cards) cards.add(card);
+    },
+    observer: {
+      microBatch(report) {
+        add('MicroBatches', 1);
+        add('Rows', report.rows);
+        add('PaddingRows', report.paddedRows - report.rows);
+        add('Fill', fillOf(report));
+        add('PaddingShare', 100 * report.paddingShare);
+        add('StackTime', report.stackMs);
+        add('RunTime', report.runMs);
+        add('EncodeTime', report.encodeMs);
+        add(CLOSED_METRICS[report.closedBecause], 1);
+        logger.debug('micro-batch', { ...report, fill: fillOf(report) });
+      },
+      decoded(decodeMs) {
+        add('DecodeTime', decodeMs);
+        logger.debug('records decoded', { decodeMs });
+      },
+      checked(checkMs) {
+        add('CheckTime', checkMs);
+      },
+      batchMismatch({ model, version, messageId, difference: { output, share }, wasBatched, maxRows }) {
+        const difference = Number.isFinite(share) ? share : 'another shape, text or truth value, or no number';
+        const details = { model, version, output, difference, messageId };
+        if (wasBatched) {
+          add('BatchMismatch', 1);
+          logger.error(maxRows === 1 ? MISMATCH : FEWER_ROWS, maxRows === 1 ? details : { ...details, maxRows });
+        } else logger.warn(NEVER_BATCHED, details);
+      },
+      written(writeMs) {
+        add('WriteTime', writeMs);
+        logger.debug('results written', { writeMs });
+      },
+      runAbandoned({ name, version }, ranMs) {
+        add('AbandonedRuns', 1);
+        logger.error(ABANDONED, { model: name, version, ranMs });
+      },
+      problem(error) {
+        logger.error('records are handed back', error instanceof Error ? error : new Error(String(error)));
+      },
+    },
+    outcomes(outcomes, records) {
+      const counts = countOutcomes(outcomes);
+      // Properties, by which CloudWatch Logs Insights tells the metrics of one card from those of another.
+      if (providers.size > 0) metrics.addMetadata('provider', [...providers].join(', '));
+      if (cards.size > 0) metrics.addMetadata('card', [...cards].join(', '));
+      add('BatchSize', outcomes.length);
+      if (batchSize !== undefined) {
+        add('BatchFill', (100 * outcomes.length) / batchSize);
+      }
+      add('Answered', counts.answered);
+      add('Requests', counts.requests);
+      add('Errors', counts.errors);
+      add('Retries', counts.retries);
+      add('MissingOrDenied', counts.refused);
+      logger[logsBatches ? 'info' : 'debug']('records scored', {
+        records: outcomes.length,
+        batchSize,
+        windowSeconds,
+        ...counts,
+      });
+      for (const retried of retryReasons(outcomes, records)) logger.warn('records go back to SQS', { ...retried });
+    },
+    gpus(readings) {
+      for (const { usedPercent, memoryUsedMib, memoryMib } of readings) {
+        if (usedPercent !== undefined) add('GpuUtilization', usedPercent);
+        if (memoryUsedMib !== undefined && memoryMib) add('GpuMemoryUtilization', (100 * memoryUsedMib) / memoryMib);
+      }
+      logger.debug('GPUs', { gpus: readings });
+    },
+    hostEnds(reason) {
+      add('HostsEnded', 1);
+      logger.error('the host ends itself; SQS hands over again what it had not answered, to another', { reason });
+      metrics.publishStoredMetrics();
+    },
+    publish() {
+      if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics();
+    },
+    awsCall: logger.level <= LogLevelThreshold.DEBUG ? (report) => logger.debug('AWS call', { ...report }) : undefined,
+    middlewares: [injectLambdaContext(logger), logMetrics(metrics)],
+  };
+}
+
+/** Rows of a run, in percent of the most that one may have. */
+function fillOf({ rows, maxBatchRows }: MicroBatchReport): number {
+  return (100 * rows) / maxBatchRows;
+}
+
+interface OutcomeCounts {
+  readonly answered: number;
+  /** Requests of the answered records. */
+  readonly requests: number;
+  /** Requests answered with an error result. */
+  readonly errors: number;
+  readonly retries: number;
+  /** Of these, because a store, the payload bucket or a model is missing or denied. */
+  readonly refused: number;
+  /** How often each error code occurred, answered or retried. */
+  readonly codes: Readonly<Record<string, number>>;
+}
+
+function countOutcomes(outcomes: readonly Outcome[]): OutcomeCounts {
+  const codes: Record<string, number> = {};
+  let answered = 0;
+  let requests = 0;
+  let errors = 0;
+  let refused = 0;
+  for (const outcome of outcomes) {
+    const failures = outcome.status === 'answered' ? outcome.failures : [outcome.failure];
+    for (const { code } of failures) codes[code] = (codes[code] ?? 0) + 1;
+    if (outcome.status === 'answered') {
+      answered += 1;
+      requests += outcome.requests;
+      errors += failures.length;
+    } else if (outcome.failure.outage?.kind === 'refused') refused += 1;
+  }
+  return { answered, requests, errors, retries: outcomes.length - answered, refused, codes };
+}
+
+/**
+ * Logs why a host cannot start, or go on, as one line of JSON, like everything else in its log. The runtime of a function
+ * logs it once more, in the format that the function's logging configuration says.
+ *
+ * @param what such as `the function cannot start`
+ * @param serviceName what the environment says, as the configuration may be what is wrong
+ */
+export function logFatal(what: string, error: unknown, serviceName = 'batchscore'): void {
+  const cause = error instanceof Error ? error : new Error(String(error));
+  new Logger({ serviceName }).critical(what, cause);
+}
+
+/** Logs the warnings of Node and of packages as JSON, where Node would print them as text. */
+export function logWarnings(logger: Logger): void {
+  process.removeAllListeners('warning');
+  process.on('warning', ({ name, message }) => logger.warn('a warning of Node', { name, reason: message }));
+}

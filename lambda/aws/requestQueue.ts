@@ -1,0 +1,382 @@
+import {
+  ChangeMessageVisibilityBatchCommand,
+  DeleteMessageBatchCommand,
+  type Message,
+  ReceiveMessageCommand,
+} from '@aws-sdk/client-sqs';
+import pLimit from 'p-limit';
+import { deferred } from '../core/concurrency.ts';
+import { isFailure } from '../core/failure.ts';
+import { POINTER_ATTRIBUTES } from '../core/pointer.ts';
+import type { MessageRecord, WriteVerdict } from '../core/record.ts';
+
+import { type Clock, SYSTEM_CLOCK } from './clock.ts';
+import { ofAttempt } from './observedCalls.ts';
+import { deliver, type RetryOptions } from './sendBatches.ts';
+import { allRefused, type BatchAnswer, MAX_BATCH_ENTRIES, refusalsIn, type SqsCaller } from './sqsCalls.ts';
+
+interface ReceiverOptions {
+  /** Its patience must exceed the wait. */
+  readonly sqs: SqsCaller;
+  readonly queueUrl: string;
+  /** Longest wait of one poll for a first message, 0 to 20. */
+  readonly waitSeconds: number;
+  /** How long what is received stays hidden from others. */
+  readonly visibilitySeconds: number;
+  /** Most messages of one poll. @default 10 */
+  readonly most?: number | undefined;
+}
+
+/**
+ * Makes long polls, each for as many messages as SQS gives in one. The records have what scoring reads, no more.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
+ */
+export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) => Promise<MessageRecord[]> {
+  const { sqs, queueUrl, waitSeconds, visibilitySeconds, most = MAX_BATCH_ENTRIES } = options;
+  const input = {
+    QueueUrl: queueUrl,
+    MaxNumberOfMessages: Math.min(most, MAX_BATCH_ENTRIES),
+    WaitTimeSeconds: waitSeconds,
+    VisibilityTimeout: visibilitySeconds,
+    MessageSystemAttributeNames: [
+      'ApproximateReceiveCount' as const,
+      'SentTimestamp' as const,
+      'MessageGroupId' as const,
+    ],
+    MessageAttributeNames: [...POINTER_ATTRIBUTES],
+  };
+  const eventSourceARN = arnOf(queueUrl);
+  return async (signal) => {
+    const { Messages = [] } = await sqs.send(new ReceiveMessageCommand(input), { abortSignal: signal });
+    return Messages.map((message) => toRecord(message, eventSourceARN));
+  };
+}
+
+/** Of the ARN only the queue's name is read, which says whether it is a FIFO queue. */
+function arnOf(queueUrl: string): string {
+  return `arn:aws:sqs:::${queueUrl.slice(queueUrl.lastIndexOf('/') + 1)}`;
+}
+
+function toRecord(message: Message, eventSourceARN: string): MessageRecord {
+  const { Attributes = {}, MessageAttributes = {} } = message;
+  const { ApproximateReceiveCount = '1', SentTimestamp = '0', MessageGroupId } = Attributes;
+  const messageAttributes: Record<string, { readonly stringValue?: string | undefined }> = {};
+  for (const name in MessageAttributes) messageAttributes[name] = { stringValue: MessageAttributes[name]?.StringValue };
+  return {
+    messageId: sent(message.MessageId, 'MessageId'),
+    receiptHandle: sent(message.ReceiptHandle, 'ReceiptHandle'),
+    body: sent(message.Body, 'Body'),
+    attributes: { ApproximateReceiveCount, SentTimestamp, MessageGroupId },
+    messageAttributes,
+    eventSourceARN,
+  };
+}
+
+function sent(value: string | undefined, name: string): string {
+  if (value !== undefined) return value;
+  throw new Error(`received message: expected ${name}, which SQS always sends, got none; check the SQS endpoint`);
+}
+
+interface PollerOptions<R> {
+  /** One long poll. */
+  receive: () => Promise<readonly R[]>;
+  /** Records that a full poll returns. */
+  recordsAPoll: number;
+  /** Most polls in flight. */
+  mostPolls: number;
+  /** Whether another poll may start, when those in flight may bring `expected` records. */
+  hasRoom: (expected: number) => boolean;
+  take: (records: readonly R[]) => void;
+  /** Told of a failed poll; the next one starts after a pause. */
+  onError: (error: unknown) => void;
+  /** Milliseconds of the pause after so many failures with no success between them, at least 1. */
+  pauseMs: (failures: number) => number;
+  /** @default the system's */
+  clock?: Clock | undefined;
+}
+
+export interface Poller {
+  /** Starts as many polls as are wanted and have room. To be called whenever room was made. */
+  poll(): void;
+  /** Starts no more polls, and resolves when those in flight have returned. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Keeps as many polls in flight as come back half full or fuller: an idle queue is asked by one, a long one by all. A
+ * failed poll never ends the polling.
+ */
+export function createPoller<R>(options: PollerOptions<R>): Poller {
+  const { receive, recordsAPoll, mostPolls, hasRoom, take, onError, pauseMs, clock = SYSTEM_CLOCK } = options;
+  const allReturned = deferred();
+  let wanted = 1;
+  let inFlight = 0;
+  let failures = 0;
+  let cancelPause: (() => void) | undefined;
+  let stopping = false;
+
+  function poll(): void {
+    if (cancelPause !== undefined) return;
+    while (!stopping && inFlight < wanted && hasRoom(inFlight * recordsAPoll)) void pollOnce();
+    if (stopping && inFlight === 0) allReturned.resolve();
+  }
+
+  async function pollOnce(): Promise<void> {
+    inFlight += 1;
+    try {
+      const records = await receive();
+      failures = 0;
+      wanted = wantedAfter(records.length);
+      take(records);
+    } catch (error) {
+      wanted = 1;
+      startPause();
+      onError(error);
+    } finally {
+      inFlight -= 1;
+      poll();
+    }
+  }
+
+  function wantedAfter(received: number): number {
+    if (2 * received >= recordsAPoll) return Math.min(wanted + 1, mostPolls);
+    return received === 0 ? Math.max(wanted - 1, 1) : wanted;
+  }
+
+  /** Polls that fail while there is a pause failed for the same reason. */
+  function startPause(): void {
+    if (stopping || cancelPause !== undefined) return;
+    failures += 1;
+    cancelPause = clock.after(pauseMs(failures), endPause);
+  }
+
+  function endPause(): void {
+    cancelPause?.();
+    cancelPause = undefined;
+    poll();
+  }
+
+  return {
+    poll,
+    stop: () => {
+      stopping = true;
+      endPause();
+      return allReturned.promise;
+    },
+  };
+}
+
+/** What it takes to delete a message. */
+type ReceivedMessage = Pick<MessageRecord, 'receiptHandle'>;
+
+/** Deletes messages that are answered. @param signal ends requests that get no answer */
+export type Acknowledge = ActOnMessages<ReceivedMessage>;
+
+export interface AcknowledgerOptions {
+  readonly sqs: SqsCaller;
+  readonly queueUrl: string;
+  /** Told when SQS would not delete messages; they come back when their queue's timeout ends, and are answered again. */
+  readonly onProblem: (error: Error) => void;
+  /** Most batch requests in flight. @default 16 */
+  readonly concurrency?: number;
+  /** @default three attempts */
+  readonly retry?: RetryOptions | undefined;
+}
+
+/** Deletes messages from a queue, ten in a batch request, several of these at once. Never throws. */
+export function createAcknowledger<M extends ReceivedMessage>({
+  sqs,
+  queueUrl: QueueUrl,
+  ...options
+}: AcknowledgerOptions): ActOnMessages<M> {
+  return createMessageAction<M>({
+    ...options,
+    name: 'acknowledgement',
+    otherwise: "messages that were not deleted, and come back when their queue's timeout ends",
+    send(messages, signal, attempt) {
+      const Entries = messages.map(({ receiptHandle }, id) => ({ Id: String(id), ReceiptHandle: receiptHandle }));
+      const command = ofAttempt(attempt, new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+      return sqs.send(command, { abortSignal: signal });
+    },
+  });
+}
+
+/** Sets when records that must be retried become visible again. @param signal ends requests that get no answer */
+type DelayRetries = ActOnMessages<MessageRecord>;
+
+interface RetryDelayOptions {
+  readonly sqs: SqsCaller;
+  readonly queueUrl: string;
+  /** Whole seconds until a record comes back, by how often it was received. @default `backoffSeconds` */
+  readonly secondsAfter?: (receiveCount: number, random: () => number) => number;
+  /** Told when SQS would not change visibilities; the records then come back when their timeout ends. */
+  readonly onProblem: (error: Error) => void;
+  /** @default Math.random */
+  readonly random?: () => number;
+  /** @default three attempts */
+  readonly retry?: RetryOptions;
+}
+
+/** Lets records come back after a backoff that grows with their receive count, not after the queue's visibility timeout. */
+export function createRetryDelay(options: RetryDelayOptions): DelayRetries {
+  const { random = Math.random, secondsAfter = backoffSeconds } = options;
+  return createVisibilityChange<MessageRecord>({
+    ...options,
+    name: 'retry delay',
+    secondsOf: ({ attributes }) => secondsAfter(Number(attributes.ApproximateReceiveCount), random),
+  });
+}
+
+const CAP_SECONDS = 300;
+
+/** Whole seconds: between half and all of 1, 2, 4, … for the first, second, third receive, at most five minutes. */
+export function backoffSeconds(receiveCount: number, random: () => number): number {
+  const longest = Math.min(CAP_SECONDS, 2 ** (Math.max(1, receiveCount) - 1));
+  return Math.ceil(longest / 2 + (random() * longest) / 2);
+}
+
+const OUTAGE_FACTOR = 16;
+/** 68 min, the delay after the fourth receive. */
+const OUTAGE_CAP_SECONDS = OUTAGE_FACTOR ** 3;
+const OUTAGE_JITTER = 1 / 8;
+
+/**
+ * Whole seconds: up to 1, 16, 256 and 4,096 for the first four receives, at most an eighth less. An outage that begins
+ * with the first receive and lasts for 1 + 14 + 224 + 3,584 s, more than an hour, is over at the fifth. The first delay
+ * is as short as any, because most failures pass within a second.
+ */
+export function outageSeconds(receiveCount: number, random: () => number): number {
+  const longest = Math.min(OUTAGE_CAP_SECONDS, OUTAGE_FACTOR ** (Math.max(1, receiveCount) - 1));
+  return Math.ceil(longest * (1 - OUTAGE_JITTER * random()));
+}
+
+interface VisibilityOptions<M> {
+  readonly sqs: SqsCaller;
+  readonly queueUrl: string;
+  /** What the change is for, in problems: `retry delay`. */
+  readonly name: string;
+  /** Whole seconds from now until a message is visible, 0 to 43,200. */
+  readonly secondsOf: (message: M) => number;
+  /** Told when SQS would not change visibilities; the messages then come back when the former timeout ends. */
+  readonly onProblem: (error: Error) => void;
+  /** @default three attempts */
+  readonly retry?: RetryOptions | undefined;
+}
+
+/**
+ * Changes when received messages become visible to others, ten in a batch request. Never throws.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibilityBatch.html
+ */
+export function createVisibilityChange<M extends ReceivedMessage>(options: VisibilityOptions<M>): ActOnMessages<M> {
+  const { sqs, queueUrl: QueueUrl, secondsOf } = options;
+  return createMessageAction<M>({
+    ...options,
+    otherwise: 'messages whose visibility was not changed, and that come back when their timeout ends',
+    send(messages, signal, attempt) {
+      const Entries = messages.map((message, id) => ({
+        Id: String(id),
+        ReceiptHandle: message.receiptHandle,
+        VisibilityTimeout: secondsOf(message),
+      }));
+      const command = ofAttempt(attempt, new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
+      return sqs.send(command, { abortSignal: signal });
+    },
+  });
+}
+
+/** Something that SQS does to received messages, in batch requests. */
+interface MessageAction<M> {
+  /** What it is, in problems: `acknowledgement`. */
+  readonly name: string;
+  /** Which messages it was not done to, and what becomes of them: `messages that come back`. */
+  readonly otherwise: string;
+  /** Makes one batch request; the ID of each entry is its position. */
+  readonly send: (messages: readonly M[], signal: AbortSignal, attempt: number) => Promise<BatchAnswer>;
+  /** Told why SQS did not do it, once for each reason. */
+  readonly onProblem: (error: Error) => void;
+  /** Most batch requests in flight. @default 16 */
+  readonly concurrency?: number | undefined;
+  /** @default three attempts */
+  readonly retry?: RetryOptions | undefined;
+}
+
+/**
+ * Never throws: what SQS does not do is a problem for the log, and ends with the messages' visibility timeout.
+ *
+ * @returns the messages it was not done to
+ */
+export type ActOnMessages<M> = (messages: readonly M[], signal: AbortSignal) => Promise<M[]>;
+
+function createMessageAction<M>(action: MessageAction<M>): ActOnMessages<M> {
+  const { name, otherwise, send, onProblem, concurrency = 16, retry = { attempts: 3 } } = action;
+  const inFlight = pLimit(concurrency);
+  return async (messages, signal) => {
+    const attempt = (batch: readonly M[], number: number) =>
+      inFlight(async () => {
+        try {
+          return refusalsIn(batch, await send(batch, signal, number));
+        } catch (error) {
+          return allRefused(batch, error);
+        }
+      });
+    const verdicts = await deliver(messages, { store: name, pack: inTens, attempt, signal, retry });
+    for (const [reason, count] of countReasons(verdicts)) onProblem(new Error(`${reason}; ${otherwise}: ${count}`));
+    return messages.filter((_, index) => isFailure(verdicts[index]));
+  };
+}
+
+function inTens<M>(messages: readonly M[]): M[][] {
+  return Array.from({ length: Math.ceil(messages.length / MAX_BATCH_ENTRIES) }, (_, batch) =>
+    messages.slice(batch * MAX_BATCH_ENTRIES, (batch + 1) * MAX_BATCH_ENTRIES),
+  );
+}
+
+function countReasons(verdicts: readonly WriteVerdict[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const verdict of verdicts) {
+    if (isFailure(verdict)) counts.set(verdict.message, (counts.get(verdict.message) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** What it takes to act on a message at the queue that it came from. */
+export type QueuedMessage = Pick<MessageRecord, 'receiptHandle' | 'eventSourceARN'>;
+
+interface RequestQueues<M> {
+  /** The queues that records may come from, one for each shard. */
+  readonly queueUrls: readonly string[];
+  /** What is done to the records of one queue. */
+  readonly act: (queueUrl: string) => ActOnMessages<M>;
+  /** Told of records of another queue: nothing is done to them, as no call to a queue of ours would be right. */
+  readonly onProblem: (error: Error) => void;
+}
+
+/** Does something to records at the queue that each came from: a receipt handle is worth nothing at another. */
+export function atTheirQueues<M extends QueuedMessage>({
+  queueUrls,
+  act,
+  onProblem,
+}: RequestQueues<M>): ActOnMessages<M> {
+  const actions = new Map(queueUrls.map((url) => [url.slice(url.lastIndexOf('/') + 1), act(url)]));
+  return async (records, signal) => {
+    const byQueue = Map.groupBy(records, ({ eventSourceARN }) => eventSourceARN);
+    const undone = await Promise.all(
+      Array.from(byQueue, async ([arn, those]) => {
+        const action = actions.get(arn.slice(arn.lastIndexOf(':') + 1));
+        if (action !== undefined) return await action(those, signal);
+        onProblem(unknownQueue(arn, those.length, queueUrls));
+        return those;
+      }),
+    );
+    return undone.flat();
+  };
+}
+
+function unknownQueue(arn: string, records: number, queueUrls: readonly string[]): Error {
+  return new Error(
+    `expected records of ${queueUrls.join(' or ')}, got ${records} of ${arn}, which stay until their visibility ` +
+      'timeout ends; add the URL of that queue to the request queues of the configuration, or remove its event source mapping',
+  );
+}

@@ -1,0 +1,146 @@
+import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import pLimit from 'p-limit';
+import { type Failure, failure, isFailure } from '../core/failure.ts';
+import { pointerBody } from '../core/pointer.ts';
+import {
+  BODY_ATTRIBUTE,
+  MESSAGE_ID_ATTRIBUTE,
+  POINTER_ATTRIBUTE,
+  type Result,
+  type ResultWriter,
+} from '../core/record.ts';
+import { describeError, isCallersFault, outageKind } from './awsError.ts';
+import { ofAttempt } from './observedCalls.ts';
+import type { PayloadUploader } from './payloads.ts';
+import { deliver, deliverOrOffload, packBatches, type Refusal, type RetryOptions } from './sendBatches.ts';
+
+export interface TableWriterOptions {
+  readonly dynamodb: DynamoDBClient;
+  readonly tableName: string;
+  /** Seconds after which DynamoDB may delete a result, at least 1. */
+  readonly ttlSeconds: number;
+  /** Where results over 400 KB go, the item then holding a pointer. @default none: such a result is refused */
+  readonly payloads?: PayloadUploader | undefined;
+  /** Most batch requests in flight. @default 16 */
+  readonly concurrency?: number;
+  readonly retry?: RetryOptions;
+  /** Milliseconds since the epoch. @default Date.now */
+  readonly now?: () => number;
+}
+
+/** The attribute that the table's time to live goes by: epoch seconds. */
+const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
+
+interface Entry {
+  readonly result: Result;
+  readonly item: Readonly<Record<string, AttributeValue>>;
+  /** The item's size as DynamoDB counts it. */
+  readonly itemBytes: number;
+  /** The most that it takes to send the item. */
+  readonly bytes: number;
+}
+
+/**
+ * Writes results to a DynamoDB table, up to 25 in a batch request, several of these at once. A result replaces an
+ * earlier one of the same message ID; of several in one write, which DynamoDB would refuse, the last is kept.
+ */
+export function createTableWriter(options: TableWriterOptions): ResultWriter {
+  const { dynamodb, tableName, ttlSeconds, payloads, concurrency = 16, retry, now = Date.now } = options;
+  const inFlight = pLimit(concurrency);
+
+  return {
+    write(results, signal) {
+      const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
+      const attempt = (batch: readonly Entry[], number: number) =>
+        inFlight(() => put(dynamodb, tableName, batch, signal, number));
+      return deliverOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
+        fits: ({ itemBytes }) => itemBytes <= MAX_ITEM_BYTES,
+        offload: (entry) => offload(entry, expiresAt, payloads, signal),
+        deliver: (entries) =>
+          deliver(entries, { store: 'result table', pack: packTableRequests, attempt, signal, retry }),
+      });
+    },
+  };
+}
+
+/** The same entries, each replaced by the last one of its message ID. */
+function lastOfEach(entries: readonly Entry[]): Entry[] {
+  const last = new Map(entries.map((entry) => [entry.result.messageId, entry]));
+  return entries.map((entry) => last.get(entry.result.messageId) ?? entry);
+}
+
+function toEntry(result: Result, expiresAt: string): Entry {
+  return entryOf(result, { [BODY_ATTRIBUTE]: { S: result.body } }, expiresAt);
+}
+
+function entryOf(result: Result, content: Record<string, AttributeValue.SMember>, expiresAt: string): Entry {
+  const texts = { [MESSAGE_ID_ATTRIBUTE]: { S: result.messageId }, ...content };
+  let itemBytes = EXPIRES_AT_ATTRIBUTE.length + MAX_NUMBER_BYTES;
+  for (const [name, { S }] of Object.entries(texts)) itemBytes += Buffer.byteLength(name) + Buffer.byteLength(S);
+  const item = { ...texts, [EXPIRES_AT_ATTRIBUTE]: { N: expiresAt } };
+  return { result, item, itemBytes, bytes: MOST_ESCAPED * itemBytes + FRAME_BYTES };
+}
+
+/** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html */
+const MAX_NUMBER_BYTES = 21;
+/** As a JSON string, a JSON text at most doubles: quotes, backslashes and line breaks take two bytes each. */
+const MOST_ESCAPED = 2;
+/** What surrounds an item in a batch request: braces, quotes and types. */
+const FRAME_BYTES = 128;
+
+async function offload(
+  { result, itemBytes }: Entry,
+  expiresAt: string,
+  payloads: PayloadUploader | undefined,
+  signal: AbortSignal,
+): Promise<Entry | Failure> {
+  if (payloads === undefined) return tooLarge(itemBytes);
+  const pointer = await payloads.put(result.body, signal);
+  return isFailure(pointer)
+    ? pointer
+    : entryOf(result, { [POINTER_ATTRIBUTE]: { S: pointerBody(pointer) } }, expiresAt);
+}
+
+function tooLarge(itemBytes: number): Failure {
+  return failure(
+    'RESULT_TOO_LARGE',
+    `expected a result of at most ${MAX_ITEM_BYTES} bytes, the size of a DynamoDB item, got ${itemBytes}; ` +
+      'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
+  );
+}
+
+/** Sends one batch request. A 200 answer may name items that DynamoDB had no capacity for. */
+async function put(
+  dynamodb: DynamoDBClient,
+  tableName: string,
+  batch: readonly Entry[],
+  signal: AbortSignal,
+  attempt: number,
+): Promise<Refusal<Entry>[]> {
+  try {
+    const requests = batch.map(({ item }) => ({ PutRequest: { Item: item } }));
+    const command = ofAttempt(attempt, new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } }));
+    const { UnprocessedItems = {} } = await dynamodb.send(command, { abortSignal: signal });
+    const left = Object.values(UnprocessedItems).flat();
+    const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_ATTRIBUTE]?.S));
+    return batch
+      .filter(({ result }) => ids.has(result.messageId))
+      .map((entry) => ({ entry, reason: 'DynamoDB had no capacity left for this item', again: true, outage: 'busy' }));
+  } catch (error) {
+    const refusal = { reason: describeError(error), again: !isCallersFault(error), outage: outageKind(error) };
+    return batch.map((entry) => ({ entry, ...refusal }));
+  }
+}
+
+/** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html */
+const MAX_ITEM_BYTES = 409_600;
+
+const KIBIBYTE = 1024;
+const MAX_BATCH_ITEMS = 25;
+/** 16 MiB, less what a batch request holds besides its items. */
+const MAX_BATCH_BYTES = 16 * KIBIBYTE * KIBIBYTE - 4 * KIBIBYTE;
+
+/** Packs items, in order, into batch requests of at most 25 items and 16 MiB. `bytes`: an item's size as sent. */
+function packTableRequests<T extends { readonly bytes: number }>(items: readonly T[]): T[][] {
+  return packBatches(items, { maxEntries: MAX_BATCH_ITEMS, maxBytes: MAX_BATCH_BYTES });
+}

@@ -1,9 +1,0 @@
-/**
- * JSON text in characters that every SQS server accepts. SQS itself refuses U+FFFE and U+FFFF, which JSON leaves as
- * they are; fauxqs also refuses everything beyond U+FFFF. All become JSON escapes, so the document stays the same.
- *
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
- */
-export function escapeForSqs(json: string): string {
-  return json.replace(/[\uD800-\uDFFF\uFFFE\uFFFF]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16)}`);
-}

@@ -1,0 +1,304 @@
+import { encodeRaw } from './base64.ts';
+import type { MaybePromise } from './concurrency.ts';
+import { type Failure, failure, reasonOf } from './failure.ts';
+import { spellFloat32 } from './floatText.ts';
+import type { Model, Transform, TransformOutputs } from './model.ts';
+import type { ScoringRequest } from './scoringRequest.ts';
+import {
+  type BigIntArray,
+  DATATYPES,
+  type Datatype,
+  elementsPerRow,
+  keepsOrder,
+  moveAxis,
+  moveDim,
+  type Tensor,
+  type TensorData,
+  viewOf,
+  withRows,
+} from './tensor.ts';
+
+/**
+ * Spells the answers to the requests of one run. Requests that ask for the same outputs in the same form share a frame,
+ * the text around IDs and elements: ten thousand answers of 10 floats take 8 ms in place of 17 as JSON, and 3 in place of
+ * 12 as base64 (two cores, Node 24).
+ */
+export interface ScoreEncoder {
+  /**
+   * The JSON text of one request's scores, in the form that was asked for, or why the model's transform gave none.
+   *
+   * @param fromRow where the request's rows start in the outputs
+   */
+  encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<string | Failure>;
+}
+
+/** @param outputs one tensor per model output, in the model's order */
+export function createEncoder(outputs: readonly Tensor[]): ScoreEncoder {
+  let sample: ScoringRequest | undefined;
+  let frame: Frame = { fields: [], tail: '' };
+  return {
+    encode(messageId, request, fromRow) {
+      if (request.model.transform?.encode !== undefined) {
+        return encodeOwnForm(messageId, request, chosenOf(request, outputs, fromRow), request.model.transform);
+      }
+      if (sample === undefined || !isFramedAlike(sample, request)) frame = frameOf(request, outputs);
+      sample = request;
+      let text = `{${encodeIds(messageId, request.id)}`;
+      for (let index = 0; index < frame.fields.length; index++) {
+        const { before, spell } = frame.fields[index] as FrameField;
+        text += before + spell(fromRow);
+      }
+      return text + frame.tail;
+    },
+  };
+}
+
+/** What the answers to requests that are framed alike have in common, from the IDs on. */
+interface Frame {
+  readonly fields: readonly FrameField[];
+  readonly tail: string;
+}
+
+interface FrameField {
+  readonly before: string;
+  readonly spell: (fromRow: number) => string;
+}
+
+function isFramedAlike(a: ScoringRequest, b: ScoringRequest): boolean {
+  return a.rows === b.rows && a.reply === b.reply && isSameList(a.outputs, b.outputs);
+}
+
+function isSameList(a: readonly number[], b: readonly number[]): boolean {
+  return a === b || (a.length === b.length && a.every((index, position) => index === b[position]));
+}
+
+function frameOf(request: ScoringRequest, outputs: readonly Tensor[]): Frame {
+  const { model, reply, rows } = request;
+  const head = encodeModel(model);
+  if (reply === 'predictions') {
+    const chosen = request.outputs.map((index) => outputs[index] as Tensor);
+    const spell = (fromRow: number) => encodePredictions(chosen, fromRow, rows);
+    return { fields: [{ before: `${head},"predictions":[`, spell }], tail: ']}' };
+  }
+  const binary = reply === 'binary';
+  const chosen = request.outputs.map((index) => {
+    const tensor = outputs[index] as Tensor;
+    const batchAxis = model.outputs[index]?.batchAxis ?? 0;
+    return { described: describe(tensor, rows, batchAxis), spell: spellerOf(tensor, rows, batchAxis, binary) };
+  });
+  if (binary) {
+    const described = chosen.map((output) => output.described).join('},{');
+    const fields = chosen.map(({ spell }, index) => ({
+      before: index === 0 ? `${head},"outputs":[{${described}}],"raw_output_contents":["` : '","',
+      spell,
+    }));
+    return { fields, tail: '"]}' };
+  }
+  const fields = chosen.map(({ described, spell }, index) => ({
+    before: `${index === 0 ? `${head},"outputs":[` : ']},'}{${described},"data":[`,
+    spell,
+  }));
+  return { fields, tail: ']}]}' };
+}
+
+/** Spells the elements of `rows` rows, as they lie in the run's output where moving the batch axis keeps their order. */
+function spellerOf(tensor: Tensor, rows: number, batchAxis: number, binary: boolean): (fromRow: number) => string {
+  if (keepsOrder(withRows(tensor.shape, rows), 0, batchAxis)) {
+    return binary ? rawRowsOf(tensor, rows) : rowsOf(tensor, rows);
+  }
+  return (fromRow) => {
+    const { datatype, data } = answerOf(tensor, fromRow, rows, batchAxis);
+    return binary ? encodeRaw(data) : encodeData(datatype, data);
+  };
+}
+
+function rowsOf({ datatype, shape, data }: Tensor, rows: number): (fromRow: number) => string {
+  const rowElements = elementsPerRow(shape);
+  return (fromRow) => encodeData(datatype, data, fromRow * rowElements, (fromRow + rows) * rowElements);
+}
+
+function rawRowsOf({ shape, data }: Tensor, rows: number): (fromRow: number) => string {
+  const rowElements = elementsPerRow(shape);
+  if (Array.isArray(data)) {
+    return (fromRow) => encodeRaw(data.slice(fromRow * rowElements, (fromRow + rows) * rowElements));
+  }
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  const rowBytes = rowElements * data.BYTES_PER_ELEMENT;
+  return (fromRow) => bytes.toString('base64', fromRow * rowBytes, (fromRow + rows) * rowBytes);
+}
+
+/** The JSON text of an error result. */
+export function encodeError(messageId: string, id: string | undefined, failed: Failure): string {
+  return `{${encodeIds(messageId, id)},"code":"${failed.code}","error":${JSON.stringify(failed.message)}}`;
+}
+
+function encodeIds(messageId: string, id: string | undefined): string {
+  const head = `"message_id":${quote(messageId)}`;
+  return id === undefined ? head : `${head},"id":${quote(id)}`;
+}
+
+const NOTHING_TO_ESCAPE = /^[\w-]*$/;
+
+/** `JSON.stringify` of a string. IDs are nearly always plain, and every result has two. */
+function quote(text: string): string {
+  return NOTHING_TO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text);
+}
+
+function encodeModel({ name, version }: Model): string {
+  return `,"model_name":${JSON.stringify(name)},"model_version":${JSON.stringify(version)}`;
+}
+
+/** The outputs asked for, of the request's own rows, laid out as the model has them. */
+function chosenOf(
+  { model, outputs: wanted, rows }: ScoringRequest,
+  outputs: readonly Tensor[],
+  fromRow: number,
+): Tensor[] {
+  return wanted.map((index) => answerOf(outputs[index] as Tensor, fromRow, rows, model.outputs[index]?.batchAxis));
+}
+
+function answerOf({ name, datatype, shape, data }: Tensor, fromRow: number, rows: number, batchAxis = 0): Tensor {
+  const rowElements = elementsPerRow(shape);
+  const mine = viewOf(data, fromRow * rowElements, (fromRow + rows) * rowElements);
+  return moveAxis({ name, datatype, shape: withRows(shape, rows), data: mine }, 0, batchAxis);
+}
+
+async function encodeOwnForm(
+  messageId: string,
+  { id, model }: ScoringRequest,
+  outputs: readonly Tensor[],
+  transform: Transform,
+): Promise<string | Failure> {
+  try {
+    const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
+    const text = JSON.stringify(await transform.encode?.(ownOutputs(outputs)), spellExactly);
+    if (text !== undefined) return `{${head},"result":${text}}`;
+    return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
+  } catch (error) {
+    return failure('TRANSFORM_FAILED', `the transform's encode: ${reasonOf(error)}`);
+  }
+}
+
+/** Copies, so that a transform that changes its outputs does not change those of its neighbours. */
+function ownOutputs(outputs: readonly Tensor[]): TransformOutputs {
+  return Object.fromEntries(
+    outputs.map(({ name, datatype, shape, data }) => [name, { datatype, shape, data: data.slice() }]),
+  );
+}
+
+/** For `JSON.stringify`: what JSON would turn into null, or refuse, spelled as in every other result. */
+function spellExactly(_key: string, value: unknown): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  return ArrayBuffer.isView(value) && !(value instanceof DataView) ? Array.from(value as Uint8Array) : value;
+}
+
+function describe({ name, datatype, shape }: Tensor, rows: number, batchAxis: number): string {
+  const sizes = moveDim(withRows(shape, rows), 0, batchAxis);
+  return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${sizes.join(',')}]`;
+}
+
+/** One prediction per row: the output's values, or an object by output name where there are several. */
+function encodePredictions(outputs: readonly Tensor[], fromRow: number, rows: number): string {
+  const predictions = Array.from({ length: rows }, (_, row) => {
+    const values = outputs.map((output) => encodeRow(output, fromRow + row));
+    if (values.length === 1) return values[0];
+    return `{${values.map((value, index) => `${JSON.stringify(outputs[index]?.name)}:${value}`).join(',')}}`;
+  });
+  return predictions.join(',');
+}
+
+function encodeRow({ shape, datatype, data }: Tensor, row: number): string {
+  const rowElements = elementsPerRow(shape);
+  const elements = viewOf(data, row * rowElements, (row + 1) * rowElements);
+  return nest(datatype, elements, shape.slice(1));
+}
+
+/** Elements nested as `shape` says; a scalar for `[]`. */
+function nest(datatype: Tensor['datatype'], elements: Tensor['data'], shape: readonly number[]): string {
+  if (shape.length <= 1)
+    return shape.length === 0 ? encodeData(datatype, elements) : `[${encodeData(datatype, elements)}]`;
+  const [outer = 0, ...inner] = shape;
+  const size = outer === 0 ? 0 : elements.length / outer;
+  const slices = Array.from({ length: outer }, (_, index) => viewOf(elements, index * size, (index + 1) * size));
+  return `[${slices.map((slice) => nest(datatype, slice, inner)).join(',')}]`;
+}
+
+/** Elements `from` to `to` as JSON, comma-separated, each read back as the very same value. */
+export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
+  if (data instanceof Float32Array) return spellFloat32(data, from, to);
+  const { kind } = DATATYPES[datatype];
+  if (kind === 'bigint') return spellBigInts(data as BigIntArray, from, to);
+  const elements = viewOf(data, from, to);
+  switch (kind) {
+    case 'float':
+      return needsFloatSpelling(elements)
+        ? Array.from(elements as ArrayLike<number>, spellFloat).join(',')
+        : spellNumbers(elements);
+    case 'boolean':
+      return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
+    case 'string':
+      return Array.from(elements as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
+    case 'integer':
+      return spellNumbers(elements);
+  }
+}
+
+/** `JSON.stringify` writes numbers faster than `join` does. */
+function spellNumbers(data: TensorData): string {
+  return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
+}
+
+/** Whether there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
+function needsFloatSpelling(data: TensorData): boolean {
+  for (let i = 0; i < data.length; i++) {
+    const value = data[i] as number;
+    if (!Number.isFinite(value) || Object.is(value, -0)) return true;
+  }
+  return false;
+}
+
+/** @see https://protobuf.dev/programming-guides/json/ non-finite numbers are strings */
+function spellFloat(value: number): string {
+  if (Object.is(value, -0)) return '-0';
+  return Number.isFinite(value) ? String(value) : `"${value}"`;
+}
+
+/** Without a view: an answer often has one, its label, which takes 0.1 µs in place of 0.6 (two cores, Node 24). */
+function spellBigInts(data: BigIntArray, from: number, to: number): string {
+  let text = '';
+  for (let index = from; index < to; index++) {
+    const spelled = spellBigInt(data[index] as bigint);
+    text = index === from ? spelled : `${text},${spelled}`;
+  }
+  return text;
+}
+
+/** A number where a double holds it exactly, else a decimal string. */
+function spellBigInt(value: bigint): string {
+  return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
+}
+
+/** An element and what stands between it and the next. */
+const FEWEST_CHARACTERS_AN_ELEMENT = 2;
+const BASE64_CHARACTERS_A_BYTE = 4 / 3;
+
+/**
+ * The fewest characters that a request's answer can have, to refuse one that is too large before it is spelled; 0 where
+ * a transform spells it.
+ *
+ * @param outputs of a run, one tensor per model output, each `[rows, …]`
+ */
+export function fewestCharacters(request: ScoringRequest, outputs: readonly Tensor[]): number {
+  if (request.model.transform?.encode !== undefined) return 0;
+  let characters = 0;
+  for (const index of request.outputs) {
+    const { shape, data } = outputs[index] as Tensor;
+    const elements = request.rows * elementsPerRow(shape);
+    const isBinary = request.reply === 'binary' && !Array.isArray(data);
+    characters += isBinary
+      ? elements * data.BYTES_PER_ELEMENT * BASE64_CHARACTERS_A_BYTE
+      : elements * FEWEST_CHARACTERS_AN_ELEMENT;
+  }
+  return characters;
+}

@@ -1,0 +1,190 @@
+/** A range, and the number that is taken where none is given. */
+export interface RangeWithDefault extends Range {
+  readonly default: number;
+}
+
+/** The numbers of the configuration, declared once: the host refuses others at start, the infrastructure at synth. */
+export const RANGES = {
+  maxBatchRows: { least: 1, most: 65_536, default: 512 },
+  maxBatchElements: { least: 1, most: 1_073_741_824, default: 4_194_304 },
+  maxRequestRows: { least: 1, most: 1_000_000, default: 10_000 },
+  maxRequestsPerMessage: { least: 1, most: 1_000_000, default: 10_000 },
+  deadlineMarginMs: { least: 1, most: 60_000, default: 1_000 },
+  checkPercent: { least: 0, most: 100, default: 1 },
+  timeoutSeconds: { least: 1, most: 3_600, default: 60 },
+  /** SQS hides a message for twelve hours at most. */
+  visibilitySeconds: { least: 1, most: 43_200, default: 60 },
+  stopSeconds: { least: 2, most: 7_200, default: 30 },
+  mostPolls: { least: 1, most: 64, default: 16 },
+  pipelineDepth: { least: 1, most: 16, default: 2 },
+  healthPort: { least: 0, most: 65_535, default: 0 },
+  resultsPerMessage: { least: 1, most: 10_000, default: 1 },
+  /** SQS bills each 64 KiB as one request, and takes 1 MiB. */
+  resultMessageBytes: { least: 1024, most: 1_048_576, default: 65_536 },
+  resultTtlSeconds: { least: 1, most: 315_360_000, default: 604_800 },
+} satisfies Readonly<Record<string, RangeWithDefault>>;
+
+/** Threads of the worker; their default is as many as the cores have room for. */
+export const HOP_THREADS = { least: 0, most: 64 } satisfies Range;
+
+/** Numbers of the configuration whose default is {@link shareOfMemory}. */
+export const RANGES_BY_MEMORY = {
+  maxAnswerCharacters: { least: 1, most: 268_435_456 },
+  maxPayloadBytes: { least: 1, most: 1_073_741_824 },
+} satisfies Readonly<Record<string, Range>>;
+
+/** In place of a number of results in a message: as many as fit. */
+export const FILL = 'fill';
+export type ResultsPerMessage = number | typeof FILL;
+
+const MIB = 1024 * 1024;
+
+/**
+ * What one message may take of the host's memory: a 64th. Parsed JSON takes up to twenty times its text, and one payload
+ * is parsed at a time.
+ *
+ * @returns bytes: 28,983,296 with 1,769 MB
+ */
+export function shareOfMemory(memoryMb: number): number {
+  return Math.floor((memoryMb * MIB) / 64);
+}
+
+/** How much the function logs, most first. Each level holds those after it. */
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The kinds of result store. */
+export const STORES = ['queue', 'table', 'bucket'] as const;
+export type Store = (typeof STORES)[number];
+
+/** What a number may be, both ends included. */
+export interface Range {
+  readonly least: number;
+  readonly most: number;
+}
+
+/** What such a number is called in messages. */
+export function wholeNumberIn({ least, most }: Range): string {
+  return `a whole number from ${least} to ${most}`;
+}
+
+/** What is wrong with a number that must be whole and within a range. An undefined one is left to its default. */
+export function outside(name: string, value: number | undefined, range: Range): string | undefined {
+  if (value === undefined) return undefined;
+  if (Number.isInteger(value) && value >= range.least && value <= range.most) return undefined;
+  return `${name}: expected ${wholeNumberIn(range)}, got ${value}; choose one in that range`;
+}
+
+/** MB of a function's memory that come with one vCPU. @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html */
+export const MB_PER_VCPU = 1_769;
+
+/** Bytes of bodies that make a batch full. */
+export const BATCH_BYTES = 32 * 1024 * 1024;
+/** Of the seconds from SIGTERM until the process is killed: after these, what is being scored is cut short. */
+export const DRAIN_SHARE = 0.75;
+/** Of the same: after these, the process ends in any case. */
+export const END_SHARE = 0.95;
+
+/** The numbers of jobs, declared once: the functions refuse others at start, the infrastructure at synth. */
+export const JOB_RANGES = {
+  /**
+   * Bytes of a part, which a child of the map scores: six pieces. Each part costs three transitions of Step Functions,
+   * 0.000075 $; of 96 MiB that is a fifth of what a job costs at 20,000 rows of 500 bytes a second.
+   */
+  partBytes: { least: 1, most: 1024 * MIB, default: 96 * MIB },
+  /** Bytes of a piece, which is read, scored and put as one; a call holds two of them and the rows of two. */
+  pieceBytes: { least: 1, most: 64 * MIB, default: 16 * MIB },
+  /** Calls at a time. A distributed map starts at most 10,000 children at a time. */
+  concurrency: { least: 1, most: 10_000, default: 200 },
+} satisfies Readonly<Record<string, RangeWithDefault>>;
+
+/** How long the function that is invoked may take. */
+export const FUNCTION_TIMEOUT_SECONDS: Range = { least: 1, most: 900 };
+
+/** As long as Lambda allows: the longer a call, the fewer parts are cut short. */
+export const JOB_TIMEOUT_SECONDS = FUNCTION_TIMEOUT_SECONDS.most;
+
+/** Memory of the function that scores jobs, in MiB; one whole vCPU comes with the default. */
+export const JOB_MEMORY_MB = { least: 128, most: 10_240, default: 1769 } satisfies RangeWithDefault;
+
+/** Where files are looked for, and what is scored goes, unless the deployment says otherwise. */
+export const JOB_PREFIXES = { input: 'jobs/in/', output: 'jobs/out/' };
+
+/** How SQS hands records over to Lambda. */
+export interface MappingSettings {
+  readonly fifo: boolean;
+  /** Most records in one invocation: 1 to 10,000, on a FIFO queue to 10. Above 10 it needs a window. */
+  readonly batchSize: number;
+  /** Longest wait for a batch to fill, in whole seconds: 0 to 300, on a FIFO queue 0. */
+  readonly windowSeconds: number;
+}
+
+export const BATCH_SIZE: Range = { least: 1, most: 10_000 };
+export const WINDOW_SECONDS: Range = { least: 0, most: 300 };
+/**
+ * Request queues of one deployment, each with its mapping. One alarm watches them all, and takes at most ten metrics.
+ *
+ * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html
+ */
+export const SHARDS: Range = { least: 1, most: 10 };
+export const MAXIMUM_CONCURRENCY: Range = { least: 2, most: 1000 };
+/**
+ * The most invocations that a mapping without provisioned pollers starts at a time, whatever its limit.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
+ */
+export const MOST_INVOCATIONS = 1_250;
+/** How it begins, and how many it adds in a minute while messages are left waiting. @see the page of {@link MOST_INVOCATIONS} */
+export const INVOCATIONS_AT_FIRST = 5;
+export const INVOCATIONS_ADDED_PER_MINUTE = 300;
+/** Of provisioned pollers, those that each starts at a time. @see the page of {@link MOST_INVOCATIONS} */
+export const INVOCATIONS_PER_POLLER = 10;
+export const DEFAULT_MAXIMUM_POLLERS = 200;
+/**
+ * What a queue, standard or FIFO, has handed out and not yet been told to delete, at the most.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-fifo.html
+ */
+export const MESSAGES_IN_FLIGHT = 120_000;
+/** Of one invocation's event, as JSON. @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
+export const MAX_EVENT_BYTES = 6_291_456;
+
+/** The size of the `/tmp` of the function that is invoked. */
+export const EPHEMERAL_STORAGE_MB = { least: 512, most: 10_240, default: 512 };
+
+const MOST_WITHOUT_WINDOW = 10;
+
+/**
+ * Every reason for which an event source mapping of an SQS queue is refused.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html
+ */
+export function mappingProblems(settings: MappingSettings): string[] {
+  return [
+    outside('batchSize', settings.batchSize, BATCH_SIZE),
+    outside('windowSeconds', settings.windowSeconds, WINDOW_SECONDS),
+    ...(settings.fifo ? fifoProblems(settings) : [standardProblem(settings)]),
+  ].filter((problem) => problem !== undefined);
+}
+
+function fifoProblems({ batchSize, windowSeconds }: MappingSettings): (string | undefined)[] {
+  return [
+    batchSize > MOST_WITHOUT_WINDOW
+      ? `batchSize: expected at most ${MOST_WITHOUT_WINDOW} on a FIFO queue, got ${batchSize}; ` +
+        'lower it or use a standard queue'
+      : undefined,
+    windowSeconds > 0
+      ? `windowSeconds: expected 0 on a FIFO queue, which has no batching window, got ${windowSeconds}; ` +
+        'set it to 0 or use a standard queue'
+      : undefined,
+  ];
+}
+
+function standardProblem({ batchSize, windowSeconds }: MappingSettings): string | undefined {
+  if (batchSize <= MOST_WITHOUT_WINDOW || windowSeconds >= 1) return undefined;
+  return (
+    `windowSeconds: expected at least 1 with a batchSize above ${MOST_WITHOUT_WINDOW}, ` +
+    `got ${windowSeconds} with batchSize ${batchSize}; raise windowSeconds or lower batchSize`
+  );
+}

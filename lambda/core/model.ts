@@ -1,0 +1,200 @@
+import type { MaybePromise } from './concurrency.ts';
+import type { Failure } from './failure.ts';
+import { type Datatype, moveDim, type Tensor, type TensorData } from './tensor.ts';
+
+/** One input or output of a model. A dim is a size, or the name of a symbolic axis. */
+export interface TensorSpec {
+  readonly name: string;
+  readonly datatype: Datatype;
+  /** `[rows, …]`: the batch axis comes first, wherever the model has it. */
+  readonly shape: readonly (number | string)[];
+  /**
+   * Where the model itself has its batch axis, and requests and answers with it. Within the core rows come first: the
+   * axis is moved when a request is decoded, when the model is run and when an answer is spelled. @default 0
+   */
+  readonly batchAxis?: number | undefined;
+}
+
+/** A shape `[rows, …]` of an input or output, or its spec's own, as the model has it. */
+export function shapeInModel<T>({ batchAxis = 0 }: TensorSpec, shape: readonly T[]): readonly T[] {
+  return moveDim(shape, 0, batchAxis);
+}
+
+/** Which axis of the model itself stands at `axis` of `[rows, …]`. */
+export function axisInModel({ batchAxis = 0 }: TensorSpec, axis: number): number {
+  if (axis === 0) return batchAxis;
+  return axis <= batchAxis ? axis - 1 : axis;
+}
+
+/** Where axis `axis` of the model itself stands in `[rows, …]`. */
+export function axisRowsFirst({ batchAxis = 0 }: TensorSpec, axis: number): number {
+  if (axis === batchAxis) return 0;
+  return axis < batchAxis ? axis + 1 : axis;
+}
+
+/** `'image', 'mask'`, for messages. */
+export function listNames(specs: readonly Pick<TensorSpec, 'name'>[]): string {
+  return specs.map((spec) => `'${spec.name}'`).join(', ');
+}
+
+/** An axis along which requests differ in size: they are padded to the longest of their micro-batch, and cut back. */
+export interface RaggedAxis {
+  /** Its name in the model. */
+  readonly name: string;
+  /** By input: which axis it is, and the element to pad with, as the datatype's array holds it; undefined: not there. */
+  readonly inputs: readonly ({ readonly axis: number; readonly pad: number | bigint | string } | undefined)[];
+  /** By output: which axis is cut back; undefined where none is. */
+  readonly outputs: readonly (number | undefined)[];
+  /** The sizes it may be run at, ascending; a micro-batch is padded up to one. Empty: any size. */
+  readonly ladder: readonly number[];
+}
+
+/**
+ * What a run costs, in any unit: only the ratio between runs matters to the plan.
+ *
+ * @param paddedRows rows run
+ * @param paddedLength size of the ragged axis; 1 without one
+ */
+export type Cost = (paddedRows: number, paddedLength: number) => number;
+
+/** What a run of `rows` rows of `length` was measured to take. */
+export interface MeasuredRun {
+  readonly rows: number;
+  readonly length: number;
+  readonly ms: number;
+}
+
+/** What a run gave: one tensor per model output, in the order of `outputs`, each `[rows, …]`. */
+export interface RunResult {
+  readonly outputs: readonly Tensor[];
+  /** Milliseconds inside ONNX Runtime, without the wait for its thread. */
+  readonly runMs: number;
+  /** Which of the model's cards it ran on. @default 0 */
+  readonly card?: number | undefined;
+}
+
+/**
+ * Whether a request's answer is the same whatever rows it shares a run with: `proved` by probes when the model was
+ * loaded; `trusted` because its config.json says so; `unproven`: each request runs alone until real requests have proved
+ * it; `dependent`: each request always runs alone, with all its rows, and is never split.
+ */
+export type Independence = 'proved' | 'trusted' | 'unproven' | 'dependent';
+
+/** A loaded model: its contract, its limits and one way to run it. */
+export interface Model {
+  readonly name: string;
+  readonly version: string;
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  /** The names of further inputs, which have the same values in every run: no request gives them. @default none */
+  readonly constants?: readonly string[] | undefined;
+  /** Most rows in one run. */
+  readonly maxBatchRows: number;
+  /** How many runs it does at the same time, each on a card of its own. @default 1 */
+  readonly cards?: number | undefined;
+  /** The model's own code before and after it, if it has any. */
+  readonly transform?: Transform | undefined;
+  /** The row counts it may be run at, ascending; a micro-batch is padded up to one. Empty: any count. */
+  readonly ladder: readonly number[];
+  /** The axis along which requests may differ in size; undefined where all of a micro-batch must agree. */
+  readonly ragged?: RaggedAxis | undefined;
+  /** Whether its rows are independent of each other, and how that is known. @default trusted */
+  readonly independence?: Independence | undefined;
+  /**
+   * The most rows of a run in which requests were seen to get the answers that they get alone; larger runs are compared
+   * before they are written. @default maxBatchRows
+   */
+  readonly provedRows?: number | undefined;
+  /**
+   * The most rows of a run that several requests share, where the number of rows alone changes answers: then no request is
+   * cut either. @default maxBatchRows
+   */
+  readonly maxSharedRows?: number | undefined;
+  /** The largest difference that the checks at start took for rounding, as a share of the answer; undefined without checks. */
+  readonly largestDifference?: number | undefined;
+  /** What a run costs, where it was measured. @default an overhead and the padded elements */
+  readonly cost?: Cost | undefined;
+  /** What its warm-up runs took. */
+  readonly measured?: readonly MeasuredRun[] | undefined;
+  /** Room for an input of a run, with anything in it: memory that earlier runs are done with. @default new memory */
+  readonly allocate?: ((datatype: Datatype, length: number) => TensorData) | undefined;
+  /**
+   * Runs the model. `inputs` are in the model's order, all with the same number of rows; their buffers are
+   * given away and must not be read afterwards.
+   *
+   * @param signal aborted when the run is past its time. A run cannot be stopped: it is left behind, and the next one
+   *   has a fresh thread
+   * @param card the only one to run on: cards round differently. @default the first that is free
+   * @throws ModelUnavailableError when the model could not be run at all, OutOfMemoryError when the run was too large,
+   *   RunAbandonedError when the signal was aborted first; anything else is the run's own failure
+   */
+  run(inputs: readonly Tensor[], signal?: AbortSignal, card?: number): Promise<RunResult>;
+}
+
+/** Finds models by name and version. */
+export interface ModelRepository {
+  /** The model a request means; without a name or version, the default one. Loads it where that is still to do. */
+  find(name: string | undefined, version: string | undefined): MaybePromise<Model | Failure>;
+}
+
+/** A model is refused until its config.json says more of it. The message says of what, in words. */
+export class SettingsMissingError extends Error {
+  override readonly name = 'SettingsMissingError';
+}
+
+/** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
+export class ModelUnavailableError extends Error {
+  override readonly name = 'ModelUnavailableError';
+  /** Whether what it was asked to run may be why. */
+  readonly mayBeTheRuns: boolean;
+
+  constructor(message: string, { mayBeTheRuns = false, ...options }: ErrorOptions & { mayBeTheRuns?: boolean } = {}) {
+    super(message, options);
+    this.mayBeTheRuns = mayBeTheRuns;
+  }
+}
+
+/** The run did not end in its time: it was left behind, or withdrawn when it had not been started. */
+export class RunAbandonedError extends Error {
+  override readonly name = 'RunAbandonedError';
+  /** Milliseconds it had been under way; undefined when it had not been started. */
+  readonly ranMs: number | undefined;
+
+  constructor(message: string, ranMs?: number) {
+    super(message);
+    this.ranMs = ranMs;
+  }
+}
+
+/** The run needed more memory than there is: a smaller one may do. */
+export class OutOfMemoryError extends Error {
+  override readonly name = 'OutOfMemoryError';
+}
+
+/** The parsed JSON request that a transform decodes. Which keys it holds is between the producer and the transform. */
+export type TransformBody = Readonly<Record<string, unknown>>;
+
+/** One model input as a transform gives it: an entry of `inputs` in the Open Inference Protocol. */
+export interface TransformInput {
+  readonly name: string;
+  readonly datatype: Datatype;
+  /** `[rows, …]`, or with the rows on the batch axis that config.json gives the input */
+  readonly shape: readonly number[];
+  /** Row-major, flat or nested as in a request; or the typed array of the datatype. */
+  readonly data: TensorData | readonly unknown[];
+}
+
+/** The outputs of one request by name, each `[rows, …]`, or with the rows on its own batch axis, row-major. */
+export type TransformOutputs = Readonly<
+  Record<string, { readonly datatype: Datatype; readonly shape: readonly number[]; readonly data: TensorData }>
+>;
+
+/**
+ * A model's own code before and after it: `models/<name>/transform.ts` (or `.js`, `.mjs`) exports one or both.
+ * What either throws fails that request alone, with the code TRANSFORM_FAILED and the error's message.
+ */
+export interface Transform {
+  decode?(body: TransformBody): readonly TransformInput[] | Promise<readonly TransformInput[]>;
+  /** Its value becomes `result` in the answer, in place of `outputs`. JSON must be able to hold it. */
+  encode?(outputs: TransformOutputs): unknown;
+}

@@ -1,0 +1,67 @@
+import type { Difference } from './difference.ts';
+
+/**
+ * Why a micro-batch took no more: `full` no more rows, `budget` no more elements, `padding` another run costs less than
+ * the padding that the next request would bring, `dearer` more rows would cost more together than in another run, `end`
+ * nothing left to add.
+ */
+export type CloseReason = 'full' | 'budget' | 'padding' | 'dearer' | 'end';
+
+/** What one run was, for metrics and for whoever asks why a batch was small. */
+export interface MicroBatchReport {
+  readonly model: string;
+  readonly version: string;
+  readonly requests: number;
+  readonly rows: number;
+  readonly paddedRows: number;
+  readonly maxBatchRows: number;
+  /** Size that the ragged axis was padded to; 1 without one. */
+  readonly paddedLength: number;
+  /** Share of the elements run that nobody sent, from 0 to 1. */
+  readonly paddingShare: number;
+  readonly closedBecause: CloseReason;
+  readonly stackMs: number;
+  readonly runMs: number;
+  readonly encodeMs: number;
+}
+
+/** A request that got another answer among others than alone. */
+export interface BatchMismatch {
+  readonly model: string;
+  readonly version: string;
+  /** The message that the request came in. */
+  readonly messageId: string;
+  readonly difference: Difference;
+  /** Whether the model's answers came from micro-batches until now; else its requests were run alone, and still are. */
+  readonly wasBatched: boolean;
+  /** The most rows of a run from now on; 1: its requests run alone. */
+  readonly maxRows: number;
+}
+
+export type Stage = 'decode' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
+
+/** What a stage worked on: sizes and names, never a message's content. */
+export type StageDetails = Readonly<Record<string, string | number>>;
+
+/** What is told of the work while it goes on. Never a message's content. */
+export interface Observer {
+  /** @param records gives the records of the invocation whose rows it ran, by index */
+  microBatch(report: MicroBatchReport, records: () => readonly number[]): void;
+  /** The records of an invocation were decoded in so many milliseconds, reading their payloads included. */
+  decoded(decodeMs: number): void;
+  /** Runs took so many milliseconds whose answers were compared, and not written. */
+  checked(checkMs: number): void;
+  /** Requests of a model get other answers together than alone: runs are smaller, or hold one request, from now on. */
+  batchMismatch(mismatch: BatchMismatch): void;
+  /** Results of one or more micro-batches were written together in so many milliseconds. */
+  written(writeMs: number): void;
+  /** A run did not end in its time and was left behind. */
+  runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
+  /**
+   * A stage has ended, once for each wave, run or write. `from` and `to` are readings of the scoring's clock. @default
+   * nobody traces the stages
+   */
+  stage?(stage: Stage, from: number, to: number, details: StageDetails): void;
+  /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */
+  problem(error: unknown): void;
+}

@@ -1,0 +1,462 @@
+import { affineCost } from './cost.ts';
+import {
+  elementsPerRowAt,
+  type MicroBatch,
+  microBatchOf,
+  type Part,
+  paddedLengthOf,
+  paddedRowsOf,
+  wholeRun,
+} from './microBatch.ts';
+import type { Cost, Model } from './model.ts';
+import type { CloseReason } from './observer.ts';
+import type { ScoringRequest } from './scoringRequest.ts';
+
+/** A plan of requests: every row of every request goes into exactly one micro-batch. */
+export interface Plan {
+  /** Takes a request. Gives the micro-batches that it closes: they may run while others are decoded. */
+  add(request: ScoringRequest): readonly MicroBatch[];
+  /** There are no more requests: the micro-batches that are left. */
+  finish(): readonly MicroBatch[];
+}
+
+/** What runs of a model may hold, by what is known of its rows. */
+export interface Sharing {
+  /** Most rows of a run, beside what the model itself allows. */
+  readonly maxRows: number;
+  /** Whether a request may be cut into several runs. */
+  readonly mayCut: boolean;
+}
+
+/**
+ * Begins a plan.
+ *
+ * @param maxElementsOf most elements, padding included, that the inputs of one micro-batch of a model hold together
+ * @param learntCostOf what this process has learnt of the cost of a model's runs, for those that bring none of their own.
+ *   @default nothing
+ * @param sharingOf how the rows of a model may share runs. @default as the model allows
+ */
+export type Planner = (
+  maxElementsOf: (model: Model) => number,
+  learntCostOf?: (model: Model) => Cost | undefined,
+  sharingOf?: (model: Model) => Sharing,
+) => Plan;
+
+/** What bounds the micro-batches of one model. */
+interface RunLimits extends Sharing {
+  readonly maxElements: number;
+  /** What runs cost by what was learnt; undefined where nothing was. */
+  readonly learnt: Cost | undefined;
+}
+
+/**
+ * Groups requests by model and signature. Where all rows have one shape, micro-batches are filled as requests come;
+ * where they differ in length, nothing is cut before all requests are known, or no more may wait.
+ */
+export const plan: Planner = (maxElementsOf, learntCostOf, sharingOf) => {
+  const groupsByModel = new Map<Model, ModelGroups>();
+  let last: ModelGroups | undefined;
+  const groupsOf = (model: Model): ModelGroups => {
+    const known = groupsByModel.get(model) ?? { model, oneShape: hasOneShape(model), groups: new Map() };
+    groupsByModel.set(model, known);
+    return known;
+  };
+  const createGroup = (request: ScoringRequest): Plan => {
+    const { model } = request;
+    const sharing = sharingOf?.(model) ?? { maxRows: model.maxBatchRows, mayCut: true };
+    const runLimits = { ...sharing, maxElements: maxElementsOf(model), learnt: learntCostOf?.(model) };
+    return model.ragged === undefined ? createFill(request, runLimits) : createGathering(runLimits);
+  };
+  return {
+    add(request) {
+      if (last?.model !== request.model) last = groupsOf(request.model);
+      const ofModel = last;
+      const signature = ofModel.oneShape ? '' : signatureOf(request);
+      let group = ofModel.groups.get(signature);
+      if (group === undefined) {
+        group = createGroup(request);
+        ofModel.groups.set(signature, group);
+      }
+      return group.add(request);
+    },
+    finish: () =>
+      [...groupsByModel.values()].flatMap(({ groups }) => [...groups.values()].flatMap((group) => group.finish())),
+  };
+};
+
+interface ModelGroups {
+  readonly model: Model;
+  /** Whether all requests are of one signature. */
+  readonly oneShape: boolean;
+  readonly groups: Map<string, Plan>;
+}
+
+function hasOneShape({ inputs }: Model): boolean {
+  return inputs.every(({ shape }) => shape.slice(1).every((dim) => typeof dim === 'number'));
+}
+
+function createGathering(runLimits: RunLimits): Plan {
+  const requests: ScoringRequest[] = [];
+  return {
+    add(request) {
+      requests.push(request);
+      return [];
+    },
+    finish: () => partition(requests, runLimits),
+  };
+}
+
+/** The trailing shape of every input, the ragged axis left out; the datatypes are the model's. */
+function signatureOf({ model, inputs }: ScoringRequest): string {
+  let signature = '';
+  for (const [index, { shape }] of inputs.entries()) {
+    const ragged = model.ragged?.inputs[index]?.axis;
+    for (let axis = 1; axis < shape.length; axis++) if (axis !== ragged) signature += `${shape[axis]},`;
+    signature += ';';
+  }
+  return signature;
+}
+
+const NONE: readonly MicroBatch[] = [];
+
+/**
+ * The plan of requests of one model and signature whose rows all have one shape: each micro-batch is filled, in arrival
+ * order, with as many rows as it may hold, or as many as cost least a row. That is the least cost. What is left in the
+ * end is one micro-batch, or, where a ladder or measured costs say that several cost less, those. A request is cut only
+ * when it has more rows than one micro-batch is filled with, and may be.
+ *
+ * Micro-batches run while later bodies are decoded, so that not all requests are in memory at once:
+ * docs/adr/0009-plans-that-stream-and-plans-that-wait.md has the figures.
+ *
+ * @param sample any request of the group
+ */
+function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
+  const { model } = sample;
+  const { learnt, mayCut } = runLimits;
+  const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), runLimits);
+  const isGuess = model.ladder.length < 2 && (model.cost ?? learnt) === undefined;
+  const limits = isGuess ? undefined : limitsByLength(sample, runLimits);
+  const most = limits === undefined ? capacity.rows : leastPerRow(limits.at(sample.length).costs);
+  const reason = most === capacity.rows ? capacity.reason : 'dearer';
+  let parts: Part[] = [];
+  let rows = 0;
+  const close = (closedBecause: MicroBatch['closedBecause']): readonly MicroBatch[] => {
+    if (parts.length === 0) return NONE;
+    const batch = microBatchOf(model, parts, closedBecause);
+    parts = [];
+    rows = 0;
+    return [batch];
+  };
+  return {
+    add(request) {
+      if (request.rows > most && !mayCut) return [wholeRun(request, reason)];
+      let closed = request.rows <= most && rows + request.rows > most ? close(reason) : NONE;
+      for (let fromRow = 0; fromRow < request.rows; ) {
+        const toRow = Math.min(request.rows, fromRow + most - rows);
+        parts.push({ request, fromRow, toRow });
+        rows += toRow - fromRow;
+        fromRow = toRow;
+        if (rows === most) closed = closed.length === 0 ? close(reason) : [...closed, ...close(reason)];
+      }
+      return closed;
+    },
+    finish() {
+      if (limits === undefined) return close('end');
+      const left = parts;
+      parts = [];
+      rows = 0;
+      return partitionParts(left, model, limits);
+    },
+  };
+}
+
+/** Of row counts that cost nearly the least a row, the smallest: more would only make answers wait. */
+const NEARLY = 1.01;
+
+/** Where that is nearly as many as there may be, it is as many. */
+const NEARLY_ALL = 0.8;
+
+/** The rows whose run costs least a row, or next to it. */
+function leastPerRow(costs: Float64Array): number {
+  const perRow = (rows: number): number => (costs[rows] as number) / rows;
+  let least = 1;
+  for (let rows = 2; rows < costs.length; rows++) if (perRow(rows) < perRow(least)) least = rows;
+  const most = NEARLY * perRow(least);
+  const all = costs.length - 1;
+  for (let rows = 1; rows < least; rows++) {
+    if (perRow(rows) > most) continue;
+    return rows >= NEARLY_ALL * all && perRow(all) <= most ? all : rows;
+  }
+  return least;
+}
+
+/**
+ * Cuts requests of one model and signature into micro-batches at the least total cost, shortest first. A request with
+ * more rows than a micro-batch holds fills some of its own, and its last rows join the others; where it may not be cut, it
+ * has one to itself.
+ */
+function partition(requests: readonly ScoringRequest[], runLimits: RunLimits): MicroBatch[] {
+  const [sample] = requests;
+  if (sample === undefined) return [];
+  const { model } = sample;
+  const limits = limitsByLength(sample, runLimits);
+  const parts: Part[] = [];
+  const batches: MicroBatch[] = [];
+  for (const { length, alike } of byLength(requests)) {
+    const { rows, reason } = limits.at(length);
+    for (const request of alike) {
+      if (request.rows > rows && !runLimits.mayCut) {
+        batches.push(wholeRun(request, reason));
+        continue;
+      }
+      let fromRow = 0;
+      for (; request.rows - fromRow > rows; fromRow += rows) {
+        batches.push(microBatchOf(model, [{ request, fromRow, toRow: fromRow + rows }], reason));
+      }
+      parts.push({ request, fromRow, toRow: request.rows });
+    }
+  }
+  return [...batches, ...partitionParts(parts, model, limits)];
+}
+
+/**
+ * The same of parts, none of which has more rows than a micro-batch holds.
+ *
+ * @param parts shortest first
+ */
+function partitionParts(parts: readonly Part[], model: Model, limits: LimitsByLength): MicroBatch[] {
+  return minCostPartition(parts, limits).map(({ start, end }) => {
+    const taken = parts.slice(start, end);
+    return microBatchOf(model, taken, reasonOf(taken, parts[end], model, limits));
+  });
+}
+
+/** Shortest first; those of one length in the order in which they came. There are far fewer lengths than requests. */
+function byLength(
+  requests: readonly ScoringRequest[],
+): { readonly length: number; readonly alike: readonly ScoringRequest[] }[] {
+  const known = new Map<number, ScoringRequest[]>();
+  for (const request of requests) {
+    const alike = known.get(request.length);
+    if (alike === undefined) known.set(request.length, [request]);
+    else alike.push(request);
+  }
+  return [...known].map(([length, alike]) => ({ length, alike })).toSorted((a, b) => a.length - b.length);
+}
+
+/** @param taken shortest first @param next the part that was not taken */
+function reasonOf(taken: readonly Part[], next: Part | undefined, model: Model, limits: LimitsByLength): CloseReason {
+  const rows = taken.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0);
+  const own = limits.at((taken.at(-1) as Part).request.length);
+  if (rows === own.rows) return own.reason;
+  if (next === undefined) return 'end';
+  const withNext = limits.at(next.request.length);
+  const rowsWithNext = rows + next.toRow - next.fromRow;
+  if (rowsWithNext > withNext.rows) return withNext.reason;
+  const isPadded = paddedRowsOf(model, rowsWithNext) > rowsWithNext;
+  return !isPadded && costsMoreARow(own, rows, rowsWithNext) ? 'dearer' : 'padding';
+}
+
+/** Whether more rows would raise what one costs, even if they were no longer than these. */
+function costsMoreARow({ costs }: LimitsAtLength, rows: number, more: number): boolean {
+  return (costs[more] as number) / more > (costs[rows] as number) / rows;
+}
+
+/** Where a micro-batch starts and, exclusively, ends among the parts. */
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** What is known of the first `i` parts, for every `i`. */
+interface Table {
+  readonly rowsBefore: Int32Array;
+  readonly minCost: Float64Array;
+  /** Where the last micro-batch of their least-cost partition starts. */
+  readonly startOfLast: Int32Array;
+  /** What a micro-batch may hold and costs whose last part is the one before `i`. */
+  readonly limits: readonly LimitsAtLength[];
+}
+
+/**
+ * The least-cost partition of parts sorted by length, shortest first, by exact dynamic programming.
+ *
+ * A longer run never costs less. So for single rows there is a least-cost partition in which every micro-batch holds
+ * neighbours in order of length, and among those the result is exact: `minCost[i]`, the cost of the first `i` parts, is
+ * the least of `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. Of equally cheap ones the smallest is taken,
+ * which fills the others.
+ */
+export function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[] {
+  const table = tableOf(parts, limits);
+  if (limits.furtherRowsCostMore) tryFewStarts(table, parts.length);
+  else tryEveryStart(table, parts.length);
+  return spansOf(table.startOfLast, parts.length);
+}
+
+function tableOf(parts: readonly Part[], limits: LimitsByLength): Table {
+  const rowsBefore = new Int32Array(parts.length + 1);
+  const limitsAt: LimitsAtLength[] = [];
+  for (const [index, { request, fromRow, toRow }] of parts.entries()) {
+    rowsBefore[index + 1] = (rowsBefore[index] as number) + toRow - fromRow;
+    limitsAt[index + 1] = limits.at(request.length);
+  }
+  return {
+    rowsBefore,
+    minCost: new Float64Array(parts.length + 1),
+    startOfLast: new Int32Array(parts.length + 1),
+    limits: limitsAt,
+  };
+}
+
+/** Tries as the start of the last micro-batch whatever it may hold. O(n · maxBatchRows). */
+function tryEveryStart(table: Table, parts: number): void {
+  for (let end = 1, windowStart = 0; end <= parts; end++) {
+    // A longer micro-batch holds no more rows, so the earliest start never goes back. A part alone always fits.
+    while (windowStart < end - 1 && costOf(table, windowStart, end) === Number.POSITIVE_INFINITY) windowStart += 1;
+    let cheapest = windowStart;
+    for (let start = windowStart + 1; start < end; start++) {
+      if (costOf(table, start, end) <= costOf(table, cheapest, end)) cheapest = start;
+    }
+    enter(table, cheapest, end);
+  }
+}
+
+/** A start, and the first end from which it is cheaper than those before it. */
+interface Candidate {
+  readonly start: number;
+  readonly from: number;
+}
+
+/**
+ * The same where a further row costs no less the more rows a run has and the longer it is, save for the second. Then the
+ * cheapest start never goes back as the end goes on, and where a later start becomes cheaper than an earlier one it stays
+ * so, which bisection finds. Rows that are run alone are tried besides. O(n · log n).
+ *
+ * @see Galil and Park (1990), "A linear-time algorithm for concave one-dimensional dynamic programming", on such costs
+ */
+function tryFewStarts(table: Table, parts: number): void {
+  const candidates: Candidate[] = [];
+  let first = 0;
+  for (let end = 1; end <= parts; end++) {
+    const start = end - 1;
+    let from = end;
+    while (candidates.length > first) {
+      const last = candidates.at(-1) as Candidate;
+      const earliest = Math.max(last.from, end);
+      from = firstEndCheaper(table, start, last.start, earliest, parts);
+      if (from > earliest) break;
+      candidates.pop();
+    }
+    if (from <= parts) candidates.push({ start, from });
+    while ((candidates[first + 1]?.from ?? parts + 1) <= end) first += 1;
+    const among = (candidates[first] as Candidate).start;
+    enter(table, costOf(table, start, end) <= costInCompany(table, among, end) ? start : among, end);
+  }
+}
+
+/** The first end from `earliest` on at which `later` is no dearer a start than `sooner`; one beyond `parts` if there is none. */
+function firstEndCheaper(table: Table, later: number, sooner: number, earliest: number, parts: number): number {
+  const isCheaper = (end: number): boolean => costInCompany(table, later, end) <= costInCompany(table, sooner, end);
+  if (isCheaper(earliest)) return earliest;
+  // So far on, a micro-batch from `sooner` would hold too many rows.
+  const tooFar = sooner + (table.limits[earliest] as LimitsAtLength).rows + 1;
+  if (tooFar > parts && !isCheaper(parts)) return parts + 1;
+  let [dearer, cheaper] = [earliest, Math.min(tooFar, parts)];
+  while (cheaper - dearer > 1) {
+    const middle = (dearer + cheaper) >> 1;
+    if (isCheaper(middle)) cheaper = middle;
+    else dearer = middle;
+  }
+  return cheaper;
+}
+
+/** The least cost of the first `end` parts if the last micro-batch starts at `start`; infinite if it holds no so many. */
+function costOf({ minCost, rowsBefore, limits }: Table, start: number, end: number): number {
+  const rows = (rowsBefore[end] as number) - (rowsBefore[start] as number);
+  return (minCost[start] as number) + ((limits[end] as LimitsAtLength).costs[rows] ?? Number.POSITIVE_INFINITY);
+}
+
+/** The same, one row alone left out: what it costs says nothing of further rows. */
+function costInCompany(table: Table, start: number, end: number): number {
+  const rows = (table.rowsBefore[end] as number) - (table.rowsBefore[start] as number);
+  return rows === 1 ? Number.POSITIVE_INFINITY : costOf(table, start, end);
+}
+
+function enter(table: Table, start: number, end: number): void {
+  table.startOfLast[end] = start;
+  table.minCost[end] = costOf(table, start, end);
+}
+
+function spansOf(startOfLast: Int32Array, parts: number): Span[] {
+  const spans: Span[] = [];
+  for (let end = parts; end > 0; end = startOfLast[end] as number)
+    spans.push({ start: startOfLast[end] as number, end });
+  return spans.reverse();
+}
+
+/** What a micro-batch may hold when its longest request is of a given length, and what its runs cost. */
+export interface LimitsAtLength {
+  /** Most rows: at least one; with a ladder, the highest rung allowed. */
+  readonly rows: number;
+  /** What bounds the rows. */
+  readonly reason: 'full' | 'budget';
+  /** The cost of a run by its number of rows, from 1 to `rows`. */
+  readonly costs: Float64Array;
+}
+
+export interface LimitsByLength {
+  at(length: number): LimitsAtLength;
+  /** Whether a further row costs no less the more rows a run has and the longer it is, save for the second. */
+  readonly furtherRowsCostMore: boolean;
+}
+
+/** @param sample any request of the group */
+export function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByLength {
+  const { model } = sample;
+  // Where nobody has measured what runs cost, what was learnt counts in place of a guess.
+  const { learnt } = runLimits;
+  const known = new Map<number, LimitsAtLength>();
+  return {
+    // Rows that are padded up to a rung cost nothing, and a table may hold anything.
+    furtherRowsCostMore: model.cost === undefined && model.ladder.length === 0,
+    at(length) {
+      const paddedLength = paddedLengthOf(model, length);
+      const found = known.get(paddedLength);
+      if (found !== undefined) return found;
+      const elementsPerRow = elementsPerRowAt(sample, paddedLength);
+      const capacity = capacityOf(model, elementsPerRow, runLimits);
+      const cost = model.cost ?? learnt ?? affineCost(() => elementsPerRow);
+      const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
+      known.set(paddedLength, limits);
+      return limits;
+    },
+  };
+}
+
+function costsOf(model: Model, cost: Cost, rows: number, paddedLength: number): Float64Array {
+  const costs = new Float64Array(rows + 1);
+  let paddedRows = 0;
+  let ofRung = 0;
+  for (let count = 1; count <= rows; count++) {
+    if (count > paddedRows) {
+      paddedRows = paddedRowsOf(model, count);
+      ofRung = cost(paddedRows, paddedLength);
+    }
+    costs[count] = ofRung;
+  }
+  return costs;
+}
+
+/** How many rows of `elementsPerRow` a micro-batch may hold: at least one; with a ladder, the highest rung allowed. */
+export function capacityOf(
+  { maxBatchRows, ladder }: Model,
+  elementsPerRow: number,
+  { maxElements, maxRows = maxBatchRows }: { readonly maxElements: number; readonly maxRows?: number },
+): { readonly rows: number; readonly reason: 'full' | 'budget' } {
+  const affordable = Math.max(1, Math.floor(maxElements / elementsPerRow));
+  const most = Math.min(maxBatchRows, maxRows);
+  const reason = affordable < most ? 'budget' : 'full';
+  const rows = Math.min(most, affordable);
+  if (ladder.length === 0) return { rows, reason };
+  return { rows: ladder.findLast((rung) => rung <= rows) ?? (ladder[0] as number), reason };
+}

@@ -1,0 +1,280 @@
+import { type MaybePromise, whenThere } from './concurrency.ts';
+import { type Failure, failure, isFailure, preview, reasonOf } from './failure.ts';
+import { isObject, type JsonObject } from './json.ts';
+import { listNames, type Model, type ModelRepository, type Transform } from './model.ts';
+import {
+  type DecodeLimits,
+  decodeInputs,
+  decodeInstances,
+  refuseUnknownKeys,
+  SEE_FORMAT,
+  tooManyRows,
+} from './requestInputs.ts';
+import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './scoringRequest.ts';
+import { fieldOf, WHOLE_BODY } from './values.ts';
+
+const COMMON_KEYS = ['id', 'model_name', 'model_version', 'parameters'];
+const LONG_FORM_KEYS = ['inputs', 'outputs', 'raw_input_contents'];
+const REQUEST_KEYS = [...COMMON_KEYS, ...LONG_FORM_KEYS];
+const SHORT_KEYS = [...COMMON_KEYS, 'instances'];
+
+function keysOfBothForms(): string {
+  return `${COMMON_KEYS.join(', ')} and either ${LONG_FORM_KEYS.join(', ')} or instances`;
+}
+
+/** Where a request stands. */
+interface Place {
+  /** For messages: `body`, or `[3]` inside a packed message. */
+  readonly path: string;
+  readonly record: number;
+  readonly position: number;
+}
+
+export interface RequestDependencies {
+  readonly models: ModelRepository;
+  readonly limits: DecodeLimits;
+}
+
+export function decodeRequest(
+  value: unknown,
+  place: Place,
+  deps: RequestDependencies,
+): MaybePromise<ScoringRequest | RefusedRequest> {
+  const { path } = place;
+  if (!isObject(value)) {
+    const failed = failure(
+      'INVALID_REQUEST',
+      `${path}: expected a request object with inputs, got ${preview(value)}; ${SEE_FORMAT}`,
+    );
+    return { id: undefined, failure: failed };
+  }
+  const id = decodeId(value.id, path);
+  if (isFailure(id)) return { id: undefined, failure: id };
+  return whenThere(decodeWithModel(value, id, place, deps), (request) =>
+    isFailure(request) ? { id, failure: explainEnvelope(request, value, path) } : request,
+  );
+}
+
+/** A service between producer and queue wraps what it was given, unless it is told not to. */
+function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
+  const envelope = envelopeIn(value);
+  if (envelope === undefined) return failed;
+  if (failed.code === 'TRANSFORM_FAILED') return failure(failed.code, `${failed.message}; the body is ${envelope}`);
+  if (failed.code !== 'INVALID_REQUEST' && failed.code !== 'UNKNOWN_MODEL') return failed;
+  return failure('INVALID_REQUEST', `${path}: expected a request, got ${envelope}`);
+}
+
+/**
+ * @see https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html
+ * @see https://docs.aws.amazon.com/eventbridge/latest/ref/events-structure.html
+ */
+function envelopeIn(value: JsonObject): string | undefined {
+  if (value.Type === 'Notification' && 'TopicArn' in value && 'Message' in value) {
+    return 'an envelope of SNS; switch on raw message delivery of its subscription';
+  }
+  if ('detail-type' in value && 'source' in value && 'detail' in value) {
+    return 'an event of EventBridge; give the target of its rule an input path, such as $.detail';
+  }
+  return undefined;
+}
+
+/** A transform's message, with the request's place in front where there are several. */
+function within(path: string, message: string): string {
+  return path.startsWith('[') ? `${path}: ${message}` : message;
+}
+
+function decodeWithModel(
+  value: JsonObject,
+  id: string | undefined,
+  place: Place,
+  { models, limits }: RequestDependencies,
+): MaybePromise<ScoringRequest | Failure> {
+  const { path, record, position } = place;
+  const refused = refuseModelName(value, path);
+  if (refused !== undefined) return refused;
+  const binaryOutput = decodeBinaryOutput(value.parameters, path);
+  if (isFailure(binaryOutput)) return binaryOutput;
+  const found = models.find(value.model_name as string | undefined, value.model_version as string | undefined);
+  return whenThere(found, (model) => {
+    if (isFailure(model)) return model;
+    return whenThere(decodeForm(value, path, model, binaryOutput, limits), (decoded) => {
+      if (isFailure(decoded)) return decoded;
+      const { inputs, outputs, reply } = decoded;
+      const rows = inputs[0]?.shape[0] ?? 0;
+      const length = lengthOf(model, inputs);
+      const tooLong = refuseLength(length, path, model);
+      return tooLong ?? { record, position, id, model, rows, length, inputs, outputs, reply };
+    });
+  });
+}
+
+/** Size of the ragged axis, which decoding proved to be the same in every input that has it. */
+function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
+  if (ragged === undefined) return 1;
+  const index = ragged.inputs.findIndex((input) => input !== undefined);
+  return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
+}
+
+/** A model with a ladder of lengths is never run beyond its last rung. */
+function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
+  const most = ragged?.ladder.at(-1);
+  if (ragged === undefined || most === undefined || length <= most) return undefined;
+  return failure(
+    'INVALID_SHAPE',
+    `${fieldOf(path, 'inputs')}: expected at most ${most} along '${ragged.name}', got ${length}; send a shorter one`,
+  );
+}
+
+interface DecodedForm {
+  readonly inputs: readonly RequestInput[];
+  readonly outputs: readonly number[];
+  readonly reply: ReplyForm;
+}
+
+/** A request comes in one of three forms: the model's own (its transform's), the short one, the canonical one. */
+function decodeForm(
+  value: JsonObject,
+  path: string,
+  model: Model,
+  binaryOutput: boolean | undefined,
+  limits: DecodeLimits,
+): MaybePromise<DecodedForm | Failure> {
+  if (model.transform?.decode !== undefined)
+    return decodeOwnForm(value, path, model, model.transform, binaryOutput, limits);
+  if ('instances' in value) return decodeShortForm(value, path, model, limits);
+
+  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path, keysOfBothForms);
+  if (refused !== undefined) return refused;
+  const raw = value.raw_input_contents;
+  const inputs = decodeInputs(value.inputs, path, model, raw, limits);
+  if (isFailure(inputs)) return inputs;
+  const outputs = decodeOutputs(value.outputs, path, model);
+  if (isFailure(outputs)) return outputs;
+  const binary = binaryOutput ?? raw !== undefined;
+  return { inputs, outputs, reply: binary ? 'binary' : 'json' };
+}
+
+function decodeShortForm(value: JsonObject, path: string, model: Model, limits: DecodeLimits): DecodedForm | Failure {
+  const ofOtherForm = LONG_FORM_KEYS.find((key) => Object.hasOwn(value, key));
+  if (ofOtherForm !== undefined) {
+    const got = `${preview(ofOtherForm)} beside instances`;
+    const message = `${path}: expected only the keys ${keysOfBothForms()}, got ${got}; leave one of them out`;
+    return failure('INVALID_REQUEST', message);
+  }
+  const refused = refuseUnknownKeys(value, SHORT_KEYS, () => path, keysOfBothForms);
+  if (refused !== undefined) return refused;
+  const rows = Array.isArray(value.instances) ? value.instances.length : 0;
+  if (rows > limits.maxRequestRows) return tooManyRows(rows, path, limits);
+  const inputs = decodeInstances(value.instances, fieldOf(path, 'instances'), model);
+  if (isFailure(inputs)) return inputs;
+  return { inputs, outputs: everyOutput(model), reply: 'predictions' };
+}
+
+/** A transform's inputs are checked like any others; what is wrong with them is the transform's failure. */
+async function decodeOwnForm(
+  value: JsonObject,
+  path: string,
+  model: Model,
+  transform: Transform,
+  binaryOutput: boolean | undefined,
+  limits: DecodeLimits,
+): Promise<DecodedForm | Failure> {
+  const outputs = decodeOutputs(value.outputs, path, model);
+  if (isFailure(outputs)) return outputs;
+  let inputs: RequestInput[] | Failure;
+  try {
+    inputs = decodeInputs(await transform.decode?.(value), WHOLE_BODY, model, undefined, limits);
+  } catch (error) {
+    return failure('TRANSFORM_FAILED', within(path, reasonOf(error)));
+  }
+  if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
+  return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));
+}
+
+const MAX_ID_CHARACTERS = 1024;
+
+function decodeId(id: unknown, path: string): string | undefined | Failure {
+  if (id === undefined) return undefined;
+  if (typeof id !== 'string' || id.length > MAX_ID_CHARACTERS) {
+    const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
+    return failure(
+      'INVALID_REQUEST',
+      `${fieldOf(path, 'id')}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
+    );
+  }
+  return id;
+}
+
+/** What is wrong with the model's name or version, if anything. */
+function refuseModelName({ model_name: name, model_version: version }: JsonObject, path: string): Failure | undefined {
+  if (name !== undefined && typeof name !== 'string') {
+    return failure(
+      'INVALID_REQUEST',
+      `${fieldOf(path, 'model_name')}: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
+    );
+  }
+  if (version !== undefined && typeof version !== 'string') {
+    const versionPath = fieldOf(path, 'model_version');
+    return failure(
+      'INVALID_REQUEST',
+      `${versionPath}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
+    );
+  }
+  return undefined;
+}
+
+/** Parameters may hold other servers' keys; batchscore reads only `binary_data_output`. */
+function decodeBinaryOutput(value: unknown, path: string): boolean | undefined | Failure {
+  if (value === undefined) return undefined;
+  const parametersPath = fieldOf(path, 'parameters');
+  if (!isObject(value))
+    return failure('INVALID_REQUEST', `${parametersPath}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
+  const binaryOutput = value.binary_data_output;
+  if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return binaryOutput;
+  return failure(
+    'INVALID_REQUEST',
+    `${parametersPath}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
+  );
+}
+
+const OUTPUT_KEYS = ['name', 'parameters'];
+
+/** Indexes of all outputs of a model. */
+function everyOutput(model: Model): readonly number[] {
+  return model.outputs.map((_, index) => index);
+}
+
+/** Indexes of the outputs asked for, in that order; all of the model's when none are named. */
+function decodeOutputs(value: unknown, path: string, model: Model): readonly number[] | Failure {
+  if (value === undefined) return everyOutput(model);
+  const outputsPath = fieldOf(path, 'outputs');
+  if (!Array.isArray(value)) {
+    return failure(
+      'INVALID_REQUEST',
+      `${outputsPath}: expected an array of {"name": …}, got ${preview(value)}; ${SEE_FORMAT}`,
+    );
+  }
+  const chosen: number[] = [];
+  for (const [index, entry] of value.entries()) {
+    const place = `${outputsPath}[${index}]`;
+    if (!isObject(entry))
+      return failure('INVALID_REQUEST', `${place}: expected {"name": …}, got ${preview(entry)}; ${SEE_FORMAT}`);
+    const refused = refuseUnknownKeys(entry, OUTPUT_KEYS, () => place);
+    if (refused !== undefined) return refused;
+    const found = model.outputs.findIndex((spec) => spec.name === entry.name);
+    if (found < 0) {
+      return failure(
+        'UNKNOWN_OUTPUT',
+        `${place}.name: expected ${listNames(model.outputs)} of model '${model.name}', got ${preview(entry.name)}; use the model's names`,
+      );
+    }
+    if (chosen.includes(found)) {
+      return failure(
+        'INVALID_REQUEST',
+        `${place}.name: expected each output once, got ${preview(entry.name)} again; name it once`,
+      );
+    }
+    chosen.push(found);
+  }
+  return chosen.length === 0 ? everyOutput(model) : chosen;
+}

@@ -1,0 +1,429 @@
+import { decodeAll, isBase64Data } from './base64.ts';
+import { type Failure, failure, isFailure, preview } from './failure.ts';
+import { isObject, type JsonObject } from './json.ts';
+import { listNames, type Model, type TensorSpec } from './model.ts';
+import type { RequestInput } from './scoringRequest.ts';
+import { allocateFromSlab, DATATYPE_NAMES, elementCount, isDatatype, keepsOrder, moveAxis, moveDim } from './tensor.ts';
+import { decodeData, decodeRaw, fieldOf, pathWithin } from './values.ts';
+import { nearestName } from './wrongValue.ts';
+
+const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
+
+/**
+ * One input per model input, in the model's order, all with the same number of rows.
+ *
+ * @param at where the request stands
+ * @param raw the request's `raw_input_contents`; undefined when the inputs carry `data`
+ */
+export function decodeInputs(
+  value: unknown,
+  path: string,
+  model: Model,
+  raw: unknown,
+  limits: DecodeLimits,
+): RequestInput[] | Failure {
+  if (!Array.isArray(value)) {
+    return failure(
+      'INVALID_REQUEST',
+      `${fieldOf(path, 'inputs')}: expected an array with ${listNames(model.inputs)}, got ${preview(value)}; add it`,
+    );
+  }
+  const indexes = matchInputs(value, path, model, raw);
+  if (isFailure(indexes)) return indexes;
+  const sizes = noSharedSizes(model);
+  const inputs: RequestInput[] = [];
+  for (const [position, spec] of model.inputs.entries()) {
+    const index = indexes[position] as number;
+    const input = decodeInput(value[index], { path, index, raw }, spec, sizes, limits);
+    if (isFailure(input)) return input;
+    inputs.push(input);
+  }
+  return inputs;
+}
+
+/** By model input: the index of its entry in `inputs`. */
+function matchInputs(
+  entries: readonly unknown[],
+  path: string,
+  model: Model,
+  raw: unknown,
+): readonly number[] | Failure {
+  if (raw !== undefined) {
+    const refused = refuseRawList(raw, entries.length, path);
+    if (refused !== undefined) return refused;
+  }
+  const indexes: number[] = [];
+  for (let index = 0; index < entries.length; index++) {
+    const input = entries[index];
+    if (!isObject(input)) {
+      return failure(
+        'INVALID_REQUEST',
+        `${inputPath(path, index)}: expected an input object, got ${preview(input)}; ${SEE_FORMAT}`,
+      );
+    }
+    const position = model.inputs.findIndex((spec) => spec.name === input.name);
+    const refused =
+      refuseUnknownKeys(input, INPUT_KEYS, () => inputPath(path, index)) ??
+      refuseInputName(input.name, position, path, index, model, indexes[position]);
+    if (refused !== undefined) return refused;
+    if (raw !== undefined && 'data' in input) {
+      const contents = fieldOf(path, 'raw_input_contents');
+      return failure(
+        'INVALID_REQUEST',
+        `${inputPath(path, index)}.data: expected none beside ${contents}; send the elements in one of the two`,
+      );
+    }
+    indexes[position] = index;
+  }
+  const missing = model.inputs.filter((_, position) => indexes[position] === undefined);
+  return missing.length === 0 ? indexes : missingInputs(missing, path, model);
+}
+
+function inputPath(path: string, index: number): string {
+  return `${fieldOf(path, 'inputs')}[${index}]`;
+}
+
+function refuseRawList(raw: unknown, inputs: number, path: string): Failure | undefined {
+  if (Array.isArray(raw) && raw.length === inputs) return undefined;
+  const got = Array.isArray(raw) ? raw.length : preview(raw);
+  return failure(
+    'INVALID_REQUEST',
+    `${fieldOf(path, 'raw_input_contents')}: expected an array of ${inputs} base64 strings, one per input, got ${got}; send one for each`,
+  );
+}
+
+function refuseInputName(
+  name: unknown,
+  position: number,
+  path: string,
+  index: number,
+  model: Model,
+  seenAt: number | undefined,
+): Failure | undefined {
+  if (typeof name !== 'string') {
+    return failure(
+      'INVALID_REQUEST',
+      `${inputPath(path, index)}.name: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
+    );
+  }
+  if (seenAt !== undefined) {
+    return failure(
+      'DUPLICATE_INPUT',
+      `${inputPath(path, index)}.name: expected each input once, got ${preview(name)} again; send it once`,
+    );
+  }
+  if (position >= 0) return undefined;
+  return unknownInput(`${inputPath(path, index)}.name`, name, model);
+}
+
+function missingInputs(missing: readonly TensorSpec[], path: string, model: Model): Failure {
+  return failure(
+    'MISSING_INPUT',
+    `${fieldOf(path, 'inputs')}: expected ${listNames(model.inputs)} of model '${model.name}', got no ${listNames(missing)}; add what is missing`,
+  );
+}
+
+/** Where an input stands in its request. */
+interface InputPlace {
+  readonly path: string;
+  readonly index: number;
+  /** The request's `raw_input_contents`, proved to be an array with an entry for each input, or undefined. */
+  readonly raw: unknown;
+}
+
+function decodeInput(
+  input: JsonObject,
+  { path, index, raw }: InputPlace,
+  spec: TensorSpec,
+  sizes: SharedSizes,
+  limits: DecodeLimits,
+): RequestInput | Failure {
+  const { datatype, batchAxis = 0 } = spec;
+  if (input.datatype !== datatype) {
+    const known = isDatatype(input.datatype) ? '' : `, which is none of ${DATATYPE_NAMES.join(', ')}`;
+    return failure(
+      'INVALID_DATATYPE',
+      `${inputPath(path, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
+    );
+  }
+  const shape = decodeShape(input.shape, () => `${inputPath(path, index)}.shape`, spec, sizes, batchAxis);
+  if (isFailure(shape)) return shape;
+  const rows = shape[batchAxis] as number;
+  if (rows > limits.maxRequestRows) return tooManyRows(rows, path, limits);
+  const data = Array.isArray(raw)
+    ? decodeRaw(raw[index], datatype, shape, () => `${fieldOf(path, 'raw_input_contents')}[${index}]`)
+    : decodeData(
+        input.data,
+        datatype,
+        shape,
+        (position) => pathWithin(`${inputPath(path, index)}.data`)(position),
+        allocateFromSlab,
+      );
+  return isFailure(data) ? data : rowsFirst({ datatype, shape, data }, batchAxis);
+}
+
+/**
+ * The short form: an array of instances, one per row. An instance is a nested array (or a scalar) for a model with one
+ * input, or an object by input name; it has the input's axes without the batch axis.
+ *
+ * @see https://www.tensorflow.org/tfx/serving/api_rest#request_format_2 the row format
+ */
+export function decodeInstances(value: unknown, path: string, model: Model): RequestInput[] | Failure {
+  if (!Array.isArray(value) || value.length === 0) {
+    const [got, cure] = Array.isArray(value) ? ['an empty one', 'send one for each row'] : [preview(value), WRAP_IT];
+    return failure('INVALID_REQUEST', `${path}: expected an array of at least one instance, got ${got}; ${cure}`);
+  }
+  const byName = isObject(value[0]);
+  if (!byName && model.inputs.length > 1) {
+    return failure(
+      'MISSING_INPUT',
+      `${path}[0]: expected an object with ${listNames(model.inputs)} of model '${model.name}', got ${preview(value[0])}; name the inputs`,
+    );
+  }
+  if (byName) {
+    const refused = refuseOddInstances(value, path, model);
+    if (refused !== undefined) return refused;
+  }
+  const sizes = noSharedSizes(model);
+  const inputs: RequestInput[] = [];
+  for (const spec of model.inputs) {
+    const rows = byName ? value.map((instance: JsonObject) => instance[spec.name]) : value;
+    const input = decodeColumn(rows, spec, sizes, instancePath(path, byName ? spec.name : undefined));
+    if (isFailure(input)) return !byName && isOneInstance(value, spec) ? loneInstance(path, spec) : input;
+    inputs.push(input);
+  }
+  return inputs;
+}
+
+const WRAP_IT = 'wrap it in an array';
+
+/** Whether what should be a list of instances has the shape of one. */
+function isOneInstance(value: readonly unknown[], { shape }: TensorSpec): boolean {
+  const [, ...dims] = shape;
+  const nesting = nestingOf(value, dims.length + 1);
+  return nesting.length === dims.length && dims.every((dim, axis) => typeof dim === 'string' || dim === nesting[axis]);
+}
+
+function loneInstance(path: string, { name, shape }: TensorSpec): Failure {
+  const expected = `an array of instances, each [${shape.slice(1).join(', ')}] for '${name}'`;
+  return failure('INVALID_SHAPE', `${path}: expected ${expected}, got one instance; ${WRAP_IT}`);
+}
+
+function refuseOddInstances(instances: readonly unknown[], path: string, model: Model): Failure | undefined {
+  for (const [index, instance] of instances.entries()) {
+    const at = `${path}[${index}]`;
+    if (!isObject(instance)) {
+      return failure(
+        'INVALID_REQUEST',
+        `${at}: expected an object by input name like the others, got ${preview(instance)}; make them alike`,
+      );
+    }
+    for (const name in instance) {
+      if (model.inputs.some((spec) => spec.name === name)) continue;
+      return unknownInput(at, name, model);
+    }
+    const missing = model.inputs.filter((spec) => !Object.hasOwn(instance, spec.name));
+    if (missing.length > 0) {
+      return failure(
+        'MISSING_INPUT',
+        `${at}: expected ${listNames(model.inputs)}, got no ${listNames(missing)}; add what is missing`,
+      );
+    }
+  }
+  return undefined;
+}
+
+/** `instances[3][5]`, or `instances[3].image[5]` where instances are objects. */
+function instancePath(path: string, name: string | undefined): (position: readonly number[]) => string {
+  return ([row, ...rest]) => {
+    const steps = rest.map((index) => `[${index}]`).join('');
+    const within = name === undefined ? '' : `.${name}`;
+    return row === undefined ? path : `${path}[${row}]${within}${steps}`;
+  };
+}
+
+/** The sizes of an instance: behind an empty array those of the model, and 0 where it leaves them open. */
+function sizesOf(instance: unknown, { shape }: TensorSpec): number[] {
+  const sizes = nestingOf(instance, shape.length - 1);
+  if (sizes.at(-1) !== 0) return sizes;
+  return [...sizes, ...shape.slice(1 + sizes.length).map((dim) => (typeof dim === 'number' ? dim : 0))];
+}
+
+/** All instances' values of one input, as one tensor. Its shape is read off the first instance's nesting. */
+function decodeColumn(
+  rows: readonly unknown[],
+  spec: TensorSpec,
+  sizes: SharedSizes,
+  pathOf: (position: readonly number[]) => string,
+): RequestInput | Failure {
+  const nesting = [rows.length, ...sizesOf(rows[0], spec)];
+  const shape = decodeShape(nesting, () => pathOf([0]), spec, sizes, 0);
+  if (isFailure(shape)) return shape;
+  const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);
+  return isFailure(data) ? data : { datatype: spec.datatype, shape, data };
+}
+
+/** Why a request must not have an input of that name. */
+function unknownInput(path: string, name: string, model: Model): Failure {
+  const isConstant = model.constants?.includes(name) ?? false;
+  const got = isConstant ? `${preview(name)}, a constant of the deployment` : preview(name);
+  const cure = isConstant ? 'leave it out' : "use the model's names";
+  return failure(
+    'UNKNOWN_INPUT',
+    `${path}: expected ${listNames(model.inputs)} of model '${model.name}', got ${got}; ${cure}`,
+  );
+}
+
+/**
+ * Sizes that must agree between the inputs of one request: its rows, and the length of the ragged axis. Other symbolic
+ * axes of one name need not: exporters give one name to axes that differ, and ONNX Runtime takes them as they come.
+ */
+interface SharedSizes {
+  rows: number | undefined;
+  length: number | undefined;
+  /** The name of the ragged axis. */
+  readonly ragged: string | undefined;
+}
+
+function noSharedSizes({ ragged }: Model): SharedSizes {
+  return { rows: undefined, length: undefined, ragged: ragged?.name };
+}
+
+/**
+ * Elements that an empty tensor would have if its axes of size 0 had size 1: nothing that is sent bounds its other sizes,
+ * and padding makes them real.
+ */
+const MOST_BESIDE_NOTHING = 1_048_576;
+
+/**
+ * A `shape` that agrees with the model's: at least one row, and other axes of size 0 where the model leaves them open.
+ *
+ * @param known gets the sizes that are new
+ * @param batchAxis where the rows are counted in `value`
+ */
+function decodeShape(
+  value: unknown,
+  pathOf: () => string,
+  spec: TensorSpec,
+  known: SharedSizes,
+  batchAxis: number,
+): number[] | Failure {
+  const refuse = (detail = ''): Failure => refuseShape(value, pathOf, spec, batchAxis, detail);
+  if (!Array.isArray(value) || value.length !== spec.shape.length) return refuse();
+  const shape: number[] = [];
+  for (let axis = 0; axis < value.length; axis++) {
+    const dim: unknown = value[axis];
+    if (!isSize(dim, axis === batchAxis ? 1 : 0)) return refuse(', whole numbers, rows at least 1');
+    if (axis === batchAxis) {
+      known.rows ??= dim;
+      if (dim !== known.rows) return refuse(elsewhere('rows', known.rows));
+    } else {
+      const wanted = spec.shape[axis < batchAxis ? axis + 1 : axis];
+      if (typeof wanted === 'number') {
+        if (dim !== wanted) return refuse();
+      } else if (wanted === known.ragged) {
+        known.length ??= dim;
+        if (dim !== known.length) return refuse(elsewhere(wanted as string, known.length));
+      }
+    }
+    shape.push(dim);
+  }
+  if (shape.includes(0) && elementCount(shape.map((dim) => dim || 1)) > MOST_BESIDE_NOTHING) {
+    return refuse(`, at most ${MOST_BESIDE_NOTHING} elements beside an axis of size 0`);
+  }
+  return shape;
+}
+
+function elsewhere(name: string, size: number): string {
+  return `, where '${name}' is ${size} in this request's other inputs`;
+}
+
+function refuseShape(
+  value: unknown,
+  pathOf: () => string,
+  { name, shape }: TensorSpec,
+  batchAxis: number,
+  detail: string,
+): Failure {
+  const expected = moveDim(['rows', ...shape.slice(1)], 0, batchAxis).join(', ');
+  return failure(
+    'INVALID_SHAPE',
+    `${pathOf()} ('${name}'): expected [${expected}]${detail}, got ${previewShape(value)}; send that shape`,
+  );
+}
+
+function isSize(value: unknown, least: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= least;
+}
+
+const MAX_DIMS_SHOWN = 16;
+
+function previewShape(value: unknown): string {
+  if (!Array.isArray(value)) return preview(value);
+  return `[${value.slice(0, MAX_DIMS_SHOWN).map(preview).join(', ')}${value.length > MAX_DIMS_SHOWN ? ', …' : ''}]`;
+}
+
+/** The lengths of the first arrays, outermost first, at most `depth` deep. */
+export function nestingOf(value: unknown, depth: number): number[] {
+  const lengths: number[] = [];
+  for (let inner = value; Array.isArray(inner) && lengths.length < depth; inner = inner[0]) lengths.push(inner.length);
+  return lengths;
+}
+
+/**
+ * An input of a request, its rows first.
+ *
+ * @param input as it was sent, with its rows on `batchAxis`
+ */
+export function rowsFirst(input: RequestInput, batchAxis = 0): RequestInput {
+  if (batchAxis === 0) return input;
+  const { datatype, shape, data } = input;
+  if (keepsOrder(shape, batchAxis, 0)) return { datatype, shape: moveDim(shape, batchAxis, 0), data };
+  const elements = isBase64Data(data) ? decodeAll(data, datatype, shape) : data;
+  return moveAxis({ datatype, shape, data: elements }, batchAxis, 0, allocateFromSlab);
+}
+
+export interface DecodeLimits {
+  /** Most rows that one request may hold. */
+  readonly maxRequestRows: number;
+  /** Most requests that one packed message may hold. */
+  readonly maxRequestsPerMessage: number;
+}
+
+export function tooManyRows(rows: number, path: string, { maxRequestRows }: DecodeLimits): Failure {
+  return failure(
+    'TOO_MANY_ROWS',
+    `${fieldOf(path, 'inputs')}: expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`,
+  );
+}
+
+export function tooManyRequests(requests: number, path: string, { maxRequestsPerMessage }: DecodeLimits): Failure {
+  return failure(
+    'TOO_MANY_REQUESTS',
+    `${path}: expected at most ${maxRequestsPerMessage} requests in a packed message, got ${requests}; ` +
+      'send several messages',
+  );
+}
+
+/** What to do about a request that is not of the right form. */
+export const SEE_FORMAT = 'see docs/message-format.md';
+
+/**
+ * A failure that names the first key of `object` that is not `known`, if there is one.
+ *
+ * @param keysOf what to say that is known, where the object may have several forms
+ */
+export function refuseUnknownKeys(
+  object: JsonObject,
+  known: readonly string[],
+  pathOf: () => string,
+  keysOf = () => known.join(', '),
+): Failure | undefined {
+  for (const key in object) {
+    if (known.includes(key)) continue;
+    const nearest = nearestName(key, known);
+    const cure = nearest === undefined ? 'fix its name or remove it' : `did you mean ${nearest}?`;
+    return failure('INVALID_REQUEST', `${pathOf()}: expected only the keys ${keysOf()}, got ${preview(key)}; ${cure}`);
+  }
+  return undefined;
+}

@@ -1,0 +1,304 @@
+import { createLane, type Lane, within } from './concurrency.ts';
+import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
+import type { LatencyEstimator } from './latency.ts';
+import type { Ledger, PendingWrite } from './ledger.ts';
+import type { MemoryCeiling } from './memoryCeiling.ts';
+import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError, type RunResult } from './model.ts';
+import type { MicroBatchReport, Observer } from './observer.ts';
+import type { TimeLimit } from './record.ts';
+import type { PartialOutputs } from './scoreMicroBatch.ts';
+import { assertBatched, stack } from './stack.ts';
+import type { Tensor } from './tensor.ts';
+import type { BatchingWatch } from './verify.ts';
+
+export interface RunDependencies {
+  readonly limits: {
+    /** Milliseconds kept free before the deadline for encoding and writing what was run. */
+    readonly deadlineMarginMs: number;
+    /** Most elements, padding included, that the inputs of one micro-batch hold together. */
+    readonly maxBatchElements: number;
+    /** Most characters of the answer to one message. */
+    readonly maxAnswerCharacters: number;
+  };
+  readonly latency: LatencyEstimator;
+  readonly memory: MemoryCeiling;
+  readonly batching: BatchingWatch;
+  readonly observer: Observer;
+  /** A clock that never goes back, in milliseconds. */
+  readonly now: () => number;
+}
+
+/** What the micro-batches of one invocation share. */
+export interface Invocation {
+  readonly ledger: Ledger;
+  readonly partialOutputs: PartialOutputs;
+  readonly schedule: Schedule;
+  readonly deps: RunDependencies;
+  readonly time: TimeLimit;
+  /** Whether something is left to be done after the runs of now: none of them may then take all the time. */
+  hasMoreToDo: boolean;
+  /** Has results written and their records settled. Resolves once there is memory for more of them. Never throws. */
+  write(pending: readonly PendingWrite[]): Promise<void>;
+  /** Resolves when all that may be written now is written, and its records are settled. */
+  settled(): Promise<void>;
+}
+
+/** Most elements that a micro-batch of a model may hold by what is configured and by what was learnt. */
+export function mostElements({ limits, memory }: RunDependencies, model: Model): number {
+  return Math.min(limits.maxBatchElements, memory.mostElements(model));
+}
+
+/** The most rows of the first run of a model of which nothing was measured. */
+const FIRST_ROWS = 8;
+
+/** What makes room for runs that find none. */
+const MORE_TIME = 'raise the timeout, or lower the batch size or maxBatchRows';
+
+/** What is known of a run's time before it is started. */
+type Fit =
+  | { readonly fits: true; readonly expectedMs: number }
+  | { readonly fits: false; readonly failure: Failure<'DEADLINE'> };
+
+/**
+ * Whether a run, and the writes after it, is expected to end before the deadline, behind the runs of its model that are
+ * under way. A run that does not fit is not started.
+ *
+ * @param mayBeSmaller whether a run that nothing was measured of begins small. @default true
+ */
+export function fitTime(
+  { model, rows, paddedRows, paddedLength }: MicroBatch,
+  invocation: Invocation,
+  mayBeSmaller = true,
+): Fit {
+  const { deps, time, schedule } = invocation;
+  if (time.signal.aborted) {
+    const message = `model '${model.name}': expected a run to start before the deadline, got none of its time; ${MORE_TIME}`;
+    return { fits: false, failure: failure('DEADLINE', message) };
+  }
+  const expectedMs = deps.latency.predictMs(model, paddedRows, paddedLength);
+  const remainingMs = time.remainingMs();
+  const neededMs = schedule.busyMs(model) + (expectedMs ?? 0) + deps.limits.deadlineMarginMs;
+  const isSmallEnough = expectedMs !== undefined || !mayBeSmaller || rows <= Math.max(FIRST_ROWS, model.ladder[0] ?? 1);
+  if (remainingMs >= neededMs && isSmallEnough) return { fits: true, expectedMs: expectedMs ?? 0 };
+  const cure = rows === 1 ? 'one row takes that long: raise the timeout, or the memory' : MORE_TIME;
+  const message =
+    `model '${model.name}': expected ${Math.ceil(neededMs)} ms for a run of ${rows} ${rows === 1 ? 'row' : 'rows'} and its writes, ` +
+    `got ${Math.max(0, Math.floor(remainingMs))}; ${cure}`;
+  return { fits: false, failure: failure('DEADLINE', message) };
+}
+
+export interface Ran extends RunResult {
+  readonly stackMs: number;
+}
+
+/**
+ * What the run gave, its rows proved to be there, or why there was none: no model, no memory, or the run itself.
+ *
+ * @param card the only one of the model's that will do. @default any
+ */
+export async function runMicroBatch(
+  batch: MicroBatch,
+  expectedMs: number,
+  invocation: Invocation,
+  card?: number,
+): Promise<Ran | Failure> {
+  const { latency, memory, observer, now } = invocation.deps;
+  const { model, rows, paddedRows, paddedLength } = batch;
+  const details = { model: model.name, version: model.version, rows };
+  const startedAt = now();
+  const inputs = stack(batch);
+  const stackedAt = now();
+  observer.stage?.('stack', startedAt, stackedAt, details);
+  const end = invocation.schedule.begin(model, expectedMs);
+  const ran = await run(batch, inputs, expectedMs, invocation, card);
+  end();
+  observer.stage?.('run', stackedAt, now(), {
+    ...details,
+    ...(isFailure(ran) ? { failed: ran.code } : { busyMs: ran.runMs }),
+  });
+  if (isFailure(ran)) return ran;
+  latency.observed(model, paddedRows, paddedLength, ran.runMs);
+  memory.ranWell(model, elementsIn(batch));
+  try {
+    assertBatched(batch, ran.outputs);
+  } catch (error) {
+    return runFailed(batch, error);
+  }
+  return { ...ran, stackMs: stackedAt - startedAt };
+}
+
+async function run(
+  batch: MicroBatch,
+  inputs: readonly Tensor[],
+  expectedMs: number,
+  invocation: Invocation,
+  card: number | undefined,
+): Promise<RunResult | Failure> {
+  const { observer, memory, latency } = invocation.deps;
+  const { model, parts, paddedRows, paddedLength } = batch;
+  try {
+    return await model.run(inputs, signalOf(expectedMs, invocation), card);
+  } catch (error) {
+    if (error instanceof RunAbandonedError) {
+      if (error.ranMs !== undefined) {
+        latency.overran(model, paddedRows, paddedLength, error.ranMs);
+        observer.runAbandoned(model, error.ranMs);
+      }
+      return failure('DEADLINE', error.message);
+    }
+    if (error instanceof ModelUnavailableError) {
+      observer.problem(error);
+      const outage = error.mayBeTheRuns ? undefined : ({ of: `model '${model.name}'`, kind: 'refused' } as const);
+      return failure('MODEL_UNAVAILABLE', error.message, outage);
+    }
+    if (error instanceof OutOfMemoryError) {
+      observer.problem(error);
+      // What a request alone needs says nothing of how many fit together.
+      if (parts.length > 1) memory.ranOut(model, elementsIn(batch));
+      return failure('OUT_OF_MEMORY', error.message);
+    }
+    return runFailed(batch, error);
+  }
+}
+
+/** A run far over its time is taken to hang, so that it leaves some time for what comes after it. */
+const HANG_FACTOR = 4;
+
+/** When the run is given up: at the deadline, or sooner where there is more to do after it. */
+function signalOf(expectedMs: number, { time, hasMoreToDo }: Invocation): AbortSignal {
+  if (!hasMoreToDo) return time.signal;
+  const limitMs = Math.max(time.remainingMs() / 2, HANG_FACTOR * expectedMs);
+  return AbortSignal.any([time.signal, AbortSignal.timeout(Math.min(Math.ceil(limitMs), LONGEST_TIMER_MS))]);
+}
+
+/** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+function runFailed({ model }: MicroBatch, error: unknown): Failure {
+  return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);
+}
+
+/** How many micro-batches of a model stand between stack and write at most, for each of its cards. */
+const MICRO_BATCHES_IN_A_LANE = 2;
+
+const CATCHING_UP_MS = 20;
+
+/** The runs of one invocation. Each model has threads of its own: a slow one does not hold up the others. */
+interface Schedule {
+  /** Takes work on a micro-batch as soon as there is room for it in its model's lane. Does not wait for it. */
+  add(model: Model, work: () => Promise<void>): void;
+  /**
+   * Waits until all work is started, for some milliseconds at most: requests that are decoded long before they are run
+   * outlive V8's young memory, which costs a tenth of the time. A slow or hung model holds nothing up for longer.
+   */
+  catchUp(): Promise<void>;
+  /** Waits until all the work is done. */
+  drained(): Promise<void>;
+  /** Milliseconds until a card of the model has ended the runs that are under way, as far as that is known. */
+  busyMs(model: Model): number;
+  /** Notes a run that begins, expected to take so long. @returns to be called when it has ended */
+  begin(model: Model, expectedMs: number): () => void;
+}
+
+interface ModelRuns {
+  readonly lane: Lane;
+  readonly cards: readonly CardRuns[];
+}
+
+/** Which card a run will really have is not known before: it is taken to be the one that is free first. */
+interface CardRuns {
+  running: number;
+  /** When the runs under way are expected to have ended. */
+  freeAt: number;
+}
+
+/** @param now a clock that never goes back, in milliseconds */
+export function createSchedule(now: () => number): Schedule {
+  const models = new Map<Model, ModelRuns>();
+  const runsOf = (model: Model): ModelRuns => {
+    const known = models.get(model) ?? newRuns(model);
+    models.set(model, known);
+    return known;
+  };
+  const busyMs = ({ running, freeAt }: CardRuns): number => (running === 0 ? 0 : Math.max(0, freeAt - now()));
+  const freeFirst = (model: Model): CardRuns =>
+    runsOf(model).cards.reduce((first, card) => (busyMs(card) < busyMs(first) ? card : first));
+  return {
+    add: (model, work) => runsOf(model).lane.add(work),
+    async catchUp() {
+      const behind = [...models.values()].filter(({ lane }) => lane.isBehind());
+      if (behind.length === 0) return;
+      await within(
+        CATCHING_UP_MS,
+        Promise.all(behind.map(({ lane }) => lane.caughtUp())).then(() => {}),
+      );
+    },
+    drained: async () => void (await Promise.all([...models.values()].map(({ lane }) => lane.drained()))),
+    busyMs: (model) => busyMs(freeFirst(model)),
+    begin(model, expectedMs) {
+      const card = freeFirst(model);
+      card.freeAt = now() + busyMs(card) + expectedMs;
+      card.running += 1;
+      return () => {
+        card.running -= 1;
+      };
+    },
+  };
+}
+
+function newRuns({ cards = 1 }: Model): ModelRuns {
+  return {
+    lane: createLane(MICRO_BATCHES_IN_A_LANE * cards),
+    cards: Array.from({ length: cards }, () => ({ running: 0, freeAt: 0 })),
+  };
+}
+
+interface Stopwatch {
+  /** Milliseconds since the last lap, or since the start. */
+  lap(): number;
+}
+
+/** @param now a clock that never goes back, in milliseconds */
+export function startStopwatch(now: () => number): Stopwatch {
+  let before = now();
+  return {
+    lap() {
+      const after = now();
+      const ms = after - before;
+      before = after;
+      return ms;
+    },
+  };
+}
+
+type StageTimes = Pick<MicroBatchReport, 'stackMs' | 'runMs' | 'encodeMs'>;
+
+/** What a run was, for metrics. */
+export function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport {
+  const { model, parts, rows, paddedRows, paddedLength, closedBecause } = batch;
+  return {
+    model: model.name,
+    version: model.version,
+    requests: parts.length,
+    rows,
+    paddedRows,
+    maxBatchRows: model.maxBatchRows,
+    paddedLength,
+    paddingShare: paddingShareOf(batch),
+    closedBecause,
+    ...times,
+  };
+}
+
+/** The share of the elements run that nobody sent, from 0 to 1. */
+function paddingShareOf(batch: MicroBatch): number {
+  const { model, parts, rows, paddedRows } = batch;
+  if (model.ragged === undefined) return 1 - rows / paddedRows;
+  let sent = 0;
+  for (const { request, fromRow, toRow } of parts) {
+    sent += (toRow - fromRow) * elementsPerRowAt(request, request.length);
+  }
+  const run = elementsIn(batch);
+  return run === 0 ? 0 : 1 - sent / run;
+}

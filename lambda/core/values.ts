@@ -1,0 +1,337 @@
+import { type Base64Data, decodedBytes, isBase64, isBase64Length, LENGTH_PREFIX_BYTES } from './base64.ts';
+import { type Failure, failure, preview } from './failure.ts';
+import {
+  allocate,
+  type BigIntArray,
+  base64InSlab,
+  DATATYPES,
+  type Datatype,
+  elementCount,
+  type NumericArray,
+  type TensorData,
+  type TypedArray,
+} from './tensor.ts';
+
+/** The path of a request that is the whole body. */
+export const WHOLE_BODY = 'body';
+
+/** The path of a request's field in messages: `inputs`, or `[3].inputs` inside a packed message. */
+export function fieldOf(path: string, field: string): string {
+  return path.startsWith('[') ? `${path}.${field}` : field;
+}
+
+/** The path of a field, or of its element at a position, one index per axis. Built only when a message needs it. */
+type PathOf = (position: readonly number[]) => string;
+
+export function pathWithin(path: string): PathOf {
+  return (position) => path + position.map((index) => `[${index}]`).join('');
+}
+
+/**
+ * The elements of a JSON `data` array, flat or nested row-major, as `datatype`.
+ *
+ * A typed array, which transforms may give, is copied.
+ *
+ * @param shape proved to be whole numbers, 0 or more
+ * @param path names the field in messages: `inputs[1].data`, or a function from the position of an element, one index per
+ *   axis, to its path
+ * @param room makes the array that is filled
+ */
+export function decodeData(
+  data: unknown,
+  datatype: Datatype,
+  shape: readonly number[],
+  path: string | PathOf,
+  room: typeof allocate = allocate,
+): TensorData | Failure {
+  const pathOf = typeof path === 'string' ? pathWithin(path) : path;
+  if (ArrayBuffer.isView(data)) return takeTypedArray(data, datatype, shape, pathOf);
+  if (!Array.isArray(data)) {
+    return failure(
+      'INVALID_DATA',
+      `${pathOf([])}: expected an array of ${datatype} elements, got ${preview(data)}; send one`,
+    );
+  }
+  const nested = shape.length > 1 && Array.isArray(data[0]);
+  const flat = nested ? flatten(data, shape, pathOf) : data;
+  if (!Array.isArray(flat)) return flat;
+
+  const expected = elementCount(shape);
+  if (flat.length !== expected) return wrongCount(flat.length, shape, pathOf);
+  const target = room(datatype, expected);
+  const wrongAt = fillData(target, flat, datatype);
+  if (wrongAt < 0) return target;
+  const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
+  return failure(
+    'INVALID_DATA',
+    `${pathOf(where)}: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`,
+  );
+}
+
+function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
+  return failure(
+    'INVALID_SHAPE',
+    `${pathOf([])}: expected ${elementCount(shape)} elements for shape [${shape.join(', ')}], got ${got}; ` +
+      'make shape and data agree',
+  );
+}
+
+function takeTypedArray(
+  data: ArrayBufferView,
+  datatype: Datatype,
+  shape: readonly number[],
+  pathOf: PathOf,
+): TensorData | Failure {
+  const room = allocate(datatype, 0);
+  if (!isLike(data, room)) {
+    const got = Object.prototype.toString.call(data).slice('[object '.length, -1);
+    return failure('INVALID_DATA', `${pathOf([])}: expected the typed array of ${datatype}, got ${got}`);
+  }
+  if (data.length !== elementCount(shape)) return wrongCount(data.length, shape, pathOf);
+  const noBoolean = DATATYPES[datatype].kind === 'boolean' ? data.findIndex((element) => element > 1) : -1;
+  if (noBoolean < 0) return data.slice();
+  return failure('INVALID_DATA', `${pathOf([noBoolean])}: expected 0 or 1 (BOOL), got ${data[noBoolean]}`);
+}
+
+function isLike(data: ArrayBufferView, room: TensorData): data is TypedArray {
+  return !Array.isArray(room) && data.constructor === room.constructor;
+}
+
+/** Row-major elements of a nested array whose nesting is exactly `shape`. */
+function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unknown[] | Failure {
+  let level: unknown[] = [data];
+  for (const [axis, dim] of shape.entries()) {
+    const next: unknown[] = [];
+    for (const [index, child] of level.entries()) {
+      if (!Array.isArray(child) || child.length !== dim) {
+        return failure(
+          'INVALID_SHAPE',
+          `${pathOf(positionOf(index, shape.slice(0, axis)))}: expected ${dim} elements on axis ${axis} of shape ` +
+            `[${shape.join(', ')}], got ${preview(child)}; nest data exactly as shape says, or send it flat`,
+        );
+      }
+      // One by one: `push(...child)` throws a RangeError from about 125,000 elements on.
+      for (const element of child) next.push(element);
+    }
+    level = next;
+  }
+  return level;
+}
+
+/** The index along each axis of flat element `index`, row-major. */
+function positionOf(index: number, shape: readonly number[]): number[] {
+  const position: number[] = [];
+  let rest = index;
+  for (const dim of shape.toReversed()) {
+    position.unshift(rest % dim);
+    rest = Math.floor(rest / dim);
+  }
+  return position;
+}
+
+function describe(datatype: Datatype): string {
+  const info = DATATYPES[datatype];
+  switch (info.kind) {
+    case 'float':
+      return `a number within ${datatype}'s range, or the string "NaN", "Infinity" or "-Infinity"`;
+    case 'integer':
+      return `an integer from ${info.min} to ${info.max} (${datatype})`;
+    case 'bigint':
+      return `an integer from ${info.min} to ${info.max} (${datatype}), as a decimal string beyond ±2^53`;
+    case 'boolean':
+      return 'true or false (BOOL)';
+    case 'string':
+      return 'a string without U+0000 and without half surrogate pairs (BYTES)';
+  }
+}
+
+/** Converts all of `values` into `target`. Returns the index of the first that does not fit, or -1. */
+function fillData(target: TensorData, values: readonly unknown[], datatype: Datatype): number {
+  const info = DATATYPES[datatype];
+  switch (info.kind) {
+    case 'float':
+      return fillFloats(target as NumericArray, values);
+    case 'integer':
+      return fillIntegers(target as NumericArray, values, info.min, info.max);
+    case 'bigint':
+      return fillBigInts(target as BigIntArray, values, info.min, info.max);
+    case 'boolean':
+      return fillBooleans(target as NumericArray, values);
+    case 'string':
+      return fillStrings(target as string[], values);
+  }
+}
+
+const NON_FINITE = new Map<unknown, number>([
+  ['NaN', Number.NaN],
+  ['Infinity', Number.POSITIVE_INFINITY],
+  ['-Infinity', Number.NEGATIVE_INFINITY],
+]);
+
+/** A number too large for the datatype would be stored as an infinity: it is refused, never rounded to one. */
+function fillFloats(target: NumericArray, values: readonly unknown[]): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value === 'number') {
+      target[i] = value;
+      if (!Number.isFinite(target[i])) return i;
+    } else {
+      const nonFinite = NON_FINITE.get(value);
+      if (nonFinite === undefined) return i;
+      target[i] = nonFinite;
+    }
+  }
+  return -1;
+}
+
+function fillIntegers(target: NumericArray, values: readonly unknown[], min: number, max: number): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) return i;
+    target[i] = value;
+  }
+  return -1;
+}
+
+const DECIMAL = /^-?\d{1,20}$/;
+
+/** JSON numbers beyond ±2^53 were rounded by the parser already, so they are refused: decimal strings carry those. */
+function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigint, max: bigint): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    const exact = Number.isSafeInteger(value) || (typeof value === 'string' && DECIMAL.test(value));
+    if (!exact) return i;
+    const big = BigInt(value as number | string);
+    if (big < min || big > max) return i;
+    target[i] = big;
+  }
+  return -1;
+}
+
+function fillBooleans(target: NumericArray, values: readonly unknown[]): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value !== 'boolean') return i;
+    target[i] = value ? 1 : 0;
+  }
+  return -1;
+}
+
+function fillStrings(target: string[], values: readonly unknown[]): number {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (typeof value !== 'string' || !isCarried(value)) return i;
+    target[i] = value;
+  }
+  return -1;
+}
+
+/** ONNX Runtime for Node would cut a string at U+0000, and write half a surrogate pair as U+FFFD. */
+function isCarried(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed();
+}
+
+/**
+ * Checks one entry of `raw_input_contents`. Elements of a fixed size stay encoded, so that they can be decoded
+ * straight into the stacked tensor; BOOL and BYTES are decoded, because their values must be checked.
+ */
+export function decodeRaw(
+  text: unknown,
+  datatype: Datatype,
+  shape: readonly number[],
+  pathOf: () => string,
+): TensorData | Base64Data | Failure {
+  if (typeof text !== 'string')
+    return failure('INVALID_DATA', `${pathOf()}: expected a base64 string, got ${preview(text)}; encode the bytes`);
+  const info = DATATYPES[datatype];
+  if (info.kind === 'string') return isBase64(text) ? decodeStrings(text, shape, pathOf()) : notBase64(text, pathOf());
+
+  const elements = elementCount(shape);
+  const bytes = elements * info.array.BYTES_PER_ELEMENT;
+  if (decodedBytes(text) !== bytes) {
+    return isBase64(text)
+      ? wrongBytes(decodedBytes(text), bytes, datatype, shape, pathOf())
+      : notBase64(text, pathOf());
+  }
+  if (info.kind === 'boolean') {
+    return isBase64(text) ? decodeBooleans(text, bytes, pathOf()) : notBase64(text, pathOf());
+  }
+  const small = isBase64Length(text) ? base64InSlab(datatype, elements, text) : undefined;
+  if (small !== undefined) return small;
+  return isBase64(text) ? { base64: text } : notBase64(text, pathOf());
+}
+
+function notBase64(text: string, path: string): Failure {
+  return failure(
+    'INVALID_DATA',
+    `${path}: expected base64, got ${text.length} characters that are not; encode it again`,
+  );
+}
+
+function wrongBytes(
+  got: number,
+  expected: number,
+  datatype: Datatype,
+  shape: readonly number[],
+  path: string,
+): Failure {
+  return failure(
+    'INVALID_SHAPE',
+    `${path}: expected ${expected} bytes for shape [${shape.join(', ')}] of ${datatype}, got ${got}; ` +
+      'make shape and contents agree',
+  );
+}
+
+function decodeBooleans(text: string, bytes: number, path: string): TensorData | Failure {
+  const data = new Uint8Array(bytes);
+  Buffer.from(data.buffer).write(text, 'base64');
+  const wrongAt = data.findIndex((element) => element > 1);
+  if (wrongAt < 0) return data;
+  return failure('INVALID_DATA', `${path}: expected bytes 0 or 1 (BOOL), got ${data[wrongAt]} at element ${wrongAt}`);
+}
+
+function decodeStrings(text: string, shape: readonly number[], path: string): TensorData | Failure {
+  const contents = Buffer.from(text, 'base64');
+  const expected = elementCount(shape);
+  const elements: string[] = [];
+  let position = 0;
+  while (position < contents.length && elements.length <= expected) {
+    const start = position + LENGTH_PREFIX_BYTES;
+    const end = start <= contents.length ? start + contents.readUInt32LE(position) : Number.POSITIVE_INFINITY;
+    if (end > contents.length) {
+      return failure(
+        'INVALID_DATA',
+        `${path}: expected each BYTES element after its 4-byte little-endian length, element ${elements.length} ends ` +
+          `beyond the ${contents.length} bytes that came`,
+      );
+    }
+    const element = decodeUtf8(contents.subarray(start, end));
+    if (element === undefined || !isCarried(element)) {
+      const wanted = 'expected UTF-8 without U+0000 in BYTES elements';
+      return failure('INVALID_DATA', `${path}: ${wanted}, element ${elements.length} is not`);
+    }
+    elements.push(element);
+    position = end;
+  }
+  if (elements.length === expected) return elements;
+  return failure(
+    'INVALID_SHAPE',
+    `${path}: expected ${expected} elements for shape [${shape.join(', ')}], got ${describeCount(elements.length, expected)}; ` +
+      'make shape and contents agree',
+  );
+}
+
+/** Counting stops at the first element too many. */
+function describeCount(count: number, expected: number): string {
+  return count > expected ? 'more' : String(count);
+}
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return UTF8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}

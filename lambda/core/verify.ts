@@ -1,0 +1,453 @@
+import { type Difference, firstDifference, OTHER_SHAPE, SAME_SHAPE } from './difference.ts';
+import { isFailure } from './failure.ts';
+import { isWhole, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
+import type { Model } from './model.ts';
+import type { Sharing } from './plan.ts';
+import { type Invocation, type Ran, runMicroBatch, startStopwatch } from './run.ts';
+import { stack, unstack } from './stack.ts';
+import type { Tensor } from './tensor.ts';
+
+/**
+ * How the requests of a model are run: `together`; `alone`; or `proving`, alone as well, and then once more together, to
+ * be compared.
+ */
+type Batching = 'together' | 'proving' | 'alone';
+
+/** How models may be batched, by what is known of them and what real requests have shown since the process began. */
+export interface BatchingWatch {
+  batchingOf(model: Model): Batching;
+  /** How the rows of the model may share runs: at most twice as many as were seen to get the right answers. */
+  sharingOf(model: Model): Sharing;
+  /**
+   * A micro-batch ran.
+   *
+   * @returns how many of its requests are to be run alone as well, and for how long; undefined where none
+   */
+  ran(batch: MicroBatch, runMs: number): CheckAllowance | undefined;
+  /** Requests of a micro-batch were run alone as well, which took so many milliseconds: so many different ones agree. */
+  checked(batch: MicroBatch, allowance: CheckAllowance, agreed: number, checkMs: number): void;
+  /** Different requests of an unproven model were run both ways, together in a run of so many rows: so many agree. */
+  proved(model: Model, requests: number, rows: number): void;
+  /**
+   * Batched answers were found to differ.
+   *
+   * @param maxRows a number of rows at which they do not, where the number of rows alone changes them; 1: none
+   * @returns what was done until now
+   */
+  stop(model: Model, maxRows: number): Batching;
+}
+
+interface CheckAllowance {
+  /** Most requests to run alone. */
+  readonly requests: number;
+  readonly checkMs: number;
+  /** Whether the micro-batch is not to be answered as it ran unless one of its requests at least was compared. */
+  readonly isNeeded: boolean;
+  /** Whether the time counts towards the share of run time that checks may take. */
+  readonly isCharged: boolean;
+  /** Where to begin, as a share of the requests from 0 to 1. */
+  readonly from: number;
+}
+
+interface Watched {
+  batching: Batching;
+  /** Of the largest run whose requests got the answers that they get alone. */
+  provedRows: number;
+  /** No run has more, whatever is proved. */
+  maxRows: number;
+  /** Different requests that got the same in a micro-batch and alone. */
+  compared: number;
+  runMs: number;
+  checkMs: number;
+  checks: number;
+  provedRequests: number;
+  provingRuns: number;
+}
+
+/**
+ * Until so many different requests agree, every micro-batch is compared before it is written; a model of which nothing is
+ * known is not batched before. Rarer than one in so many, what disturbs a run is left to the checks of later runs.
+ */
+export const REQUESTS_THAT_PROVE = 64;
+/** A model that so many runs have not proved stays unbatched: the runs cost more than they may ever save. */
+const MAX_PROVING_RUNS = 64;
+/** Most requests of a later micro-batch that are run alone as well. */
+const REQUESTS_A_CHECK = 8;
+/** What comparing an early micro-batch may take, in runs of it, and at least. */
+const EARLY_CHECK_RUNS = 4;
+const EARLY_CHECK_MS = 250;
+/** Multiples of it, as fractions of a whole, spread evenly however many there are. */
+const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2;
+
+/** @param share of a model's run time that checks may take, from 0 to 1; 0: nothing is checked, nothing is proved */
+export function createBatchingWatch(share: number): BatchingWatch {
+  const watched = new WeakMap<Model, Watched>();
+  const watchedOf = (model: Model): Watched | undefined => {
+    const { independence = 'trusted', maxBatchRows } = model;
+    if (independence === 'trusted' || independence === 'dependent' || share === 0 || maxBatchRows === 1)
+      return undefined;
+    let state = watched.get(model);
+    if (state === undefined) {
+      state = newState(model);
+      watched.set(model, state);
+    }
+    return state;
+  };
+  const batchingOf = (model: Model): Batching => {
+    const { independence = 'trusted' } = model;
+    const unwatched = independence === 'unproven' || independence === 'dependent' ? 'alone' : 'together';
+    return watchedOf(model)?.batching ?? unwatched;
+  };
+  return {
+    batchingOf,
+    sharingOf(model) {
+      const { provedRows = Number.POSITIVE_INFINITY } = model;
+      const state = watchedOf(model);
+      const bound = state?.maxRows ?? model.maxSharedRows;
+      const next = state === undefined ? provedRows : nextSize(model, state.provedRows);
+      const changesByCount = bound !== undefined && bound < model.maxBatchRows;
+      return {
+        maxRows: Math.min(bound ?? next, next),
+        mayCut: batchingOf(model) === 'together' && !changesByCount,
+      };
+    },
+    ran({ model, paddedRows, parts }, runMs) {
+      const state = watchedOf(model);
+      if (state?.batching !== 'together' || parts.length === 1) return undefined;
+      const from = (state.checks * GOLDEN_RATIO) % 1;
+      const isLarger = paddedRows > state.provedRows;
+      if (isLarger || state.compared < REQUESTS_THAT_PROVE) {
+        const requests = Math.max(isLarger ? REQUESTS_A_CHECK : 0, REQUESTS_THAT_PROVE - state.compared);
+        const checkMs = Math.max(EARLY_CHECK_MS, EARLY_CHECK_RUNS * runMs);
+        return { requests, checkMs, isNeeded: isLarger, isCharged: false, from };
+      }
+      state.runMs += runMs;
+      const checkMs = share * state.runMs - state.checkMs;
+      return checkMs > 0 ? { requests: REQUESTS_A_CHECK, checkMs, isNeeded: false, isCharged: true, from } : undefined;
+    },
+    checked({ model, paddedRows }, { isCharged }, agreed, checkMs) {
+      const state = watchedOf(model);
+      if (state === undefined) return;
+      state.checks += 1;
+      state.compared += agreed;
+      if (agreed > 0) state.provedRows = Math.max(state.provedRows, paddedRows);
+      if (isCharged) state.checkMs += checkMs;
+    },
+    proved(model, requests, rows) {
+      const state = watchedOf(model);
+      if (state?.batching !== 'proving') return;
+      state.provedRequests += requests;
+      state.provingRuns += 1;
+      if (requests > 0) state.provedRows = Math.max(state.provedRows, rows);
+      if (state.provedRequests >= REQUESTS_THAT_PROVE) state.batching = 'together';
+      else if (state.provingRuns === MAX_PROVING_RUNS) state.batching = 'alone';
+    },
+    stop(model, maxRows) {
+      const state = watchedOf(model);
+      const before = state?.batching ?? 'alone';
+      if (state === undefined) return before;
+      state.maxRows = Math.min(state.maxRows, maxRows);
+      state.provedRows = Math.min(state.provedRows, state.maxRows);
+      if (state.maxRows === 1) state.batching = 'alone';
+      return before;
+    },
+  };
+}
+
+function newState({ independence, maxBatchRows, provedRows, maxSharedRows = maxBatchRows }: Model): Watched {
+  return {
+    batching: independence === 'proved' ? 'together' : 'proving',
+    provedRows: independence === 'proved' ? (provedRows ?? maxSharedRows) : REQUESTS_THAT_PROVE,
+    maxRows: maxSharedRows,
+    compared: 0,
+    runMs: 0,
+    checkMs: 0,
+    checks: 0,
+    provedRequests: 0,
+    provingRuns: 0,
+  };
+}
+
+/** The rows that a run may have next: the next rung, or twice as many. */
+function nextSize({ ladder, maxBatchRows }: Model, provedRows: number): number {
+  if (provedRows >= maxBatchRows) return maxBatchRows;
+  return ladder.find((rung) => rung > provedRows) ?? Math.min(maxBatchRows, 2 * provedRows);
+}
+
+/** Checks take no more of the time that is left together. */
+const SHARE_OF_TIME_LEFT = 1 / 4;
+
+/**
+ * Runs requests of a micro-batch that has run alone as well, where that is due, and compares. The first micro-batches of a
+ * model in this process are checked until enough different requests agree, later ones as often as the model's share of
+ * run time allows, and any with more rows than were proved.
+ *
+ * @returns whether the micro-batch may be answered with its outputs
+ */
+export async function mayBeAnswered(
+  batch: MicroBatch,
+  { outputs, runMs, card }: Ran,
+  invocation: Invocation,
+): Promise<boolean> {
+  const { batching, observer } = invocation.deps;
+  const { model } = batch;
+  if (batch.parts.length === 1) return true;
+  const allowance = batching.ran(batch, runMs);
+  if (allowance !== undefined) {
+    const checks = createCheckRuns(invocation, card);
+    const { verdict, compared } = await check(batch, outputs, allowance, checks, invocation);
+    if (verdict.status === 'differ') stopBatching(verdict, invocation);
+    if (checks.runs > 0) {
+      batching.checked(batch, allowance, verdict.status === 'agree' ? compared : 0, checks.spentMs);
+      observer.checked(checks.spentMs);
+    }
+    if (verdict.status !== 'agree' || (allowance.isNeeded && compared === 0)) return false;
+  }
+  // Another micro-batch may have been found out in the meantime.
+  return batching.batchingOf(model) === 'together' && batch.rows <= batching.sharingOf(model).maxRows;
+}
+
+interface Checked {
+  readonly verdict: Verdict;
+  /** How many different requests were run alone. */
+  readonly compared: number;
+}
+
+async function check(
+  batch: MicroBatch,
+  outputs: readonly Tensor[],
+  allowance: CheckAllowance,
+  checks: CheckRuns,
+  invocation: Invocation,
+): Promise<Checked> {
+  const limitMs = Math.min(allowance.checkMs, SHARE_OF_TIME_LEFT * invocation.time.remainingMs());
+  const known: (readonly Tensor[])[] = [];
+  let differing: Differing | undefined;
+  for (const { part, row } of unitsToCheck(batch, allowance)) {
+    const alone = microBatchOf(batch.model, [part], batch.closedBecause);
+    const isFirst = checks.runs === 0 && !allowance.isCharged;
+    if (!isFirst && checks.spentMs + expectedCheckMs(alone, invocation) > limitMs) break;
+    const inputs = inputsOf(part);
+    if (known.some((one) => areAlike(one, inputs))) continue;
+    const ran = await checks.run(alone);
+    if (ran === undefined) break;
+    known.push(inputs);
+    const one: RunBothWays = { part, row, outputs: unstack(alone, part, 0, ran.outputs) };
+    [differing] = differingRequests(batch, outputs, [one]);
+    if (differing !== undefined) break;
+  }
+  const verdict: Verdict =
+    differing === undefined ? { status: 'agree' } : await explainDifference(batch, outputs, differing, checks);
+  return { verdict, compared: known.length };
+}
+
+/** Requests at about equal distances, round from where the allowance begins. */
+function* unitsToCheck(
+  { parts }: MicroBatch,
+  { requests, from }: CheckAllowance,
+): Generator<Omit<RunBothWays, 'outputs'>> {
+  const firstRows: number[] = [];
+  let rows = 0;
+  for (const { fromRow, toRow } of parts) {
+    firstRows.push(rows);
+    rows += toRow - fromRow;
+  }
+  const count = Math.min(requests, parts.length);
+  const first = Math.floor(from * parts.length);
+  for (let index = 0; index < count; index++) {
+    const place = (first + Math.floor((index * parts.length) / count)) % parts.length;
+    yield { part: unitOf(parts[place] as Part), row: firstRows[place] as number };
+  }
+}
+
+/** A request of a micro-batch that was also run alone. Of one that was cut, its part stands for it. */
+export interface RunBothWays {
+  readonly part: Part;
+  /** Its first row in the micro-batch. */
+  readonly row: number;
+  /** What it got alone: one tensor per model output, each with the rows of the part, cut back. */
+  readonly outputs: readonly Tensor[];
+}
+
+interface Differing extends RunBothWays {
+  readonly difference: Difference;
+}
+
+/**
+ * What requests say that were run both ways: they `agree`; they `differ`; or it is `unclear`, because there was no time to
+ * tell why they differ.
+ */
+export type Verdict =
+  | { readonly status: 'agree' | 'unclear' }
+  | {
+      readonly status: 'differ';
+      readonly part: Part;
+      readonly difference: Difference;
+      /** As many rows as a run may have: more than 1 where the number of rows alone changed the answer. */
+      readonly maxRows: number;
+    };
+
+/** Whether copies of a request get one answer wherever they stand is looked at in so many places. */
+const MAX_PLACES = 32;
+
+/** The requests whose outputs in a micro-batch are not those that they get alone, by more than rounding. */
+export function differingRequests(
+  batch: MicroBatch,
+  outputs: readonly Tensor[],
+  compared: readonly RunBothWays[],
+): Differing[] {
+  return compared.flatMap((one) => {
+    const difference = firstDifference(unstack(batch, one.part, one.row, outputs), one.outputs, OTHER_SHAPE);
+    return difference === undefined ? [] : [{ ...one, difference }];
+  });
+}
+
+/**
+ * Tells what neighbours change from what the number of rows alone changes. A request that differs is run in copies of
+ * itself, in a run of the micro-batch's shape. Where it gets there what it got among others, its neighbours did nothing:
+ * the model depends on the number of rows, and is run with no more than were seen to change nothing.
+ */
+export async function explainDifference(
+  batch: MicroBatch,
+  outputs: readonly Tensor[],
+  one: Differing,
+  checks: CheckRuns,
+): Promise<Verdict> {
+  const { part, row, difference } = one;
+  const copies = await inCopies(one, batch, batch.rows, checks);
+  if (copies === undefined) return { status: 'unclear' };
+  const first = copies.at(0);
+  const isOthersDoing =
+    firstDifference(unstack(batch, part, row, outputs), first, SAME_SHAPE) !== undefined ||
+    copies.places.some((place) => firstDifference(first, copies.at(place), SAME_SHAPE) !== undefined);
+  let maxRows = isOthersDoing ? 1 : Math.floor(batch.rows / 2);
+  for (; maxRows > 1; maxRows = Math.floor(maxRows / 2)) {
+    const fewer = maxRows < 2 * rowsOf(part) ? undefined : await inCopies(one, batch, maxRows, checks);
+    if (fewer !== undefined && firstDifference(fewer.at(0), one.outputs, OTHER_SHAPE) === undefined) break;
+  }
+  return { status: 'differ', part, difference, maxRows: Math.max(1, maxRows) };
+}
+
+/** What copies of a request got in one run. */
+interface Copies {
+  /** Of the copies that are looked at, but for the first. */
+  readonly places: readonly number[];
+  /** The outputs of one copy. */
+  at(place: number): readonly Tensor[];
+}
+
+/** Runs so many rows, all of them of one request: the last copy is cut where they do not divide. */
+async function inCopies(
+  { part }: RunBothWays,
+  { model, paddedLength, closedBecause }: MicroBatch,
+  rows: number,
+  checks: CheckRuns,
+): Promise<Copies | undefined> {
+  const size = rowsOf(part);
+  const whole = Math.floor(rows / size);
+  const parts = new Array<Part>(whole).fill(part);
+  if (rows % size > 0) parts.push({ ...part, toRow: part.fromRow + (rows % size) });
+  const copies = { ...microBatchOf(model, parts, closedBecause), paddedLength };
+  const ran = await checks.run(copies);
+  if (ran === undefined) return undefined;
+  const step = Math.ceil(whole / MAX_PLACES);
+  const places = Array.from({ length: Math.ceil(whole / step) - 1 }, (_, index) => (index + 1) * step);
+  return { places, at: (place) => unstack(copies, part, place * size, ran.outputs) };
+}
+
+/**
+ * Has a model batched no more, or with no more rows than change nothing, and tells that: of one that is batched no more,
+ * once.
+ */
+export function stopBatching(
+  { part: { request }, difference, maxRows }: Extract<Verdict, { status: 'differ' }>,
+  { ledger, deps: { batching, observer } }: Invocation,
+): void {
+  const { model } = request;
+  const before = batching.stop(model, maxRows);
+  if (before === 'alone') return;
+  observer.batchMismatch({
+    model: model.name,
+    version: model.version,
+    messageId: ledger.messageIdOf(request),
+    difference,
+    wasBatched: before === 'together',
+    maxRows,
+  });
+}
+
+/** What the model is given when a request, or a part of one, is run alone. */
+export function inputsOf(part: Part): Tensor[] {
+  return stack(microBatchOf(part.request.model, [part], 'end'));
+}
+
+/** Whether inputs are of equal shapes and elements. */
+export function areAlike(a: readonly Tensor[], b: readonly Tensor[]): boolean {
+  return a.every(({ shape, data }, index) => {
+    const other = b[index] as Tensor;
+    if (shape.join() !== other.shape.join()) return false;
+    for (let at = 0; at < data.length; at++) if (!Object.is(data[at], other.data[at])) return false;
+    return true;
+  });
+}
+
+/** What stands for a part in a comparison: the request, or of a part of one that was cut a single row. */
+function unitOf(part: Part): Part {
+  return isWhole(part) ? part : { ...part, toRow: part.fromRow + 1 };
+}
+
+function rowsOf({ fromRow, toRow }: Part): number {
+  return toRow - fromRow;
+}
+
+/** A check takes no more of the time that is left, so that answers never wait for the deadline because of it. */
+const SHARE_FOR_A_RUN = 1 / 8;
+
+export interface CheckRuns {
+  /** What a run gave, or undefined where there was no time for it or it failed: that says nothing of its rows. */
+  run(batch: MicroBatch): Promise<Ran | undefined>;
+  /** How many runs there were, and how many milliseconds they took. */
+  readonly runs: number;
+  readonly spentMs: number;
+}
+
+/**
+ * Runs whose outputs are compared, and not written.
+ *
+ * @param card where they all run: no two cards are compared, as they may round differently
+ */
+export function createCheckRuns(invocation: Invocation, card = 0): CheckRuns {
+  // A run that hangs leaves half of the time to the answers that wait behind it.
+  const leavingTime: Invocation = { ...invocation, hasMoreToDo: true };
+  let runs = 0;
+  let spentMs = 0;
+  return {
+    async run(batch) {
+      const expectedMs = expectedCheckMs(batch, invocation);
+      if (!fits(expectedMs, batch, invocation)) return undefined;
+      runs += 1;
+      const stopwatch = startStopwatch(invocation.deps.now);
+      const ran = await runMicroBatch(batch, expectedMs, leavingTime, card);
+      spentMs += isFailure(ran) ? stopwatch.lap() : ran.runMs;
+      return isFailure(ran) ? undefined : ran;
+    },
+    get runs() {
+      return runs;
+    },
+    get spentMs() {
+      return spentMs;
+    },
+  };
+}
+
+/** Milliseconds that a run is expected to take; 0 while nothing was measured. */
+function expectedCheckMs({ model, paddedRows, paddedLength }: MicroBatch, { deps }: Invocation): number {
+  return deps.latency.predictMs(model, paddedRows, paddedLength) ?? 0;
+}
+
+function fits(expectedMs: number, { model }: MicroBatch, { deps, time, schedule }: Invocation): boolean {
+  if (time.signal.aborted) return false;
+  const leftMs = time.remainingMs();
+  const neededMs = schedule.busyMs(model) + expectedMs;
+  return neededMs <= leftMs * SHARE_FOR_A_RUN && leftMs >= 2 * deps.limits.deadlineMarginMs;
+}

@@ -1,0 +1,153 @@
+import { preview } from './failure.ts';
+
+/*
+ * What is wrong with a file or with options that a validator has read, in plain sentences in place of the validator's.
+ */
+
+/** Of a validator's finding what a sentence is made of. */
+interface RawIssue {
+  readonly code?: string;
+  readonly expected?: string;
+  readonly origin?: string;
+  readonly minimum?: number | bigint;
+  readonly maximum?: number | bigint;
+  readonly values?: readonly unknown[];
+  readonly format?: string;
+  readonly keys?: readonly string[];
+  /** The schema that found it. */
+  readonly inst?: unknown;
+}
+
+interface Issue {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+interface Schema {
+  safeParse(value: unknown, words: typeof IN_OUR_WORDS): { readonly error?: { readonly issues: readonly Issue[] } };
+}
+
+/** For `safeParse`. What a schema says itself goes before. */
+export const IN_OUR_WORDS = { error: (issue: RawIssue): string => expectation(issue) };
+
+/** Each finding as `where: expected …, got …`, with the value that was read. */
+export function problemsIn(issues: readonly Issue[], value: unknown): string[] {
+  return issues.map(({ path, message }) => {
+    const where = path.length === 0 ? '' : `${path.map(String).join('.')}: `;
+    return message.includes(', got ')
+      ? `${where}${message}`
+      : `${where}${message}, got ${preview(valueAt(value, path))}`;
+  });
+}
+
+/**
+ * The known key that is nearest to an unknown one, and what it takes: `did you mean batchSize, a whole number from 1 to
+ * 10000?`. Undefined where none is near.
+ */
+export function didYouMean(wrong: string, known: Readonly<Record<string, Schema>>): string | undefined {
+  const nearest = nearestName(wrong, Object.keys(known));
+  if (nearest === undefined) return undefined;
+  const takes = known[nearest] && takenBy(known[nearest]);
+  return `did you mean ${nearest}${takes === undefined ? '' : `, ${takes}`}?`;
+}
+
+/** A schema says what it takes when it is given what none takes. */
+function takenBy(schema: Schema): string | undefined {
+  const [issue] = schema.safeParse(Symbol('nothing'), IN_OUR_WORDS).error?.issues ?? [];
+  return issue === undefined ? undefined : /^expected (.*?)(, got .*)?$/.exec(issue.message)?.[1];
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'an array',
+  object: 'an object',
+  record: 'an object',
+};
+
+function expectation(issue: RawIssue): string {
+  const { code, expected = '', origin, minimum, maximum, values = [], format } = issue;
+  switch (code) {
+    case 'invalid_type':
+      return `expected ${KINDS[expected] ?? expected}`;
+    case 'too_small':
+      return `expected ${atLeast(origin, minimum)}`;
+    case 'too_big':
+      return origin === 'number' || origin === 'int'
+        ? `expected a number of at most ${maximum}`
+        : `expected at most ${maximum}${units(origin)}`;
+    case 'invalid_value':
+      return `expected ${values.length > 1 ? 'one of ' : ''}${values.map(String).join(', ')}`;
+    case 'invalid_format':
+      return format === 'datetime'
+        ? 'expected a time as 2026-01-31T12:00:00Z'
+        : `expected ${KINDS.string} of another form`;
+    case 'unrecognized_keys':
+      return unknownKeys(issue);
+    default:
+      return 'expected another value';
+  }
+}
+
+function atLeast(origin: string | undefined, minimum: RawIssue['minimum']): string {
+  if (origin === 'number' || origin === 'int') return `a number of at least ${minimum}`;
+  return origin === 'string' && Number(minimum) === 1
+    ? 'text, not an empty one'
+    : `at least ${minimum}${units(origin)}`;
+}
+
+function units(origin: string | undefined): string {
+  return origin === 'string' ? ' characters' : origin === 'array' ? ' elements' : '';
+}
+
+/** More of them would hide the ones that are meant. */
+const MOST_KEYS_LISTED = 20;
+
+function unknownKeys({ keys = [], inst }: RawIssue): string {
+  const known = isObjectSchema(inst) ? inst.shape : {};
+  const names = Object.keys(known);
+  const expected = names.length > MOST_KEYS_LISTED ? 'no other keys' : `only the keys ${names.join(', ')}`;
+  const hints = keys.map((key) => didYouMean(key, known)).filter((hint) => hint !== undefined);
+  return [`expected ${expected}, got ${keys.map((key) => preview(key)).join(', ')}`, ...hints].join('; ');
+}
+
+function isObjectSchema(inst: unknown): inst is { readonly shape: Readonly<Record<string, Schema>> } {
+  return typeof inst === 'object' && inst !== null && 'shape' in inst;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (within, key) => (typeof within === 'object' && within !== null ? Reflect.get(within, key) : undefined),
+    value,
+  );
+}
+
+const MAX_EDITS = 3;
+/** In a name of these many letters one may be wrong: of fewer, any other name would be near. */
+const LETTERS_AN_EDIT = 3;
+
+/** The name that a misspelt one most likely stands for, whatever the case: at most three edits away; else undefined. */
+export function nearestName(wrong: string, names: readonly string[]): string | undefined {
+  const most = Math.min(MAX_EDITS, Math.ceil(wrong.length / LETTERS_AN_EDIT));
+  const [nearest] = names
+    .map((name) => ({ name, edits: editDistance(wrong.toLowerCase(), name.toLowerCase()) }))
+    .filter(({ edits }) => edits <= most)
+    .toSorted((a, b) => a.edits - b.edits);
+  return nearest?.name;
+}
+
+/** The number of letters to insert, delete or replace. @see https://en.wikipedia.org/wiki/Levenshtein_distance */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (const [index, letter] of [...a].entries()) {
+    const next = [index + 1];
+    for (let column = 1; column <= b.length; column++) {
+      const replaced = (row[column - 1] ?? 0) + (letter === b[column - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[column] ?? 0) + 1, (next[column - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

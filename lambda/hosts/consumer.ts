@@ -1,0 +1,469 @@
+import { availableParallelism } from 'node:os';
+import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
+import { createPoller, createReceiver } from '../aws/requestQueue.ts';
+import type { SqsCaller } from '../aws/sqsCalls.ts';
+
+import { CONFIG_KEYS } from '../configKeys.ts';
+import type { Config } from '../configSchema.ts';
+import { deferred } from '../core/concurrency.ts';
+import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
+import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
+import { outageIn } from '../core/outageWatch.ts';
+import type { MessageRecord, Outcome } from '../core/record.ts';
+import type { ScoringDependencies } from '../core/scoreRecords.ts';
+import type { Composition } from './compose.ts';
+import { scoreOrHandBack } from './createHandler.ts';
+import { createHeld, createVisibilityActions } from './leases.ts';
+import { createLanes, createPace, modelHint } from './modelQueues.ts';
+
+interface WorkerOptions {
+  readonly settings: WorkerSettings;
+  readonly composition: Composition;
+  readonly sqs: SqsCaller;
+  /** Told of what SQS did not do: it is tried again, or messages come back. */
+  readonly onProblem: (error: Error) => void;
+  /** Told of the beginning of an outage, of what cannot be reached, and of its end, with undefined. */
+  readonly onOutage: (outage: Outage | undefined) => void;
+  /** Told when a run was left behind: the worker should end, and another take its place. */
+  readonly onStuck: () => void;
+}
+
+/** What a worker did since its start. */
+interface Tally {
+  /** Records that were answered. */
+  readonly finished: number;
+  /** Records that were given back to the queue. */
+  readonly handedBack: number;
+}
+
+/** Receives, gathers and scores until it is stopped. */
+export interface Worker {
+  /** Records that are received, and neither deleted nor handed back. */
+  held(): number;
+  tally(): Tally;
+  /**
+   * Starts no more polls, scores what it holds and what open polls still bring within `drainMs`, and hands back the
+   * rest. Nothing is made visible while a poll is open, which would receive it again. Resolves when SQS was told of
+   * everything. A run that was left behind starts it as well.
+   */
+  drain(): Promise<void>;
+}
+
+/** Bytes of bodies in one batch, and in all that wait for one. */
+const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
+
+export function startWorker({ settings, composition, sqs, onProblem, onOutage, onStuck }: WorkerOptions): Worker {
+  const { scoring, telemetry, stuckRuns } = composition;
+  const { queueUrls, batchSize, timeoutMs } = settings;
+  const depth = settings.depth * composition.cards;
+  const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
+  const names = laneNames(composition, isFifo);
+  const { signal } = new AbortController();
+  const visibility = createVisibilityActions({ sqs, queueUrls, onProblem });
+  const pace = createPace(batchSize, timeoutMs);
+  const late = new Set<Promise<void>>();
+  let finished = 0;
+  let handedBack = 0;
+  let draining: Promise<void> | undefined;
+  let isOutOfTime = false;
+  const probing = createProbing({
+    isOut: () => scoring.outages?.current() !== undefined,
+    poll: () => intake.poll(),
+    onChange: () => onOutage(scoring.outages?.current()?.outage),
+  });
+
+  const release = (records: readonly MessageRecord[]): void => {
+    held.remove(records);
+    intake.poll();
+  };
+  const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
+    await intake.stop();
+    const giveBack = probing.isOut() ? composition.sitOut : visibility.handBack;
+    if (records.length > 0) await giveBack(records, signal);
+  };
+  const handBackUnscored = async (records: readonly MessageRecord[]): Promise<void> => {
+    await handBack(records);
+    handedBack += records.length;
+    release(records);
+  };
+  const held = createHeld({
+    visibilitySeconds: settings.visibilitySeconds,
+    extend: visibility.extend,
+    onLost(records) {
+      onProblem(new Error(`heartbeat: ${records.size} records were not extended in time; others may score them too`));
+      lanes.drop(records);
+      intake.poll();
+    },
+  });
+  const dispatcher = createDispatcher({
+    scoring,
+    timeoutMs,
+    acknowledge: (records) => scoring.acknowledge(records, signal),
+    async delayRetries(records) {
+      if (draining !== undefined) await intake.stop();
+      await composition.delayRetries(records, signal);
+    },
+    async sitOut(records) {
+      if (draining !== undefined) await intake.stop();
+      await composition.sitOut(records, signal);
+    },
+    handBack,
+    onScored(outcomes, records) {
+      telemetry.outcomes(outcomes, records);
+      const answered = outcomes.filter(({ status }) => status === 'answered').length;
+      finished += answered;
+      handedBack += outcomes.length - answered;
+      probing.look();
+      if (stuckRuns().size === 0) return;
+      // Before SQS is told of these records: an open poll would receive them again.
+      void drain();
+      onStuck();
+    },
+    onSettled: release,
+  });
+  const lanes = createLanes({
+    names,
+    laneOf: (record) => laneOf(record, names),
+    limits: { batchSize, batchBytes: BATCH_BYTES, windowMs: settings.windowMs },
+    mostOf: pace.mostOf,
+    depth,
+    keepsTogether: isFifo,
+    async dispatch(records, lane) {
+      const startedAt = scoring.now();
+      await dispatcher.dispatch(records);
+      if (!probing.isOut()) pace.took(lane, records.length, scoring.now() - startedAt);
+      intake.poll();
+    },
+  });
+  const intake = createIntake({
+    settings,
+    sqs,
+    onError: onProblem,
+    hasRoom(records, bytes, ofQueue) {
+      if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || held.size() > 0)) return false;
+      const pending = lanes.pending();
+      const most = names.reduce((sum, name) => sum + pace.mostOf(name), 0);
+      return (
+        pending.records + records < most &&
+        pending.bytes + bytes < MOST_PENDING_BYTES &&
+        held.size() + records < 2 * (depth + 1) * most
+      );
+    },
+    take(records) {
+      held.add(records);
+      if (isOutOfTime) late.add(handBackUnscored(records));
+      else lanes.add(records);
+    },
+  });
+  const drain = (): Promise<void> => {
+    draining ??= drainOnce();
+    return draining;
+  };
+  const drainOnce = async (): Promise<void> => {
+    const outOfTime = dispatcher.endWithin(settings.drainMs);
+    lanes.endWindow();
+    await Promise.race([outOfTime, intake.stop().then(lanes.idle)]);
+    isOutOfTime = true;
+    intake.abort();
+    await Promise.all([handBackUnscored(lanes.takeAll()), lanes.idle()]);
+    await Promise.all([dispatcher.settled(), ...late]);
+    held.stop();
+  };
+  intake.poll();
+  return {
+    held: () => held.size(),
+    tally: () => ({ finished, handedBack }),
+    drain,
+  };
+}
+
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 16_000;
+
+interface ProbingOptions {
+  readonly isOut: () => boolean;
+  /** Receives, as far as there is room. */
+  readonly poll: () => void;
+  /** Told that an outage has begun, or is over. */
+  readonly onChange: () => void;
+  /** @default the system's */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * During an outage nothing is received, as each receive would cost a message one of those that it has. After pauses of
+ * 1, 2, 4, 8 and then 16 s, one poll of each queue brings a batch that finds out whether it is over.
+ */
+export function createProbing({ isOut, poll, onChange, clock = SYSTEM_CLOCK }: ProbingOptions) {
+  let pauseMs = FIRST_PAUSE_MS;
+  let wasOut = false;
+  let cancelPause: (() => void) | undefined;
+  const endPause = (): void => {
+    cancelPause?.();
+    cancelPause = undefined;
+  };
+  return {
+    isOut,
+    /** Whether it is not the time for a probe. */
+    isPausing: () => cancelPause !== undefined,
+    /** To be called whenever a batch was scored: it may have found that there is an outage, still is one, or none any more. */
+    look(): void {
+      if (isOut() !== wasOut) onChange();
+      wasOut = isOut();
+      if (!wasOut) {
+        endPause();
+        pauseMs = FIRST_PAUSE_MS;
+      } else if (cancelPause === undefined) {
+        cancelPause = clock.after(pauseMs, () => {
+          endPause();
+          poll();
+        });
+        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      }
+    },
+  };
+}
+
+/** One lane for all where it would be of no use, or where the order of records matters. */
+function laneNames({ models }: Composition, isFifo: boolean): string[] {
+  const names = new Set(models.map(({ name }) => name));
+  return isFifo || names.size === 1 ? [OTHER] : [OTHER, ...names];
+}
+
+/** The lane of records that name no model that there is. */
+const OTHER = '';
+
+function laneOf({ body }: MessageRecord, names: readonly string[]): string {
+  const hint = names.length === 1 ? undefined : modelHint(body);
+  return hint !== undefined && names.includes(hint) ? hint : OTHER;
+}
+
+/** Something that is done to records at SQS. Never throws. */
+type OnRecords = (records: readonly MessageRecord[]) => Promise<unknown>;
+
+interface DispatcherOptions {
+  readonly scoring: ScoringDependencies;
+  /** Most milliseconds that a batch may take. */
+  readonly timeoutMs: number;
+  /** Deletes what was answered. */
+  readonly acknowledge: OnRecords;
+  /** Has records come back after a backoff. */
+  readonly delayRetries: OnRecords;
+  /** Has records of a batch that met an outage come back after a longer one. */
+  readonly sitOut: OnRecords;
+  /** Has records come back at once. */
+  readonly handBack: OnRecords;
+  /** Told the outcome of every record of a batch, once it is scored. */
+  readonly onScored: (outcomes: readonly Outcome[], records: readonly MessageRecord[]) => void;
+  /** Told of records that SQS was told about, as well as it could be. */
+  readonly onSettled: (records: readonly MessageRecord[]) => void;
+}
+
+/** Scores batches, and tells SQS what became of their records. */
+interface Dispatcher {
+  /** Scores a batch. Resolves when its results are written; its deletes go on. Never throws. */
+  dispatch(records: readonly MessageRecord[]): Promise<void>;
+  /**
+   * From now on what does not end within so many milliseconds is handed back. Resolves when what runs is cut short:
+   * there is no time for another batch.
+   */
+  endWithin(ms: number): Promise<void>;
+  /** Resolves when SQS was told of all that was scored. */
+  settled(): Promise<void>;
+}
+
+/** There was no time for the record, or for one before it in its message group: nothing failed, so nothing waits. */
+const UNSCORED: ReadonlySet<TransientCode> = new Set(['DEADLINE', 'BEHIND_RETRY']);
+
+function createDispatcher(options: DispatcherOptions): Dispatcher {
+  const { scoring, timeoutMs, acknowledge, delayRetries, sitOut, handBack, onScored, onSettled } = options;
+  const writingMs = scoring.limits.deadlineMarginMs / 2;
+  const settling = new Set<Promise<void>>();
+  const running = new Set<AbortController>();
+  let stopAt = Number.POSITIVE_INFINITY;
+
+  const settle = async (records: readonly MessageRecord[], outcomes: readonly Outcome[]): Promise<void> => {
+    const isStopping = Number.isFinite(stopAt);
+    const isOut = outageIn(outcomes) !== undefined;
+    const actOn = (outcome: Outcome | undefined): OnRecords => {
+      if (outcome?.status === 'answered') return acknowledge;
+      // Who comes next would meet the outage too: what is handed back at once would spend its receives on it.
+      if (isOut) return sitOut;
+      return isStopping && outcome !== undefined && UNSCORED.has(outcome.failure.code) ? handBack : delayRetries;
+    };
+    const byAct = Map.groupBy(records.keys(), (index) => actOn(outcomes[index]));
+    await Promise.all(
+      Array.from(byAct, async ([act, indexes]) => {
+        const those = indexes.map((index) => records[index] as MessageRecord);
+        await act(those);
+        onSettled(those);
+      }),
+    );
+  };
+  return {
+    async dispatch(records) {
+      const endsAt = scoring.now() + timeoutMs;
+      const outOfTime = new AbortController();
+      const timer = setTimeout(() => outOfTime.abort(), Math.max(0, timeoutMs - writingMs));
+      running.add(outOfTime);
+      const time = { remainingMs: () => Math.min(endsAt, stopAt) - scoring.now(), signal: outOfTime.signal };
+      const outcomes = await scoreOrHandBack(records, scoring, time);
+      clearTimeout(timer);
+      running.delete(outOfTime);
+      onScored(outcomes, records);
+      const settled = settle(records, outcomes).finally(() => settling.delete(settled));
+      settling.add(settled);
+    },
+    endWithin(ms) {
+      stopAt = scoring.now() + ms;
+      const cutShort = deferred();
+      const endAll = (): void => {
+        for (const outOfTime of running) outOfTime.abort();
+        cutShort.resolve();
+      };
+      setTimeout(endAll, Math.max(0, ms - writingMs)).unref();
+      return cutShort.promise;
+    },
+    async settled() {
+      while (settling.size > 0) await Promise.all(settling);
+    },
+  };
+}
+
+interface IntakeOptions {
+  readonly settings: WorkerSettings;
+  readonly sqs: SqsCaller;
+  /**
+   * Whether there is room for so many records more, of about so many bytes together.
+   *
+   * @param ofQueue how many of them the queue to be polled may bring by the polls that are in flight
+   */
+  readonly hasRoom: (records: number, bytes: number, ofQueue: number) => boolean;
+  readonly take: (records: readonly MessageRecord[]) => void;
+  /** Told of a receive that failed; it is made again after a pause. */
+  readonly onError: (error: Error) => void;
+}
+
+/** Receives from all request queues. */
+interface Intake {
+  /** To be called whenever room was made. */
+  poll(): void;
+  /**
+   * Starts no more polls, and resolves when those in flight have returned. They are not aborted: SQS would go on handing
+   * messages to them, which nobody would see until their visibility timeout ends.
+   */
+  stop(): Promise<void>;
+  /** Gives up polls that have outlasted their wait, so that they hold up nothing else. */
+  abort(): void;
+}
+
+/** What SQS gives at most in one answer. */
+const RECORDS_A_POLL = 10;
+
+function createIntake({ settings, sqs, hasRoom, take, onError }: IntakeOptions): Intake {
+  const { queueUrls, batchSize, mostPolls } = settings;
+  const recordsAPoll = Math.min(RECORDS_A_POLL, batchSize);
+  const givenUp = new AbortController();
+  const comingOf = queueUrls.map(() => 0);
+  let bytesAPoll = 0;
+  const pollers = queueUrls.map((queueUrl, index) => {
+    const receive = createReceiver({ ...settings, queueUrl, sqs, most: recordsAPoll });
+    return createPoller<MessageRecord>({
+      async receive() {
+        (comingOf[index] as number) += recordsAPoll;
+        try {
+          return await receive(givenUp.signal);
+        } finally {
+          (comingOf[index] as number) -= recordsAPoll;
+        }
+      },
+      recordsAPoll,
+      mostPolls: Math.max(1, Math.floor(mostPolls / queueUrls.length)),
+      hasRoom() {
+        const coming = comingOf.reduce((sum, one) => sum + one, 0);
+        return hasRoom(coming, (coming / recordsAPoll) * bytesAPoll, comingOf[index] as number);
+      },
+      take(records) {
+        bytesAPoll = records.reduce((sum, { body }) => sum + body.length, 0);
+        take(records);
+      },
+      onError: (cause) => onError(failedReceive(queueUrl, cause, givenUp.signal.aborted)),
+      pauseMs: backoffMs,
+    });
+  });
+  return {
+    poll() {
+      for (const poller of pollers) poller.poll();
+    },
+    stop: async () => void (await Promise.all(pollers.map((poller) => poller.stop()))),
+    abort: () => givenUp.abort(),
+  };
+}
+
+function failedReceive(queueUrl: string, cause: unknown, isGivenUp: boolean): Error {
+  const then = isGivenUp
+    ? 'there is no time left to wait; what SQS gave to this poll comes back when its visibility timeout ends'
+    : 'it is tried again';
+  const message = `receiving from ${queueUrl}: expected messages or none, got '${messageOf(cause)}'; ${then}`;
+  return new Error(message, { cause });
+}
+
+const FIRST_BACKOFF_MS = 200;
+const LONGEST_BACKOFF_MS = 20_000;
+
+/** Between half and all of 0.2, 0.4, 0.8, … seconds, at most 20. */
+function backoffMs(failures: number): number {
+  const longest = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failures - 1));
+  return longest / 2 + (Math.random() * longest) / 2;
+}
+
+/** What a worker does when, from its configuration. */
+export interface WorkerSettings {
+  readonly queueUrls: readonly string[];
+  readonly batchSize: number;
+  readonly windowMs: number;
+  readonly depth: number;
+  readonly mostPolls: number;
+  /** Most threads that make calls of SQS. */
+  readonly hopThreads: number;
+  /** Longest wait of one poll. */
+  readonly waitSeconds: number;
+  readonly visibilitySeconds: number;
+  readonly timeoutMs: number;
+  /** From SIGTERM: until what is being scored is cut short, and until the process ends in any case. */
+  readonly drainMs: number;
+  readonly endMs: number;
+}
+
+/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html */
+const LONGEST_WAIT_SECONDS = 20;
+/** One for the event loop, and one for a model. */
+const CORES_OF_OTHERS = 2;
+
+/**
+ * Polls are not aborted, so they are short enough to end before the process must.
+ *
+ * @throws Error where a batch has no time in which anything may be started
+ */
+export function workerSettings(config: Config): WorkerSettings {
+  const { batchSize = config.maxBatchRows, windowSeconds = 0, stopSeconds, timeoutSeconds, deadlineMarginMs } = config;
+  if (1000 * timeoutSeconds <= deadlineMarginMs) {
+    throw new Error(
+      `configuration: ${CONFIG_KEYS.timeoutSeconds}: expected more than ${CONFIG_KEYS.deadlineMarginMs}, ` +
+        `${deadlineMarginMs} ms, within which nothing is started, got ${timeoutSeconds} s; raise it, or lower the margin`,
+    );
+  }
+  return {
+    queueUrls: config.requestQueueUrls,
+    batchSize,
+    windowMs: 1000 * windowSeconds,
+    depth: config.pipelineDepth,
+    mostPolls: config.mostPolls,
+    hopThreads: config.hopThreads ?? Math.max(0, availableParallelism() - CORES_OF_OTHERS),
+    waitSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.floor(stopSeconds / 2)),
+    visibilitySeconds: config.visibilitySeconds,
+    timeoutMs: 1000 * timeoutSeconds,
+    drainMs: 1000 * stopSeconds * DRAIN_SHARE,
+    endMs: 1000 * stopSeconds * END_SHARE,
+  };
+}

@@ -1,0 +1,214 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
+import { deferred } from '../core/concurrency.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Worker } from './consumer.ts';
+
+/** Why a worker ends. */
+type EndCause = 'SIGTERM' | 'SIGINT' | 'stuck run';
+
+/** Tells when the worker must end, and when it must end at once. */
+interface Stop {
+  /** Resolves when the worker is to drain. */
+  readonly asked: Promise<EndCause>;
+  /** Resolves when there is no more waiting, with the reason. */
+  readonly forced: Promise<string>;
+  isAsked(): boolean;
+  ask(cause: EndCause): void;
+}
+
+/** `npm run` passes Ctrl-C on to a process that the terminal has told already: the two come as one. */
+const SAME_PRESS_MS = 200;
+
+/** Listens for signals from now on; as the first process of a container, the worker would not hear them else. */
+export function listenForStop(): Stop {
+  const asked = deferred<EndCause>();
+  const forced = deferred<string>();
+  let isAsked = false;
+  let firstSignalAt: number | undefined;
+  const ask = (cause: EndCause): void => {
+    isAsked = true;
+    asked.resolve(cause);
+  };
+  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(name, () => {
+      const now = performance.now();
+      firstSignalAt ??= now;
+      if (now > firstSignalAt + SAME_PRESS_MS) forced.resolve(`a second signal, ${name}`);
+      ask(name);
+    });
+  }
+  return { asked: asked.promise, forced: forced.promise, isAsked: () => isAsked, ask };
+}
+
+interface WorkerEnd {
+  readonly exitCode: number;
+  /** One line for the log, and what goes with it. */
+  readonly message: string;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Drains the worker, or gives up: by a second signal, or because the time to stop is nearly over.
+ *
+ * @param endMs until there is no more waiting
+ */
+export async function drainOrGiveUp(
+  worker: Worker,
+  stop: Stop,
+  cause: EndCause,
+  { endMs }: { readonly endMs: number },
+): Promise<WorkerEnd> {
+  const startedAt = performance.now();
+  const before = worker.tally();
+  const deadline = deferred<string>();
+  const timer = setTimeout(() => deadline.resolve('the time to stop is over'), endMs);
+  const forced = await Promise.race([worker.drain(), stop.forced, deadline.promise]);
+  clearTimeout(timer);
+  const { finished, handedBack } = worker.tally();
+  const details = {
+    cause,
+    finished: finished - before.finished,
+    handedBack: handedBack - before.handedBack,
+    ms: Math.round(performance.now() - startedAt),
+  };
+  if (forced === undefined) {
+    const exitCode = cause === 'stuck run' ? 1 : 0;
+    return { exitCode, message: 'the worker has drained', details };
+  }
+  const message = 'the worker ends before it has drained; what is left comes back when its visibility timeout ends';
+  return { exitCode: 1, message, details: { ...details, because: forced, left: worker.held() } };
+}
+
+interface Health {
+  /** Whether it works; one that does not should be replaced. */
+  isLive(): boolean;
+  /** Whether it receives messages: its models are warm, and it was not told to stop. */
+  isReady(): boolean;
+}
+
+const STATES: Readonly<Record<string, keyof Health>> = { '/live': 'isLive', '/ready': 'isReady' };
+
+/**
+ * Answers `GET /live` and `GET /ready` on 127.0.0.1 with 200 or 503, for the health check of a container.
+ *
+ * @returns what closes it
+ * @throws Error when the port is taken
+ * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/healthcheck.html
+ */
+export async function openHealthPort(port: number, health: Health): Promise<() => void> {
+  const server = createServer(({ url = '' }, response) => {
+    const state = STATES[url];
+    const status = state === undefined ? 404 : health[state]() ? 200 : 503;
+    response.writeHead(status, { connection: 'close' }).end();
+  });
+  server.listen(port, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+  } catch (cause) {
+    throw new Error(
+      `health port: expected ${port} on 127.0.0.1 to be free, got '${messageOf(cause)}'; name another port`,
+      { cause },
+    );
+  }
+  return () => server.close();
+}
+
+/** What the agent is told. */
+export interface ProtectionState {
+  readonly ProtectionEnabled: boolean;
+  readonly ExpiresInMinutes?: number;
+}
+
+type PutProtection = (state: ProtectionState) => Promise<void>;
+
+interface TaskProtectionOptions {
+  /** Tells ECS. @throws Error when it does not do it */
+  readonly put: PutProtection;
+  readonly isBusy: () => boolean;
+  /** Told when the agent does not do it. */
+  readonly onProblem: (error: unknown) => void;
+  /** @default the system's */
+  readonly clock?: Clock | undefined;
+}
+
+/** Protection ends by itself, should the worker hang. */
+const PROTECTED_MINUTES = 10;
+const PROTECTED_MS = 60_000 * PROTECTED_MINUTES;
+/**
+ * So long a worker that is never idle leaves it off then: deployments and scale-in wait for tasks that are protected.
+ * What SIGTERM meets is finished or handed back, as ever.
+ */
+const UNPROTECTED_MS = 60_000;
+const IDLE_MS = 15_000;
+const LOOK_MS = 1_000;
+
+/**
+ * Protects the ECS task from scale-in and deployments while it is busy. Never fatal: without protection, SIGTERM
+ * comes earlier.
+ *
+ * @returns what ends it; the task is not protected any longer then
+ */
+export function protectTask(options: TaskProtectionOptions): () => Promise<void> {
+  const { put, isBusy, onProblem, clock = SYSTEM_CLOCK } = options;
+  let protectedAt: number | undefined;
+  let busyAt = 0;
+  let asking: Promise<void> | undefined;
+
+  const ask = async (state: ProtectionState): Promise<void> => {
+    try {
+      await put(state);
+    } catch (error) {
+      onProblem(new Error(`task protection: ${messageOf(error)}`, { cause: error }));
+    }
+    asking = undefined;
+  };
+  const protect = (now: number): void => {
+    protectedAt = now;
+    asking = ask({ ProtectionEnabled: true, ExpiresInMinutes: PROTECTED_MINUTES });
+  };
+  const unprotect = (): void => {
+    protectedAt = undefined;
+    asking = ask({ ProtectionEnabled: false });
+  };
+  const look = (): void => {
+    cancel = clock.after(LOOK_MS, look);
+    const now = clock.now();
+    if (isBusy()) busyAt = now;
+    if (asking !== undefined) return;
+    if (protectedAt !== undefined && now < protectedAt + PROTECTED_MS) {
+      if (now >= busyAt + IDLE_MS) unprotect();
+    } else if (isBusy() && now >= (protectedAt ?? Number.NEGATIVE_INFINITY) + PROTECTED_MS + UNPROTECTED_MS) {
+      protect(now);
+    }
+  };
+  let cancel = clock.after(LOOK_MS, look);
+  return async () => {
+    cancel();
+    await asking;
+    if (protectedAt !== undefined) unprotect();
+    await asking;
+  };
+}
+
+const ANSWER_MS = 2_000;
+
+/**
+ * @param agentUri `ECS_AGENT_URI`, which ECS gives its tasks
+ * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-scale-in-protection-endpoint.html
+ */
+export function protectionAt(agentUri: string): PutProtection {
+  return async (state) => {
+    const response = await fetch(`${agentUri}/task-protection/v1/state`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(state),
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
+    const answer = await response.text();
+    // A failure, such as that of a task outside of a service, may come with a status of 200.
+    if (response.ok && !/"(?:failure|error)"/.test(answer)) return;
+    throw new Error(`expected the ECS agent to take ${JSON.stringify(state)}, got ${response.status}: ${answer}`);
+  };
+}

@@ -1,0 +1,272 @@
+import pLimit from 'p-limit';
+import type { z } from 'zod';
+import {
+  dataKeys,
+  dataPlaceIn,
+  FAILED_PIECE,
+  FAILURE,
+  failedKeys,
+  failureKey,
+  manifestKey,
+  parseObject,
+  placeIn,
+  planKey,
+  REPORT,
+  readHead,
+  readParts,
+  reportKey,
+  reportKeys,
+} from './jobObjects.ts';
+import {
+  type FailedPiece,
+  isJobCode,
+  JobError,
+  type JobStart,
+  type JobStorage,
+  type Manifest,
+  type Part,
+  piecesOf,
+  type Report,
+} from './jobTypes.ts';
+import { NOTHING, readStanding, type Standing, sumOf } from './pieceOutput.ts';
+import { isS3Event, type Started, type SubmitDependencies, submitEvent } from './submitJob.ts';
+
+export type ControlEvent = FinishEvent | ExplainEvent | { readonly Records: readonly unknown[] };
+type ControlAnswer = FinishAnswer | JobFailure | readonly Started[];
+export type ControlHandler = (event: ControlEvent) => Promise<ControlAnswer>;
+
+/** The function that has no models: it starts jobs when S3 tells of objects, and finishes them. */
+export function createControlHandler(deps: SubmitDependencies & { readonly storage: JobStorage }): ControlHandler {
+  return async (event) => {
+    if (!('action' in event)) {
+      if (!isS3Event(event))
+        throw new Error('expected an S3 event, or the action finish or explain, got another event');
+      return submitEvent(event, deps);
+    }
+    if (event.action === 'explain') return explainJob(event, deps.storage);
+    try {
+      return await finishJob(event, deps.storage, Date.now);
+    } catch (error) {
+      await noteFailure(deps.storage, event.start.folder, error);
+      throw error;
+    }
+  };
+}
+
+interface FinishEvent {
+  readonly action: 'finish';
+  readonly start: JobStart;
+}
+
+/** What an execution ends with. */
+interface FinishAnswer {
+  readonly job: string;
+  readonly rows: number;
+  readonly errors: Readonly<Record<string, number>>;
+  readonly failedParts: number;
+  readonly manifest: string;
+}
+
+/** Reports read at a time. */
+const READING = 64;
+/** Of pieces that were given up so many are told of in the manifest; all of them lie under `failed/`. */
+const MOST_TOLD = 1_000;
+
+/**
+ * Writes the manifest, once every piece of the plan has its report or was given up, and every row that a report counts
+ * has its result.
+ *
+ * @throws JobError PIECES_MISSING or RESULTS_MISSING otherwise
+ */
+export async function finishJob(
+  { start: { folder } }: FinishEvent,
+  storage: JobStorage,
+  now: () => number,
+): Promise<FinishAnswer> {
+  const head = await readHead(storage, folder);
+  if (head === undefined) throw new JobError('PIECES_MISSING', `${folder}: expected a plan, got none; submit it again`);
+  const reports = await readAll<Report>(storage, reportKeys(folder), REPORT);
+  const failed = new Map(
+    [...(await readAll<FailedPiece>(storage, failedKeys(folder), FAILED_PIECE))].filter(
+      ([place]) => !reports.has(place),
+    ),
+  );
+  const missing: string[] = [];
+  const parts = await readParts(storage, planKey(folder, 1));
+  for (const part of parts) {
+    const count = piecesOf(part, head.pieceBytes);
+    for (let piece = 0; count === undefined || piece < count; piece++) {
+      const place = placeOf(part.part, piece);
+      const report = reports.get(place);
+      if (report === undefined && !failed.has(place)) {
+        // How many pieces a compressed part has is known from its last report, or not at all where that one failed.
+        if (count === undefined && failed.has(placeOf(part.part, piece - 1))) break;
+        missing.push(reportKey('', part.part, piece));
+        break;
+      }
+      if (report?.last) break;
+    }
+  }
+  if (missing.length > 0) throw piecesMissing(folder, missing);
+  const lost = await withoutResults(storage, folder, parts, reports);
+  if (lost.length > 0) throw resultsMissing(folder, lost);
+
+  const standing = await standingOf(storage, folder, [...failed.values()]);
+  const total = totalOf([...reports.values()], [...standing.values()]);
+  const { job, bucket, key, etag, bytes, model, version, plannedAt } = head;
+  const manifest: Manifest = {
+    job,
+    input: { bucket, key, etag, bytes },
+    model,
+    version,
+    rows: total.rows,
+    errors: total.errors,
+    failedParts: [...standing].slice(0, MOST_TOLD).map(([piece, { rows }]) => ({ ...piece, rows })),
+    data: { prefix: dataKeys(folder), objects: total.objects },
+    bytesIn: total.bytesIn,
+    bytesOut: total.bytes,
+    plannedAt,
+    finishedAt: new Date(now()).toISOString(),
+  };
+  await storage.put(manifestKey(folder), JSON.stringify(manifest));
+  const { rows, errors } = total;
+  return { job, rows, errors, failedParts: failed.size, manifest: manifestKey(folder) };
+}
+
+function piecesMissing(folder: string, missing: readonly string[]): JobError {
+  return new JobError(
+    'PIECES_MISSING',
+    `${folder}: expected a report of every piece, got none of ${someOf(missing)}; resume the job`,
+  );
+}
+
+function resultsMissing(folder: string, lost: readonly string[]): JobError {
+  return new JobError(
+    'RESULTS_MISSING',
+    `${folder}: expected one result for every row of ${someOf(lost)}, got fewer or others under data/; ` +
+      'score the file anew: batchscore job submit --again',
+  );
+}
+
+function someOf(names: readonly string[]): string {
+  return `${names.slice(0, 3).join(', ')}${names.length > 3 ? ', …' : ''}`;
+}
+
+/** What data objects there are of a piece. */
+interface Found {
+  objects: number;
+  bytes: number;
+  /** The rows that the first and the last of them begin with. */
+  readonly firstRow: number;
+  lastRow: number;
+}
+
+/**
+ * The reports of pieces whose results are not all there. Every result was checked against its row when it was put; here
+ * the objects are: as many, as large and from the rows on that the report says. Of Parquet the plan knows how many rows
+ * there are.
+ */
+async function withoutResults(
+  storage: JobStorage,
+  folder: string,
+  parts: readonly Part[],
+  reports: ReadonlyMap<string, Report>,
+): Promise<string[]> {
+  const found = new Map<string, Found>();
+  for await (const { key, bytes } of storage.list(dataKeys(folder))) {
+    const at = dataPlaceIn(key);
+    if (at === undefined) continue;
+    const place = placeOf(at.part, at.piece);
+    const own = found.get(place);
+    if (own === undefined) found.set(place, { objects: 1, bytes, firstRow: at.row, lastRow: at.row });
+    else Object.assign(own, { objects: own.objects + 1, bytes: own.bytes + bytes, lastRow: at.row });
+  }
+  const rowsOf = new Map(
+    parts.flatMap(({ part, rows = [] }) => rows.map(({ from, to }, piece) => [placeOf(part, piece), to - from])),
+  );
+  const isWhole = ([place, { rows, objects, bytesOut }]: readonly [string, Report]): boolean => {
+    if (rows !== (rowsOf.get(place) ?? rows)) return false;
+    const own = found.get(place);
+    if (own === undefined) return rows === 0 && objects === 0;
+    return own.objects === objects && own.bytes === bytesOut && own.firstRow === 0 && own.lastRow < rows;
+  };
+  return [...reports].filter((entry) => !isWhole(entry)).map(([, { part, piece }]) => reportKey('', part, piece));
+}
+
+/** Small JSON objects by part and piece. */
+async function readAll<T extends { readonly part: number; readonly piece: number }>(
+  storage: JobStorage,
+  prefix: string,
+  schema: z.ZodType<T>,
+): Promise<Map<string, T>> {
+  const limit = pLimit(READING);
+  const read = async (key: string): Promise<T | undefined> => {
+    const text = await storage.get(key);
+    return text === undefined ? undefined : parseObject(schema, text, key);
+  };
+  const reads: Promise<T | undefined>[] = [];
+  for await (const { key } of storage.list(prefix)) {
+    if (placeIn(key) !== undefined) reads.push(limit(() => read(key)));
+  }
+  const all = (await Promise.all(reads)).filter((one) => one !== undefined);
+  return new Map(all.map((one) => [placeOf(one.part, one.piece), one]));
+}
+
+function placeOf(part: number, piece: number): string {
+  return `${part}-${piece}`;
+}
+
+/** What stands of pieces that were given up: rows that calls had scored before. */
+async function standingOf(
+  storage: JobStorage,
+  folder: string,
+  failed: readonly FailedPiece[],
+): Promise<Map<FailedPiece, Standing>> {
+  const limit = pLimit(READING);
+  const read = async (one: FailedPiece) => [one, await readStanding(storage, { folder, ...one })] as const;
+  return new Map(await Promise.all(failed.map((one) => limit(() => read(one)))));
+}
+
+function totalOf(reports: readonly Report[], standing: readonly Standing[]): Standing & { readonly bytesIn: number } {
+  const written = reports.map(({ bytesOut, ...report }): Standing => ({ ...report, bytes: bytesOut }));
+  const bytesIn = reports.reduce((sum, report) => sum + report.bytesIn, 0);
+  return { ...[...written, ...standing].reduce(sumOf, NOTHING), bytesIn };
+}
+
+interface ExplainEvent {
+  readonly action: 'explain';
+  readonly start: JobStart & {
+    readonly error?: { readonly Error?: string | undefined; readonly Cause?: string | undefined } | undefined;
+  };
+}
+
+/** Why a job ended without a manifest. */
+interface JobFailure {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** What a call of the job has said of it, before what Step Functions knows: a map says only that one of its children failed. */
+async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise<JobFailure> {
+  const said = await storage.get(failureKey(start.folder));
+  if (said !== undefined) return parseObject(FAILURE, said, failureKey(start.folder));
+  const { Error: code = 'unknown', Cause: cause = 'the state machine ended without saying why' } = start.error ?? {};
+  return { code, message: messageIn(cause) };
+}
+
+/** Says why the job cannot go on, for whoever looks, and passes the error on. */
+export async function noteFailure(storage: JobStorage, folder: string, error: unknown): Promise<void> {
+  if (!(error instanceof JobError) || !isJobCode(error.name)) return;
+  const failure: JobFailure = { code: error.name, message: error.message };
+  await storage.put(failureKey(folder), JSON.stringify(failure));
+}
+
+/** Lambda's errors come as JSON with the message in it. */
+function messageIn(cause: string): string {
+  try {
+    const { errorMessage } = JSON.parse(cause) as { readonly errorMessage?: unknown };
+    return typeof errorMessage === 'string' ? errorMessage : cause;
+  } catch {
+    return cause;
+  }
+}

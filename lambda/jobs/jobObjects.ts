@@ -1,0 +1,238 @@
+import { z } from 'zod';
+import { DATATYPES, type Datatype } from '../core/tensor.ts';
+import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
+
+import {
+  COMPRESSIONS,
+  type FailedPiece,
+  FORMATS,
+  type JobHead,
+  type JobStart,
+  type JobStorage,
+  type Part,
+  type Report,
+} from './jobTypes.ts';
+
+/*
+ * Where a job keeps its objects, all under one folder. They follow from part and piece alone, so that a call that is
+ * made twice writes the same objects; in the order of their keys, data objects hold the rows in the order of the input.
+ */
+
+const PIECE_DIGITS = 4;
+/** A piece is of 64 MiB at the most, so it has fewer rows. */
+const ROW_DIGITS = 9;
+
+/** Pieces of a part: keys of more would not sort as numbers. */
+export const MOST_PIECES = 10 ** PIECE_DIGITS;
+
+/** What a job's data objects begin with. */
+export function dataKeys(folder: string): string {
+  return `${folder}data/`;
+}
+
+/** Of the results of a piece's rows from `row` on, counted from its first. */
+export function dataKey(folder: string, part: number, piece: number, row: number): string {
+  return `${dataKeys(folder)}part-${place(part, piece)}-${digits(row, ROW_DIGITS)}.jsonl`;
+}
+
+export function reportKeys(folder: string): string {
+  return `${folder}reports/`;
+}
+
+export function reportKey(folder: string, part: number, piece: number): string {
+  return `${reportKeys(folder)}${place(part, piece)}.json`;
+}
+
+export function failedKeys(folder: string): string {
+  return `${folder}failed/`;
+}
+
+/** Of a piece that was given up. */
+export function failedKey(folder: string, part: number, piece: number): string {
+  return `${failedKeys(folder)}${place(part, piece)}.json`;
+}
+
+/** Of what is known of a piece that ends its calls. */
+export function suspectKey(folder: string, part: number, piece: number): string {
+  return `${folder}suspects/${place(part, piece)}.json`;
+}
+
+export function headKey(folder: string): string {
+  return `${folder}job.json`;
+}
+
+export function planKey(folder: string, run: number): string {
+  return run === 1 ? `${folder}plan.jsonl` : `${folder}resume-${run}.jsonl`;
+}
+
+export function manifestKey(folder: string): string {
+  return `${folder}manifest.json`;
+}
+
+/** Says why a job ended without a manifest. */
+export function failureKey(folder: string): string {
+  return `${folder}failure.json`;
+}
+
+/** Its presence ends calls that are at work. */
+export function cancelledKey(folder: string): string {
+  return `${folder}cancelled`;
+}
+
+/** Part and piece of a key that {@link dataKey} gave, and the row that its object begins with. */
+export function dataPlaceIn(key: string) {
+  const [, part, piece, row] = /\/part-(\d+)-(\d+)-(\d+)\.jsonl$/.exec(key) ?? [];
+  return part === undefined ? undefined : { part: Number(part), piece: Number(piece), row: Number(row) };
+}
+
+/** Part and piece of a key that {@link reportKey} or {@link failedKey} gave. */
+export function placeIn(key: string): { readonly part: number; readonly piece: number } | undefined {
+  const [, part, piece] = /\/(\d+)-(\d+)\.json$/.exec(key) ?? [];
+  return part === undefined ? undefined : { part: Number(part), piece: Number(piece) };
+}
+
+/** `000042-0003`: so wide that keys sort as numbers up to a million parts of {@link MOST_PIECES}. */
+function place(part: number, piece: number): string {
+  return `${digits(part, 6)}-${digits(piece, PIECE_DIGITS)}`;
+}
+
+function digits(number: number, width: number): string {
+  return String(number).padStart(width, '0');
+}
+
+/** One part a line, as a distributed map reads them. */
+export function linesOfPlan(parts: readonly Part[]): string {
+  return parts.map((part) => `${JSON.stringify(part)}\n`).join('');
+}
+
+/** What planning found out; undefined before. */
+export async function readHead(storage: JobStorage, folder: string): Promise<JobHead | undefined> {
+  const text = await storage.get(headKey(folder));
+  return text === undefined ? undefined : parseObject(JOB_HEAD, text, headKey(folder));
+}
+
+/** @throws Error when there is no plan */
+export async function readParts(storage: JobStorage, key: string): Promise<Part[]> {
+  const text = await storage.get(key);
+  if (text === undefined) throw new Error(`${key}: expected the plan of a job, got no object; submit it again`);
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => parseObject(PART, line, key));
+}
+
+/*
+ * What calls read that others have written, perhaps of another version of the deployment: keys that are not known are
+ * left out, and what lacks one that is needed is refused.
+ */
+
+const names = z.array(z.string());
+const count = z.int().min(0);
+const counts = z.record(z.string(), count);
+const input = { bucket: z.string(), key: z.string(), etag: z.string(), bytes: count };
+const datatypes = z.string().refine((name): name is Datatype => Object.hasOwn(DATATYPES, name));
+
+const SPEC = z.object({
+  model: z.string().optional(),
+  version: z.string().optional(),
+  format: z.enum(FORMATS).optional(),
+  compression: z.enum(COMPRESSIONS).optional(),
+  inputs: z.record(z.string(), names).optional(),
+  keep: names.optional(),
+});
+
+export const JOB_START = z.object({
+  ...input,
+  job: z.string(),
+  run: count,
+  folder: z.string(),
+  concurrency: count,
+  spec: SPEC,
+}) satisfies z.ZodType<JobStart>;
+
+export const JOB_HEAD = z.object({
+  ...input,
+  job: z.string(),
+  model: z.string(),
+  version: z.string(),
+  format: z.enum(FORMATS),
+  compression: z.enum(COMPRESSIONS),
+  partBytes: z.int().min(1),
+  pieceBytes: z.int().min(1),
+  parts: count,
+  pieces: count.optional(),
+  columns: names.optional(),
+  inputs: z
+    .array(z.object({ input: z.string(), datatype: datatypes, shape: z.array(count), columns: names }))
+    .optional(),
+  keep: names,
+  plannedAt: z.string(),
+}) satisfies z.ZodType<JobHead>;
+
+const PART = z.object({
+  part: count,
+  start: count,
+  end: count.optional(),
+  rows: z.array(z.object({ group: count, from: count, to: count })).optional(),
+  only: z.array(count).optional(),
+  except: z.array(count).optional(),
+  suspect: z.literal(true).optional(),
+}) satisfies z.ZodType<Part>;
+
+export const REPORT = z.object({
+  part: count,
+  piece: count,
+  rows: count,
+  errors: counts,
+  bytesIn: count,
+  bytesOut: count,
+  objects: count,
+  ms: z.number(),
+  last: z.literal(true).optional(),
+}) satisfies z.ZodType<Report>;
+
+export const FAILED_PIECE = z.object({
+  part: count,
+  piece: count,
+  code: z.string(),
+  error: z.string(),
+  rows: count.optional(),
+}) satisfies z.ZodType<FailedPiece>;
+
+/** What is said about a data object. */
+export const ANSWERED = z.object({ rows: z.int().min(1), errors: counts });
+
+/** Of a manifest what is asked for. */
+export const MANIFEST = z.object({
+  rows: count,
+  errors: counts,
+  failedParts: z.array(FAILED_PIECE),
+  data: z.object({ objects: count }),
+});
+
+export const FAILURE = z.object({ code: z.string(), message: z.string() });
+
+/**
+ * What an object of a job holds.
+ *
+ * @param what its key
+ * @throws Error when it is not as this version writes it
+ */
+export function parseObject<T>(schema: z.ZodType<T>, text: string, what: string): T {
+  const value = jsonIn(text);
+  const parsed = schema.safeParse(value, IN_OUR_WORDS);
+  if (parsed.success) return parsed.data;
+  throw new Error(
+    `${what}: expected what this version writes, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
+      'go on with the version of the deployment that wrote it, or submit the job anew',
+  );
+}
+
+/** Undefined when it is no JSON. */
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

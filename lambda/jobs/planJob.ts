@@ -1,0 +1,446 @@
+import type { FileMetaData } from 'hyparquet';
+import { isFailure, isTransient, preview } from '../core/failure.ts';
+import { type Model, type ModelRepository, shapeInModel, type TensorSpec } from '../core/model.ts';
+import { DATATYPES } from '../core/tensor.ts';
+
+import {
+  cancelledKey,
+  failedKeys,
+  failureKey,
+  headKey,
+  linesOfPlan,
+  manifestKey,
+  placeIn,
+  planKey,
+  readHead,
+  readParts,
+  reportKeys,
+} from './jobObjects.ts';
+import {
+  type Compression,
+  type Format,
+  type InputColumns,
+  JobError,
+  type JobHead,
+  type JobInput,
+  type JobStart,
+  type JobStorage,
+  type Part,
+  partsOf,
+  piecesOf,
+  type RowPiece,
+  type Spec,
+} from './jobTypes.ts';
+import { CODECS, type ColumnKind, chunksOf, columnsOf, readFooter } from './parquetRows.ts';
+import { readHeader, startOfCompressed } from './textRows.ts';
+
+export interface PlanEvent {
+  readonly action: 'plan';
+  readonly start: JobStart;
+}
+
+export interface PlanAnswer {
+  /** Of the object with one part a line. */
+  readonly planKey: string;
+  readonly parts: number;
+  /** Null where only reading it all would tell. */
+  readonly pieces: number | null;
+}
+
+interface PlanDependencies {
+  readonly storage: JobStorage;
+  readonly models: ModelRepository;
+  readonly partBytes: number;
+  readonly pieceBytes: number;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/**
+ * Writes down how a job's input is cut, once: a call that is made again finds the plan of the first. Of a resumed job it
+ * lists the pieces that have no report.
+ *
+ * @throws JobError when the input, the model and what is asked for do not fit each other
+ */
+export async function planJob({ start }: PlanEvent, deps: PlanDependencies): Promise<PlanAnswer> {
+  const { folder, run } = start;
+  const head = (await readHead(deps.storage, folder)) ?? (await createHead(start, deps));
+  const key = planKey(folder, run);
+  if (run > 1) await planWhatIsMissing(deps.storage, folder, head, run);
+  const parts = await readParts(deps.storage, key);
+  return { planKey: key, parts: parts.length, pieces: sumOf(parts, head.pieceBytes) };
+}
+
+async function createHead(start: JobStart, { storage, models, partBytes, pieceBytes, now }: PlanDependencies) {
+  const { job, bucket, key, etag, bytes, folder, spec } = start;
+  const lies = formatOf(key, spec);
+  if (lies === undefined) {
+    throw new JobError(
+      'INVALID_JOB',
+      `${key}: expected a key that ends in ${KNOWN_ENDINGS}; rename it, or say the format`,
+    );
+  }
+  if (lies.format === 'jsonl') refuseColumns(start, lies.format);
+  const model = await findModel(models, start);
+  const input = { bucket, key, etag, bytes };
+  const { parts, ...found } = await layOut(storage, input, { ...lies, spec, model, partBytes, pieceBytes });
+  const head: JobHead = {
+    ...input,
+    ...lies,
+    ...found,
+    job,
+    model: model.name,
+    version: model.version,
+    partBytes,
+    pieceBytes,
+    parts: parts.length,
+    pieces: sumOf(parts, pieceBytes) ?? undefined,
+    keep: spec.keep ?? [],
+    plannedAt: new Date(now()).toISOString(),
+  };
+  // The head is put last: where there is one, there is a plan.
+  await storage.put(planKey(folder, 1), linesOfPlan(parts));
+  await storage.put(headKey(folder), JSON.stringify(head));
+  return head;
+}
+
+function refuseColumns({ key, spec }: JobStart, format: Format): void {
+  if (spec.inputs === undefined && spec.keep === undefined) return;
+  throw new JobError(
+    'INVALID_JOB',
+    `${key}: expected inputs and keep only with CSV and Parquet, which have columns, got them with ${format}; ` +
+      'leave them out: each line is a request as it is',
+  );
+}
+
+async function findModel(models: ModelRepository, { spec }: JobStart): Promise<Model> {
+  const model = await models.find(spec.model, spec.version);
+  if (!isFailure(model)) return model;
+  if (isTransient(model)) throw new Error(model.message);
+  throw new JobError('INVALID_JOB', model.message);
+}
+
+function sumOf(parts: readonly Part[], pieceBytes: number): number | null {
+  let sum = 0;
+  for (const part of parts) {
+    const pieces = part.only?.length ?? piecesOf(part, pieceBytes);
+    if (pieces === undefined) return null;
+    sum += pieces;
+  }
+  return sum;
+}
+
+interface LayOutOptions {
+  readonly format: Format;
+  readonly compression: Compression;
+  readonly spec: Spec;
+  readonly model: Model;
+  readonly partBytes: number;
+  readonly pieceBytes: number;
+}
+
+/** How an object is cut, and what of its columns every call must know. */
+interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
+  readonly parts: readonly Part[];
+}
+
+/**
+ * Bytes of a compressed object. It is one part, which one call after the other scores, and each that goes on in the middle
+ * reads it from its beginning.
+ */
+const MOST_COMPRESSED_BYTES = 1024 * 1024 * 1024;
+
+/** Reads no more of the input than it must: of lines of JSON one byte, which proves that it is the version meant. */
+async function layOut(storage: JobStorage, input: JobInput, options: LayOutOptions): Promise<Layout> {
+  const { format, compression, partBytes } = options;
+  if (format === 'parquet') return layOutParquet(storage, input, options);
+  if (compression !== 'none') refuseLarge(input, compression);
+  const { start, ...columns } = format === 'csv' ? await layOutColumns(storage, input, options) : { start: 0 };
+  if (format === 'jsonl' && input.bytes > 0) await storage.readRange(input, { start: 0, end: 1 });
+  const parts = compression === 'none' ? partsOf(input.bytes, partBytes, start) : [{ part: 0, start }];
+  return { ...columns, parts };
+}
+
+async function layOutColumns(storage: JobStorage, input: JobInput, { compression, model, spec }: LayOutOptions) {
+  const { columns, end } = await readHeader(storage, input, compression);
+  return { start: end, columns, inputs: matchColumns(model, columns, spec) };
+}
+
+function refuseLarge({ key, bytes }: JobInput, compression: Compression): void {
+  if (bytes <= MOST_COMPRESSED_BYTES) return;
+  throw new JobError(
+    'INVALID_JOB',
+    `${key}: expected at most ${MOST_COMPRESSED_BYTES} bytes of ${compression}, which one call after the other must read, ` +
+      `got ${bytes}; cut the file, or put it as it is`,
+  );
+}
+
+interface ParquetOptions {
+  readonly spec: Spec;
+  readonly model: Model;
+  readonly partBytes: number;
+  readonly pieceBytes: number;
+}
+
+/** Compressed bytes of the needed columns of one row group: they are in memory together. */
+const MOST_GROUP_BYTES = 256 * 1024 * 1024;
+/** What a row takes besides its values. */
+const ROW_BYTES = 64;
+
+/** Cuts Parquet: a piece is rows of one row group, or several row groups, that come to `pieceBytes`, a part some of them. */
+async function layOutParquet(storage: JobStorage, input: JobInput, options: ParquetOptions) {
+  const { model, spec, partBytes, pieceBytes } = options;
+  const footer = await readFooter(storage, input);
+  const columns = columnsOf(footer);
+  const inputs = matchColumns(model, [...columns.keys()], spec);
+  refuseKinds(inputs, columns);
+  const names = new Set([...inputs.flatMap((one) => one.columns), ...(spec.keep ?? [])]);
+  refuseGroups(input, footer, names);
+  const pieces = piecesIn(footer, names, inputs, pieceBytes);
+  return { inputs, parts: inParts(pieces, partBytes, pieceBytes) };
+}
+
+function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<string, ColumnKind>): void {
+  for (const { input, datatype, columns: wanted } of inputs) {
+    const kind: ColumnKind = DATATYPES[datatype].kind === 'string' ? 'text' : 'number';
+    const wrong = wanted.find((name) => columns.get(name) !== kind);
+    if (wrong === undefined) continue;
+    const expected = kind === 'text' ? 'texts' : 'booleans, integers or floats, not dates, decimals or lists,';
+    throw new JobError(
+      'INVALID_JOB',
+      `column '${wrong}': expected ${expected} for the input '${input}' of ${datatype}, got another type; convert it`,
+    );
+  }
+}
+
+function refuseGroups({ key }: JobInput, footer: FileMetaData, names: ReadonlySet<string>): void {
+  for (const group of footer.row_groups.keys()) {
+    const chunks = chunksOf(footer, group, names);
+    const codec = chunks.find((chunk) => !CODECS.includes(chunk.codec))?.codec;
+    if (codec !== undefined) {
+      throw new JobError(
+        'INVALID_JOB',
+        `${key}: expected one of ${CODECS.join(', ')}, got ${codec}; write it with another`,
+      );
+    }
+    const bytes = chunks.reduce((sum, chunk) => sum + Number(chunk.total_compressed_size), 0);
+    if (bytes <= MOST_GROUP_BYTES) continue;
+    const rows = Number(footer.row_groups[group]?.num_rows ?? 0);
+    throw new JobError(
+      'INVALID_JOB',
+      `${key}: expected row groups of at most ${MOST_GROUP_BYTES} bytes in the columns that are read, got ${bytes} ` +
+        `(row group ${group}, ${rows} rows); write at most ${Math.floor((rows * MOST_GROUP_BYTES) / bytes)} rows into one`,
+    );
+  }
+}
+
+function piecesIn(
+  footer: FileMetaData,
+  names: ReadonlySet<string>,
+  inputs: readonly InputColumns[],
+  pieceBytes: number,
+): RowPiece[] {
+  const pieces: RowPiece[] = [];
+  const least = inputs.reduce((sum, { columns }) => sum + 8 * columns.length, ROW_BYTES);
+  let start = 0;
+  /** What the last piece comes to where it is whole row groups, so that the next may be taken together with them. */
+  let bytesOfWhole = Number.POSITIVE_INFINITY;
+  for (const [group, { num_rows }] of footer.row_groups.entries()) {
+    const rows = Number(num_rows);
+    if (rows === 0) continue;
+    const stored = chunksOf(footer, group, names).reduce((sum, one) => sum + Number(one.total_uncompressed_size), 0);
+    // A dictionary stores a long text once, and each row of it takes memory.
+    const rowBytes = Math.max(least, stored / rows);
+    const last = pieces.at(-1);
+    if (last !== undefined && bytesOfWhole + rows * rowBytes <= pieceBytes) {
+      pieces[pieces.length - 1] = { ...last, to: start + rows };
+      bytesOfWhole += rows * rowBytes;
+    } else {
+      const step = Math.max(1, Math.floor(pieceBytes / rowBytes));
+      for (let at = 0; at < rows; at += step) {
+        pieces.push({ group, from: start + at, to: start + Math.min(at + step, rows) });
+      }
+      bytesOfWhole = rows <= step ? rows * rowBytes : Number.POSITIVE_INFINITY;
+    }
+    start += rows;
+  }
+  return pieces;
+}
+
+function inParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: number): Part[] {
+  const most = Math.max(1, Math.floor(partBytes / pieceBytes));
+  const parts: Part[] = [];
+  for (let at = 0; at < pieces.length; at += most) {
+    const rows = pieces.slice(at, at + most);
+    parts.push({ part: parts.length, start: rows[0]?.from ?? 0, end: rows.at(-1)?.to ?? 0, rows });
+  }
+  return parts.length > 0 ? parts : [{ part: 0, start: 0, end: 0, rows: [] }];
+}
+
+/**
+ * Says which columns make up each input of the model: those that were asked for, else the column of its name.
+ *
+ * @param columns that there are
+ * @throws JobError naming everything that does not fit
+ */
+export function matchColumns(model: Model, columns: readonly string[], spec: Spec): readonly InputColumns[] {
+  if (model.transform?.decode !== undefined) {
+    throw new JobError(
+      'INVALID_JOB',
+      `model '${model.name}': expected one without a transform, which takes requests of its own; use JSONL`,
+    );
+  }
+  const problems: string[] = [];
+  const known = new Set(columns);
+  if (known.size < columns.length) problems.push('columns: expected each name once, got one of them twice; rename it');
+  for (const name of Object.keys(spec.inputs ?? {})) {
+    if (model.inputs.some((input) => input.name === name)) continue;
+    const names = model.inputs.map((input) => input.name).join(', ');
+    problems.push(`inputs: expected inputs of the model (${names}), got ${preview(name)}`);
+  }
+  const missing = (wanted: readonly string[]) => wanted.filter((column) => !known.has(column));
+  const given = new Map(Object.entries(spec.inputs ?? {}));
+  const inputs = model.inputs.map((input) => {
+    const wanted = given.get(input.name) ?? [input.name];
+    problems.push(...problemsOf(input, wanted, missing(wanted)));
+    const shape = shapeInModel(input, rowShape(input, wanted.length));
+    return { input: input.name, datatype: input.datatype, shape, columns: wanted };
+  });
+  const lost = missing(spec.keep ?? []);
+  if (lost.length > 0) problems.push(`keep: expected columns that there are, got ${list(lost)}`);
+  if (problems.length > 0) throw new JobError('INVALID_JOB', problems.join('; '));
+  return inputs;
+}
+
+function problemsOf({ name, shape }: TensorSpec, columns: readonly string[], missing: readonly string[]): string[] {
+  const cure = `say which columns it has, such as --inputs ${name}=p0..p63 or ${name}=a,b`;
+  if (missing.length > 0)
+    return [`input '${name}': expected the columns ${list(columns)}, got none called ${list(missing)}; ${cure}`];
+  const rest = shape.slice(1);
+  const open = rest.filter((size) => typeof size === 'string').length;
+  const elements = rest.reduce<number>((product, size) => product * (typeof size === 'string' ? 1 : size), 1);
+  const fits = open === 0 ? columns.length === elements : open === 1 && columns.length % elements === 0;
+  if (fits) return [];
+  return [
+    `input '${name}': expected columns for a row of the shape [${rest.join(', ')}], got ${columns.length}; ${cure}`,
+  ];
+}
+
+const MOST_LISTED = 4;
+
+function list(names: readonly string[]): string {
+  const some = names.slice(0, MOST_LISTED).map(preview).join(', ');
+  return names.length > MOST_LISTED ? `${some}, … (${names.length})` : some;
+}
+
+/** The shape of one row of an input: a size that the model leaves open is what the columns come to. */
+function rowShape({ shape }: TensorSpec, columns: number): number[] {
+  const known = shape.slice(1).reduce<number>((product, size) => product * (typeof size === 'string' ? 1 : size), 1);
+  return [1, ...shape.slice(1).map((size) => (typeof size === 'string' ? columns / known : size))];
+}
+
+/**
+ * Plans the pieces that have no report. What ended the job before is removed first: it is not done any more, and nothing
+ * has failed yet. Those that were given up are suspects, and tried with care.
+ */
+async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobHead, run: number): Promise<void> {
+  const key = planKey(folder, run);
+  if ((await storage.get(key)) !== undefined) return;
+  const reported = await placesUnder(storage, reportKeys(folder));
+  const failed = await placesUnder(storage, failedKeys(folder));
+  const parts = await readParts(storage, planKey(folder, 1));
+  const missing = parts.flatMap((part) => missingOf(part, head, reported, failed));
+  for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
+  const given: string[] = [];
+  for await (const { key: one } of storage.list(failedKeys(folder))) given.push(one);
+  for (const one of given) await storage.remove(one);
+  // Nothing is missing: the map is given a part without pieces, and the job is finished anew.
+  await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
+}
+
+/** The pieces that a part lacks, as a part; those that were given up before as another one. */
+function missingOf(
+  part: Part,
+  { pieceBytes }: JobHead,
+  reported: ReadonlyMap<number, ReadonlySet<number>>,
+  failed: ReadonlyMap<number, ReadonlySet<number>>,
+): Part[] {
+  const done = reported.get(part.part) ?? NONE;
+  const given = failed.get(part.part) ?? NONE;
+  const count = piecesOf(part, pieceBytes);
+  if (count === undefined) return [{ ...part, except: [...done], ...(given.size > 0 ? { suspect: true } : {}) }];
+  const left = Array.from({ length: count }, (_, piece) => piece).filter((piece) => !done.has(piece));
+  const suspects = left.filter((piece) => given.has(piece));
+  const others = left.filter((piece) => !given.has(piece));
+  return [
+    ...(others.length > 0 ? [{ ...part, only: others }] : []),
+    ...(suspects.length > 0 ? [{ ...part, only: suspects, suspect: true as const }] : []),
+  ];
+}
+
+const NONE: ReadonlySet<number> = new Set();
+
+async function placesUnder(storage: JobStorage, prefix: string): Promise<Map<number, Set<number>>> {
+  const places = new Map<number, Set<number>>();
+  for await (const { key } of storage.list(prefix)) {
+    const place = placeIn(key);
+    if (place === undefined) continue;
+    const pieces = places.get(place.part) ?? new Set();
+    places.set(place.part, pieces.add(place.piece));
+  }
+  return places;
+}
+
+/** How many rows an object has, about, and how many bytes of text those are. */
+interface Count {
+  readonly rows: number;
+  readonly textBytes: number;
+}
+
+const SAMPLE_BYTES = 1024 * 1024;
+/** What text shrinks to, where nothing is known: a tenth. */
+const SHRINKS_TO = 0.1;
+const NEWLINE = 10;
+
+/** Of lines it counts those of the first MiB and takes the rest for the same; Parquet says how many rows it has. */
+export async function countRows(storage: JobStorage, input: JobInput, spec: Spec): Promise<Count> {
+  const lies = formatOf(input.key, spec);
+  if (lies === undefined)
+    throw new JobError('INVALID_JOB', `${input.key}: expected a key that ends in ${KNOWN_ENDINGS}`);
+  if (lies.format === 'parquet') {
+    const footer = await readFooter(storage, input);
+    const bytes = footer.row_groups.reduce((sum, { total_byte_size }) => sum + Number(total_byte_size), 0);
+    return { rows: Number(footer.num_rows), textBytes: bytes };
+  }
+  if (input.bytes === 0) return { rows: 0, textBytes: 0 };
+  const isPlain = lies.compression === 'none';
+  const sample = isPlain
+    ? await storage.readRange(input, { start: 0, end: Math.min(SAMPLE_BYTES, input.bytes) })
+    : await startOfCompressed(storage, { ...input, compression: lies.compression }, SAMPLE_BYTES);
+  const lines = sample.reduce((count, byte) => count + (byte === NEWLINE ? 1 : 0), 0);
+  const isAll = isPlain ? sample.length === input.bytes : sample.length < SAMPLE_BYTES;
+  const textBytes = isPlain ? input.bytes : isAll ? sample.length : Math.round(input.bytes / SHRINKS_TO);
+  return { rows: Math.round((Math.max(1, lines) / sample.length) * textBytes), textBytes };
+}
+
+const FORMAT_BY_ENDING: readonly (readonly [ending: RegExp, format: Format])[] = [
+  [/\.(jsonl|ndjson|json)$/i, 'jsonl'],
+  [/\.csv$/i, 'csv'],
+  [/\.(parquet|pq)$/i, 'parquet'],
+];
+const COMPRESSION_BY_ENDING: readonly (readonly [ending: RegExp, compression: Compression])[] = [
+  [/\.(gz|gzip)$/i, 'gzip'],
+  [/\.(zst|zstd)$/i, 'zstd'],
+];
+
+/** What the keys of inputs end in, for messages. */
+const KNOWN_ENDINGS = '.jsonl, .csv or .parquet, of the first two also with .gz or .zst';
+
+/** How rows lie in an object: as the spec says, else as its key ends; undefined where neither tells. */
+function formatOf(key: string, spec: Spec): { readonly format: Format; readonly compression: Compression } | undefined {
+  const [ending, ended] = COMPRESSION_BY_ENDING.find(([pattern]) => pattern.test(key)) ?? [/$/, 'none'];
+  const compression = spec.compression ?? ended;
+  const name = key.replace(ending, '');
+  const format = spec.format ?? FORMAT_BY_ENDING.find(([pattern]) => pattern.test(name))?.[1];
+  return format === undefined ? undefined : { format, compression };
+}

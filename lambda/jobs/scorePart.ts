@@ -1,0 +1,555 @@
+import { z } from 'zod';
+import { failure } from '../core/failure.ts';
+import type { ModelRepository } from '../core/model.ts';
+import type { Observer } from '../core/observer.ts';
+import type { TimeLimit } from '../core/record.ts';
+
+import type { ScoringLimits } from '../core/scoreRecords.ts';
+import { noteFailure } from './finishJob.ts';
+import { cancelledKey, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
+import {
+  type FailedPiece,
+  type JobHead,
+  type JobStorage,
+  type Next,
+  type Part,
+  piecesOf,
+  type Report,
+  wantedFrom,
+} from './jobTypes.ts';
+import { openParquet } from './parquetRows.ts';
+import { createOutput, NOTHING, type Output, type Place, readStanding, type Standing } from './pieceOutput.ts';
+import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
+import { type Answer, createRowScoring, errorRow, MOST_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
+import {
+  openCompressedText,
+  openPlainText,
+  type PieceReader,
+  type PieceRow,
+  type PieceRows,
+  requestOfFields,
+  requestOfLine,
+  rowsOfLines,
+  UnreadableError,
+} from './textRows.ts';
+
+export interface ScoreHandlerDependencies {
+  readonly storage: (bucket: string) => JobStorage;
+  readonly models: ModelRepository;
+  readonly limits: ScoringLimits;
+  readonly checkPercent: number;
+  readonly partBytes: number;
+  readonly pieceBytes: number;
+  /** A line of more bytes is refused as a row. */
+  readonly mostLineBytes: number;
+  readonly observer: Partial<Observer>;
+  /** The runs that were left behind and have not ended. */
+  readonly stuckRuns: () => ReadonlySet<object>;
+  /** Ends the process: its call fails, and is made again by another. */
+  readonly endHost: (reason: string) => Promise<never>;
+}
+
+export type JobEvent = PlanEvent | ScoreEvent | SkipEvent;
+/** What of Lambda's context is used. */
+type CallTime = { readonly getRemainingTimeInMillis: () => number };
+export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanAnswer | ScoreEvent>;
+
+/** The function that has the models: it plans jobs, scores their parts, and passes over pieces that end it. */
+export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
+  const scoringOf = keepEach((head: JobHead) => `${head.model}/${head.version}`, scoringFor(deps));
+  const answer = async (event: JobEvent, context: CallTime): Promise<PlanAnswer | ScoreEvent> => {
+    if (event.action === 'plan') {
+      const { models, partBytes, pieceBytes } = deps;
+      const storage = deps.storage(event.start.bucket);
+      return planJob(event, { storage, models, partBytes, pieceBytes, now: Date.now });
+    }
+    const storage = deps.storage(event.bucket);
+    const head = await readHead(storage, event.folder);
+    if (head === undefined) throw new Error(`${event.folder}: expected a job that was planned, got no plan`);
+    if (event.action === 'skip') return skipPiece(event, storage, head);
+    if (deps.stuckRuns().size > 0)
+      await deps.endHost('a run that was left behind in an earlier call has not ended since');
+    const reader = openReader(storage, head, event.part, deps.mostLineBytes);
+    return scorePart(event, { storage, head, reader, scoring: scoringOf(head) }, timeOf(context));
+  };
+  return async (event, context) => {
+    try {
+      return await answer(event, context);
+    } catch (error) {
+      const [bucket, folder] =
+        event.action === 'plan' ? [event.start.bucket, event.start.folder] : [event.bucket, event.folder];
+      await noteFailure(deps.storage(bucket), folder, error);
+      throw error;
+    }
+  };
+}
+
+/** Requests that name no model mean the job's, in the version that the job was planned with. */
+function scoringFor({ models, limits, checkPercent, observer }: ScoreHandlerDependencies) {
+  return ({ model, version }: JobHead): RowScoring => {
+    const find: ModelRepository['find'] = (name = model, asked) =>
+      models.find(name, asked ?? (name === model ? version : undefined));
+    const mostCharacters = MOST_CHARACTERS_HELD;
+    return createRowScoring({ models: { find }, limits, checkPercent, observer, mostCharacters });
+  };
+}
+
+/** What was learnt of a model's runs is kept from call to call; one for each version of a model. */
+function keepEach<K, V>(nameOf: (key: K) => string, create: (key: K) => V): (key: K) => V {
+  const values = new Map<string, V>();
+  return (key) => {
+    const name = nameOf(key);
+    const value = values.get(name) ?? create(key);
+    values.set(name, value);
+    return value;
+  };
+}
+
+function timeOf(context: CallTime) {
+  return { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
+}
+
+/** @param mostLineBytes of a line; longer ones are refused as rows */
+export function openReader(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): PieceReader {
+  if (head.format === 'parquet') return openParquet(storage, head, part);
+  const open = head.compression === 'none' ? openPlainText : openCompressedText;
+  const source = open(storage, head, part, mostLineBytes);
+  const readLine = head.format === 'csv' ? requestOfFields(head) : requestOfLine;
+  return {
+    async read(piece, hasTime) {
+      const bytes = await source.read(piece, hasTime);
+      return bytes === undefined ? undefined : rowsOfLines(bytes, mostLineBytes, readLine);
+    },
+    close: () => source.close(),
+  };
+}
+
+/** What a call is given, and answers with: `next` is where the one after it goes on; without it the part is done. */
+export interface ScoreEvent {
+  readonly action: 'score';
+  readonly bucket: string;
+  readonly folder: string;
+  readonly part: Part;
+  readonly next?: Next | undefined;
+}
+
+interface PartDependencies {
+  readonly storage: JobStorage;
+  readonly head: JobHead;
+  readonly reader: PieceReader;
+  readonly scoring: RowScoring;
+}
+
+/** Of a call's time so much is kept for writing what was scored, within these milliseconds. */
+const WRITING_SHARE = 0.1;
+const WRITING_MS = { least: 300, most: 10_000 };
+/** Of a call's time so much is left for scoring when what comes before its first piece is passed over. */
+const READING_SHARE = 0.5;
+/** How often it is asked whether the job was cancelled. */
+const CANCEL_MS = 2_000;
+
+/** An object of results has at most so many times the bytes of a piece: mostly, a piece has one. */
+const OBJECT_PIECES = 2;
+
+/**
+ * Scores the pieces of a part, one after the other, until the call's time is nearly spent. While a piece is scored the
+ * next one is read and the one before is written. What was put of a piece stands: a call that is made again, or after
+ * one that ended early, goes on behind it.
+ */
+export async function scorePart(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
+  try {
+    return await scorePieces(event, deps, time);
+  } finally {
+    deps.reader.close();
+  }
+}
+
+async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
+  const { folder, part, next: begin = { piece: 0 }, ...rest } = event;
+  const done: ScoreEvent = { ...rest, folder, part };
+  const { reader, storage, scoring, head } = deps;
+  const { fruitless = 0 } = begin;
+  const totalMs = time.remainingMs();
+  const steps = createSteps(time, reserveOf(totalMs), fruitless);
+  const isCancelled = cancelWatch(storage, folder);
+  const placeOf = (piece: number): Place => ({ folder, part: part.part, piece });
+  const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > totalMs * READING_SHARE;
+  const startReading = (piece: number) => readPiece(reader, storage, placeOf(piece), hasTime);
+  let written = Promise.resolve(true);
+  let before = begin.piece;
+  let longestMs = 0;
+  let piece = wantedFrom(part, begin.piece);
+  let reading = startReading(piece);
+  for (let isFirst = true; ; isFirst = false) {
+    if (!isFirst && (steps.hasNoTimeFor(longestMs) || (await isCancelled()))) {
+      return { ...done, next: { piece: (await written) ? piece : before } };
+    }
+    const startedAt = performance.now();
+    const read = await reading;
+    const place = placeOf(piece);
+    const following = wantedFrom(part, piece + 1);
+    if (read instanceof UnreadableError) {
+      if (read.isOutOfTime && !isFirst) return { ...done, next: { piece: (await written) ? piece : before } };
+      await giveUpPiece(storage, place, read);
+      if (read.isOutOfTime) break;
+      piece = following;
+      reading = startReading(piece);
+      continue;
+    }
+    const { rows, standing } = read;
+    if (rows === undefined) break;
+    reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
+    const output = createOutput({ storage, place, standing, objectBytes: OBJECT_PIECES * head.pieceBytes });
+    const isWhole = part.suspect
+      ? await scoreSuspect(rows, output, { storage, place, scoring, steps })
+      : await scorePiece(rows, output, scoring, steps, isFirst ? fruitless : 0);
+    if (!(await written)) return { ...done, next: { piece: before } };
+    if (!isWhole) {
+      const isFruitless = (await output.finish()).rows === standing.rows && !output.isOvertaken;
+      return { ...done, next: isFruitless ? { piece, fruitless: isFirst ? fruitless + 1 : 0 } : { piece } };
+    }
+    const ms = performance.now() - startedAt;
+    longestMs = Math.max(longestMs, ms);
+    const last = rows.isLast && part.end === undefined && part.rows === undefined ? { last: true as const } : {};
+    written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
+    written.catch(() => {});
+    before = piece;
+    piece = following;
+  }
+  return (await written) ? done : { ...done, next: { piece: before } };
+}
+
+/** The report is put last: a piece that has one has all its rows. @returns false when another call is ahead of this one */
+async function finishPiece(
+  storage: JobStorage,
+  { folder, part, piece }: Place,
+  output: Output,
+  about: Pick<Report, 'bytesIn' | 'ms' | 'last'>,
+): Promise<boolean> {
+  const { rows, errors, bytes, objects } = await output.finish();
+  if (output.isOvertaken) return false;
+  const report: Report = { part, piece, rows, errors, bytesOut: bytes, objects, ...about };
+  await storage.put(reportKey(folder, part, piece), JSON.stringify(report));
+  return true;
+}
+
+/** Trying again would be of no use. */
+async function giveUpPiece(
+  storage: JobStorage,
+  { folder, part, piece }: Place,
+  unreadable: UnreadableError,
+): Promise<void> {
+  const failed: FailedPiece = { part, piece, code: unreadable.name, error: unreadable.message };
+  await storage.put(failedKey(folder, part, piece), JSON.stringify(failed));
+}
+
+function reserveOf(totalMs: number): number {
+  return Math.min(WRITING_MS.most, Math.max(WRITING_MS.least, totalMs * WRITING_SHARE));
+}
+
+interface ReadPiece {
+  /** Undefined past the last piece. */
+  readonly rows: PieceRows | undefined;
+  readonly standing: Standing;
+}
+
+/** What it rejects with is met where it is awaited. */
+function readPiece(
+  reader: PieceReader,
+  storage: JobStorage,
+  place: Place,
+  hasTime: () => boolean,
+): Promise<ReadPiece | UnreadableError> {
+  if (!Number.isFinite(place.piece)) return Promise.resolve({ rows: undefined, standing: NOTHING });
+  const reading = Promise.all([reader.read(place.piece, hasTime), readStanding(storage, place)]).then(
+    ([rows, standing]) => ({ rows, standing }),
+    (error: unknown) => {
+      if (error instanceof UnreadableError) return error;
+      throw error;
+    },
+  );
+  reading.catch(() => {});
+  return reading;
+}
+
+/** Cancelling stops the state machine at once; this ends the calls that are at work. */
+function cancelWatch(storage: JobStorage, folder: string): () => Promise<boolean> {
+  let askedAt = performance.now();
+  return async () => {
+    if (performance.now() - askedAt < CANCEL_MS) return false;
+    askedAt = performance.now();
+    return (await storage.get(cancelledKey(folder))) !== undefined;
+  };
+}
+
+/**
+ * Scores the rows of a piece that `output` does not hold yet, step by step.
+ *
+ * @param fruitless how many calls before ended without an answer to any of these rows
+ * @returns whether all rows are answered; else there was no more time, or another call is ahead
+ */
+async function scorePiece(
+  rows: PieceRows,
+  output: Output,
+  scoring: RowScoring,
+  steps: Steps,
+  fruitless: number,
+): Promise<boolean> {
+  skip(rows, output.rows);
+  const left = leftOf(rows);
+  let isFirst = true;
+  for (let size = steps.size(); size > 0; size = steps.size()) {
+    const step = left.take(size);
+    if (step.length === 0) return true;
+    const { count, isTooMuch } = await scoreStep(step, output, scoring, steps, fruitless);
+    if (output.isOvertaken) return false;
+    if (count < step.length && !isTooMuch) return giveUp(step, isFirst && fruitless > 0 && count === 0, output);
+    left.giveBack(step.slice(count));
+    isFirst = false;
+  }
+  return left.take(1).length === 0;
+}
+
+/** Passes over rows that were answered before. */
+function skip(rows: PieceRows, count: number): void {
+  for (let left = count; left > 0; ) {
+    const skipped = rows.take(left).length;
+    if (skipped === 0) throw new Error(`expected ${count} rows that were answered before, got ${count - left}`);
+    left -= skipped;
+  }
+}
+
+/** The rows of a piece, of which some may be given back to be handed out again. */
+function leftOf(rows: PieceRows) {
+  let back: readonly PieceRow[] = [];
+  return {
+    take(most: number): readonly PieceRow[] {
+      if (back.length === 0) return rows.take(most);
+      const taken = back.slice(0, most);
+      back = back.slice(most);
+      return taken;
+    },
+    giveBack(given: readonly PieceRow[]): void {
+      back = [...given, ...back];
+    },
+  };
+}
+
+/** @returns how many of the step's first rows were answered, and whether the others were too much to hold */
+async function scoreStep(
+  step: readonly PieceRow[],
+  output: Output,
+  scoring: RowScoring,
+  steps: Steps,
+  fruitless: number,
+): Promise<{ readonly count: number; readonly isTooMuch: boolean }> {
+  const startedAt = performance.now();
+  const { answers, isTooMuch } = await answersTo(step, scoring, steps, fruitless);
+  const unsettled = answers.indexOf(undefined);
+  const count = unsettled < 0 ? step.length : unsettled;
+  const answered = answers.filter((answer) => answer !== undefined);
+  const characters = answered.reduce((sum, { text }) => sum + text.length, 0);
+  steps.took(answered.length, performance.now() - startedAt, characters);
+  for (const [index, row] of step.slice(0, count).entries()) {
+    addAnswer(output, row, answers[index]);
+    if (output.isFull) await output.put();
+  }
+  return { count, isTooMuch };
+}
+
+async function answersTo(step: readonly PieceRow[], scoring: RowScoring, { time }: Steps, fruitless: number) {
+  const good = step.filter(({ failed }) => failed === undefined);
+  if (good.length === step.length) return scoring.score(good, time, fruitless);
+  const { answers: scored, isTooMuch } = await scoring.score(good, time, fruitless);
+  const answers = new Map(good.map((row, index) => [row, scored[index]]));
+  const all = step.map((row): Answer | undefined => {
+    if (row.failed === undefined) return answers.get(row);
+    return { text: errorRow(row, row.failed), failures: [row.failed] };
+  });
+  return { answers: all, isTooMuch };
+}
+
+/** A row that had a call's whole time, alone, and was not scored, never will be: on a queue it would be a dead letter. */
+function giveUp(step: readonly PieceRow[], hadAllTime: boolean, output: Output): false {
+  const [row] = step;
+  if (hadAllTime && step.length === 1 && row !== undefined) {
+    const failed = failure('DEADLINE', "expected the row to be scored within one call's time; it was not, alone");
+    addAnswer(output, row, { text: errorRow(row, failed), failures: [failed] });
+  }
+  return false;
+}
+
+/** @throws Error when there is none */
+function addAnswer(output: Output, { kept }: PieceRow, answer: Answer | undefined): void {
+  if (answer === undefined) throw new Error('expected an answer to every row that was settled');
+  const { text, failures } = answer;
+  output.add(kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`, failures);
+}
+
+/** What is tried: rows from `row` on, so many. A call that begins and finds it where it is itself died of it. */
+const TRIAL = z.object({ row: z.int().min(0), size: z.int().min(1) });
+type Trial = z.infer<typeof TRIAL>;
+
+interface SuspectDependencies {
+  readonly storage: JobStorage;
+  readonly place: Place;
+  readonly scoring: RowScoring;
+  readonly steps: Steps;
+}
+
+/** As many as a step of any other piece: where no row ends the process, nothing is slow. */
+const ROWS_A_TRIAL = 1000;
+
+/**
+ * Scores a piece that has ended the process of calls before: it notes which rows it tries, and keeps what it answers
+ * after each step. A call that finds its own note halves the step, until one row stands alone; that one is answered with
+ * an error, and the others have their scores.
+ *
+ * @returns whether all rows are answered
+ */
+async function scoreSuspect(
+  rows: PieceRows,
+  output: Output,
+  { storage, place, scoring, steps }: SuspectDependencies,
+): Promise<boolean> {
+  const key = suspectKey(place.folder, place.part, place.piece);
+  skip(rows, output.rows);
+  const left = leftOf(rows);
+  const died = await readTrial(storage, key);
+  let size = ROWS_A_TRIAL;
+  if (died !== undefined && died.row === output.rows) {
+    size = Math.max(1, Math.floor(died.size / 2));
+    if (died.size === 1) await answerCulprit(rows, output);
+  }
+  for (; steps.size() > 0; size = Math.min(ROWS_A_TRIAL, 2 * size)) {
+    const step = left.take(Math.min(size, steps.size()));
+    if (step.length === 0) return true;
+    const trial: Trial = { row: output.rows, size: step.length };
+    await storage.put(key, JSON.stringify(trial));
+    const { count, isTooMuch } = await scoreStep(step, output, scoring, steps, 0);
+    await output.finish();
+    if (output.isOvertaken || (count < step.length && !isTooMuch)) return false;
+    left.giveBack(step.slice(count));
+  }
+  return false;
+}
+
+async function answerCulprit(rows: PieceRows, output: Output): Promise<void> {
+  const [row] = rows.take(1);
+  if (row === undefined) return;
+  const failed = failure('RUN_FAILED', 'expected the row to be scored; alone too, it ended the process');
+  addAnswer(output, row, { text: errorRow(row, failed), failures: [failed] });
+  await output.finish();
+}
+
+async function readTrial(storage: JobStorage, key: string): Promise<Trial | undefined> {
+  const text = await storage.get(key);
+  return text === undefined ? undefined : parseObject(TRIAL, text, key);
+}
+
+/** What a call is given when others of its part have ended without an answer. */
+interface SkipEvent extends Omit<ScoreEvent, 'action'> {
+  readonly action: 'skip';
+  /** As Step Functions tells it. */
+  readonly error?: { readonly Error?: string | undefined; readonly Cause?: string | undefined } | undefined;
+}
+
+/**
+ * Names the piece that calls have died of, and goes on after it: the first from where they began that has neither a
+ * report nor this. A suspect gets further calls as long as each of them learns something.
+ */
+export async function skipPiece(
+  { bucket, folder, part, next, error }: SkipEvent,
+  storage: JobStorage,
+  { pieceBytes }: JobHead,
+): Promise<ScoreEvent> {
+  const goOn: ScoreEvent = { action: 'score', bucket, folder, part };
+  const count = piecesOf(part, pieceBytes) ?? Number.POSITIVE_INFINITY;
+  const piece = await firstOpen(storage, folder, part, next?.piece ?? 0, count);
+  if (piece === undefined) return goOn;
+  if (part.suspect) {
+    const noted = await storage.get(suspectKey(folder, part.part, piece));
+    const isNews = noted !== undefined && noted !== next?.noted;
+    if (isNews) return { ...goOn, next: { piece, noted } };
+  }
+  const failed: FailedPiece = {
+    part: part.part,
+    piece,
+    code: error?.Error ?? 'unknown',
+    error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MOST_CHARACTERS),
+  };
+  await storage.put(failedKey(folder, part.part, piece), JSON.stringify(failed));
+  const following = wantedFrom(part, piece + 1);
+  return Number.isFinite(following) && following < count ? { ...goOn, next: { piece: following } } : goOn;
+}
+
+const MOST_CHARACTERS = 1000;
+
+async function firstOpen(
+  storage: JobStorage,
+  folder: string,
+  part: Part,
+  from: number,
+  count: number,
+): Promise<number | undefined> {
+  for (let piece = wantedFrom(part, from); piece < count; piece = wantedFrom(part, piece + 1)) {
+    const isReported = (await storage.get(reportKey(folder, part.part, piece))) !== undefined;
+    if (!isReported && (await storage.get(failedKey(folder, part.part, piece))) === undefined) return piece;
+  }
+  return undefined;
+}
+
+/** Rows that are scored together: what a step costs besides its rows is little then, and its end is near. */
+const ROWS_A_STEP = 1000;
+/** Of a call's first step: nothing is known yet of what a row takes. */
+const ROWS_AT_FIRST = 16;
+/** Each step has at most so many times the rows of the one before. */
+const GROWTH = 8;
+/** A step is taken for so much slower than the one before when it is asked whether there is time for it. */
+const CAUTION = 1.5;
+/** What the answers of a step should come to: half of what is held of them. */
+const CHARACTERS_A_STEP = 8 * 1024 * 1024;
+
+/** How many rows are scored at a time within a call. */
+interface Steps {
+  /** What scoring may take: the call's time, less what writing needs. */
+  readonly time: TimeLimit;
+  /** Rows of the next step; 0 when there is no time for another one. */
+  size(): number;
+  /** A step gave answers of so many characters to `rows` rows in `ms`. */
+  took(rows: number, ms: number, characters: number): void;
+  /** Whether there is no time left for `ms` more. */
+  hasNoTimeFor(ms: number): boolean;
+}
+
+/**
+ * Steps grow to a thousand rows, or to so many as give some MiB of answers, until the time left is shorter than such a
+ * step takes; then to as many as fit.
+ *
+ * @param reserveMs of the call, kept for writing what was scored
+ * @param fruitless how many calls before this one ended without an answer: the first step is an eighth for each
+ */
+function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Steps {
+  const left = () => time.remainingMs() - reserveMs;
+  const deadline = AbortSignal.timeout(Math.min(Math.max(0, Math.floor(left())), MOST_TIMER_MS));
+  let next = Math.max(1, ROWS_AT_FIRST >> (3 * fruitless));
+  let msPerRow = 0;
+  return {
+    time: { remainingMs: left, signal: AbortSignal.any([time.signal, deadline]) },
+    size() {
+      const now = left();
+      if (now <= 0) return 0;
+      return msPerRow === 0 ? next : Math.floor(Math.min(next, now / (msPerRow * CAUTION)));
+    },
+    took(rows, ms, characters) {
+      if (rows === 0) return;
+      msPerRow = ms / rows;
+      const fitting = Math.floor((CHARACTERS_A_STEP / Math.max(1, characters)) * rows);
+      next = Math.max(1, Math.min(ROWS_A_STEP, GROWTH * rows, fitting));
+    },
+    hasNoTimeFor: (ms) => left() < ms,
+  };
+}
+
+/** A timer takes no more. @see https://nodejs.org/api/timers.html */
+const MOST_TIMER_MS = 2 ** 31 - 1;

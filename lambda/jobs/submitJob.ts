@@ -1,0 +1,210 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { messageOf } from '../core/failure.ts';
+import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
+
+import { COMPRESSIONS, FORMATS, type JobInput, type JobStart, type JobStorage, type Spec } from './jobTypes.ts';
+
+/** What an S3 event says of an object. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
+const S3_EVENT = z.object({
+  Records: z.array(
+    z.object({
+      s3: z.object({
+        bucket: z.object({ name: z.string() }),
+        object: z.object({ key: z.string(), size: z.number().default(0), eTag: z.string().default('') }),
+      }),
+    }),
+  ),
+});
+
+export interface SubmitDependencies {
+  readonly storage: JobStorage;
+  readonly executions: Executions;
+  readonly bucket: string;
+  readonly inputPrefix: string;
+  readonly outputPrefix: string;
+  readonly concurrency: number;
+  /** Told what was not started, and why. */
+  readonly warn: (message: string) => void;
+}
+
+/** Settings for the objects of a folder and of those below it. */
+const DEFAULTS = '_job.json';
+
+/** Whether an event is S3's. */
+export function isS3Event(event: unknown): boolean {
+  return S3_EVENT.safeParse(event).success;
+}
+
+/**
+ * Starts a job for each object that S3 tells of, with the settings of the nearest `_job.json` above it. Objects outside of
+ * the input prefix start none, nor do empty ones, such as folders of the console, and those whose name, or that of a
+ * folder that they lie in, begins with `_` or `.`. S3 tells of an object once or more often: it is one job.
+ */
+export async function submitEvent(event: unknown, deps: SubmitDependencies): Promise<readonly Started[]> {
+  const started: Started[] = [];
+  for (const { s3 } of S3_EVENT.parse(event).Records) {
+    // As in the query of a URL: a space is a plus.
+    const key = decodeURIComponent(s3.object.key.replaceAll('+', ' '));
+    if (s3.bucket.name !== deps.bucket || s3.object.size === 0 || !startsByItself(key, deps)) continue;
+    const { spec, concurrency: asked = deps.concurrency } = await settingsOf(key, deps).catch((error: unknown) => {
+      deps.warn(messageOf(error));
+      throw error;
+    });
+    const concurrency = Math.min(asked, deps.concurrency);
+    const input = { bucket: deps.bucket, key, etag: `"${s3.object.eTag}"`, bytes: s3.object.size };
+    const { outputPrefix } = deps;
+    started.push(await startJob(input, { spec, outputPrefix, concurrency }, deps.executions));
+  }
+  return started;
+}
+
+/** Whether an object starts a job as soon as it is put. */
+export function startsByItself(
+  key: string,
+  { inputPrefix, outputPrefix }: Pick<SubmitDependencies, 'inputPrefix' | 'outputPrefix'>,
+): boolean {
+  if (!key.startsWith(inputPrefix) || key.startsWith(outputPrefix) || key.endsWith('/')) return false;
+  return !key
+    .slice(inputPrefix.length)
+    .split('/')
+    .some((name) => /^[_.]/.test(name));
+}
+
+/** What the nearest `_job.json` says. @throws Error naming it when it is wrong */
+export async function settingsOf(
+  key: string,
+  { storage, inputPrefix }: Pick<SubmitDependencies, 'storage' | 'inputPrefix'>,
+): Promise<{ readonly spec: Spec; readonly concurrency?: number | undefined }> {
+  for (let end = key.lastIndexOf('/'); end + 1 >= inputPrefix.length; end = key.lastIndexOf('/', end - 1)) {
+    const where = `${key.slice(0, end + 1)}${DEFAULTS}`;
+    const text = await storage.get(where);
+    if (text === undefined) continue;
+    try {
+      return readSpec(text);
+    } catch (cause) {
+      throw new Error(`${where}: ${messageOf(cause)}`, { cause });
+    }
+  }
+  return { spec: {} };
+}
+
+/** Starts executions of the state machine of jobs. */
+interface Executions {
+  /** @returns false when an execution of that name was started before */
+  start(name: string, input: JobStart): Promise<boolean>;
+}
+
+interface StartOptions {
+  readonly spec: Spec;
+  /** Each job has a folder of its own under it; it ends in `/`. */
+  readonly outputPrefix: string;
+  readonly concurrency: number;
+  /** Whether this is a new job, though the same was asked for before. @default false */
+  readonly again?: boolean | undefined;
+}
+
+export interface Started {
+  readonly start: JobStart;
+  /** False: it is the job that was started before for the same object, in the same way. */
+  readonly isNew: boolean;
+}
+
+/**
+ * An execution is started with at most 256 KiB, and what each state gives the next has no more: the plan and an error
+ * need some of it.
+ *
+ * @see https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
+ */
+const MOST_START_BYTES = 200 * 1024;
+
+/** Starts the job of an object. The same version, asked for in the same way, is one job however often this is called, unless it is to be scored again. @throws Error when it asks for too much */
+export async function startJob(
+  input: JobInput,
+  { spec, outputPrefix, concurrency, again = false }: StartOptions,
+  executions: Executions,
+): Promise<Started> {
+  const job = jobId(input, spec, again ? randomUUID() : undefined);
+  const start: JobStart = { ...input, job, run: 1, folder: `${outputPrefix}${job}/`, concurrency, spec };
+  const bytes = Buffer.byteLength(JSON.stringify(start));
+  if (bytes > MOST_START_BYTES) {
+    throw new Error(
+      `job: expected what is asked for to come to at most ${MOST_START_BYTES} bytes, got ${bytes}; ` +
+        'name fewer columns, or shorter ones: their names are the most of it',
+    );
+  }
+  return { start, isNew: await executions.start(job, start) };
+}
+
+/**
+ * Names a job by what it scores: the same version of an object, asked for in the same way, is one job however often it
+ * is submitted. It is the name of an execution, of which Step Functions takes 80 characters.
+ *
+ * @param again something of its own for each job that scores what was scored before
+ * @returns 32 hexadecimal digits
+ * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
+ */
+export function jobId({ bucket, key, etag }: Omit<JobInput, 'bytes'>, spec: Spec, again?: string): string {
+  const { model, version, format, compression, inputs, keep } = spec;
+  const columns = inputs === undefined ? undefined : Object.entries(inputs).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const asked = [bucket, key, unquoted(etag), model, version, format, compression, columns, keep];
+  const text = JSON.stringify(again === undefined ? asked : [...asked, again]);
+  return createHash('sha256').update(text).digest('hex').slice(0, 32);
+}
+
+/** S3 quotes an ETag in its answers, and does not in its events. */
+function unquoted(etag: string): string {
+  return etag.replace(/^"|"$/g, '');
+}
+
+const names = z.array(z.string().min(1)).min(1);
+
+/** What `_job.json` may say: a spec, whose columns may be ranges such as `p0..p63`, and the calls at a time. */
+const SETTINGS = z.strictObject({
+  model: z.string().min(1).optional(),
+  version: z.string().min(1).optional(),
+  format: z.enum(FORMATS).optional(),
+  compression: z.enum(COMPRESSIONS).optional(),
+  inputs: z.record(z.string().min(1), names).optional(),
+  keep: names.optional(),
+  concurrency: z.int().min(1).max(10_000).optional(),
+});
+
+/** @throws Error naming everything that is wrong */
+function readSpec(text: string): { readonly spec: Spec; readonly concurrency?: number | undefined } {
+  const value: unknown = JSON.parse(text);
+  const parsed = SETTINGS.safeParse(value, IN_OUR_WORDS);
+  if (!parsed.success) {
+    throw new Error(`expected the settings of a job: ${problemsIn(parsed.error.issues, value).join('; ')}`);
+  }
+  const { concurrency, inputs, keep, ...rest } = parsed.data;
+  const spec = {
+    ...rest,
+    ...(inputs && {
+      inputs: Object.fromEntries(Object.entries(inputs).map(([input, columns]) => [input, expandColumns(columns)])),
+    }),
+    ...(keep && { keep: expandColumns(keep) }),
+  };
+  return { spec, concurrency };
+}
+
+/** Columns that one range may name: more is a mistake. */
+const MOST_COLUMNS = 100_000;
+
+/**
+ * Names of columns, with each range spelled out: `p0..p63` is p0, p1 and so on until p63, `p00..p63` has two digits.
+ *
+ * @throws Error when a range is none, or runs backwards
+ */
+export function expandColumns(names: readonly string[]): string[] {
+  return names.flatMap((name) => {
+    const [, prefix = '', first, again, last] = /^(.*?)(\d+)\.\.(.*?)(\d+)$/.exec(name) ?? [];
+    if (first === undefined || last === undefined) return [name];
+    const [from, to] = [Number(first), Number(last)];
+    if (prefix !== again || to < from || to - from >= MOST_COLUMNS) {
+      throw new Error(`columns: expected a range such as ${prefix}0..${prefix}63, got '${name}'`);
+    }
+    const width = first.startsWith('0') ? first.length : 0;
+    return Array.from({ length: to - from + 1 }, (_, index) => `${prefix}${String(from + index).padStart(width, '0')}`);
+  });
+}

@@ -1,0 +1,548 @@
+import { isUtf8 } from 'node:buffer';
+import { pipeline, Readable } from 'node:stream';
+import { createGunzip, createZstdDecompress, type ZstdDecompress } from 'node:zlib';
+import { type Failure, failure, messageOf } from '../core/failure.ts';
+import { DATATYPES } from '../core/tensor.ts';
+
+import { MOST_PIECES } from './jobObjects.ts';
+import {
+  type Compression,
+  type InputColumns,
+  JobError,
+  type JobHead,
+  type JobInput,
+  type JobStorage,
+  type Part,
+  pieceCount,
+  pieceSpan,
+  type Span,
+} from './jobTypes.ts';
+import type { Row } from './scoreRows.ts';
+
+/** A row of the input, ready to be scored or refused already. */
+export interface PieceRow extends Row {
+  /** Why it cannot be scored: known from how it lies in the file. */
+  readonly failed?: Failure | undefined;
+  /** The columns that are carried beside the result, as the JSON text of an object. */
+  readonly kept?: string | undefined;
+}
+
+/** The rows of one piece, in order, handed out once. */
+export interface PieceRows {
+  /** The next rows, at most so many; none when there are no more. */
+  take(most: number): readonly PieceRow[];
+  /** Bytes of the input that the piece is. */
+  readonly bytes: number;
+  /** Whether the part has no piece after it. */
+  readonly isLast: boolean;
+}
+
+/** The piece is to be given up. */
+export class UnreadableError extends Error {
+  /** Whether it was for lack of time, which those after it will lack as well. */
+  readonly isOutOfTime: boolean;
+
+  constructor(message: string, { isOutOfTime = false, cause }: { isOutOfTime?: boolean; cause?: unknown } = {}) {
+    super(message, { cause });
+    this.name = isOutOfTime ? 'DEADLINE' : 'UNREADABLE';
+    this.isOutOfTime = isOutOfTime;
+  }
+}
+
+/** Reads pieces of one part, in any order; those that follow each other are read at least cost. */
+export interface PieceReader {
+  /**
+   * @param hasTime whether to go on passing over what comes before the piece, where it must be
+   * @returns undefined past the last one
+   * @throws JobError when the input is not what the job was started for
+   * @throws UnreadableError when the piece cannot be read, however often it is tried
+   */
+  read(piece: number, hasTime: () => boolean): Promise<PieceRows | undefined>;
+  /** Lets go of what it reads from. */
+  close(): void;
+}
+
+/** What is decoded at a time, so that a step of long lines takes no more memory than one of short ones. */
+const STEP_BYTES = 16 * 1024 * 1024;
+const BYTE_ORDER_MARK = '\uFEFF';
+
+/** What a line is: a request, or fields that make one. Gives what its row has besides the id. */
+export type LineReader = (line: string) => Omit<PieceRow, 'id'>;
+
+/** A line of JSON is a request as it is. */
+export const requestOfLine: LineReader = (text) => ({ text });
+
+/**
+ * The rows of a piece of text: one to each line that is not blank. A row's id is where in the text its line begins, in
+ * bytes: so it is the same however the text is cut.
+ */
+export function rowsOfLines({ span, source, isLast }: PieceBytes, mostLineBytes: number, read: LineReader): PieceRows {
+  const bytes = Buffer.from(source.bytes.buffer, source.bytes.byteOffset, source.bytes.length);
+  const lines = ownedLines(span, source);
+  const rowOf = (start: number, end: number): PieceRow | undefined => {
+    const id = String(start);
+    if (end - start > mostLineBytes) return { id, text: '', failed: tooLong(mostLineBytes) };
+    const line = bytes.subarray(start - source.at, end - source.at);
+    if (!isUtf8(line)) return { id, text: '', failed: NOT_UTF8 };
+    const text = line.toString('utf8');
+    const own = start === 0 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+    return own.trim() === '' ? undefined : { id, ...read(own) };
+  };
+  return {
+    bytes: span.end - span.start,
+    isLast,
+    take(most) {
+      const rows: PieceRow[] = [];
+      let taken = 0;
+      while (rows.length < most && (rows.length === 0 || taken < STEP_BYTES)) {
+        const line = lines.next();
+        if (line.done === true) break;
+        const row = rowOf(line.value.start, line.value.end);
+        if (row !== undefined) rows.push(row);
+        taken += line.value.end - line.value.start;
+      }
+      return rows;
+    },
+  };
+}
+
+function tooLong(mostBytes: number): Failure {
+  return failure(
+    'PAYLOAD_TOO_LARGE',
+    `line: expected at most ${mostBytes} bytes, got more; send several requests, or raise the function's memory`,
+  );
+}
+
+const NOT_UTF8 = failure('INVALID_JSON', 'line: expected UTF-8, got other bytes; convert the file');
+
+/** Reads a line of CSV as a request: each input's data are its columns. A line that is no row becomes an error. */
+export function requestOfFields({
+  columns = [],
+  inputs = [],
+  keep,
+}: Pick<JobHead, 'columns' | 'inputs' | 'keep'>): LineReader {
+  const placeOf = new Map(columns.map((name, place) => [name, place]));
+  const placesOf = (names: readonly string[]) => names.map((name) => placeOf.get(name) ?? -1);
+  const spellers = inputs.map((input) => speller(input, placesOf(input.columns)));
+  const kept = keep.map((name) => [JSON.stringify(name), placeOf.get(name) ?? -1] as const);
+  return (line) => {
+    const fields = fieldsOf(line);
+    if (fields?.length !== columns.length) return { text: '', failed: noRow(columns.length, fields?.length) };
+    const text = `{"inputs":[${spellers.map((spell) => spell(fields)).join(',')}]}`;
+    if (kept.length === 0) return { text };
+    return { text, kept: `{${kept.map(([name, place]) => `${name}:${JSON.stringify(fields[place])}`).join(',')}}` };
+  };
+}
+
+function noRow(expected: number, got: number | undefined) {
+  const what = got === undefined ? 'a quoted field that does not end' : `${got}`;
+  return failure(
+    'INVALID_REQUEST',
+    `line: expected ${expected} fields, as many as the header has, got ${what}; fields hold no line breaks`,
+  );
+}
+
+/** What JSON takes for a number, one or more of them with commas between. */
+const NUMBERS = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?:,-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)*$/;
+/** Of integers that a double cannot hold, JSON has the digits as a string. */
+const EXACT_DIGITS = 15;
+
+function speller({ input, datatype, shape, columns }: InputColumns, places: readonly number[]) {
+  const head = `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${shape.join(',')}],"data":[`;
+  const [first = 0] = places;
+  const areTogether = places.every((place, index) => place === first + index);
+  const { kind } = DATATYPES[datatype];
+  const spell = SPELLINGS[kind];
+  return (fields: readonly string[]): string => {
+    const own = areTogether ? fields.slice(first, first + columns.length) : places.map((place) => fields[place] ?? '');
+    const joined = own.join(',');
+    const isPlain = (kind === 'float' || kind === 'integer') && NUMBERS.test(joined);
+    return `${head}${isPlain ? joined : own.map(spell).join(',')}]}`;
+  };
+}
+
+type Spelling = (field: string) => string;
+
+/** A field as JSON. What is not of the datatype is passed on as a string, or null, for the core to refuse. */
+const number: Spelling = (field) => {
+  const text = field.trim();
+  if (text === '') return 'null';
+  const special = SPECIAL_NUMBERS[text.toLowerCase().replace(/^\+/, '')];
+  if (special !== undefined) return special;
+  const value = Number(text);
+  return Number.isFinite(value) && !/^[+-]?0[xob]/i.test(text) ? String(value) : JSON.stringify(field);
+};
+
+const SPECIAL_NUMBERS: Readonly<Record<string, string>> = {
+  nan: '"NaN"',
+  inf: '"Infinity"',
+  infinity: '"Infinity"',
+  '-inf': '"-Infinity"',
+  '-infinity': '"-Infinity"',
+};
+
+const long: Spelling = (field) => {
+  const text = field.trim();
+  return /^-?\d+$/.test(text) && text.length > EXACT_DIGITS ? `"${text}"` : number(field);
+};
+
+const boolean: Spelling = (field) => {
+  const text = field.trim().toLowerCase();
+  if (text === 'true' || text === '1') return 'true';
+  return text === 'false' || text === '0' ? 'false' : JSON.stringify(field);
+};
+
+const SPELLINGS: Readonly<Record<(typeof DATATYPES)[keyof typeof DATATYPES]['kind'], Spelling>> = {
+  float: number,
+  integer: number,
+  bigint: long,
+  boolean,
+  string: (field) => JSON.stringify(field),
+};
+
+const QUOTE = '"';
+
+/**
+ * The fields of one line of CSV, as RFC 4180 has them: a field may stand in quotes, and then hold commas, and quotes that
+ * are doubled. A line is a row: fields hold no line breaks.
+ *
+ * @returns undefined when a quoted field does not end in the line, or something else than a comma follows it
+ * @see https://www.rfc-editor.org/rfc/rfc4180
+ */
+export function fieldsOf(line: string): string[] | undefined {
+  if (!line.includes(QUOTE)) return line.split(',');
+  const fields: string[] = [];
+  for (let at = 0; at <= line.length; ) {
+    if (line[at] !== QUOTE) {
+      const comma = line.indexOf(',', at);
+      const end = comma < 0 ? line.length : comma;
+      fields.push(line.slice(at, end));
+      at = end + 1;
+      continue;
+    }
+    const end = endOfQuoted(line, at + 1);
+    if (end < 0 || (end + 1 < line.length && line[end + 1] !== ',')) return undefined;
+    fields.push(line.slice(at + 1, end).replaceAll('""', QUOTE));
+    at = end + 2;
+  }
+  return fields;
+}
+
+/** Where the quote is that ends a field: one that is not doubled. */
+function endOfQuoted(line: string, from: number): number {
+  for (let at = line.indexOf(QUOTE, from); at >= 0; at = line.indexOf(QUOTE, at + 2)) {
+    if (line[at + 1] !== QUOTE) return at;
+  }
+  return -1;
+}
+
+/** The bytes in which a piece's lines lie: {@link Bytes} from the byte before it until past its last line. */
+interface PieceBytes {
+  readonly span: Span;
+  readonly source: Bytes;
+  readonly isLast: boolean;
+}
+
+interface TextSource {
+  /** As {@link PieceReader} has it. */
+  read(piece: number, hasTime: () => boolean): Promise<PieceBytes | undefined>;
+  close(): void;
+}
+
+/** What is read past a piece, for the rest of its last line: most lines end within it. */
+const PAST_BYTES = 64 * 1024;
+
+/**
+ * The pieces of a part of plain text, each by one ranged GET, and further ones where its last line is long.
+ *
+ * @param mostLineBytes a line is read so far and no further: longer ones are refused
+ */
+export function openPlainText(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): TextSource {
+  const whole = { start: part.start, end: part.end ?? head.bytes };
+  const count = pieceCount(whole, head.pieceBytes);
+  return {
+    async read(piece) {
+      if (piece >= count) return undefined;
+      const span = pieceSpan(whole, head.pieceBytes, piece);
+      const source = await readUntilLineEnds(storage, head, span, mostLineBytes);
+      return { span, source, isLast: piece === count - 1 };
+    },
+    close: () => {},
+  };
+}
+
+async function readUntilLineEnds(
+  storage: JobStorage,
+  head: JobHead,
+  span: Span,
+  mostLineBytes: number,
+): Promise<Bytes> {
+  const at = Math.max(0, span.start - 1);
+  let past = Math.min(PAST_BYTES, mostLineBytes);
+  let end = Math.min(span.end + past, head.bytes);
+  let source: Bytes = { at, bytes: await storage.readRange(head, { start: at, end }) };
+  while (end < head.bytes && past <= mostLineBytes && !endsWithin(span, source)) {
+    past *= 4;
+    const more = Math.min(span.end + past, head.bytes);
+    const rest = await storage.readRange(head, { start: end, end: more });
+    source = { at, bytes: Buffer.concat([source.bytes, rest]) };
+    end = more;
+  }
+  return source;
+}
+
+/**
+ * The pieces of compressed text: of what it decompresses to, from `part.start` on. It is read from its beginning, so a
+ * call that goes on in the middle passes over what comes before, and pieces are cheap only one after the other.
+ */
+export function openCompressedText(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): TextSource {
+  let window: Window | undefined;
+  return {
+    async read(piece, hasTime) {
+      if (piece >= MOST_PIECES) throw tooLarge(head);
+      const start = part.start + piece * head.pieceBytes;
+      const from = Math.max(0, start - 1);
+      if (window === undefined || window.at() > from) {
+        window?.close();
+        window = await openWindow(storage, head);
+      }
+      if (!(await window.dropUntil(from, hasTime))) throw tooFar(head, start);
+      let end = start + head.pieceBytes;
+      await window.fillUntil(end + 1);
+      const isLast = window.hasEnded() && window.end() <= end;
+      if (window.hasEnded() && window.end() <= start && piece > 0) return undefined;
+      if (isLast) end = Math.max(start, window.end());
+      const span = { start, end };
+      for (let past = PAST_BYTES; !isLast && !endsWithin(span, window.bytes()); past *= 4) {
+        if (window.hasEnded() || past > 4 * mostLineBytes) break;
+        await window.fillUntil(end + past);
+      }
+      return { span, source: window.bytes(), isLast };
+    },
+    close: () => window?.close(),
+  };
+}
+
+function tooFar({ key, compression }: JobHead, start: number): UnreadableError {
+  return new UnreadableError(
+    `${key}: expected half of a call's time to suffice to pass over the ${start} bytes of text before this piece, it did ` +
+      `not; this piece and all after it are not scored: cut the file, or put it without ${compression}`,
+    { isOutOfTime: true },
+  );
+}
+
+function tooLarge({ key, compression, pieceBytes }: JobHead): JobError {
+  return new JobError(
+    'INVALID_JOB',
+    `${key}: expected ${compression} of at most ${MOST_PIECES * pieceBytes} bytes of text, got more; cut the file`,
+  );
+}
+
+/** The first bytes of what compressed text decompresses to: at most so many, and fewer where it ends before. */
+export async function startOfCompressed(storage: JobStorage, head: Compressed, most: number): Promise<Uint8Array> {
+  const window = await openWindow(storage, head);
+  try {
+    await window.fillUntil(most);
+    return window.bytes().bytes.subarray(0, most);
+  } finally {
+    window.close();
+  }
+}
+
+/** The part of a stream that is in memory. */
+interface Window {
+  /** Where in the stream it begins, and ends. */
+  at(): number;
+  end(): number;
+  /** Whether the stream ends with it. */
+  hasEnded(): boolean;
+  bytes(): Bytes;
+  fillUntil(place: number): Promise<void>;
+  /** @returns false when it was stopped before */
+  dropUntil(place: number, goesOn: () => boolean): Promise<boolean>;
+  close(): void;
+}
+
+type Compressed = Pick<JobHead, 'bucket' | 'key' | 'etag' | 'bytes' | 'compression'>;
+
+async function openWindow(storage: JobStorage, head: Compressed): Promise<Window> {
+  const stream = decompressed(await storage.readAll(head), head.compression);
+  const chunks = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  let held: Buffer[] = [];
+  let at = 0;
+  let size = 0;
+  let ended = false;
+  const more = async (): Promise<void> => {
+    try {
+      const next = await chunks.next();
+      if (next.done === true) ended = true;
+      else {
+        held.push(next.value);
+        size += next.value.length;
+      }
+    } catch (cause) {
+      throw broken(head, cause);
+    }
+  };
+  const whole = (): Buffer => {
+    if (held.length !== 1) held = [Buffer.concat(held)];
+    return held[0] as Buffer;
+  };
+  const dropTo = (place: number): void => {
+    const gone = Math.min(Math.max(0, place - at), size);
+    held = [whole().subarray(gone)];
+    at += gone;
+    size -= gone;
+  };
+  return {
+    at: () => at,
+    end: () => at + size,
+    hasEnded: () => ended,
+    bytes: () => ({ at, bytes: whole() }),
+    async fillUntil(place) {
+      while (!ended && at + size < place) await more();
+    },
+    async dropUntil(place, goesOn) {
+      for (;;) {
+        dropTo(place);
+        if (ended || at + size > place) return true;
+        if (!goesOn()) return false;
+        await more();
+      }
+    },
+    close: () => void stream.destroy(),
+  };
+}
+
+function decompressed(bytes: AsyncIterable<Uint8Array>, compression: Compression): Readable {
+  // What breaks is met by whoever reads on.
+  return compression === 'gzip' ? pipeline(bytes, createGunzip(), () => {}) : Readable.from(unzstd(bytes));
+}
+
+/** What S3 met stays what it is, and is tried again; the rest is the file's fault. */
+function broken({ key, compression }: Compressed, cause: unknown): Error {
+  const code = typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : '';
+  const isOfZlib = /^(Z_|ZSTD_|ERR_ZLIB|ERR_ZSTD)/.test(code);
+  if (!isOfZlib) return cause instanceof Error ? cause : new Error(messageOf(cause));
+  if (code === 'ZSTD_error_frameParameter_windowTooLarge') {
+    return new JobError(
+      'INVALID_JOB',
+      `${key}: expected zstd with a window of at most 128 MiB, got a larger one; compress it with --long=27 or less`,
+    );
+  }
+  return new JobError('INVALID_JOB', `${key}: expected ${compression}, got bytes that are not (${messageOf(cause)})`);
+}
+
+/**
+ * What zstd decompresses to. A file may be several frames, as parallel compressors and `cat` make them. Node's decompressor
+ * ends with a frame that ends within a chunk, without a word of the bytes that follow: another one takes those.
+ */
+async function* unzstd(compressed: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  const chunks = compressed[Symbol.asyncIterator]();
+  try {
+    for (let left: Uint8Array | undefined; ; ) {
+      const frames = createZstdDecompress();
+      const feeding = feed(frames, chunks, left);
+      feeding.catch((error: Error) => frames.destroy(error));
+      yield* frames;
+      left = await feeding;
+      if (left === undefined) return;
+    }
+  } finally {
+    await chunks.return?.();
+  }
+}
+
+/** @returns what it did not take of the chunk in which a frame ended; undefined once there are no more */
+async function feed(frames: ZstdDecompress, chunks: AsyncIterator<Uint8Array>, left: Uint8Array | undefined) {
+  for (let chunk = left ?? (await nextOf(chunks)); chunk !== undefined; chunk = await nextOf(chunks)) {
+    const before = frames.bytesWritten;
+    const written = Promise.withResolvers<void>();
+    frames.write(chunk, (error) => (error ? written.reject(error) : written.resolve()));
+    await written.promise;
+    const taken = frames.bytesWritten - before;
+    if (taken < chunk.length) return chunk.subarray(taken);
+  }
+  frames.end();
+  return undefined;
+}
+
+async function nextOf<T>(values: AsyncIterator<T>): Promise<T | undefined> {
+  const next = await values.next();
+  return next.done === true ? undefined : next.value;
+}
+
+const NEWLINE = 10;
+const CARRIAGE_RETURN = 13;
+
+/** Bytes of an object, and where in it they begin. */
+interface Bytes {
+  readonly at: number;
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * The lines whose first byte lies in a span: so each line of an object belongs to one span, however it is cut. A line
+ * begins where the object does or after a line break, so the byte before the span is looked at.
+ *
+ * @param source from the byte before the span, or from the object's first, until {@link endsWithin} it
+ * @returns start and end of each line as places in the object, without its line break, \\n or \\r\\n
+ */
+function* ownedLines(span: Span, { at, bytes }: Bytes): Generator<Span> {
+  let start = firstLine(span, { at, bytes });
+  while (start < span.end && start - at < bytes.length) {
+    const found = bytes.indexOf(NEWLINE, start - at);
+    const end = found < 0 ? bytes.length : found;
+    const returns = end > start - at && bytes[end - 1] === CARRIAGE_RETURN;
+    yield { start, end: at + end - (returns ? 1 : 0) };
+    start = at + end + 1;
+  }
+}
+
+/** Whether the last line that a span owns ends within the source. A span within one long line owns none. */
+function endsWithin(span: Span, source: Bytes): boolean {
+  if (firstLine(span, source) >= span.end) return true;
+  return source.bytes.indexOf(NEWLINE, span.end - 1 - source.at) >= 0;
+}
+
+/** Where the first line begins, in the span or after it. */
+function firstLine({ start }: Span, { at, bytes }: Bytes): number {
+  if (start === 0) return 0;
+  const found = bytes.indexOf(NEWLINE, start - 1 - at);
+  return found < 0 ? Number.POSITIVE_INFINITY : at + found + 1;
+}
+
+/** The first line of CSV: the names of its columns, and where the rows begin. */
+interface Header {
+  readonly columns: readonly string[];
+  readonly end: number;
+}
+
+/** Names of columns are read in every call: more is no header. */
+const MOST_BYTES = 1024 * 1024;
+
+/** @throws JobError when the file does not begin with one */
+export async function readHeader(storage: JobStorage, input: JobInput, compression: Compression): Promise<Header> {
+  const bytes = Buffer.from(await firstBytes(storage, input, compression));
+  const newline = bytes.indexOf(NEWLINE);
+  const line = newline < 0 ? bytes : bytes.subarray(0, newline);
+  if (newline < 0 && bytes.length >= MOST_BYTES) throw noHeader(input, `a first line of more than ${MOST_BYTES} bytes`);
+  if (!isUtf8(line)) throw noHeader(input, 'bytes that are not UTF-8');
+  const text = line
+    .toString()
+    .replace(/^\uFEFF/, '')
+    .replace(/\r$/, '');
+  const columns = text.trim() === '' ? undefined : fieldsOf(text);
+  if (columns === undefined) throw noHeader(input, 'a first line without them');
+  return { columns, end: newline < 0 ? bytes.length : newline + 1 };
+}
+
+async function firstBytes(storage: JobStorage, input: JobInput, compression: Compression): Promise<Uint8Array> {
+  if (compression !== 'none') return startOfCompressed(storage, { ...input, compression }, MOST_BYTES);
+  if (input.bytes === 0) return new Uint8Array();
+  return storage.readRange(input, { start: 0, end: Math.min(MOST_BYTES, input.bytes) });
+}
+
+function noHeader({ key }: JobInput, got: string): JobError {
+  return new JobError('INVALID_JOB', `${key}: expected the names of the columns in the first line of CSV, got ${got}`);
+}

@@ -1,0 +1,250 @@
+import { type Difference, firstDifference, type Tolerance } from '../core/difference.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Part } from '../core/microBatch.ts';
+import { elementsPerRowAt } from '../core/microBatch.ts';
+import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../core/model.ts';
+import { DATATYPES, type Datatype, type TensorData } from '../core/tensor.ts';
+
+import { CURE_OF_DYNAMIC_QUANTISATION, isDynamicallyQuantised } from './decideBatching.ts';
+import { type Answer, isNotTheRuns, MANY_ELEMENTS, runTogether } from './independence.ts';
+import type { ModelGraph } from './modelFile.ts';
+import { asProbe, type KnownValues, type Manner, makeUp } from './probes.ts';
+
+/** Makes requests of one row whose ragged axis has so many elements; their values lie on both sides of the padding. */
+type ProbesOfLength = (length: number) => readonly Part[];
+
+interface PaddingCheckOptions {
+  readonly probesOf: ProbesOfLength;
+  /** Of the ragged axis, at which the model runs. */
+  readonly size: number;
+  /** Real rows, of any lengths. */
+  readonly samples: readonly Part[];
+  readonly graph: ModelGraph;
+  /** Runs of other lengths add up in another order. */
+  readonly tolerance: Tolerance;
+  /** After so many milliseconds no further row is looked at, once one was. */
+  readonly limitMs: number;
+  readonly now: () => number;
+}
+
+export interface PaddingCheck {
+  /** Why nothing could be checked, and what to do. */
+  readonly problem?: string;
+  /** What was looked at, for the start log. */
+  readonly finding: string;
+}
+
+/**
+ * Runs rows unpadded and padded, and compares: a model that does not mask its padding would give other answers whenever
+ * requests differ in length.
+ *
+ * @throws Error naming the output and what padding does to it; RunAbandonedError when a run did not end in its time
+ */
+export async function checkPadding(
+  model: Model,
+  ragged: RaggedAxis,
+  { probesOf, size, samples, graph, tolerance, limitMs, now }: PaddingCheckOptions,
+): Promise<PaddingCheck> {
+  const startedAt = now();
+  let reason = 'there was nothing to run it with';
+  let checked = 0;
+  let skipped = 0;
+  for (const { probe, padded } of casesOf(ragged, probesOf, size, samples)) {
+    if (checked > 0 && (now() - startedAt > limitMs || elementsPerRowAt(probe.request, padded) > MANY_ELEMENTS)) {
+      skipped += 1;
+      continue;
+    }
+    try {
+      const difference = await differenceByPadding(model, probe, padded, tolerance);
+      checked += 1;
+      if (difference === undefined) continue;
+      throw new PaddingChangesAnswers(inModel(difference, model), ragged, probe.request.length, padded, graph);
+    } catch (error) {
+      if (error instanceof PaddingChangesAnswers || isNotTheRuns(error)) throw error;
+      reason = messageOf(error);
+    }
+  }
+  if (checked > 0) {
+    const cut = skipped === 0 ? '' : `; cut short before ${skipped} more`;
+    return {
+      finding: `padding '${ragged.name}' changed none of ${checked} rows, ${Math.ceil(now() - startedAt)} ms${cut}`,
+    };
+  }
+  const problem = `whether padding '${ragged.name}' changes answers could not be checked: ${reason}`;
+  const cure = 'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl';
+  return { problem: `${problem}; ${cure}`, finding: problem };
+}
+
+interface PaddingCase {
+  readonly probe: Part;
+  readonly padded: number;
+}
+
+/** Real rows first, then one made-up row of each length, then another of each. */
+function casesOf(ragged: RaggedAxis, probesOf: ProbesOfLength, size: number, samples: readonly Part[]): PaddingCase[] {
+  const lengths = samples.map(({ request }) => request.length);
+  const longest = Math.max(...lengths);
+  const real = samples.map((probe) => ({ probe, padded: paddedLengthOf(ragged, probe.request.length, longest) }));
+  // Where real rows differ in length they tell it all; made-up ones may be what no producer sends.
+  if (new Set(lengths).size > 1) return real;
+  const made = lengthsOf(ragged, size).map(([length, padded]) => probesOf(length).map((probe) => ({ probe, padded })));
+  const most = Math.max(...made.map((ofLength) => ofLength.length));
+  return [
+    ...real,
+    ...Array.from({ length: most }, (_, index) => made.flatMap((ofLength) => ofLength[index] ?? [])).flat(),
+  ];
+}
+
+const SHORT_LENGTH = 4;
+
+/** Lengths, and those that they are padded to: from below a rung up to it, and from one rung to the next. */
+function lengthsOf({ ladder }: RaggedAxis, size: number): [length: number, padded: number][] {
+  const [lowest, second] = ladder;
+  if (lowest === undefined) {
+    const length = Math.max(size, SHORT_LENGTH);
+    return [
+      [length, 2 * length],
+      [length - 1, 8 * length],
+      [1, length],
+    ];
+  }
+  const below = new Set([Math.ceil(lowest / 2), lowest - 1]);
+  const upToIt = [...below]
+    .filter((length) => length > 0 && length < lowest)
+    .map((length) => [length, lowest] as const);
+  return (second === undefined ? upToIt : [[lowest, second] as const, ...upToIt]).map(([from, to]) => [from, to]);
+}
+
+/** Real rows are padded to the longest of them, and beyond. */
+function paddedLengthOf({ ladder }: RaggedAxis, length: number, longest: number): number {
+  if (ladder.length > 0) return ladder.find((rung) => rung > length) ?? length;
+  return Math.max(longest, length + 1);
+}
+
+/** What padding does to a row's answer; undefined where it does nothing, or the model is random anyway. */
+async function differenceByPadding(
+  model: Model,
+  probe: Part,
+  padded: number,
+  tolerance: Tolerance,
+): Promise<Difference | undefined> {
+  const unpadded = await answerAt(model, probe, probe.request.length);
+  const difference = firstDifference(unpadded, await answerAt(model, probe, padded), tolerance);
+  if (difference === undefined) return undefined;
+  const again = await answerAt(model, probe, probe.request.length);
+  return firstDifference(unpadded, again, tolerance) === undefined ? difference : undefined;
+}
+
+async function answerAt(model: Model, probe: Part, length: number): Promise<Answer> {
+  const { answers } = await runTogether(model, [probe], length);
+  return answers.get(0) as Answer;
+}
+
+/** The difference, its axis as config.json counts it. */
+function inModel(difference: Difference, { outputs }: Model): Difference {
+  const spec = outputs.find(({ name }) => name === difference.output);
+  if (spec === undefined || difference.axis === undefined) return difference;
+  const { index, sizes } = difference.axis;
+  return { ...difference, axis: { index: axisInModel(spec, index), sizes } };
+}
+
+class PaddingChangesAnswers extends SettingsMissingError {
+  constructor(difference: Difference, { name }: RaggedAxis, length: number, padded: number, graph: ModelGraph) {
+    const { output, detail } = difference;
+    super(
+      `output '${output}': expected the same answer with '${name}' padded from ${length} to ${padded}, got ${detail}; ` +
+        cureOf(difference, length, padded, graph),
+    );
+  }
+}
+
+function cureOf({ output, axis }: Difference, length: number, padded: number, graph: ModelGraph): string {
+  if (axis === undefined) return explainPadding(graph);
+  if (axis.sizes[0] === length && axis.sizes[1] === padded) {
+    return `it keeps the padded length: say where, as "cut": {"${output}": ${axis.index}} within "ragged" in config.json`;
+  }
+  return 'the shape of its rows must not depend on the padding: export it so, or remove "ragged" from config.json';
+}
+
+/** Why padding probably changes answers, and what to do. */
+function explainPadding(graph: ModelGraph): string {
+  if (isDynamicallyQuantised(graph)) {
+    return (
+      'probable cause: dynamic quantisation, which takes the scale of its activations from the padding too; ' +
+      `${CURE_OF_DYNAMIC_QUANTISATION}, or remove "ragged" from config.json`
+    );
+  }
+  return 'mask the padding in the model, choose other pad values, or remove "ragged" from config.json';
+}
+
+type Pad = number | bigint | string;
+type Side = 'any' | 'above' | 'below';
+
+/** The largest and the smallest of a row tell of the padding only where all else lies on the other side of it. */
+const ROWS: readonly (readonly [Manner, Side])[] = [
+  ['unit', 'any'],
+  ['unit', 'above'],
+  ['unit', 'below'],
+  ['large', 'any'],
+  ['ones', 'any'],
+];
+
+/**
+ * Made-up requests of one row that show whether padding changes answers. No element equals the padding of its input: a
+ * row that is all masked has no answer.
+ *
+ * @param shapes of one row of each input, `[1, …]`
+ */
+export function paddingProbes(model: Model, shapes: readonly (readonly number[])[], known: KnownValues): Part[] {
+  const manners = ROWS.map(([manner]) => manner);
+  return makeUp(model, shapes, manners, known).map(({ request }, row) => {
+    const [, side] = ROWS[row] as (typeof ROWS)[number];
+    const inputs = request.inputs.map((input, index) => {
+      const pad = model.ragged?.inputs[index]?.pad;
+      const { name } = model.inputs[index] as (typeof model.inputs)[number];
+      if (pad === undefined) return input;
+      const data = input.data as TensorData;
+      if (/mask/i.test(name)) replaceInMask(data, pad);
+      else if (side !== 'any') moveToSide(data, input.datatype, pad, side);
+      replacePadding(data, pad);
+      return input;
+    });
+    return asProbe(model, inputs);
+  });
+}
+
+/** A mask that is padded with 0 holds 1 for what counts: what a model makes of other values is nobody's concern. */
+function replaceInMask(data: TensorData, pad: Pad): void {
+  if (pad === 0) (data as Float32Array).fill(1);
+  if (pad === 0n) (data as BigInt64Array).fill(1n);
+}
+
+/** Beyond it there are no values on one side, or none that a model takes. */
+const FARTHEST_PAD = 1e6;
+
+/** Moves numbers above or below their padding; leaves them where there are none on that side, or none that anyone sends. */
+function moveToSide(data: TensorData, datatype: Datatype, padding: Pad, side: 'above' | 'below'): void {
+  const info = DATATYPES[datatype];
+  const pad = Number(padding);
+  if (info.kind === 'string' || info.kind === 'boolean' || !(Math.abs(pad) <= FARTHEST_PAD)) return;
+  const elements = data as Pad[];
+  for (let index = 0; index < elements.length; index++) {
+    const size = Math.abs(Number(elements[index]));
+    if (info.kind === 'float') {
+      const distance = Math.max(1, Math.abs(pad)) * (0.5 + size);
+      elements[index] = side === 'above' ? pad + distance : pad - distance;
+      continue;
+    }
+    // Integers may be indexes into tables: none are below 0.
+    if (side === 'below' && pad <= 0) return;
+    const moved = side === 'above' ? pad + 1 + size : size % pad;
+    if (moved <= Number(info.max)) elements[index] = info.kind === 'bigint' ? BigInt(moved) : moved;
+  }
+}
+
+function replacePadding(data: TensorData, pad: Pad): void {
+  const elements = data as Pad[];
+  const other =
+    typeof pad === 'bigint' ? (pad === 1n ? 2n : 1n) : typeof pad === 'string' ? `${pad}1` : 1 - Math.sign(pad);
+  for (let index = 0; index < elements.length; index++) if (elements[index] === pad) elements[index] = other;
+}

@@ -1,0 +1,502 @@
+import { isFailure } from '../core/failure.ts';
+import {
+  axisInModel,
+  axisRowsFirst,
+  listNames,
+  type Model,
+  type RaggedAxis,
+  SettingsMissingError,
+  shapeInModel,
+  type TensorSpec,
+} from '../core/model.ts';
+import { nestingOf } from '../core/requestInputs.ts';
+import { datatypeOfOnnxType, elementCount, moveDim, type Tensor } from '../core/tensor.ts';
+import { decodeData, pathWithin } from '../core/values.ts';
+
+import type { RaggedConfig } from './modelConfig.ts';
+import type { SessionMetadata, ValueDescription } from './sessionJobs.ts';
+
+/** What a model takes and gives, as read from the model itself. */
+export interface ModelContract extends BakedRows {
+  /** Those that requests give. */
+  readonly inputs: readonly TensorSpec[];
+  /** Those that runs compute. */
+  readonly outputs: readonly TensorSpec[];
+  /** The inputs that config.json gives: they have no batch axis. */
+  readonly constants: readonly TensorSpec[];
+}
+
+/** What a model does not say of itself, and its config.json does. */
+export interface ContractSettings {
+  /** The outputs to compute, in that order. @default all */
+  readonly outputs?: readonly string[] | undefined;
+  /** By name of an input or output: which axis is its batch axis. @default 0 */
+  readonly batchAxis?: Readonly<Record<string, number>> | undefined;
+  /** By name of an input: its value in every run. */
+  readonly constants?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** What keeps a model from being served, and what config.json would have to say. */
+interface ContractGaps {
+  /** One for each tensor, or pair of them. */
+  readonly problems: readonly string[];
+  /** Those that are there, and those that are missing: a constant whose value nobody but its owner knows is null. */
+  readonly settings: ContractSettings;
+}
+
+/**
+ * Reads what a model takes and gives from what its session says of it.
+ *
+ * @throws SettingsMissingError when config.json has to say more; any other Error when a value is of a type that cannot be
+ *   carried, or a setting does not agree with the model
+ */
+export function readContract(metadata: SessionMetadata, settings: ContractSettings = {}): ModelContract {
+  const { problems } = findGaps(metadata, settings);
+  if (problems.length > 0) throw new SettingsMissingError(problems.join('; '));
+  const { batchAxis = {}, constants = {} } = settings;
+  const all = metadata.inputs.map(readInput);
+  const isConstant = ({ name }: TensorSpec): boolean => Object.hasOwn(constants, name);
+  const inputs = all.filter((spec) => !isConstant(spec)).map((spec) => withBatchAxis(spec, batchAxis));
+  const outputs = chosenOf(metadata.outputs, settings.outputs)
+    .map(readTensor)
+    .filter((spec) => spec !== undefined)
+    .map((spec) => withBatchAxis(spec, batchAxis));
+  return { inputs, outputs, constants: all.filter(isConstant), ...readBakedRows(inputs) };
+}
+
+/**
+ * Everything that the names and shapes of a model's tensors show to be missing in its config.json.
+ *
+ * @throws Error when no setting would help: a value is of a type that cannot be carried, or a setting does not agree
+ *   with the model
+ */
+export function findGaps(metadata: SessionMetadata, settings: ContractSettings): ContractGaps {
+  const { batchAxis = {}, constants = {} } = settings;
+  const all = metadata.inputs.map(readInput);
+  refuseOtherNames('constants', Object.keys(constants), all);
+  const chosen = chosenOf(metadata.outputs, settings.outputs);
+  const outputs = chosen.map(readTensor).filter((spec) => spec !== undefined);
+  const others = chosen.filter((value) => readTensor(value) === undefined);
+  const otherProblems = others.map(
+    (value) => `output '${value.name}': ${NOT_CARRIED}, got ${kindOf(value)}${zipmapHint(value)}`,
+  );
+  if (outputs.length === 0) throw new Error(`${otherProblems.join('; ')}; ${EXPORT_TENSORS}`);
+
+  const given = all.filter(({ name }) => !Object.hasOwn(constants, name));
+  const scalars = given.filter(({ shape }) => shape.length === 0);
+  const inputs = given.filter(({ shape }) => shape.length > 0);
+  refuseOtherNames('batchAxis', Object.keys(batchAxis), [...inputs, ...outputs]);
+  if (inputs.length === 0) {
+    const names = scalars.length > 0 ? `scalars: ${listNames(scalars)}` : `"constants": ${listNames(all)}`;
+    const got = all.length === 0 ? 'none' : `only ${names}`;
+    throw new Error(`expected a model with at least one input that requests give, got ${got}`);
+  }
+  const axes = findAxes(inputs, outputs, batchAxis);
+  const missing = [...scalars, ...axes.weights].map(({ name }): [string, null] => [name, null]);
+  return {
+    problems: [
+      ...scalars.map(({ name }) => `input '${name}': expected a batch axis, got a scalar`),
+      ...axes.problems,
+      ...otherProblems,
+    ],
+    settings: {
+      ...(settings.outputs !== undefined || others.length > 0 ? { outputs: outputs.map(({ name }) => name) } : {}),
+      ...(Object.keys(axes.batchAxis).length > 0 ? { batchAxis: axes.batchAxis } : {}),
+      ...(Object.keys(constants).length + missing.length > 0
+        ? { constants: { ...constants, ...Object.fromEntries(missing) } }
+        : {}),
+    },
+  };
+}
+
+const NOT_CARRIED = 'expected a tensor of a type that ONNX Runtime for Node carries';
+const EXPORT_TENSORS = 'export the model with float, integer, bool or string tensors';
+
+function readInput(value: ValueDescription): TensorSpec {
+  const spec = readTensor(value);
+  if (spec !== undefined) return spec;
+  throw new Error(`input '${value.name}': ${NOT_CARRIED}, got ${kindOf(value)}; ${EXPORT_TENSORS}`);
+}
+
+/** Undefined where it is no tensor that can be carried. */
+function readTensor({ name, onnxType, shape }: ValueDescription): TensorSpec | undefined {
+  const datatype = onnxType === undefined ? undefined : datatypeOfOnnxType(onnxType);
+  if (datatype === undefined || shape === undefined) return undefined;
+  return { name, datatype, shape: shape.map((dim, axis) => nameUnknown(dim, name, axis)) };
+}
+
+function kindOf({ onnxType }: ValueDescription): string {
+  return onnxType ?? 'a sequence, a map or an optional';
+}
+
+function zipmapHint({ onnxType }: ValueDescription): string {
+  if (onnxType !== undefined) return '';
+  return " (a classifier of scikit-learn gives its probabilities as a tensor when exported with zipmap: False, skl2onnx: options={'zipmap': False})";
+}
+
+/** What exporters call an axis that has no name. */
+const NO_NAME = /^(\?|-1|None)?$/;
+
+/** An axis without a name need not equal any other: it gets a name of its own. */
+function nameUnknown(dim: number | string, tensor: string, axis: number): number | string {
+  const unknown = typeof dim === 'string' ? NO_NAME.test(dim) : dim < 0;
+  return unknown ? `${tensor} axis ${axis}` : dim;
+}
+
+function chosenOf(
+  outputs: readonly ValueDescription[],
+  names: readonly string[] = outputs.map(({ name }) => name),
+): readonly ValueDescription[] {
+  refuseOtherNames('outputs', names, outputs);
+  return names.flatMap((name) => outputs.find((output) => output.name === name) ?? []);
+}
+
+/** Its rows first. The shape of an output may be unknown: it is empty, as a scalar's. */
+function withBatchAxis(spec: TensorSpec, declared: Readonly<Record<string, number>>): TensorSpec {
+  const { name, shape } = spec;
+  const batchAxis = Object.hasOwn(declared, name) ? (declared[name] as number) : 0;
+  if (batchAxis === 0) return spec;
+  if (shape.length === 0) return { ...spec, batchAxis };
+  if (batchAxis < shape.length) return { ...spec, shape: moveDim(shape, batchAxis, 0), batchAxis };
+  throw new Error(
+    `batchAxis.${name}: expected an axis of [${shape.join(', ')}], 0 to ${shape.length - 1}, got ${batchAxis}`,
+  );
+}
+
+const NAMED_BY = {
+  outputs: "the model's outputs",
+  constants: "the model's inputs",
+  batchAxis: 'the inputs and outputs that have a batch axis',
+};
+
+function refuseOtherNames(
+  key: keyof typeof NAMED_BY,
+  got: readonly string[],
+  known: readonly Pick<TensorSpec, 'name'>[],
+): void {
+  const other = got.find((name) => !known.some((one) => one.name === name));
+  if (other === undefined) return;
+  throw new Error(
+    `${key}: expected names of ${NAMED_BY[key]} (${listNames(known)}), got '${other}'; correct or remove it`,
+  );
+}
+
+interface FoundAxes {
+  readonly problems: readonly string[];
+  /** The declared ones and those that the names and sizes of axes suggest. */
+  readonly batchAxis: Readonly<Record<string, number>>;
+  /** Inputs that have nothing that could be a batch axis. */
+  readonly weights: readonly TensorSpec[];
+}
+
+function findAxes(
+  inputs: readonly TensorSpec[],
+  outputs: readonly TensorSpec[],
+  declared: Readonly<Record<string, number>>,
+): FoundAxes {
+  const problems: string[] = [];
+  let batchAxis = declared;
+  const rowsFirst = (): TensorSpec[] => inputs.map((spec) => withBatchAxis(spec, batchAxis));
+  const namesSuggest = axesNamed(batchName(rowsFirst(), [...inputs, ...outputs]), [...inputs, ...outputs]);
+  for (let found = findMisplaced(rowsFirst(), batchAxis); found; found = findMisplaced(rowsFirst(), batchAxis)) {
+    problems.push(found.problem);
+    // Both declared they are no problem any more; usually what the names suggest is enough.
+    const isNew = Object.keys(namesSuggest).some((name) => !Object.hasOwn(batchAxis, name));
+    batchAxis = isNew ? { ...namesSuggest, ...batchAxis } : { ...batchAxis, ...found.pair };
+  }
+  const disagreed = disagreement(
+    rowsFirst(),
+    outputs.map((spec) => withBatchAxis(spec, batchAxis)),
+  );
+  if (disagreed === undefined) return { problems, batchAxis, weights: [] };
+  const { rows, odd, problem } = disagreed;
+  const open = [...odd, ...outputs.filter(({ shape }) => shape[0] !== rows)];
+  const sizesSuggest = axesNamed(
+    rows,
+    open.filter(({ name }) => !Object.hasOwn(batchAxis, name)),
+  );
+  return {
+    problems: [...problems, problem],
+    batchAxis: { ...sizesSuggest, ...batchAxis },
+    weights: odd.filter(({ name }) => !Object.hasOwn(sizesSuggest, name)),
+  };
+}
+
+/** The name that most tensors have an axis of; of those that as many have, the one that is called like a batch. */
+function batchName(inputs: readonly TensorSpec[], all: readonly TensorSpec[]): string | undefined {
+  const names = inputs.flatMap(({ shape: [first] }) => (typeof first === 'string' ? [first] : []));
+  const spread = (name: string): number => all.filter(({ shape }) => shape.includes(name)).length;
+  const looks = (name: string): number => Number(/batch|^[bn]$/i.test(name));
+  return names.toSorted((a, b) => spread(b) - spread(a) || looks(b) - looks(a))[0];
+}
+
+/** By tensor that has one axis of that name or size, and not as its first: which axis it is. */
+function axesNamed(dim: string | number | undefined, specs: readonly TensorSpec[]): Record<string, number> {
+  const found = specs.flatMap(({ name, shape }): [string, number][] => {
+    const axis = dim === undefined ? -1 : shape.indexOf(dim);
+    return axis > 0 && axis === shape.lastIndexOf(shape[axis] as number | string) ? [[name, axis]] : [];
+  });
+  return Object.fromEntries(found);
+}
+
+/**
+ * A symbolic name says that two sizes are one. Where that of an input's batch axis stands on another axis of another
+ * input, one of the two axes is not the batch; unless config.json declares the batch axis of both. A name that stands on
+ * the batch axis and on another one of both says nothing: some exporters give one name to all axes.
+ *
+ * @param inputs their rows first
+ */
+function findMisplaced(
+  inputs: readonly TensorSpec[],
+  declared: Readonly<Record<string, number>>,
+): { readonly problem: string; readonly pair: Readonly<Record<string, number>> } | undefined {
+  const isDeclared = ({ name }: TensorSpec): boolean => Object.hasOwn(declared, name);
+  const isTwice = ({ shape }: TensorSpec): boolean => shape.includes(shape[0] as number | string, 1);
+  for (const one of inputs) {
+    const name = one.shape[0] as number | string;
+    const other = inputs.find(
+      (another) =>
+        another !== one &&
+        another.shape.includes(name, 1) &&
+        !(another.shape[0] === name && isTwice(one)) &&
+        !(isDeclared(one) && isDeclared(another)),
+    );
+    if (typeof name === 'number' || other === undefined) continue;
+    const [batchAxis, axis] = [axisInModel(one, 0), axisInModel(other, other.shape.indexOf(name, 1))];
+    return {
+      pair: { [one.name]: batchAxis, [other.name]: axis },
+      problem:
+        `inputs '${one.name}' and '${other.name}': expected the same batch axis in both, got '${name}' on axis ${batchAxis} of ` +
+        `'${one.name}' and on axis ${axis} of '${other.name}', so that axis ${axisInModel(other, 0)} of '${other.name}' ` +
+        'is not the batch; where one of them has none, give it as "constants"',
+    };
+  }
+  return undefined;
+}
+
+/** How many rows a model takes. */
+interface BakedRows {
+  /** The only number of rows it takes, when its batch axis is baked; undefined when it is dynamic. */
+  readonly bakedRows: number | undefined;
+  /** The inputs that bake it, where others leave it dynamic. */
+  readonly bakedBy: readonly TensorSpec[];
+}
+
+/** What to do with an input that does not have the batch axis of the others. */
+export const CURES =
+  'where one is a weight that is the same for all requests, give its value as "constants" in config.json; where it is a ' +
+  'state with its batch on another axis, name that axis as "batchAxis"';
+
+/**
+ * The number of rows that the batch axis is baked to, if it is, and by which inputs.
+ *
+ * @param inputs that do not disagree
+ */
+function readBakedRows(inputs: readonly TensorSpec[]): BakedRows {
+  const baked = bakedOf(inputs);
+  const rows = baked[0]?.shape[0];
+  return typeof rows === 'number'
+    ? { bakedRows: rows, bakedBy: baked.length < inputs.length ? baked : [] }
+    : { bakedRows: undefined, bakedBy: [] };
+}
+
+function bakedOf(inputs: readonly TensorSpec[]): TensorSpec[] {
+  return inputs.filter(({ shape }) => typeof shape[0] === 'number');
+}
+
+/**
+ * Inputs that bake different numbers of rows: the likely number, and those that have another. It is the one of most
+ * outputs, and of those that as many have the one that most inputs have on any axis.
+ *
+ * @param outputs like the inputs, their rows first
+ */
+function disagreement(
+  inputs: readonly TensorSpec[],
+  outputs: readonly TensorSpec[],
+): { readonly rows: number; readonly odd: readonly TensorSpec[]; readonly problem: string } | undefined {
+  const baked = bakedOf(inputs);
+  const oddOf = (rows: number): TensorSpec[] => baked.filter(({ shape }) => shape[0] !== rows);
+  const sizes = [...new Set(baked.map(({ shape }) => shape[0] as number))];
+  const isOn = (rows: number, specs: readonly TensorSpec[]): number =>
+    specs.filter(({ shape }) => shape[0] === rows).length;
+  const isIn = (rows: number): number => baked.filter(({ shape }) => shape.includes(rows)).length;
+  const [rows] = sizes.toSorted((a, b) => isOn(b, outputs) - isOn(a, outputs) || isIn(b) - isIn(a));
+  if (rows === undefined || sizes.length === 1) return undefined;
+  const odd = oddOf(rows);
+  const [first] = odd as [TensorSpec];
+  const one = baked.find(({ shape }) => shape[0] === rows) as TensorSpec;
+  return {
+    rows,
+    odd,
+    problem:
+      `inputs '${one.name}' and '${first.name}': expected the same size on the batch axis, got ${rows} on axis ` +
+      `${axisInModel(one, 0)} and ${first.shape[0]} on axis ${axisInModel(first, 0)}; export the model with a dynamic ` +
+      `batch axis; ${CURES}`,
+  };
+}
+
+/**
+ * The inputs that config.json gives, checked as those of requests are.
+ *
+ * @param specs those inputs, as the model has them
+ * @throws Error naming `constants.<name>` and what is wrong with it
+ */
+export function readConstants(config: Readonly<Record<string, unknown>>, specs: readonly TensorSpec[]): Tensor[] {
+  return specs.map((spec) => {
+    const { name, datatype } = spec;
+    const value = config[name];
+    const path = `constants.${name}`;
+    const shape = shapeOf(value, spec, path);
+    const isScalar = !Array.isArray(value);
+    const data = decodeData(isScalar ? [value] : value, datatype, shape, isScalar ? () => path : pathWithin(path));
+    if (isFailure(data)) throw new Error(data.message);
+    return { name, datatype, shape, data };
+  });
+}
+
+/** The model's own shape. Its symbolic axes have the sizes that the value has. */
+function shapeOf(value: unknown, { shape }: TensorSpec, path: string): number[] {
+  const refuse = (got: string): Error =>
+    new Error(`${path}: expected an array for [${shape.join(', ')}], got ${got}; nest it as that shape says`);
+  if (!Array.isArray(value)) return shape.map((dim) => (typeof dim === 'number' ? dim : 1));
+  if (shape.length > 1 && Array.isArray(value[0])) {
+    const nesting = nestingOf(value, shape.length);
+    if (
+      nesting.length === shape.length &&
+      shape.every((dim, axis) => typeof dim === 'string' || dim === nesting[axis])
+    ) {
+      return nesting;
+    }
+    throw refuse(`one of the sizes [${nesting.join(', ')}]`);
+  }
+  const open = shape.filter((dim) => typeof dim === 'string').length;
+  if (open > 1) throw refuse('a flat one, which may have several shapes');
+  const rest = value.length / elementCount(shape.map((dim) => (typeof dim === 'number' ? dim : 1)));
+  if (open === 1 && !Number.isInteger(rest)) throw refuse(`${value.length} elements`);
+  return shape.map((dim) => (typeof dim === 'number' ? dim : rest));
+}
+
+/**
+ * The ragged axis that config.json declares, as the model itself has it.
+ *
+ * @throws Error naming what does not agree with the model
+ */
+export function readRagged(
+  config: RaggedConfig,
+  { inputs, outputs }: Pick<ModelContract, 'inputs' | 'outputs'>,
+): RaggedAxis {
+  const { axis, pad, cut = {}, ladder = [] } = config;
+  const raggedInputs = inputs.filter(({ shape }) => axesCalled(axis, shape).length > 0);
+  if (raggedInputs.length === 0) {
+    throw new Error(`ragged.axis: expected a symbolic axis of the inputs (${listSymbolicAxes(inputs)}), got '${axis}'`);
+  }
+  refuseStrayNames('ragged.pad', Object.keys(pad), raggedInputs);
+  refuseStrayNames('ragged.cut', Object.keys(cut), outputs, 'some of');
+  return {
+    name: axis,
+    inputs: inputs.map((spec) => readRaggedInput(spec, axis, pad[spec.name])),
+    outputs: outputs.map((spec) => readRaggedOutput(spec, axis, cut[spec.name])),
+    ladder: ladder.toSorted((a, b) => a - b),
+  };
+}
+
+function axesCalled(name: string, shape: TensorSpec['shape']): number[] {
+  return shape.flatMap((dim, axis) => (axis > 0 && dim === name ? [axis] : []));
+}
+
+function listSymbolicAxes(specs: readonly TensorSpec[]): string {
+  const names = specs.flatMap(({ shape }) => shape.slice(1)).filter((dim) => typeof dim === 'string');
+  return [...new Set(names)].join(', ') || 'it has none';
+}
+
+function refuseStrayNames(key: string, got: readonly string[], specs: readonly TensorSpec[], some = 'each of'): void {
+  const known = specs.map(({ name }) => name);
+  const missing = some === 'each of' ? known.filter((name) => !got.includes(name)) : [];
+  if (missing.length === 0 && got.every((name) => known.includes(name))) return;
+  throw new Error(`${key}: expected ${some} ${known.join(', ')}, got ${got.join(', ') || 'none'}`);
+}
+
+function readRaggedInput(spec: TensorSpec, axisName: string, pad: unknown): RaggedAxis['inputs'][number] {
+  const { name, datatype, shape } = spec;
+  const [axis, second] = axesCalled(axisName, shape);
+  if (axis === undefined) return undefined;
+  if (second !== undefined) {
+    throw new Error(`ragged.axis: expected '${axisName}' once in input '${name}', got ${show(spec)}`);
+  }
+  const decoded = decodeData([pad], datatype, [1], () => `ragged.pad.${name}`);
+  if (isFailure(decoded)) throw new Error(decoded.message);
+  return { axis, pad: decoded[0] as number | bigint | string };
+}
+
+/** @param declared the axis that is cut back, as the model counts its axes */
+function readRaggedOutput(spec: TensorSpec, axisName: string, declared: number | undefined): number | undefined {
+  const { name, shape, batchAxis = 0 } = spec;
+  const [axis, second] = axesCalled(axisName, shape);
+  if (declared !== undefined) {
+    const cutAxis = axisRowsFirst(spec, declared);
+    // The shape of an output may be unknown until it is run.
+    if (cutAxis > 0 && (shape.length === 0 || typeof shape[cutAxis] === 'string')) return cutAxis;
+    throw new Error(
+      `ragged.cut.${name}: expected a symbolic axis of ${show(spec)} other than the batch axis ${batchAxis}, got ${declared}`,
+    );
+  }
+  if (second !== undefined) {
+    throw new Error(`ragged.axis: expected '${axisName}' once in output '${name}', got ${show(spec)}`);
+  }
+  return axis;
+}
+
+function show(spec: TensorSpec): string {
+  return `[${shapeInModel(spec, spec.shape).join(', ')}]`;
+}
+
+/** Sizes of symbolic axes by name. */
+export type AxisSizes = Readonly<Record<string, number>>;
+
+type Inputs = Pick<Model, 'inputs'>;
+
+/** Elements that the inputs hold together. */
+export function elementsAt(model: Inputs, rows: number, sizes: AxisSizes): number {
+  return shapesAt(model, rows, sizes, 1).reduce((sum, shape) => sum + elementCount(shape), 0);
+}
+
+/**
+ * Shapes of each input: symbolic axes have the size that is given by name, the sum that their name spells, such as
+ * `past + 1`, or `size`.
+ */
+export function shapesAt(model: Inputs, rows: number, sizes: AxisSizes, size: number): number[][] {
+  const axes = symbolicAxes(model);
+  const sizeOf = (dim: number | string): number => {
+    if (typeof dim === 'number') return dim;
+    return sizes[dim] ?? termsOf(dim, axes)?.reduce<number>((sum, term) => sum + sizeOf(term), 0) ?? size;
+  };
+  return model.inputs.map(({ shape }) => [rows, ...shape.slice(1).map(sizeOf)]);
+}
+
+/** Numbers, and names of other axes, that the name of an axis adds up; undefined where it does not. */
+function termsOf(name: string, axes: readonly string[]): (number | string)[] | undefined {
+  const terms = name.split('+').map((term) => term.trim());
+  if (terms.length < 2 || !terms.every((term) => /^\d+$/.test(term) || axes.includes(term))) return undefined;
+  return terms.map((term) => (axes.includes(term) ? term : Number(term)));
+}
+
+/** The axes whose sizes others do not add up to. */
+export function freeAxes(model: Inputs): string[] {
+  const axes = symbolicAxes(model);
+  return axes.filter((name) => termsOf(name, axes) === undefined);
+}
+
+/**
+ * Sizes to try besides one size for all axes: the keys and values of a decoder's past are empty at first, and where they
+ * are not, its mask is longer than what it is given.
+ */
+export function emptyPast(model: Inputs): AxisSizes | undefined {
+  const past = freeAxes(model).filter((name) => /past/i.test(name));
+  return past.length === 0 ? undefined : Object.fromEntries(past.map((name) => [name, 0]));
+}
+
+/** The axes other than that of the batch whose sizes requests choose. */
+export function symbolicAxes({ inputs }: Inputs): string[] {
+  const names = inputs.flatMap(({ shape }) => shape.slice(1)).filter((dim) => typeof dim === 'string');
+  return [...new Set(names)];
+}

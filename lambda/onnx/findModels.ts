@@ -1,0 +1,98 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { highestVersionFirst, isVersion, MODEL_FILE, MODEL_LAYOUT } from '../core/places.ts';
+
+/** One version of a model. */
+export interface ModelLocation {
+  readonly name: string;
+  readonly version: string;
+  /** The model file. */
+  readonly path: string;
+  /** Where config.json and the transform it names lie. */
+  readonly folder: string;
+}
+
+/**
+ * Every version in the repository, by name, the highest of each first.
+ *
+ * @throws Error when there is no model, or one has no version folder
+ */
+export function findModels(directory: string): ModelLocation[] {
+  const locations = walkModels(directory).flatMap(locationsOf);
+  if (locations.length === 0) {
+    throw new Error(`${directory}: expected ${MODEL_LAYOUT} in the model repository, got no model folder; add a model`);
+  }
+  return locations;
+}
+
+/**
+ * The highest version of one model.
+ *
+ * @throws Error when it has no version folder
+ */
+export function findHighest(directory: string, name: string): ModelLocation {
+  const folder = join(directory, name);
+  return locationsOf({ name, folder, versions: versionsIn(folder) })[0];
+}
+
+function locationsOf({ name, folder, versions }: ModelFolder): [highest: ModelLocation, ...ModelLocation[]] {
+  const [highest, ...older] = versions.map(({ version, path }) => ({ name, version, path, folder }));
+  if (highest !== undefined) return [highest, ...older];
+  throw new Error(
+    `${folder}: expected a version folder such as 1/ with ${MODEL_FILE} in it, got none; put the model in one`,
+  );
+}
+
+/** A model's folder in a model repository. Nothing says yet that its files are there. */
+export interface ModelFolder {
+  readonly name: string;
+  readonly folder: string;
+  /** The highest first; none where no folder is a version. */
+  readonly versions: readonly ModelVersion[];
+}
+
+interface ModelVersion {
+  readonly version: string;
+  /** Where its model file belongs. */
+  readonly path: string;
+}
+
+/** What Python leaves behind beside a script that was imported. */
+const PYTHON_CACHE = '__pycache__';
+
+/**
+ * The model folders of a repository, by name. Files, hidden folders and those in which Python caches are passed over.
+ *
+ * @throws Error naming the folder that cannot be read
+ */
+export function walkModels(directory: string): ModelFolder[] {
+  return subfolders(directory).map((name) => {
+    const folder = join(directory, name);
+    return { name, folder, versions: versionsIn(folder) };
+  });
+}
+
+/** @throws Error naming the folder when it cannot be read */
+function versionsIn(folder: string): ModelVersion[] {
+  return subfolders(folder)
+    .filter(isVersion)
+    .toSorted(highestVersionFirst)
+    .map((version) => ({ version, path: join(folder, version, MODEL_FILE) }));
+}
+
+function subfolders(directory: string): string[] {
+  try {
+    return (
+      readdirSync(directory, { withFileTypes: true })
+        // A link may lead to a folder.
+        .filter((entry) => !entry.isFile() && !entry.name.startsWith('.') && entry.name !== PYTHON_CACHE)
+        .map(({ name }) => name)
+        .toSorted()
+    );
+  } catch (cause) {
+    throw new Error(
+      `${directory}: expected a folder of the model repository, got none that can be read; check the path`,
+      { cause },
+    );
+  }
+}

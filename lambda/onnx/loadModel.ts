@@ -1,0 +1,337 @@
+import { resolve } from 'node:path';
+import { messageOf } from '../core/failure.ts';
+import {
+  type Cost,
+  listNames,
+  type Model,
+  OutOfMemoryError,
+  type RunResult,
+  SettingsMissingError,
+  type TensorSpec,
+  type Transform,
+} from '../core/model.ts';
+import { allocate, DATATYPES, type Datatype, moveAxis, type Tensor, type TensorData } from '../core/tensor.ts';
+
+import { CURES, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
+import type { ModelLocation } from './findModels.ts';
+import { loadTransform } from './loadTransform.ts';
+import { missingSettings } from './missingSettings.ts';
+import type { ModelConfig } from './modelConfig.ts';
+import { readGraph } from './modelFile.ts';
+import { decodeSamples, readSampleLines } from './probes.ts';
+import { readCost } from './profileFile.ts';
+import { hasCards, nameOf, type Placement, type Provider, placementOf, runOnGpu } from './provider.ts';
+import { openWithProviders, type Session } from './session.ts';
+import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';
+import { prepare } from './warmUp.ts';
+
+/** The deployment's settings for every model; a model's config.json comes first. */
+export interface ModelDefaults {
+  /** Most rows in one run. */
+  readonly maxBatchRows: number;
+  /** Most elements that the inputs of one run hold together, padding included. */
+  readonly maxBatchElements: number;
+  /** ONNX Runtime execution providers, first choice first, at least one. */
+  readonly providers: readonly string[];
+  /** Go on with the next provider, with a warning, when one cannot be loaded. */
+  readonly allowProviderFallback: boolean;
+  /** Whether a provider can open a model on several cards. @default for those that ONNX Runtime tells of cards */
+  readonly takesCards?: ((provider: Provider) => boolean) | undefined;
+  /** Leave a profile that lies beside a model alone. @default false */
+  readonly ignoreProfile?: boolean | undefined;
+  /** Try more probes for longer than a start may take. @default false */
+  readonly isThorough?: boolean | undefined;
+  /** Whether no other model is in this process. @default true */
+  readonly onlyModel?: boolean | undefined;
+  /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
+  readonly now?: (() => number) | undefined;
+}
+
+/** What a model tells the repository that it is in. */
+export interface ModelReports {
+  /** Told what works but not as well as it should. */
+  readonly warn: (message: string) => void;
+  /** Told what was found of the model, for the start log. */
+  readonly inform: (message: string) => void;
+  /** Told where the model's runs go, once it is loaded. */
+  readonly placed: (placement: Placement) => void;
+  /** Holds something for every run that was left behind, until it ends. */
+  readonly stuckRuns: Set<object>;
+  /** Told what the model's start took, once it is loaded. @default nobody is told */
+  readonly loaded?: ((start: ModelStart) => void) | undefined;
+}
+
+/** What the start of a model took, and what it came to. */
+export interface ModelStart {
+  /** Until its thread had ONNX Runtime. */
+  readonly libraryMs: number;
+  /** From then on, until it was open. */
+  readonly loadMs: number;
+  /** Its warm-up and checks. */
+  readonly warmUpMs: number;
+  /** Rows that the checks ran alone and in company. */
+  readonly probes: number;
+  /** Threads that a run is spread over; undefined: as many as ONNX Runtime takes. */
+  readonly threads: number | undefined;
+}
+
+/** A run at start that takes longer than this is taken for one that never ends. */
+const RUN_LIMIT_MS = 60_000;
+
+export interface LoadedModel {
+  readonly model: Model;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a model in a thread of its own, reads its contract and warms up every rung.
+ *
+ * @throws Error naming the file, and what to do
+ */
+export async function loadModel(
+  location: ModelLocation,
+  config: ModelConfig,
+  defaults: ModelDefaults,
+  reports: ModelReports,
+): Promise<LoadedModel> {
+  const { warn, inform, stuckRuns, loaded = () => {} } = reports;
+  const { now = () => performance.now() } = defaults;
+  const startedAt = now();
+  const transform = await transformOf(location, config, warn);
+  // Read while the thread starts.
+  const reading = readSampleLines(location.folder);
+  reading.catch(() => {});
+  const { allowProviderFallback, takesCards = hasCards } = defaults;
+  const { session, providers, devices } = await openWithProviders(
+    {
+      path: location.path,
+      providers: config.providers ?? defaults.providers,
+      devices: config.devices,
+      sessionOptions: config.sessionOptions ?? {},
+      onlyModel: defaults.onlyModel,
+    },
+    { allowProviderFallback, takesCards, warn },
+    stuckRuns,
+  );
+  const openedAt = now();
+  try {
+    const contract = readContract(session.metadata, config);
+    const cost = defaults.ignoreProfile ? undefined : costOf(location, config, providers, warn);
+    const model = { ...toModel(location, contract, session, config, defaults.maxBatchRows), cost, transform };
+    if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
+    const graph = readGraph(location.path);
+    const prepared = await prepare(model, {
+      sizes: config.warmup ?? true,
+      batching: config.batching,
+      graph,
+      samples: await decodeSamples(await reading, model),
+      loadMs: now() - startedAt,
+      now,
+      onGpu: runOnGpu(providers),
+      maxElements: defaults.maxBatchElements,
+      runLimitMs: RUN_LIMIT_MS,
+      isThorough: defaults.isThorough ?? false,
+    });
+    if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
+    for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
+    const placement = await placementOf(providers, devices);
+    inform(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
+    reports.placed(placement);
+    const { threads, waiting } = await session.warmedUp();
+    if (waiting !== undefined) inform(`${location.path}: ${waiting}`);
+    const { libraryMs } = session.metadata;
+    const loadMs = openedAt - startedAt - libraryMs;
+    loaded({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });
+    return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
+  } catch (cause) {
+    const missing = cause instanceof SettingsMissingError ? await explain(session, config, location) : undefined;
+    await session.close();
+    throw new Error(`${location.path}: ${missing ?? messageOf(cause)}`, { cause });
+  }
+}
+
+async function explain(session: Session, config: ModelConfig, { path }: ModelLocation): Promise<string | undefined> {
+  return missingSettings(session, config, !readGraph(path).operators.has('Loop'));
+}
+
+function costOf(
+  { path }: ModelLocation,
+  { ragged, sessionOptions }: ModelConfig,
+  [first = 'cpu']: readonly Provider[],
+  warn: (message: string) => void,
+): Cost | undefined {
+  const isRagged = ragged !== undefined;
+  return readCost(path, { provider: nameOf(first), threads: threadsOf(sessionOptions), isRagged, warn });
+}
+
+/** Those that config.json gives; ONNX Runtime takes 0 for as many as it likes. */
+function threadsOf(sessionOptions: ModelConfig['sessionOptions']): number | undefined {
+  const given = sessionOptions?.intraOpNumThreads;
+  return typeof given === 'number' && given > 0 ? given : undefined;
+}
+
+async function transformOf(
+  { folder }: ModelLocation,
+  { transform }: ModelConfig,
+  warn: (message: string) => void,
+): Promise<Transform | undefined> {
+  return transform === undefined ? undefined : loadTransform(resolve(folder, transform), warn);
+}
+
+function bakedAxisWarning({ path }: ModelLocation, rows: number, by: readonly TensorSpec[] = []): string {
+  const cure = by.length === 0 ? '' : `; only ${listNames(by)} says so: ${CURES}`;
+  return (
+    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${rows} rows, padded where they are fewer; ` +
+    'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)' +
+    cure
+  );
+}
+
+/**
+ * A session as a model, with the limits that its contract and its config.json set.
+ *
+ * @param defaultMaxBatchRows most rows in one run where config.json names no number
+ * @throws Error when config.json does not agree with the contract
+ */
+function toModel(
+  { name, version }: ModelLocation,
+  contract: ModelContract,
+  session: Session,
+  config: ModelConfig,
+  defaultMaxBatchRows: number,
+): Model {
+  const { inputs, outputs, bakedRows } = contract;
+  const constants = readConstants(config.constants ?? {}, contract.constants);
+  const pool = createBufferPool(session.cards);
+  const maxBatchRows = bakedRows ?? config.maxBatchRows ?? defaultMaxBatchRows;
+  const ladder = (bakedRows === undefined ? (config.ladder ?? []) : [bakedRows]).toSorted((a, b) => a - b);
+  if ((ladder[0] ?? 0) > maxBatchRows) {
+    throw new Error(
+      `expected a ladder with a rung of at most maxBatchRows ${maxBatchRows}, got [${ladder.join(', ')}]`,
+    );
+  }
+  return {
+    name,
+    version,
+    inputs,
+    outputs,
+    constants: constants.map((constant) => constant.name),
+    maxBatchRows,
+    ladder,
+    ragged: config.ragged === undefined ? undefined : readRagged(config.ragged, contract),
+    allocate: pool.allocate,
+    cards: session.cards,
+    run: (tensors, signal, card) => runInSession(session, { inputs, outputs, constants }, tensors, pool, signal, card),
+  };
+}
+
+/** What a run needs to know of its model. */
+interface RunContract {
+  /** Those that a run is given, in the model's order. */
+  readonly inputs: readonly TensorSpec[];
+  /** Those that are fetched, in that order. */
+  readonly outputs: readonly TensorSpec[];
+  /** The inputs that are the same in every run, as the model has them. */
+  readonly constants: readonly Tensor[];
+}
+
+/**
+ * Runs tensors in a session, and gives the memory of its inputs back to the pool they came from. The batch axis is where
+ * the model has it in the session, and first on this side.
+ *
+ * @throws OutOfMemoryError when an allocation failed; anything else is the run's own failure
+ */
+async function runInSession(
+  session: Session,
+  { inputs: specs, outputs, constants }: RunContract,
+  inputs: readonly Tensor[],
+  pool: BufferPool,
+  signal?: AbortSignal,
+  card?: number,
+): Promise<RunResult> {
+  const laidOut = inModelLayout(specs, inputs, pool);
+  const task = {
+    inputs: laidOut.map(toTaskInput),
+    constants: constants.map(toTaskInput),
+    outputs: outputs.map(({ name }) => name),
+  };
+  const reply = await orOutOfMemory(session.run(task, signal, card));
+  // An output that is an input as it is shares its memory.
+  pool.giveBack(memoryNotIn(reply.outputs, reply.inputs));
+  if (reply.outputs.length !== outputs.length) {
+    throw new Error(`expected ${outputs.length} outputs from ONNX Runtime, got ${reply.outputs.length}`);
+  }
+  return {
+    outputs: reply.outputs.map((output, index) => toTensor(outputs[index] as TensorSpec, output)),
+    runMs: reply.runMs,
+    card: reply.card,
+  };
+}
+
+/** Those with their batch axis elsewhere than first are copied; the memory of what was copied is free. */
+function inModelLayout(specs: readonly TensorSpec[], inputs: readonly Tensor[], pool: BufferPool): readonly Tensor[] {
+  if (specs.every(({ batchAxis }) => batchAxis === undefined)) return inputs;
+  const laidOut = inputs.map((input, index) => moveAxis(input, 0, specs[index]?.batchAxis ?? 0, pool.allocate));
+  pool.giveBack(memoryNotIn(laidOut, memoryOf(inputs)));
+  return laidOut;
+}
+
+function toTaskInput({ name, datatype, shape, data }: Tensor): TaskInput {
+  return { name, onnxType: DATATYPES[datatype].onnxType, shape, data };
+}
+
+/** What ONNX Runtime, its arenas and CUDA say when an allocation fails. */
+const OUT_OF_MEMORY =
+  /bad_alloc|out of memory|failed to allocate memory|available memory of \d+ is smaller than requested|_ALLOC_FAILED/i;
+
+async function orOutOfMemory<T>(running: Promise<T>): Promise<T> {
+  try {
+    return await running;
+  } catch (error) {
+    if (!OUT_OF_MEMORY.test(messageOf(error))) throw error;
+    throw new OutOfMemoryError(`the run needed more memory than there is: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function memoryNotIn(arrays: readonly { readonly data: TensorData }[], memory: readonly ArrayBuffer[]): ArrayBuffer[] {
+  const held = new Set(memoryOf(arrays));
+  return memory.filter((buffer) => !held.has(buffer));
+}
+
+function toTensor({ name, datatype, batchAxis = 0 }: TensorSpec, { shape, data }: RunReply['outputs'][number]): Tensor {
+  if (batchAxis >= shape.length && batchAxis > 0) {
+    throw new Error(
+      `output '${name}': expected a batch axis ${batchAxis}, got shape [${shape.join(', ')}]; fix "batchAxis" in config.json`,
+    );
+  }
+  const isBits = datatype === 'FP16' && data instanceof Uint16Array;
+  const elements = isBits ? new Float16Array(data.buffer, data.byteOffset, data.length) : data;
+  return moveAxis({ name, datatype, shape, data: elements }, batchAxis, 0);
+}
+
+/** The memory of inputs that earlier runs are done with, for the inputs of later ones. */
+interface BufferPool {
+  /** Room for `length` elements, with whatever was in it before. */
+  allocate(datatype: Datatype, length: number): TensorData;
+  giveBack(buffers: readonly ArrayBuffer[]): void;
+}
+
+/** Enough for the inputs of the micro-batches under way on a card; sizes that do not come again are let go. */
+const MOST_BUFFERS = 8;
+
+function createBufferPool(cards: number): BufferPool {
+  let free: ArrayBuffer[] = [];
+  return {
+    allocate(datatype, length) {
+      const info = DATATYPES[datatype];
+      if (info.kind === 'string') return allocate(datatype, length);
+      const bytes = length * info.array.BYTES_PER_ELEMENT;
+      const found = free.findIndex((buffer) => buffer.byteLength === bytes);
+      const [buffer] = found < 0 ? [] : free.splice(found, 1);
+      return buffer === undefined ? allocate(datatype, length) : new info.array(buffer);
+    },
+    giveBack(buffers) {
+      free = [...buffers, ...free].slice(0, MOST_BUFFERS * cards);
+    },
+  };
+}

@@ -1,0 +1,237 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { hasCode } from '../aws/awsError.ts';
+import { messageOf } from '../core/failure.ts';
+import { RANGES, type Range, wholeNumberIn } from '../core/limits.ts';
+import { CONFIG_FILE } from '../core/places.ts';
+import { IN_OUR_WORDS, nearestName, problemsIn } from '../core/wrongValue.ts';
+
+import { hasCards } from './provider.ts';
+
+/* Numbers of a JSON file, which say in plain words what is expected. */
+
+function whole(range: Range) {
+  const error = `expected ${wholeNumberIn(range)}`;
+  return z.int({ error }).min(range.least, { error }).max(range.most, { error });
+}
+
+/** Such as the number of an axis, or its size. */
+function atLeast(least: number) {
+  const error = `expected a whole number of at least ${least}`;
+  return z.int({ error }).min(least, { error });
+}
+
+/** At least one, each once. @param of what they are, such as `numbers of cards` */
+function distinct<T extends z.ZodType>(item: T, of: string) {
+  const error = `expected an array of ${of}`;
+  return z
+    .array(item, { error })
+    .min(1, { error: `${error} with at least one` })
+    .refine((list) => new Set(list).size === list.length, { error: `${error}, each once` });
+}
+
+const provider = z
+  .looseObject(
+    { name: z.string({ error: 'expected the name of a provider, such as "cuda"' }), deviceId: atLeast(0).optional() },
+    { error: 'expected the name of a provider, or an object with it' },
+  )
+  .superRefine(({ name, ...options }, context) => {
+    const passedOn = hasCards(name) ? ['deviceId'] : [];
+    const ignored = Object.keys(options).filter((key) => !passedOn.includes(key));
+    if (ignored.length === 0) return;
+    const message =
+      `expected ${passedOn.length === 0 ? 'no option' : 'deviceId alone'} of '${name}', got ${ignored.join(', ')}, ` +
+      'which ONNX Runtime for Node would ignore; remove it';
+    context.addIssue({ code: 'custom', message });
+  })
+  .transform(({ name, deviceId }) => (deviceId === undefined ? { name } : { name, deviceId }));
+
+const LIST = 'expected an array of execution providers, such as ["cuda", "cpu"]';
+
+const nameToObject = (given: unknown): unknown => (typeof given === 'string' ? { name: given } : given);
+
+/** Execution providers, first choice first: names, or objects that say on which card. */
+const providers = z.array(z.preprocess(nameToObject, provider), { error: LIST }).min(1, { error: LIST });
+
+/** What ONNX Runtime can be told of a session, less the execution providers: they have a key of their own. */
+export const SESSION_OPTIONS = [
+  'enableCpuMemArena',
+  'enableMemPattern',
+  'enableProfiling',
+  'executionMode',
+  'externalData',
+  'extra',
+  'graphOptimizationLevel',
+  'interOpNumThreads',
+  'intraOpNumThreads',
+  'logId',
+  'logSeverityLevel',
+  'optimizedModelFilePath',
+  'preferredOutputLocation',
+  'profileFilePrefix',
+];
+
+/** Options that ONNX Runtime for Node takes for the sake of browsers, and does not read. */
+export const IGNORED_OPTIONS = ['enableGraphCapture', 'freeDimensionOverrides', 'logVerbosityLevel'];
+
+/**
+ * Their values are ONNX Runtime's to check; keys that it does not know it ignores, the misspelt ones with them. `extra`
+ * holds its session settings, such as `{"session": {"use_device_allocator_for_initializers": "1"}}`.
+ *
+ * @see https://github.com/microsoft/onnxruntime/blob/main/include/onnxruntime/core/session/onnxruntime_session_options_config_keys.h
+ */
+const sessionOptions = z
+  .looseObject(
+    {
+      extra: z
+        .record(z.string(), z.unknown(), { error: "expected an object with ONNX Runtime's session settings" })
+        .optional(),
+    },
+    { error: "expected an object with ONNX Runtime's session options" },
+  )
+  .superRefine((options, context) => {
+    for (const key of Object.keys(options)) {
+      const message = whyNot(key);
+      if (message !== undefined) context.addIssue({ code: 'custom', path: [key], message });
+    }
+  });
+
+function whyNot(key: string): string | undefined {
+  if (SESSION_OPTIONS.includes(key)) return undefined;
+  if (key === 'executionProviders') {
+    return 'expected none here, got it; use the key "providers" instead of executionProviders';
+  }
+  if (IGNORED_OPTIONS.includes(key)) {
+    return `expected an option that ONNX Runtime for Node reads, got ${key}, which it would ignore; remove it`;
+  }
+  const nearest = nearestName(key, SESSION_OPTIONS);
+  const cure = nearest === undefined ? 'correct or remove it' : `did you mean ${nearest}?`;
+  return `expected keys among ${SESSION_OPTIONS.join(', ')}, got ${key}; ${cure}`;
+}
+
+const rows = whole(RANGES.maxBatchRows);
+
+const rungs = distinct(rows, `whole numbers from ${RANGES.maxBatchRows.least} to ${RANGES.maxBatchRows.most}`);
+
+const AXIS = 'expected the name of a symbolic axis of the model';
+
+const byName = <T extends z.ZodType>(value: T, what: string) =>
+  z.record(z.string(), value, { error: `expected an object with ${what}` });
+
+/** An axis along which requests differ in size: they are padded to the longest of their micro-batch, and cut back. */
+const ragged = z.strictObject({
+  /** The symbolic axis, as the model names it. */
+  axis: z.string({ error: AXIS }).min(1, { error: AXIS }),
+  /** By the name of each input that has it: the element to pad with. */
+  pad: byName(
+    z.union([z.number(), z.boolean(), z.string()], { error: 'expected a number, true, false or text' }),
+    'the element to pad with, by the name of each input that has the axis',
+  ),
+  /** By output name: the axis that is cut back, where the model calls it something else. @default those of that name */
+  cut: byName(atLeast(0), 'the number of an axis, by the name of an output').optional(),
+  /** The sizes it may be run at; a micro-batch is padded up to one, a longer request is refused. @default any */
+  ladder: rungs.optional(),
+});
+
+export type RaggedConfig = z.infer<typeof ragged>;
+
+const MODULE = 'expected the name of a .ts, .js or .mjs file beside config.json';
+
+/** What `models/<name>/config.json` may say. Everything is optional, unknown keys are errors. */
+const schema = z
+  .strictObject({
+    /** Most rows in one run of this model. @default the deployment's BATCHSCORE_MAX_BATCH_ROWS */
+    maxBatchRows: rows.optional(),
+    /** The row counts the model may be run at; a micro-batch is padded up to one of them. @default any */
+    ladder: rungs.optional(),
+    /** The axis along which requests may differ in size. @default none: only requests of one shape share a run */
+    ragged: ragged.optional(),
+    /**
+     * By name of an input or output: which of its axes is the batch axis, such as 1 for the state `[layers, batch, hidden]`
+     * of an RNN. Requests and answers have it there too. @default 0 for each
+     */
+    batchAxis: byName(atLeast(0), 'the number of an axis, by the name of an input or output').optional(),
+    /** The outputs to compute, in the order of answers: those of a model that gives more than rows can have. @default all */
+    outputs: distinct(z.string(), 'names of outputs').optional(),
+    /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
+    constants: byName(z.unknown(), 'the value of an input, by its name').optional(),
+    /** Whether rows share runs: always, unchecked, or never. @default what the checks at start find */
+    batching: z.enum(['trust', 'alone'], { error: 'expected "trust" or "alone"' }).optional(),
+    /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
+    providers: providers.optional(),
+    /** The cards that the model is opened on, each in a session of its own. @default one, that of the provider */
+    devices: distinct(atLeast(0), 'numbers of cards').optional(),
+    /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
+    sessionOptions: sessionOptions.optional(),
+    /** Whether to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
+    warmup: z
+      .union([z.boolean(), z.record(z.string(), atLeast(0))], {
+        error: 'expected true, false or an object with sizes of symbolic axes',
+      })
+      .optional(),
+    /** The model's own code before and after it: a module beside config.json, such as "transform.ts". */
+    transform: z
+      .string({ error: MODULE })
+      .regex(/^[\w.-]+\.(ts|js|mjs)$/, MODULE)
+      .optional(),
+  })
+  .superRefine(({ devices, providers = [] }, context) => {
+    if (devices === undefined || providers.every(({ deviceId }) => deviceId === undefined)) return;
+    const message = 'expected no deviceId in "providers" beside it, got one; remove either';
+    context.addIssue({ code: 'custom', path: ['devices'], message });
+  });
+
+export type ModelConfig = z.infer<typeof schema>;
+
+/**
+ * The settings in a model's folder, or none where it has no config.json.
+ *
+ * @throws Error naming the file and every wrong key
+ */
+export function readModelConfig(folder: string): ModelConfig {
+  return readJsonIfThere(join(folder, CONFIG_FILE), schema, 'model configuration') ?? {};
+}
+
+const MOST_WRONG = 10;
+
+/**
+ * What a JSON file says; undefined where there is no file. Read at once, because a CDK app cannot wait: it is short.
+ *
+ * @param what the file should hold, such as `model configuration`
+ * @throws Error naming the file and what is wrong in it, ten places at most, in one line
+ */
+export function readJsonIfThere<T>(path: string, schema: z.ZodType<T>, what: string): T | undefined {
+  const text = readIfThere(path);
+  if (text === undefined) return undefined;
+  const value = parseJson(text, path);
+  const parsed = schema.safeParse(value, IN_OUR_WORDS);
+  if (parsed.success) return parsed.data;
+  const wrong = problemsIn(parsed.error.issues, value);
+  const more = wrong.length > MOST_WRONG ? `; and ${wrong.length - MOST_WRONG} more` : '';
+  throw new Error(`${path}: not a valid ${what}: ${wrong.slice(0, MOST_WRONG).join('; ')}${more}`);
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (isNotThere(error)) return undefined;
+    throw new Error(`${path}: expected a JSON file, got one that cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+export function isNotThere(error: unknown): boolean {
+  return hasCode(error, 'ENOENT');
+}
+
+function parseJson(text: string, path: string): unknown {
+  try {
+    // Editors of Windows put it before UTF-8.
+    return JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch (cause) {
+    throw new Error(`${path}: expected JSON, got something else; fix it or delete the file`, { cause });
+  }
+}

@@ -1,0 +1,409 @@
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
+import { messageOf } from '../core/failure.ts';
+import type { Part } from '../core/microBatch.ts';
+import type { Model } from '../core/model.ts';
+import { decodeRequest } from '../core/request.ts';
+import { isRefused, type RequestInput, type ScoringRequest } from '../core/scoringRequest.ts';
+import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } from '../core/tensor.ts';
+
+import { type AxisSizes, shapesAt } from './contract.ts';
+import { MOST_PROBES, type ProbeSet } from './independence.ts';
+import { isNotThere } from './modelConfig.ts';
+import type { ModelGraph } from './modelFile.ts';
+
+/** Four rows that differ in sign and in scale; integers are small, as they often are indexes into tables. */
+const ORDINARY: readonly Manner[] = ['unit', 'large', 'small', 'unit'];
+/** Rows whose elements differ in scale among each other, and larger integers. */
+const WIDE: readonly Manner[] = ['wide', 'unit', 'wide', 'wide'];
+/** The same, integers below 0 among them: no table has such a row. */
+const SIGNED: readonly Manner[] = ['signed', 'unit', 'signed', 'signed'];
+/** Rows without what another one has: a value below 0, or any but 0, or a value at all. */
+const PLAIN: readonly Manner[] = ['positive', 'zeros', 'negative', 'positive'];
+const WITH_GAPS: readonly Manner[] = ['positive', 'zeros', 'negative', 'gaps'];
+/** Rows near the values at which the model's own operators decide. */
+const KNOWN: readonly Manner[] = ['known', 'known', 'known', 'known'];
+/** Infinities, integers and floats that no others are near; and the same as large as fewer models refuse. */
+const HUGE: readonly Manner[] = ['unit', 'huge', 'infinite', 'huge'];
+const LARGE: readonly Manner[] = ['unit', 'beyond', 'beyond', 'unit'];
+/** Operators that may take a value for a size: a huge one would take all the memory there is. */
+const SIZING =
+  /^(AffineGrid|\w*Window|CenterCropPad|Col2Im|ConstantOfShape|CropAndResize|DFT|Expand\w*|MaxUnpool|MelWeightMatrix|OneHot|Pad|Range|Resize|STFT|Split\w*|Tile|Upsample|\w*Search|Sampling)$/;
+
+/** Zeros and ones alone: integers may be masks, flags or indexes into tables of two. */
+const CAUTIOUS: readonly Manner[] = ['ones', 'small', 'ones', 'small'];
+
+/** What axes without a given size are tried at: more than the 1 at which most operators mix nothing along them. */
+const SIZES = [4, 32, 128];
+/** Of one row's inputs: several open axes of the larger sizes together are more than fits into memory. */
+const MOST_ELEMENTS = 262_144;
+
+/**
+ * What a model is tried with: its real rows, and made-up ones of ordinary values, of many scales, and of those that its
+ * operators know.
+ *
+ * @param samples real requests
+ * @param sizes of symbolic axes at which it is known to run; undefined where it ran at none
+ * @param given those of them that its config.json gives
+ * @param isThorough whether there are four times as many of each kind. @default false
+ * @returns lists of alternatives, of which the first that runs is to be taken; each is made when it is asked for
+ */
+export function probeSets(
+  model: Model,
+  samples: readonly ScoringRequest[],
+  sizes: AxisSizes | undefined,
+  given: AxisSizes,
+  graph: ModelGraph,
+  isThorough = false,
+): Iterable<ProbeSet>[] {
+  const times = isThorough ? MORE_PROBES : 1;
+  const real = realProbes(samples, times * MOST_PROBES);
+  const fromSamples: ProbeSet[][] = real.length === 0 ? [] : [[{ name: `${real.length} samples`, probes: real }]];
+  // What it is given decides when a loop ends: made-up values may have it never end.
+  if (graph.operators.has('Loop')) return fromSamples;
+  const shapes = shapesToTry(model, real, sizes, given);
+  function* made(...kinds: readonly (readonly [string, readonly Manner[]])[]): Generator<ProbeSet> {
+    for (const [name, manners] of kinds) {
+      const repeated = Array.from({ length: times }, () => manners).flat();
+      for (const shape of shapes) yield { name, probes: makeUp(model, shape, repeated, graph) };
+    }
+  }
+  return [
+    ...fromSamples,
+    made(['ordinary probes', ORDINARY], ['probes of 0 and 1', CAUTIOUS]),
+    made(['probes of one sign and NaN', WITH_GAPS], ['probes of one sign', PLAIN]),
+    made(['probes of many scales', SIGNED], ['probes of many scales', WIDE]),
+    ...(graph.words.length + graph.numbers.length === 0 ? [] : [made(["probes of the model's own values", KNOWN])]),
+    ...(mayTakeValuesForSizes(model, graph) ? [] : [made(['huge probes', HUGE], ['large probes', LARGE])]),
+  ];
+}
+
+function mayTakeValuesForSizes({ inputs }: Model, { operators }: ModelGraph): boolean {
+  const mayHoldSizes =
+    inputs.some(({ datatype }) => DATATYPES[datatype].kind !== 'float') ||
+    operators.has('Cast') ||
+    operators.has('CastLike') ||
+    operators.has('Range');
+  return mayHoldSizes && [...operators.keys()].some((name) => SIZING.test(name));
+}
+
+const MORE_PROBES = 4;
+
+/** Rows of real requests, all of the first one's trailing shape apart from the ragged axis; a row is a probe of its own. */
+export function realProbes(samples: readonly ScoringRequest[], most = MOST_PROBES): Part[] {
+  const [first] = samples;
+  if (first === undefined) return [];
+  const signature = signatureOf(first);
+  const rows = samples
+    .filter((sample) => signatureOf(sample) === signature)
+    .flatMap((request) =>
+      Array.from({ length: request.rows }, (_, row) => ({ request, fromRow: row, toRow: row + 1 })),
+    );
+  return rows.slice(0, most);
+}
+
+function signatureOf({ model: { ragged }, inputs }: ScoringRequest): string {
+  return inputs
+    .map(({ shape }, index) => shape.filter((_, axis) => axis > 0 && axis !== ragged?.inputs[index]?.axis).join())
+    .join(';');
+}
+
+/** The shapes of real rows where there are some; else larger ones than zeros were run at, which tell more, come first. */
+function shapesToTry(
+  model: Model,
+  [real]: readonly Part[],
+  sizes: AxisSizes | undefined,
+  given: AxisSizes,
+): (readonly number[])[][] {
+  if (real !== undefined) return [real.request.inputs.map(({ shape }) => [1, ...shape.slice(1)])];
+  const rungs = model.ragged?.ladder ?? [];
+  const [rung] = rungs;
+  const known = model.ragged === undefined || rung === undefined ? given : { ...given, [model.ragged.name]: rung };
+  const [few = 1, ...more] = SIZES;
+  const at = (size: number) => rowShapes(model, known, size);
+  const surest = sizes === undefined ? at(few) : rowShapes(model, sizes, 1);
+  const tried = [at(few), surest, ...more.map(at)].filter((shapes) => shapes === surest || isSmall(shapes));
+  // Where no axis is open they are one.
+  return [...new Map(tried.map((shapes) => [shapes.join(';'), shapes])).values()];
+}
+
+function isSmall(shapes: readonly (readonly number[])[]): boolean {
+  return shapes.reduce((sum, shape) => sum + elementCount(shape), 0) <= MOST_ELEMENTS;
+}
+
+/** Values that a model's operators know: the words of its vocabularies, the thresholds of its trees. */
+export interface KnownValues {
+  readonly words: readonly string[];
+  readonly numbers: readonly number[];
+}
+
+/**
+ * How the elements of a probe are made up: `unit` near 1, `large` and `small` a hundred times more and less, `wide` from
+ * 0.001 to a billion in one row, `huge` beyond a trillion and integers up to the largest of 32 bits, `beyond` above a billion
+ * and integers up to 65,535, `infinite` ordinary but for an infinity in places, `signed` as `wide` with integers below 0, `positive` and `negative` of one sign, `gaps` with NaN in places, `known` from the values that the model's operators
+ * know, `ones` integers of 1 alone.
+ */
+export type Manner =
+  | 'unit'
+  | 'large'
+  | 'small'
+  | 'wide'
+  | 'signed'
+  | 'positive'
+  | 'negative'
+  | 'zeros'
+  | 'gaps'
+  | 'known'
+  | 'huge'
+  | 'beyond'
+  | 'infinite'
+  | 'ones';
+
+/**
+ * Made-up requests of one row, the same at every start.
+ *
+ * @param shapes of one row of each input, `[1, …]`
+ * @param manners one for each probe
+ */
+export function makeUp(
+  model: Model,
+  shapes: readonly (readonly number[])[],
+  manners: readonly Manner[],
+  known: KnownValues,
+): Part[] {
+  const random = createRandom(SEED);
+  return manners.map((manner) => {
+    const inputs = model.inputs.map(({ datatype }, index): RequestInput => {
+      const shape = shapes[index] as readonly number[];
+      const data = elementsOf(datatype, elementCount(shape), manner, known, random);
+      return { datatype, shape, data };
+    });
+    return asProbe(model, inputs);
+  });
+}
+
+/** A request of one row as a part of a micro-batch. */
+export function asProbe(model: Model, inputs: readonly RequestInput[]): Part {
+  const index = model.ragged?.inputs.findIndex((input) => input !== undefined) ?? -1;
+  const length = inputs[index]?.shape[model.ragged?.inputs[index]?.axis ?? 0] ?? 1;
+  const outputs = model.outputs.map((_, output) => output);
+  const request: ScoringRequest = {
+    record: 0,
+    position: 0,
+    id: undefined,
+    model,
+    rows: 1,
+    length,
+    inputs,
+    outputs,
+    reply: 'json',
+  };
+  return { request, fromRow: 0, toRow: 1 };
+}
+
+/** Shapes of one row of each input: symbolic axes have the size that is given by name, or `size`. */
+export function rowShapes(model: Model, sizes: AxisSizes, size: number): number[][] {
+  return shapesAt(model, 1, sizes, size);
+}
+
+function elementsOf(
+  datatype: Datatype,
+  count: number,
+  manner: Manner,
+  known: KnownValues,
+  random: () => number,
+): TensorData {
+  const data = allocate(datatype, count);
+  const { kind } = DATATYPES[datatype];
+  for (let index = 0; index < count; index++) {
+    if (kind === 'string') (data as string[])[index] = wordOf(manner, known.words, random);
+    else if (kind === 'boolean') (data as Uint8Array)[index] = random() < 0.5 ? 0 : 1;
+    else if (kind === 'float') (data as Float32Array)[index] = floatOf(datatype, manner, known.numbers, random);
+    else if (kind === 'bigint') (data as BigInt64Array)[index] = BigInt(integerOf(datatype, manner, known, random));
+    else (data as Int32Array)[index] = integerOf(datatype, manner, known, random);
+  }
+  return data;
+}
+
+/** Numbers as words too: some models cast their strings. */
+const WORDS = ['1', '2', '3.5', '0', '10', '-1'];
+
+function wordOf(manner: Manner, words: readonly string[], random: () => number): string {
+  if (words.length === 0) return pick(WORDS, random);
+  return manner === 'wide' || manner === 'signed'
+    ? `${pick(words, random)} ${pick(words, random)}`
+    : pick(words, random);
+}
+
+const SCALES = { unit: 1, large: 100, small: 0.01, ones: 1, zeros: 0, huge: 1e15, beyond: 1e10, infinite: 1 } as const;
+/** Beyond it a product of two is no FP16 any more. */
+const MOST_OF_FP16 = 100;
+
+function floatOf(datatype: Datatype, manner: Manner, numbers: readonly number[], random: () => number): number {
+  const value = anyFloat(manner, numbers, random);
+  return datatype === 'FP16' && Number.isFinite(value) ? Math.max(-MOST_OF_FP16, Math.min(MOST_OF_FP16, value)) : value;
+}
+
+function anyFloat(manner: Manner, numbers: readonly number[], random: () => number): number {
+  // Between two thresholds, or well below or above one.
+  if (manner === 'known' && numbers.length > 0) {
+    const one = pick(numbers, random);
+    return random() < 0.25 ? (one + pick(numbers, random)) / 2 : one * (0.5 + random());
+  }
+  if (manner === 'wide' || manner === 'signed' || manner === 'known')
+    return (random() < 0.5 ? -1 : 1) * 10 ** (random() * 12 - 3);
+  if (manner === 'positive') return random();
+  if (manner === 'negative') return -random();
+  if (manner === 'gaps') return random() < 0.5 ? Number.NaN : random();
+  if (manner === 'infinite' && random() < 0.25) return random() < 0.5 ? -Infinity : Infinity;
+  // About as a normal distribution has it.
+  return SCALES[manner] * (random() + random() + random() - 1.5) * 2;
+}
+
+function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues, random: () => number): number {
+  switch (manner) {
+    case 'ones':
+      return 1;
+    case 'zeros':
+      return 0;
+    case 'wide':
+      return Math.floor(random() * (datatype === 'INT8' ? 100 : 256));
+    case 'signed':
+      return integerOf(datatype, 'wide', NOTHING_KNOWN, random) * (isSigned(datatype) && random() < 0.5 ? -1 : 1);
+    case 'known':
+      return numbers.length === 0
+        ? Math.floor(random() * 32)
+        : withinDatatype(datatype, Math.round(pick(numbers, random)));
+    case 'small':
+      return random() < 0.5 ? 0 : 1;
+    case 'beyond':
+      return largest(datatype, 256 + Math.floor(random() * (MAX_UINT16 - 255)));
+    case 'huge':
+      return largest(datatype, random() < 0.5 ? MAX_INT32 : MAX_UINT16 + Math.floor(random() * MAX_UINT16));
+    default:
+      return Math.floor(random() * 4);
+  }
+}
+
+const MAX_UINT16 = 65_535;
+const MAX_INT32 = 2 ** 31 - 1;
+
+/** The value, or the largest that the datatype holds. */
+function largest(datatype: Datatype, value: number): number {
+  const info = DATATYPES[datatype];
+  return info.kind === 'integer' || info.kind === 'bigint' ? Math.min(value, Number(info.max)) : value;
+}
+
+const NOTHING_KNOWN: KnownValues = { words: [], numbers: [] };
+
+/** Whether it holds integers below 0. */
+function isSigned(datatype: Datatype): boolean {
+  const info = DATATYPES[datatype];
+  return (info.kind === 'integer' || info.kind === 'bigint') && Number(info.min) < 0;
+}
+
+function withinDatatype(datatype: Datatype, value: number): number {
+  const info = DATATYPES[datatype];
+  if (info.kind === 'string') return 0;
+  return Math.max(Math.max(Number(info.min), -1e6), Math.min(Math.min(Number(info.max), 1e6), value));
+}
+
+function pick<T>(list: readonly T[], random: () => number): T {
+  return list[Math.floor(random() * list.length)] as T;
+}
+
+const SEED = 20_011;
+
+/** Numbers from 0 up to 1, always the same ones: an xorshift generator of 32 bits. */
+function createRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 32;
+  };
+}
+
+/** Real requests of a model, beside its versions: one a line, as producers send them. */
+const SAMPLES_FILE = 'samples.jsonl';
+
+/** What is read of the file: enough for the checks at start. */
+const MOST_SAMPLES = 16;
+
+const LIMITS = { maxRequestRows: 10_000, maxRequestsPerMessage: 1 };
+
+/** The first lines of a model's samples, with where each stands. */
+export interface SampleLines {
+  readonly path: string;
+  readonly lines: readonly Line[];
+}
+
+/** The first lines of `samples.jsonl`; none where there is no such file. Blank ones are left out, and a byte order mark. */
+export async function readSampleLines(folder: string): Promise<SampleLines> {
+  const path = join(folder, SAMPLES_FILE);
+  return { path, lines: await firstLinesOf(path) };
+}
+
+/**
+ * Samples, decoded as the requests of producers are.
+ *
+ * @throws Error naming the line that is no valid request of the model, and what is wrong with it
+ */
+export async function decodeSamples({ path, lines }: SampleLines, model: Model): Promise<ScoringRequest[]> {
+  const models = { find: () => model };
+  const place = { path: 'body', record: 0, position: 0 };
+  const samples: ScoringRequest[] = [];
+  for (const { line, number } of lines) {
+    const where = `${path}:${number}`;
+    const decoded = await decodeRequest(parse(line, where), place, { models, limits: LIMITS });
+    if (isRefused(decoded)) throw new Error(`${where}: expected a request of the model: ${decoded.failure.message}`);
+    samples.push(decoded);
+  }
+  return samples;
+}
+
+/** A line that is not blank, and its number, from 1. */
+interface Line {
+  readonly line: string;
+  readonly number: number;
+}
+
+async function firstLinesOf(path: string): Promise<Line[]> {
+  const lines: Line[] = [];
+  let number = 0;
+  try {
+    for await (const text of linesOf(path)) {
+      number += 1;
+      // A byte order mark and \r are white space too.
+      const line = text.trim();
+      if (line !== '') lines.push({ line, number });
+      if (lines.length === MOST_SAMPLES) break;
+    }
+  } catch (error) {
+    if (isNotThere(error)) return [];
+    throw new Error(`${path}: expected lines of JSON, got a file that cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  return lines;
+}
+
+/** Only \n ends a line: Node's own reader also takes the separators U+2028 and U+2029, which JSON may hold. */
+async function* linesOf(path: string): AsyncGenerator<string> {
+  let rest = '';
+  for await (const chunk of createReadStream(path, 'utf8')) {
+    const lines = `${rest}${chunk}`.split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  yield rest;
+}
+
+function parse(line: string, where: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (cause) {
+    throw new Error(`${where}: expected a request as JSON, got something else; fix the line or delete it`, { cause });
+  }
+}

@@ -1,0 +1,233 @@
+import { stat } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { type Failure, failure, isFailure, messageOf, preview } from '../core/failure.ts';
+import type { Model, ModelRepository } from '../core/model.ts';
+import { CONFIG_FILE, isVersion, MODEL_FILE } from '../core/places.ts';
+import { findHighest, findModels, type ModelLocation } from './findModels.ts';
+import { type LoadedModel, loadModel, type ModelDefaults, type ModelReports, type ModelStart } from './loadModel.ts';
+import { type ModelConfig, readModelConfig } from './modelConfig.ts';
+import { checkModelFile } from './modelFile.ts';
+import { hasCards, nameOf, type Placement } from './provider.ts';
+
+export interface RepositoryOptions extends ModelDefaults {
+  /** The folder with `<name>/<version>/model.onnx`. */
+  readonly directory: string;
+  /** The model of requests that name none. @default the repository's only model */
+  readonly defaultModel?: string | undefined;
+  /** Load every model now. @default false: the default model now, others when the first request names them */
+  readonly preload?: boolean;
+  /** Told what works but not as well as it should. */
+  readonly warn: (message: string) => void;
+  /** Told what was found of each model when it was loaded. @default nobody is told */
+  readonly inform?: ((message: string) => void) | undefined;
+  /** Told where each model's runs go, once it is loaded. @default nobody is told */
+  readonly placed?: ((placement: Placement) => void) | undefined;
+}
+
+export interface OnnxModelRepository extends ModelRepository {
+  /** Name and version of every model, the default version of each first. */
+  readonly models: readonly ModelLocation[];
+  /** The most cards that one of the models is opened on. */
+  readonly mostCards: number;
+  /** The runs that were given up and have not ended: each keeps its thread and a session of its model. */
+  stuckRuns(): ReadonlySet<object>;
+  /**
+   * Ends the threads of the models after the runs under way. Stuck runs are not waited for, and keep the process from
+   * ending by itself: see `endProcess`.
+   */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a model repository laid out as Triton's. It checks every file, and loads every model or only the default one.
+ *
+ * @throws Error naming the folder or file that is missing or broken
+ */
+export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
+  const locations = findModels(options.directory);
+  const defaultName = chooseDefault(locations, options);
+  for (const { path } of locations) checkModelFile(path);
+  const configs = locations.map((location) => {
+    const config = readModelConfig(location.folder);
+    refuseStrayDevices(location, config, options);
+    return config;
+  });
+
+  const { warn, inform = () => {}, placed = () => {} } = options;
+  const reports = { warn, inform, placed, stuckRuns: new Set<object>() };
+  const loading = new Map<ModelLocation, Promise<LoadedModel>>();
+  const defaults = { ...options, onlyModel: locations.length === 1 };
+  const load = (location: ModelLocation): Promise<LoadedModel> => {
+    const started = loading.get(location) ?? loadWithConfig(location, defaults, reports);
+    loading.set(location, started);
+    // The next request tries a failed load again.
+    started.catch(() => loading.delete(location));
+    return started;
+  };
+
+  /** Loaded models by the name and version that requests give, so that nearly every request finds its own at once. */
+  const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
+  const findAndLoad = async (name: string | undefined, version: string | undefined): Promise<Model | Failure> => {
+    const location = findLocation(locations, name ?? defaultName, version);
+    if (isFailure(location)) return location;
+    try {
+      const { model } = await load(location);
+      const ofName = loaded.get(name) ?? new Map<string | undefined, Model>();
+      loaded.set(name, ofName.set(version, model));
+      return model;
+    } catch (error) {
+      options.warn(messageOf(error));
+      return failure('MODEL_UNAVAILABLE', messageOf(error), { of: `model '${location.name}'`, kind: 'refused' });
+    }
+  };
+
+  const eager = locations.find(({ name }) => name === defaultName);
+  // One after the other: each measures its runs, and checks rows within a time, which others would take from it.
+  for (const location of options.preload ? locations : [eager]) if (location !== undefined) await load(location);
+
+  return {
+    models: locations,
+    mostCards: Math.max(...configs.map(({ devices }) => devices?.length ?? 1)),
+    find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
+    stuckRuns: () => reports.stuckRuns,
+    close: async () => {
+      for (const load of await Promise.allSettled(loading.values())) {
+        if (load.status === 'fulfilled') await load.value.close();
+      }
+    },
+  };
+}
+
+function chooseDefault(locations: readonly ModelLocation[], options: RepositoryOptions): string | undefined {
+  const names = namesOf(locations);
+  if (options.defaultModel === undefined) return names.length === 1 ? names[0] : undefined;
+  if (names.includes(options.defaultModel)) return options.defaultModel;
+  throw new Error(
+    `default model: expected one of ${names.join(', ')} in ${options.directory}, got '${options.defaultModel}'; name one of them`,
+  );
+}
+
+function findLocation(
+  locations: readonly ModelLocation[],
+  name: string | undefined,
+  version: string | undefined,
+): ModelLocation | Failure {
+  const names = namesOf(locations).join(', ');
+  if (name === undefined) {
+    return failure(
+      'UNKNOWN_MODEL',
+      `model_name: expected one of ${names}, got none; name one, because there is no default model`,
+    );
+  }
+  const versions = locations.filter((location) => location.name === name);
+  const [highest] = versions;
+  if (highest === undefined) {
+    return failure('UNKNOWN_MODEL', `model_name: expected one of ${names}, got ${preview(name)}; name one of them`);
+  }
+  const wanted = version === undefined ? highest : versions.find((location) => location.version === version);
+  if (wanted !== undefined) return wanted;
+  const known = versions.map((location) => `"${location.version}"`).join(', ');
+  return failure(
+    'UNKNOWN_VERSION',
+    `model_version: expected ${known} of model '${name}', got ${preview(version)}; name one of them`,
+  );
+}
+
+async function loadWithConfig(
+  location: ModelLocation,
+  defaults: ModelDefaults,
+  reports: ModelReports,
+): Promise<LoadedModel> {
+  return loadModel(location, readModelConfig(location.folder), defaults, reports);
+}
+
+function namesOf(locations: readonly ModelLocation[]): string[] {
+  return [...new Set(locations.map(({ name }) => name))];
+}
+
+/**
+ * Opens a repository of the one model at `path`: a model folder with version folders in it, of which the highest is
+ * taken, or a `.onnx` file, in a model repository or anywhere. Requests need not name it.
+ *
+ * @throws Error naming the path when there is no model
+ */
+export async function openModelAlone(
+  path: string,
+  options: ModelDefaults & {
+    readonly warn: (message: string) => void;
+    /** What is to hold in place of config.json. @default as it says */
+    readonly adapt?: (config: ModelConfig) => ModelConfig;
+    /** Told what the start took. @default nobody is told */
+    readonly loaded?: (start: ModelStart) => void;
+  },
+): Promise<OnnxModelRepository> {
+  const location = await locate(path);
+  checkModelFile(location.path);
+  const stuckRuns = new Set<object>();
+  const reports = { warn: options.warn, inform: () => {}, placed: () => {}, stuckRuns, loaded: options.loaded };
+  const { adapt = (config) => config } = options;
+  const config = adapt(readModelConfig(location.folder));
+  refuseStrayDevices(location, config, options);
+  const { model, close } = await loadModel(location, config, options, reports);
+  return {
+    models: [location],
+    mostCards: model.cards ?? 1,
+    find: (name = model.name, version = model.version) => {
+      if (name !== model.name) {
+        return failure('UNKNOWN_MODEL', `model_name: expected '${model.name}' or none, got ${preview(name)}`);
+      }
+      if (version !== model.version) {
+        return failure(
+          'UNKNOWN_VERSION',
+          `model_version: expected "${model.version}" or none, got ${preview(version)}`,
+        );
+      }
+      return model;
+    },
+    stuckRuns: () => stuckRuns,
+    close,
+  };
+}
+
+/** The model at a path.
+ *
+ * @throws Error naming the path when there is no model
+ */
+export async function locate(path: string): Promise<ModelLocation> {
+  const absolute = resolve(path);
+  const isFolder = await stat(absolute).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  return isFolder ? findHighest(dirname(absolute), basename(absolute)) : locateFile(absolute);
+}
+
+/** A file that lies as in a model repository has its name, its version and its config.json from the folders. */
+function locateFile(path: string): ModelLocation {
+  const parent = dirname(path);
+  const version = basename(parent);
+  if (basename(path) !== MODEL_FILE || !isVersion(version)) {
+    return { name: basename(path, '.onnx'), version: '1', path, folder: parent };
+  }
+  const folder = dirname(parent);
+  return { name: basename(folder), version, path, folder };
+}
+
+/**
+ * Refuses cards for a provider that has none.
+ *
+ * @throws Error naming the file, and what to do
+ */
+function refuseStrayDevices(
+  { folder }: Pick<ModelLocation, 'folder'>,
+  { devices, providers }: ModelConfig,
+  defaults: ModelDefaults,
+): void {
+  const { takesCards = hasCards } = defaults;
+  const [first = 'cpu'] = providers ?? defaults.providers;
+  if (devices === undefined || takesCards(first)) return;
+  throw new Error(
+    `${join(folder, CONFIG_FILE)}: devices: expected a provider with cards first (cuda, tensorrt), got ` +
+      `${nameOf(first)}; choose one as "providers", or remove "devices"`,
+  );
+}

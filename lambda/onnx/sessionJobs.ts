@@ -1,0 +1,107 @@
+import type { TensorData } from '../core/tensor.ts';
+
+import type { Provider } from './provider.ts';
+
+/** What the threads of a session do when a run has ended. */
+export type Waiting = 'asleep' | 'spinning';
+
+/** What the thread of a session can be asked to do, and what it replies. */
+export interface SessionJobs {
+  /** The execution providers that ONNX Runtime was built with. */
+  listProviders(none: undefined): string[];
+  /** Opens the session, in place of the one that is open. */
+  open(spec: SessionSpec): SessionMetadata;
+  run(task: RunTask): RunReply;
+  /** Opens the session a second time, times the task with threads that wait otherwise, and keeps the faster one. */
+  chooseWaiting(choice: WaitingChoice): Waiting;
+  /** Closes the session and ends the thread; there is no reply. */
+  close(none: undefined): never;
+}
+
+/** What it takes to open a session. */
+export interface SessionSpec {
+  /** The model file. */
+  readonly path: string;
+  readonly providers: readonly Provider[];
+  /** The cards to open it on, each in a session of its own. @default one session, on the card that its provider names */
+  readonly devices?: readonly number[] | undefined;
+  readonly sessionOptions: Readonly<Record<string, unknown>>;
+  /** Whether no other model is in this process. @default true */
+  readonly onlyModel?: boolean | undefined;
+  /** What its threads do between runs, unless `sessionOptions` says so. @default asleep */
+  readonly waiting?: Waiting | undefined;
+}
+
+/** What it takes to choose how the threads of the open session wait. */
+export interface WaitingChoice {
+  /** As it was opened. */
+  readonly spec: SessionSpec;
+  readonly task: RunTask;
+  readonly limitMs: number;
+}
+
+/** One input or output as ONNX Runtime describes it. What is not a tensor (a sequence, a map) has a name only. */
+export interface ValueDescription {
+  readonly name: string;
+  readonly onnxType?: string;
+  readonly shape?: readonly (number | string)[];
+}
+
+export interface SessionMetadata {
+  readonly inputs: readonly ValueDescription[];
+  readonly outputs: readonly ValueDescription[];
+}
+
+export interface RunTask {
+  readonly inputs: readonly TaskInput[];
+  /** Further inputs, whose memory is copied and not given away. */
+  readonly constants?: readonly TaskInput[];
+  /** The names of the outputs to fetch, in that order. @default all, in the session's order */
+  readonly outputs?: readonly string[] | undefined;
+}
+
+export interface TaskInput {
+  readonly name: string;
+  readonly onnxType: string;
+  readonly shape: readonly number[];
+  readonly data: TensorData;
+}
+
+/** Outputs in the order of the task; float16 as its bits, in a Uint16Array. */
+export interface RunReply {
+  readonly outputs: readonly { readonly shape: readonly number[]; readonly data: TensorData }[];
+  readonly runMs: number;
+  /** The memory of the inputs, given back. */
+  readonly inputs: readonly ArrayBuffer[];
+}
+
+export type JobName = keyof SessionJobs;
+
+/** One job, as it is sent to the thread. */
+export interface JobMessage {
+  readonly job: JobName;
+  readonly argument: unknown;
+  /** Of a job that may be withdrawn until it is begun. */
+  readonly stage?: JobStage | undefined;
+}
+
+/** One number: whoever changes it from `WAITING` decides. */
+export type JobStage = Int32Array<SharedArrayBuffer>;
+export const WAITING = 0;
+export const BEGUN = 1;
+export const WITHDRAWN = 2;
+
+/** What comes back: what the job gave, or what its error said. Of a job that was withdrawn nothing does. */
+export type JobReply = { readonly given: unknown } | { readonly error: string };
+
+/** What a thread is started with. */
+export interface ThreadData {
+  /** One number: how many jobs were sent so far. The thread sleeps until it changes. */
+  readonly jobsSent: Int32Array<SharedArrayBuffer>;
+}
+
+/** The memory of arrays, each once. Strings have none that could be given away. */
+export function memoryOf(arrays: readonly { readonly data: TensorData }[]): ArrayBuffer[] {
+  const buffers = arrays.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
+  return [...new Set(buffers)];
+}

@@ -1,0 +1,602 @@
+import { tableCost } from '../core/cost.ts';
+import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../core/difference.ts';
+import { messageOf } from '../core/failure.ts';
+import type { Part } from '../core/microBatch.ts';
+import { elementsPerRowAt, paddedLengthOf } from '../core/microBatch.ts';
+import {
+  axisInModel,
+  type MeasuredRun,
+  type Model,
+  RunAbandonedError,
+  type RunResult,
+  SettingsMissingError,
+  shapeInModel,
+  type TensorSpec,
+} from '../core/model.ts';
+import { capacityOf } from '../core/plan.ts';
+import type { ScoringRequest } from '../core/scoringRequest.ts';
+import { allocate, elementCount, type Tensor } from '../core/tensor.ts';
+
+import { checkPadding, paddingProbes } from './checkPadding.ts';
+import { type AxisSizes, elementsAt, emptyPast, freeAxes, shapesAt, symbolicAxes } from './contract.ts';
+import {
+  type Batching,
+  type Decided,
+  decideBatching,
+  judgeByGraph,
+  notChecked,
+  overriddenBatching,
+  paddingNotChecked,
+} from './decideBatching.ts';
+import { checkRows, isNotTheRuns, rungsUpTo, runTogether } from './independence.ts';
+import type { ModelGraph } from './modelFile.ts';
+import { makeUp, probeSets, realProbes, rowShapes } from './probes.ts';
+
+export interface PrepareOptions {
+  /** What config.json says of the warm-up. */
+  readonly sizes: WarmUpSizes;
+  /** What config.json says of batching; undefined where the checks decide. */
+  readonly batching: Batching | undefined;
+  readonly graph: ModelGraph;
+  /** Real requests of the model. */
+  readonly samples: readonly ScoringRequest[];
+  /** Milliseconds that loading has taken until now: the checks may take a share of it. */
+  readonly loadMs: number;
+  readonly now: () => number;
+  /** Whether it runs on a GPU, where new shapes are slow and runs of other shapes round otherwise. */
+  readonly onGpu: boolean;
+  /** Most elements that the inputs of one run hold together. */
+  readonly maxElements: number;
+  /** A run that takes longer is taken for one that never ends. */
+  readonly runLimitMs: number;
+  /** Whether to try more probes for longer than a start may take. @default false */
+  readonly isThorough?: boolean;
+}
+
+interface Prepared extends Pick<WarmUpResult, 'model' | 'measured' | 'bakedRows'> {
+  /** Rows that were run alone and in company. */
+  readonly probes: number;
+  /** What the checks found, for the start log. */
+  readonly found: string;
+  /** What works but not as well as it should, and what to do. */
+  readonly warnings: readonly string[];
+}
+
+/** Runs that are only timed may take this share of the loading before, and at least so long. */
+const TIMING_SHARE = 1 / 4;
+const LEAST_TIMING_MS = 100;
+
+/** The checks of a slow model may take as long as its loading took, and at least so long. */
+const LEAST_CHECK_MS = 100;
+/** Of checks that are to be thorough. */
+const THOROUGH_CHECK_MS = 10_000;
+
+/**
+ * Runs the model as real requests will: warms it up, and checks that neither neighbours nor padding change answers.
+ *
+ * @returns the model as it can really be run
+ * @throws Error when rows have no answers of their own, padding changes answers, or a run does not end
+ */
+export async function prepare(model: Model, options: PrepareOptions): Promise<Prepared> {
+  const { runLimitMs } = options;
+  const limitedTo = (card: number): Model => ({
+    ...model,
+    run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs), card),
+  });
+  const recorded = recordRuns(limitedTo(0));
+  try {
+    const prepared = await warmUpAndCheck(recorded.model, limitedTo, options);
+    await learnCosts({ ...recorded, model: prepared.model }, options);
+    return { ...prepared, model: { ...prepared.model, run: model.run }, measured: recorded.measured() };
+  } catch (error) {
+    if (!(error instanceof RunAbandonedError)) throw error;
+    throw new Error(
+      `expected a run of the warm-up to end within ${runLimitMs / 1000} s, it did not; give other sizes of its ` +
+        'symbolic axes as "warmup" in config.json, or "warmup": false',
+      { cause: error },
+    );
+  }
+}
+
+/** @param modelOn the model on another of its cards: on the first it is checked, and on all of them warm */
+async function warmUpAndCheck(
+  model: Model,
+  modelOn: (card: number) => Model,
+  options: PrepareOptions,
+): Promise<Omit<Prepared, 'measured'>> {
+  const { sizes, batching, graph, samples, now, isThorough = false } = options;
+  const startedAt = now();
+  const warm = await warmEveryRung(model, options);
+  await warmOtherCards(warm, modelOn, options.maxElements);
+  const { bakedRows } = warm;
+  const problems = [warm.problem, options.onGpu ? openLengths(warm.model) : undefined].filter(
+    (one) => one !== undefined,
+  );
+  const given = typeof sizes === 'boolean' ? {} : sizes;
+  const loadMs = options.loadMs + now() - startedAt;
+  const limitMs = Math.max(isThorough ? THOROUGH_CHECK_MS : LEAST_CHECK_MS, loadMs);
+  let probes = 0;
+  const decide = async (): Promise<Decided> => {
+    if (batching !== undefined) return overriddenBatching(warm.model, batching);
+    const byGraph = judgeByGraph(warm.model, graph);
+    if (byGraph !== undefined) return decideBatching(warm.model, byGraph, graph);
+    if (sizes === false) return notChecked(warm.model);
+    const sets = probeSets(warm.model, samples, warm.sizes, given, graph, isThorough);
+    const check = await checkRows(warm.model, sets, { limitMs, now, isThorough });
+    probes = check.probes ?? 0;
+    return decideBatching(warm.model, check, graph);
+  };
+  const decided = withLadder(await decide());
+  const prepared = { model: decided.model, bakedRows, probes };
+  const { ragged } = decided.model;
+  if (ragged === undefined || (decided.model.independence === 'dependent' && ragged.ladder.length === 0)) {
+    return { ...prepared, found: decided.found, warnings: [...problems, ...decided.warnings] };
+  }
+  if (sizes === false) {
+    return { ...prepared, found: decided.found, warnings: [...decided.warnings, paddingNotChecked(ragged)] };
+  }
+  const padding = await checkPadding(decided.model, ragged, {
+    probesOf(length) {
+      const shapes = rowShapes(decided.model, { ...warm.sizes, ...given, [ragged.name]: length }, 4);
+      return graph.operators.has('Loop') ? [] : paddingProbes(decided.model, shapes, graph);
+    },
+    size: warm.sizes?.[ragged.name] ?? 1,
+    samples: realProbes(samples),
+    graph,
+    tolerance: options.onGpu ? OTHER_LENGTH_ON_GPU : OTHER_LENGTH,
+    limitMs,
+    now,
+  });
+  const unchecked = padding.problem === undefined ? [] : [padding.problem];
+  const found = `${decided.found}; ${padding.finding}`;
+  return { ...prepared, found, warnings: [...problems, ...decided.warnings, ...unchecked] };
+}
+
+/** Times runs of several sizes, where rows may share runs and nothing else says what that costs. */
+async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Promise<void> {
+  const { sizes, samples, graph, loadMs, maxElements, onGpu, now } = options;
+  const { model } = recorded;
+  const { independence = 'trusted' } = model;
+  const mayShare = model.maxBatchRows > 1 && (independence === 'proved' || independence === 'trusted');
+  if (!mayShare || model.ladder.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
+  const limitMs = Math.max(LEAST_TIMING_MS, TIMING_SHARE * loadMs);
+  await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, now });
+}
+
+/** On a GPU also at the rungs of a ladder that it has there by default. */
+async function warmEveryRung(
+  model: Model,
+  { sizes, batching, onGpu, maxElements }: PrepareOptions,
+): Promise<WarmUpResult> {
+  const warm = await warmUp(model, sizes, onGpu);
+  return onGpu && batching !== 'alone' ? withFixedLadder(warm, maxElements) : warm;
+}
+
+/** The shapes that ran on the first card, on all the others at the same time. */
+async function warmOtherCards(
+  { model, measured, sizes }: WarmUpResult,
+  modelOn: (card: number) => Model,
+  maxElements: number,
+): Promise<void> {
+  if (sizes === undefined) return;
+  const warmCard = async (card: number): Promise<void> => {
+    const runs = zeroRuns({ ...model, run: modelOn(card).run }, true, maxElements);
+    for (const rows of new Set(measured.map((run) => run.rows))) {
+      const reason = await runs.tryAt(rows, sizes);
+      if (reason === undefined) continue;
+      throw new Error(
+        `expected the model to run at ${rows} rows on each of its cards, got on the ${card + 1}. of them: ${reason}`,
+      );
+    }
+  };
+  const others = Array.from({ length: (model.cards ?? 1) - 1 }, (_, index) => index + 1);
+  await Promise.all(others.map(warmCard));
+}
+
+function openLengths({ ragged }: Model): string | undefined {
+  if (ragged === undefined || ragged.ladder.length > 0) return undefined;
+  return (
+    `'${ragged.name}' may have any size, and on a GPU the first run at each is slow; give the sizes that it may be run ` +
+    'at as "ladder" within "ragged" in config.json'
+  );
+}
+
+function withLadder(decided: Decided): Decided {
+  const { ladder } = decided.model;
+  return ladder.length < 2 ? decided : { ...decided, found: `its ladder is ${ladder.join(', ')}; ${decided.found}` };
+}
+
+/** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */
+export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
+
+interface WarmUpResult {
+  /** The model as it can really be run. */
+  readonly model: Model;
+  /** What its runs took: the faster of two where they are short, as the first run of a shape is slow. */
+  readonly measured: readonly MeasuredRun[];
+  /** The sizes of symbolic axes, by name, that it ran at; undefined where it did not run, or was not asked to. */
+  readonly sizes?: AxisSizes | undefined;
+  /** Set when the model declares its batch axis dynamic and yet runs at this size only. */
+  readonly bakedRows?: number;
+  /** What kept the warm-up from being complete, and what to do. */
+  readonly problem?: string;
+}
+
+/** What axes without a size are tried at, one after the other, until the model runs. */
+const SIZES = [1, 4, 32, 128];
+/** Of the inputs of such a run: several open axes of the larger sizes together are more than fits into memory. */
+const MOST_ELEMENTS = 4_194_304;
+
+/** What is tried where a model does not run at 1 row: it may be baked to one of these. */
+const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
+
+/**
+ * Runs the model on zeros at every rung, or at 1 and 2 rows where it has no ladder: the first run of a shape is
+ * slow, and an axis that is dynamic in name only fails at 2 rows.
+ *
+ * @param onGpu whether the first run of a shape is slow however long it takes
+ * @throws Error when an output has no batch axis, a size names no axis of the model, or a run does not end
+ */
+export async function warmUp(model: Model, sizes: WarmUpSizes, onGpu = false): Promise<WarmUpResult> {
+  if (sizes === false) return { model, measured: [] };
+  refuseUnknownAxes(model, sizes);
+  const runs = zeroRuns(model, onGpu);
+  return { ...(await runEveryRung(model, sizes === true ? {} : sizes, runs)), measured: runs.measured };
+}
+
+async function runEveryRung(model: Model, given: AxisSizes, runs: ZeroRuns): Promise<Omit<WarmUpResult, 'measured'>> {
+  const [smallest = 1, ...others] =
+    model.ladder.length > 0 ? model.ladder : [1, ...(model.maxBatchRows > 1 ? [2] : [])];
+  const found = await findSizes(model, smallest, given, runs);
+  if ('reason' in found) {
+    const baked = smallest === 1 && model.ladder.length === 0 ? await findBakedRows(model, given, runs) : undefined;
+    if (baked !== undefined) return baked;
+    const hint = 'give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false';
+    return { model, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
+  }
+  const { sizes } = found;
+  for (const rows of others) {
+    const reason = await runs.tryAt(rows, sizes);
+    if (reason === undefined) continue;
+    if (smallest === 1 && model.ladder.length === 0) {
+      return {
+        model: { ...model, maxBatchRows: 1, ladder: [1] },
+        sizes,
+        bakedRows: 1,
+        problem: `with 2 rows: ${reason}`,
+      };
+    }
+    throw new Error(`expected the model to run at ${rows} rows, a rung of its ladder, got: ${reason}`);
+  }
+  return { model, sizes };
+}
+
+/** The sizes at which it runs, or why it did not at the first of them. */
+async function findSizes(
+  model: Model,
+  rows: number,
+  given: AxisSizes,
+  runs: ZeroRuns,
+): Promise<{ readonly sizes: AxisSizes } | { readonly reason: string }> {
+  const open = freeAxes(model).filter((name) => given[name] === undefined);
+  const past = emptyPast(model);
+  let first: string | undefined;
+  for (const size of open.length === 0 ? [1] : SIZES) {
+    const ofOneSize = Object.fromEntries(open.map((name) => [name, size]));
+    for (const some of [ofOneSize, ...(past === undefined ? [] : [{ ...ofOneSize, ...past }])]) {
+      const sizes = { ...some, ...given };
+      if (size > 1 && elementsAt(model, rows, sizes) > MOST_ELEMENTS) break;
+      const reason = await runs.tryAt(rows, sizes);
+      if (reason === undefined) return { sizes };
+      first ??= reason;
+    }
+  }
+  return { reason: first ?? '' };
+}
+
+/** A model whose axis 0 is dynamic in name only: it runs at one row count, and not at twice that. */
+async function findBakedRows(
+  model: Model,
+  given: AxisSizes,
+  runs: ZeroRuns,
+): Promise<Omit<WarmUpResult, 'measured'> | undefined> {
+  for (const rows of BAKED_ROWS.filter((count) => count <= model.maxBatchRows)) {
+    const found = await findSizes(model, rows, given, runs);
+    if ('reason' in found) continue;
+    const { sizes } = found;
+    if ((await runs.tryAt(2 * rows, sizes)) === undefined) return undefined;
+    return { model: { ...model, maxBatchRows: rows, ladder: [rows] }, sizes, bakedRows: rows };
+  }
+  return undefined;
+}
+
+function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
+  if (typeof sizes === 'boolean') return;
+  const axes = symbolicAxes(model);
+  const unknown = Object.keys(sizes).filter((name) => !axes.includes(name));
+  if (unknown.length > 0) {
+    throw new Error(
+      `config.json, warmup: expected symbolic axes of the model (${axes.join(', ') || 'it has none'}), got ${unknown.join(', ')}`,
+    );
+  }
+}
+
+/** Runs of a model on zeros, and what they took. */
+interface ZeroRuns {
+  /** Why the model does not run at so many rows; undefined where it does, at every rung of its ragged axis. */
+  tryAt(rows: number, sizes: AxisSizes): Promise<string | undefined>;
+  /** What they took: the faster of two where they are short, as the first run of a shape is slow. */
+  readonly measured: readonly MeasuredRun[];
+}
+
+/** A run that takes less is measured again. */
+const SHORT_RUN_MS = 50;
+
+/**
+ * @param onGpu whether the first run of a shape is slow however long it takes: then each is measured again
+ * @param maxElements of the inputs: of several lengths only those that fit are run
+ */
+function zeroRuns(model: Model, onGpu: boolean, maxElements = Number.POSITIVE_INFINITY): ZeroRuns {
+  const measured: MeasuredRun[] = [];
+  return {
+    measured,
+    async tryAt(rows, sizes) {
+      for (const sizesOfRung of sizesOfRungs(model, sizes)) {
+        if (elementsAt(model, rows, sizesOfRung) > maxElements) break;
+        const first = await runOnZeros(model, rows, sizesOfRung);
+        if (typeof first === 'string') return first;
+        refuseUnbatched(model, first.outputs, rows);
+        const isAgain = onGpu || first.runMs < SHORT_RUN_MS;
+        const second = isAgain ? await runOnZeros(model, rows, sizesOfRung) : first;
+        if (typeof second === 'string') return second;
+        const length = model.ragged === undefined ? 1 : (sizesOfRung[model.ragged.name] ?? 1);
+        measured.push({ rows, length, ms: Math.min(first.runMs, second.runMs) });
+      }
+      return undefined;
+    },
+  };
+}
+
+/** The sizes, once for every rung of the ragged axis. */
+function sizesOfRungs({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
+  if (ragged === undefined || ragged.ladder.length === 0) return [sizes];
+  return ragged.ladder.map((length) => ({ ...sizes, [ragged.name]: length }));
+}
+
+function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], rows: number): void {
+  for (const [index, { name, shape }] of outputs.entries()) {
+    if (shape[0] === rows) continue;
+    const spec = specs[index] as TensorSpec;
+    throw new SettingsMissingError(
+      `output '${name}': expected axis ${axisInModel(spec, 0)} to be the batch axis, ${rows} rows, got shape ` +
+        `[${shapeInModel(spec, shape).join(', ')}]; name the outputs that have one as "outputs" in config.json, or the ` +
+        `axis that it is as "batchAxis": {"${name}": …}`,
+    );
+  }
+}
+
+/** What the run gave, or why it failed. */
+async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
+  const inputs = shapesAt(model, rows, sizes, 1).map((shape, index): Tensor => {
+    const { name, datatype } = model.inputs[index] as TensorSpec;
+    return { name, datatype, shape, data: allocate(datatype, elementCount(shape)) };
+  });
+  try {
+    return await model.run(inputs);
+  } catch (error) {
+    if (error instanceof RunAbandonedError) throw error;
+    return messageOf(error);
+  }
+}
+
+/**
+ * The model with a ladder of 1, 2, 4, … and the most rows, unless it has one, each rung run on zeros: on a GPU the first
+ * run of a shape is slow, and real ones should not be it. Rungs whose inputs hold more elements than a run may are left
+ * out, and so are those at which it does not run. What its runs took says what they cost, where no profile does.
+ *
+ * @param warm the model at 1 and 2 rows, or at the rungs that it has
+ * @param maxElements most elements that the inputs of one run hold together
+ */
+export async function withFixedLadder(warm: WarmUpResult, maxElements: number): Promise<WarmUpResult> {
+  const { model, sizes } = warm;
+  if (model.ladder.length > 0 || model.maxBatchRows === 1) return { ...warm, model: costed(model, warm.measured) };
+  const ladder = rungsUpTo(model.maxBatchRows);
+  if (sizes === undefined) return { ...warm, model: { ...model, ladder } };
+
+  const isWarm = (rows: number): boolean => warm.measured.some((run) => run.rows === rows);
+  const shortest = { ...sizes, ...shortestLength(model) };
+  const runs = zeroRuns(model, true, maxElements);
+  const good: number[] = [];
+  let problem = warm.problem;
+  for (const rows of ladder) {
+    if (!isWarm(rows)) {
+      if (elementsAt(model, rows, shortest) > maxElements) break;
+      const reason = await runs.tryAt(rows, sizes);
+      if (reason !== undefined) {
+        problem = `a run has ${good.at(-1)} rows at most, because one of ${rows} failed: ${reason}`;
+        break;
+      }
+    }
+    good.push(rows);
+  }
+  const measured = [...warm.measured, ...runs.measured];
+  const most = problem === undefined ? model.maxBatchRows : (good.at(-1) as number);
+  return { ...warm, problem, measured, model: costed({ ...model, ladder: good, maxBatchRows: most }, measured) };
+}
+
+function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {
+  const [length] = ragged?.ladder ?? [];
+  return ragged === undefined || length === undefined ? {} : { [ragged.name]: length };
+}
+
+/** Where lengths are open, what a run of one length took says too little of others. */
+function costed(model: Model, measured: readonly MeasuredRun[]): Model {
+  const { cost, ladder, ragged } = model;
+  const lengths = ragged === undefined ? [1] : ragged.ladder;
+  const isComplete = ladder.every((rows) => measured.some((run) => run.rows === rows));
+  if (cost !== undefined || ladder.length < 2 || lengths.length === 0 || !isComplete) return model;
+  return { ...model, cost: tableCost(lengths.flatMap((length) => costsAt(length, ladder, measured))) };
+}
+
+/**
+ * What the rungs took at one length: a run takes no more than one of more rows, so that a single slow one counts for
+ * nothing; one too large to be measured takes as long in proportion as the largest that was.
+ */
+function costsAt(length: number, ladder: readonly number[], measured: readonly MeasuredRun[]): MeasuredRun[] {
+  const ofLength = measured.filter((run) => run.length === length).toSorted((a, b) => b.rows - a.rows);
+  const [largest] = ofLength;
+  if (largest === undefined) return [];
+  let least = Number.POSITIVE_INFINITY;
+  return ladder.toReversed().map((rows) => {
+    const run = ofLength.find((one) => one.rows === rows);
+    const ms = run?.ms ?? (largest.ms * rows) / largest.rows;
+    least = Math.min(least, ms);
+    return { rows, length, ms: least };
+  });
+}
+
+interface TimeSizesOptions {
+  /** Requests of one row, of one length or of several. */
+  readonly probes: readonly Part[];
+  /** Most elements that the inputs of one run hold together. */
+  readonly maxElements: number;
+  /** So many milliseconds, and then no further run is begun. */
+  readonly limitMs: number;
+  readonly now: () => number;
+}
+
+/** A size is run so often: the first run is slow, and others may be held up. */
+const TIMES = 3;
+/** A row of a run that takes longer than the best by this factor: yet larger runs gain nothing. */
+const CLEARLY_WORSE = 1.5;
+
+/** A probe in so many rows. */
+interface Size {
+  readonly probe: Part;
+  readonly rows: number;
+}
+
+/**
+ * Runs probes in 1, 2, 4, … rows, small runs first, so that the plan knows what runs cost. What the model was run at
+ * before is not run again as often. Sizes at which it fails, or a row takes clearly longer than in smaller runs, are left
+ * out, and so are those larger.
+ *
+ * @param recorded the model, and what was measured of it until now
+ * @throws ModelUnavailableError, RunAbandonedError
+ */
+export async function timeSizes(
+  { model, measured, timesAt }: RecordedRuns,
+  { probes, maxElements, limitMs, now }: TimeSizesOptions,
+): Promise<void> {
+  const endsAt = now() + limitMs;
+  const sizes = probes
+    .flatMap((probe) => rowCountsOf(model, probe, maxElements).map((rows): Size => ({ probe, rows })))
+    .toSorted((a, b) => elementsOf(a) - elementsOf(b));
+  const most = new Map<Part, number>();
+  for (let times = 1; times <= TIMES; times++) {
+    for (const { probe, rows } of sizes) {
+      const length = paddedLengthOf(model, probe.request.length);
+      if (rows > (most.get(probe) ?? rows) || timesAt(rows, length) >= times) continue;
+      if (now() + expectedMs(measured(), rows, length) > endsAt) continue;
+      try {
+        await runTogether(model, new Array<Part>(rows).fill(probe));
+      } catch (error) {
+        if (isNotTheRuns(error)) throw error;
+        most.set(probe, rows - 1);
+      }
+      if (times > 1 && isClearlyWorse(measured(), rows, length)) most.set(probe, rows);
+    }
+  }
+}
+
+function rowCountsOf(model: Model, { request }: Part, maxElements: number): number[] {
+  if (model.ladder.length > 0) return [...model.ladder];
+  const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), { maxElements });
+  return Array.from({ length: Math.floor(Math.log2(rows)) + 1 }, (_, power) => 2 ** power);
+}
+
+function elementsOf({ probe: { request }, rows }: Size): number {
+  return rows * request.length;
+}
+
+/** As long as at the nearest smaller size, in proportion; nothing is known of the first. */
+function expectedMs(measured: readonly MeasuredRun[], rows: number, length: number): number {
+  const known = measured.filter((run) => run.rows <= rows && run.length <= length);
+  const nearest = known.toSorted((a, b) => b.rows * b.length - a.rows * a.length)[0];
+  return nearest === undefined ? 0 : (nearest.ms * rows * length) / (nearest.rows * nearest.length);
+}
+
+function isClearlyWorse(measured: readonly MeasuredRun[], rows: number, length: number): boolean {
+  const perRow = measured.filter((run) => run.length === length && run.rows <= rows).map((run) => run.ms / run.rows);
+  const own = measured.find((run) => run.rows === rows && run.length === length);
+  return own !== undefined && own.ms / rows > CLEARLY_WORSE * Math.min(...perRow);
+}
+
+/** A short, a middling and a long text. */
+const LENGTHS = [8, 32, 128];
+
+/**
+ * Requests of one row to time runs with: real ones where there are some, one of each of three lengths where lengths
+ * differ. None where runs of as many rows and the same length may differ in size all the same, or made-up values might
+ * keep a loop from ending.
+ */
+export function timingProbes(model: Model, samples: readonly ScoringRequest[], graph: ModelGraph): Part[] {
+  const { ragged } = model;
+  if (symbolicAxes(model).some((name) => name !== ragged?.name)) return [];
+  const real = realProbes(samples, Number.POSITIVE_INFINITY);
+  if (real.length > 0) return ofThreeLengths(real);
+  if (graph.operators.has('Loop')) return [];
+  if (ragged === undefined) return makeUp(model, rowShapes(model, {}, 1), ['unit'], graph);
+  const lengths = ragged.ladder.length === 0 ? LENGTHS : threeOf(ragged.ladder);
+  return lengths.flatMap((length) =>
+    paddingProbes(model, rowShapes(model, { [ragged.name]: length }, 1), graph).slice(0, 1),
+  );
+}
+
+function ofThreeLengths(probes: readonly Part[]): Part[] {
+  const byLength = new Map(probes.map((probe) => [probe.request.length, probe]));
+  return threeOf([...byLength.keys()].toSorted((a, b) => a - b)).map((length) => byLength.get(length) as Part);
+}
+
+/** The first, the one in the middle and the last; fewer where there are no three. */
+function threeOf(sorted: readonly number[]): number[] {
+  const places = [0, Math.floor((sorted.length - 1) / 2), sorted.length - 1];
+  return [...new Set(places)].map((place) => sorted[place] as number);
+}
+
+/** A model that remembers what its runs took. */
+interface RecordedRuns {
+  readonly model: Model;
+  /** The least that runs of each size took, in the order in which sizes were first run: the first of them is slow. */
+  measured(): readonly MeasuredRun[];
+  /** How often it was run at this size. */
+  timesAt(rows: number, length: number): number;
+}
+
+interface Recorded {
+  least: MeasuredRun;
+  times: number;
+}
+
+export function recordRuns(model: Model): RecordedRuns {
+  const recorded = new Map<string, Recorded>();
+  const indexOfRagged = model.ragged?.inputs.findIndex((input) => input !== undefined) ?? -1;
+  const raggedAxis = model.ragged?.inputs[indexOfRagged]?.axis ?? -1;
+  return {
+    model: {
+      ...model,
+      async run(inputs, signal, card) {
+        const rows = inputs[0]?.shape[0] ?? 0;
+        const length = inputs[indexOfRagged]?.shape[raggedAxis] ?? 1;
+        const result = await model.run(inputs, signal, card);
+        const key = `${rows}x${length}`;
+        const known = recorded.get(key);
+        const least = { rows, length, ms: Math.min(result.runMs, known?.least.ms ?? result.runMs) };
+        recorded.set(key, { least, times: (known?.times ?? 0) + 1 });
+        return result;
+      },
+    },
+    measured: () => [...recorded.values()].map(({ least }) => least),
+    timesAt: (rows, length) => recorded.get(`${rows}x${length}`)?.times ?? 0,
+  };
+}
