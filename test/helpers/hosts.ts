@@ -63,6 +63,8 @@ export interface Host {
   printed(): string;
   /** Asks the worker to end, and the mapping of the function to invoke it no more. @returns the worker's exit code */
   stop(): Promise<number | null>;
+  /** Asks the worker to end; another takes its place. @returns its exit code */
+  replace(): Promise<number | null>;
   /** Ends it at once. What it held comes back, and another takes its place, as whenever a host ends that was not stopped. */
   kill(): Promise<void>;
 }
@@ -165,7 +167,15 @@ async function startHost(sqs: StrictSqs, name: HostName, options: HostOptions, i
     fates: (ids) => known(ids).map(({ fate }) => fate),
     receives: (ids) => known(ids).map(({ receives }) => receives),
     async become(wanted, ids) {
-      while (!known(ids).every(({ fate }) => fate === wanted)) await aMoment();
+      for (;;) {
+        const fates = known(ids).map(({ fate }) => fate);
+        if (fates.every((fate) => fate === wanted)) return;
+        // Nothing becomes of these any more.
+        const final = fates.find((fate) => fate !== wanted && (fate === 'dead' || fate === 'deleted'));
+        if (final !== undefined && wanted !== 'in flight')
+          throw new Error(`expected ${wanted} messages, one is ${final}`);
+        await aMoment();
+      }
     },
     async says(text) {
       for (;;) {
@@ -200,7 +210,9 @@ interface Starting {
   expire(): void;
 }
 
-type Running = Pick<Host, 'printed' | 'peakBytes' | 'stop' | 'kill'> & { readonly end: () => Promise<void> };
+type Running = Pick<Host, 'printed' | 'peakBytes' | 'stop' | 'replace' | 'kill'> & {
+  readonly end: () => Promise<void>;
+};
 
 /** The function, and an event source mapping that invokes it with all that there is, one invocation at a time. */
 async function startFunction(starting: Starting): Promise<Running> {
@@ -253,6 +265,9 @@ async function startFunction(starting: Starting): Promise<Running> {
       await mapping;
       return 0;
     },
+    replace: async () => {
+      throw new Error('expected the worker to be replaced, got the function: it is told nothing when it ends');
+    },
     kill: leave,
     async end() {
       isStopped = true;
@@ -290,10 +305,11 @@ async function startWorker({ variables, expire }: Starting): Promise<Running> {
   let isStopped = false;
   const start = (): WorkerProcess => {
     const mine = startWorkerProcess(variables, () => {});
-    void mine.ended.then(() => {
+    void mine.ended.then(({ code }) => {
       if (isStopped) return;
       printedBefore += `${mine.printed()}\n`;
-      expire();
+      // Who ends as it was asked to hands back what it held.
+      if (code !== 0) expire();
       worker = start();
     });
     return mine;
@@ -309,6 +325,11 @@ async function startWorker({ variables, expire }: Starting): Promise<Running> {
     printed: () => `${printedBefore}${worker.printed()}`,
     peakBytes: () => peakBytesOf(worker.pid),
     stop: () => end('SIGTERM'),
+    async replace() {
+      const mine = worker;
+      mine.send('SIGTERM');
+      return (await mine.ended).code;
+    },
     async kill() {
       const mine = worker;
       mine.send('SIGKILL');

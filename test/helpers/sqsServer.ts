@@ -12,10 +12,11 @@ import {
   type SendMessageBatchResult,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import { afterAll, afterEach, beforeAll } from '@jest/globals';
+import { afterAll, beforeAll } from '@jest/globals';
 import { startFauxqs } from 'fauxqs';
 import { createSqsClient, HOST_PATIENCE, type Patience } from '../../lambda/aws/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
+import { afterThisTest } from './openModels.ts';
 import { nameOf } from './strictSqs.ts';
 
 export interface SqsServer {
@@ -58,7 +59,6 @@ export interface SqsEngine extends Pick<SqsServer, 'counts' | 'secondsInFlight' 
 export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine): SqsServer {
   let running: SqsEngine | undefined;
   let queues = 0;
-  const cleanups: (() => Promise<void> | void)[] = [];
   const server = (): SqsEngine => {
     if (running === undefined) throw new Error('the SQS server runs while tests do, not while they are defined');
     return running;
@@ -67,9 +67,6 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
 
   beforeAll(async () => {
     running = await start();
-  });
-  afterEach(async () => {
-    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
   });
   afterAll(() => running?.stop());
 
@@ -116,7 +113,7 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
       useQueueUrlAsEndpoint: false,
     });
     noteHidden(sqs);
-    cleanups.push(() => sqs.destroy());
+    afterThisTest(async () => sqs.destroy());
     return sqs;
   };
   const receive: SqsServer['receive'] = async (QueueUrl, { visibilitySeconds = 30, waitSeconds = 0 } = {}) => {
@@ -136,7 +133,7 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
     client,
     async front(...steps) {
       const front = await startFront(endpoint(), steps);
-      cleanups.push(front.stop);
+      afterThisTest(front.stop);
       return front;
     },
     queue: (attributes = {}) => create('', attributes),
