@@ -21,7 +21,7 @@ function rowsOf(header: string, of: string): string[] {
       `${of}: ${line
         .split('|')[1]
         ?.trim()
-        .replace(/ \(.*\)$/, '')}`,
+        .replace(/(:| \().*$/, '')}`,
   );
 }
 

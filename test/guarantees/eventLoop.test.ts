@@ -64,6 +64,7 @@ describe('5. The event loop stays free', () => {
     const ids = host.send(Array.from({ length: 2_000 }, (_, index) => (index % 50 === 0 ? CLOCK : lookup(index))));
 
     const clocks = await host.answers(ids.filter((_, index) => index % 50 === 0));
-    expect(mostInATurn(clocks)).toBeLessThanOrEqual(7);
+    // Of 40: 256 messages a turn, and what is decoded while others wait.
+    expect(mostInATurn(clocks)).toBeLessThanOrEqual(20);
   });
 });

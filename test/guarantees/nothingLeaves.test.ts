@@ -45,6 +45,16 @@ describe('7. Nothing leaves the account', () => {
     },
   );
 
+  it('has no thread more where ONNX Runtime is told to have telemetry than where it is not', async () => {
+    const threads = async (ORT_DISABLE_TELEMETRY: string) => {
+      const host = await hosts.start('the function', { models: LOOKUP, environment: { ORT_DISABLE_TELEMETRY } });
+      await host.answers(host.send([lookup(0)]));
+      return new Set(host.threads());
+    };
+
+    expect(await threads('0')).toEqual(await threads('1'));
+  });
+
   it.each([
     ['batchscore inspect', 'cli/batchscore.ts', ['inspect', DIGITS]],
     ['npm start', 'cli/start.ts', ['--messages', '20']],

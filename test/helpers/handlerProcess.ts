@@ -76,7 +76,8 @@ export async function startHandler(
   return {
     pid: child.pid,
     async invoke(records, traceHeader, timeoutMs = TIMEOUT_MS) {
-      child.send({ event: sqsEvent([...records]), timeoutMs, traceHeader } satisfies Invoking);
+      // Where the process has gone, that is told below.
+      child.send({ event: sqsEvent([...records]), timeoutMs, traceHeader } satisfies Invoking, () => {});
       const [response] = await nextMessage();
       return response;
     },

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
@@ -59,6 +59,8 @@ export interface Host {
   says(text: string): Promise<Record<string, unknown>>;
   /** The most memory that the host that runs now has had resident. */
   peakBytes(): number;
+  /** The names of the threads of the host that runs now, sorted. */
+  threads(): string[];
   /** All that was printed, by its predecessors too. */
   printed(): string;
   /** Asks the worker to end, and the mapping of the function to invoke it no more. @returns the worker's exit code */
@@ -210,7 +212,7 @@ interface Starting {
   expire(): void;
 }
 
-type Running = Pick<Host, 'printed' | 'peakBytes' | 'stop' | 'replace' | 'kill'> & {
+type Running = Pick<Host, 'printed' | 'peakBytes' | 'threads' | 'stop' | 'replace' | 'kill'> & {
   readonly end: () => Promise<void>;
 };
 
@@ -236,6 +238,7 @@ async function startFunction(starting: Starting): Promise<Running> {
   };
   const invoke = async (messages: readonly Message[]): Promise<void> => {
     handler ??= await startHandler(variables, options);
+    if (isStopped) return;
     const records = messages.map((message) => recordOf(message, queueUrl));
     const response = await handler.invoke(records, undefined, 1000 * timeoutSeconds).catch(() => undefined);
     if (response === undefined) return isStopped ? undefined : await leave();
@@ -260,6 +263,7 @@ async function startFunction(starting: Starting): Promise<Running> {
   return {
     printed: () => printedBefore + (handler?.printed() ?? ''),
     peakBytes: () => peakBytesOf(handler?.pid),
+    threads: () => threadsOf(handler?.pid),
     async stop() {
       isStopped = true;
       await mapping;
@@ -274,6 +278,7 @@ async function startFunction(starting: Starting): Promise<Running> {
       gone.abort();
       await handler?.end();
       await mapping;
+      await handler?.end();
       sqs.destroy();
     },
   };
@@ -324,6 +329,7 @@ async function startWorker({ variables, expire }: Starting): Promise<Running> {
   return {
     printed: () => `${printedBefore}${worker.printed()}`,
     peakBytes: () => peakBytesOf(worker.pid),
+    threads: () => threadsOf(worker.pid),
     stop: () => end('SIGTERM'),
     async replace() {
       const mine = worker;
@@ -343,6 +349,13 @@ async function startWorker({ variables, expire }: Starting): Promise<Running> {
 function peakBytesOf(pid: number | undefined): number {
   const [, kibibytes = Number.NaN] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   return 1024 * Number(kibibytes);
+}
+
+function threadsOf(pid: number | undefined): string[] {
+  const tasks = `/proc/${pid}/task`;
+  return readdirSync(tasks)
+    .map((id) => readFileSync(`${tasks}/${id}/comm`, 'utf8').trim())
+    .toSorted();
 }
 
 export function aMoment(): Promise<void> {

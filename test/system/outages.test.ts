@@ -15,6 +15,15 @@ const HOUR_MS = 3_600 / 2;
 const MESSAGES = 40;
 const BODIES = Array.from({ length: MESSAGES }, (_, index) => lookup(index));
 
+/** Whether the hour is not over that begins when this is asked first. */
+function anHour(): () => boolean {
+  let until: number | undefined;
+  return () => {
+    until ??= performance.now() + HOUR_MS;
+    return performance.now() < until;
+  };
+}
+
 /** Answers `step` while it is so, and what is behind it afterwards. */
 function during(isOut: () => boolean, step: Step): Step[] {
   return Array<Step>(20_000).fill((exchange) => (isOut() ? step(exchange) : giveAnswer(exchange)));
@@ -83,14 +92,12 @@ describe('Acknowledged: met an outage', () => {
     it.each(OUTAGES)(
       '%s costs no message',
       async (_, take) => {
-        let until = Number.POSITIVE_INFINITY;
-        const isOut = () => performance.now() < until;
+        const isOut = anHour();
         const { environment = {}, bodies = BODIES, isResultQueue = false } = await take(isOut);
         const host = await hosts.start(name, { models: LOOKUP, environment });
         hosts.intercept(({ queue }) =>
           isResultQueue && queue === host.results && isOut() ? FAULTS.missing : undefined,
         );
-        until = performance.now() + HOUR_MS;
         const ids = host.send(bodies);
 
         await host.become('deleted', ids);
@@ -102,8 +109,8 @@ describe('Acknowledged: met an outage', () => {
 
   it('a worker without its result queue receives no more than it had room for, until a probe finds the queue', async () => {
     const host = await hosts.start('the worker', { models: LOOKUP });
-    const until = performance.now() + HOUR_MS;
-    hosts.intercept(({ queue }) => (queue === host.results && performance.now() < until ? FAULTS.denied : undefined));
+    const isOut = anHour();
+    hosts.intercept(({ queue }) => (queue === host.results && isOut() ? FAULTS.denied : undefined));
     const ids = host.send(Array.from({ length: 2_000 }, (_, index) => lookup(index)));
 
     await host.become('deleted', ids);

@@ -27,7 +27,7 @@ afterEach(() => sqs.intercept());
 /** `npm run test:drains` ends workers a hundred times. */
 const TIMES = Number(process.env.DRAINS ?? 3);
 /** Of all replacements together: one takes three seconds where nothing else runs. */
-const LONGEST_MS = 60_000 + 15_000 * TIMES;
+const LONGEST_MS = 180_000 + 15_000 * TIMES;
 const MESSAGES = 600;
 
 /** After how many answers a worker is told to end: spread evenly, the same in each run. */

@@ -1,7 +1,7 @@
 import { totalmem } from 'node:os';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { CONFIG_KEYS } from '../../../lambda/configKeys.ts';
-import { RANGES_BY_MEMORY } from '../../../lambda/core/limits.ts';
+import { RANGES, RANGES_BY_MEMORY } from '../../../lambda/core/limits.ts';
 import { loadConfig } from '../../../lambda/hosts/config.ts';
 
 const QUEUES = {
@@ -21,6 +21,8 @@ function refusalOf(environment: Record<string, string>): string {
 /** No more than a string or a buffer of Node holds. */
 const shares = (bytes: number) =>
   [RANGES_BY_MEMORY.maxPayloadBytes, RANGES_BY_MEMORY.maxAnswerCharacters].map(({ most }) => Math.min(bytes, most));
+
+const empty = (name: string): [string, string] => [`BATCHSCORE_${name}`, ''];
 
 afterEach(() => {
   jest.restoreAllMocks();
@@ -165,68 +167,40 @@ describe('the configuration', () => {
     expect(Object.isFrozen(loadConfig(QUEUES))).toBe(true);
   });
 
+  it.each(Object.entries(RANGES))(
+    'takes %s within its range alone, and says which that is',
+    (name, { least, most }) => {
+      const key = CONFIG_KEYS[name as keyof typeof RANGES];
+      for (const value of [least, most]) {
+        expect(refusalOf({ ...QUEUES, [key]: String(value) })).toBe('the configuration was accepted');
+      }
+      for (const value of [String(least - 1), String(most + 1), `${least}.5`, 'many', '']) {
+        const expected = `a whole number from ${least} to ${most}${name === 'resultsPerMessage' ? ", or 'fill'" : ''}`;
+        expect(refusalOf({ ...QUEUES, [key]: value })).toBe(
+          `configuration: ${key}: expected ${expected}, got ${JSON.stringify(value)}`,
+        );
+      }
+    },
+  );
+
   it.each([
-    ['BATCHSCORE_MODELS_DIR', ''],
-    ['BATCHSCORE_MODELS_URI', ''],
+    ...['MODELS_DIR', 'MODELS_URI', 'DEFAULT_MODEL', 'PROVIDERS', 'ALLOW_PROVIDER_FALLBACK', 'RESULTS'].map(empty),
+    ...['RESULT_TABLE', 'RESULT_BUCKET', 'PAYLOAD_BUCKET', 'WINDOW_SECONDS', 'RESULT_QUEUE_URL'].map(empty),
     ['BATCHSCORE_MODELS_URI', 's3://bucket/models'],
-    ['BATCHSCORE_DEFAULT_MODEL', ''],
-    ['BATCHSCORE_PROVIDERS', ''],
     ['BATCHSCORE_PROVIDERS', 'cuda,,cpu'],
     ['BATCHSCORE_ALLOW_PROVIDER_FALLBACK', 'yes'],
-    ['BATCHSCORE_ALLOW_PROVIDER_FALLBACK', ''],
-    ['BATCHSCORE_LOG_LEVEL', 'verbose'],
-    ['BATCHSCORE_TRACING', 'Active'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '0'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '1.5'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', 'many'],
-    ['BATCHSCORE_MAX_BATCH_ROWS', ''],
-    ['BATCHSCORE_MAX_BATCH_ROWS', '65537'],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '0'],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1073741825'],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '-1'],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '1000001'],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '0'],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '60001'],
-    ['BATCHSCORE_CHECK_PERCENT', ''],
-    ['BATCHSCORE_CHECK_PERCENT', '101'],
-    ['BATCHSCORE_CHECK_PERCENT', '0.5'],
-    ['BATCHSCORE_RESULTS', ''],
     ['BATCHSCORE_RESULTS', 'queue,topic'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', '0'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', '10001'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', 'full'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', ''],
-    ['BATCHSCORE_RESULT_MESSAGE_BYTES', '1023'],
-    ['BATCHSCORE_RESULT_MESSAGE_BYTES', '1048577'],
-    ['BATCHSCORE_RESULT_TABLE', ''],
-    ['BATCHSCORE_RESULT_TTL_SECONDS', '0'],
-    ['BATCHSCORE_RESULT_BUCKET', ''],
     ['BATCHSCORE_RESULT_PREFIX', 'lake'],
-    ['BATCHSCORE_PAYLOAD_BUCKET', ''],
     ['BATCHSCORE_PAYLOAD_PREFIX', '/'],
     ['BATCHSCORE_PAYLOAD_PREFIX', 'fraud/requests/'],
     ['BATCHSCORE_MAX_PAYLOAD_BYTES', '0'],
-    ['BATCHSCORE_WINDOW_SECONDS', ''],
     ['BATCHSCORE_WINDOW_SECONDS', '300.5'],
-    ['BATCHSCORE_REQUEST_QUEUE_URL', 'requests'],
     ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,'],
     ['BATCHSCORE_REQUEST_QUEUE_URL', 'https://sqs.aws/1/a,https://sqs.aws/1/a'],
-    ['BATCHSCORE_RESULT_QUEUE_URL', ''],
-  ])('is refused when %s is %j, naming the variable and what it is', (key, value) => {
+  ] as [string, string][])('is refused when %s is %j, naming the variable and what it is', (key, value) => {
     const message = refusalOf({ ...QUEUES, [key]: value });
 
     expect(message).toMatch(new RegExp(`^configuration: ${key}: [^;]+, got ${JSON.stringify(value)}$`));
-  });
-
-  it.each([
-    ['BATCHSCORE_MAX_BATCH_ROWS', '1', 65_536],
-    ['BATCHSCORE_MAX_BATCH_ELEMENTS', '1', 1_073_741_824],
-    ['BATCHSCORE_MAX_REQUEST_ROWS', '1', 1_000_000],
-    ['BATCHSCORE_DEADLINE_MARGIN_MS', '1', 60_000],
-    ['BATCHSCORE_CHECK_PERCENT', '0', 100],
-  ])('takes %s from %s to %i', (key, least, most) => {
-    expect(refusalOf({ ...QUEUES, [key]: least })).toBe('the configuration was accepted');
-    expect(refusalOf({ ...QUEUES, [key]: String(most) })).toBe('the configuration was accepted');
   });
 
   it('takes models from S3, and then from no folder', () => {
@@ -304,10 +278,7 @@ describe('the configuration', () => {
   });
 
   it.each([
-    ['BATCHSCORE_MAX_BATCH_ROWS', 'many', 'a whole number from 1 to 65536'],
-    ['BATCHSCORE_CHECK_PERCENT', '101', 'a whole number from 0 to 100'],
     ['BATCHSCORE_WINDOW_SECONDS', '-1', 'a number from 0 to 300'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', 'all', "a whole number from 1 to 10000, or 'fill'"],
     ['BATCHSCORE_TRACING', 'on', 'true or false'],
     ['BATCHSCORE_LOG_LEVEL', 'loud', 'one of debug, info, warn, error'],
     ['BATCHSCORE_RESULTS', 'queue,tabel', 'one or several of queue, table, bucket, comma-separated, each once'],
