@@ -1,4 +1,12 @@
-/** Models whose rows depend on each other, and sound relatives of them: float32 `x` `[batch, 4]` unless said otherwise. */
+/**
+ * Models whose rows depend on each other, and sound relatives of them: float32 `x` `[batch, 4]` unless said otherwise.
+ *
+ * ```ts
+ * it.each(Object.entries(MIXING))('%s is found out', async (_, bytes) => {
+ *   const { model } = await openOnly(bytes());
+ * });
+ * ```
+ */
 import {
   type Constant,
   DataType,

@@ -13,7 +13,13 @@ import type { Datatype } from '../../lambda/core/tensor.ts';
 /** ONNX element types that no datatype stands for. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 export const ELEMENT_TYPE = { bfloat16: 16, int4: 22 } as const;
 
-/** `y` is `x`. */
+/**
+ * `y` is `x`: the bytes of a model, as every function here gives them.
+ *
+ * ```ts
+ * const directory = await modelsDirectory({ 'same/1/model.onnx': identityModel('FP32', ['batch', 3]) });
+ * ```
+ */
 export function identityModel(datatype: Datatype | number = 'FP32', shape: readonly Axis[] = ['batch', 3]): Uint8Array {
   return encodeModel({
     inputs: [{ name: 'x', datatype, shape }],

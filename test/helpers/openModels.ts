@@ -79,7 +79,14 @@ export async function openModels(
   return { directory, repository, warnings };
 }
 
-/** A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails. */
+/**
+ * A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails.
+ *
+ * ```ts
+ * const { model, repository, warnings } = await openOnly(identityModel(), { maxBatchRows: 4 });
+ * await model.run([counting('x', 2, 3)]);
+ * ```
+ */
 export async function openOnly(
   bytes: Uint8Array,
   config: Readonly<Record<string, unknown>> = {},

@@ -1,7 +1,7 @@
 import { DataType, encodeModel, type GraphNode, type GraphValue } from '../../bench/workload/encodeModel.ts';
 
 const X: GraphValue = { name: 'x', datatype: 'FP32', shape: ['batch', 'length'] };
-const AXIS_1 = { name: 'axis_1', dataType: DataType.INT64, dims: [1], int64Data: [1] };
+const LENGTH_AXIS = { name: 'axis_1', dataType: DataType.INT64, dims: [1], int64Data: [1] };
 
 /** Gives float32 `[batch, length]` back, and calls its second axis something else. */
 export function renamedLengthModel(): Uint8Array {
@@ -55,7 +55,7 @@ export function quantisedInPlaceModel(): Uint8Array {
     outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 1] }],
     nodes,
     constants: [
-      AXIS_1,
+      LENGTH_AXIS,
       { name: 'limit', dataType: DataType.FLOAT, dims: [], floatData: [40] },
       { name: 'least', dataType: DataType.FLOAT, dims: [], floatData: [-1000] },
     ],
@@ -68,7 +68,7 @@ export function reducingModel(op: 'ReduceMax' | 'ReduceMin', datatype: 'FP32' | 
     inputs: [{ ...X, datatype }],
     outputs: [{ name: 'y', datatype, shape: ['batch', 1] }],
     nodes: [{ op, inputs: ['x', 'axis_1'], outputs: ['y'] }],
-    constants: [AXIS_1],
+    constants: [LENGTH_AXIS],
   });
 }
 
@@ -89,7 +89,7 @@ export function additiveMaskModel(): Uint8Array {
       { op: 'ReduceSum', inputs: ['weighted', 'axis_1'], outputs: ['y'] },
     ],
     constants: [
-      AXIS_1,
+      LENGTH_AXIS,
       { name: 'one', dataType: DataType.FLOAT, dims: [], floatData: [1] },
       { name: 'much', dataType: DataType.FLOAT, dims: [], floatData: [10_000] },
     ],

@@ -55,6 +55,15 @@ export interface SqsEngine extends Pick<SqsServer, 'counts' | 'secondsInFlight' 
  * A real SQS server in this process for the tests of a file, started before the first and stopped after the last.
  *
  * @param start fauxqs, unless a test needs what only `strictSqs.ts` does
+ *
+ * ```ts
+ * const server = useSqsServer();
+ * it('reads', async () => {
+ *   const url = server.queue();
+ *   server.send(url, ['body']);
+ *   expect(await server.drain(url)).toMatchObject([{ Body: 'body' }]);
+ * });
+ * ```
  */
 export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine): SqsServer {
   let running: SqsEngine | undefined;

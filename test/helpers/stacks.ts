@@ -41,6 +41,14 @@ export function imageOf(stack: Stack) {
   return { repository: Repository.fromRepositoryName(stack, 'Images', 'scoring'), tagOrDigest: 'v1' };
 }
 
+/**
+ * The template of a stack that holds nothing but `BatchScoring`.
+ *
+ * ```ts
+ * const template = synthesize({ results: ['table'] });
+ * expect(only(template, 'AWS::Lambda::Function', SCORING)).toMatchObject({ MemorySize: 1769 });
+ * ```
+ */
 export function synthesize(props: Partial<BatchScoringProps> = {}): Template {
   return templateOf(createScoring(props));
 }
