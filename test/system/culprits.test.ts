@@ -39,8 +39,8 @@ describe('2. A message can only fail itself', () => {
         expect(host.receives([bad])).toEqual([5]);
         const answered = new Set(host.written().map(({ message_id }) => message_id));
         expect(answered).toEqual(new Set(good));
-        // Those of other models were answered at once.
-        expect(Math.max(...host.receives(good.slice(-3)))).toBe(culprit === ENDLESS ? 1 : 2);
+        // Those of other models are answered at once, but where the process ends with all that it holds.
+        if (culprit === ENDLESS) expect(host.receives(good.slice(-3))).toEqual([1, 1, 1]);
       },
       180_000,
     );
