@@ -4,7 +4,7 @@
  */
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import { lambdaContext } from './sqsEvents.ts';
+import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 
 export interface Invoking {
   readonly event: SQSEvent;
@@ -24,7 +24,7 @@ if (isMainThread && process.argv.includes('--in-thread')) {
   (parentPort ?? process).on('message', async ({ event, timeoutMs, traceHeader }: Invoking) => {
     if (traceHeader === undefined) delete process.env._X_AMZN_TRACE_ID;
     else process.env._X_AMZN_TRACE_ID = traceHeader;
-    tellParent(await handler(event, lambdaContext(timeoutMs)));
+    tellParent(await handler(event, createLambdaContext(Date.now() + timeoutMs)));
   });
   process.on('disconnect', () => process.exit());
   tellParent('ready');
