@@ -8,6 +8,11 @@ import { recordOfMessage } from './sqsEvents.ts';
 import { type Intercept, redrivePolicy, type StrictSqs, startStrictSqs } from './strictSqs.ts';
 import { startWorkerProcess, type WorkerProcess } from './workerProcess.ts';
 
+/*
+ * Hosts in processes of their own, and what they are sent. It is long because it has two ways to drive them: `useHosts`, from
+ * outside and for both hosts alike, and `deployment`, for what is the worker's alone.
+ */
+
 /** What scores messages: `lambda/handler.ts` behind a mapping of SQS, and `lambda/worker.ts`. Each is a process of its own. */
 export const HOSTS = ['the function', 'the worker'] as const;
 export type HostName = (typeof HOSTS)[number];

@@ -117,18 +117,6 @@ export function meanOverBatchModel(): Uint8Array {
   });
 }
 
-/** A row's value as a share of the largest in its run: 1 where the row is alone. float32 `[batch, 1]` in and out. */
-export function shareOfLargestModel(): Uint8Array {
-  return encodeModel({
-    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
-    outputs: [{ name: 'share', datatype: 'FP32', shape: ['batch', 1] }],
-    nodes: [
-      { op: 'ReduceMax', inputs: ['x'], outputs: ['largest'], attributes: { keepdims: 0 } },
-      { op: 'Div', inputs: ['x', 'largest'], outputs: ['share'] },
-    ],
-  });
-}
-
 /** Looks `index` (int64 `[batch]`) up in a table of three; the run fails for an index outside of -3..2. */
 export function lookupModel(): Uint8Array {
   return encodeModel({
