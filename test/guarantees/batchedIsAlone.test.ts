@@ -1,21 +1,14 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import * as ort from 'onnxruntime-node';
-
 import { encodeModel, type Graph } from '../../bench/workload/encodeModel.ts';
-
-import { DATATYPES, type Datatype } from '../../lambda/core/tensor.ts';
-import { createBatchingWatch } from '../../lambda/core/verify.ts';
-import { scoreRecords } from '../../lambda/hosts/records.ts';
-
-import type { Batching } from '../../lambda/onnx/decideBatching.ts';
+import { type Answer, HOSTS, type Host, useHosts } from '../helpers/hosts.ts';
 import { dynamicLabelModel, MIXING, SOUND } from '../helpers/mixingModels.ts';
-import { openOnly } from '../helpers/openModels.ts';
-import { standardRecords } from '../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../helpers/scoring.ts';
+import type { RepositoryFiles } from '../helpers/openModels.ts';
 
-/** "A batched answer is the answer to that request alone": what ONNX Runtime gives to the request, with nothing of ours around it. */
+const hosts = useHosts();
+const LOADS_MS = 180_000;
 
-const DATATYPE_OF: Readonly<Record<string, Datatype>> = {
+const DATATYPE_OF: Readonly<Record<string, string>> = {
   float32: 'FP32',
   float16: 'FP16',
   int64: 'INT64',
@@ -24,22 +17,22 @@ const DATATYPE_OF: Readonly<Record<string, Datatype>> = {
   int8: 'INT8',
   string: 'BYTES',
 };
-const EXACT = 0;
-const ROUNDING = 2e-3;
+/** Of the largest of a value and 1, for the floats. */
+const ROUNDING: Readonly<Record<string, number>> = { FP32: 2e-3, FP16: 2e-2 };
 
 type Values = readonly (number | string)[];
 interface Input {
   readonly name: string;
-  readonly datatype: Datatype;
+  readonly datatype: string;
   readonly shape: readonly number[];
   readonly data: Values;
 }
-type ValueFor = (datatype: Datatype, random: () => number) => number | string;
+type ValueFor = (datatype: string, random: () => number) => number | string;
 
 /** Small whole numbers, which are indexes into tables as well; floats of either sign; words. */
 const ORDINARY: ValueFor = (datatype, random) => {
   if (datatype === 'BYTES') return `${'abcd'[Math.floor(random() * 4)]}`;
-  return DATATYPES[datatype].kind === 'float' ? Math.round((random() - 0.4) * 400) / 100 : Math.floor(random() * 2);
+  return datatype in ROUNDING ? Math.round((random() - 0.4) * 400) / 100 : Math.floor(random() * 2);
 };
 
 /** A model, its requests of one to six rows, and what ONNX Runtime answers to each of them. */
@@ -56,7 +49,7 @@ async function requestsOf(bytes: Uint8Array, count: number, valueFor: ValueFor, 
     const rows = 1 + (index % maxRows);
     const inputs = session.inputMetadata.map((meta): Input => {
       if (!meta.isTensor) throw new Error('expected tensors');
-      const datatype = DATATYPE_OF[meta.type] as Datatype;
+      const datatype = DATATYPE_OF[meta.type] as string;
       const shape = meta.shape.map((dim, axis) => (axis === 0 ? rows : typeof dim === 'number' ? dim : 3));
       const data = Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => valueFor(datatype, random));
       return { name: meta.name, datatype, shape, data };
@@ -71,11 +64,10 @@ async function requestsOf(bytes: Uint8Array, count: number, valueFor: ValueFor, 
 }
 
 function ortTensor({ datatype, shape, data }: Input): ort.Tensor {
-  const info = DATATYPES[datatype];
-  if (info.kind === 'string') return new ort.Tensor('string', data as string[], shape);
-  const [type] = Object.entries(DATATYPE_OF).find(([, name]) => name === datatype) as [ort.Tensor.Type, Datatype];
-  if (info.kind === 'bigint') return new ort.Tensor(type, info.array.from((data as number[]).map(BigInt)), shape);
-  return new ort.Tensor(type, info.array.from(data as number[]) as Float32Array, shape);
+  if (datatype === 'BYTES') return new ort.Tensor('string', data as string[], shape);
+  const [type] = Object.entries(DATATYPE_OF).find(([, name]) => name === datatype) as ['float32', string];
+  if (datatype === 'INT64') return new ort.Tensor('int64', BigInt64Array.from((data as number[]).map(BigInt)), shape);
+  return new ort.Tensor(type, data as number[], shape);
 }
 
 function valuesOf(data: ort.Tensor['data']): Values {
@@ -84,46 +76,51 @@ function valuesOf(data: ort.Tensor['data']): Values {
   );
 }
 
-/** Has all requests scored, in events of so many, by a fresh process's dependencies. @returns how many differ, and the share that was batched */
-async function scoreTogether(
-  bytes: Uint8Array,
-  { requests, alone }: Awaited<ReturnType<typeof requestsOf>>,
-  { eventSize = requests.length, batching }: { readonly eventSize?: number; readonly batching?: Batching } = {},
-) {
-  const { repository } = await openOnly(bytes, batching === undefined ? {} : { batching });
-  const deps = scoringDependencies({ models: repository, batching: createBatchingWatch(0.01) });
-  const wrong: string[] = [];
-  for (let from = 0; from < requests.length; from += eventSize) {
-    const records = standardRecords(requests.slice(from, from + eventSize).map((inputs) => ({ inputs })));
-    await scoreRecords(records, deps, enoughTime());
-    for (const [index, { messageId }] of records.entries()) {
-      const [answer] = deps.writer.documentsOf(messageId).slice(-1) as { outputs?: Input[]; error?: string }[];
-      const problem = differenceOf(answer, alone[from + index] as Map<string, Values>);
-      if (problem !== undefined) wrong.push(`request ${from + index}: ${problem}`);
-    }
-  }
-  const batched = deps.reports.filter((report) => report.requests > 1).length;
-  return { wrong, batched };
-}
-
-function differenceOf(
-  answer: { readonly outputs?: readonly Input[]; readonly error?: string } | undefined,
-  alone: Map<string, Values>,
-): string | undefined {
-  if (answer?.outputs === undefined) return answer?.error ?? 'no answer';
-  for (const { name, datatype, data } of answer.outputs) {
+function differenceOf({ outputs, error }: Answer, alone: Map<string, Values>): string | undefined {
+  if (outputs === undefined) return error;
+  for (const { name, datatype, data } of outputs) {
     const expected = alone.get(name) as Values;
     if (data.length !== expected.length) return `${name} has ${data.length} values for ${expected.length}`;
-    const tolerance = DATATYPES[datatype].kind !== 'float' ? EXACT : datatype === 'FP16' ? 2e-2 : ROUNDING;
     const at = data.findIndex((value, index) => {
-      const [got, due] = [Number(value), Number(expected[index])];
       if (typeof expected[index] === 'string') return value !== expected[index];
-      return !(Object.is(got, due) || Math.abs(got - due) <= tolerance * Math.max(1, Math.abs(due)));
+      const [got, due] = [Number(value), Number(expected[index])];
+      return !(Object.is(got, due) || Math.abs(got - due) <= (ROUNDING[datatype] ?? 0) * Math.max(1, Math.abs(due)));
     });
     if (at >= 0) return `${name}[${at}] is ${data[at]} for ${expected[at]}`;
   }
   return undefined;
 }
+
+/** Has requests scored together. @returns what is wrong with any answer, and how many runs held several of them */
+async function scoreTogether(
+  host: Host,
+  model_name: string,
+  { requests, alone }: Awaited<ReturnType<typeof requestsOf>>,
+): Promise<{ readonly wrong: string[]; readonly shared: number }> {
+  const before = sharedRuns(host, model_name);
+  const ids = host.send(requests.map((inputs) => ({ model_name, inputs })));
+  const answers = await host.answers(ids);
+  await host.become('deleted', ids);
+  const wrong = answers.flatMap((answer, index) => {
+    const difference = differenceOf(answer, alone[index] as Map<string, Values>);
+    return difference === undefined ? [] : [`request ${index}: ${difference}`];
+  });
+  return { wrong, shared: sharedRuns(host, model_name) - before };
+}
+
+function sharedRuns(host: Host, model: string): number {
+  const runs = host.printed().matchAll(/^\{.*"message":"micro-batch".*$/gm);
+  return Array.from(runs, ([line]) => JSON.parse(line)).filter((run) => run.model === model && run.requests > 1).length;
+}
+
+function modelOf(name: string, bytes: Uint8Array, config: Readonly<Record<string, unknown>> = {}): RepositoryFiles {
+  const quiet = { sessionOptions: { logSeverityLevel: 4 } };
+  return { [`${name}/1/model.onnx`]: bytes, [`${name}/config.json`]: { ...quiet, ...config } };
+}
+
+const nameOf = (what: string): string => what.replaceAll(/\W+/g, '-');
+const SOFTMAX = (MIXING['softmax over axis 0'] as () => Uint8Array)();
+const DEBUG = { BATCHSCORE_LOG_LEVEL: 'debug', BATCHSCORE_MAX_BATCH_ROWS: '128' };
 
 const LABEL: Pick<Graph, 'inputs' | 'outputs'> = {
   inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
@@ -171,76 +168,82 @@ function byRowCount(): Uint8Array {
   });
 }
 
-describe('a batched answer is the answer to that request alone', () => {
-  it.each(Object.entries(MIXING))('of one to six rows, where rows depend on each other: %s', async (_, bytes) => {
-    const requests = await requestsOf(bytes(), 24, ORDINARY);
+describe('3. A batched answer is the answer to that request alone', () => {
+  describe('where a model is checked when it is loaded', () => {
+    let host: Host;
+    beforeAll(async () => {
+      const checked = Object.entries({ ...MIXING, ...SOUND }).map(([what, bytes]) => modelOf(nameOf(what), bytes()));
+      const models: RepositoryFiles = Object.assign({}, ...checked, {
+        ...modelOf('alone', SOFTMAX, { batching: 'alone' }),
+        ...modelOf('not-checked', SOFTMAX, { warmup: false }),
+        ...modelOf('few-rows', SOFTMAX, { maxBatchRows: 4 }),
+        ...modelOf('label', dynamicLabelModel()),
+        ...modelOf('by-row-count', byRowCount()),
+      });
+      host = await hosts.start('the function', { models, environment: DEBUG });
+    }, LOADS_MS);
 
-    expect((await scoreTogether(bytes(), requests)).wrong).toEqual([]);
-  });
-
-  it.each(Object.entries(SOUND))(
-    'of one to six rows, where rows are independent, in shared runs: %s',
-    async (_, bytes) => {
+    it.each(Object.entries(MIXING))('rows depend on each other: %s', async (what, bytes) => {
       const requests = await requestsOf(bytes(), 24, ORDINARY);
-      const { wrong, batched } = await scoreTogether(bytes(), requests);
 
-      expect([wrong, batched > 0]).toEqual([[], true]);
-    },
-  );
-
-  it('with "batching": "alone", whatever the model', async () => {
-    const bytes = MIXING['softmax over axis 0'] as () => Uint8Array;
-    const requests = await requestsOf(bytes(), 12, ORDINARY);
-
-    expect((await scoreTogether(bytes(), requests, { batching: 'alone' })).wrong).toEqual([]);
-  });
-
-  it('where a model that is quantised dynamically answers with labels', async () => {
-    const requests = await requestsOf(dynamicLabelModel(), 300, ORDINARY, 1);
-
-    expect((await scoreTogether(dynamicLabelModel(), requests)).wrong).toEqual([]);
-  });
-
-  it('where one request in forty disturbs its run, and the first runs are small', async () => {
-    const valueFor: ValueFor = (_, random) => (random() < 1 / 40 ? 150_000 : Math.floor(random() * 90));
-    const requests = await requestsOf(disturbedBy(), 400, valueFor, 1);
-
-    expect((await scoreTogether(disturbedBy(), requests, { eventSize: 3 })).wrong).toEqual([]);
-  });
-
-  it('where only many rows change answers: runs are no larger', async () => {
-    const requests = await requestsOf(byRowCount(), 300, ORDINARY, 1);
-    const { wrong, batched } = await scoreTogether(byRowCount(), requests);
-
-    expect([wrong, batched > 0]).toEqual([[], true]);
-  });
-
-  it('where only many rows change answers, and requests have few rows or many: none is split', async () => {
-    const requests = await requestsOf(byRowCount(), 80, ORDINARY, 80);
-
-    expect((await scoreTogether(byRowCount(), requests, { eventSize: 20 })).wrong).toEqual([]);
-  });
-});
-
-describe('a request that must not be split', () => {
-  it('is refused where it has more rows than a run, with what to do', async () => {
-    const bytes = MIXING['softmax over axis 0'] as () => Uint8Array;
-    const { repository } = await openOnly(bytes(), { maxBatchRows: 4 });
-    const deps = scoringDependencies({ models: repository });
-    const of = (rows: number) => ({
-      inputs: [{ name: 'x', datatype: 'FP32', shape: [rows, 4], data: new Array(4 * rows).fill(1) }],
+      expect((await scoreTogether(host, nameOf(what), requests)).wrong).toEqual([]);
     });
-    const records = standardRecords([of(4), of(5)]);
-    await scoreRecords(records, deps, enoughTime());
 
-    expect(deps.writer.documentsOf(records[0]?.messageId ?? '')).toMatchObject([{ outputs: [{ shape: [4, 4] }] }]);
-    expect(deps.writer.documentsOf(records[1]?.messageId ?? '')).toMatchObject([
-      {
-        code: 'TOO_MANY_ROWS',
-        error:
-          "model 'model' splits no request, as its rows depend on each other or on their number: expected at most 4 rows in " +
-          'a request, got 5 rows; send fewer, or raise "maxBatchRows" in its config.json',
-      },
-    ]);
+    it.each(Object.entries(SOUND))('rows are independent, and share runs: %s', async (what, bytes) => {
+      const requests = await requestsOf(bytes(), 24, ORDINARY);
+      const { wrong, shared } = await scoreTogether(host, nameOf(what), requests);
+
+      expect([wrong, shared > 0]).toEqual([[], true]);
+    });
+
+    it.each([
+      ['with "batching": "alone"', 'alone', SOFTMAX, 12, 6],
+      ['of which nothing is known', 'not-checked', SOFTMAX, 24, 6],
+      ['that is quantised dynamically and answers with labels', 'label', dynamicLabelModel(), 300, 1],
+      ['in which only many rows change answers: runs are no larger', 'by-row-count', byRowCount(), 300, 1],
+      ['in which only many rows change answers: no request is split', 'by-row-count', byRowCount(), 80, 80],
+    ])('a model %s', async (_, name, bytes, count, maxRows) => {
+      const requests = await requestsOf(bytes, count, ORDINARY, maxRows);
+
+      expect((await scoreTogether(host, name, requests)).wrong).toEqual([]);
+    });
+
+    it('refuses a request that must not be split and has more rows than a run', async () => {
+      const of = (rows: number) => ({
+        model_name: 'few-rows',
+        inputs: [{ name: 'x', datatype: 'FP32', shape: [rows, 4], data: new Array(4 * rows).fill(1) }],
+      });
+
+      expect(await host.answers(host.send([of(4), of(5)]))).toMatchObject([
+        { outputs: [{ shape: [4, 4] }] },
+        { code: 'TOO_MANY_ROWS', error: expect.stringMatching(/splits no request.* expected at most 4 .*, got 5/) },
+      ]);
+    });
+  });
+
+  describe('where only one request in forty disturbs its run', () => {
+    const rarely: ValueFor = (_, random) => (random() < 1 / 40 ? 150_000 : Math.floor(random() * 90));
+    const models = modelOf('disturbed', disturbedBy());
+
+    it.each(HOSTS)('%s finds out before it writes, sets off the alarm, and batches no more', async (name) => {
+      const host = await hosts.start(name, { models, environment: DEBUG, batchSize: 3 });
+
+      expect((await scoreTogether(host, 'disturbed', await requestsOf(disturbedBy(), 250, rarely, 1))).wrong).toEqual(
+        [],
+      );
+      expect(await host.says('not batched any more')).toMatchObject({ level: 'ERROR', model: 'disturbed' });
+      const again = await scoreTogether(host, 'disturbed', await requestsOf(disturbedBy(), 50, rarely, 1));
+      expect(again).toEqual({ wrong: [], shared: 0 });
+      expect(await host.says('"BatchMismatch":1')).toMatchObject({ service: 'batchscore' });
+    });
+
+    it('"checkPercent": 0 turns the checks of real requests off', async () => {
+      const environment = { ...DEBUG, BATCHSCORE_CHECK_PERCENT: '0' };
+      const host = await hosts.start('the function', { models, environment });
+      const { wrong } = await scoreTogether(host, 'disturbed', await requestsOf(disturbedBy(), 120, rarely, 1));
+
+      expect(wrong).not.toEqual([]);
+      expect(host.printed()).not.toContain('not batched any more');
+    });
   });
 });

@@ -20,7 +20,13 @@ export interface CommandOptions {
   readonly stdoutFile?: string;
 }
 
-/** Runs a script of the repository with this very Node until it ends. */
+/**
+ * Runs a script of the repository with this very Node until it ends.
+ *
+ * ```ts
+ * const { code, stdout, stderr } = await runScript('cli/batchscore.ts', ['inspect', path]);
+ * ```
+ */
 export async function runScript(
   script: string,
   args: readonly string[],

@@ -45,6 +45,15 @@ export interface Deployments {
   ): Promise<Deployment>;
 }
 
+/**
+ * Deployments for clients: queues, stores and a real handler behind them.
+ *
+ * ```ts
+ * const deployments = useDeployments();
+ * const { client } = await deployments.create('queue');
+ * expect(idsOf(await allOf(client().collect(ids, IN_TIME)))).toEqual(ids);
+ * ```
+ */
 export function useDeployments(): Deployments {
   const clients: Batchscore[] = [];
   // Registered first, so that clients are closed before the servers' own clients are.

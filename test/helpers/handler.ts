@@ -118,6 +118,15 @@ export interface DeployedHandler {
   readonly telemetry: RecordingTelemetry;
 }
 
+/**
+ * The real handler in this process, with the digits model and a lookup table.
+ *
+ * ```ts
+ * const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+ * const { handler, telemetry } = await deployed(where);
+ * expect(await invoke(handler, [sqsRecord(lookupRequest(0))])).toEqual({ batchItemFailures: [] });
+ * ```
+ */
 export async function deployed(deployment: Deployment): Promise<DeployedHandler> {
   const telemetry = recordingTelemetry();
   const composition = await composed(deployment, telemetry);

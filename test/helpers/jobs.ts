@@ -133,7 +133,15 @@ export async function callOrSkip(event: ScoreEvent, options: JobOptions): Promis
 /** Stands for the end of the process: nothing of the call is done after it is thrown. */
 export class ProcessEnded extends Error {}
 
-/** Plays the state machine: plan, every part until it is done, finish. @returns the rows, parsed, in the order of the keys */
+/**
+ * Plays the state machine: plan, every part until it is done, finish.
+ *
+ * @returns the rows, parsed, in the order of the keys
+ *
+ * ```ts
+ * expect(await runJob({ key: 'in/rows.jsonl', content: LINES })).toHaveLength(3);
+ * ```
+ */
 export async function runJob(options: JobOptions): Promise<Record<string, unknown>[]> {
   const { storage, run = 1 } = options;
   await planOf(options);

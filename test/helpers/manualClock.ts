@@ -13,7 +13,15 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** A clock that stands still until it is told otherwise. */
+/**
+ * A clock that stands still until it is told otherwise.
+ *
+ * ```ts
+ * const clock = createManualClock();
+ * clock.after(1_000, () => called.push('due'));
+ * clock.advance(1_000);
+ * ```
+ */
 export function createManualClock(): ManualClock {
   let nowMs = 0;
   const timers = new Set<Timer>();

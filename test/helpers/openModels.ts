@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
-import { afterEach } from '@jest/globals';
+import { afterAll, afterEach, beforeEach } from '@jest/globals';
 import type { MaybePromise } from '../../lambda/core/concurrency.ts';
 import { type Failure, isFailure } from '../../lambda/core/failure.ts';
 import type { Model } from '../../lambda/core/model.ts';
@@ -14,15 +14,25 @@ import { type OnnxModelRepository, openRepository, type RepositoryOptions } from
 /** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */
 export type RepositoryFiles = Readonly<Record<string, Uint8Array | string | Readonly<Record<string, unknown>>>>;
 
-const cleanups: (() => Promise<void>)[] = [];
+type Cleanup = () => Promise<void>;
+const ofTest: Cleanup[] = [];
+const ofFile: Cleanup[] = [];
+let isInTest = false;
 
+beforeEach(() => {
+  isInTest = true;
+});
 afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  isInTest = false;
+  for (const cleanup of ofTest.splice(0).reverse()) await cleanup();
+});
+afterAll(async () => {
+  for (const cleanup of ofFile.splice(0).reverse()) await cleanup();
 });
 
-/** Has `cleanup` called when the test has ended, the last one first. */
-export function afterThisTest(cleanup: () => Promise<void>): void {
-  cleanups.push(cleanup);
+/** Has `cleanup` called when the test has ended, or after all tests of the file where `beforeAll` asks; the last one first. */
+export function afterThisTest(cleanup: Cleanup): void {
+  (isInTest ? ofTest : ofFile).push(cleanup);
 }
 
 /** A temporary model repository; it is gone after the test. */
@@ -72,7 +82,14 @@ export async function openModels(
   return { directory, repository, warnings, log };
 }
 
-/** A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails. */
+/**
+ * A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails.
+ *
+ * ```ts
+ * const { model, repository, warnings } = await openOnly(identityModel(), { maxBatchRows: 4 });
+ * await model.run([counting('x', 2, 3)]);
+ * ```
+ */
 export async function openOnly(
   bytes: Uint8Array,
   config: Readonly<Record<string, unknown>> = {},

@@ -5,10 +5,11 @@ import {
   PutObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
-import { afterAll, afterEach, beforeAll } from '@jest/globals';
+import { afterAll, beforeAll } from '@jest/globals';
 import { buildApp } from 'fauxqs';
 import { createS3Client, HOST_PATIENCE, type Patience } from '../../lambda/aws/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
+import { afterThisTest } from './openModels.ts';
 
 export interface S3Server {
   /** A client of the server, or of what is in front of it; it is closed after the test. */
@@ -30,13 +31,9 @@ export function useS3Server(): S3Server {
   const app = buildApp({ logger: false });
   let endpoint = '';
   let buckets = 0;
-  const cleanups: (() => Promise<void> | void)[] = [];
 
   beforeAll(async () => {
     endpoint = await app.listen({ port: 0, host: '127.0.0.1' });
-  });
-  afterEach(async () => {
-    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
   });
   afterAll(async () => {
     await app.close();
@@ -49,7 +46,7 @@ export function useS3Server(): S3Server {
       credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
       forcePathStyle: true,
     });
-    cleanups.push(() => s3.destroy());
+    afterThisTest(async () => s3.destroy());
     return s3;
   };
   return {
@@ -57,7 +54,7 @@ export function useS3Server(): S3Server {
     endpoint: () => endpoint,
     async front(...steps) {
       const front = await startFront(endpoint, steps);
-      cleanups.push(front.stop);
+      afterThisTest(front.stop);
       return front;
     },
     async bucket(Bucket = `bucket-${buckets++}`) {

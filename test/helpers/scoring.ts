@@ -61,7 +61,15 @@ export interface ObservedDependencies<W extends ResultWriter> extends ScoringDep
   readonly checksMs: readonly number[];
 }
 
-/** Real planner, estimator and ceiling, the line model, a memory writer, and limits that no test meets by accident. */
+/**
+ * Real planner, estimator and ceiling, the line model, a memory writer, and limits that no test meets by accident.
+ *
+ * ```ts
+ * const deps = scoringDependencies({ models: repositoryOf(sumModel()) });
+ * const outcomes = await scoreRecords(standardRecords([lineRequest([1, 2])]), deps, enoughTime());
+ * expect(deps.writer.documentsOf(messageIdOf(0))).toMatchObject([{ outputs: [{}] }]);
+ * ```
+ */
 export function scoringDependencies(options?: ScoringOptions): ObservedDependencies<MemoryWriter>;
 export function scoringDependencies<W extends ResultWriter>(
   options: ScoringOptions & { readonly writer: W },

@@ -12,10 +12,11 @@ import {
   type SendMessageBatchResult,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import { afterAll, afterEach, beforeAll } from '@jest/globals';
+import { afterAll, beforeAll } from '@jest/globals';
 import { startFauxqs } from 'fauxqs';
 import { createSqsClient, HOST_PATIENCE, type Patience } from '../../lambda/aws/awsClients.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
+import { afterThisTest } from './openModels.ts';
 import { nameOf } from './strictSqs.ts';
 
 export interface SqsServer {
@@ -54,11 +55,19 @@ export interface SqsEngine extends Pick<SqsServer, 'counts' | 'secondsInFlight' 
  * A real SQS server in this process for the tests of a file, started before the first and stopped after the last.
  *
  * @param start fauxqs, unless a test needs what only `strictSqs.ts` does
+ *
+ * ```ts
+ * const server = useSqsServer();
+ * it('reads', async () => {
+ *   const url = server.queue();
+ *   server.send(url, ['body']);
+ *   expect(await server.drain(url)).toMatchObject([{ Body: 'body' }]);
+ * });
+ * ```
  */
 export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine): SqsServer {
   let running: SqsEngine | undefined;
   let queues = 0;
-  const cleanups: (() => Promise<void> | void)[] = [];
   const server = (): SqsEngine => {
     if (running === undefined) throw new Error('the SQS server runs while tests do, not while they are defined');
     return running;
@@ -67,9 +76,6 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
 
   beforeAll(async () => {
     running = await start();
-  });
-  afterEach(async () => {
-    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
   });
   afterAll(() => running?.stop());
 
@@ -116,7 +122,7 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
       useQueueUrlAsEndpoint: false,
     });
     noteHidden(sqs);
-    cleanups.push(() => sqs.destroy());
+    afterThisTest(async () => sqs.destroy());
     return sqs;
   };
   const receive: SqsServer['receive'] = async (QueueUrl, { visibilitySeconds = 30, waitSeconds = 0 } = {}) => {
@@ -136,7 +142,7 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
     client,
     async front(...steps) {
       const front = await startFront(endpoint(), steps);
-      cleanups.push(front.stop);
+      afterThisTest(front.stop);
       return front;
     },
     queue: (attributes = {}) => create('', attributes),

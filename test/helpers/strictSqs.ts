@@ -41,13 +41,16 @@ export interface StrictSqs {
   createQueue(name: string, attributes?: Readonly<Record<string, string>>): string;
   /** From now on calls to it fail with `QueueDoesNotExist`, those that are open too. */
   deleteQueue(name: string): void;
-  sendMessage(name: string, body: string, group?: string): void;
+  /** @returns its message ID */
+  sendMessage(name: string, body: string, group?: string): string;
   /** How many messages nobody else can receive now, and how many are to be received. */
   counts(name: string): { readonly inFlight: number; readonly ready: number };
   /** Whole seconds until each message in flight comes back, by its body. */
   secondsInFlight(name: string): Record<string, number>;
   /** Every message that was sent to a queue, in the order of sending. */
   history(name: string): readonly MessageHistory[];
+  /** Lets the visibility of all that is in flight end, as time does when their host has gone. */
+  expire(name: string): void;
   /** Polls that wait for a message, those included whose client has gone. */
   openPolls(name: string): number;
   /** Asks about every call from now on, in place of whoever was asked before. Nobody: every call is answered. */
@@ -153,7 +156,7 @@ export async function startStrictSqs(secondMs = 1000): Promise<StrictSqs> {
       queueOf(name).close();
       queues.delete(name);
     },
-    sendMessage: (name, body, group) => void queueOf(name).send({ body, group, attributes: {} }),
+    sendMessage: (name, body, group) => queueOf(name).send({ body, group, attributes: {} }).messageId,
     counts(name) {
       const { messages } = queueOf(name);
       return { inFlight: countOf(messages, 'in flight'), ready: countOf(messages, 'ready') };
@@ -166,6 +169,10 @@ export async function startStrictSqs(secondMs = 1000): Promise<StrictSqs> {
       ),
     history: (name) =>
       queueOf(name).messages.map(({ messageId, body, receives, fate }) => ({ messageId, body, receives, fate })),
+    expire(name) {
+      const { messages, hide } = queueOf(name);
+      for (const message of messages) if (message.fate === 'in flight') hide(message, 0);
+    },
     openPolls: (name) => queueOf(name).openPolls(),
     intercept(asked = () => undefined) {
       between = asked;

@@ -97,21 +97,6 @@ export async function deployment(server: SqsServer, options: DeploymentOptions =
   };
 }
 
-/** Lets another worker finish. @returns all answers to so many messages, of both workers */
-export async function afterAnother(
-  server: SqsServer,
-  { requestQueueUrl, start, results }: Deployment,
-  messages: number,
-): Promise<Result[]> {
-  const worker = start();
-  const left = () => Object.values(server.counts(requestQueueUrl)).reduce((sum, count) => sum + count, 0);
-  // Messages in flight come back only when somebody asks for them.
-  await until(() => left() === 0);
-  worker.send('SIGKILL');
-  await worker.ended;
-  return await results(messages);
-}
-
 /** Looks again and again, until it is so. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 10));

@@ -14,6 +14,7 @@ export interface Ended {
 }
 
 export interface WorkerProcess {
+  readonly pid: number | undefined;
   /** Waits for a line of the log with this text. @returns the line, parsed */
   says(text: string): Promise<Record<string, unknown>>;
   send(signal: NodeJS.Signals): void;
@@ -22,7 +23,10 @@ export interface WorkerProcess {
 }
 
 /** `lambda/worker.ts` in a process of its own, with nothing but environment variables. It is killed after the test. */
-export function startWorkerProcess(variables: Readonly<Record<string, string>>): WorkerProcess {
+export function startWorkerProcess(
+  variables: Readonly<Record<string, string>>,
+  cleanUp = afterThisTest,
+): WorkerProcess {
   const child = spawn(process.execPath, [ENTRY], {
     cwd: REPOSITORY,
     env: { PATH: process.env.PATH, ...OF_ECS, ...variables },
@@ -32,11 +36,12 @@ export function startWorkerProcess(variables: Readonly<Record<string, string>>):
   const readers = [child.stdout, child.stderr].map((input) => createInterface({ input }));
   for (const reader of readers) reader.on('line', (line) => lines.push(line));
   const ended = once(child, 'close').then(([code, signal]): Ended => ({ code, signal }));
-  afterThisTest(async () => {
+  cleanUp(async () => {
     child.kill('SIGKILL');
     await ended;
   });
   return {
+    pid: child.pid,
     async says(text) {
       const died = ended.then((): never => {
         throw new Error(`expected '${text}' from the worker, it ended:\n${lines.join('\n')}`);

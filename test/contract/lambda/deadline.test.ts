@@ -67,11 +67,8 @@ describe('the deadline of an invocation', () => {
   ])('ends %s that get no answer before the deadline, and reports their records', async (_, operations) => {
     const handler = withMargin(await deployed(await onSqsSilentTo(...operations)), MARGIN_MS);
     const record = sqsRecord('not JSON');
-    const context = lambdaContext(MARGIN_MS);
 
-    expect(await handler(sqsEvent([record]), context)).toEqual(failuresOf(record));
-
-    expect(context.getRemainingTimeInMillis()).toBeGreaterThan(0);
+    expect(await handler(sqsEvent([record]), lambdaContext(MARGIN_MS))).toEqual(failuresOf(record));
   });
 });
 

@@ -10,12 +10,10 @@ import {
   invoke,
   lookupRequest,
 } from '../../helpers/handler.ts';
-import { fifoSqsRecord, lambdaContext, recordOfMessage, sqsRecord } from '../../helpers/sqsEvents.ts';
+import { lambdaContext, recordOfMessage, sqsRecord } from '../../helpers/sqsEvents.ts';
 import { interceptSends, useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
-/** Less than the margin before the deadline. */
-const TOO_LITTLE_MS = 1_000;
 const NONE = { batchItemFailures: [] };
 
 function deployment(): Deployment {
@@ -81,38 +79,6 @@ describe('the handler', () => {
     expect(right.length).toBeGreaterThan(36);
   });
 
-  it('answers broken messages with errors, and reports no failure for them', async () => {
-    const { resultQueueUrl, ...rest } = deployment();
-    const { handler } = await deployed({ resultQueueUrl, ...rest });
-    const [sample = { pixels: [], label: 0 }] = await digitSamples(1);
-    const expected = new Map([
-      [sqsRecord('{"inputs": ['), 'INVALID_JSON'],
-      [sqsRecord('42'), 'INVALID_REQUEST'],
-      [sqsRecord({ ...digitRequest(sample), model_name: 'nobody' }), 'UNKNOWN_MODEL'],
-      [sqsRecord(digitRequest({ ...sample, pixels: sample.pixels.slice(1) })), 'INVALID_SHAPE'],
-      [sqsRecord(digitRequest(sample)), undefined],
-    ]);
-
-    expect(await invoke(handler, [...expected.keys()])).toEqual(NONE);
-
-    const answers = await answersOn(resultQueueUrl);
-    const codes = [...expected.keys()].map(({ messageId }) => answers.get(messageId)?.code);
-    expect(codes).toEqual([...expected.values()]);
-  });
-
-  it('answers every other record when one makes its run fail', async () => {
-    const { resultQueueUrl, ...rest } = deployment();
-    const { handler } = await deployed({ resultQueueUrl, ...rest });
-    const records = [0, 1, 99, 2, 1].map((index) => sqsRecord(lookupRequest(index)));
-
-    expect(await invoke(handler, records)).toEqual(NONE);
-
-    const answers = await answersOn(resultQueueUrl);
-    const scored = records.map(({ messageId }) => answers.get(messageId)?.outputs?.[0]?.data[0]);
-    expect(scored).toEqual([10, 20, undefined, 30, 20]);
-    expect(answers.get(records[2]?.messageId ?? '')?.code).toBe('RUN_FAILED');
-  });
-
   it('reports exactly the records whose result was not taken', async () => {
     const where = deployment();
     const { handler } = await deployed(where);
@@ -143,19 +109,6 @@ describe('the handler', () => {
 
     const codes = telemetry.outcomesOfInvocations.flat().map((o) => (o.status === 'retry' ? o.failure.code : o.status));
     expect(codes).toEqual(['WRITE_FAILED', 'WRITE_FAILED', 'WRITE_FAILED']);
-  });
-
-  it('reports all, writes nothing and does not throw when too little time is left', async () => {
-    const where = deployment();
-    const { handler, telemetry } = await deployed(where);
-    const records = [0, 1, 2].map((index) => sqsRecord(lookupRequest(index)));
-
-    expect(await invoke(handler, records, TOO_LITTLE_MS)).toEqual(failuresOf(...records));
-
-    expect(telemetry.outcomesOfInvocations[0]).toMatchObject(
-      records.map(() => ({ status: 'retry', failure: { code: 'DEADLINE' } })),
-    );
-    expect(await server.drain(where.resultQueueUrl)).toEqual([]);
   });
 
   it('reports all, tells of the problem and does not throw when scoring itself has a bug', async () => {
@@ -263,58 +216,5 @@ describe('a record that is retried', () => {
     await invoke(handler, records);
 
     expect(server.hiddenFor(where.requestQueueUrl)).toEqual({ [answered]: 3_600, [retried]: 1 });
-  });
-});
-
-describe('a handler that is invoked again', () => {
-  it('answers the records of the second event alone', async () => {
-    const where = deployment();
-    const { handler } = await deployed(where);
-    const first = [0, 1].map((index) => sqsRecord(lookupRequest(index)));
-    const second = [2, 1, 0].map((index) => sqsRecord(lookupRequest(index)));
-
-    expect(await invoke(handler, first)).toEqual(NONE);
-    const answersToFirst = await answersOn(where.resultQueueUrl);
-    expect(await invoke(handler, second)).toEqual(NONE);
-    const answersToSecond = await answersOn(where.resultQueueUrl);
-
-    expect([...answersToFirst.keys()].toSorted()).toEqual(first.map(({ messageId }) => messageId).toSorted());
-    const scored = second.map(({ messageId }) => answersToSecond.get(messageId)?.outputs?.[0]?.data[0]);
-    expect(scored).toEqual([30, 20, 10]);
-    expect(answersToSecond.size).toBe(3);
-  });
-
-  it('answers records that it handed back before', async () => {
-    const where = deployment();
-    const { handler } = await deployed(where);
-    const records = [0, 1].map((index) => sqsRecord(lookupRequest(index)));
-
-    expect(await invoke(handler, records, TOO_LITTLE_MS)).toEqual(failuresOf(...records));
-    expect(await invoke(handler, records)).toEqual(NONE);
-
-    expect((await answersOn(where.resultQueueUrl)).size).toBe(2);
-  });
-});
-
-describe('FIFO', () => {
-  it('in is FIFO out: the results of a group stand in the order of its requests', async () => {
-    const where = { ...deployment(), resultQueueUrl: server.fifoQueue() };
-    const { handler } = await deployed(where);
-    const records = [
-      fifoSqsRecord('a', 1, lookupRequest(2)),
-      fifoSqsRecord('b', 1, lookupRequest(0)),
-      fifoSqsRecord('a', 2, 'not JSON'),
-      fifoSqsRecord('a', 3, lookupRequest(1)),
-    ];
-
-    expect(await invoke(handler, records)).toEqual(NONE);
-
-    const messages = await server.drain(where.resultQueueUrl);
-    const ofGroup = (group: string) =>
-      messages.flatMap(({ Attributes, MessageAttributes }) =>
-        Attributes?.MessageGroupId === group ? [MessageAttributes?.messageId?.StringValue] : [],
-      );
-    expect(ofGroup('a')).toEqual([records[0], records[2], records[3]].map((record) => record?.messageId));
-    expect(ofGroup('b')).toEqual([records[1]?.messageId]);
   });
 });

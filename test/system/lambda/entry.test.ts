@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { failuresOf, lookupRequest } from '../../helpers/handler.ts';
+import { lookupRequest } from '../../helpers/handler.ts';
+import { startHandler } from '../../helpers/handlerProcess.ts';
 import { lookupModel, reshapeModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
-import { recordOfMessage, sqsRecord } from '../../helpers/sqsEvents.ts';
+import { sqsRecord } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { startHandler } from './handlerProcess.ts';
 
 const server = useSqsServer();
 
@@ -33,26 +33,6 @@ async function refusalOf(variables: Readonly<Record<string, string>>): Promise<s
 }
 
 describe('the Lambda entry', () => {
-  it('scores events with nothing but its environment: results on the queue, failures in the answer', async () => {
-    const { requestQueueUrl, resultQueueUrl, variables } = await deployed({ 'lookup/1/model.onnx': lookupModel() });
-    const entry = await startHandler(variables);
-    server.send(requestQueueUrl, [...[2, 0, 1].map((index) => JSON.stringify(lookupRequest(index))), 'not JSON']);
-    const records = (await server.receive(requestQueueUrl)).map((one) => recordOfMessage(one, requestQueueUrl));
-
-    expect(await entry.invoke(records)).toEqual({ batchItemFailures: [] });
-    const results = (await server.drain(resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body));
-    const answers = records.map(({ messageId }) => results.filter(({ message_id }) => message_id === messageId));
-    expect(answers).toMatchObject([
-      ...[30, 10, 20].map((value) => [{ outputs: [{ name: 'value', data: [value] }] }]),
-      [{ code: 'INVALID_JSON' }],
-    ]);
-
-    server.deleteQueue(resultQueueUrl);
-    expect(await entry.invoke(records)).toEqual(failuresOf(...records));
-    const secondsUntilRetry = Object.values(server.secondsInFlight(requestQueueUrl));
-    for (const seconds of secondsUntilRetry) expect(seconds).toBeLessThanOrEqual(1);
-  });
-
   it('fails at its import, with one sentence that names every variable that is wrong', async () => {
     const wrong = { BATCHSCORE_MAX_BATCH_ROWS: '0', BATCHSCORE_COLOUR: 'red' };
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { lookupRequest } from '../../helpers/handler.ts';
+import { startHandler } from '../../helpers/handlerProcess.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
 import { sqsRecord } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { startHandler } from './handlerProcess.ts';
 
 const server = useSqsServer();
 const SECRET = 'only-the-producer-knows-this';

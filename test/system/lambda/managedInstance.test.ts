@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { failuresOf, lookupRequest } from '../../helpers/handler.ts';
+import { startHandler } from '../../helpers/handlerProcess.ts';
 import { lookupModel, turningModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
 import { recordOfMessage } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { IN_THREAD, startHandler } from './handlerProcess.ts';
 
 const server = useSqsServer();
 const TIMEOUT_MS = 3_000;
@@ -14,9 +14,9 @@ const HANGING = {
   inputs: [{ name: 'turns', datatype: 'INT64', shape: [1], data: [4e12] }],
 };
 
-/** `AWS_LAMBDA_NODEJS_WORKER_COUNT` is 1 there: one thread has the handler, and the process is not its own. */
-describe('the handler in a worker thread, as on Managed Instances', () => {
-  it('ends the whole environment when a run that it left behind does not end, and says why', async () => {
+/** `AWS_LAMBDA_NODEJS_WORKER_COUNT` is 1 on Managed Instances: one thread has the handler, and the process is not its own. */
+describe('4. No run is started that is not expected to finish', () => {
+  it('the handler in a worker thread ends the whole environment when a run that it left behind does not end, and says why', async () => {
     const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
     const variables = {
       ORT_DISABLE_TELEMETRY: '1',
@@ -33,13 +33,13 @@ describe('the handler in a worker thread, as on Managed Instances', () => {
       server.send(requestQueueUrl, [JSON.stringify(request)]);
       return (await server.receive(requestQueueUrl)).map((one) => recordOfMessage(one, requestQueueUrl));
     };
-    const host = await startHandler(variables, [], IN_THREAD);
+    const host = await startHandler(variables, { inThread: true });
 
     const hanging = await receive(HANGING);
-    expect((await host.measure(hanging, TIMEOUT_MS)).response).toEqual(failuresOf(...hanging));
+    expect(await host.invoke(hanging, undefined, TIMEOUT_MS)).toEqual(failuresOf(...hanging));
 
     const [next] = await receive({ ...lookupRequest(2), model_name: 'lookup' });
-    await expect(host.measure(next === undefined ? [] : [next], TIMEOUT_MS)).rejects.toThrow();
+    await expect(host.invoke(next === undefined ? [] : [next], undefined, TIMEOUT_MS)).rejects.toThrow();
     expect(await host.ended).toEqual([null, 'SIGKILL']);
     const printed = await host.end();
     expect(printed).toContain('a run that was left behind in an earlier invocation has not ended since');

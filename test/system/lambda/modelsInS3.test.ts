@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { startDev } from '../../helpers/command.ts';
 import { lookupRequest } from '../../helpers/handler.ts';
+import { startHandler } from '../../helpers/handlerProcess.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
 import { emptyFolder, publish } from '../../helpers/publishedModels.ts';
 import { useS3Server } from '../../helpers/s3Server.ts';
 import { sqsRecord } from '../../helpers/sqsEvents.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { startHandler } from './handlerProcess.ts';
 
 const sqs = useSqsServer();
 const s3 = useS3Server();

@@ -1,19 +1,21 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Host, useHosts } from '../../helpers/hosts.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
 import { nameOf, redrivePolicy, type StrictSqs, startStrictSqs } from '../../helpers/strictSqs.ts';
 import {
-  afterAnother,
   type DeploymentOptions,
   deployment,
   ENDLESS,
   LOOKUP,
   lookup,
+  type Result,
   SLOW,
   slow,
   until,
 } from '../../helpers/worker.ts';
 
+const hosts = useHosts();
 let sqs: StrictSqs;
 const server = useSqsServer(async () => {
   sqs = await startStrictSqs();
@@ -25,18 +27,13 @@ afterEach(() => sqs.intercept());
 /** `npm run test:drains` ends workers a hundred times. */
 const TIMES = Number(process.env.DRAINS ?? 3);
 /** Of all replacements together: one takes three seconds where nothing else runs. */
-const LONGEST_MS = 60_000 + 15_000 * TIMES;
-const MESSAGES = 1_500;
-const LATEST_MS = 1_500;
-const VISIBILITY_SECONDS = 6;
-const HEARTBEAT_SECONDS = VISIBILITY_SECONDS / 3;
-const STOP_SECONDS = 8;
+const LONGEST_MS = 180_000 + 15_000 * TIMES;
+const MESSAGES = 600;
 
-/** Spread evenly, the same in each run. */
-const MOMENTS = Array.from({ length: TIMES }, (_, index) => {
+/** After how many answers a worker is told to end: spread evenly, the same in each run. */
+const MOMENTS = Array.from({ length: Math.ceil(TIMES / 2) }, (_, index) => {
   const golden = (Math.sqrt(5) - 1) / 2;
-  const ms = Math.round(LATEST_MS * ((golden * (index + 1)) % 1));
-  return { ms, packed: index % 3 === 2 };
+  return 1 + Math.floor((MESSAGES - 1) * ((golden * (index + 1)) % 1));
 });
 
 /** A worker whose messages go to the dead letters after five receives. */
@@ -54,47 +51,42 @@ async function deployed(options: DeploymentOptions = {}) {
   };
 }
 
-/** A worker that has answered some of many messages for so long. */
-async function underLoad({ ms, packed }: (typeof MOMENTS)[number]) {
-  const made = await deployed({
-    environment: {
-      BATCHSCORE_VISIBILITY_SECONDS: String(VISIBILITY_SECONDS),
-      BATCHSCORE_STOP_SECONDS: String(STOP_SECONDS),
-      ...(packed ? { BATCHSCORE_RESULTS_PER_MESSAGE: 'fill' } : {}),
-    },
-  });
-  server.send(made.requestQueueUrl, lookups(0, MESSAGES));
-  const worker = made.start();
-  await until(() => server.counts(made.resultQueueUrl).ready > 0);
-  const answeredAt = Date.now();
-  await until(() => Date.now() >= answeredAt + ms);
-  return { ...made, worker };
-}
+const PACKINGS = {
+  'a message for each result': {},
+  'results that share messages': { BATCHSCORE_RESULTS_PER_MESSAGE: 'fill' },
+};
 
-describe('a worker under load', () => {
-  it.each(MOMENTS)('loses and hides nothing by SIGTERM, after %j', async (moment) => {
-    const { worker, deadLetters, ...made } = await underLoad(moment);
-    worker.send('SIGTERM');
+describe('1. Nothing is acknowledged before its result is written', () => {
+  describe.each(Object.entries(PACKINGS))('a worker under load, with %s', (_, environment) => {
+    let host: Host;
+    beforeAll(async () => {
+      host = await hosts.start('the worker', { models: LOOKUP, environment });
+    });
 
-    expect(await worker.ended).toEqual({ code: 0, signal: null });
-    for (const seconds of Object.values(server.secondsInFlight(made.requestQueueUrl))) {
-      expect(seconds).toBeLessThanOrEqual(HEARTBEAT_SECONDS);
+    /** Has it end once it has answered so many of many messages. @returns those of the messages, and of their answers */
+    async function endedAfter(answers: number, end: () => Promise<void>) {
+      const before = host.written().length;
+      const ids = host.send(lookups(0, MESSAGES));
+      await until(() => host.written().length >= before + answers);
+      await end();
+      const inFlight = host.fates(ids).filter((fate) => fate === 'in flight');
+      await host.become('deleted', ids);
+      expect(await host.answers(ids)).toHaveLength(MESSAGES);
+      return { inFlight, written: host.written().length - before };
     }
-    const answers = await afterAnother(server, made, MESSAGES);
 
-    expect(answers).toHaveLength(MESSAGES);
-    expect(new Set(answers.map(({ message_id }) => message_id)).size).toBe(MESSAGES);
-    expect(new Set(answers.map(({ id }) => id)).size).toBe(MESSAGES);
-    expect(deadLetters()).toBe(0);
-  });
+    it.each(MOMENTS)('loses, hides and repeats nothing by SIGTERM, after %j answers', async (answers) => {
+      const { inFlight, written } = await endedAfter(answers, async () => {
+        expect(await host.replace()).toBe(0);
+      });
 
-  it.each(MOMENTS.slice(0, Math.ceil(TIMES / 3)))('loses nothing by SIGKILL, after %j', async (moment) => {
-    const { worker, ...made } = await underLoad(moment);
-    worker.send('SIGKILL');
-    await worker.ended;
-    const answers = await afterAnother(server, made, MESSAGES);
+      expect(inFlight).toEqual([]);
+      expect(written).toBe(MESSAGES);
+    });
 
-    expectOneAnswerEach(answers, MESSAGES);
+    it.each(MOMENTS.slice(0, Math.ceil(TIMES / 3)))('loses nothing by SIGKILL, after %j answers', async (answers) => {
+      await endedAfter(answers, () => host.kill());
+    });
   });
 });
 
@@ -137,7 +129,7 @@ describe('workers that are replaced while producers go on sending', () => {
 describe('what comes while a worker drains', () => {
   it('is scored at once, whatever the window', async () => {
     const { start, requestQueueUrl, openPolls, results, messages } = await deployed({
-      environment: { BATCHSCORE_WINDOW_SECONDS: '60', BATCHSCORE_STOP_SECONDS: '16' },
+      environment: { BATCHSCORE_WINDOW_SECONDS: '60', BATCHSCORE_STOP_SECONDS: '4' },
     });
     const worker = start();
     await worker.says('the worker is ready');
@@ -152,39 +144,13 @@ describe('what comes while a worker drains', () => {
     expectOneAnswerEach(await results(2), 2);
     expect(messages()).toMatchObject(Array(2).fill({ receives: 1, fate: 'deleted' }));
   });
-
-  it('stays hidden until no poll is open, and is handed back then, where there is no time for it', async () => {
-    const { start, requestQueueUrl, openPolls, messages } = await deployed({
-      models: { ...LOOKUP, ...SLOW },
-      environment: { BATCHSCORE_MOST_POLLS: '8', BATCHSCORE_STOP_SECONDS: '6', BATCHSCORE_VISIBILITY_SECONDS: '2' },
-    });
-    const worker = start();
-    await worker.says('the worker is ready');
-    server.send(requestQueueUrl, lookups(0, 300));
-    await until(() => openPolls() >= 5);
-    const answered = messages().length;
-    const openAtHandBack: number[] = [];
-    sqs.intercept(({ operation, queue, body }) => {
-      const isHandBack = operation === 'ChangeMessageVisibilityBatch' && /"VisibilityTimeout": ?0\b/.test(body);
-      if (isHandBack && queue === nameOf(requestQueueUrl)) openAtHandBack.push(openPolls());
-      return undefined;
-    });
-    worker.send('SIGTERM');
-    await worker.says('told to end');
-    server.send(requestQueueUrl, [slow(4_900), slow(4_900), slow(4_900)]);
-
-    expect(await worker.ended).toEqual({ code: 0, signal: null });
-    expect(new Set(openAtHandBack)).toEqual(new Set([0]));
-    expect(messages().slice(answered)).toMatchObject(Array(3).fill({ receives: 1, fate: 'ready' }));
-    expect(await worker.says('the worker has drained')).toMatchObject({ handedBack: 3 });
-  });
 });
 
 describe('a poll that does not return', () => {
   it('is given up when the time to drain is over: the worker still hands back what it holds, and ends with 0', async () => {
     const { start, requestQueueUrl, openPolls, messages } = await deployed({
       models: { ...LOOKUP, ...SLOW },
-      environment: { BATCHSCORE_STOP_SECONDS: '6' },
+      environment: { BATCHSCORE_STOP_SECONDS: '4' },
     });
     const worker = start();
     await worker.says('the worker is ready');
@@ -210,8 +176,8 @@ describe('a worker that ends after a hang', () => {
       models: { ...LOOKUP, 'turns/1/model.onnx': turningModel() },
       environment: {
         BATCHSCORE_MOST_POLLS: '8',
-        BATCHSCORE_TIMEOUT_SECONDS: '4',
-        BATCHSCORE_STOP_SECONDS: '8',
+        BATCHSCORE_TIMEOUT_SECONDS: '2',
+        BATCHSCORE_STOP_SECONDS: '4',
       },
     });
     const worker = start();
@@ -238,7 +204,7 @@ function lookups(first: number, count: number): string[] {
 }
 
 /** Answers may come more than once; then they are the same. */
-function expectOneAnswerEach(answers: Awaited<ReturnType<typeof afterAnother>>, messages: number): void {
+function expectOneAnswerEach(answers: readonly Result[], messages: number): void {
   const byId = Map.groupBy(answers, ({ message_id }) => message_id);
   expect(byId.size).toBe(messages);
   for (const same of byId.values()) {

@@ -1,19 +1,62 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { type Exchange, giveAnswer, hangsUp, neverAnswers, type Step } from '../../helpers/frontServer.ts';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { callOf, deployment, lookup, SLOW, slow, until } from '../../helpers/worker.ts';
+import {
+  callOf,
+  type Deployment,
+  deployment,
+  LOOKUP,
+  lookup,
+  type Result,
+  SLOW,
+  slow,
+  until,
+} from '../../helpers/worker.ts';
+import type { WorkerProcess } from '../../helpers/workerProcess.ts';
 
 const server = useSqsServer();
 
+/** One worker, whose calls of SQS meet what each test says. */
+let worker: WorkerProcess;
+let deployed: Deployment;
+let between: Step = giveAnswer;
+let answered = 0;
+beforeAll(async () => {
+  deployed = await deployment(server, {
+    models: { ...LOOKUP, ...SLOW },
+    environment: { BATCHSCORE_STOP_SECONDS: '2', BATCHSCORE_VISIBILITY_SECONDS: '2' },
+    between: (exchange) => between(exchange),
+  });
+  worker = deployed.start();
+  await worker.says('the worker is ready');
+});
+
 /** Has the first calls of a kind answered by `step`, and everything else by the server. */
-function firstOf(call: ReturnType<typeof callOf>, times: number, step: Step) {
+function firstOf(call: ReturnType<typeof callOf>, times: number, step: Step): readonly Exchange[] {
   const met: Exchange[] = [];
-  const between: Step = async (exchange) => {
+  between = async (exchange) => {
     if (callOf(exchange.body) !== call || met.length === times) return await giveAnswer(exchange);
     met.push(exchange);
     return await step(exchange);
   };
-  return { between, met };
+  return met;
+}
+
+function send(...bodies: readonly string[]): void {
+  server.send(deployed.requestQueueUrl, bodies);
+}
+
+/** Waits for the answers to so many more messages. @returns them */
+async function answers(count: number): Promise<readonly Result[]> {
+  const all = await deployed.results(answered + count);
+  const more = all.slice(answered);
+  answered = all.length;
+  return more;
+}
+
+function left(): number {
+  const { inFlight, ready } = server.counts(deployed.requestQueueUrl);
+  return inFlight + ready;
 }
 
 function refuses({ response }: Exchange): void {
@@ -38,21 +81,14 @@ describe('receives', () => {
     ['whose connection is cut', hangsUp, 3],
     ['that are never answered', neverAnswers, 1],
   ])('%s are made again, and everything is answered', async (_, step, times) => {
-    const { between, met } = firstOf('receive', times, step);
-    const { requestQueueUrl, start, results } = await deployment(server, {
-      between,
-      environment: { BATCHSCORE_STOP_SECONDS: '2' },
-    });
-    server.send(requestQueueUrl, TEN);
-    const worker = start();
+    const met = firstOf('receive', times, step);
+    await until(() => met.length === times);
+    send(...TEN);
 
-    expect(await results(10)).toHaveLength(10);
-    expect(met).toHaveLength(times);
-    const { level, message, error } = await worker.says(`receiving from ${requestQueueUrl}`);
+    expect(await answers(10)).toHaveLength(10);
+    const { level, message, error } = await worker.says(`receiving from ${deployed.requestQueueUrl}`);
     expect({ level, message }).toEqual({ level: 'ERROR', message: 'a call of SQS failed' });
     expect(error).toMatchObject({ message: expect.stringMatching(/'; it is tried again$/) });
-    worker.send('SIGTERM');
-    expect(await worker.ended).toEqual({ code: 0, signal: null });
   });
 });
 
@@ -61,71 +97,44 @@ describe('deletes', () => {
     ['whose entries fail in an answer of 200', failsEveryEntry],
     ['that are refused', refuses],
   ])('%s are made again: nothing is left on the queue', async (_, step) => {
-    const { between, met } = firstOf('delete', 7, step);
-    const { requestQueueUrl, start, results } = await deployment(server, { between });
-    server.send(requestQueueUrl, TEN);
-    const worker = start();
-    await until(() => server.counts(requestQueueUrl).inFlight + server.counts(requestQueueUrl).ready === 0);
-    worker.send('SIGTERM');
-    await worker.ended;
+    const met = firstOf('delete', 7, step);
+    send(...TEN);
 
+    expect(await answers(10)).toHaveLength(10);
+    await until(() => left() === 0);
     expect(met).toHaveLength(7);
-    expect(await results(10)).toHaveLength(10);
   });
 });
 
 describe('the heartbeat', () => {
-  const VISIBILITY = { BATCHSCORE_VISIBILITY_SECONDS: '2' };
+  it.each<[what: string, failures: number]>([
+    ['keeps a message hidden from others for as long as it is scored', 0],
+    ['is tried again where SQS fails an entry', 1],
+  ])('%s', async (_, failures) => {
+    const met = firstOf('change visibility', failures, failsEveryEntry);
+    send(slow(3_900));
+    await until(() => server.counts(deployed.requestQueueUrl).inFlight === 1 && met.length === failures);
 
-  it('keeps a message hidden from others for as long as it is scored', async () => {
-    const { requestQueueUrl, start, results } = await deployment(server, { models: SLOW, environment: VISIBILITY });
-    const worker = start();
-    await worker.says('the worker is ready');
-    server.send(requestQueueUrl, [slow(4_900)]);
-    await until(() => server.counts(requestQueueUrl).inFlight === 1);
-    const seen = await server.receive(requestQueueUrl, { waitSeconds: 3 });
-
-    expect(seen).toEqual([]);
-    expect(await results(1)).toHaveLength(1);
-  });
-
-  it('is tried again where SQS fails an entry', async () => {
-    const { between, met } = firstOf('change visibility', 1, failsEveryEntry);
-    const { requestQueueUrl, start, results } = await deployment(server, {
-      models: SLOW,
-      environment: VISIBILITY,
-      between,
-    });
-    const worker = start();
-    await worker.says('the worker is ready');
-    server.send(requestQueueUrl, [slow(4_900)]);
-    await until(() => met.length === 1);
-    const seen = await server.receive(requestQueueUrl, { waitSeconds: 3 });
-
-    expect(seen).toEqual([]);
-    expect(await results(1)).toHaveLength(1);
+    expect(await server.receive(deployed.requestQueueUrl, { waitSeconds: 3 })).toEqual([]);
+    expect(await answers(1)).toHaveLength(1);
   });
 
   it('that does not get through in time costs a second answer, and nothing else', async () => {
     let isDown = true;
-    const between: Step = async (exchange) => {
+    between = async (exchange) => {
       const isRefused = isDown && callOf(exchange.body) === 'change visibility';
       await (isRefused ? refuses(exchange) : giveAnswer(exchange));
     };
-    const { requestQueueUrl, start, results } = await deployment(server, {
-      models: SLOW,
-      environment: VISIBILITY,
-      between,
-    });
-    const worker = start();
-    await worker.says('the worker is ready');
-    server.send(requestQueueUrl, [slow(4_000)]);
+    send(slow(4_000));
     await worker.says('1 records were not extended in time');
     isDown = false;
 
-    const answers = await results(2);
-
-    expect(new Set(answers.map(({ message_id }) => message_id)).size).toBe(1);
-    await until(() => server.counts(requestQueueUrl).inFlight + server.counts(requestQueueUrl).ready === 0);
+    expect(new Set((await answers(2)).map(({ message_id }) => message_id)).size).toBe(1);
+    await until(() => left() === 0);
   });
+});
+
+it('the worker ends with 0 after all of this', async () => {
+  worker.send('SIGTERM');
+  expect(await worker.ended).toEqual({ code: 0, signal: null });
 });

@@ -93,20 +93,4 @@ describe('a worker', () => {
     expect(metrics).toMatchObject({ GpuUtilization: [90, 10], GpuMemoryUtilization: [25, 50], service: 'batchscore' });
     expect(JSON.stringify(metrics)).toContain('{"Name":"GpuUtilization","Unit":"Percent"}');
   });
-
-  it('says once why it has none', async () => {
-    const { start } = await deployment(server, { environment: { ...CUDA, ...(await nvidiaSmi('exit 9')) } });
-
-    expect(await start().says(UNKNOWN)).toMatchObject({ level: 'WARN' });
-  });
-
-  it('asks nobody for them where it runs on the processor', async () => {
-    const { start } = await deployment(server, { environment: await nvidiaSmi("echo '90, 3000, 12000'") });
-    const worker = start();
-    await worker.says('the worker is ready');
-    worker.send('SIGTERM');
-    await worker.ended;
-
-    expect(worker.printed()).not.toMatch(/GPU|Gpu/);
-  });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { deployment, LOOKUP, lookup, SLOW, slow } from '../../helpers/worker.ts';
+import { deployment, lookup } from '../../helpers/worker.ts';
 
 const server = useSqsServer();
 
@@ -22,7 +22,7 @@ describe('the worker', () => {
     expect(distinct(answers)).toBe(301);
     expect(answers.filter(({ code }) => code !== undefined)).toMatchObject([{ code: 'INVALID_JSON' }]);
     expect(await server.receive(requestQueueUrl)).toEqual([]);
-    expect(server.secondsInFlight(requestQueueUrl)).toEqual({});
+    expect(server.counts(requestQueueUrl)).toEqual({ inFlight: 0, ready: 0 });
     expect(await worker.says('the worker has drained')).toMatchObject({ level: 'INFO', cause: 'SIGTERM' });
   });
 
@@ -40,20 +40,6 @@ describe('the worker', () => {
     expect(distinct(answers)).toBe(20);
     expect(answers.slice(0, 30).map(({ id }) => id)).toEqual(Array.from({ length: 30 }, (_, index) => String(index)));
     expect(await server.receive(resultQueueUrl)).toEqual([]);
-  });
-
-  it('keeps a lone message for the window and no longer', async () => {
-    const windowMs = 3_000;
-    const { requestQueueUrl, start, results } = await deployment(server, {
-      environment: { BATCHSCORE_WINDOW_SECONDS: String(windowMs / 1000) },
-    });
-    const worker = start();
-    await worker.says('the worker is ready');
-    const sentAt = Date.now();
-    server.send(requestQueueUrl, [lookup(0)]);
-    const [answer] = await results(1);
-    // A timer may be a millisecond early.
-    expect((answer?.sentAt ?? 0) - sentAt).toBeGreaterThanOrEqual(windowMs - 1);
   });
 
   it('does not wait for others without a window, nor for its end once a batch is full', async () => {
@@ -74,37 +60,6 @@ describe('the worker', () => {
     }
   });
 
-  it('does not let a slow model hold up others', async () => {
-    const { requestQueueUrl, start, results } = await deployment(server, {
-      models: { ...SLOW, ...LOOKUP },
-      environment: { BATCHSCORE_PIPELINE_DEPTH: '1' },
-    });
-    const worker = start();
-    await worker.says('the worker is ready');
-    server.send(requestQueueUrl, [slow(600_000)]);
-    server.send(
-      requestQueueUrl,
-      Array.from({ length: 40 }, (_, index) => lookup(index)),
-    );
-
-    const answers = await results(40);
-
-    expect(answers).toMatchObject(Array(40).fill({ model_name: 'lookup' }));
-  });
-
-  it('answers each message group of a FIFO queue in order', async () => {
-    const { requestQueueUrl, start, results } = await deployment(server, { fifo: true });
-    const bodies = Array.from({ length: 30 }, (_, index) => lookup(index));
-    server.send(requestQueueUrl, bodies, (index) => `group ${index % 3}`);
-    start();
-
-    const ids = (await results(30)).map(({ id }) => Number(id));
-
-    for (const group of [0, 1, 2]) {
-      expect(ids.filter((id) => id % 3 === group)).toEqual(Array.from({ length: 10 }, (_, index) => 3 * index + group));
-    }
-  });
-
   it('polls every shard', async () => {
     const { requestQueueUrl, start, results } = await deployment(server);
     const other = server.queue();
@@ -115,6 +70,6 @@ describe('the worker', () => {
     worker.send('SIGTERM');
     await worker.ended;
 
-    for (const queueUrl of [requestQueueUrl, other]) expect(server.secondsInFlight(queueUrl)).toEqual({});
+    for (const queueUrl of [requestQueueUrl, other]) expect(server.counts(queueUrl)).toEqual({ inFlight: 0, ready: 0 });
   });
 });

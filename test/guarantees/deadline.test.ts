@@ -1,0 +1,43 @@
+import { describe, expect, it } from '@jest/globals';
+import { HOSTS, useHosts } from '../helpers/hosts.ts';
+import { turningModel } from '../helpers/onnxModels.ts';
+import { ENDLESS, LOOKUP, lookup } from '../helpers/worker.ts';
+
+const hosts = useHosts();
+const MODELS = { ...LOOKUP, 'turns/1/model.onnx': turningModel() };
+const SHORT = ENDLESS.replace('4000000000000', '3');
+
+describe('4. No run is started that is not expected to finish', () => {
+  it('the function writes nothing when too little time is left, and hands everything back', async () => {
+    const host = await hosts.start('the function', { models: LOOKUP, timeoutSeconds: 1 });
+    const ids = host.send([lookup(0), lookup(1)]);
+    await host.become('dead', ids);
+
+    expect(host.receives(ids)).toEqual([5, 5]);
+    expect(host.written()).toEqual([]);
+    expect(host.printed()).toContain('"DEADLINE"');
+  });
+
+  it.each(HOSTS)(
+    '%s leaves a run behind that does not end, opens the model anew, and ends itself',
+    async (name) => {
+      const host = await hosts.start(name, {
+        models: MODELS,
+        timeoutSeconds: 3,
+        environment: { BATCHSCORE_DEADLINE_MARGIN_MS: '500' },
+      });
+      const [endless = '', ...others] = host.send([ENDLESS, lookup(0), lookup(1)]);
+      await host.become('deleted', others);
+      const short = host.send([SHORT]);
+
+      expect(await host.answers(short)).toMatchObject([{ outputs: [{ data: [3] }] }]);
+      await host.become('deleted', short);
+      await host.says('was left behind');
+      await host.says('"HostsEnded"');
+      expect(host.fates([endless])).not.toContain('deleted');
+      expect(host.written()).toHaveLength(3);
+      expect(host.receives(others)).toEqual([1, 1]);
+    },
+    180_000,
+  );
+});

@@ -1,0 +1,70 @@
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { freePort } from '../helpers/freePort.ts';
+import { type Answer, HOSTS, type Host, useHosts } from '../helpers/hosts.ts';
+import { identityModel, turningModel } from '../helpers/onnxModels.ts';
+import { ENDLESS, LOOKUP, lookup } from '../helpers/worker.ts';
+
+const hosts = useHosts();
+
+const MODELS = {
+  ...LOOKUP,
+  'turns/1/model.onnx': turningModel(),
+  'clock/1/model.onnx': identityModel('INT64', ['batch', 1]),
+  'clock/config.json': { transform: 'transform.mjs' },
+  // Answers with the number of turns that the event loop has had when the body was decoded.
+  'clock/transform.mjs': `let turns = 0;
+  let left = 0;
+  const turn = () => {
+    turns += 1;
+    if (--left > 0) setImmediate(turn);
+  };
+  export function decode() {
+    if (left <= 0) setImmediate(turn);
+    left = 1_000;
+    return [{ name: 'x', datatype: 'INT64', shape: [1, 1], data: [turns] }];
+  }`,
+};
+const CLOCK = JSON.stringify({ model_name: 'clock' });
+
+/** The most of these that were decoded in one turn. */
+function mostInATurn(answers: readonly Answer[]): number {
+  const turns = Map.groupBy(answers, ({ outputs }) => outputs?.[0]?.data[0]);
+  return Math.max(...Array.from(turns.values(), (some) => some.length));
+}
+
+describe('5. The event loop stays free', () => {
+  describe.each(HOSTS)('%s', (name) => {
+    let host: Host;
+    let port: number;
+    beforeAll(async () => {
+      port = await freePort();
+      const environment = { BATCHSCORE_HEALTH_PORT: String(port), BATCHSCORE_WINDOW_SECONDS: '0.5' };
+      host = await hosts.start(name, { models: MODELS, timeoutSeconds: 60, environment });
+    });
+
+    it('pauses between large messages while it decodes them', async () => {
+      const ids = host.send(Array(30).fill(`${CLOCK}${' '.repeat(100 * 1024)}`));
+
+      expect(mostInATurn(await host.answers(ids))).toBeLessThanOrEqual(6);
+    });
+
+    it('scores for other models, and answers whoever asks for its health, while a run goes on', async () => {
+      const others = Array.from({ length: 20 }, (_, index) => lookup(index));
+      const [endless = '', ...ids] = host.send([ENDLESS, ...others]);
+      await host.answers(ids);
+
+      if (name === 'the worker') expect((await fetch(`http://127.0.0.1:${port}/live`)).status).toBe(200);
+      expect(host.printed()).not.toContain('left behind');
+      expect(host.fates([endless])).toEqual(['in flight']);
+    });
+  });
+
+  it('the function pauses after some hundred small messages', async () => {
+    const host = await hosts.start('the function', { models: MODELS, batchSize: 2_000, timeoutSeconds: 60 });
+    const ids = host.send(Array.from({ length: 2_000 }, (_, index) => (index % 50 === 0 ? CLOCK : lookup(index))));
+
+    const clocks = await host.answers(ids.filter((_, index) => index % 50 === 0));
+    // Of 40: 256 messages a turn, and what is decoded while others wait.
+    expect(mostInATurn(clocks)).toBeLessThanOrEqual(20);
+  });
+});

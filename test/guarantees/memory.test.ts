@@ -1,0 +1,241 @@
+import { Readable } from 'node:stream';
+import type { GetObjectCommandOutput, S3Client } from '@aws-sdk/client-s3';
+import { describe, expect, it } from '@jest/globals';
+import type { SQSRecord } from 'aws-lambda';
+import { encodeModel } from '../../bench/workload/encodeModel.ts';
+import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
+import { createHandler } from '../../lambda/hosts/createHandler.ts';
+import type { Step } from '../helpers/frontServer.ts';
+import { composed, failuresOf, invoke, lookupRequest, recordingTelemetry } from '../helpers/handler.ts';
+import { HOSTS, useHosts } from '../helpers/hosts.ts';
+import { useS3Server } from '../helpers/s3Server.ts';
+import { sqsRecord } from '../helpers/sqsEvents.ts';
+import { useSqsServer } from '../helpers/sqsServer.ts';
+import { LOOKUP, lookup } from '../helpers/worker.ts';
+
+const hosts = useHosts();
+const s3 = useS3Server();
+const sqs = useSqsServer();
+const MIB = 1024 * 1024;
+const MEMORY_MB = 1769;
+/** What is left of 1 MiB for the body. */
+const INLINE = MIB - 1024;
+const PAYLOAD = Math.floor(0.99 * ((MEMORY_MB * MIB) / 64));
+const REQUEST = JSON.stringify(lookupRequest(1));
+
+/** Bodies that take much more memory than they are long. */
+const HOSTILE: Readonly<Record<string, (characters: number) => string>> = {
+  'requests that are numbers': (characters) => `[${repeated('1', characters)}]`,
+  'requests that are empty objects': (characters) => `[${repeated('{}', characters)}]`,
+  'arrays in arrays': (characters) => '['.repeat(characters / 2) + ']'.repeat(characters / 2),
+  'rows that are empty': (characters) => `{"instances":[${repeated('[]', characters)}]}`,
+  'rows that are objects': (characters) => `{"instances":[${repeated('{"index":1}', characters)}]}`,
+  'elements that are arrays': (characters) => lookupWith(`[${repeated('[0]', characters)}]`, characters / 4),
+  'many rows': (characters) => lookupWith(`[${repeated('0', characters)}]`, characters / 2),
+  'keys that nobody knows': (characters) => `{${repeated('"":0', characters)}}`,
+  'one long string': (characters) => JSON.stringify('é'.repeat(characters / 2)),
+  'requests for all that is there': (characters) => `[${repeated(REQUEST, characters)}]`,
+};
+
+function repeated(text: string, characters: number): string {
+  return `${`${text},`.repeat(characters / (text.length + 1) - 50)}${text}`;
+}
+
+function lookupWith(data: string, rows: number): string {
+  return `{"inputs":[{"name":"index","datatype":"INT64","shape":[${Math.floor(rows)}],"data":${data}}]}`;
+}
+
+/** Gives back float32 `[batch, 1]`; a run of four rows or more asks for a pebibyte. */
+function greedyModel(): Uint8Array {
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 1] }],
+    nodes: [
+      { op: 'Shape', inputs: ['x'], outputs: ['rows'], attributes: { start: 0, end: 1 } },
+      { op: 'Min', inputs: ['rows', 'four'], outputs: ['place'] },
+      { op: 'Gather', inputs: ['sizes', 'place'], outputs: ['size'] },
+      { op: 'ConstantOfShape', inputs: ['size'], outputs: ['zeros'] },
+      { op: 'ReduceMax', inputs: ['zeros'], outputs: ['nothing'], attributes: { keepdims: 0 } },
+      { op: 'Add', inputs: ['x', 'nothing'], outputs: ['y'] },
+    ],
+    constants: [
+      { name: 'four', dataType: 7, dims: [1], int64Data: [4] },
+      { name: 'sizes', dataType: 7, dims: [5], int64Data: [1, 1, 1, 1, 2 ** 48] },
+    ],
+  });
+}
+
+function pointerTo(s3BucketName: string, s3Key: string): SQSRecord {
+  return sqsRecord(['software.amazon.payloadoffloading.PayloadS3Pointer', { s3BucketName, s3Key }], {
+    // It says that it is next to nothing.
+    messageAttributes: { ExtendedPayloadSize: { stringValue: '1', dataType: 'Number' } },
+  });
+}
+
+describe('6. Memory is bounded, whatever the messages hold', () => {
+  it.each(HOSTS)(
+    '%s scores the neighbours of hostile messages, and keeps a fifth of the memory',
+    async (name) => {
+      const host = await hosts.start(name, {
+        models: LOOKUP,
+        environment: { AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(MEMORY_MB) },
+        // As much as Lambda's Node has.
+        execArgv: [`--max-old-space-size=${Math.floor(MEMORY_MB * 0.9)}`],
+      });
+      for (const bodyOf of Object.values(HOSTILE)) {
+        const hostile = Array.from({ length: 5 }, () => bodyOf(INLINE));
+        const ids = host.send([...hostile, ...[0, 1, 2, 3].map(lookup)]);
+        await host.become('deleted', ids);
+        expect(await host.answers(ids.slice(5))).toMatchObject(
+          [10, 20, 30, 10].map((value) => ({ outputs: [{ data: [value] }] })),
+        );
+        expect(host.receives(ids.slice(5))).toEqual([1, 1, 1, 1]);
+      }
+
+      expect(host.peakBytes()).toBeLessThan(0.8 * MEMORY_MB * MIB);
+    },
+    120_000,
+  );
+
+  it('the function does so too where they point to payloads as large as allowed', async () => {
+    const bodies = Object.values(HOSTILE);
+    // The server takes no object of that size.
+    const step: Step = ({ path, response }) => {
+      const body = Buffer.from(bodies[Number(/\d+(?=\?|$)/.exec(path))]?.(PAYLOAD) ?? '');
+      response.writeHead(200, { 'content-length': body.length }).end(body);
+    };
+    const environment = {
+      AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(MEMORY_MB),
+      AWS_ENDPOINT_URL_S3: (await s3.front(...Array<Step>(100).fill(step))).endpoint,
+      BATCHSCORE_PAYLOAD_BUCKET: 'payloads',
+    };
+    const execArgv = [`--max-old-space-size=${Math.floor(MEMORY_MB * 0.9)}`];
+    const host = await hosts.start('the function', { models: LOOKUP, environment, execArgv });
+    for (const index of bodies.keys()) {
+      const { body } = pointerTo('payloads', `requests/${index}`);
+      const ids = host.send([body, body, lookup(0), lookup(1)]);
+      await host.become('deleted', ids);
+      expect(host.receives(ids.slice(2))).toEqual([1, 1]);
+    }
+
+    expect(host.peakBytes()).toBeLessThan(0.8 * MEMORY_MB * MIB);
+  }, 120_000);
+
+  it.each(HOSTS)('%s splits a run that does not fit into memory, and plans later ones smaller', async (name) => {
+    const host = await hosts.start(name, {
+      models: { 'greedy/1/model.onnx': greedyModel(), 'greedy/config.json': { batching: 'trust', warmup: false } },
+      environment: { BATCHSCORE_LOG_LEVEL: 'debug', BATCHSCORE_WINDOW_SECONDS: '0.2' },
+    });
+    const request = (value: number) => ({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: [value] }] });
+    const rowsOfRuns = () =>
+      Array.from(
+        host.printed().matchAll(/^\{.*"message":"micro-batch".*$/gm),
+        ([line]): number => JSON.parse(line).rows,
+      );
+    const first = await host.answers(host.send(Array.from({ length: 8 }, (_, index) => request(index))));
+    expect(first.map(({ outputs }) => outputs?.[0]?.data[0])).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    const before = rowsOfRuns().length;
+    await host.answers(host.send(Array.from({ length: 8 }, (_, index) => request(index))));
+
+    const later = rowsOfRuns().slice(before);
+    expect(later.length).toBeGreaterThan(0);
+    expect(Math.max(...later)).toBeLessThan(4);
+  });
+
+  it.each([
+    ['on a standard queue', ''],
+    ['on a FIFO queue', '.fifo'],
+  ])('of payloads that are larger together than 16 MiB, few are read before they are scored: %s', async (_, suffix) => {
+    const bytes = 6 * MIB;
+    const bucket = await s3.bucket();
+    await s3.put(bucket, 'requests/padded', REQUEST.padEnd(bytes));
+    const heldAtReads: number[] = [];
+    let [read, scored] = [0, 0];
+    // A payload that waits for room on a busy machine is not to be read again: each read is counted.
+    const payloads = s3.client(undefined, CLIENT_PATIENCE);
+    watchReads(payloads, () => {
+      read += 1;
+      heldAtReads.push(read - scored);
+    });
+    const telemetry = recordingTelemetry();
+    const microBatch = ({ requests }: { readonly requests: number }) => {
+      scored += requests;
+    };
+    const where = { sqs: sqs.client(), requestQueueUrl: sqs.queue(), resultQueueUrl: sqs.queue() };
+    const composition = await composed(
+      where,
+      { ...telemetry, observer: { ...telemetry.observer, microBatch } },
+      { variables: { BATCHSCORE_PAYLOAD_BUCKET: bucket }, s3: payloads },
+    );
+    const records = Array.from({ length: 10 }, () => {
+      const record = pointerTo(bucket, 'requests/padded');
+      const attributes = { ...record.attributes, ...(suffix === '' ? {} : { MessageGroupId: 'group' }) };
+      return { ...record, eventSourceARN: `${record.eventSourceARN}${suffix}`, attributes };
+    });
+
+    expect(await invoke(createHandler(composition), records)).toEqual({ batchItemFailures: [] });
+    expect(heldAtReads).toHaveLength(records.length);
+    // The room of what was scored is free before its micro-batch, as large at most, is reported.
+    expect(Math.max(...heldAtReads) * bytes).toBeLessThanOrEqual(2 * 16 * MIB);
+  });
+
+  it.each([
+    ['take all places of those that are read', { slow: 20, quick: 20, announcedBytes: REQUEST.length, reads: 1 }],
+    ['of which one takes all the memory for payloads', { slow: 1, quick: 5, announcedBytes: 16 * MIB, reads: 2 }],
+  ])('payloads that trickle, and %s, go back, and those behind them are scored', async (_, scene) => {
+    const { slow, quick, announcedBytes, reads } = scene;
+    const bucket = await s3.bucket();
+    await s3.put(bucket, 'requests/quick', REQUEST);
+    const { endpoint, requests } = await s3.front(...Array<Step>(100).fill(trickling(announcedBytes)));
+    const where = { sqs: sqs.client(), requestQueueUrl: sqs.queue(), resultQueueUrl: sqs.queue() };
+    const composition = await composed(where, recordingTelemetry(), {
+      variables: { BATCHSCORE_PAYLOAD_BUCKET: bucket, BATCHSCORE_MAX_PAYLOAD_BYTES: String(32 * MIB) },
+      s3: s3.client({ endpoint }),
+    });
+    const held = Array.from({ length: slow }, (__, index) => pointerTo(bucket, `requests/slow-${index}`));
+    const behind = Array.from({ length: quick }, () => pointerTo(bucket, 'requests/quick'));
+
+    // Far longer than a read may take; what goes on behind a slow object is done long before.
+    expect(await invoke(createHandler(composition), [...held, ...behind], 55_000)).toEqual(failuresOf(...held));
+    const results = (await sqs.drain(where.resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body).message_id);
+    expect(results.toSorted()).toEqual(behind.map(({ messageId }) => messageId).toSorted());
+    // While others wait for a place it is not read again.
+    expect(requests.filter(({ path }) => path.includes('/slow-0'))).toHaveLength(reads);
+  });
+});
+
+/** Tells of every payload whose first byte is read. */
+function watchReads(client: S3Client, onRead: () => void): void {
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      const answer = await next(args);
+      const output = answer.output as GetObjectCommandOutput;
+      const { Body } = output;
+      if (Body instanceof Readable) {
+        const watched = async function* () {
+          onRead();
+          yield* Body;
+        };
+        output.Body = Readable.from(watched()) as never;
+      }
+      return answer;
+    },
+    { step: 'initialize' },
+  );
+}
+
+/** S3 that gives one byte a second of what has `slow` in its key, and all else as it is, once such a byte has come. */
+function trickling(announcedBytes: number): Step {
+  const begun = Promise.withResolvers<void>();
+  return async ({ path, response, reach }) => {
+    if (!path.includes('/slow-')) {
+      await begun.promise;
+      const { status, headers, body } = await reach();
+      response.writeHead(status, headers).end(body);
+      return;
+    }
+    response.writeHead(200, { 'content-length': String(announcedBytes) });
+    const drip = setInterval(() => response.write(' ', () => begun.resolve()), 1_000);
+    response.on('close', () => clearInterval(drip));
+  };
+}

@@ -1,0 +1,48 @@
+import { describe, expect, it } from '@jest/globals';
+import { HOSTS, useHosts } from '../helpers/hosts.ts';
+import { lookupModel, turningModel } from '../helpers/onnxModels.ts';
+import { ENDLESS, LOOKUP, lookup } from '../helpers/worker.ts';
+
+const hosts = useHosts();
+
+const MODELS = {
+  ...LOOKUP,
+  'turns/1/model.onnx': turningModel(),
+  'killer/1/model.onnx': lookupModel(),
+  'killer/config.json': { transform: 'transform.mjs' },
+  // Ends the process for one request, as a crash in native code does.
+  'killer/transform.mjs': `export function decode({ index }) {
+    if (index < 0) process.abort();
+    return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }];
+  }`,
+};
+const killer = (index: number) => JSON.stringify({ model_name: 'killer', index });
+const turns = (count: number) => ENDLESS.replace('4000000000000', String(count));
+
+const CULPRITS: readonly (readonly [what: string, culprit: string, neighbour: (index: number) => string])[] = [
+  ['hangs its model', ENDLESS, turns],
+  ['ends the process', killer(-1), (index) => killer(index % 3)],
+];
+
+describe('2. A message can only fail itself', () => {
+  describe.each(HOSTS)('%s', (name) => {
+    it.each(CULPRITS)(
+      'leaves a message that %s to the dead letters, alone: its neighbours are scored',
+      async (_, culprit, neighbour) => {
+        const environment = { BATCHSCORE_DEADLINE_MARGIN_MS: '500' };
+        const host = await hosts.start(name, { models: MODELS, timeoutSeconds: 3, environment });
+        const neighbours = Array.from({ length: 20 }, (__, index) => neighbour(index));
+        const [bad = '', ...good] = host.send([culprit, ...neighbours, ...[0, 1, 2].map(lookup)]);
+        await host.become('dead', [bad]);
+
+        await host.become('deleted', good);
+        expect(host.receives([bad])).toEqual([5]);
+        const answered = new Set(host.written().map(({ message_id }) => message_id));
+        expect(answered).toEqual(new Set(good));
+        // Those of other models are answered at once, but where the process ends with all that it holds.
+        if (culprit === ENDLESS) expect(host.receives(good.slice(-3))).toEqual([1, 1, 1]);
+      },
+      180_000,
+    );
+  });
+});
