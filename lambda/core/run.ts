@@ -1,7 +1,6 @@
 import { createLimiter, type Limiter, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
-import type { LatencyEstimator } from './latency.ts';
-import type { MemoryCeiling } from './memoryCeiling.ts';
+import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError, type RunResult } from './model.ts';
 import type { MicroBatchReport, Observer } from './observer.ts';
