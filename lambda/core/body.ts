@@ -1,10 +1,10 @@
 import { type Cursor, createTemplates, type Templates } from './bodyTemplate.ts';
-import { allThere, type MaybePromise, nextTurn, type Room, whenThere, withTimeout } from './concurrency.ts';
+import { allThere, type MaybePromise, type MemoryBudget, nextTurn, whenThere, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
 import { isObject, parseIfJson } from './json.ts';
 import type { ModelRepository } from './model.ts';
 import type { Observer } from './observer.ts';
-import { isShort, MOST_KEYS, MOST_LEVELS, mostContainers, outlineAt, outlineOf } from './outline.ts';
+import { isShort, MAX_KEYS, MOST_LEVELS, mostContainers, outlineAt, outlineOf } from './outline.ts';
 import { type PayloadPointer, type PayloadReader, parsePointer } from './pointer.ts';
 import type { KeyedBody } from './replies.ts';
 import { decodeRequest, type RequestDependencies } from './request.ts';
@@ -43,7 +43,7 @@ const BODIES_UNDER_WAY = 256;
 export async function* decodeInOrder(
   bodies: readonly KeyedBody[],
   deps: DecodeInOrderDependencies,
-  room: Room,
+  room: MemoryBudget,
   signal: AbortSignal,
 ): AsyncGenerator<readonly DecodedRecord[]> {
   const templates = createTemplates();
@@ -57,7 +57,7 @@ export async function* decodeInOrder(
     characters = 0;
     return taken;
   };
-  const options = { admit: (record: number, bytes: number) => room.take(record, bytes, signal), signal };
+  const options = { admit: (record: number, bytes: number) => room.acquire(record, bytes, signal), signal };
   // A decoder that throws is a bug: the record is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
     deps.observer.problem(error);
@@ -250,8 +250,8 @@ function parsePayload(text: string, { key }: PayloadPointer, limits: DecodeLimit
 function parseJson(text: string, path: string, limits: DecodeLimits): Parsed | Failure {
   const { levels, containers, keys, elements } = outlineOf(text);
   const most = mostContainers(text);
-  if (levels > MOST_LEVELS || containers > most || keys > MOST_KEYS) {
-    const allowed = `${most} arrays and objects, on ${MOST_LEVELS} levels, and ${MOST_KEYS} keys in an object`;
+  if (levels > MOST_LEVELS || containers > most || keys > MAX_KEYS) {
+    const allowed = `${most} arrays and objects, on ${MOST_LEVELS} levels, and ${MAX_KEYS} keys in an object`;
     return failure('INVALID_REQUEST', `${path}: expected at most ${allowed}, got more; send elements flat`);
   }
   if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);

@@ -88,7 +88,7 @@ export async function withTimeout(work: Promise<unknown>, ms: number): Promise<v
 }
 
 /** Work that is done in the order it came, so much at the same time and no more. */
-export interface Lane {
+export interface Limiter {
   /** Starts the work as soon as there is room for it. It must not throw. */
   add(work: () => Promise<void>): void;
   /** Whether some work has not been started yet. */
@@ -100,7 +100,7 @@ export interface Lane {
 }
 
 /** @param most how much work is under way at the same time at most */
-export function createLane(most: number): Lane {
+export function createLimiter(most: number): Limiter {
   const waiting: (() => Promise<void>)[] = [];
   let next = 0;
   let underWay = 0;
@@ -145,22 +145,22 @@ export function createLane(most: number): Lane {
 }
 
 /** Memory that is shared out among owners, which are numbered. Bytes of one owner add up. */
-export interface Room {
+export interface MemoryBudget {
   /**
    * Waits for room for so many bytes, in the order of asking. What is larger than all there is gets it once nothing else
    * is held. Waits no longer when `signal` is aborted.
    */
-  take(owner: number, bytes: number, signal: AbortSignal): Promise<void>;
+  acquire(owner: number, bytes: number, signal: AbortSignal): Promise<void>;
   /** Takes what is in memory already, whether there is room or not. */
-  occupy(owner: number, bytes: number): void;
+  hold(owner: number, bytes: number): void;
   /** Gives back all that an owner holds. */
   release(owner: number): void;
   /** Whether more is held or asked for than there is. */
-  isCrowded(): boolean;
+  isFull(): boolean;
   /** Resolves when someone has to wait who did not when this was last asked. */
   nextWaiter(): Promise<void>;
   /** Resolves when it is no longer crowded, or `signal` is aborted. */
-  spare(signal: AbortSignal): Promise<void>;
+  available(signal: AbortSignal): Promise<void>;
 }
 
 interface Waiter {
@@ -170,34 +170,34 @@ interface Waiter {
 }
 
 /** @param total bytes that may be held together */
-export function createRoom(total: number): Room {
+export function createMemoryBudget(total: number): MemoryBudget {
   const held: (number | undefined)[] = [];
   let used = 0;
   let waiting: Waiter[] = [];
   let newWaiter: Deferred<void> = deferred();
   let relief: Deferred<void> | undefined;
 
-  const occupy = (owner: number, bytes: number): void => {
+  const hold = (owner: number, bytes: number): void => {
     held[owner] = (held[owner] ?? 0) + bytes;
     used += bytes;
   };
   const hasRoom = (bytes: number): boolean => used === 0 || used + bytes <= total;
-  const isCrowded = (): boolean => waiting.length > 0 || used > total;
+  const isFull = (): boolean => waiting.length > 0 || used > total;
   const admitNext = (): void => {
     for (let next = waiting[0]; next !== undefined && hasRoom(next.bytes); next = waiting[0]) {
       waiting.shift();
-      occupy(next.owner, next.bytes);
+      hold(next.owner, next.bytes);
       next.admitted.resolve();
     }
-    if (isCrowded()) return;
+    if (isFull()) return;
     relief?.resolve();
     relief = undefined;
   };
   return {
-    async take(owner, bytes, signal) {
+    async acquire(owner, bytes, signal) {
       if (signal.aborted) return;
       if (waiting.length === 0 && hasRoom(bytes)) {
-        occupy(owner, bytes);
+        hold(owner, bytes);
         return;
       }
       const asking: Waiter = { owner, bytes, admitted: deferred() };
@@ -208,7 +208,7 @@ export function createRoom(total: number): Room {
       waiting = waiting.filter((other) => other !== asking);
       admitNext();
     },
-    occupy,
+    hold,
     release(owner) {
       const bytes = held[owner];
       if (bytes === undefined) return;
@@ -216,13 +216,13 @@ export function createRoom(total: number): Room {
       held[owner] = undefined;
       admitNext();
     },
-    isCrowded,
+    isFull,
     async nextWaiter() {
       await newWaiter.promise;
       newWaiter = deferred();
     },
-    async spare(signal) {
-      if (!isCrowded() || signal.aborted) return;
+    async available(signal) {
+      if (!isFull() || signal.aborted) return;
       relief ??= deferred();
       await waitOrAbort(relief.promise, signal);
     },

@@ -181,7 +181,7 @@ interface Equation {
   readonly weight: number;
 }
 
-const MOST_SWEEPS = 300;
+const MAX_SWEEPS = 300;
 /** Of a typical equation: what a sweep changes less than that is there. */
 const CLOSE_ENOUGH = 1e-5;
 
@@ -205,7 +205,7 @@ function nonNegativeLeastSquares(equations: readonly Equation[], doubts: readonl
     doubts.map((_, m) => mean(scaled, total, ({ values }) => (values[k] as number) * (values[m] as number))),
   );
   const shares = new Array<number>(doubts.length).fill(0);
-  for (let sweep = 0, change = 1; sweep < MOST_SWEEPS && change > CLOSE_ENOUGH; sweep++) {
+  for (let sweep = 0, change = 1; sweep < MAX_SWEEPS && change > CLOSE_ENOUGH; sweep++) {
     change = 0;
     for (const [k, row] of products.entries()) {
       const own = row[k] as number;

@@ -1,7 +1,7 @@
 import { encodeRaw } from './base64.ts';
 import type { MaybePromise } from './concurrency.ts';
 import { type Failure, failure, reasonOf } from './failure.ts';
-import { spellFloat32 } from './floatText.ts';
+import { formatFloat32 } from './floatText.ts';
 import type { Model, Transform, TransformOutputs } from './model.ts';
 import type { ScoringRequest } from './scoringRequest.ts';
 import {
@@ -226,7 +226,7 @@ function nest(datatype: Tensor['datatype'], elements: Tensor['data'], shape: rea
 
 /** Elements `from` to `to` as JSON, comma-separated, each read back as the very same value. */
 export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
-  if (data instanceof Float32Array) return spellFloat32(data, from, to);
+  if (data instanceof Float32Array) return formatFloat32(data, from, to);
   const { kind } = DATATYPES[datatype];
   if (kind === 'bigint') return spellBigInts(data as BigIntArray, from, to);
   const elements = viewOf(data, from, to);

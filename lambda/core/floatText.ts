@@ -45,7 +45,7 @@ const text = Buffer.allocUnsafe(65_536);
 const ELEMENTS_AT_ONCE = Math.floor(text.length / LONGEST_TEXT);
 
 /** Elements `from` to `to`, comma-separated. Non-finite values are the strings of the proto3 JSON mapping. */
-export function spellFloat32(data: Float32Array, from: number, to: number): string {
+export function formatFloat32(data: Float32Array, from: number, to: number): string {
   let spelled = '';
   for (let start = from; start < to; start += ELEMENTS_AT_ONCE) {
     const stop = Math.min(to, start + ELEMENTS_AT_ONCE);

@@ -45,9 +45,9 @@ export type StageDetails = Readonly<Record<string, string | number>>;
 
 /** What is told of the work while it goes on. Never a message's content. */
 export interface Observer {
-  /** @param records gives the records of the invocation whose rows it ran, by index */
+  /** @param records gives the bodies, or above the core the records, whose rows it ran, by index */
   microBatch(report: MicroBatchReport, records: () => readonly number[]): void;
-  /** The records of an invocation were decoded in so many milliseconds, reading their payloads included. */
+  /** The bodies of a call of `score` were decoded in so many milliseconds, reading their payloads included. */
   decoded(decodeMs: number): void;
   /** Runs took so many milliseconds whose answers were compared, and not written. */
   checked(checkMs: number): void;
@@ -58,7 +58,7 @@ export interface Observer {
   /** A run did not end in its time and was left behind. */
   runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
   /**
-   * A stage has ended, once for each wave, run or write. `from` and `to` are readings of the scoring's clock. @default
+   * A stage has ended, once for each call, run or write. `from` and `to` are readings of the scoring's clock. @default
    * nobody traces the stages
    */
   stage?(stage: Stage, from: number, to: number, details: StageDetails): void;

@@ -4,7 +4,7 @@ interface Outline {
   readonly levels: number;
   /** Arrays and objects; counting stops beyond {@link mostContainers}. */
   readonly containers: number;
-  /** Keys of the object that has most; counting stops beyond `MOST_KEYS`. */
+  /** Keys of the object that has most; counting stops beyond `MAX_KEYS`. */
   readonly keys: number;
   /** Elements of the array that the text is, if it is one. */
   readonly elements: number;
@@ -14,7 +14,7 @@ interface Outline {
 export const MOST_LEVELS = 100;
 
 /** Keys that one object of a body may have: more than any model has inputs. */
-export const MOST_KEYS = 10_000;
+export const MAX_KEYS = 10_000;
 
 /** So many arrays and objects take 50 ms to parse: every body may have them. */
 export const FEW_CONTAINERS = 200_000;
@@ -94,7 +94,7 @@ function readOutline(text: string, from: number, alone: boolean): PartOutline {
     } else if (code === COLON) {
       keysAtLevel[level] = (keysAtLevel[level] ?? 0) + 1;
       keys = Math.max(keys, keysAtLevel[level] ?? 0);
-      if (keys > MOST_KEYS) break;
+      if (keys > MAX_KEYS) break;
     } else if (code === COMMA && level === 1) elements += 1;
   }
   return { levels, containers, keys, elements, end };

@@ -293,7 +293,7 @@ function noSharedSizes({ ragged }: Model): SharedSizes {
  * Elements that an empty tensor would have if its axes of size 0 had size 1: nothing that is sent bounds its other sizes,
  * and padding makes them real.
  */
-const MOST_BESIDE_NOTHING = 1_048_576;
+const MAX_BESIDE_NOTHING = 1_048_576;
 
 /**
  * A `shape` that agrees with the model's: at least one row, and other axes of size 0 where the model leaves them open.
@@ -328,8 +328,8 @@ function decodeShape(
     }
     shape.push(dim);
   }
-  if (shape.includes(0) && elementCount(shape.map((dim) => dim || 1)) > MOST_BESIDE_NOTHING) {
-    return refuse(`, at most ${MOST_BESIDE_NOTHING} elements beside an axis of size 0`);
+  if (shape.includes(0) && elementCount(shape.map((dim) => dim || 1)) > MAX_BESIDE_NOTHING) {
+    return refuse(`, at most ${MAX_BESIDE_NOTHING} elements beside an axis of size 0`);
   }
   return shape;
 }

@@ -1,7 +1,6 @@
-import { createLane, type Lane, withTimeout } from './concurrency.ts';
+import { createLimiter, type Limiter, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
-import type { LatencyEstimator } from './latency.ts';
-import type { MemoryCeiling } from './memoryCeiling.ts';
+import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError, type RunResult } from './model.ts';
 import type { MicroBatchReport, Observer } from './observer.ts';
@@ -161,24 +160,24 @@ const HANG_FACTOR = 4;
 function signalOf(expectedMs: number, { time }: Call): AbortSignal {
   if (time.isShared !== true) return time.signal;
   const limitMs = Math.max(time.remainingMs() / 2, HANG_FACTOR * expectedMs);
-  return AbortSignal.any([time.signal, AbortSignal.timeout(Math.min(Math.ceil(limitMs), LONGEST_TIMER_MS))]);
+  return AbortSignal.any([time.signal, AbortSignal.timeout(Math.min(Math.ceil(limitMs), MAX_TIMER_MS))]);
 }
 
 /** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 function runFailed({ model }: MicroBatch, error: unknown): Failure {
   return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);
 }
 
 /** How many micro-batches of a model stand between stack and write at most, for each of its cards. */
-const MICRO_BATCHES_IN_A_LANE = 2;
+const MICRO_BATCHES_UNDER_WAY = 2;
 
 const CATCHING_UP_MS = 20;
 
 /** The runs of one call. Each model has threads of its own: a slow one does not hold up the others. */
 interface Schedule {
-  /** Takes work on a micro-batch as soon as there is room for it in its model's lane. Does not wait for it. */
+  /** Takes work on a micro-batch as soon as there is room for it in its model's limiter. Does not wait for it. */
   add(model: Model, work: () => Promise<void>): void;
   /**
    * Waits until all work is started, for some milliseconds at most: requests that are decoded long before they are run
@@ -194,7 +193,7 @@ interface Schedule {
 }
 
 interface ModelRuns {
-  readonly lane: Lane;
+  readonly limiter: Limiter;
   readonly cards: readonly CardRuns[];
 }
 
@@ -217,13 +216,13 @@ export function createSchedule(now: () => number): Schedule {
   const freeFirst = (model: Model): CardRuns =>
     runsOf(model).cards.reduce((first, card) => (busyMs(card) < busyMs(first) ? card : first));
   return {
-    add: (model, work) => runsOf(model).lane.add(work),
+    add: (model, work) => runsOf(model).limiter.add(work),
     async catchUp() {
-      const behind = [...models.values()].filter(({ lane }) => lane.isBehind());
+      const behind = [...models.values()].filter(({ limiter }) => limiter.isBehind());
       if (behind.length === 0) return;
-      await withTimeout(Promise.all(behind.map(({ lane }) => lane.caughtUp())), CATCHING_UP_MS);
+      await withTimeout(Promise.all(behind.map(({ limiter }) => limiter.caughtUp())), CATCHING_UP_MS);
     },
-    drained: async () => void (await Promise.all([...models.values()].map(({ lane }) => lane.drained()))),
+    drained: async () => void (await Promise.all([...models.values()].map(({ limiter }) => limiter.drained()))),
     busyMs: (model) => busyMs(freeFirst(model)),
     begin(model, expectedMs) {
       const card = freeFirst(model);
@@ -238,7 +237,7 @@ export function createSchedule(now: () => number): Schedule {
 
 function newRuns({ cards = 1 }: Model): ModelRuns {
   return {
-    lane: createLane(MICRO_BATCHES_IN_A_LANE * cards),
+    limiter: createLimiter(MICRO_BATCHES_UNDER_WAY * cards),
     cards: Array.from({ length: cards }, () => ({ running: 0, freeAt: 0 })),
   };
 }

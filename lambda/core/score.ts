@@ -1,5 +1,5 @@
 import { type DecodedRecord, type DecodeInOrderDependencies, decodeInOrder } from './body.ts';
-import { createRoom, type Room } from './concurrency.ts';
+import { createMemoryBudget, type MemoryBudget } from './concurrency.ts';
 import { failure } from './failure.ts';
 import type { MicroBatch } from './microBatch.ts';
 import type { Plan, Planner } from './plan.ts';
@@ -49,16 +49,16 @@ export async function score(
   const stopwatch = startStopwatch(deps.now);
   for await (const decoded of decodeInOrder(bodies, deps, payloads, time.signal)) {
     decodeMs += stopwatch.lap();
-    for (const { record } of decoded) backlog.occupy(record, (bodies[record] as KeyedBody).body.length);
+    for (const { record } of decoded) backlog.hold(record, (bodies[record] as KeyedBody).body.length);
     const { settled, closed } = enterBodies(decoded, plan, call);
     if (settled.length > 0) void sink(settled);
     run(closed);
-    if (decoded.length === 0 || payloads.isCrowded() || backlog.isCrowded()) {
+    if (decoded.length === 0 || payloads.isFull() || backlog.isFull()) {
       run(plan.finish());
       plan = newPlan();
     }
     await schedule.catchUp();
-    await backlog.spare(time.signal);
+    await backlog.available(time.signal);
     stopwatch.lap();
   }
   decodeMs += stopwatch.lap();
@@ -74,9 +74,9 @@ const PAYLOAD_BYTES = 16 * 1024 * 1024;
 const BACKLOG_CHARACTERS = 32 * 1024 * 1024;
 
 /** What bounds the memory of a call, whatever comes: how much is decoded and not scored yet, by body. */
-function createBounds(): { payloads: Room; backlog: Room; release(body: number): void } {
-  const payloads = createRoom(PAYLOAD_BYTES);
-  const backlog = createRoom(BACKLOG_CHARACTERS);
+function createBounds(): { payloads: MemoryBudget; backlog: MemoryBudget; release(body: number): void } {
+  const payloads = createMemoryBudget(PAYLOAD_BYTES);
+  const backlog = createMemoryBudget(BACKLOG_CHARACTERS);
   return {
     payloads,
     backlog,

@@ -96,7 +96,7 @@ async function failAll({ parts }: MicroBatch, failed: Failure, { replies, sink }
  * prove itself, requests are run together afterwards, to be compared.
  */
 async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
-  const proof = createProof(batch, call);
+  const proof = createShadowVerification(batch, call);
   for (const part of batch.parts) {
     const { request } = part;
     if (call.replies.isComplete(request.record)) continue;
@@ -152,7 +152,7 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
 }
 
 /** Whether the requests of a micro-batch, which were all run alone, get the same outputs together. */
-interface Proof {
+interface ShadowVerification {
   /** @param outputs of the request alone, cut back */
   add(request: ScoringRequest, outputs: readonly Tensor[]): void;
   /** Runs the requests that were added together, and compares; nothing of it is written. */
@@ -160,7 +160,7 @@ interface Proof {
 }
 
 /** A model of which nothing is known is proved by requests that differ from each other; for any other this does nothing. */
-function createProof({ model, closedBecause }: MicroBatch, call: Call): Proof {
+function createShadowVerification({ model, closedBecause }: MicroBatch, call: Call): ShadowVerification {
   const { batching, observer } = call.deps;
   const compared: RunBothWays[] = [];
   const known: Tensor[][] = [];

@@ -16,9 +16,9 @@ export type ReplyForm = 'json' | 'binary' | 'predictions';
 
 /** A request, decoded and proved valid: one typed tensor per model input, in the model's order, each of `rows` rows. */
 export interface ScoringRequest {
-  /** Which record of the invocation it came in. */
+  /** Which of the bodies of a call it came in, by index. */
   readonly record: number;
-  /** Its place among the requests of that record. */
+  /** Its place among the requests of that body. */
   readonly position: number;
   readonly id: string | undefined;
   readonly model: Model;
@@ -39,7 +39,7 @@ export interface RefusedRequest {
 
 export type DecodedRequest = ScoringRequest | RefusedRequest;
 
-/** A record's decoded body: one request, or those of a packed message, which one array answers in the same order. */
+/** A decoded body: one request, or those of a packed message, which one array answers in the same order. */
 export type DecodedBody = DecodedRequest | readonly DecodedRequest[];
 
 export function isPacked(body: DecodedBody): body is readonly DecodedRequest[] {

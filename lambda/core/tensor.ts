@@ -146,7 +146,7 @@ export function allocate(datatype: Datatype, length: number): TensorData {
 }
 
 const SLAB_BYTES = 65_536;
-const MOST_BYTES_IN_SLAB = SLAB_BYTES / 8;
+const MAX_BYTES_IN_SLAB = SLAB_BYTES / 8;
 let slab = Buffer.from(new ArrayBuffer(SLAB_BYTES));
 let slabUsed = 0;
 
@@ -170,7 +170,7 @@ export function allocateFromSlab(datatype: Datatype, length: number): TensorData
   const info = DATATYPES[datatype];
   if (info.kind === 'string') return allocate(datatype, length);
   const bytes = length * info.array.BYTES_PER_ELEMENT;
-  if (bytes > MOST_BYTES_IN_SLAB) return new info.array(length);
+  if (bytes > MAX_BYTES_IN_SLAB) return new info.array(length);
   const start = roomInSlab(bytes);
   return new info.array(slab.buffer as ArrayBuffer, start, length);
 }
@@ -186,7 +186,7 @@ export function base64InSlab(datatype: Datatype, length: number, text: string): 
   const info = DATATYPES[datatype];
   if (info.kind === 'string') return undefined;
   const bytes = length * info.array.BYTES_PER_ELEMENT;
-  if (bytes > MOST_BYTES_IN_SLAB || BEYOND_LATIN_1.test(text)) return undefined;
+  if (bytes > MAX_BYTES_IN_SLAB || BEYOND_LATIN_1.test(text)) return undefined;
   const start = roomInSlab(bytes);
   if (slab.write(text, start, bytes, 'base64') !== bytes) return undefined;
   return new info.array(slab.buffer as ArrayBuffer, start, length);

@@ -103,12 +103,12 @@ function units(origin: string | undefined): string {
 }
 
 /** More of them would hide the ones that are meant. */
-const MOST_KEYS_LISTED = 20;
+const MAX_KEYS_LISTED = 20;
 
 function unknownKeys({ keys = [], inst }: RawIssue): string {
   const known = isObjectSchema(inst) ? inst.shape : {};
   const names = Object.keys(known);
-  const expected = names.length > MOST_KEYS_LISTED ? 'no other keys' : `only the keys ${names.join(', ')}`;
+  const expected = names.length > MAX_KEYS_LISTED ? 'no other keys' : `only the keys ${names.join(', ')}`;
   const hints = keys.map((key) => didYouMean(key, known)).filter((hint) => hint !== undefined);
   return [`expected ${expected}, got ${keys.map((key) => preview(key)).join(', ')}`, ...hints].join('; ');
 }

@@ -9,7 +9,7 @@ import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
 
 import type { Config } from './config.ts';
-import { createHeld, createVisibilityActions } from './leases.ts';
+import { createVisibilityActions, createVisibilityLeases } from './leases.ts';
 import { createLanes, createPace, modelHint } from './modelQueues.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
@@ -47,7 +47,7 @@ export interface Worker {
 }
 
 /** Bytes of bodies in one batch, and in all that wait for one. */
-const MOST_PENDING_BYTES = 2 * BATCH_BYTES;
+const MAX_PENDING_BYTES = 2 * BATCH_BYTES;
 
 export function startWorker({ settings, composition, sqs, onProblem, onOutage, onStuck }: WorkerOptions): Worker {
   const { scoring, telemetry, stuckRuns } = composition;
@@ -83,10 +83,10 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     handedBack += records.length;
     release(records);
   };
-  const held = createHeld({
+  const held = createVisibilityLeases({
     visibilitySeconds: settings.visibilitySeconds,
     extend: visibility.extend,
-    onLost(records) {
+    onExpired(records) {
       onProblem(new Error(`heartbeat: ${records.size} records were not extended in time; others may score them too`));
       lanes.drop(records);
       intake.poll();
@@ -142,7 +142,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
       const most = names.reduce((sum, name) => sum + pace.mostOf(name), 0);
       return (
         pending.records + records < most &&
-        pending.bytes + bytes < MOST_PENDING_BYTES &&
+        pending.bytes + bytes < MAX_PENDING_BYTES &&
         held.size() + records < 2 * (depth + 1) * most
       );
     },
@@ -406,11 +406,11 @@ function failedReceive(queueUrl: string, cause: unknown, isGivenUp: boolean): Er
 }
 
 const FIRST_BACKOFF_MS = 200;
-const LONGEST_BACKOFF_MS = 20_000;
+const MAX_BACKOFF_MS = 20_000;
 
 /** Between half and all of 0.2, 0.4, 0.8, … seconds, at most 20. */
 function backoffMs(failures: number): number {
-  const longest = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failures - 1));
+  const longest = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failures - 1));
   return longest / 2 + (Math.random() * longest) / 2;
 }
 
@@ -431,7 +431,7 @@ export interface WorkerSettings {
 }
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html */
-const LONGEST_WAIT_SECONDS = 20;
+const MAX_WAIT_SECONDS = 20;
 
 /**
  * Polls are not aborted, so they are short enough to end before the process must.
@@ -452,7 +452,7 @@ export function workerSettings(config: Config): WorkerSettings {
     windowMs: 1000 * windowSeconds,
     depth: config.pipelineDepth,
     mostPolls: config.mostPolls,
-    waitSeconds: Math.min(LONGEST_WAIT_SECONDS, Math.floor(stopSeconds / 2)),
+    waitSeconds: Math.min(MAX_WAIT_SECONDS, Math.floor(stopSeconds / 2)),
     visibilitySeconds: config.visibilitySeconds,
     timeoutMs: 1000 * timeoutSeconds,
     drainMs: 1000 * stopSeconds * DRAIN_SHARE,

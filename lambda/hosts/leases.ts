@@ -4,18 +4,18 @@ import { atTheirQueues, createVisibilityChange, type QueuedMessage } from '../aw
 import type { SqsCaller } from '../aws/sqsCalls.ts';
 import type { MessageRecord } from '../core/record.ts';
 
-interface HeldOptions {
+interface VisibilityLeasesOptions {
   /** How long a record stays hidden from others once it was received or extended. */
   readonly visibilitySeconds: number;
   readonly extend: ActOnMessages<Extension>;
   /** Told of records whose time is over although they were to be extended: others may have received them by now. */
-  readonly onLost: (records: ReadonlySet<MessageRecord>) => void;
+  readonly onExpired: (records: ReadonlySet<MessageRecord>) => void;
   /** @default the system's */
   readonly clock?: Clock | undefined;
 }
 
 /** Every record that was received and has neither been deleted nor handed back. None of it becomes visible to others. */
-export interface Held {
+export interface VisibilityLeases {
   add(records: readonly MessageRecord[]): void;
   remove(records: readonly MessageRecord[]): void;
   size(): number;
@@ -24,7 +24,7 @@ export interface Held {
 }
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html */
-const MOST_SECONDS = 43_200;
+const MAX_SECONDS = 43_200;
 /** A record is extended when a third of its time is over: two more tries are left. */
 const EXTEND_AT_SHARE_LEFT = 2 / 3;
 const LOOKS_PER_VISIBILITY = 12;
@@ -34,7 +34,12 @@ interface Hold {
   visibleAt: number;
 }
 
-export function createHeld({ visibilitySeconds, extend, onLost, clock = SYSTEM_CLOCK }: HeldOptions): Held {
+export function createVisibilityLeases({
+  visibilitySeconds,
+  extend,
+  onExpired,
+  clock = SYSTEM_CLOCK,
+}: VisibilityLeasesOptions): VisibilityLeases {
   const visibilityMs = 1000 * visibilitySeconds;
   const held = new Map<MessageRecord, Hold>();
   let extending = false;
@@ -46,7 +51,7 @@ export function createHeld({ visibilitySeconds, extend, onLost, clock = SYSTEM_C
     const lost = new Set<MessageRecord>();
     for (const [record, { receivedAt, visibleAt }] of held) {
       const left = visibleAt - now;
-      const seconds = Math.min(visibilitySeconds, MOST_SECONDS - Math.ceil((now - receivedAt) / 1000));
+      const seconds = Math.min(visibilitySeconds, MAX_SECONDS - Math.ceil((now - receivedAt) / 1000));
       if (left <= 0) lost.add(record);
       else if (left < visibilityMs * EXTEND_AT_SHARE_LEFT && seconds > 0) {
         const { receiptHandle, eventSourceARN } = record;
@@ -55,7 +60,7 @@ export function createHeld({ visibilitySeconds, extend, onLost, clock = SYSTEM_C
     }
     if (lost.size > 0) {
       for (const record of lost) held.delete(record);
-      onLost(lost);
+      onExpired(lost);
     }
     if (due.length > 0 && !extending) void extendAll(due, now);
   };

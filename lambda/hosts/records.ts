@@ -1,4 +1,4 @@
-import { createRoom, waitOrAbort, withTimeout } from '../core/concurrency.ts';
+import { createMemoryBudget, waitOrAbort, withTimeout } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, isFailure, isTransient, PAYLOAD_BUCKET, type TransientCode } from '../core/failure.ts';
 import {
@@ -261,7 +261,7 @@ const MAX_GATHERING_MS = 20;
  * time does not cost a batch request for each. With nothing under way they are written at once.
  */
 function writeTogether(write: Write, signal: AbortSignal): Writing {
-  const room = createRoom(UNWRITTEN_CHARACTERS);
+  const room = createMemoryBudget(UNWRITTEN_CHARACTERS);
   const underWay = new Set<Promise<void>>();
   let gathered: PendingWrite[] = [];
   let characters = 0;
@@ -288,11 +288,11 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
         const { length } = one.result.body;
         gathered.push(one);
         characters += length;
-        room.occupy(one.record, length);
+        room.hold(one.record, length);
       }
       if (underWay.size === 0 || characters >= CHARACTERS_ENOUGH) writeGathered();
       else timer ??= setTimeout(writeGathered, MAX_GATHERING_MS);
-      await room.spare(signal);
+      await room.available(signal);
     },
     async settled() {
       writeGathered();

@@ -1,6 +1,5 @@
 import type { Failure } from '../../lambda/core/failure.ts';
-import { createLatencyEstimator } from '../../lambda/core/latency.ts';
-import { createMemoryCeiling } from '../../lambda/core/memoryCeiling.ts';
+import { createLatencyEstimator, createMemoryCeiling } from '../../lambda/core/latency.ts';
 import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/observer.ts';
 import { plan } from '../../lambda/core/plan.ts';
 import type { Result, ResultWriter, TimeLimit, WriteVerdict } from '../../lambda/core/record.ts';

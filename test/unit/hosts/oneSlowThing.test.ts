@@ -67,7 +67,7 @@ describe('one slow thing', () => {
     await scoring;
   });
 
-  it('of a first-timer that hangs: suspects still have their turn', async () => {
+  it('of a first-timer that hangs: redelivered records still have their turn', async () => {
     const deps = scoringDependencies({ models: repositoryOf(hangingModel()), limits: { deadlineMarginMs: 0 } });
     const [first, second, third] = standardRecords([lineRequest([CULPRIT]), lineRequest([1]), lineRequest([2])]);
     const records = [received(first, 1), received(second, 2), received(third, 4)];

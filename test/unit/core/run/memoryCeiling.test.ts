@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createMemoryCeiling } from '../../../../lambda/core/memoryCeiling.ts';
+import { createMemoryCeiling } from '../../../../lambda/core/latency.ts';
 import { lineModel } from '../../../helpers/models.ts';
 
 const model = lineModel();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { spellFloat32 } from '../../../../lambda/core/floatText.ts';
+import { formatFloat32 } from '../../../../lambda/core/floatText.ts';
 
-const spell = (value: number): string => spellFloat32(Float32Array.of(value), 0, 1);
+const spell = (value: number): string => formatFloat32(Float32Array.of(value), 0, 1);
 
 function fromBits(bits: number): number {
   return new Float32Array(Uint32Array.of(bits).buffer)[0] as number;
@@ -125,7 +125,7 @@ describe('a float32 in JSON', () => {
 describe('float32 values in JSON', () => {
   it('are those asked for, comma-separated', () => {
     const data = Float32Array.of(1, 2.5, -3, 4);
-    expect([spellFloat32(data, 0, 4), spellFloat32(data, 1, 3), spellFloat32(data, 2, 2)]).toEqual([
+    expect([formatFloat32(data, 0, 4), formatFloat32(data, 1, 3), formatFloat32(data, 2, 2)]).toEqual([
       '1,2.5,-3,4',
       '2.5,-3',
       '',
@@ -137,8 +137,8 @@ describe('float32 values in JSON', () => {
     ['as long as any', (index: number) => -fromBits(0x0080_0000 + index)],
   ])('are as many as were given, also where they are more than fit together: %s ones', (_, valueAt) => {
     const data = Float32Array.from({ length: 9_000 }, (__, index) => valueAt(index));
-    expect(Float32Array.from(JSON.parse(`[${spellFloat32(data, 0, data.length)}]`))).toEqual(data);
-    const part = JSON.parse(`[${spellFloat32(data, 100, 8_000)}]`) as number[];
+    expect(Float32Array.from(JSON.parse(`[${formatFloat32(data, 0, data.length)}]`))).toEqual(data);
+    const part = JSON.parse(`[${formatFloat32(data, 100, 8_000)}]`) as number[];
     expect(Float32Array.from(part)).toEqual(data.subarray(100, 8_000));
   });
 });

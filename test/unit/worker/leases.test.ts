@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
-import { createHeld, type Extension, type Held } from '../../../lambda/hosts/leases.ts';
+import { createVisibilityLeases, type Extension, type VisibilityLeases } from '../../../lambda/hosts/leases.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { messageIdOf, standardRecord } from '../../helpers/records.ts';
 
@@ -12,14 +12,14 @@ function holding({ refuses = (_: string): boolean => false } = {}) {
   const clock = createManualClock();
   const extensions: { readonly at: number; readonly seconds: Record<string, number> }[] = [];
   const lost: string[] = [];
-  const held: Held = createHeld({
+  const held: VisibilityLeases = createVisibilityLeases({
     visibilitySeconds: VISIBILITY_SECONDS,
     async extend(due: readonly Extension[]) {
       const seconds = due.map(({ record, seconds }) => [record.body, seconds]);
       extensions.push({ at: clock.now() / 1000, seconds: Object.fromEntries(seconds) });
       return due.filter(({ record }) => refuses(record.body));
     },
-    onLost: (records) => void lost.push(...Array.from(records, ({ body }) => body)),
+    onExpired: (records) => void lost.push(...Array.from(records, ({ body }) => body)),
     clock,
   });
   const pass = async (seconds: number): Promise<void> => {

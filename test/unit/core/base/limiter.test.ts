@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { createLane } from '../../../../lambda/core/concurrency.ts';
+import { createLimiter } from '../../../../lambda/core/concurrency.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
 
-describe('a lane', () => {
+describe('a limiter', () => {
   it('starts work in the order it came, so much at the same time and no more', async () => {
     const gates = Array.from({ length: 5 }, closedGate);
     const started: number[] = [];
-    const lane = createLane(2);
+    const limiter = createLimiter(2);
     for (const [index, gate] of gates.entries()) {
-      lane.add(() => {
+      limiter.add(() => {
         started.push(index);
         return gate.opened;
       });
@@ -18,18 +18,18 @@ describe('a lane', () => {
     await whatCanHappen();
     expect(started).toEqual([0, 1, 2]);
     for (const gate of gates) gate.open();
-    await lane.drained();
+    await limiter.drained();
     expect(started).toEqual([0, 1, 2, 3, 4]);
   });
 
   it('is drained when the last work is done, and can be used again', async () => {
-    const lane = createLane(1);
-    await lane.drained();
+    const limiter = createLimiter(1);
+    await limiter.drained();
     for (const round of [1, 2]) {
       const gate = closedGate();
       const told: string[] = [];
-      lane.add(() => gate.opened);
-      void lane.drained().then(() => told.push(`drained ${round}`));
+      limiter.add(() => gate.opened);
+      void limiter.drained().then(() => told.push(`drained ${round}`));
       await whatCanHappen();
       expect(told).toEqual([]);
       gate.open();

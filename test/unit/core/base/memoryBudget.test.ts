@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { createRoom } from '../../../../lambda/core/concurrency.ts';
+import { createMemoryBudget } from '../../../../lambda/core/concurrency.ts';
 import { whatCanHappen } from '../../../helpers/gate.ts';
 
 const NEVER = new AbortController().signal;
 
 /** Asks for room, and notes who has been given it. */
 function asking(total: number) {
-  const room = createRoom(total);
+  const room = createMemoryBudget(total);
   const admitted: number[] = [];
   const ask = (owner: number, bytes: number, signal = NEVER) =>
-    void room.take(owner, bytes, signal).then(() => admitted.push(owner));
+    void room.acquire(owner, bytes, signal).then(() => admitted.push(owner));
   return { room, admitted, ask };
 }
 
@@ -20,10 +20,10 @@ describe('room', () => {
     ask(2, 6);
     ask(3, 1);
     await whatCanHappen();
-    expect([admitted, room.isCrowded()]).toEqual([[1], true]);
+    expect([admitted, room.isFull()]).toEqual([[1], true]);
     room.release(1);
     await whatCanHappen();
-    expect([admitted, room.isCrowded()]).toEqual([[1, 2, 3], false]);
+    expect([admitted, room.isFull()]).toEqual([[1, 2, 3], false]);
   });
 
   it('is given to what is larger than all there is once nothing else is held', async () => {
@@ -82,17 +82,17 @@ describe('room', () => {
     expect(admitted).toEqual([1, 2, 3]);
   });
 
-  it('is spare again when what is in memory anyway is released', async () => {
+  it('is available again when what is in memory anyway is released', async () => {
     const { room } = asking(10);
     const spared: string[] = [];
-    room.occupy(1, 8);
-    await room.spare(NEVER);
-    room.occupy(2, 8);
-    void room.spare(NEVER).then(() => spared.push('spare'));
+    room.hold(1, 8);
+    await room.available(NEVER);
+    room.hold(2, 8);
+    void room.available(NEVER).then(() => spared.push('available'));
     await whatCanHappen();
     expect(spared).toEqual([]);
     room.release(1);
     await whatCanHappen();
-    expect(spared).toEqual(['spare']);
+    expect(spared).toEqual(['available']);
   });
 });
