@@ -20,7 +20,7 @@ export default {
     injectGlobals: false,
     modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
   })),
-  reporters: ['default', './test/helpers/summaryReporter.ts'],
+  reporters: ['default', './test/runner/summaryReporter.ts'],
   // A worker keeps what its test files loaded until it is renewed.
   maxWorkers: 2,
   workerIdleMemoryLimit: '1GB',

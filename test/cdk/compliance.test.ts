@@ -16,7 +16,7 @@ import {
   lambdaCompute,
   lambdaGpuCompute,
 } from '../../infra/index.ts';
-import { docPage } from '../helpers/docExamples.ts';
+import { docPage } from '../helpers/command.ts';
 import { createScoring } from '../helpers/stacks.ts';
 import { acknowledgementsIn, createCheckedStack, validate } from './checkedStack.ts';
 

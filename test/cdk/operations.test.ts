@@ -3,7 +3,7 @@ import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { ecsCompute, ecsGpuCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { docPage } from '../helpers/docExamples.ts';
+import { docPage } from '../helpers/command.ts';
 import { createScoring, synthesize, templateOf } from '../helpers/stacks.ts';
 
 interface Statement {

@@ -16,8 +16,7 @@ import {
   SETTINGS,
   type Setting,
 } from '../../lambda/settings.ts';
-import { REPOSITORY } from '../helpers/command.ts';
-import { docPage } from '../helpers/docExamples.ts';
+import { docPage, REPOSITORY } from '../helpers/command.ts';
 import { refusalOf, stackOf } from '../helpers/stacks.ts';
 
 const PAGE = docPage('configuration.md');

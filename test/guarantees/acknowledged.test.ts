@@ -1,9 +1,8 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
+import { useS3Server } from '../helpers/awsServers.ts';
 import { giveAnswer, refusesXml, type Step } from '../helpers/frontServer.ts';
-import { HOSTS, type Host, type HostName, useHosts } from '../helpers/hosts.ts';
-import { useS3Server } from '../helpers/s3Server.ts';
+import { HOSTS, type Host, type HostName, LOOKUP, lookup, SLOW, slow, useHosts } from '../helpers/hosts.ts';
 import { FAULTS, type SqsCall } from '../helpers/strictSqs.ts';
-import { LOOKUP, lookup, SLOW, slow } from '../helpers/worker.ts';
 
 const hosts = useHosts();
 const s3 = useS3Server();

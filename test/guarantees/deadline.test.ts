@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { HOSTS, useHosts } from '../helpers/hosts.ts';
+import { ENDLESS, HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { turningModel } from '../helpers/onnxModels.ts';
-import { ENDLESS, LOOKUP, lookup } from '../helpers/worker.ts';
 
 const hosts = useHosts();
 const MODELS = { ...LOOKUP, 'turns/1/model.onnx': turningModel() };

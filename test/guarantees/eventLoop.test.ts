@@ -1,8 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { freePort } from '../helpers/freePort.ts';
-import { type Answer, HOSTS, type Host, useHosts } from '../helpers/hosts.ts';
+import { type Answer, ENDLESS, freePort, HOSTS, type Host, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { identityModel, turningModel } from '../helpers/onnxModels.ts';
-import { ENDLESS, LOOKUP, lookup } from '../helpers/worker.ts';
 
 const hosts = useHosts();
 

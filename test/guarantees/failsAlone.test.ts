@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { type Answer, HOSTS, type Host, useHosts } from '../helpers/hosts.ts';
+import { type Answer, HOSTS, type Host, lookup, useHosts } from '../helpers/hosts.ts';
 import { lookupModel } from '../helpers/onnxModels.ts';
-import { lookup } from '../helpers/worker.ts';
 
 const hosts = useHosts();
 

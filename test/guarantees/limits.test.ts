@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
+import { useS3Server } from '../helpers/awsServers.ts';
 import { HOSTS, type Host, useHosts } from '../helpers/hosts.ts';
 import { identityModel } from '../helpers/onnxModels.ts';
-import { useS3Server } from '../helpers/s3Server.ts';
 
 const hosts = useHosts();
 const s3 = useS3Server();

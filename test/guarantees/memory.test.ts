@@ -5,13 +5,10 @@ import type { SQSRecord } from 'aws-lambda';
 import { encodeModel } from '../../bench/workload/encodeModel.ts';
 import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
+import { useS3Server, useSqsServer } from '../helpers/awsServers.ts';
 import type { Step } from '../helpers/frontServer.ts';
-import { composed, failuresOf, invoke, lookupRequest, recordingTelemetry } from '../helpers/handler.ts';
-import { HOSTS, useHosts } from '../helpers/hosts.ts';
-import { useS3Server } from '../helpers/s3Server.ts';
-import { sqsRecord } from '../helpers/sqsEvents.ts';
-import { useSqsServer } from '../helpers/sqsServer.ts';
-import { LOOKUP, lookup } from '../helpers/worker.ts';
+import { composed, failuresOf, invoke, lookupRequest, recordingTelemetry, sqsRecord } from '../helpers/handler.ts';
+import { HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 
 const hosts = useHosts();
 const s3 = useS3Server();

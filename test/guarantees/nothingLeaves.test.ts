@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { REPOSITORY, runScript } from '../helpers/command.ts';
-import { startHandler } from '../helpers/handlerProcess.ts';
-import { HOSTS, useHosts } from '../helpers/hosts.ts';
+import { HOSTS, LOOKUP, lookup, startHandler, useHosts } from '../helpers/hosts.ts';
 import { afterThisTest, modelsDirectory } from '../helpers/openModels.ts';
-import { LOOKUP, lookup } from '../helpers/worker.ts';
 
 const hosts = useHosts();
 const DIGITS = join(REPOSITORY, 'models/digits/1/model.onnx');

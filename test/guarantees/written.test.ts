@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { aMoment, HOSTS, type Host, useHosts } from '../helpers/hosts.ts';
+import { aMoment, HOSTS, type Host, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { FAULTS } from '../helpers/strictSqs.ts';
-import { LOOKUP, lookup } from '../helpers/worker.ts';
 
 const hosts = useHosts();
 const BODIES = Array.from({ length: 40 }, (_, index) => (index % 9 === 4 ? 'not JSON' : lookup(index)));

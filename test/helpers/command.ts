@@ -1,6 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
@@ -12,7 +14,7 @@ export interface Finished {
   readonly stderr: string;
 }
 
-export interface CommandOptions {
+interface CommandOptions {
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
@@ -114,4 +116,222 @@ function start(script: string, args: readonly string[], options: CommandOptions)
   });
   if (typeof stdout === 'number') closeSync(stdout);
   return child;
+}
+
+export const MANIFEST = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
+
+export const LOWEST_MAJOR = Number(/^>=(\d+)$/.exec(MANIFEST.engines.node)?.[1]);
+/** The lowest Node that the manifest allows. */
+export const LOWEST = `${LOWEST_MAJOR}.0.0`;
+export const TOO_LOW = `${LOWEST_MAJOR - 1}.9.0`;
+
+/** The environment in which this Node, and npm with it, takes itself for another. */
+export function pretendingToBe(version: string): NodeJS.ProcessEnv {
+  const pretend =
+    `Object.defineProperty(process,'version',{value:'v${version}'});` +
+    `Object.defineProperty(process.versions,'node',{value:'${version}'})`;
+  return { ...process.env, NODE_OPTIONS: `--import data:text/javascript,${pretend}` };
+}
+
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** How a process ended, be it well or not. */
+export async function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Ended> {
+  return await running.then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
+  );
+}
+
+interface DocExample {
+  readonly title: string;
+  readonly request: string;
+  /** What lies in the payload bucket, where the request is a pointer. */
+  readonly payload: string | undefined;
+  readonly result: unknown;
+}
+
+/** The text of a page of docs/. */
+export function docPage(name: string): string {
+  return readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
+}
+
+/** Each `json request` fence with the `json result` after it, and the `json payload` before it if there is one. */
+export function docExamples(page: string): DocExample[] {
+  const examples: DocExample[] = [];
+  let title = '';
+  let payload: string | undefined;
+  let request: string | undefined;
+  for (const [, heading, kind, text = ''] of page.matchAll(/^## (.+)$|^```json (\w+)\n([\s\S]*?)^```$/gm)) {
+    if (heading !== undefined) title = heading;
+    if (kind === 'payload') payload = text;
+    if (kind === 'request') request = text;
+    if (kind === 'result' && request !== undefined) {
+      examples.push({ title: `${title} ${examples.length + 1}`, request, payload, result: JSON.parse(text) });
+      request = undefined;
+      payload = undefined;
+    }
+  }
+  return examples;
+}
+
+export interface TerminalOptions {
+  readonly columns?: number;
+  /** What kind of terminal it is. @default xterm */
+  readonly term?: string;
+}
+
+/** A script of the repository that runs in a terminal of its own. */
+export interface InTerminal {
+  /** What the terminal was sent so far: stdout and stderr together, control sequences included. */
+  output(): string;
+  /** Waits until what the terminal was sent matches. */
+  shows(pattern: RegExp): Promise<void>;
+  /** Presses keys, `\x03` for Ctrl-C. */
+  press(keys: string): void;
+  /** Makes the window as wide. */
+  resize(columns: number): void;
+  /** Closes the window, which ends what still runs in it. */
+  close(): void;
+  /** @returns the exit code; of a process that a signal ended, 128 and its number, as shells have it */
+  ended(): Promise<number | null>;
+}
+
+/** Runs a script in a pseudo-terminal, which the program `script` of util-linux makes. */
+export function startInTerminal(
+  scriptFile: string,
+  args: readonly string[],
+  { columns = 80, term = 'xterm' }: TerminalOptions = {},
+): InTerminal {
+  assertScriptIsThere();
+  const path = fileURLToPath(new URL(`../../${scriptFile}`, import.meta.url));
+  const node = [process.execPath, path, ...args].map(quoted).join(' ');
+  // The terminal's name is what another process needs to resize it.
+  const command = `stty cols ${columns} rows 24; tty; export TERM=${quoted(term)}; exec ${node}`;
+  const child = spawn('script', ['-qefc', command, '/dev/null'], { cwd: REPOSITORY });
+  const closed = once(child, 'close');
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  return {
+    output: () => output,
+    shows: (pattern) => untilMatched(child, () => output, pattern),
+    press: (keys) => void child.stdin.write(keys),
+    resize(toColumns) {
+      const terminal = /^(\/dev\/\S+)/.exec(output)?.[1] ?? '';
+      spawnSync('stty', ['-F', terminal, 'cols', String(toColumns)]);
+    },
+    close: () => void child.kill(),
+    async ended() {
+      const [code] = await closed;
+      return code;
+    },
+  };
+}
+
+function assertScriptIsThere(): void {
+  if (spawnSync('script', ['--version']).status === 0) return;
+  throw new Error("expected the program 'script' of util-linux, to make a terminal, got none; install bsdutils");
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+async function untilMatched(child: ChildProcess, output: () => string, pattern: RegExp): Promise<void> {
+  const ended = new AbortController();
+  child.once('close', () => ended.abort());
+  while (!pattern.test(output())) {
+    if (child.exitCode !== null) throw new Error(`expected ${pattern} in the terminal, it ended with: ${output()}`);
+    await once(child.stdout as NodeJS.ReadableStream, 'data', { signal: ended.signal }).catch(() => undefined);
+  }
+}
+
+/** Whether each setting of the terminal that was switched off is on again: line wrap and the cursor. */
+export function isRestored(output: string): boolean {
+  return [7, 25].every((mode) => output.lastIndexOf(`\x1b[?${mode}h`) >= output.lastIndexOf(`\x1b[?${mode}l`));
+}
+
+/** Columns that the widest of the lines takes which were drawn, one over the other or one below the other. */
+export function widestLine(output: string): number {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what a terminal is sent
+  const withoutSequences = output.replaceAll(/\x1b(\[[?\d;]*[A-Za-z]|\d)/g, '\r');
+  return Math.max(...withoutSequences.split(/[\r\n]/).map((line) => (line.startsWith('/dev/') ? 0 : line.length)));
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly text: string;
+}
+
+export interface Asking {
+  readonly method?: string;
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** Asks the server of a page as any program could, with headers that no browser would let a page send. */
+export async function ask(url: string, { method = 'GET', path = '/', headers = {}, body }: Asking): Promise<Answer> {
+  const response = await respond(url, { method, path, headers, body });
+  let text = '';
+  for await (const chunk of response) text += chunk;
+  return { status: response.statusCode ?? 0, headers: response.headers, text };
+}
+
+/** As the page itself asks. */
+export function post(url: string, path: string, body: unknown): Promise<Answer> {
+  const headers = { origin: new URL(url).origin, 'content-type': 'application/json' };
+  return ask(url, { method: 'POST', path, headers, body: JSON.stringify(body) });
+}
+
+export interface Events {
+  /** Waits for the next event of this name, of those that nobody waited for yet. */
+  next<T>(name: string, holds?: (data: T) => boolean): Promise<T>;
+  close(): void;
+}
+
+/** Reads the stream of events as the page does. */
+export async function listen(url: string): Promise<Events> {
+  const headers = { 'sec-fetch-site': 'same-origin' };
+  const response = await respond(url, { method: 'GET', path: '/events', headers });
+  if (response.statusCode !== 200) throw new Error(`expected a stream, got ${response.statusCode}`);
+  const arrived: { readonly name: string; readonly data: unknown }[] = [];
+  let wake = (): void => {};
+  let rest = '';
+  response.setEncoding('utf8').on('data', (chunk: string) => {
+    const parts = `${rest}${chunk}`.split('\n\n');
+    rest = parts.pop() ?? '';
+    for (const part of parts) {
+      const [, name = '', data = ''] = /^event: (\w+)\ndata: (.*)$/s.exec(part) ?? [];
+      arrived.push({ name, data: JSON.parse(data) });
+    }
+    wake();
+  });
+  return {
+    async next<T>(name: string, holds: (data: T) => boolean = () => true): Promise<T> {
+      for (;;) {
+        const index = arrived.findIndex((event) => event.name === name && holds(event.data as T));
+        if (index >= 0) return arrived.splice(index, 1)[0]?.data as T;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+    close: () => void response.destroy(),
+  };
+}
+
+function respond(url: string, { method, path, headers, body }: Asking): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const asking = request(new URL(url), { method, path, headers, agent: false }, resolve);
+    asking.on('error', reject);
+    asking.end(body);
+  });
 }

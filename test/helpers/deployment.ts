@@ -1,21 +1,24 @@
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach } from '@jest/globals';
-import { Batchscore, type BatchscoreOptions } from '../../client/index.ts';
+import { Batchscore, type BatchscoreOptions, type ScoringResult } from '../../client/index.ts';
 import { createPayloads } from '../../lambda/aws/payloads.ts';
 import { createQueueWriter, type ResultPacking } from '../../lambda/aws/resultQueue.ts';
 import { createTableWriter } from '../../lambda/aws/resultTable.ts';
 import type { Model } from '../../lambda/core/model.ts';
-import type { MessageRecord, ResultWriter } from '../../lambda/core/record.ts';
-
+import type { MessageRecord, Result, ResultWriter } from '../../lambda/core/record.ts';
 import { scoreRecords } from '../../lambda/hosts/records.ts';
-import { type DynamoDbServer, useDynamoDbServer } from './dynamodbServer.ts';
-import { lineModel, repositoryOf } from './models.ts';
-import { type S3Server, useS3Server } from './s3Server.ts';
-import { enoughTime, scoringDependencies } from './scoring.ts';
-import { type SqsServer, useSqsServer } from './sqsServer.ts';
+import {
+  type DynamoDbServer,
+  type S3Server,
+  type SqsServer,
+  useDynamoDbServer,
+  useS3Server,
+  useSqsServer,
+} from './awsServers.ts';
+import { enoughTime, lineModel, repositoryOf, scoringDependencies } from './scoring.ts';
 
 /** What a deployment is: queues, a result store, a payload bucket, and the scoring between them. */
-export interface Deployment {
+interface Deployment {
   readonly requestQueueUrl: string;
   readonly resultQueueUrl: string;
   readonly resultTable: string;
@@ -28,7 +31,7 @@ export interface Deployment {
   readonly writer: ResultWriter;
 }
 
-export interface Deployments {
+interface Deployments {
   readonly sqs: SqsServer;
   readonly dynamodb: DynamoDbServer;
   readonly s3: S3Server;
@@ -142,4 +145,22 @@ function toRecord({ MessageId = '', ReceiptHandle = '', Body = '', Attributes }:
     messageAttributes: {},
     eventSourceARN: `arn:aws:sqs:us-east-1:000000000000:requests${group === undefined ? '' : '.fifo'}`,
   };
+}
+
+export const IN_TIME = { timeoutMs: 20_000 };
+
+/** A signal that never aborts. */
+export const ALIVE = new AbortController().signal;
+
+/** A result as a deployment writes it, that says no more than whose it is. */
+export function resultOf(messageId: string): Result {
+  return { messageId, body: JSON.stringify({ message_id: messageId, predictions: [] }), messageGroupId: undefined };
+}
+
+export function idsOf(results: readonly ScoringResult[]): string[] {
+  return results.map(({ messageId }) => messageId).toSorted();
+}
+
+export function byId(results: readonly ScoringResult[]): Map<string, ScoringResult> {
+  return new Map(results.map((result) => [result.messageId, result]));
 }

@@ -1,20 +1,20 @@
+import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { S3Client } from '@aws-sdk/client-s3';
-import type { SQSClient } from '@aws-sdk/client-sqs';
-import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
+import type { Message, SQSClient } from '@aws-sdk/client-sqs';
+import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import type { Outcome } from '../../lambda/core/record.ts';
-
 import { type Composition, compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler, type ScoringHandler } from '../../lambda/hosts/createHandler.ts';
 import { lookupModel } from './onnxModels.ts';
 import { afterThisTest, modelsDirectory, type RepositoryFiles } from './openModels.ts';
-import { lambdaContext, sqsEvent } from './sqsEvents.ts';
 
 const DIGITS = new URL('../../models/digits/', import.meta.url);
 
-export interface Sample {
+interface Sample {
   readonly pixels: readonly number[];
   readonly label: number;
 }
@@ -36,7 +36,7 @@ export function lookupRequest(index: number): Record<string, unknown> {
   return { model_name: 'lookup', inputs: [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }] };
 }
 
-export interface RecordingTelemetry extends Telemetry {
+interface RecordingTelemetry extends Telemetry {
   readonly problems: readonly unknown[];
   readonly outcomesOfInvocations: readonly (readonly Outcome[])[];
 }
@@ -68,7 +68,7 @@ export interface Deployment {
   readonly resultQueueUrl: string;
 }
 
-export interface CompositionOptions {
+interface CompositionOptions {
   /** @default the real digits model, the default one, and a lookup table */
   readonly models?: RepositoryFiles;
   /** What the environment says besides. */
@@ -135,4 +135,62 @@ export async function deployed(deployment: Deployment): Promise<DeployedHandler>
 
 export function failuresOf(...records: readonly SQSRecord[]): SQSBatchResponse {
   return { batchItemFailures: records.map(({ messageId }) => ({ itemIdentifier: messageId })) };
+}
+
+const QUEUE_ARN = 'arn:aws:sqs:eu-central-1:123456789012:requests';
+
+/** A record as Lambda hands it over, with every attribute. A `body` that is not a string is sent as JSON. */
+export function sqsRecord(body: unknown, overrides: Partial<SQSRecord> = {}): SQSRecord {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return {
+    messageId: randomUUID(),
+    receiptHandle: 'AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a',
+    body: text,
+    attributes: {
+      ApproximateReceiveCount: '1',
+      SentTimestamp: '1545082649183',
+      SenderId: 'AIDAIENQZJOLO23YVJ4VO',
+      ApproximateFirstReceiveTimestamp: '1545082649185',
+    },
+    messageAttributes: {},
+    md5OfBody: createHash('md5').update(text).digest('hex'),
+    eventSource: 'aws:sqs',
+    eventSourceARN: QUEUE_ARN,
+    awsRegion: 'eu-central-1',
+    ...overrides,
+  };
+}
+
+/** The record of a message that was really received from a queue. */
+export function recordOfMessage(
+  { MessageId = '', ReceiptHandle = '', Body = '', Attributes }: Message,
+  queueUrl: string,
+): SQSRecord {
+  const eventSourceARN = `arn:aws:sqs:us-east-1:000000000000:${queueUrl.slice(queueUrl.lastIndexOf('/') + 1)}`;
+  const record = sqsRecord(Body, { messageId: MessageId, receiptHandle: ReceiptHandle, eventSourceARN });
+  const { ApproximateReceiveCount = '1' } = Attributes ?? {};
+  return { ...record, attributes: { ...record.attributes, ApproximateReceiveCount } };
+}
+
+/** A record of a FIFO queue, the `sequence`th of its group. */
+export function fifoSqsRecord(group: string, sequence: number, body: unknown): SQSRecord {
+  const record = sqsRecord(body, { eventSourceARN: `${QUEUE_ARN}.fifo` });
+  return {
+    ...record,
+    attributes: {
+      ...record.attributes,
+      MessageGroupId: group,
+      SequenceNumber: String(sequence).padStart(20, '0'),
+      MessageDeduplicationId: record.messageId,
+    },
+  };
+}
+
+export function sqsEvent(Records: SQSRecord[]): SQSEvent {
+  return { Records };
+}
+
+/** The context of an invocation that has `remainingMs` left. */
+export function lambdaContext(remainingMs = 30_000): Context {
+  return createLambdaContext(Date.now() + remainingMs);
 }

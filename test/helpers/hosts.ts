@@ -1,12 +1,23 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { chmod, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
-import type { SQSRecord } from 'aws-lambda';
-import { type HandlerProcess, startHandler } from './handlerProcess.ts';
+import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
+import type { SqsServer } from './awsServers.ts';
+import { REPOSITORY } from './command.ts';
+import type { Step } from './frontServer.ts';
+import { lookupRequest, recordOfMessage, sqsEvent } from './handler.ts';
+import type { Invoking } from './handlerEnvironment.ts';
+import { lookupModel } from './onnxModels.ts';
 import { afterThisTest, modelsDirectory, type RepositoryFiles } from './openModels.ts';
-import { recordOfMessage } from './sqsEvents.ts';
 import { type Intercept, redrivePolicy, type StrictSqs, startStrictSqs } from './strictSqs.ts';
-import { startWorkerProcess, type WorkerProcess } from './workerProcess.ts';
 
 /*
  * Hosts in processes of their own, and what they are sent. It is long because it has two ways to drive them: `useHosts`, from
@@ -17,7 +28,7 @@ import { startWorkerProcess, type WorkerProcess } from './workerProcess.ts';
 export const HOSTS = ['the function', 'the worker'] as const;
 export type HostName = (typeof HOSTS)[number];
 
-export interface HostOptions {
+interface HostOptions {
   readonly models: RepositoryFiles;
   /** What the host is told besides. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -95,7 +106,7 @@ export interface Host {
  * });
  * ```
  */
-export interface Hosts {
+interface Hosts {
   start(name: HostName, options: HostOptions): Promise<Host>;
   /** Comes between hosts and SQS until the test has ended. */
   intercept(between: Intercept): void;
@@ -365,4 +376,253 @@ function threadsOf(pid: number | undefined): string[] {
 
 export function aMoment(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+/** Decoding a request takes as many milliseconds as it says. */
+export const SLOW = {
+  'slow/1/model.onnx': lookupModel(),
+  'slow/config.json': { transform: 'transform.mjs' },
+  'slow/transform.mjs': `export async function decode({ ms }) {
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    return [{ name: 'index', datatype: 'INT64', shape: [1], data: [0] }];
+  }`,
+} satisfies RepositoryFiles;
+
+export const LOOKUP = { 'lookup/1/model.onnx': lookupModel() } satisfies RepositoryFiles;
+
+/** One of three requests that the model `lookup` answers. */
+export function lookup(index: number): string {
+  return JSON.stringify({ id: String(index), ...lookupRequest(index % 3) });
+}
+
+export function slow(ms: number): string {
+  return JSON.stringify({ model_name: 'slow', ms });
+}
+
+/** A request that keeps its model, `turns`, busy for hours. */
+export const ENDLESS = JSON.stringify({
+  model_name: 'turns',
+  inputs: [{ name: 'turns', datatype: 'INT64', shape: [1], data: [4e12] }],
+});
+
+export interface DeploymentOptions {
+  /** @default lookup */
+  readonly models?: RepositoryFiles;
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Of the request queue. */
+  readonly attributes?: Record<string, string>;
+  readonly fifo?: boolean;
+  /** Answers what the worker asks of SQS, in the place of the server. */
+  readonly between?: Step;
+}
+
+export interface Deployment {
+  readonly requestQueueUrl: string;
+  readonly resultQueueUrl: string;
+  start(environment?: Readonly<Record<string, string>>): WorkerProcess;
+  /** Waits for so many answers or more. @returns those that came, in order */
+  results(count: number): Promise<Result[]>;
+}
+
+export interface Result {
+  readonly message_id: string;
+  readonly id?: string;
+  readonly code?: string;
+  readonly sentAt: number;
+}
+
+/** Which call of SQS a body is of: each has a key that the others lack. */
+export function callOf(body: string): 'receive' | 'change visibility' | 'send' | 'delete' {
+  if (body.includes('"WaitTimeSeconds"')) return 'receive';
+  if (body.includes('"VisibilityTimeout"')) return 'change visibility';
+  return body.includes('"MessageBody"') ? 'send' : 'delete';
+}
+
+const MOST_CALLS = 20_000;
+
+export async function deployment(server: SqsServer, options: DeploymentOptions = {}): Promise<Deployment> {
+  const { models = LOOKUP, environment = {}, attributes = {}, fifo = false, between } = options;
+  const create = fifo ? server.fifoQueue : server.queue;
+  const [requestQueueUrl, resultQueueUrl] = [create(attributes), create({})];
+  const front = between === undefined ? undefined : await server.front(...Array<Step>(MOST_CALLS).fill(between));
+  const variables = {
+    AWS_ENDPOINT_URL_SQS: front?.endpoint ?? new URL(requestQueueUrl).origin,
+    BATCHSCORE_MODELS_DIR: await modelsDirectory(models),
+    BATCHSCORE_REQUEST_QUEUE_URL: requestQueueUrl,
+    BATCHSCORE_RESULT_QUEUE_URL: resultQueueUrl,
+    BATCHSCORE_STOP_SECONDS: '6',
+    ...environment,
+  };
+  const results: Result[] = [];
+  return {
+    requestQueueUrl,
+    resultQueueUrl,
+    start: (more = {}) => startWorkerProcess({ ...variables, ...more }),
+    async results(count) {
+      while (results.length < count) {
+        for (const { Body = '', Attributes } of await server.drain(resultQueueUrl, { waitSeconds: 1 })) {
+          const sentAt = Number(Attributes?.SentTimestamp);
+          for (const one of [JSON.parse(Body)].flat(2)) results.push({ ...one, sentAt });
+        }
+      }
+      return results;
+    },
+  };
+}
+
+/** Looks again and again, until it is so. */
+export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+const ENTRY = fileURLToPath(new URL('../../lambda/worker.ts', import.meta.url));
+const OF_ECS = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface WorkerProcess {
+  readonly pid: number | undefined;
+  /** Waits for a line of the log with this text. @returns the line, parsed */
+  says(text: string): Promise<Record<string, unknown>>;
+  send(signal: NodeJS.Signals): void;
+  readonly ended: Promise<Ended>;
+  printed(): string;
+}
+
+/** `lambda/worker.ts` in a process of its own, with nothing but environment variables. It is killed after the test. */
+function startWorkerProcess(variables: Readonly<Record<string, string>>, cleanUp = afterThisTest): WorkerProcess {
+  const child = spawn(process.execPath, [ENTRY], {
+    cwd: REPOSITORY,
+    env: { PATH: process.env.PATH, ...OF_ECS, ...variables },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const lines: string[] = [];
+  const readers = [child.stdout, child.stderr].map((input) => createInterface({ input }));
+  for (const reader of readers) reader.on('line', (line) => lines.push(line));
+  const ended = once(child, 'close').then(([code, signal]): Ended => ({ code, signal }));
+  cleanUp(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  return {
+    pid: child.pid,
+    async says(text) {
+      const died = ended.then((): never => {
+        throw new Error(`expected '${text}' from the worker, it ended:\n${lines.join('\n')}`);
+      });
+      died.catch(() => {});
+      for (;;) {
+        const line = lines.find((one) => one.includes(text));
+        if (line !== undefined) return JSON.parse(line);
+        await Promise.race([...readers.map((reader) => once(reader, 'line')), died]);
+      }
+    },
+    send: (signal) => void child.kill(signal),
+    ended,
+    printed: () => lines.join('\n'),
+  };
+}
+
+const ENVIRONMENT = fileURLToPath(new URL('./handlerEnvironment.ts', import.meta.url));
+
+const TIMEOUT_MS = 30_000;
+
+/** The region and credentials that Lambda gives its functions. */
+const OF_LAMBDA = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+
+interface HandlerOptions {
+  /** Of Node. */
+  readonly execArgv?: readonly string[] | undefined;
+  /** Whether the entry runs in a worker thread, as on Managed Instances. @default false */
+  readonly inThread?: boolean;
+  /** Takes what ends the process. @default it is ended after the test */
+  readonly cleanUp?: (end: () => Promise<void>) => void;
+}
+
+interface HandlerProcess {
+  readonly pid: number | undefined;
+  /**
+   * @param traceHeader X-Ray's header of the invocation. @default none
+   * @param timeoutMs milliseconds until its timeout. @default 30,000
+   */
+  invoke(records: readonly SQSRecord[], traceHeader?: string, timeoutMs?: number): Promise<SQSBatchResponse>;
+  /** How the process ended: its exit code, or the signal that ended it. */
+  readonly ended: Promise<readonly [code: number | null, signal: NodeJS.Signals | null]>;
+  /** Everything that it printed so far. */
+  printed(): string;
+  /** Ends the process. @returns everything that it printed, what ONNX Runtime's native code prints included */
+  end(): Promise<string>;
+}
+
+/**
+ * `lambda/handler.ts` in a process of its own, as Lambda starts it: with nothing but environment variables. It is ended
+ * after the test.
+ *
+ * @throws Error with what the process printed, when the entry cannot be imported
+ */
+export async function startHandler(
+  variables: Readonly<Record<string, string>>,
+  { execArgv = [], inThread = false, cleanUp = afterThisTest }: HandlerOptions = {},
+): Promise<HandlerProcess> {
+  const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
+  const child = fork(ENVIRONMENT, inThread ? ['--in-thread'] : [], {
+    cwd: REPOSITORY,
+    env,
+    execArgv: [...execArgv],
+    silent: true,
+  });
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk) => {
+      printed += chunk;
+    });
+  }
+  const closed = once(child, 'close').then(([code, signal]) => [code, signal] as const);
+  const end = async (): Promise<string> => {
+    child.kill('SIGKILL');
+    await closed;
+    return printed;
+  };
+  cleanUp(async () => void (await end()));
+  const died = closed.then((): never => {
+    throw new Error(printed);
+  });
+  const nextMessage = () => Promise.race([once(child, 'message'), died]);
+  await nextMessage();
+  return {
+    pid: child.pid,
+    async invoke(records, traceHeader, timeoutMs = TIMEOUT_MS) {
+      // Where the process has gone, that is told below.
+      child.send({ event: sqsEvent([...records]), timeoutMs, traceHeader } satisfies Invoking, () => {});
+      const [response] = await nextMessage();
+      return response;
+    },
+    ended: closed,
+    printed: () => printed,
+    end,
+  };
+}
+
+/** A port of 127.0.0.1 that nobody listens on now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('expected a TCP address');
+  return address.port;
+}
+
+/** The environment in which `nvidia-smi` is this shell script, until the test is over. */
+export async function nvidiaSmi(script: string): Promise<{ PATH: string }> {
+  const folder = mkdtempSync(join(tmpdir(), 'batchscore-nvidia-smi-'));
+  afterThisTest(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'nvidia-smi');
+  await writeFile(file, `#!/bin/sh\n${script}\n`);
+  await chmod(file, 0o755);
+  return { PATH: `${folder}:/usr/bin:/bin` };
 }

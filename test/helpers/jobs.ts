@@ -1,14 +1,28 @@
 import { createHash } from 'node:crypto';
-
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { SFNClient } from '@aws-sdk/client-sfn';
+import { createDevTelemetry } from '../../cli/devTelemetry.ts';
+import { type Estimate, estimate } from '../../cli/job/submit.ts';
+import { localBucketClient } from '../../cli/local/localServices.ts';
+import { type LocalStack, startLocalStack } from '../../cli/local/localStack.ts';
+import { Batchscore } from '../../client/index.ts';
+import { PRICES } from '../../infra/priceList.ts';
+import { deferred } from '../../lambda/core/concurrency.ts';
+import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { TimeLimit } from '../../lambda/core/record.ts';
-
-import { finishJob } from '../../lambda/jobs/finishJob.ts';
+import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
-import { JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';
+import { isJobCode, JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';
 import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
+import { REPOSITORY } from './command.ts';
+import { lineModel, repositoryOf } from './scoring.ts';
 
 export const LIMITS = {
   maxRequestRows: 100,
@@ -18,7 +32,7 @@ export const LIMITS = {
   deadlineMarginMs: 1,
 };
 export const FOLDER = 'out/job/';
-export const NO_DEADLINE: TimeLimit = {
+const NO_DEADLINE: TimeLimit = {
   remainingMs: () => Number.POSITIVE_INFINITY,
   signal: new AbortController().signal,
 };
@@ -74,7 +88,7 @@ async function* inChunks(bytes: Buffer, size: number): AsyncGenerator<Uint8Array
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }
 
-export function etagOf(bytes: Uint8Array): string {
+function etagOf(bytes: Uint8Array): string {
   return `"${createHash('md5').update(bytes).digest('hex')}"`;
 }
 
@@ -116,7 +130,7 @@ export async function callScore(event: ScoreEvent, options: JobOptions): Promise
 }
 
 /** A call that dies is made once more, then its piece is passed over: as the state machine has it. */
-export async function callOrSkip(event: ScoreEvent, options: JobOptions): Promise<ScoreEvent> {
+async function callOrSkip(event: ScoreEvent, options: JobOptions): Promise<ScoreEvent> {
   for (let tries = 0; tries < 2; tries++) {
     try {
       return await callScore(event, options);
@@ -162,4 +176,212 @@ export async function rowsOf(storage: JobStorage): Promise<Record<string, unknow
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line));
+}
+
+export interface JobsServer {
+  readonly endpoint: string;
+  readonly stateMachineArn: string;
+  readonly sfn: SFNClient;
+  /** Names of the executions that were started. */
+  readonly started: string[];
+  /** Executions begin once this is called; until then they are running. */
+  go(): void;
+  stop(): void;
+}
+
+interface Execution {
+  readonly input: string;
+  status: string;
+  error?: string;
+  cause?: string;
+}
+
+const MODELS = repositoryOf(lineModel());
+const ARN = 'arn:aws:states:us-east-1:000000000000:stateMachine:jobs';
+
+/**
+ * The three actions of Step Functions that clients of jobs use, over what an execution does: it plans, scores and
+ * finishes with the real code, one part after the other.
+ *
+ * @param waits whether executions wait for `go`. @default false
+ */
+export async function startJobsServer(storage: JobStorage, { waits = false } = {}): Promise<JobsServer> {
+  const executions = new Map<string, Execution>();
+  const started: string[] = [];
+  const begun = deferred();
+  if (!waits) begun.resolve();
+  const actions: Record<string, (body: Record<string, string>) => object> = {
+    StartExecution({ name = '', input = '' }) {
+      const known = executions.get(name);
+      if (known !== undefined && (known.status !== 'RUNNING' || known.input !== input)) {
+        return { __type: 'ExecutionAlreadyExists', message: name };
+      }
+      if (known === undefined) {
+        const execution: Execution = { input, status: 'RUNNING' };
+        executions.set(name, execution);
+        started.push(name);
+        void begun.promise.then(() => play(storage, execution));
+      }
+      return { executionArn: name, startDate: 0 };
+    },
+    DescribeExecution({ executionArn = '' }) {
+      const execution = executions.get(executionArn.split(':').at(-1) ?? '');
+      return execution ?? { __type: 'ExecutionDoesNotExist', message: executionArn };
+    },
+    StopExecution({ executionArn = '', error, cause }) {
+      const execution = executions.get(executionArn.split(':').at(-1) ?? '');
+      if (execution?.status === 'RUNNING') Object.assign(execution, { status: 'ABORTED', error, cause });
+      return { stopDate: 0 };
+    },
+  };
+  const server = createServer(async (request, response) => {
+    const body = JSON.parse((await buffer(request)).toString());
+    const action = String(request.headers['x-amz-target']).split('.').at(-1) ?? '';
+    const answer = actions[action]?.(body) ?? {};
+    response.writeHead('__type' in answer ? 400 : 200, { 'content-type': 'application/x-amz-json-1.0' });
+    response.end(JSON.stringify(answer));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+  const sfn = new SFNClient({ endpoint, region: 'us-east-1', credentials });
+  const stop = (): void => {
+    sfn.destroy();
+    server.closeAllConnections();
+    server.close();
+  };
+  return { endpoint, stateMachineArn: ARN, sfn, started, go: begun.resolve, stop };
+}
+
+async function play(storage: JobStorage, execution: Execution): Promise<void> {
+  const start = JSON.parse(execution.input) as JobStart;
+  const { folder, run, bucket } = start;
+  try {
+    await planJob(
+      { action: 'plan', start },
+      { storage, models: MODELS, partBytes: 400, pieceBytes: 100, now: Date.now },
+    );
+    for (const part of await readParts(storage, planKey(folder, run))) {
+      let event: ScoreEvent = { action: 'score', bucket, folder, part };
+      const options = { storage, models: MODELS, key: start.key, content: new Uint8Array() };
+      do {
+        if (execution.status !== 'RUNNING') return;
+        event = await callOrSkip(event, options);
+      } while (event.next !== undefined);
+    }
+    await finishJob({ action: 'finish', start }, storage, Date.now);
+    execution.status = 'SUCCEEDED';
+  } catch (error) {
+    await noteFailure(storage, folder, error);
+    const { name, message } = error as Error;
+    Object.assign(execution, { status: 'FAILED', error: isJobCode(name) ? 'States.TaskFailed' : name, cause: message });
+  }
+}
+
+export interface JobStack {
+  readonly s3: S3Client;
+  readonly sfn: SFNClient;
+  readonly stateMachineArn: string;
+  readonly client: Batchscore;
+  /** Every line that was said, in order. */
+  readonly said: readonly string[];
+  put(key: string, body: string): Promise<void>;
+  get(key: string): Promise<string>;
+  keysUnder(prefix: string): Promise<string[]>;
+  /** The first line that matches, from now on or before. */
+  line(pattern: RegExp): Promise<string>;
+  stop(): Promise<void>;
+}
+
+const BUCKET = 'batchscore-jobs';
+/** So small that a few rows make several parts and pieces. */
+const SIZES = { BATCHSCORE_JOBS_PART_BYTES: '2000', BATCHSCORE_JOBS_PIECE_BYTES: '700' };
+
+/** The local stack with the models of the repository, in this process. */
+export async function startJobStack(environment = SIZES): Promise<JobStack> {
+  const said: string[] = [];
+  const waiting = new Set<() => void>();
+  const say = (message: string): void => {
+    said.push(message);
+    for (const look of [...waiting]) look();
+  };
+  const stack: LocalStack = await startLocalStack({
+    port: 0,
+    modelsDirectory: `${REPOSITORY}/models`,
+    defaultModel: 'digits',
+    environment,
+    jobs: true,
+    telemetry: createDevTelemetry(() => {}),
+    warn: say,
+  });
+  const { region, endpoint } = stack.queues;
+  const s3 = localBucketClient(endpoint, region);
+  const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
+  const sfn = new SFNClient({ region, endpoint: stack.jobs?.sfnEndpoint ?? '', credentials, maxAttempts: 1 });
+  const { jobStateMachine = '', jobBucket = '' } = stack.jobs ?? {};
+  const client = new Batchscore({ jobStateMachine, jobBucket, region, s3, sfn });
+  return {
+    s3,
+    sfn,
+    client,
+    stateMachineArn: stack.jobs?.jobStateMachine ?? '',
+    said,
+    async put(key, body) {
+      await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key: key, Body: body }));
+    },
+    async get(key) {
+      const { Body } = await s3.send(new GetObjectCommand({ Bucket: BUCKET, Key: key }));
+      return (await Body?.transformToString()) ?? '';
+    },
+    async keysUnder(prefix) {
+      const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket: BUCKET, Prefix: prefix }));
+      return Contents.flatMap(({ Key }) => Key ?? []).toSorted();
+    },
+    line: (pattern) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          const found = said.find((one) => pattern.test(one));
+          if (found === undefined) return;
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+      }),
+    async stop() {
+      await client.close();
+      s3.destroy();
+      sfn.destroy();
+      await stack.stop();
+    },
+  };
+}
+
+/** One row for digits, which `turn` tells from others. */
+export function row(turn: number): string {
+  const data = Array.from({ length: 64 }, (_, pixel) => (pixel + turn) % 17);
+  return JSON.stringify({ id: `row-${turn}`, inputs: [{ name: 'image', datatype: 'FP32', shape: [1, 64], data }] });
+}
+
+export function fileOf(rows: readonly string[]): string {
+  return rows.map((one) => `${one}\n`).join('');
+}
+
+/** Rows of 500 bytes, 20,000 of them a second in a call. */
+export function estimatedJob(rows: number): Estimate {
+  const { partBytes, pieceBytes, concurrency } = JOB_RANGES;
+  return estimate(
+    {
+      rows,
+      bytes: 500 * rows,
+      rowsPerSecond: 20_000,
+      concurrency: concurrency.default,
+      memoryMb: JOB_MEMORY_MB.default,
+      architecture: 'arm64',
+      partBytes: partBytes.default,
+      pieceBytes: pieceBytes.default,
+    },
+    PRICES,
+  );
 }

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { REPOSITORY } from '../helpers/command.ts';
-import { type Ended, LOWEST, MANIFEST, outcomeOf, pretendingToBe, TOO_LOW } from '../helpers/engines.ts';
+import { type Ended, LOWEST, MANIFEST, outcomeOf, pretendingToBe, REPOSITORY, TOO_LOW } from '../helpers/command.ts';
 
 const run = promisify(execFile);
 

@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { useDynamoDbServer } from '../helpers/dynamodbServer.ts';
+import { useDynamoDbServer, useS3Server } from '../helpers/awsServers.ts';
 import { answersJson, giveAnswer, refusesXml, type Step } from '../helpers/frontServer.ts';
-import { HOSTS, useHosts } from '../helpers/hosts.ts';
-import { useS3Server } from '../helpers/s3Server.ts';
+import { HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { FAULTS } from '../helpers/strictSqs.ts';
-import { LOOKUP, lookup } from '../helpers/worker.ts';
 
 const hosts = useHosts();
 const dynamodb = useDynamoDbServer();

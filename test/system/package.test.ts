@@ -5,8 +5,16 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { REPOSITORY } from '../helpers/command.ts';
-import { type Ended, LOWEST, LOWEST_MAJOR, MANIFEST, outcomeOf, pretendingToBe, TOO_LOW } from '../helpers/engines.ts';
+import {
+  type Ended,
+  LOWEST,
+  LOWEST_MAJOR,
+  MANIFEST,
+  outcomeOf,
+  pretendingToBe,
+  REPOSITORY,
+  TOO_LOW,
+} from '../helpers/command.ts';
 
 const run = promisify(execFile);
 

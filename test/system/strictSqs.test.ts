@@ -9,9 +9,9 @@ import {
 } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
-import { useSqsServer } from '../helpers/sqsServer.ts';
+import { useSqsServer } from '../helpers/awsServers.ts';
+import { until } from '../helpers/hosts.ts';
 import { FAULTS, nameOf, redrivePolicy, type StrictSqs, startStrictSqs } from '../helpers/strictSqs.ts';
-import { until } from '../helpers/worker.ts';
 
 let sqs: StrictSqs;
 const server = useSqsServer(async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { outageKind } from '../../../lambda/aws/awsError.ts';
-import { sqsError } from '../../helpers/sqsServer.ts';
+import { sqsError } from '../../helpers/awsServers.ts';
 
 describe('what an error says of the service that it came from', () => {
   it.each([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { readGpus } from '../../../lambda/aws/nvidiaCards.ts';
-import { nvidiaSmi } from '../../helpers/nvidiaSmi.ts';
+import { nvidiaSmi } from '../../helpers/hosts.ts';
 
 /** Answers as `nvidia-smi` does that is asked for the fields in this order, in numbers alone. */
 const answering = (...lines: readonly string[]) =>

@@ -7,7 +7,7 @@ import { createTableWriter } from '../../../lambda/aws/resultTable.ts';
 import { type RetryOptions, writeToEvery } from '../../../lambda/aws/sendBatches.ts';
 import { createSqsCaller } from '../../../lambda/aws/sqsWire.ts';
 import type { Result, ResultWriter, WriteVerdict } from '../../../lambda/core/record.ts';
-import { useDynamoDbServer } from '../../helpers/dynamodbServer.ts';
+import { useDynamoDbServer, useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import {
   answersJson,
   type Exchange,
@@ -19,8 +19,6 @@ import {
   refusesXml,
   type Step,
 } from '../../helpers/frontServer.ts';
-import { useS3Server } from '../../helpers/s3Server.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const NEVER = new AbortController().signal;
 const WRITTEN = { written: true };

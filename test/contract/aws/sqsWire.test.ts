@@ -17,6 +17,7 @@ import { createAcknowledger } from '../../../lambda/aws/requestQueue.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import type { SqsCaller } from '../../../lambda/aws/sqsCalls.ts';
 import { createSqsCaller } from '../../../lambda/aws/sqsWire.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
   answersJson,
   type Exchange,
@@ -27,7 +28,6 @@ import {
   stallsAfter,
   startFront,
 } from '../../helpers/frontServer.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 import { startStrictSqs } from '../../helpers/strictSqs.ts';
 
 const CREDENTIALS = { accessKeyId: 'AKID', secretAccessKey: 'secret', sessionToken: 'token' };

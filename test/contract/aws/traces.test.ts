@@ -3,10 +3,17 @@ import { type Attributes, type Context, type Span, type SpanOptions, type Tracer
 import type { SQSRecord } from 'aws-lambda';
 import { withTraces } from '../../../lambda/aws/traces.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
-import { composed, invoke, lookupRequest, recordingTelemetry } from '../../helpers/handler.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import {
+  composed,
+  invoke,
+  lambdaContext,
+  lookupRequest,
+  recordingTelemetry,
+  sqsEvent,
+  sqsRecord,
+} from '../../helpers/handler.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
-import { lambdaContext, sqsEvent, sqsRecord } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
 

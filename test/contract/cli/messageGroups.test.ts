@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const sqs = useSqsServer();
 const LINES = Array.from({ length: 24 }, (_, turn) =>

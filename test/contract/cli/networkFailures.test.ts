@@ -2,9 +2,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { answersJson, startFront } from '../../helpers/frontServer.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 /** Commands that reach no deployment. */
 describe('batchscore submit and collect, without a deployment', () => {

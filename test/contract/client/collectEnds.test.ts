@@ -1,8 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError } from '../../../client/index.ts';
-import { useDeployments } from '../../helpers/deployment.ts';
-import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { allOf } from './requests.ts';
 
 const deployments = useDeployments();

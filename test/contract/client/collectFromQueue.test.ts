@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { pointerBody } from '../../../lambda/core/pointer.ts';
-import { useDeployments } from '../../helpers/deployment.ts';
+import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { hangsUp, startFront } from '../../helpers/frontServer.ts';
-import { echoModel } from '../../helpers/models.ts';
-import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
-import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
+import { echoModel } from '../../helpers/scoring.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
 
 const deployments = useDeployments();

@@ -1,9 +1,8 @@
 import { type DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from '@jest/globals';
-import { useDeployments } from '../../helpers/deployment.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { answersJson, type Exchange, hangsUp } from '../../helpers/frontServer.ts';
-import { echoModel } from '../../helpers/models.ts';
-import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
+import { echoModel } from '../../helpers/scoring.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
 
 const deployments = useDeployments();

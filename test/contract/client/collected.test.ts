@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { useDeployments } from '../../helpers/deployment.ts';
-import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { allOf } from './requests.ts';
 import { useWarnings } from './warnings.ts';
 

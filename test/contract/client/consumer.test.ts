@@ -9,12 +9,10 @@ import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter, type ResultPacking } from '../../../lambda/aws/resultQueue.ts';
 import { pointerBody } from '../../../lambda/core/pointer.ts';
 import type { Result } from '../../../lambda/core/record.ts';
-
+import { useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
-import { ALIVE, resultOf } from '../../helpers/results.ts';
-import { useS3Server } from '../../helpers/s3Server.ts';
-import { sqsRecord } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { ALIVE, resultOf } from '../../helpers/deployment.ts';
+import { sqsRecord } from '../../helpers/handler.ts';
 
 const server = useSqsServer();
 const s3Server = useS3Server();

@@ -3,8 +3,8 @@ import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Batchscore, type BatchscoreOptions, type JobStatus } from '../../../client/index.ts';
 import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
-import { startJobsServer } from '../../helpers/jobsServer.ts';
-import { useS3Server } from '../../helpers/s3Server.ts';
+import { useS3Server } from '../../helpers/awsServers.ts';
+import { startJobsServer } from '../../helpers/jobs.ts';
 
 const server = useS3Server();
 const cleanups: (() => unknown)[] = [];

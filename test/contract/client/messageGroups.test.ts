@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
+import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
 import { lines } from './requests.ts';
 
 const deployments = useDeployments();

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError, type ScoreRequest } from '../../../client/index.ts';
-import { useDeployments } from '../../helpers/deployment.ts';
-import { echoModel } from '../../helpers/models.ts';
-import { ALIVE, byId, IN_TIME, resultOf } from '../../helpers/results.ts';
+import { ALIVE, byId, IN_TIME, resultOf, useDeployments } from '../../helpers/deployment.ts';
+import { echoModel } from '../../helpers/scoring.ts';
 import { allOf, lineAnswer, lineOf, lines, wide } from './requests.ts';
 import { rejectionOf } from './sends.ts';
 

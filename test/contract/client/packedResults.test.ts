@@ -1,8 +1,7 @@
 import { SendMessageCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
-import { useDeployments } from '../../helpers/deployment.ts';
-import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
 import { rejectionOf } from './sends.ts';
 import { useWarnings } from './warnings.ts';

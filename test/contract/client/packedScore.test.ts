@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
+import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
 import { lineAnswer, lineOf } from './requests.ts';
 import { rejectionOf, tellingClient } from './sends.ts';
 

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Batchscore } from '../../../client/index.ts';
 import { pointerBody } from '../../../lambda/core/pointer.ts';
-import { useDeployments } from '../../helpers/deployment.ts';
-import { echoModel } from '../../helpers/models.ts';
-import { ALIVE, IN_TIME, resultOf } from '../../helpers/results.ts';
+import { ALIVE, IN_TIME, resultOf, useDeployments } from '../../helpers/deployment.ts';
+import { echoModel } from '../../helpers/scoring.ts';
 import { allOf } from './requests.ts';
 
 const deployments = useDeployments();

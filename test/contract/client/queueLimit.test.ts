@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ScoringError, SubmitError } from '../../../client/index.ts';
+import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
 import { lineOf, lines } from './requests.ts';
 import { bodyOf, countedClient, rejectionOf } from './sends.ts';
 

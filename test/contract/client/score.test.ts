@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ScoringError } from '../../../client/index.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { echoModel, lineModel, sumModel } from '../../helpers/models.ts';
+import { echoModel, lineModel, sumModel } from '../../helpers/scoring.ts';
 import { lineAnswer, lineOf } from './requests.ts';
 import { rejectionOf, tellingClient } from './sends.ts';
 

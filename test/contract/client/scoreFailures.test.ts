@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { RequestError, ScoringError } from '../../../client/index.ts';
+import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { echoModel } from '../../helpers/models.ts';
-import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
+import { echoModel } from '../../helpers/scoring.ts';
 import { lineAnswer, lineOf } from './requests.ts';
 import { rejectionOf, tellingClient } from './sends.ts';
 

@@ -1,6 +1,6 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { ScoreRequest } from '../../../client/index.ts';
-import { interceptSends, type SqsServer } from '../../helpers/sqsServer.ts';
+import { interceptSends, type SqsServer } from '../../helpers/awsServers.ts';
 
 /** The `id` of each request that is on the queue, by message ID. */
 export async function idsOnQueue(sqs: SqsServer, queueUrl: string): Promise<Map<string | undefined, string>> {

@@ -2,8 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { Batchscore, type TensorRequest } from '../../../client/index.ts';
 import { inTurn, shardOf } from '../../../client/outbox.ts';
+import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { interceptSends, sqsError } from '../../helpers/sqsServer.ts';
 import { lineOf, lines } from './requests.ts';
 import { countedClient, idsOnQueue } from './sends.ts';
 

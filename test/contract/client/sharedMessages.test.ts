@@ -2,9 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import type { ScoreRequest, TensorRequest } from '../../../client/index.ts';
-import { useDeployments } from '../../helpers/deployment.ts';
-import { byId, IN_TIME } from '../../helpers/results.ts';
-import { interceptSends } from '../../helpers/sqsServer.ts';
+import { interceptSends } from '../../helpers/awsServers.ts';
+import { byId, IN_TIME, useDeployments } from '../../helpers/deployment.ts';
 import { allOf, lineAnswer, lineOf, lines, wide } from './requests.ts';
 import { bodyOf, countedClient, rejectionOf } from './sends.ts';
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
-import { useDeployments } from '../../helpers/deployment.ts';
-import { ALIVE, IN_TIME, idsOf, resultOf } from '../../helpers/results.ts';
-import { interceptSends } from '../../helpers/sqsServer.ts';
+import { interceptSends } from '../../helpers/awsServers.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { allOf } from './requests.ts';
 import { rejectionOf } from './sends.ts';
 

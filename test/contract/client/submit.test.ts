@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import type { TensorRequest } from '../../../client/index.ts';
+import { interceptSends } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { interceptSends } from '../../helpers/sqsServer.ts';
 import { lineOf, lines } from './requests.ts';
 import { bodyOf, countedClient, idsOnQueue } from './sends.ts';
 

@@ -5,12 +5,18 @@ import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { ERROR_CODES } from '../../../lambda/core/failure.ts';
 
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { docExamples, docPage } from '../../helpers/docExamples.ts';
-import { echoModel, lineModel, repositoryOf, sumModel } from '../../helpers/models.ts';
-import { standardRecord } from '../../helpers/records.ts';
-import { useS3Server } from '../../helpers/s3Server.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
+import { docExamples, docPage } from '../../helpers/command.ts';
+import {
+  echoModel,
+  enoughTime,
+  lineModel,
+  memoryWriter,
+  repositoryOf,
+  scoringDependencies,
+  standardRecord,
+  sumModel,
+} from '../../helpers/scoring.ts';
 
 const PAGE = docPage('message-format.md');
 

@@ -2,9 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { type OnnxModelRepository, openRepository } from '../../../lambda/onnx/repository.ts';
-import { docExamples, docPage } from '../../helpers/docExamples.ts';
-import { standardRecord } from '../../helpers/records.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import { docExamples, docPage } from '../../helpers/command.ts';
+import { enoughTime, memoryWriter, scoringDependencies, standardRecord } from '../../helpers/scoring.ts';
 
 describe('docs/transforms.md', () => {
   let models: OnnxModelRepository;

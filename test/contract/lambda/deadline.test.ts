@@ -3,17 +3,19 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { createHandler, type ScoringHandler } from '../../../lambda/hosts/createHandler.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
   type DeployedHandler,
   type Deployment,
   deployed,
   failuresOf,
   invoke,
+  lambdaContext,
   lookupRequest,
+  sqsEvent,
+  sqsRecord,
 } from '../../helpers/handler.ts';
 import { afterThisTest, ENDED, watchThreads } from '../../helpers/openModels.ts';
-import { lambdaContext, sqsEvent, sqsRecord } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
 /** Longer than the default, so that what else the machine does makes no difference. */

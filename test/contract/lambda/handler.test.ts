@@ -1,6 +1,7 @@
 import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
+import { interceptSends, useSqsServer } from '../../helpers/awsServers.ts';
 import {
   type Deployment,
   deployed,
@@ -8,10 +9,11 @@ import {
   digitSamples,
   failuresOf,
   invoke,
+  lambdaContext,
   lookupRequest,
+  recordOfMessage,
+  sqsRecord,
 } from '../../helpers/handler.ts';
-import { lambdaContext, recordOfMessage, sqsRecord } from '../../helpers/sqsEvents.ts';
-import { interceptSends, useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
 const NONE = { batchItemFailures: [] };

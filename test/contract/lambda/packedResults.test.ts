@@ -3,17 +3,18 @@ import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
 import { unpackResults } from '../../../client/readResult.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
+import { interceptSends, type Reach, type SendAnswer, useSqsServer } from '../../helpers/awsServers.ts';
 import {
   composed,
   digitRequest,
   digitSamples,
   failuresOf,
+  fifoSqsRecord,
   invoke,
   lookupRequest,
   recordingTelemetry,
+  sqsRecord,
 } from '../../helpers/handler.ts';
-import { fifoSqsRecord, sqsRecord } from '../../helpers/sqsEvents.ts';
-import { interceptSends, type Reach, type SendAnswer, useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
 const NONE = { batchItemFailures: [] };

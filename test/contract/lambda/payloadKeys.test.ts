@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { pointerBody } from '../../../lambda/core/pointer.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
+import { useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import {
   composed,
   digitRequest,
@@ -8,10 +9,8 @@ import {
   invoke,
   lookupRequest,
   recordingTelemetry,
+  sqsRecord,
 } from '../../helpers/handler.ts';
-import { useS3Server } from '../../helpers/s3Server.ts';
-import { sqsRecord } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const sqs = useSqsServer();
 const s3 = useS3Server();

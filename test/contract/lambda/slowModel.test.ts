@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/model.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
-import { composed, recordingTelemetry } from '../../helpers/handler.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
-import { lineRequest } from '../../helpers/records.ts';
-import { lambdaContext, sqsEvent, sqsRecord } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import { composed, lambdaContext, recordingTelemetry, sqsEvent, sqsRecord } from '../../helpers/handler.ts';
+import { lineModel, lineRequest, repositoryOf } from '../../helpers/scoring.ts';
 
 const sqs = useSqsServer();
 const ROW_MS = 100;

@@ -4,11 +4,18 @@ import { METRIC_UNITS } from '../../../lambda/core/metricNames.ts';
 import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
 
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
-import { composed, type Deployment, digitRequest, digitSamples, invoke, lookupRequest } from '../../helpers/handler.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import {
+  composed,
+  type Deployment,
+  digitRequest,
+  digitSamples,
+  invoke,
+  lookupRequest,
+  sqsRecord,
+} from '../../helpers/handler.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
 import { profileOf } from '../../helpers/profiles.ts';
-import { sqsRecord } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
 /** What makes a run of its own cheaper than the padding of another. */

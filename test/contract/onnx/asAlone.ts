@@ -3,10 +3,16 @@ import { DATATYPES, type Datatype, elementCount, type Tensor } from '../../../la
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 
 import { openSession, type Session } from '../../../lambda/onnx/session.ts';
-import { type Nested, nest, sliceAt } from '../../helpers/nested.ts';
 import { afterThisTest, type OpenedModels } from '../../helpers/openModels.ts';
-import { messageIdOf, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
+import {
+  enoughTime,
+  messageIdOf,
+  type Nested,
+  nest,
+  scoringDependencies,
+  sliceAt,
+  standardRecords,
+} from '../../helpers/scoring.ts';
 
 /** One input of a request, laid out as the model has it. */
 export interface Given extends Tensor {

@@ -12,9 +12,9 @@ import {
   reducingModel,
   renamedLengthModel,
 } from '../../helpers/axisModels.ts';
-import { modelOf, spec } from '../../helpers/models.ts';
 import { maskedMeanModel, plainMeanModel } from '../../helpers/onnxModels.ts';
 import { openOnly } from '../../helpers/openModels.ts';
+import { modelOf, spec } from '../../helpers/scoring.ts';
 
 const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
 

@@ -5,7 +5,6 @@ import { type Datatype, elementCount, type TensorData } from '../../../lambda/co
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { readConstants, readRagged } from '../../../lambda/onnx/contract.ts';
 import { floats, model, node, values } from '../../helpers/graph.ts';
-import { spec } from '../../helpers/models.ts';
 import {
   ELEMENT_TYPE,
   identityModel,
@@ -14,8 +13,7 @@ import {
   sumAndDifferenceModel,
 } from '../../helpers/onnxModels.ts';
 import { counting, openOnly } from '../../helpers/openModels.ts';
-import { messageIdOf, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
+import { enoughTime, messageIdOf, scoringDependencies, spec, standardRecords } from '../../helpers/scoring.ts';
 
 /** Two inputs, each given back on its own, so that they may have any axes. */
 function pairModel(a: string, b: string): Uint8Array {

@@ -2,10 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 import { type PrepareOptions, prepare, recordRuns, timingProbes, warmUp } from '../../../lambda/onnx/warmUp.ts';
-import { spec } from '../../helpers/models.ts';
 import { identityModel, meanOverBatchModel, oneRowOnlyModel, rowsOnlyModel } from '../../helpers/onnxModels.ts';
 import { counting, openOnly } from '../../helpers/openModels.ts';
-import { failing, type RecordedModel, recordedModel } from '../../helpers/recordedModel.ts';
+import { failing, type RecordedModel, recordedModel, spec } from '../../helpers/scoring.ts';
 import { requestOf } from '../../unit/core/requests.ts';
 
 const X = spec('x', 'FP32', 'batch', 3);

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { localBucketClient } from '../../../cli/local/localServices.ts';
 import { Batchscore } from '../../../client/index.ts';
 import { type RunningDev, runScript, startDev } from '../../helpers/command.ts';
-import { fileOf, row } from '../../helpers/localJobs.ts';
+import { fileOf, row } from '../../helpers/jobs.ts';
 
 const clients: { destroy(): void }[] = [];
 let folder: string;

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { GetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 describe('SIGTERM', () => {
   const sqs = useSqsServer();

@@ -9,9 +9,15 @@ import { CONTEXT } from '../../../infra/context.ts';
 import { readCost } from '../../../lambda/onnx/profileFile.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
-import { endlessModel, identityModel } from '../../helpers/onnxModels.ts';
+import {
+  endlessModel,
+  failingModel,
+  farIdsModel,
+  identityModel,
+  slowerTogetherModel,
+  trappingModel,
+} from '../../helpers/onnxModels.ts';
 import { modelsDirectory, type RepositoryFiles } from '../../helpers/openModels.ts';
-import { failingModel, farIdsModel, slowerTogetherModel, trappingModel } from '../../helpers/troubledModels.ts';
 
 // A measurement starts a dozen processes, on a machine that may be busy with others.
 jest.setTimeout(180_000);

@@ -4,17 +4,17 @@ import { join } from 'node:path';
 import { SendMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { putModel } from '../../contract/cli/models.ts';
-import { runScript } from '../../helpers/command.ts';
-import { answersJson, type FrontServer, type Step, startFront } from '../../helpers/frontServer.ts';
-import { turningModel } from '../../helpers/onnxModels.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
   type InTerminal,
   isRestored,
+  runScript,
   startInTerminal,
   type TerminalOptions,
   widestLine,
-} from '../../helpers/terminal.ts';
+} from '../../helpers/command.ts';
+import { answersJson, type FrontServer, type Step, startFront } from '../../helpers/frontServer.ts';
+import { turningModel } from '../../helpers/onnxModels.ts';
 
 jest.setTimeout(20_000);
 

@@ -20,7 +20,7 @@ import {
   runJob,
   startOf,
 } from '../../helpers/jobs.ts';
-import { repositoryOf } from '../../helpers/models.ts';
+import { repositoryOf } from '../../helpers/scoring.ts';
 import { wordLines, wordModel, wordOf } from './wordModel.ts';
 
 const KEY = 'in/words.jsonl';

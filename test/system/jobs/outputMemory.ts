@@ -4,7 +4,7 @@
  */
 import { peakRssBytes } from '../../../cli/profile/measure/measureTasks.ts';
 import { FOLDER, LIMITS, memoryStorage, runJob } from '../../helpers/jobs.ts';
-import { repositoryOf } from '../../helpers/models.ts';
+import { repositoryOf } from '../../helpers/scoring.ts';
 import { wordLines, wordModel } from './wordModel.ts';
 
 const ROWS = 30_000;

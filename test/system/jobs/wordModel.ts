@@ -1,5 +1,5 @@
 import type { Model } from '../../../lambda/core/model.ts';
-import { type InMemoryModelOptions, inMemoryModel } from '../../helpers/models.ts';
+import { type InMemoryModelOptions, inMemoryModel } from '../../helpers/scoring.ts';
 
 /** Answers x with its digits, and as many dots after them as `dots` says: float32 `[batch, 1]` in, a text out. */
 export function wordModel(dots: (x: number) => number, options: InMemoryModelOptions = {}): Model {

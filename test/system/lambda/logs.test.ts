@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { lookupRequest } from '../../helpers/handler.ts';
-import { startHandler } from '../../helpers/handlerProcess.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import { lookupRequest, sqsRecord } from '../../helpers/handler.ts';
+import { startHandler } from '../../helpers/hosts.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
-import { sqsRecord } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
 const SECRET = 'only-the-producer-knows-this';

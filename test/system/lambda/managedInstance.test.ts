@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { failuresOf, lookupRequest } from '../../helpers/handler.ts';
-import { startHandler } from '../../helpers/handlerProcess.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import { failuresOf, lookupRequest, recordOfMessage } from '../../helpers/handler.ts';
+import { startHandler } from '../../helpers/hosts.ts';
 import { lookupModel, turningModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
-import { recordOfMessage } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
 const TIMEOUT_MS = 3_000;

@@ -1,12 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { emptyFolder, publish, useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import { startDev } from '../../helpers/command.ts';
-import { lookupRequest } from '../../helpers/handler.ts';
-import { startHandler } from '../../helpers/handlerProcess.ts';
+import { lookupRequest, sqsRecord } from '../../helpers/handler.ts';
+import { startHandler } from '../../helpers/hosts.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
-import { emptyFolder, publish } from '../../helpers/publishedModels.ts';
-import { useS3Server } from '../../helpers/s3Server.ts';
-import { sqsRecord } from '../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 
 const sqs = useSqsServer();
 const s3 = useS3Server();

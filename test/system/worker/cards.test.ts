@@ -2,10 +2,10 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { isFailure } from '../../../lambda/core/failure.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import { startWorker, type Worker, type WorkerSettings } from '../../../lambda/hosts/consumer.ts';
-import { closedGate } from '../../helpers/gate.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import { composed, recordingTelemetry } from '../../helpers/handler.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { LOOKUP, lookup, until } from '../../helpers/worker.ts';
+import { LOOKUP, lookup, until } from '../../helpers/hosts.ts';
+import { closedGate } from '../../helpers/manualClock.ts';
 
 const server = useSqsServer();
 const MESSAGES = 12;

@@ -1,19 +1,20 @@
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Host, useHosts } from '../../helpers/hosts.ts';
-import { turningModel } from '../../helpers/onnxModels.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { nameOf, redrivePolicy, type StrictSqs, startStrictSqs } from '../../helpers/strictSqs.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
   type DeploymentOptions,
   deployment,
   ENDLESS,
+  type Host,
   LOOKUP,
   lookup,
   type Result,
   SLOW,
   slow,
   until,
-} from '../../helpers/worker.ts';
+  useHosts,
+} from '../../helpers/hosts.ts';
+import { turningModel } from '../../helpers/onnxModels.ts';
+import { nameOf, redrivePolicy, type StrictSqs, startStrictSqs } from '../../helpers/strictSqs.ts';
 
 const hosts = useHosts();
 let sqs: StrictSqs;

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { freePort } from '../../helpers/freePort.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import { deployment, ENDLESS, freePort, LOOKUP, lookup, SLOW, slow, until } from '../../helpers/hosts.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { deployment, ENDLESS, LOOKUP, lookup, SLOW, slow, until } from '../../helpers/worker.ts';
 
 const server = useSqsServer();
 

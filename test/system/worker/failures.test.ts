@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import { type Exchange, giveAnswer, hangsUp, neverAnswers, type Step } from '../../helpers/frontServer.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
 import {
   callOf,
   type Deployment,
@@ -11,8 +11,8 @@ import {
   SLOW,
   slow,
   until,
-} from '../../helpers/worker.ts';
-import type { WorkerProcess } from '../../helpers/workerProcess.ts';
+  type WorkerProcess,
+} from '../../helpers/hosts.ts';
 
 const server = useSqsServer();
 

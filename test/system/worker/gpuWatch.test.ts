@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { GpuReading } from '../../../lambda/aws/nvidiaCards.ts';
 import { createGpuWatch } from '../../../lambda/hosts/gpuWatch.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import { deployment, nvidiaSmi } from '../../helpers/hosts.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
-import { nvidiaSmi } from '../../helpers/nvidiaSmi.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { deployment } from '../../helpers/worker.ts';
 
 const MINUTE_MS = 60_000;
 const CARD: GpuReading = { usedPercent: 50, memoryUsedMib: 1, memoryMib: 2 };

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { type ProtectionState, protectionAt, protectTask } from '../../../lambda/hosts/task.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
 import { answersJson, hangsUp, neverAnswers, type Step, startFront } from '../../helpers/frontServer.ts';
+import { deployment, lookup, SLOW, slow, until } from '../../helpers/hosts.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { afterThisTest } from '../../helpers/openModels.ts';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { deployment, lookup, SLOW, slow, until } from '../../helpers/worker.ts';
 
 const server = useSqsServer();
 const ON: ProtectionState = { ProtectionEnabled: true, ExpiresInMinutes: 10 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { useSqsServer } from '../../helpers/sqsServer.ts';
-import { deployment, lookup } from '../../helpers/worker.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import { deployment, lookup } from '../../helpers/hosts.ts';
 
 const server = useSqsServer();
 

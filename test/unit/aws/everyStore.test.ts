@@ -4,8 +4,14 @@ import { type Failure, failure } from '../../../lambda/core/failure.ts';
 import type { Result, ResultWriter } from '../../../lambda/core/record.ts';
 
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import {
+  enoughTime,
+  lineRequest,
+  memoryWriter,
+  messageIdOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../helpers/scoring.ts';
 
 const NEVER = new AbortController().signal;
 const WRITTEN = { written: true };

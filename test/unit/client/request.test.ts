@@ -7,8 +7,7 @@ import { decodeBody } from '../../../lambda/core/body.ts';
 import { isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
 import type { Datatype, TensorData } from '../../../lambda/core/tensor.ts';
 
-import { echoModel, repositoryOf } from '../../helpers/models.ts';
-import { UNHINDERED } from '../../helpers/scoring.ts';
+import { echoModel, repositoryOf, UNHINDERED } from '../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 
 const ENCODINGS: readonly Encoding[] = ['binary', 'json'];

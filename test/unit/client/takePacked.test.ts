@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { createSetAside, takePacked } from '../../../client/collectFromQueue.ts';
 import { createInbox } from '../../../client/inbox.ts';
 import type { StoredResult } from '../../../client/readResult.ts';
-import { ALIVE } from '../../helpers/results.ts';
+import { ALIVE } from '../../helpers/deployment.ts';
 
 const RESULTS: readonly StoredResult[] = ['a', 'b'].map((messageId) => ({
   messageId,

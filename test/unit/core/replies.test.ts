@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { type Failure, failure, isTransient } from '../../../lambda/core/failure.ts';
 import { createReplies, isHandedBack, type Reply } from '../../../lambda/core/replies.ts';
 import type { DecodedBody, DecodedRequest, ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
-import { lineModel } from '../../helpers/models.ts';
+import { lineModel } from '../../helpers/scoring.ts';
 import { zeros } from './requests.ts';
 
 const PERMANENT = failure('INVALID_SHAPE', 'wrong');

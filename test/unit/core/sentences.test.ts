@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MicroBatch } from '../../../lambda/core/microBatch.ts';
 import type { Cost } from '../../../lambda/core/model.ts';
-import { echoModel, lineModel } from '../../helpers/models.ts';
+import { echoModel, lineModel } from '../../helpers/scoring.ts';
 import { type Piece, type SentenceOptions, sentenceModel } from './plan/runCosts.ts';
 import { planAll, requestOf, zeros } from './requests.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/hosts/config.ts';
-import { docPage } from '../../helpers/docExamples.ts';
-import { estimatedJob } from '../../helpers/jobEstimate.ts';
+import { docPage } from '../../helpers/command.ts';
+import { estimatedJob } from '../../helpers/jobs.ts';
 
 const CONTROL = {
   BATCHSCORE_JOBS_BUCKET: 'bucket',

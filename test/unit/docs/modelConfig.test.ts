@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
-import { docPage } from '../../helpers/docExamples.ts';
+import { docPage } from '../../helpers/command.ts';
 
 const PAGE = docPage('models.md');
 

@@ -8,10 +8,16 @@ import { elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 
 import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
-import { docPage } from '../../helpers/docExamples.ts';
-import { inMemoryModel, repositoryOf, spec } from '../../helpers/models.ts';
-import { standardRecord } from '../../helpers/records.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import { docPage } from '../../helpers/command.ts';
+import {
+  enoughTime,
+  inMemoryModel,
+  memoryWriter,
+  repositoryOf,
+  scoringDependencies,
+  spec,
+  standardRecord,
+} from '../../helpers/scoring.ts';
 import { blocksOf } from '../../system/recipes/blocks.ts';
 import { isPrinted, stepsOf } from '../../system/recipes/script.ts';
 

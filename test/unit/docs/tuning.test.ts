@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { CONFIG_KEYS, CONFIG_PREFIX } from '../../../lambda/settings.ts';
-import { docPage } from '../../helpers/docExamples.ts';
+import { docPage } from '../../helpers/command.ts';
 
 describe('docs/tuning.md', () => {
   it('names settings that there are', () => {

@@ -3,10 +3,19 @@ import fc from 'fast-check';
 import { type Failure, failure } from '../../../lambda/core/failure.ts';
 import { ModelUnavailableError } from '../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { closedGate, whatCanHappen } from '../../helpers/gate.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
-import { fifoRecords, lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, type MemoryWriterOptions, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import { closedGate, whatCanHappen } from '../../helpers/manualClock.ts';
+import {
+  enoughTime,
+  fifoRecords,
+  lineModel,
+  lineRequest,
+  type MemoryWriterOptions,
+  memoryWriter,
+  messageIdOf,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../helpers/scoring.ts';
 import { answerTo, statuses, writtenRecords } from '../core/scoreRecords/answers.ts';
 
 const REFUSED = failure('WRITE_FAILED', 'result queue: InternalError');

@@ -2,10 +2,16 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { type Model, RunAbandonedError } from '../../../lambda/core/model.ts';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { whatCanHappen } from '../../helpers/gate.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
-import { fifoRecords, lineRequest, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
+import { whatCanHappen } from '../../helpers/manualClock.ts';
+import {
+  enoughTime,
+  fifoRecords,
+  lineModel,
+  lineRequest,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../helpers/scoring.ts';
 import { answerTo, statuses } from '../core/scoreRecords/answers.ts';
 
 const NEVER = new Promise<never>(() => {});

@@ -2,8 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import { failure, PAYLOAD_BUCKET } from '../../../lambda/core/failure.ts';
 import type { Result, WriteVerdict } from '../../../lambda/core/record.ts';
 import { createOutageWatch, scoreRecords } from '../../../lambda/hosts/records.ts';
-import { lineRequest, standardRecord, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import {
+  enoughTime,
+  lineRequest,
+  memoryWriter,
+  scoringDependencies,
+  standardRecord,
+  standardRecords,
+} from '../../helpers/scoring.ts';
 import { statuses } from '../core/scoreRecords/answers.ts';
 
 const MISSING = failure('WRITE_FAILED', 'result queue: QueueDoesNotExist', { of: 'result queue', kind: 'refused' });

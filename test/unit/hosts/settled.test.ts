@@ -3,9 +3,15 @@ import fc from 'fast-check';
 import { failure } from '../../../lambda/core/failure.ts';
 import type { WriteVerdict } from '../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
-import { lineRequest, messageIdOf, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
+import {
+  enoughTime,
+  lineModel,
+  lineRequest,
+  messageIdOf,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../helpers/scoring.ts';
 
 const BODIES = {
   scored: lineRequest([1], { id: 'a' }),

@@ -1,9 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { scoreRecords, tiersOf } from '../../../lambda/hosts/records.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
-import { lineRequest, standardRecord, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../helpers/scoring.ts';
+import {
+  enoughTime,
+  lineModel,
+  lineRequest,
+  repositoryOf,
+  scoringDependencies,
+  standardRecord,
+  standardRecords,
+} from '../../helpers/scoring.ts';
 import { statuses } from '../core/scoreRecords/answers.ts';
 
 /** A record that comes for the n-th time. */

@@ -1,9 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { failure } from '../../../lambda/core/failure.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-import { closedGate, whatCanHappen } from '../../helpers/gate.ts';
-import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../helpers/records.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../../helpers/scoring.ts';
+import { closedGate, whatCanHappen } from '../../helpers/manualClock.ts';
+import {
+  enoughTime,
+  lineRequest,
+  memoryWriter,
+  messageIdOf,
+  scoringDependencies,
+  standardRecord,
+  standardRecords,
+} from '../../helpers/scoring.ts';
 import { statuses, writtenRecords } from '../core/scoreRecords/answers.ts';
 
 const RECORDS = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3])]);

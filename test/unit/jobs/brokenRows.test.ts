@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../../lambda/core/failure.ts';
 
 import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
 import { FOLDER, memoryStorage, runJob } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 /** Rows of -1 make the run fail that they are in. */
 const MODELS = repositoryOf(

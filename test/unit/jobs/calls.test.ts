@@ -17,7 +17,7 @@ import {
   rowsOf,
   runJob,
 } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 const MODELS = repositoryOf(lineModel());
 const KEY = 'in/rows.jsonl';

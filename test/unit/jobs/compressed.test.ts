@@ -11,7 +11,7 @@ import {
   runJob,
   startOf,
 } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 const MODELS = repositoryOf(lineModel());
 const LINES = Array.from({ length: 800 }, (_, x) => JSON.stringify({ id: `${x}`, instances: [[x]], parameters: {} }));

@@ -3,7 +3,7 @@ import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { expandColumns } from '../../../lambda/jobs/submitJob.ts';
 import { fieldsOf } from '../../../lambda/jobs/textRows.ts';
 import { memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
-import { inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/models.ts';
+import { inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 /** Gives back what it is given, of each datatype that a field can have. */
 const ECHO = repositoryOf(

@@ -3,9 +3,16 @@ import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/model.ts';
 
 import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
-import type { JobOptions, MemoryStorage } from '../../helpers/jobs.ts';
-import { FOLDER, memoryStorage, ProcessEnded, rowsOf, runJob } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import {
+  FOLDER,
+  type JobOptions,
+  type MemoryStorage,
+  memoryStorage,
+  ProcessEnded,
+  rowsOf,
+  runJob,
+} from '../../helpers/jobs.ts';
+import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 const KEY = 'in/rows.jsonl';
 const ROWS = 400;

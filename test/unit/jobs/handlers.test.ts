@@ -10,7 +10,7 @@ import {
   type ScoreHandlerDependencies,
 } from '../../../lambda/jobs/scorePart.ts';
 import { FOLDER, LIMITS, type MemoryStorage, memoryStorage, rowsOf, startOf } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 const CALL = { getRemainingTimeInMillis: () => 900_000 };
 const CONTENT = Buffer.from('{"instances":[[1]]}\n{"model_version":"2","instances":[[1]]}\n{"instances":[[3]]}\n');

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { FOLDER, memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 const CONTENT = Buffer.from('{"instances":[[1]]}\n{"instances":[[2]]}\n');
 

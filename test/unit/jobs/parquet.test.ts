@@ -6,7 +6,7 @@ import type { Tensor } from '../../../lambda/core/tensor.ts';
 
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { FOLDER as JOB, memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
-import { inMemoryModel, repositoryOf, spec } from '../../helpers/models.ts';
+import { inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 type Row = Record<string, unknown>;
 

@@ -7,7 +7,7 @@ import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { openReader } from '../../../lambda/jobs/scorePart.ts';
 import type { PieceRow } from '../../../lambda/jobs/textRows.ts';
 import { FOLDER, memoryStorage, planOf } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/models.ts';
+import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 /** How a file is cut, and in what bites its bytes and rows are handed over. */
 interface Cut {

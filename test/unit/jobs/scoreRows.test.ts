@@ -1,9 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { ModelUnavailableError } from '../../../lambda/core/model.ts';
 import { createRowScoring, type Row } from '../../../lambda/jobs/scoreRows.ts';
-import { type InMemoryModelOptions, lineModel, repositoryOf } from '../../helpers/models.ts';
-import { lineRequest } from '../../helpers/records.ts';
-import { scoringDependencies } from '../../helpers/scoring.ts';
+import {
+  type InMemoryModelOptions,
+  lineModel,
+  lineRequest,
+  repositoryOf,
+  scoringDependencies,
+} from '../../helpers/scoring.ts';
 
 const { limits } = scoringDependencies();
 

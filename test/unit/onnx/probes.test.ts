@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { elementCount } from '../../../lambda/core/tensor.ts';
 
 import { probeSets } from '../../../lambda/onnx/probes.ts';
-import { modelOf, spec } from '../../helpers/models.ts';
+import { modelOf, spec } from '../../helpers/scoring.ts';
 
 const NO_GRAPH = { operators: new Map(), words: [], numbers: [] };
 

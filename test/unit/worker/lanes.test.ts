@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { createLanes, type Lanes, type LanesOptions } from '../../../lambda/hosts/modelQueues.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manualClock.ts';
-import { messageIdOf, standardRecord } from '../../helpers/records.ts';
+import { messageIdOf, standardRecord } from '../../helpers/scoring.ts';
 
 interface Dispatched {
   readonly lane: string;

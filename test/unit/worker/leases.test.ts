@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { createVisibilityLeases, type Extension, type VisibilityLeases } from '../../../lambda/hosts/leases.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
-import { messageIdOf, standardRecord } from '../../helpers/records.ts';
+import { messageIdOf, standardRecord } from '../../helpers/scoring.ts';
 
 const VISIBILITY_SECONDS = 60;
 const TWELVE_HOURS = 43_200;

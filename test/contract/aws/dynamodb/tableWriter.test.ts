@@ -3,9 +3,8 @@ import { createPayloads } from '../../../../lambda/aws/payloads.ts';
 import { createTableWriter, type TableWriterOptions } from '../../../../lambda/aws/resultTable.ts';
 import { parsePointer } from '../../../../lambda/core/pointer.ts';
 
-import { useDynamoDbServer } from '../../../helpers/dynamodbServer.ts';
+import { useDynamoDbServer, useS3Server } from '../../../helpers/awsServers.ts';
 import { answersJson, hangsUp, refusesXml } from '../../../helpers/frontServer.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
 import { idsOf, NEVER, result, resultOf, results, WRITTEN } from './results.ts';
 
 const server = useDynamoDbServer();

@@ -2,9 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { type BucketWriterOptions, createBucketWriter } from '../../../../lambda/aws/resultBucket.ts';
 import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
 import type { Result } from '../../../../lambda/core/record.ts';
-
+import { useS3Server } from '../../../helpers/awsServers.ts';
 import type { Step } from '../../../helpers/frontServer.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
 
 const server = useS3Server();
 const NEVER = new AbortController().signal;

@@ -3,8 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import { createJobStorage } from '../../../../lambda/aws/jobStorage.ts';
 
 import type { JobInput } from '../../../../lambda/jobs/jobTypes.ts';
+import { useS3Server } from '../../../helpers/awsServers.ts';
 import type { Step } from '../../../helpers/frontServer.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
 
 const server = useS3Server();
 const RETRY = { baseMs: 1 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { createPayloads } from '../../../../lambda/aws/payloads.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
+import { useS3Server } from '../../../helpers/awsServers.ts';
 
 const server = useS3Server();
 const NEVER = new AbortController().signal;

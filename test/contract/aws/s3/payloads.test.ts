@@ -2,9 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/payloads.ts';
 import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
 import { isFailure } from '../../../../lambda/core/failure.ts';
-
+import { useS3Server } from '../../../helpers/awsServers.ts';
 import { hangsUp, meter, refusesXml, type Step } from '../../../helpers/frontServer.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
 
 const server = useS3Server();
 const NEVER = new AbortController().signal;

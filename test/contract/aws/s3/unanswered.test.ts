@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../lambda/aws/awsClients.ts';
 import { createPayloads } from '../../../../lambda/aws/payloads.ts';
+import { useS3Server } from '../../../helpers/awsServers.ts';
 import { neverAnswers, type Step, stallsAfter } from '../../../helpers/frontServer.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
 
 const server = useS3Server();
 const NEVER = new AbortController().signal;

@@ -2,10 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../lambda/aws/awsClients.ts';
 import { type AcknowledgerOptions, createAcknowledger } from '../../../../lambda/aws/requestQueue.ts';
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
-
+import { useSqsServer } from '../../../helpers/awsServers.ts';
 import { answersJson, type Exchange, hangsUp, meter, neverAnswers, type Step } from '../../../helpers/frontServer.ts';
-import { recordOfMessage } from '../../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../../helpers/sqsServer.ts';
+import { recordOfMessage } from '../../../helpers/handler.ts';
 
 const server = useSqsServer();
 const NEVER = new AbortController().signal;

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { atTheirQueues, createAcknowledger, createRetryDelay } from '../../../../lambda/aws/requestQueue.ts';
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
-
-import { recordOfMessage } from '../../../helpers/sqsEvents.ts';
-import { useSqsServer } from '../../../helpers/sqsServer.ts';
+import { useSqsServer } from '../../../helpers/awsServers.ts';
+import { recordOfMessage } from '../../../helpers/handler.ts';
 
 const server = useSqsServer();
 const NEVER = new AbortController().signal;

@@ -5,8 +5,7 @@ import { createQueueWriter, type QueueWriterOptions } from '../../../../lambda/a
 import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
 import type { Result } from '../../../../lambda/core/record.ts';
 
-import { useS3Server } from '../../../helpers/s3Server.ts';
-import { interceptSends, type Reach, type SendAnswer, useSqsServer } from '../../../helpers/sqsServer.ts';
+import { interceptSends, type Reach, type SendAnswer, useS3Server, useSqsServer } from '../../../helpers/awsServers.ts';
 
 const server = useSqsServer();
 const s3Server = useS3Server();

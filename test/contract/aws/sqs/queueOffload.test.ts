@@ -3,10 +3,8 @@ import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/pay
 import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
 import { parsePointer } from '../../../../lambda/core/pointer.ts';
 import type { Result } from '../../../../lambda/core/record.ts';
-
+import { interceptSends, useS3Server, useSqsServer } from '../../../helpers/awsServers.ts';
 import { refusesXml } from '../../../helpers/frontServer.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
-import { interceptSends, useSqsServer } from '../../../helpers/sqsServer.ts';
 
 const server = useSqsServer();
 const s3Server = useS3Server();

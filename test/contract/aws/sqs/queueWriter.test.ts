@@ -4,7 +4,7 @@ import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
 import { failure } from '../../../../lambda/core/failure.ts';
 import type { Result } from '../../../../lambda/core/record.ts';
 
-import { interceptSends, useSqsServer } from '../../../helpers/sqsServer.ts';
+import { interceptSends, useSqsServer } from '../../../helpers/awsServers.ts';
 
 const server = useSqsServer();
 const NEVER = new AbortController().signal;

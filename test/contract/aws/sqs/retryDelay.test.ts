@@ -2,9 +2,8 @@ import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { backoffSeconds, createRetryDelay, outageSeconds } from '../../../../lambda/aws/requestQueue.ts';
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
-
-import { standardRecord } from '../../../helpers/records.ts';
-import { useSqsServer } from '../../../helpers/sqsServer.ts';
+import { useSqsServer } from '../../../helpers/awsServers.ts';
+import { standardRecord } from '../../../helpers/scoring.ts';
 
 const server = useSqsServer();
 const NEVER = new AbortController().signal;

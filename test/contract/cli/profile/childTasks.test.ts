@@ -3,9 +3,14 @@ import { describe, expect, it } from '@jest/globals';
 import { reachSizes, startModel } from '../../../../cli/profile/measure/childTasks.ts';
 import type { Started, Told } from '../../../../cli/profile/measure/measureTasks.ts';
 import { MIXING, mixingAtSixteenModel } from '../../../helpers/mixingModels.ts';
-import { identityModel, lookupModel, maskedMeanModel, rowsOnlyModel } from '../../../helpers/onnxModels.ts';
+import {
+  farIdsModel,
+  identityModel,
+  lookupModel,
+  maskedMeanModel,
+  rowsOnlyModel,
+} from '../../../helpers/onnxModels.ts';
 import { modelsDirectory, type RepositoryFiles } from '../../../helpers/openModels.ts';
-import { farIdsModel } from '../../../helpers/troubledModels.ts';
 
 /** What a task tells of a model. The processes that do them are those of test/system/cli/profile. */
 async function toldBy(

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { timeAll } from '../../../../cli/profile/measure/measureModel.ts';
+import { failingModel } from '../../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../../helpers/openModels.ts';
-import { failingModel } from '../../../helpers/troubledModels.ts';
 
 it('times the other sizes where one fails that ran before, and says so', async () => {
   const path = join(await modelsDirectory({ 'model/1/model.onnx': failingModel() }), 'model');

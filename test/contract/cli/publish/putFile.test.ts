@@ -3,8 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { createPutFile } from '../../../../cli/network/publishCommand.ts';
 import { PART_BYTES, partsOf } from '../../../../lambda/aws/modelManifest.ts';
 
-import { LARGE, someBytes } from '../../../helpers/publishedModels.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
+import { LARGE, someBytes, useS3Server } from '../../../helpers/awsServers.ts';
 
 const server = useS3Server();
 const NEVER = new AbortController().signal;

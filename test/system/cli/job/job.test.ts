@@ -5,10 +5,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { UsageError } from '../../../../cli/arguments.ts';
 import { job } from '../../../../cli/job.ts';
 import { createJobStorage } from '../../../../lambda/aws/jobStorage.ts';
-import { runScript } from '../../../helpers/command.ts';
-import { type JobsServer, startJobsServer } from '../../../helpers/jobsServer.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
-import { startInTerminal } from '../../../helpers/terminal.ts';
+import { useS3Server } from '../../../helpers/awsServers.ts';
+import { runScript, startInTerminal } from '../../../helpers/command.ts';
+import { type JobsServer, startJobsServer } from '../../../helpers/jobs.ts';
 
 const server = useS3Server();
 const ROWS = 60;

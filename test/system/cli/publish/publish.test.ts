@@ -6,12 +6,11 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { stageImage } from '../../../../infra/image/stageImage.ts';
 import { PART_BYTES } from '../../../../lambda/aws/modelManifest.ts';
+import { digests, fetching, filesIn, someBytes, useS3Server } from '../../../helpers/awsServers.ts';
 import { type Finished, REPOSITORY, runScript } from '../../../helpers/command.ts';
 import { giveAnswer, neverAnswers, refusesXml, type Step } from '../../../helpers/frontServer.ts';
 import { lookupModel } from '../../../helpers/onnxModels.ts';
 import { afterThisTest, modelsDirectory, type RepositoryFiles } from '../../../helpers/openModels.ts';
-import { digests, fetching, filesIn, someBytes } from '../../../helpers/publishedModels.ts';
-import { useS3Server } from '../../../helpers/s3Server.ts';
 
 const server = useS3Server();
 

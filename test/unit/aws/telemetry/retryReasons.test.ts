@@ -3,7 +3,7 @@ import { retryReasons } from '../../../../lambda/aws/telemetry.ts';
 import { failure, preview, type TransientCode } from '../../../../lambda/core/failure.ts';
 import type { Outcome } from '../../../../lambda/core/record.ts';
 
-import { standardRecords } from '../../../helpers/records.ts';
+import { standardRecords } from '../../../helpers/scoring.ts';
 
 function retry(message: string, code: TransientCode = 'WRITE_FAILED'): Outcome {
   return { status: 'retry', failure: failure(code, message) };

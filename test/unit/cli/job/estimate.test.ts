@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { estimatedJob } from '../../../helpers/jobEstimate.ts';
+import { estimatedJob } from '../../../helpers/jobs.ts';
 
 const within5Percent = (expected: number) => [0.95 * expected, 1.05 * expected] as const;
 

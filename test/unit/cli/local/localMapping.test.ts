@@ -14,8 +14,8 @@ import {
 } from '../../../../cli/local/localMapping.ts';
 import { SYSTEM_CLOCK } from '../../../../lambda/aws/clock.ts';
 import { MAX_EVENT_BYTES } from '../../../../lambda/core/limits.ts';
+import { sqsRecord } from '../../../helpers/handler.ts';
 import { createManualClock } from '../../../helpers/manualClock.ts';
-import { sqsRecord } from '../../../helpers/sqsEvents.ts';
 
 const records = (count: number, body = 'body'): SQSRecord[] =>
   Array.from({ length: count }, (_, index) => sqsRecord(body, { messageId: `m${index}` }));

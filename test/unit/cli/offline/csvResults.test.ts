@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/models.ts';
+import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/scoring.ts';
 import { scoreData } from './scoreData.ts';
 
 describe('results as CSV', () => {

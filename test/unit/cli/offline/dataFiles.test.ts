@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
-import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/models.ts';
+import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/scoring.ts';
 import { npyFile, scoreData } from './scoreData.ts';
 
 /** Of each result its message ID, and its code or what its only output holds. */

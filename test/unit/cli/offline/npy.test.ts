@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { DATATYPES, type Datatype } from '../../../../lambda/core/tensor.ts';
-import { echoModel, sumModel } from '../../../helpers/models.ts';
+import { echoModel, sumModel } from '../../../helpers/scoring.ts';
 import { npyFile, scoreData } from './scoreData.ts';
 
 const npy = { format: 'npy' } as const;

@@ -4,7 +4,7 @@ import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 
-import { repositoryOf } from '../../../helpers/models.ts';
+import { repositoryOf } from '../../../helpers/scoring.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests' | 'bytes'>> {
   /** Bytes that the file comes in at a time. @default 7 */

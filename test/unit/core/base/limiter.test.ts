@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { createLimiter } from '../../../../lambda/core/concurrency.ts';
-import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
+import { closedGate, whatCanHappen } from '../../../helpers/manualClock.ts';
 
 describe('a limiter', () => {
   it('starts work in the order it came, so much at the same time and no more', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { createMemoryBudget } from '../../../../lambda/core/concurrency.ts';
-import { whatCanHappen } from '../../../helpers/gate.ts';
+import { whatCanHappen } from '../../../helpers/manualClock.ts';
 
 const NEVER = new AbortController().signal;
 

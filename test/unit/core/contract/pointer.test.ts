@@ -2,8 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { failure } from '../../../../lambda/core/failure.ts';
 import { type PayloadReader, parsePointer, pointerBody } from '../../../../lambda/core/pointer.ts';
 import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
-import { lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest } from '../../../helpers/records.ts';
+import { lineModel, lineRequest, repositoryOf } from '../../../helpers/scoring.ts';
 import { accepted, decode, refusal, sentence } from '../decode/refusals.ts';
 
 const MODELS = repositoryOf(lineModel());

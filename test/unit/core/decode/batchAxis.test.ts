@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
-import { modelOf, repositoryOf, spec } from '../../../helpers/models.ts';
+import { modelOf, repositoryOf, spec } from '../../../helpers/scoring.ts';
 import { accepted, decode, refusal } from './refusals.ts';
 
 /** `input` `[rows, 4]` and `state` `[2, rows, 3]`; the deployment gives `sr`. */

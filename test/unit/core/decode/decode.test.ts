@@ -2,8 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import type { ErrorCode } from '../../../../lambda/core/failure.ts';
 import type { TransformBody } from '../../../../lambda/core/model.ts';
 import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
-import { lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
-import { lineRequest, type RequestFields, sumRequest } from '../../../helpers/records.ts';
+import {
+  lineModel,
+  lineRequest,
+  type RequestFields,
+  repositoryOf,
+  sumModel,
+  sumRequest,
+} from '../../../helpers/scoring.ts';
 import { accepted, decode, refusal, sentence } from './refusals.ts';
 
 const LINE = repositoryOf(lineModel());

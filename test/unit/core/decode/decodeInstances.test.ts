@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ErrorCode } from '../../../../lambda/core/failure.ts';
 import type { ModelRepository } from '../../../../lambda/core/model.ts';
-import { echoModel, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
+import { echoModel, lineModel, repositoryOf, sumModel } from '../../../helpers/scoring.ts';
 import { accepted, refusal, sentence } from './refusals.ts';
 
 const LINE = repositoryOf(lineModel());

@@ -4,7 +4,7 @@ import { decodeAll, decodeInto, encodeRaw, isBase64Data } from '../../../../lamb
 import { type ErrorCode, isFailure } from '../../../../lambda/core/failure.ts';
 import { allocate, DATATYPES, type Datatype } from '../../../../lambda/core/tensor.ts';
 import { decodeRaw } from '../../../../lambda/core/values.ts';
-import { echoModel, repositoryOf } from '../../../helpers/models.ts';
+import { echoModel, repositoryOf } from '../../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { accepted, refusal, sentence } from './refusals.ts';
 

@@ -1,7 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ErrorCode } from '../../../../lambda/core/failure.ts';
-import { echoModel, modelOf, repositoryOf, spec, sumModel, tokensModel } from '../../../helpers/models.ts';
-import { lineRequest, sumRequest, tokensRequest } from '../../../helpers/records.ts';
+import {
+  echoModel,
+  lineRequest,
+  modelOf,
+  repositoryOf,
+  spec,
+  sumModel,
+  sumRequest,
+  tokensModel,
+  tokensRequest,
+} from '../../../helpers/scoring.ts';
 import { accepted, refusal, sentence } from './refusals.ts';
 
 /** `[rows, 2, 2]`, the sizes baked into the model. */

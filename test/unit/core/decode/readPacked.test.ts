@@ -4,8 +4,7 @@ import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../.
 import { createTemplates } from '../../../../lambda/core/bodyTemplate.ts';
 import { pointerBody } from '../../../../lambda/core/pointer.ts';
 import type { DecodedBody } from '../../../../lambda/core/scoringRequest.ts';
-import { lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { UNHINDERED } from '../../../helpers/scoring.ts';
+import { lineModel, repositoryOf, UNHINDERED } from '../../../helpers/scoring.ts';
 import { anyPackedBodies } from './bodies.ts';
 import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
 import { countedTemplates } from './countedTemplates.ts';

@@ -4,8 +4,7 @@ import { decodeBody, decodeFromTemplate } from '../../../../lambda/core/body.ts'
 import { createTemplates, type Templates } from '../../../../lambda/core/bodyTemplate.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { type DecodedRequest, isRefused, type ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
-import { lineModel, modelOf, repositoryOf, spec } from '../../../helpers/models.ts';
-import { UNHINDERED } from '../../../helpers/scoring.ts';
+import { lineModel, modelOf, repositoryOf, spec, UNHINDERED } from '../../../helpers/scoring.ts';
 import { anyBodies } from './bodies.ts';
 import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
 import { countedTemplates } from './countedTemplates.ts';

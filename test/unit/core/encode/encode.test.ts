@@ -5,7 +5,7 @@ import { failure, isFailure } from '../../../../lambda/core/failure.ts';
 import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import type { Datatype, Tensor, TensorData } from '../../../../lambda/core/tensor.ts';
 import { decodeData } from '../../../../lambda/core/values.ts';
-import { echoModel, lineModel, spec, sumModel } from '../../../helpers/models.ts';
+import { echoModel, lineModel, spec, sumModel } from '../../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { zeros } from '../requests.ts';
 

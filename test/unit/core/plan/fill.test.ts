@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { tableCost } from '../../../../lambda/core/cost.ts';
 import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
 import { plan } from '../../../../lambda/core/plan.ts';
-import { type InMemoryModelOptions, lineModel } from '../../../helpers/models.ts';
+import { type InMemoryModelOptions, lineModel } from '../../../helpers/scoring.ts';
 import { zeros } from '../requests.ts';
 
 /** The rows of the micro-batches that each request closes, and of those that are left in the end. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { halve, type MicroBatch, type Part, paddedRowsOf } from '../../../../lambda/core/microBatch.ts';
 import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
-import { echoModel, type InMemoryModelOptions, lineModel, sumModel } from '../../../helpers/models.ts';
+import { echoModel, type InMemoryModelOptions, lineModel, sumModel } from '../../../helpers/scoring.ts';
 import { planAll, requestOf, zeros } from '../requests.ts';
 
 const PLENTY = { maxBatchElements: 1_000_000 };

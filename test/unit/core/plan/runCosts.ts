@@ -1,7 +1,7 @@
 import { affineCost } from '../../../../lambda/core/cost.ts';
 import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
 import type { Cost, Model } from '../../../../lambda/core/model.ts';
-import { echoModel, type InMemoryModelOptions } from '../../../helpers/models.ts';
+import { echoModel, type InMemoryModelOptions } from '../../../helpers/scoring.ts';
 
 export interface SentenceOptions extends Omit<InMemoryModelOptions, 'ragged'> {
   /** The lengths that it may be run at. @default any */

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createLatencyEstimator } from '../../../../lambda/core/latency.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
-import { echoModel, lineModel } from '../../../helpers/models.ts';
+import { echoModel, lineModel } from '../../../helpers/scoring.ts';
 
 const model = lineModel({ measured: [] });
 

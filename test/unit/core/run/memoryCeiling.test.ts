@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { createMemoryCeiling } from '../../../../lambda/core/latency.ts';
-import { lineModel } from '../../../helpers/models.ts';
+import { lineModel } from '../../../helpers/scoring.ts';
 
 const model = lineModel();
 

@@ -1,6 +1,5 @@
 import type { Outcome } from '../../../../lambda/core/record.ts';
-import { messageIdOf } from '../../../helpers/records.ts';
-import type { MemoryWriter } from '../../../helpers/scoring.ts';
+import { type MemoryWriter, messageIdOf } from '../../../helpers/scoring.ts';
 
 /** What is written under the ID of the record at `index`, in short: `y` of the line model, or the error code. */
 export function answerTo(writer: MemoryWriter, index: number): unknown {

@@ -2,10 +2,20 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { closedGate, type Gate, whatCanHappen } from '../../../helpers/gate.ts';
-import { type InMemoryModelOptions, lineModel, repositoryOf, sumModel } from '../../../helpers/models.ts';
-import { lineRequest, messageIdOf, type RequestFields, standardRecords, sumRequest } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import { closedGate, type Gate, whatCanHappen } from '../../../helpers/manualClock.ts';
+import {
+  enoughTime,
+  type InMemoryModelOptions,
+  lineModel,
+  lineRequest,
+  messageIdOf,
+  type RequestFields,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+  sumModel,
+  sumRequest,
+} from '../../../helpers/scoring.ts';
 import { answerTo, inShort } from './answers.ts';
 
 async function score(bodies: readonly unknown[], ...models: readonly Model[]) {

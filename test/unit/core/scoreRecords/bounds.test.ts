@@ -1,8 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { echoModel, repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest, standardRecords } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  echoModel,
+  enoughTime,
+  lineRequest,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 
 describe('an answer', () => {

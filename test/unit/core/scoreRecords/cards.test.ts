@@ -4,9 +4,14 @@ import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 
 import { createTurns } from '../../../../lambda/onnx/session.ts';
-import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
-import { type InMemoryModelOptions, lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import { closedGate, whatCanHappen } from '../../../helpers/manualClock.ts';
+import {
+  enoughTime,
+  type InMemoryModelOptions,
+  lineModel,
+  repositoryOf,
+  scoringDependencies,
+} from '../../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 import { answers, depsFor, oneRowEach, upTo } from './watched.ts';
 

@@ -4,10 +4,15 @@ import { createLatencyEstimator, type LatencyEstimator } from '../../../../lambd
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { type ScoringDependencies, scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { whatCanHappen } from '../../../helpers/gate.ts';
-import { lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest, standardRecords } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import { whatCanHappen } from '../../../helpers/manualClock.ts';
+import {
+  enoughTime,
+  lineModel,
+  lineRequest,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../../helpers/scoring.ts';
 import { answerTo, statuses, writtenRecords } from './answers.ts';
 
 const TEN_RECORDS = standardRecords(Array.from({ length: 10 }, (_, index) => lineRequest([index])));

@@ -4,9 +4,16 @@ import { ERROR_CODES, failure } from '../../../../lambda/core/failure.ts';
 import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
 import { type Planner, plan } from '../../../../lambda/core/plan.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { failsOn, lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  enoughTime,
+  failsOn,
+  lineModel,
+  lineRequest,
+  messageIdOf,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 
 const POISON = 666;

@@ -1,9 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Independence, MeasuredRun, Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { lineModel, repositoryOf, tokensModel } from '../../../helpers/models.ts';
-import { lineRequest, standardRecords, tokensRequest } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  enoughTime,
+  lineModel,
+  lineRequest,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+  tokensModel,
+  tokensRequest,
+} from '../../../helpers/scoring.ts';
 import {
   leastMs,
   measuredAtStart,

@@ -1,8 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { echoModel, repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest, messageIdOf, standardRecord, standardRecords } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  echoModel,
+  enoughTime,
+  lineRequest,
+  messageIdOf,
+  repositoryOf,
+  scoringDependencies,
+  standardRecord,
+  standardRecords,
+} from '../../../helpers/scoring.ts';
 import { statuses } from './answers.ts';
 
 /** More than a function takes as arguments: one that is given them by `...` throws a RangeError. */

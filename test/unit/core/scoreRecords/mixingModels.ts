@@ -1,6 +1,6 @@
 import type { Independence, Model } from '../../../../lambda/core/model.ts';
 import type { Datatype, Tensor } from '../../../../lambda/core/tensor.ts';
-import { type InMemoryModelOptions, inMemoryModel } from '../../../helpers/models.ts';
+import { type InMemoryModelOptions, inMemoryModel } from '../../../helpers/scoring.ts';
 
 export interface WatchedModelOptions extends InMemoryModelOptions {
   readonly independence: Independence;

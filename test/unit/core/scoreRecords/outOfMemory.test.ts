@@ -3,9 +3,17 @@ import fc from 'fast-check';
 import { type Model, OutOfMemoryError } from '../../../../lambda/core/model.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { type InMemoryModelOptions, lineModel, repositoryOf, tokensModel } from '../../../helpers/models.ts';
-import { lineRequest, standardRecords, tokensRequest } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  enoughTime,
+  type InMemoryModelOptions,
+  lineModel,
+  lineRequest,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+  tokensModel,
+  tokensRequest,
+} from '../../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 
 /** Lets runs of so many elements pass, and remembers the elements of those that came. */

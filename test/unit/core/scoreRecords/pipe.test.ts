@@ -2,10 +2,17 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
-import { echoModel, lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest, standardRecords } from '../../../helpers/records.ts';
-import { enoughTime, memoryWriter, scoringDependencies } from '../../../helpers/scoring.ts';
+import { closedGate, whatCanHappen } from '../../../helpers/manualClock.ts';
+import {
+  echoModel,
+  enoughTime,
+  lineModel,
+  lineRequest,
+  memoryWriter,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../../helpers/scoring.ts';
 import { answerTo, statuses, writtenRecords } from './answers.ts';
 
 /** One micro-batch of one record each. */

@@ -2,9 +2,16 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { repositoryOf, tokensModel } from '../../../helpers/models.ts';
-import { messageIdOf, type RequestFields, standardRecords, tokensRequest } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  enoughTime,
+  messageIdOf,
+  type RequestFields,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+  tokensModel,
+  tokensRequest,
+} from '../../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 
 async function score(bodies: readonly unknown[], model: Model, maxBatchElements = 1_000_000) {

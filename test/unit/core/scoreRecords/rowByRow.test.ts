@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { closedGate, whatCanHappen } from '../../../helpers/gate.ts';
-import { inMemoryModel } from '../../../helpers/models.ts';
-import { lineRequest, standardRecords } from '../../../helpers/records.ts';
-import { enoughTime, memoryWriter } from '../../../helpers/scoring.ts';
+import { closedGate, whatCanHappen } from '../../../helpers/manualClock.ts';
+import { enoughTime, inMemoryModel, lineRequest, memoryWriter, standardRecords } from '../../../helpers/scoring.ts';
 import { answerTo, statuses } from './answers.ts';
 import { LINE, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
 import { depsFor, oneRowEach, upTo } from './watched.ts';

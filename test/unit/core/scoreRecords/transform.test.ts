@@ -1,9 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Transform, TransformInput, TransformOutputs } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { lineModel, repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest, messageIdOf, standardRecords } from '../../../helpers/records.ts';
-import { enoughTime, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  enoughTime,
+  lineModel,
+  lineRequest,
+  messageIdOf,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../../helpers/scoring.ts';
 import { statuses } from './answers.ts';
 
 /** Takes `{"celsius": […]}`. */

@@ -1,8 +1,13 @@
 import type { Model } from '../../../../lambda/core/model.ts';
 import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
-import { repositoryOf } from '../../../helpers/models.ts';
-import { lineRequest, standardRecords } from '../../../helpers/records.ts';
-import { memoryWriter, type ScoringOptions, scoringDependencies } from '../../../helpers/scoring.ts';
+import {
+  lineRequest,
+  memoryWriter,
+  repositoryOf,
+  type ScoringOptions,
+  scoringDependencies,
+  standardRecords,
+} from '../../../helpers/scoring.ts';
 import { answerTo } from './answers.ts';
 
 export function depsFor(model: Model, share = 0.01, options: ScoringOptions = {}) {

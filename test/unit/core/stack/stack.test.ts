@@ -5,7 +5,7 @@ import type { MicroBatch, Part } from '../../../../lambda/core/microBatch.ts';
 import type { Model, RaggedAxis } from '../../../../lambda/core/model.ts';
 import { assertBatched, join, stack, unstack } from '../../../../lambda/core/stack.ts';
 import type { Datatype, Tensor } from '../../../../lambda/core/tensor.ts';
-import { echoModel, lineModel, spec } from '../../../helpers/models.ts';
+import { echoModel, lineModel, spec } from '../../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { requestOf } from '../requests.ts';
 

@@ -6,7 +6,7 @@ import type { Model, RaggedAxis } from '../../../../lambda/core/model.ts';
 import type { RequestInput } from '../../../../lambda/core/scoringRequest.ts';
 import { assertBatched, stack, unstack } from '../../../../lambda/core/stack.ts';
 import { type Datatype, elementCount, type Tensor, type TensorData } from '../../../../lambda/core/tensor.ts';
-import { echoModel, tokensModel } from '../../../helpers/models.ts';
+import { echoModel, tokensModel } from '../../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { requestOf } from '../requests.ts';
 

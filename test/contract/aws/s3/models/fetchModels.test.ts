@@ -1,8 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import type { Step } from '../../../../helpers/frontServer.ts';
-import { giveAnswer, hangsUp } from '../../../../helpers/frontServer.ts';
 import {
   digests,
   emptyFolder,
@@ -12,8 +10,10 @@ import {
   publish,
   someBytes,
   untilPartsAre,
-} from '../../../../helpers/publishedModels.ts';
-import { useS3Server } from '../../../../helpers/s3Server.ts';
+  useS3Server,
+} from '../../../../helpers/awsServers.ts';
+import type { Step } from '../../../../helpers/frontServer.ts';
+import { giveAnswer, hangsUp } from '../../../../helpers/frontServer.ts';
 
 const server = useS3Server();
 

@@ -4,7 +4,6 @@ import { threadId } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../../lambda/aws/awsClients.ts';
 import { PART_BYTES } from '../../../../../lambda/aws/modelManifest.ts';
-import { hangsUp, neverAnswers, refusesXml, type Step, stallsAfter } from '../../../../helpers/frontServer.ts';
 import {
   digests,
   emptyFolder,
@@ -14,8 +13,9 @@ import {
   manifestOf,
   publish,
   someBytes,
-} from '../../../../helpers/publishedModels.ts';
-import { useS3Server } from '../../../../helpers/s3Server.ts';
+  useS3Server,
+} from '../../../../helpers/awsServers.ts';
+import { hangsUp, neverAnswers, refusesXml, type Step, stallsAfter } from '../../../../helpers/frontServer.ts';
 
 const server = useS3Server();
 /** Enough for what is answered, on a busy machine too. */

@@ -10,7 +10,7 @@ import { fileEvent } from '../../../../../cli/local/localServices.ts';
 import { openSession } from '../../../../../lambda/onnx/session.ts';
 
 import { REPOSITORY } from '../../../../helpers/command.ts';
-import { fileOf, type JobStack, row, startJobStack } from '../../../../helpers/localJobs.ts';
+import { fileOf, type JobStack, row, startJobStack } from '../../../../helpers/jobs.ts';
 
 let stack: JobStack;
 let larger: JobStack;

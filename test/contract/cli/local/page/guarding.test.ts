@@ -6,7 +6,7 @@ import {
   startPageServer,
 } from '../../../../../cli/local/page/pageServer.ts';
 import type { State } from '../../../../../cli/local/page/wire.ts';
-import { type Asking, ask, listen, post } from '../../../../helpers/pageClient.ts';
+import { type Asking, ask, listen, post } from '../../../../helpers/command.ts';
 
 const STATE = {} as State;
 let page: PageServer;

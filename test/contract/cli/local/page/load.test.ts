@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { createLoad, type Load, type LoadOptions } from '../../../../../cli/local/page/devPage.ts';
-import { useSqsServer } from '../../../../helpers/sqsServer.ts';
+import { useSqsServer } from '../../../../helpers/awsServers.ts';
 
 const server = useSqsServer();
 let load: Load;

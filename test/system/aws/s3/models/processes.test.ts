@@ -4,8 +4,6 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
-import { runScript } from '../../../../helpers/command.ts';
-import { giveAnswer, type Step } from '../../../../helpers/frontServer.ts';
 import {
   digests,
   emptyFolder,
@@ -15,8 +13,10 @@ import {
   publish,
   someBytes,
   untilPartsAre,
-} from '../../../../helpers/publishedModels.ts';
-import { useS3Server } from '../../../../helpers/s3Server.ts';
+  useS3Server,
+} from '../../../../helpers/awsServers.ts';
+import { runScript } from '../../../../helpers/command.ts';
+import { giveAnswer, type Step } from '../../../../helpers/frontServer.ts';
 
 const server = useS3Server();
 const SCRIPT = 'test/system/aws/s3/models/fetchProcess.ts';

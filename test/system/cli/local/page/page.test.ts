@@ -1,8 +1,7 @@
 import { GetQueueAttributesCommand, ReceiveMessageCommand, SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { AnswerSeen, State } from '../../../../../cli/local/page/wire.ts';
-import { type RunningDev, startDev } from '../../../../helpers/command.ts';
-import { type Events, listen, post } from '../../../../helpers/pageClient.ts';
+import { type Events, listen, post, type RunningDev, startDev } from '../../../../helpers/command.ts';
 
 const ZEROS = JSON.stringify({ id: 'mine', model_name: 'digits', instances: [new Array(64).fill(0)] });
 

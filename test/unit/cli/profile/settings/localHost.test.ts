@@ -10,7 +10,7 @@ import {
   simulateMapping,
 } from '../../../../../cli/profile/settings/simulate.ts';
 import type { Clock } from '../../../../../lambda/aws/clock.ts';
-import { sqsRecord } from '../../../../helpers/sqsEvents.ts';
+import { sqsRecord } from '../../../../helpers/handler.ts';
 
 /** The local host's own batch source, with a clock that waits for nobody: what is found here no load can change. */
 describe('the local host', () => {
