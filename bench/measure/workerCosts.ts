@@ -2,7 +2,6 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { CONFIG_KEYS, CONFIG_PREFIX } from '../../lambda/settings.ts';
 import { microseconds, type Target, table } from '../report/markdownTable.ts';
 
@@ -201,8 +200,6 @@ export interface BareSettings {
 interface Poller {
   /** Microseconds of CPU that all its threads have taken so far. */
   cpuMicroseconds(): Promise<number>;
-  /** Its threads that make calls of SQS, besides the one that every process has. */
-  callThreads(): number;
   /** Rejects when the process ends by itself. */
   readonly died: Promise<never>;
   stop(): Promise<void>;
@@ -249,7 +246,7 @@ function start(
 ): Poller {
   const child = fork(script, args, {
     execArgv: ['--import', COUNTER.href],
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: {
       PATH: process.env.PATH,
       NODE_EXTRA_CA_CERTS: certificateFile,
@@ -261,11 +258,6 @@ function start(
       ...variables,
     },
   });
-  let threads = 0;
-  // What is piped is there.
-  createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
-    if (line.includes('one more thread')) threads += 1;
-  });
   const exited = once(child, 'exit');
   const died = exited.then(([code]): never => {
     throw new Error(`expected ${script.pathname} to go on, it ended with code ${code}`);
@@ -273,7 +265,6 @@ function start(
   died.catch(() => {});
   return {
     died,
-    callThreads: () => threads,
     async cpuMicroseconds() {
       child.send('cpu');
       const [microseconds] = await Promise.race([once(child, 'message'), died]);

@@ -201,7 +201,6 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
   worker: {
     worker: 'lambda/worker',
     healthCheck: 'lambda/hosts/healthCheck',
-    callThread: 'lambda/aws/callThread',
     sessionWorker: 'lambda/onnx/sessionWorker',
   },
 };
