@@ -8,8 +8,8 @@ import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
 const HOPS = 'hops';
 const NAMES = [...SCENARIOS.map(({ name }) => name), HOPS].join(', ');
-const MOST_MESSAGES = 100_000;
-const MOST_ROUNDS = 1_000;
+const MAX_MESSAGES = 100_000;
+const MAX_ROUNDS = 1_000;
 
 const HELP = `Usage: npm run bench -- [options]
 
@@ -31,7 +31,7 @@ const RESULTS = fileURLToPath(new URL('./results/latest.json', import.meta.url))
 export async function bench(args: readonly string[], streams: Streams): Promise<number> {
   const options = parseOptions(args, {
     scenario: { type: 'string', multiple: true, default: [] },
-    messages: { type: 'string', default: String(MOST_MESSAGES) },
+    messages: { type: 'string', default: String(MAX_MESSAGES) },
     rounds: { type: 'string' },
     results: { type: 'string', default: RESULTS },
     json: { type: 'boolean', default: false },
@@ -41,10 +41,10 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
     streams.stdout.write(HELP);
     return 0;
   }
-  const mostMessages = wholeNumber('--messages', options.messages, 1, MOST_MESSAGES);
-  const rounds = options.rounds === undefined ? undefined : wholeNumber('--rounds', options.rounds, 1, MOST_ROUNDS);
+  const maxMessages = wholeNumber('--messages', options.messages, 1, MAX_MESSAGES);
+  const rounds = options.rounds === undefined ? undefined : wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
   const chosen = chooseScenarios(options.scenario);
-  const results = await measureAll({ ...chosen, mostMessages, rounds }, (progress) => {
+  const results = await measureAll({ ...chosen, maxMessages, rounds }, (progress) => {
     streams.stderr.write(`${progress}\n`);
   });
   const json = `${JSON.stringify(results)}\n`;

@@ -80,8 +80,8 @@ function settingsFor(
   return {
     provider,
     card: cardOf(provider) === undefined ? null : number,
-    mostRows: most.rows,
-    mostMessages: messages === undefined ? most.messages : wholeNumber('--messages', messages, 1, 100_000),
+    maxRows: most.rows,
+    maxMessages: messages === undefined ? most.messages : wholeNumber('--messages', messages, 1, 100_000),
     rounds: wholeNumber('--rounds', rounds, 1, 100),
   };
 }
@@ -107,8 +107,8 @@ interface GpuSettings {
   /** The number of the card; null where the provider has none. */
   readonly card: number | null;
   /** Most rows in a run that are tried. */
-  readonly mostRows: number;
-  readonly mostMessages: number;
+  readonly maxRows: number;
+  readonly maxMessages: number;
   /** Turns of every contestant, after a warm-up. */
   readonly rounds: number;
 }
@@ -132,7 +132,7 @@ interface GpuFigures {
 }
 
 /** Bodies of all messages together: they are held in memory. */
-const MOST_BODY_BYTES = 256 * 1024 * 1024;
+const MAX_BODY_BYTES = 256 * 1024 * 1024;
 /** What the messages of a turn should take. */
 const TURN_SECONDS = 1;
 /** Messages that come alone, or as many as come in so long. */
@@ -164,11 +164,11 @@ async function measureModel(
   say: (progress: string) => void,
 ): Promise<GpuFigures> {
   const { name } = scenario;
-  const { provider, card, mostRows, rounds } = settings;
+  const { provider, card, maxRows, rounds } = settings;
   const providers = [card === null ? provider : { name: provider, deviceId: card }];
   say(`${name}: looking for the best size`);
   const session = await createBareSession(await repository.addModel(scenario), providers);
-  const { bestRows, rowsPerSecond } = await sweep(session, scenario, mostRows);
+  const { bestRows, rowsPerSecond } = await sweep(session, scenario, maxRows);
   const messages = [...drawMessages(scenario, countOf(scenario, bestRows, rowsPerSecond, settings))];
   const records = toRecords(messages, 'binary');
 
@@ -223,11 +223,11 @@ async function measureLone(batchscore: Batchscore, records: readonly SQSRecord[]
 }
 
 /** Whole runs of the best size, a turn long, four of them at least. */
-function countOf(scenario: Scenario, bestRows: number, rowsPerSecond: number, { mostMessages }: GpuSettings): number {
+function countOf(scenario: Scenario, bestRows: number, rowsPerSecond: number, { maxMessages }: GpuSettings): number {
   const [sample] = toRecords(drawMessages(scenario, 1), 'binary');
-  const held = MOST_BODY_BYTES / (sample?.body.length ?? 1);
+  const held = MAX_BODY_BYTES / (sample?.body.length ?? 1);
   const wanted = Math.max(4 * bestRows, TURN_SECONDS * rowsPerSecond);
-  const runs = Math.floor(Math.min(wanted, held, mostMessages) / bestRows);
+  const runs = Math.floor(Math.min(wanted, held, maxMessages) / bestRows);
   return bestRows * Math.max(1, runs);
 }
 
@@ -314,7 +314,7 @@ const DEPTH = 2;
  * @param rows of a run: batches are whole runs
  */
 async function scoreInPipeline(batchscore: Batchscore, records: readonly SQSRecord[], rows: number): Promise<void> {
-  const size = rows * Math.max(1, Math.floor(mostRecords(records) / rows));
+  const size = rows * Math.max(1, Math.floor(maxRecords(records) / rows));
   let next = 0;
   const lane = async (): Promise<void> => {
     while (next < records.length) {
@@ -326,7 +326,7 @@ async function scoreInPipeline(batchscore: Batchscore, records: readonly SQSReco
   await Promise.all(Array.from({ length: DEPTH }, lane));
 }
 
-function mostRecords([first]: readonly SQSRecord[]): number {
+function maxRecords([first]: readonly SQSRecord[]): number {
   return Math.min(BATCH_RECORDS, Math.floor(BATCH_BYTES / (first?.body.length ?? 1)));
 }
 

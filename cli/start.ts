@@ -190,8 +190,8 @@ async function sendThrough(
   return { sent, received: await takeResults(stack.sqs, resultQueueUrl), written: watch.written(), invocations };
 }
 
-const MOST_WITHOUT_WINDOW = 10;
-const MOST_A_SECOND = 1_000;
+const MAX_WITHOUT_WINDOW = 10;
+const MAX_A_SECOND = 1_000;
 
 /** As they are typed. */
 interface Options {
@@ -213,11 +213,11 @@ interface Traffic {
 function trafficOf({ 'batch-size': size, window, 'arrival-rate': rate }: Options): Traffic {
   const batchSize = size === undefined ? undefined : wholeNumber('--batch-size', size, 1, BATCH_SIZE.most);
   const windowSeconds = wholeNumber('--window', window, 0, WINDOW_SECONDS.most);
-  if (windowSeconds === 0 && (batchSize === undefined || batchSize > MOST_WITHOUT_WINDOW)) {
+  if (windowSeconds === 0 && (batchSize === undefined || batchSize > MAX_WITHOUT_WINDOW)) {
     const got = batchSize === undefined ? 'no --batch-size' : `--batch-size ${batchSize}`;
-    throw new UsageError(`--window: expected 0 only with a --batch-size of ${MOST_WITHOUT_WINDOW} or less, got ${got}`);
+    throw new UsageError(`--window: expected 0 only with a --batch-size of ${MAX_WITHOUT_WINDOW} or less, got ${got}`);
   }
-  const perSecond = rate === undefined ? undefined : wholeNumber('--arrival-rate', rate, 1, MOST_A_SECOND);
+  const perSecond = rate === undefined ? undefined : wholeNumber('--arrival-rate', rate, 1, MAX_A_SECOND);
   return { batchSize, windowSeconds, perSecond };
 }
 

@@ -16,9 +16,9 @@ const FIGURES = {
 } as const satisfies Readonly<Record<string, Figure>>;
 
 const TITLE_COLUMNS = 12;
-const MOST_CELLS = 60;
+const MAX_CELLS = 60;
 /** A shorter bar says nothing: the figure stands alone. */
-const LEAST_CELLS = 5;
+const MIN_CELLS = 5;
 
 /**
  * A progress bar on stderr where that is a terminal that can move its cursor, and the total is known; nothing elsewhere.
@@ -53,8 +53,8 @@ function formatWith(title: string, figure: Figure): GenericFormatter {
     const failed = errors === 0 ? '' : `, ${errors} ${errors === 1 ? 'error' : 'errors'}`;
     const figures = `${figure(progress, value, total)}${failed}`;
     const after = ` ${figures}  ${cliProgress.Format.TimeFormat(seconds, options, 1)}`;
-    const cells = Math.min(MOST_CELLS, columns - before.length - after.length);
-    if (cells < LEAST_CELLS) return figures.slice(0, columns);
+    const cells = Math.min(MAX_CELLS, columns - before.length - after.length);
+    if (cells < MIN_CELLS) return figures.slice(0, columns);
     const done = Math.round(progress * cells);
     return `${before}${'='.repeat(done)}${'-'.repeat(cells - done)}${after}`;
   };

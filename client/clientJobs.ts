@@ -270,7 +270,7 @@ export interface JobSettings {
 }
 
 /** Runs that are looked for: a job is resumed a few times. */
-const MOST_RUNS = 1_000;
+const MAX_RUNS = 1_000;
 
 /** One execution of a job. */
 interface Execution {
@@ -284,7 +284,7 @@ interface Execution {
 /** The run of a job that was started last; undefined when there is none. */
 async function latestRun(settings: JobSettings, job: string): Promise<Execution | undefined> {
   let latest: Execution | undefined;
-  for (let run = 1; run <= MOST_RUNS; run++) {
+  for (let run = 1; run <= MAX_RUNS; run++) {
     const execution = await describeRun(settings, runName(job, run));
     if (execution === undefined) return latest;
     latest = execution;

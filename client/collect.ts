@@ -112,10 +112,10 @@ export interface Collector {
 /** Pauses that double from 50 ms to 1 s, each up to half shorter or longer: clients that wait must not do so in step. */
 export interface Backoff {
   /**
-   * Sleeps, for about `leastMs` or longer. Once the shortest pause is over, `cutShort` ends it and makes the next pause
+   * Sleeps, for about `minMs` or longer. Once the shortest pause is over, `cutShort` ends it and makes the next pause
    * the shortest again.
    */
-  pause(cutShort: Promise<void>, leastMs?: number): Promise<void>;
+  pause(cutShort: Promise<void>, minMs?: number): Promise<void>;
   reset(): void;
 }
 
@@ -135,9 +135,9 @@ interface BackoffOptions {
 export function createBackoff({ sleep = sleepFor, random = Math.random }: BackoffOptions = {}): Backoff {
   let pauseMs = SHORTEST_PAUSE_MS;
   return {
-    async pause(cutShort, leastMs = 0) {
+    async pause(cutShort, minMs = 0) {
       const scale = 0.5 + random();
-      const restMs = (Math.max(pauseMs, leastMs) - SHORTEST_PAUSE_MS) * scale;
+      const restMs = (Math.max(pauseMs, minMs) - SHORTEST_PAUSE_MS) * scale;
       pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
       await sleep(SHORTEST_PAUSE_MS * scale);
       if (restMs > 0 && (await isCutShort(restMs, cutShort, sleep))) pauseMs = SHORTEST_PAUSE_MS;

@@ -241,13 +241,13 @@ const SHARED =
 function once(warn: (message: string) => void): (message: string) => void {
   const given = new Set<string>();
   return (message) => {
-    if (given.size === MOST_WARNINGS || given.has(message)) return;
+    if (given.size === MAX_WARNINGS || given.has(message)) return;
     given.add(message);
     warn(message);
   };
 }
 
-const MOST_WARNINGS = 10;
+const MAX_WARNINGS = 10;
 
 async function receive({ sqs, queueUrl }: IntakeOptions, waitSeconds: number): Promise<Message[]> {
   const command = new ReceiveMessageCommand({

@@ -16,7 +16,7 @@ export type {
   TensorRequest,
   TypedInput,
 } from './encodeRequest.ts';
-export { MOST_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './packRequests.ts';
+export { MAX_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './packRequests.ts';
 export type {
   FailedResult,
   OutputsResult,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/aws/sqsCalls.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
-import { FEW_CONTAINERS, MOST_LEVELS, outlineAt } from '../lambda/core/outline.ts';
+import { FEW_CONTAINERS, MAX_LEVELS, outlineAt } from '../lambda/core/outline.ts';
 import { requestKeys } from '../lambda/core/places.ts';
 import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/pointer.ts';
 
@@ -55,7 +55,7 @@ interface SharedMessage {
 }
 
 /** Bytes of bodies that may wait for others to share their messages. */
-const MOST_OPEN_BYTES = 8 * 1024 * 1024;
+const MAX_OPEN_BYTES = 8 * 1024 * 1024;
 
 export function createWaitingMessages(): WaitingMessages {
   let messages: SharedMessage[] = [];
@@ -65,7 +65,7 @@ export function createWaitingMessages(): WaitingMessages {
   let closedBytes = 0;
   let openBytes = 0;
 
-  const isCrowded = (): boolean => openBytes >= MOST_OPEN_BYTES;
+  const isCrowded = (): boolean => openBytes >= MAX_OPEN_BYTES;
   const close = (message: SharedMessage): void => {
     message.closed = true;
     open.delete(message.key);
@@ -186,7 +186,7 @@ interface PackingOptions {
 export function packingOf(perMessage: RequestsPerMessage, { payloadBucket, maxBytes }: PackingOptions): Packing {
   if (perMessage === 1) return ALONE;
   if (perMessage === 'fill') {
-    return { requests: MOST_REQUESTS_PER_MESSAGE, bytes: () => Math.min(BILLED_BYTES, maxBytes()) };
+    return { requests: MAX_REQUESTS_PER_MESSAGE, bytes: () => Math.min(BILLED_BYTES, maxBytes()) };
   }
   const bytes = payloadBucket === undefined ? maxBytes : () => OFFLOADED_BYTES;
   return { requests: perMessage, bytes };
@@ -196,13 +196,13 @@ export function packingOf(perMessage: RequestsPerMessage, { payloadBucket, maxBy
 export type RequestsPerMessage = number | 'fill';
 
 /** What a deployment takes by default: BATCHSCORE_MAX_REQUESTS_PER_MESSAGE. */
-export const MOST_REQUESTS_PER_MESSAGE = 10_000;
+export const MAX_REQUESTS_PER_MESSAGE = 10_000;
 
-export const EXPECTED_PER_MESSAGE = `expected 'fill' or a whole number from 1 to ${MOST_REQUESTS_PER_MESSAGE}`;
+export const EXPECTED_PER_MESSAGE = `expected 'fill' or a whole number from 1 to ${MAX_REQUESTS_PER_MESSAGE}`;
 
 export function isRequestsPerMessage(value: unknown): value is RequestsPerMessage {
   if (value === 'fill') return true;
-  return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MOST_REQUESTS_PER_MESSAGE;
+  return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_REQUESTS_PER_MESSAGE;
 }
 
 /** One message, ready to be sent; or one request that may share a message with others. */
@@ -305,7 +305,7 @@ const CONTAINERS_AN_INPUT = 3;
 function containersInObject(text: string): number | undefined {
   if (!/^[ \t\r\n]*{/.test(text)) return undefined;
   const { end, levels, containers } = outlineAt(text, 0);
-  if (end > text.length || levels >= MOST_LEVELS) return undefined;
+  if (end > text.length || levels >= MAX_LEVELS) return undefined;
   try {
     JSON.parse(text);
     return containers;

@@ -20,7 +20,7 @@ export {
   type Feed,
   feedFromQueues,
   grantSwitch,
-  leastVisibility,
+  minVisibility,
 } from './compute/eventSource.ts';
 export { functionAlarms, functionCost, functionGraph, type PricedFunction } from './compute/functionMonitoring.ts';
 export { type LambdaOptions, lambdaCompute } from './compute/lambdaCompute.ts';

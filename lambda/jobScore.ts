@@ -33,7 +33,7 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
     checkPercent: config.checkPercent,
     partBytes: config.jobsPartBytes,
     pieceBytes: config.jobsPieceBytes,
-    mostLineBytes: config.maxPayloadBytes,
+    maxLineBytes: config.maxPayloadBytes,
     observer,
     stuckRuns: models.stuckRuns,
     async endHost(reason) {

@@ -265,8 +265,8 @@ export const SETTINGS = {
     default: 0,
     doc: 'worker: port on 127.0.0.1 for `/live` and `/ready`; 0: none',
   },
-  mostPolls: {
-    variable: 'BATCHSCORE_MOST_POLLS',
+  maxPolls: {
+    variable: 'BATCHSCORE_MAX_POLLS',
     ...whole({ least: 1, most: 64 }),
     default: 16,
     doc: 'worker: most receives in flight',

@@ -18,14 +18,14 @@ const [requestQueue, resultQueue] = [requestQueueAt(endpoint), resultQueueAt(end
 const sqs = client === 'plain' ? new SQSClient({}) : createSqsCaller(CLIENT_PATIENCE);
 const { signal: abortSignal } = new AbortController();
 const result = 'x'.repeat(resultBytes);
-const MOST_ENTRIES = 10;
+const MAX_ENTRIES = 10;
 
 async function loop(): Promise<never> {
   for (;;) {
     const { Messages = [] } = await sqs.send(
       new ReceiveMessageCommand({
         QueueUrl: requestQueue,
-        MaxNumberOfMessages: MOST_ENTRIES,
+        MaxNumberOfMessages: MAX_ENTRIES,
         WaitTimeSeconds: 20,
         MessageSystemAttributeNames: ['ApproximateReceiveCount', 'SentTimestamp', 'MessageGroupId'],
       }),
@@ -33,8 +33,8 @@ async function loop(): Promise<never> {
     );
     if (Messages.length === 0) continue;
     const bodies = resultMessages(Messages.length * results);
-    for (let from = 0; from < bodies.length; from += MOST_ENTRIES) {
-      const Entries = bodies.slice(from, from + MOST_ENTRIES).map((MessageBody, index) => ({
+    for (let from = 0; from < bodies.length; from += MAX_ENTRIES) {
+      const Entries = bodies.slice(from, from + MAX_ENTRIES).map((MessageBody, index) => ({
         Id: String(index),
         MessageBody,
         MessageAttributes: { messageId: { DataType: 'String', StringValue: Messages[index]?.MessageId ?? 'packed' } },

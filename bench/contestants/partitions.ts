@@ -40,8 +40,8 @@ export async function fastestPartition(
   const candidates = candidatesFor(messages, lengths.typical, limits);
   const timed: { readonly parts: Parts; readonly ms: number }[] = [];
   const time = async (parts: Parts): Promise<void> => {
-    const leastMs = Math.min(...timed.map(({ ms }) => ms));
-    timed.push({ parts, ms: await timeRuns(session, stackParts(parts, messages), leastMs * GIVEN_UP_AT) });
+    const minMs = Math.min(...timed.map(({ ms }) => ms));
+    timed.push({ parts, ms: await timeRuns(session, stackParts(parts, messages), minMs * GIVEN_UP_AT) });
   };
   await timeRuns(session, stackParts(candidates[0] as Parts, messages));
   for (const parts of candidates) await time(parts);
@@ -70,12 +70,12 @@ export function stackParts(parts: Parts, messages: readonly Message[]): Feeds[] 
   return parts.map((part) => stackMessages(part.map((index) => messages[index] as Message)));
 }
 
-/** @returns Infinity when it took more than `mostMs` */
-async function timeRuns(session: InferenceSession, runs: readonly Feeds[], mostMs = Infinity): Promise<number> {
+/** @returns Infinity when it took more than `maxMs` */
+async function timeRuns(session: InferenceSession, runs: readonly Feeds[], maxMs = Infinity): Promise<number> {
   const startedAt = performance.now();
   for (const feeds of runs) {
     await session.run(feeds);
-    if (performance.now() - startedAt > mostMs) return Infinity;
+    if (performance.now() - startedAt > maxMs) return Infinity;
   }
   return performance.now() - startedAt;
 }
@@ -110,12 +110,12 @@ function ofLeastPadding(lengths: readonly number[], limits: Parameters<typeof le
 /**
  * Cuts into parts from the end, where the longest are, so that the rows of a part are those that its longest allows.
  *
- * @param mostRows of a part whose last is this one; at least one is taken
+ * @param rowsAtMost of a part whose last is this one; at least one is taken
  */
-function cutInto(indexes: readonly number[], mostRows: (last: number) => number): Parts {
+function cutInto(indexes: readonly number[], rowsAtMost: (last: number) => number): Parts {
   const parts: number[][] = [];
   for (let end = indexes.length; end > 0; ) {
-    const from = Math.max(0, end - Math.max(1, mostRows(indexes[end - 1] as number)));
+    const from = Math.max(0, end - Math.max(1, rowsAtMost(indexes[end - 1] as number)));
     parts.push(indexes.slice(from, end));
     end = from;
   }
@@ -142,13 +142,13 @@ interface LeastPadding {
 }
 
 /**
- * Finds, for every number of parts up to `mostParts`, the partition of the lengths that pads least.
+ * Finds, for every number of parts up to `maxParts`, the partition of the lengths that pads least.
  *
  * Exact: swapping members between two parts until one holds nothing longer than the other's shortest never pads more,
  * so neighbours in order of length are enough. `least[parts][i]`, over the `i` shortest, is then the least over every
- * last part. O(mostParts · n · maxRows).
+ * last part. O(maxParts · n · maxRows).
  */
-export function leastPadding(lengths: readonly number[], limits: PartLimits, mostParts: number): LeastPadding {
+export function leastPadding(lengths: readonly number[], limits: PartLimits, maxParts: number): LeastPadding {
   const order = Array.from(lengths.keys()).toSorted((a, b) => (lengths[a] as number) - (lengths[b] as number));
   const sorted = order.map((index) => lengths[index] as number);
   const count = sorted.length;
@@ -156,7 +156,7 @@ export function leastPadding(lengths: readonly number[], limits: PartLimits, mos
   const starts: Int32Array[] = [new Int32Array(count + 1)];
   (least[0] as Float64Array)[0] = 0;
 
-  for (let parts = 1; parts <= mostParts; parts++) {
+  for (let parts = 1; parts <= maxParts; parts++) {
     const fewer = least[parts - 1] as Float64Array;
     const best = fewer.slice();
     const start = Int32Array.from({ length: count + 1 }, (_, end) => end);
@@ -175,8 +175,7 @@ export function leastPadding(lengths: readonly number[], limits: PartLimits, mos
     starts.push(start);
   }
 
-  const paddedElements = (parts: number): number =>
-    (least[Math.min(parts, mostParts)] as Float64Array)[count] as number;
+  const paddedElements = (parts: number): number => (least[Math.min(parts, maxParts)] as Float64Array)[count] as number;
   return {
     paddedElements,
     partition(parts) {
@@ -184,7 +183,7 @@ export function leastPadding(lengths: readonly number[], limits: PartLimits, mos
         throw new Error(`expected enough parts for ${count} lengths under the limits, got ${parts}`);
       }
       const partition: number[][] = [];
-      for (let left = Math.min(parts, mostParts), end = count; end > 0; left--) {
+      for (let left = Math.min(parts, maxParts), end = count; end > 0; left--) {
         const from = (starts[left] as Int32Array)[end] as number;
         if (from < end) partition.push(order.slice(from, end));
         end = from;
@@ -220,11 +219,11 @@ interface Trial {
 /**
  * Runs the model at 1, 2, 4, … rows of typical length, in rounds one after the other.
  *
- * @param mostRows the largest size
+ * @param rowsAtMost the largest size
  */
-export async function sweep(session: InferenceSession, scenario: Scenario, mostRows = 1024): Promise<Sweep> {
+export async function sweep(session: InferenceSession, scenario: Scenario, rowsAtMost = 1024): Promise<Sweep> {
   const trials: Trial[] = [];
-  for (const rows of SIZES.filter((size) => size <= mostRows)) {
+  for (const rows of SIZES.filter((size) => size <= rowsAtMost)) {
     const trial = {
       rows,
       feeds: stackMessages(drawTypicalMessages(scenario, rows)),

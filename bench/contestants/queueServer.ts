@@ -8,8 +8,8 @@ import { createServer } from 'node:https';
 import type { Supply, Taken } from '../measure/workerCosts.ts';
 import type { Certificate } from '../workload/certificate.ts';
 
-const MOST_MESSAGES = 10;
-const MOST_BYTES = 2 ** 20;
+const MAX_MESSAGES = 10;
+const MAX_BYTES = 2 ** 20;
 /** A poll of an empty queue is answered after this, whatever it asks for: a turn begins soon after the one before. */
 const LONG_POLL_MS = 200;
 
@@ -62,10 +62,10 @@ function textOf(request: IncomingMessage): Promise<string> {
 async function receive(): Promise<object> {
   if (left === 0) await new Promise((resolve) => setTimeout(resolve, LONG_POLL_MS));
   const Messages: object[] = [];
-  for (let bytes = 0; left > 0 && Messages.length < MOST_MESSAGES; left -= 1) {
+  for (let bytes = 0; left > 0 && Messages.length < MAX_MESSAGES; left -= 1) {
     const body = bodies[left % bodies.length] as (typeof bodies)[number];
     bytes += body.Body.length;
-    if (bytes > MOST_BYTES) break;
+    if (bytes > MAX_BYTES) break;
     const Attributes = { ApproximateReceiveCount: '1', SentTimestamp: '1545082649183' };
     Messages.push({ MessageId: randomUUID(), ReceiptHandle: `${randomUUID()}${randomUUID()}`, ...body, Attributes });
   }

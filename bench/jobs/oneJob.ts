@@ -6,7 +6,7 @@ import { planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
 import type { JobStart, JobStorage, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, scorePart } from '../../lambda/jobs/scorePart.ts';
-import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
+import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 import { openModelAlone } from '../../lambda/onnx/repository.ts';
 
 /*
@@ -19,7 +19,7 @@ import { SETTINGS } from '../../lambda/settings.ts';
 const FOLDER = 'out/job/';
 const MIB = 1024 * 1024;
 /** With 1,769 MB. */
-const MOST_CHARACTERS = 28 * MIB;
+const MAX_CHARACTERS = 28 * MIB;
 const IMAGE: Spec = { inputs: { image: Array.from({ length: 64 }, (_, pixel) => `p${pixel}`) } };
 
 async function main(model: string, file: string): Promise<void> {
@@ -44,19 +44,19 @@ async function main(model: string, file: string): Promise<void> {
     limits: {
       maxRequestRows: SETTINGS.maxRequestRows.default,
       maxRequestsPerMessage: SETTINGS.maxRequestsPerMessage.default,
-      maxAnswerCharacters: MOST_CHARACTERS,
+      maxAnswerCharacters: MAX_CHARACTERS,
       maxBatchElements: SETTINGS.maxBatchElements.default,
       deadlineMarginMs: 1,
     },
     checkPercent: SETTINGS.checkPercent.default,
     observer: {},
-    mostCharacters: MOST_CHARACTERS_HELD,
+    maxCharacters: MAX_CHARACTERS_HELD,
   });
   const time = { remainingMs: () => 900_000, signal: new AbortController().signal };
   const startedAt = performance.now();
   const { user, system } = process.cpuUsage();
   for (const part of await readParts(storage, planKey(FOLDER, 1))) {
-    const reader = openReader(storage, head, part, MOST_CHARACTERS);
+    const reader = openReader(storage, head, part, MAX_CHARACTERS);
     const event = { action: 'score' as const, bucket: 'disk', folder: FOLDER, part };
     await scorePart(event, { storage, head, reader, scoring }, time);
   }

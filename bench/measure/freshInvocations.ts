@@ -8,7 +8,7 @@ import type { FreshFigures, FreshTask } from './freshProcess.ts';
 
 /** Runs as the process of `measureInFreshProcess`: takes the task as its argument, writes the figures to stdout. */
 
-const LEAST_TIMED = 5;
+const MIN_TIMED = 5;
 
 async function measure({ modelsDirectory, scenario, encoding, messages, warmUpMs }: FreshTask): Promise<FreshFigures> {
   const batchscore = await openBatchscore(modelsDirectory, scenario);
@@ -29,7 +29,7 @@ async function measure({ modelsDirectory, scenario, encoding, messages, warmUpMs
   } else {
     for (const until = performance.now() + warmUpMs; performance.now() < until; ) await invokeMs();
     const until = performance.now() + warmUpMs;
-    while (takenMs.length < LEAST_TIMED || performance.now() < until) takenMs.push(await invokeMs());
+    while (takenMs.length < MIN_TIMED || performance.now() < until) takenMs.push(await invokeMs());
   }
 
   const processRssBytes = await watch.stop();

@@ -41,25 +41,25 @@ export async function measureInFreshProcess(task: FreshTask): Promise<FreshFigur
 const POINTS = [100, 1_000, 10_000, 100_000];
 /** V8 takes hundreds of calls to optimize the SDK. */
 const WARM_UP_MS_FOR_A_ROUND = 200;
-const MOST_WARM_UP_MS = 1_000;
+const MAX_WARM_UP_MS = 1_000;
 
 /** Time per message and memory from 100 to 100,000 messages in one event, each in a fresh process. */
 export async function measureGrowth(
   { name, rounds }: Scenario,
-  mostMessages: number,
+  maxMessages: number,
   modelsDirectory: string,
   say: (progress: string) => void,
 ): Promise<GrowthResult[]> {
   const figures: GrowthResult[] = [];
   for (const encoding of ENCODINGS) {
-    for (const messages of pointsUpTo(mostMessages)) {
+    for (const messages of pointsUpTo(maxMessages)) {
       say(`${name} ${encoding}: growth, ${messages} messages`);
       const task = {
         modelsDirectory,
         scenario: name,
         encoding,
         messages,
-        warmUpMs: Math.min(MOST_WARM_UP_MS, rounds * WARM_UP_MS_FOR_A_ROUND),
+        warmUpMs: Math.min(MAX_WARM_UP_MS, rounds * WARM_UP_MS_FOR_A_ROUND),
       };
       const { invocationMs, ...memory }: FreshFigures = await measureInFreshProcess(task);
       const microsecondsPerMessage = (invocationMs * 1000) / messages;

@@ -192,7 +192,7 @@ const MESSAGES_PER_CALL = 10;
 /** As in docs/operations.md: arm64, 1,769 MB, batches of 100 messages, 100 ms a batch or what was measured. */
 const FUNCTION_GB = 1769 / 1024;
 const BATCH_MESSAGES = 100;
-const LEAST_BATCH_SECONDS = 0.1;
+const MIN_BATCH_SECONDS = 0.1;
 /** What SQS hands over at most. */
 const BATCH_BYTES = 6_000_000;
 
@@ -213,7 +213,7 @@ function lambdaDollars({ requests, messageBytes, microsecondsPerRequest }: Event
   const bytesPerMessage = messageBytes.reduce((sum, bytes) => sum + bytes, 0) / messageBytes.length;
   const batchMessages = Math.min(BATCH_MESSAGES, BATCH_BYTES / bytesPerMessage);
   const batchRequests = (batchMessages * requests) / messageBytes.length;
-  const seconds = Math.max(LEAST_BATCH_SECONDS, (batchRequests * microsecondsPerRequest) / MILLION);
+  const seconds = Math.max(MIN_BATCH_SECONDS, (batchRequests * microsecondsPerRequest) / MILLION);
   const invocation = seconds * FUNCTION_GB * prices.lambdaArmGbSecond + prices.lambdaMillionRequests / MILLION;
   return (MILLION / batchRequests) * invocation;
 }

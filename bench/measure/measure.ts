@@ -20,23 +20,20 @@ export interface Selection {
   /** Whether to measure the hops between the services too. */
   readonly hops: boolean;
   /** Most messages in any one event; a scenario may have fewer. */
-  readonly mostMessages: number;
+  readonly maxMessages: number;
   /** Turns of every contestant. @default as in the scenario */
   readonly rounds: number | undefined;
 }
 
-export async function measureAll(
-  { scenarios, hops, mostMessages, rounds }: Selection,
-  say: Say,
-): Promise<BenchResults> {
+export async function measureAll({ scenarios, hops, maxMessages, rounds }: Selection, say: Say): Promise<BenchResults> {
   const repository = await createTemporaryRepository();
   try {
     const measured: ScenarioMeasurements[] = [];
     for (const scenario of scenarios) {
       const chosen = { ...scenario, rounds: rounds ?? scenario.rounds };
-      measured.push(await measureOne(chosen, mostMessages, repository, say));
+      measured.push(await measureOne(chosen, maxMessages, repository, say));
     }
-    const requests = Math.min(HOP_REQUESTS, mostMessages);
+    const requests = Math.min(HOP_REQUESTS, maxMessages);
     return {
       machine: describeMachine(),
       scenarios: measured.flatMap(({ figures }) => figures),
@@ -59,7 +56,7 @@ interface ScenarioMeasurements {
 
 async function measureOne(
   scenario: Scenario,
-  mostMessages: number,
+  maxMessages: number,
   repository: TemporaryRepository,
   say: Say,
 ): Promise<ScenarioMeasurements> {
@@ -72,7 +69,7 @@ async function measureOne(
   say(`${name}: looking for the best size`);
   const session = await createBareSession(await repository.addModel(scenario));
   const found = await sweep(session, scenario);
-  const messages = [...drawMessages(scenario, Math.min(scenario.messages, mostMessages))];
+  const messages = [...drawMessages(scenario, Math.min(scenario.messages, maxMessages))];
   say(`${name}: looking for the fastest partition`);
   const parts = await fastestPartition(session, scenario, messages, limitsOf(messages, found.bestRows));
 
@@ -98,6 +95,6 @@ async function measureOne(
   }
   await batchscore.close();
   await session.release();
-  const growth = scenario.showsGrowth ? await measureGrowth(scenario, mostMessages, modelsDirectory, say) : [];
+  const growth = scenario.showsGrowth ? await measureGrowth(scenario, maxMessages, modelsDirectory, say) : [];
   return { figures, gains, loneMessage, growth };
 }

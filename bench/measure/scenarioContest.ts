@@ -202,7 +202,7 @@ export interface LoneMessageFigures {
 
 /** Enough for V8 to know the code in the first round, which does not count. */
 const MESSAGES = 100;
-const MOST_AFTER_PAUSE = 15;
+const MAX_AFTER_PAUSE = 15;
 const PAUSE_MS = 10;
 
 export async function measureLoneMessage(
@@ -214,7 +214,7 @@ export async function measureLoneMessage(
   const records = toRecords(drawMessages(scenario, MESSAGES), encoding);
   const bare = (record: SQSRecord): Promise<unknown> => scoreBare(record, encoding, scenario.name, session);
   const handled = (record: SQSRecord): Promise<unknown> => batchscore.invoke([record]);
-  const rare = records.slice(0, MOST_AFTER_PAUSE);
+  const rare = records.slice(0, MAX_AFTER_PAUSE);
   const [bareMs = 0, batchscoreMs = 0, bareAfterPauseMs = 0, afterPauseMs = 0] = await takeTurns(
     [
       () => medianMs(records, 0, bare),

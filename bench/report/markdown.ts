@@ -105,14 +105,14 @@ function times(value: number): string {
   return `${value.toFixed(2)} ×`;
 }
 
-const LEAST_EFFICIENCY = 0.9;
-const MOST_PADDING_TIMES = 1.05;
-const LEAST_SPEEDUP_OVER_FIRST_COME = 2.5;
+const MIN_EFFICIENCY = 0.9;
+const MAX_PADDING_TIMES = 1.05;
+const MIN_SPEEDUP_OVER_FIRST_COME = 2.5;
 const FLAT_WITHIN = 0.15;
-const MOST_MESSAGES = 100_000;
-const MOST_OVER_MICROSECONDS = 300;
-const LEAST_OF_PARTITION = 0.95;
-const LEAST_OF_ROWS_ALONE = 0.98;
+const MAX_MESSAGES = 100_000;
+const MAX_OVER_MICROSECONDS = 300;
+const MIN_OF_PARTITION = 0.95;
+const MIN_OF_ROWS_ALONE = 0.98;
 
 /** Every target whose figure was measured. */
 export function assessTargets(results: BenchResults): Target[] {
@@ -133,9 +133,9 @@ function efficiencies({ scenarios }: BenchResults): Target[] {
   return scenarios
     .filter(({ scenario }) => scenario.startsWith('mlp'))
     .map(({ scenario, encoding, efficiency }) => ({
-      target: `${scenario}, ${encoding}: efficiency at least ${LEAST_EFFICIENCY}`,
+      target: `${scenario}, ${encoding}: efficiency at least ${MIN_EFFICIENCY}`,
       figure: efficiency.toFixed(2),
-      reached: efficiency >= LEAST_EFFICIENCY,
+      reached: efficiency >= MIN_EFFICIENCY,
     }));
 }
 
@@ -143,9 +143,9 @@ function paddings({ scenarios }: BenchResults): Target[] {
   return scenarios
     .filter(({ scenario }) => scenario === 'transformer')
     .map(({ scenario, encoding, paddingShare, optimalPaddingShare }) => ({
-      target: `${scenario}, ${encoding}: padding share at most ${MOST_PADDING_TIMES} × the least there is`,
+      target: `${scenario}, ${encoding}: padding share at most ${MAX_PADDING_TIMES} × the least there is`,
       figure: `${percent(paddingShare)}, least ${percent(optimalPaddingShare)}`,
-      reached: paddingShare <= optimalPaddingShare * MOST_PADDING_TIMES,
+      reached: paddingShare <= optimalPaddingShare * MAX_PADDING_TIMES,
     }));
 }
 
@@ -153,16 +153,16 @@ function speedups({ scenarios }: BenchResults): Target[] {
   return scenarios
     .filter(({ scenario }) => scenario === 'transformer')
     .map(({ scenario, encoding, speedupOverFirstCome }) => ({
-      target: `${scenario}, ${encoding}: at least ${LEAST_SPEEDUP_OVER_FIRST_COME} × first come, first served`,
+      target: `${scenario}, ${encoding}: at least ${MIN_SPEEDUP_OVER_FIRST_COME} × first come, first served`,
       figure: `${speedupOverFirstCome.toFixed(2)} ×`,
-      reached: speedupOverFirstCome >= LEAST_SPEEDUP_OVER_FIRST_COME,
+      reached: speedupOverFirstCome >= MIN_SPEEDUP_OVER_FIRST_COME,
     }));
 }
 
 function growths({ growth }: BenchResults): Target[] {
   const series = Map.groupBy(growth, ({ scenario, encoding }) => `${scenario}, ${encoding}`);
   return [...series]
-    .filter(([, points]) => points.at(-1)?.messages === MOST_MESSAGES)
+    .filter(([, points]) => points.at(-1)?.messages === MAX_MESSAGES)
     .flatMap(([name, points]) => [
       flatTime(
         name,
@@ -209,9 +209,9 @@ function partitions({ gains }: BenchResults): Target[] {
   return gains
     .filter(({ scenario }) => scenario === 'encoder')
     .map(({ scenario, encoding, partitionMs, batchscoreMs: [firstMs, secondMs] }) => ({
-      target: `${scenario}, ${encoding}: the second call at least ${LEAST_OF_PARTITION} of the fastest partition`,
+      target: `${scenario}, ${encoding}: the second call at least ${MIN_OF_PARTITION} of the fastest partition`,
       figure: `${(partitionMs / secondMs).toFixed(2)}, the first ${(partitionMs / firstMs).toFixed(2)}`,
-      reached: partitionMs >= LEAST_OF_PARTITION * secondMs,
+      reached: partitionMs >= MIN_OF_PARTITION * secondMs,
     }));
 }
 
@@ -222,9 +222,9 @@ function rowsAlone({ gains }: BenchResults): Target[] {
       others.map((ms, call) => ms / (batchscoreMs[call] as number)),
     );
     return {
-      target: `${scenario}, ${encoding}: at least ${LEAST_OF_ROWS_ALONE} of rows alone, in handler and bare, first and second call`,
+      target: `${scenario}, ${encoding}: at least ${MIN_OF_ROWS_ALONE} of rows alone, in handler and bare, first and second call`,
       figure: ratios.map((ratio) => ratio.toFixed(2)).join(', '),
-      reached: Math.min(...ratios) >= LEAST_OF_ROWS_ALONE,
+      reached: Math.min(...ratios) >= MIN_OF_ROWS_ALONE,
     };
   });
 }
@@ -233,7 +233,7 @@ function loneMessages({ loneMessage }: BenchResults): Target[] {
   return loneMessage.map(({ scenario, encoding, overMicroseconds, overPercent }) => ({
     target: `${scenario}, ${encoding}: a lone message at most 0.3 ms over a bare run in a loop`,
     figure: `${(overMicroseconds / 1000).toFixed(2)} ms, ${Math.round(overPercent)} %`,
-    reached: overMicroseconds <= MOST_OVER_MICROSECONDS,
+    reached: overMicroseconds <= MAX_OVER_MICROSECONDS,
   }));
 }
 
@@ -241,10 +241,10 @@ function percent(share: number): string {
   return `${(share * 100).toFixed(2)} %`;
 }
 
-const MOST_SINGLE_MICROSECONDS = 75;
-const MOST_PACKED_RESULTS_MICROSECONDS = 20;
-const MOST_PACKED_BOTH_MICROSECONDS = { json: 8, binary: 5 };
-const MOST_SHARE_OF_DOLLARS = 0.1;
+const MAX_SINGLE_MICROSECONDS = 75;
+const MAX_PACKED_RESULTS_MICROSECONDS = 20;
+const MAX_PACKED_BOTH_MICROSECONDS = { json: 8, binary: 5 };
+const MAX_SHARE_OF_DOLLARS = 0.1;
 
 /** A row for each way that requests and results travel. */
 function hopTable(hops: readonly HopFigures[]): string {
@@ -292,10 +292,10 @@ function cpuTarget({ requestsPerMessage, resultsPerMessage, encoding, cpuMicrose
     },
   ];
   if (requestsPerMessage === 'fill') return [];
-  if (requestsPerMessage > 1) return held('packed both ways', MOST_PACKED_BOTH_MICROSECONDS[encoding]);
+  if (requestsPerMessage > 1) return held('packed both ways', MAX_PACKED_BOTH_MICROSECONDS[encoding]);
   return resultsPerMessage === 1
-    ? held('single messages', MOST_SINGLE_MICROSECONDS)
-    : held('packed results', MOST_PACKED_RESULTS_MICROSECONDS);
+    ? held('single messages', MAX_SINGLE_MICROSECONDS)
+    : held('packed results', MAX_PACKED_RESULTS_MICROSECONDS);
 }
 
 function dollarTarget({ requestsPerMessage, encoding, dollars }: HopFigures, hops: readonly HopFigures[]): Target[] {
@@ -308,7 +308,7 @@ function dollarTarget({ requestsPerMessage, encoding, dollars }: HopFigures, hop
     {
       target: `hops, ${encoding}: messages filled both ways cost at most a tenth of single ones`,
       figure: `${dollars.toFixed(4)} $ a million, single ${single.dollars.toFixed(4)} $`,
-      reached: dollars <= single.dollars * MOST_SHARE_OF_DOLLARS,
+      reached: dollars <= single.dollars * MAX_SHARE_OF_DOLLARS,
     },
   ];
 }

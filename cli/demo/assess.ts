@@ -111,7 +111,7 @@ export interface DemoSamples {
   readonly refused: { readonly code: string; readonly error: string } | undefined;
 }
 
-const MOST_DIGITS = 3;
+const MAX_DIGITS = 3;
 
 const SCORES = z.object({
   id: z.string(),
@@ -144,9 +144,9 @@ export function samplesOf(messages: readonly DemoMessage[], results: readonly st
     const probability = probabilities[label];
     if (pixels === undefined || probability === undefined || digits.has(label)) continue;
     digits.set(label, { pixels, label, probability });
-    if (digits.size === MOST_DIGITS && refused !== undefined) break;
+    if (digits.size === MAX_DIGITS && refused !== undefined) break;
   }
-  return { digits: [...digits.values()].slice(0, MOST_DIGITS), result, refused };
+  return { digits: [...digits.values()].slice(0, MAX_DIGITS), result, refused };
 }
 
 /** One message to send, and what its result must say. */

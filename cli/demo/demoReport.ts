@@ -42,16 +42,15 @@ interface Output {
 
 const LABEL_COLUMNS = 19;
 /** Fewer would be a word a line. */
-const LEAST_COLUMNS = 20;
-const MOST_COLUMNS = 100;
+const MIN_COLUMNS = 20;
+const MAX_COLUMNS = 100;
 
 /** What came back as a person reads it: some of it, and the figures. */
 export function renderReport(report: DemoReport, { columns }: Output): string {
-  const width = Math.min(MOST_COLUMNS, columns ?? MOST_COLUMNS);
+  const width = Math.min(MAX_COLUMNS, columns ?? MAX_COLUMNS);
   const { digits, refused, result } = report.samples;
   const title = 'Handwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine';
-  const indented = (text: string): string[] =>
-    fold(text, Math.max(LEAST_COLUMNS, width - 2)).map((line) => `  ${line}`);
+  const indented = (text: string): string[] => fold(text, Math.max(MIN_COLUMNS, width - 2)).map((line) => `  ${line}`);
   return [
     '',
     ...fold(title, width).map(bold),
@@ -73,7 +72,7 @@ function bold(text: string): string {
 }
 
 function tableRow(label: string, text: string, width: number): string[] {
-  const [first = '', ...others] = fold(text, Math.max(LEAST_COLUMNS, width - LABEL_COLUMNS));
+  const [first = '', ...others] = fold(text, Math.max(MIN_COLUMNS, width - LABEL_COLUMNS));
   const blank = ' '.repeat(LABEL_COLUMNS);
   return [`  ${label}`.padEnd(LABEL_COLUMNS) + first, ...others.map((line) => `${blank}${line}`)];
 }

@@ -35,7 +35,7 @@ no scores, or nothing can be written, 2 wrong usage.
 `;
 
 /** A word of a command line may be 128 KiB long on Linux. */
-const MOST_IN_JSON = 65_536;
+const MAX_IN_JSON = 65_536;
 const WIDTH = { least: 40, most: 120, elsewhere: 100 };
 
 type Form = 'json' | 'binary';
@@ -63,7 +63,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const form: Form = options.binary ? 'binary' : 'json';
   if (options.samples !== undefined) await writeSamples(options.samples, found, form);
   if (options.json) streams.stdout.write(`${JSON.stringify(printedOf(found, samplesCommand))}\n`);
-  else streams.stdout.write(describe(found, sendersFor(samples[0], form, samplesCommand, MOST_SHOWN), width(streams)));
+  else streams.stdout.write(describe(found, sendersFor(samples[0], form, samplesCommand, MAX_SHOWN), width(streams)));
   if (found.error !== undefined) throw new Error(found.error);
   const failed = found.opened?.failed;
   if (failed !== undefined)
@@ -103,11 +103,11 @@ function sendersFor(
   sample: Sample | undefined,
   form: Form,
   samplesCommand: SamplesCommand,
-  mostInline: number,
+  maxInline: number,
 ): Senders | undefined {
   const request = sample?.[form];
   if (request === undefined) return undefined;
-  return sendersOf(request, (file) => samplesCommand(file, form), mostInline);
+  return sendersOf(request, (file) => samplesCommand(file, form), maxInline);
 }
 
 /** The command that writes the samples of this model, whatever else was asked for. */
@@ -140,8 +140,8 @@ function printedOf(found: Inspection, samplesCommand: SamplesCommand) {
       answer,
     })),
     send: {
-      json: sendersFor(first, 'json', samplesCommand, MOST_IN_JSON),
-      binary: sendersFor(first, 'binary', samplesCommand, MOST_IN_JSON),
+      json: sendersFor(first, 'json', samplesCommand, MAX_IN_JSON),
+      binary: sendersFor(first, 'binary', samplesCommand, MAX_IN_JSON),
     },
   };
 }
@@ -153,8 +153,8 @@ function width(streams: Streams): number {
 }
 
 /** Characters of a request that a person is shown; a longer one is cut. */
-export const MOST_SHOWN = 700;
-const MOST_ANSWER = 500;
+export const MAX_SHOWN = 700;
+const MAX_ANSWER = 500;
 
 /**
  * What was found, for a terminal of so many columns. What is to be copied, requests and commands, is not wrapped.
@@ -313,9 +313,9 @@ function requests(opened: Opened, senders: Senders | undefined, width: number): 
   }
   const origin = isMadeUp ? 'made up, and answered by the model' : 'of samples.jsonl, and answered by the model';
   return [
-    `Request (${origin})\n${cut(sample.json, MOST_SHOWN)}`,
-    ...(sample.binary === undefined ? [] : [`The same in binary\n${cut(sample.binary, MOST_SHOWN)}`]),
-    `Its answer\n${cut(answerText(sample), MOST_ANSWER)}`,
+    `Request (${origin})\n${cut(sample.json, MAX_SHOWN)}`,
+    ...(sample.binary === undefined ? [] : [`The same in binary\n${cut(sample.binary, MAX_SHOWN)}`]),
+    `Its answer\n${cut(answerText(sample), MAX_ANSWER)}`,
     `With the AWS CLI\n${senders.awsCli}`,
     `With boto3\n${senders.boto3}`,
     `${wrapped(WHERE, width).join('\n')}\n${LOCAL}`,
@@ -325,7 +325,7 @@ function requests(opened: Opened, senders: Senders | undefined, width: number): 
 
 function aboutFailed({ place, json, reason }: FailedRequest, width: number): string[] {
   return [
-    `Request (${place}, and not answered)\n${cut(json, MOST_SHOWN)}`,
+    `Request (${place}, and not answered)\n${cut(json, MAX_SHOWN)}`,
     `Why it failed\n${wrapped(printable(reason), width).join('\n')}`,
   ];
 }
@@ -366,7 +366,7 @@ function size(bytes: number): string {
 
 const GAP = '  ';
 /** The last column is not broken into less. */
-const LEAST_LAST = 20;
+const MIN_LAST = 20;
 
 /** Rows of cells in columns as wide as they must be; the last one is wrapped where the width ends. */
 function inColumns(rows: readonly (readonly string[])[], width: number): string {
@@ -379,7 +379,7 @@ function inColumns(rows: readonly (readonly string[])[], width: number): string 
   return rows
     .map((cells) => {
       const head = widths.slice(0, -1).map((one, column) => (cells[column] ?? '').padEnd(one) + GAP);
-      const last = wrapped(cells[columns - 1] ?? '', Math.max(LEAST_LAST, width - before));
+      const last = wrapped(cells[columns - 1] ?? '', Math.max(MIN_LAST, width - before));
       return `${head.join('')}${last.join(`\n${indent}`)}`.replace(/ +$/gm, '');
     })
     .join('\n');
@@ -409,7 +409,7 @@ export interface Senders {
 /** Where the requests of `--samples` go in what is printed. */
 const FILE = 'requests.jsonl';
 /** SQS takes no larger message. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */
-const MOST_MESSAGE_BYTES = 1_048_576;
+const MAX_MESSAGE_BYTES = 1_048_576;
 
 /** The endpoint is the beginning of the URL: version 1 of the CLI asks another host, and reads no AWS_ENDPOINT_URL. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the shell that expands it.
@@ -420,11 +420,11 @@ const SEND = 'aws sqs send-message --endpoint-url "${QUEUE_URL%/*/*}" --queue-ur
  *
  * @param request JSON text of one line
  * @param samplesCommand writes it as the first line of a file; used where it is not to stand in the text itself
- * @param mostInline characters of a request that stand in the text itself
+ * @param maxInline characters of a request that stand in the text itself
  */
-export function sendersOf(request: string, samplesCommand: (file: string) => string, mostInline: number): Senders {
-  if (Buffer.byteLength(request) > MOST_MESSAGE_BYTES) return tooLarge(samplesCommand(FILE));
-  return request.length <= mostInline ? inline(request) : fromFile(samplesCommand(FILE));
+export function sendersOf(request: string, samplesCommand: (file: string) => string, maxInline: number): Senders {
+  if (Buffer.byteLength(request) > MAX_MESSAGE_BYTES) return tooLarge(samplesCommand(FILE));
+  return request.length <= maxInline ? inline(request) : fromFile(samplesCommand(FILE));
 }
 
 function inline(request: string): Senders {

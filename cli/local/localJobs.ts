@@ -89,7 +89,7 @@ function createScore({ s3, composition, config, environment, say }: LocalJobsOpt
     checkPercent: config.checkPercent,
     partBytes: jobsPartBytes,
     pieceBytes: jobsPieceBytes,
-    mostLineBytes: config.maxPayloadBytes,
+    maxLineBytes: config.maxPayloadBytes,
     observer: telemetry.observer,
     stuckRuns,
     endHost: async (reason) => {

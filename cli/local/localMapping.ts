@@ -189,7 +189,7 @@ export interface BatchSource {
 
 /** Messages that SQS hands over in one receive. */
 const MESSAGES_A_POLL = 10;
-const MOST_POLLS = 8;
+const MAX_POLLS = 8;
 const PAUSE_AFTER_ERROR_MS = 1000;
 
 /**
@@ -215,7 +215,7 @@ export function createBatchSource({ receive, onError, clock, ...limits }: BatchS
     return createPoller({
       receive: () => receive(recordsAPoll),
       recordsAPoll,
-      mostPolls: MOST_POLLS,
+      maxPolls: MAX_POLLS,
       hasRoom(expected) {
         const batches = Number(taker !== undefined) + Number(gathersAhead);
         return closed.length === 0 && gather.size() + expected < batches * batchSize;

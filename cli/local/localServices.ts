@@ -301,7 +301,7 @@ async function createLocalBuckets(s3: S3Client): Promise<LocalBuckets> {
 }
 
 /** What S3 takes in one PUT. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html */
-const MOST_PUT_BYTES = 5 * 1024 ** 3;
+const MAX_PUT_BYTES = 5 * 1024 ** 3;
 
 /**
  * Has the local server, which takes 11 MiB and no empty object whose type is not told, take what S3 takes. To be called
@@ -309,7 +309,7 @@ const MOST_PUT_BYTES = 5 * 1024 ** 3;
  */
 function takeObjectsOfAnySize(server: ReturnType<typeof buildApp>): void {
   server.removeContentTypeParser('*');
-  server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MOST_PUT_BYTES }, (_request, body, done) => {
+  server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_PUT_BYTES }, (_request, body, done) => {
     done(null, body);
   });
   // What `curl --data-binary` calls its body, whatever it is: it would be read as a form.

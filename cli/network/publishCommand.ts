@@ -144,9 +144,9 @@ interface Summary {
 }
 
 function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams: Streams): void {
-  const { leastMb, advice } = storageFor(bytes);
+  const { minMb, advice } = storageFor(bytes);
   if (json) {
-    streams.stdout.write(`${JSON.stringify({ uri, files, bytes, uploaded, ephemeralStorageMb: leastMb })}\n`);
+    streams.stdout.write(`${JSON.stringify({ uri, files, bytes, uploaded, ephemeralStorageMb: minMb })}\n`);
     return;
   }
   streams.stdout.write(`${uri}\n`);
@@ -331,15 +331,15 @@ const SPARE = { share: 0.05, mb: 64 };
 
 interface Storage {
   /** What a function needs at least to hold the models. */
-  readonly leastMb: number;
+  readonly minMb: number;
   /** What to set, as a part of a sentence; empty where nothing need be set. */
   readonly advice: string;
 }
 
 /** How much ephemeral storage models of `bytes` take. */
 export function storageFor(bytes: number): Storage {
-  const leastMb = Math.max(STORAGE_MB.default, Math.ceil((bytes / MIB) * (1 + SPARE.share)) + SPARE.mb);
-  if (leastMb === STORAGE_MB.default) return { leastMb, advice: '' };
-  const most = leastMb > STORAGE_MB.most ? `, which is more than the ${STORAGE_MB.most} that Lambda has` : '';
-  return { leastMb, advice: `ephemeralStorageMb to at least ${leastMb}${most}, ` };
+  const minMb = Math.max(STORAGE_MB.default, Math.ceil((bytes / MIB) * (1 + SPARE.share)) + SPARE.mb);
+  if (minMb === STORAGE_MB.default) return { minMb, advice: '' };
+  const most = minMb > STORAGE_MB.most ? `, which is more than the ${STORAGE_MB.most} that Lambda has` : '';
+  return { minMb, advice: `ephemeralStorageMb to at least ${minMb}${most}, ` };
 }

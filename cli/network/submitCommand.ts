@@ -1,9 +1,4 @@
-import {
-  type Batchscore,
-  MOST_REQUESTS_PER_MESSAGE,
-  type RequestsPerMessage,
-  SubmitError,
-} from '../../client/index.ts';
+import { type Batchscore, MAX_REQUESTS_PER_MESSAGE, type RequestsPerMessage, SubmitError } from '../../client/index.ts';
 import { messageOf, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
@@ -38,7 +33,7 @@ Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C, 14
 
 /** What is sent between two notes in the ids file. */
 const BATCH = { lines: 200, characters: 8 * 1024 * 1024 };
-const PACKED_BATCH = { ...BATCH, lines: MOST_REQUESTS_PER_MESSAGE };
+const PACKED_BATCH = { ...BATCH, lines: MAX_REQUESTS_PER_MESSAGE };
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FILE'], {
@@ -53,7 +48,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
   const requestsPerMessage =
-    options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MOST_REQUESTS_PER_MESSAGE, 'fill');
+    options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MAX_REQUESTS_PER_MESSAGE, 'fill');
   const groupOf = groupsOf(options.group, options['group-by']);
   const input = await inputFile(file, streams);
   const { client, close, isFifo } = await connectToSubmit(options);

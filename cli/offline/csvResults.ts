@@ -28,7 +28,7 @@ interface Result {
 }
 
 /** Outputs with more elements in a row are one cell. */
-const MOST_COLUMNS = 1024;
+const MAX_COLUMNS = 1024;
 /** What a transform makes of the outputs. */
 const OWN_RESULT = 'result';
 
@@ -76,7 +76,7 @@ function columnsOf({ name, shape, datatype }: TensorSpec, names: ReadonlySet<str
   const isVector = shape.length > 0 && axes.length < 2 && axes.every((size) => typeof size === 'number');
   const elements = elementCount(axes as number[]);
   const isFloat = DATATYPES[datatype].kind === 'float';
-  const isOneCell = !isVector || elements > MOST_COLUMNS;
+  const isOneCell = !isVector || elements > MAX_COLUMNS;
   const columns =
     isOneCell || axes.length === 0 ? [name] : Array.from({ length: elements }, (_, index) => `${name}.${index}`);
   return {

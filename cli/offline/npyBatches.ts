@@ -11,7 +11,7 @@ import type { RowOptions } from './rowBatches.ts';
 /** Bytes of elements become so many characters of base64, or, as numbers, at most some more. */
 const CHARACTERS_A_BYTE = 4;
 /** What a header says is not believed without end. */
-const MOST_ROW_BYTES = 256 * 1024 * 1024;
+const MAX_ROW_BYTES = 256 * 1024 * 1024;
 
 /**
  * The rows of a NumPy array, those along its first axis, for a model with one input. Elements of another type than the
@@ -35,7 +35,7 @@ export async function* npyBatches(
     const { shape, itemBytes } = header;
     const requestOf = requestsOf(spec, header);
     const rowBytes = elementCount(shape.slice(1)) * itemBytes;
-    if (rowBytes > MOST_ROW_BYTES) throw new Error(`expected rows of at most ${MOST_ROW_BYTES} bytes, got ${rowBytes}`);
+    if (rowBytes > MAX_ROW_BYTES) throw new Error(`expected rows of at most ${MAX_ROW_BYTES} bytes, got ${rowBytes}`);
     const rows = shape[0] as number;
     const most = Math.max(1, Math.min(limits.lines, Math.floor(limits.characters / (CHARACTERS_A_BYTE * rowBytes))));
     for (let row = 0; row < rows && !signal.aborted; row += most) {
@@ -76,7 +76,7 @@ function takerOf(stream: Readable): (bytes: number) => Promise<Buffer> {
 }
 
 async function readHeader(take: (bytes: number) => Promise<Buffer>, fileBytes: number | undefined): Promise<NpyHeader> {
-  const start = await take(LEAST_NPY_BYTES + 2);
+  const start = await take(MIN_NPY_BYTES + 2);
   const headerBytes = npyHeaderBytes(start);
   const header = Buffer.concat([start, await take(headerBytes - start.length)]);
   if (header.length < headerBytes) throw cutShort('a header');
@@ -144,8 +144,8 @@ interface NpyHeader {
 const MAGIC = Buffer.from('\x93NUMPY', 'latin1');
 const ZIP_MAGIC = Buffer.from('PK');
 /** Magic, version, and the length of the rest in 2 bytes; from version 2 on in 4. */
-const LEAST_NPY_BYTES = 10;
-const MOST_HEADER_BYTES = 1024 * 1024;
+const MIN_NPY_BYTES = 10;
+const MAX_HEADER_BYTES = 1024 * 1024;
 
 /** How many bytes come before the array. @throws Error when a file does not begin as a .npy file */
 function npyHeaderBytes(start: Buffer): number {
@@ -157,13 +157,12 @@ function npyHeaderBytes(start: Buffer): number {
     );
   }
   const version = start[MAGIC.length] ?? 0;
-  if (start.length < LEAST_NPY_BYTES + 2) throw cutShort('a header');
+  if (start.length < MIN_NPY_BYTES + 2) throw cutShort('a header');
   if (version < 1 || version > 3) {
     throw new Error(`expected version 1, 2 or 3 of the npy format, got ${version}; save it with a current NumPy`);
   }
   const bytes = version === 1 ? 10 + start.readUInt16LE(8) : 12 + start.readUInt32LE(8);
-  if (bytes > MOST_HEADER_BYTES)
-    throw new Error(`expected a header of at most ${MOST_HEADER_BYTES} bytes, got ${bytes}`);
+  if (bytes > MAX_HEADER_BYTES) throw new Error(`expected a header of at most ${MAX_HEADER_BYTES} bytes, got ${bytes}`);
   return bytes;
 }
 
@@ -192,7 +191,7 @@ const DATATYPE_BY_TYPE: Readonly<Record<string, Datatype>> = {
  * @throws Error saying what of it cannot be read, and how to save the array instead
  */
 function readNpyHeader(header: Buffer): NpyHeader {
-  const text = header.toString((header[MAGIC.length] ?? 1) > 2 ? 'utf8' : 'latin1', LEAST_NPY_BYTES);
+  const text = header.toString((header[MAGIC.length] ?? 1) > 2 ? 'utf8' : 'latin1', MIN_NPY_BYTES);
   const [, descr] = /'descr':\s*'([^']*)'/.exec(text) ?? [];
   const [, fortran] = /'fortran_order':\s*(True|False)/.exec(text) ?? [];
   const [, sizes] = /'shape':\s*\(([^)]*)\)/.exec(text) ?? [];

@@ -249,12 +249,12 @@ function rowShape({ name, shape }: TensorSpec, value: unknown): readonly number[
 }
 
 /** No tensor has as many axes. */
-const MOST_LEVELS = 32;
+const MAX_LEVELS = 32;
 
 /** The sizes of nested arrays, going by the first of each; none of a single value. */
 function nestingOf(value: unknown): number[] {
   const sizes: number[] = [];
-  for (let at = value; Array.isArray(at) && sizes.length < MOST_LEVELS; at = at[0]) sizes.push(at.length);
+  for (let at = value; Array.isArray(at) && sizes.length < MAX_LEVELS; at = at[0]) sizes.push(at.length);
   return sizes;
 }
 

@@ -25,7 +25,7 @@ interface Knee {
   readonly rowsPerSecond: number;
   /** Of the most rows a second, and how many rows give that. */
   readonly share: number;
-  readonly mostAtRows: number;
+  readonly maxAtRows: number;
 }
 
 /** More rows that give so little more are not worth their wait and their memory. */
@@ -39,7 +39,7 @@ export function kneeOf({ table, length, threads }: Pick<Measurement, 'table' | '
   const most = runs.reduce((best, run) => (run.rowsPerSecond > best.rowsPerSecond ? run : best));
   const knee = runs.find((run) => run.rowsPerSecond >= NEARLY * most.rowsPerSecond) as RunCost;
   const { rows, rowsPerSecond } = knee;
-  return { rows, length, threads, rowsPerSecond, share: rowsPerSecond / most.rowsPerSecond, mostAtRows: most.rows };
+  return { rows, length, threads, rowsPerSecond, share: rowsPerSecond / most.rowsPerSecond, maxAtRows: most.rows };
 }
 
 /** What the runs say of batching, where it is of little use, a sentence each. */
@@ -108,11 +108,11 @@ export function notesOf(
   ];
 }
 
-const MOST_CANDIDATES = 10;
+const MAX_CANDIDATES = 10;
 
 /** What was found, for a terminal. */
 export function renderProfile({ measured, knee, answer, recommendation, asked, notes }: ProfileReport): string {
-  const shown = answer.candidates.slice(0, MOST_CANDIDATES);
+  const shown = answer.candidates.slice(0, MAX_CANDIDATES);
   const sections = [
     `${measured.model}: ${describeSafety(measured)}\n${describeStart(measured)}`,
     aligned(
@@ -143,12 +143,12 @@ export function renderProfile({ measured, knee, answer, recommendation, asked, n
   return `${sections.join('\n\n')}\n`;
 }
 
-function describeKnee({ rows, length, share, mostAtRows }: Knee, { table, threads }: Measurement): string {
+function describeKnee({ rows, length, share, maxAtRows }: Knee, { table, threads }: Measurement): string {
   const ofLength = table.every((run) => run.length === length) ? '' : ` of length ${length}`;
   const what = `runs of ${count(rows)} ${rows === 1 ? 'row' : 'rows'}${ofLength}`;
   const on = `on ${threads} ${threads === 1 ? 'thread' : 'threads'}, as deployed here`;
-  if (mostAtRows === rows) return `Knee: ${what} give the most rows a second ${on}.`;
-  return `Knee: ${what} give ${percent(share)} of the most rows a second, which ${count(mostAtRows)} rows give, ${on}.`;
+  if (maxAtRows === rows) return `Knee: ${what} give the most rows a second ${on}.`;
+  return `Knee: ${what} give ${percent(share)} of the most rows a second, which ${count(maxAtRows)} rows give, ${on}.`;
 }
 
 function describeStart({ coldStart: { processMs, libraryMs, loadMs, warmUpMs } }: Measurement): string {

@@ -15,10 +15,10 @@ import { type Arrivals, traceArrivals } from './settings/simulate.ts';
 /** What the command takes where nothing is said; the architecture is the construct's. */
 export const DEFAULTS = { rate: '100', budgetMs: '2000', requestBytes: 512, resultBytes: '450', architecture: 'arm64' };
 
-const MOST_RATE = 1_000_000;
+const MAX_RATE = 1_000_000;
 const LONGEST_BUDGET_MS = 3_600_000;
-const MOST_BYTES = 1_048_576;
-const MOST_LENGTH = 1_048_576;
+const MAX_BYTES = 1_048_576;
+const MAX_LENGTH = 1_048_576;
 
 /** The options of the command that say what settings are looked for. */
 interface Options {
@@ -51,7 +51,7 @@ export async function questionOf(
   const types = Object.keys(prices.instanceHour);
   const gpus = await Promise.all((options['gpu-profile'] ?? []).map((option) => readGpuProfile(option, types)));
   const messagesOf = messageOptions(options);
-  const length = options.length === undefined ? undefined : wholeNumber('--length', options.length, 1, MOST_LENGTH);
+  const length = options.length === undefined ? undefined : wholeNumber('--length', options.length, 1, MAX_LENGTH);
   return (measured) => ({
     table: measured.table,
     length: length ?? measured.length,
@@ -79,8 +79,8 @@ async function trafficOf(
 /** @throws UsageError unless it is a number above 0 */
 function rateOf(text: string): number {
   const rate = text.trim() === '' ? Number.NaN : Number(text);
-  if (rate > 0 && rate <= MOST_RATE) return rate;
-  throw new UsageError(`--arrival-rate: expected messages a second, above 0 and up to ${MOST_RATE}, got '${text}'`);
+  if (rate > 0 && rate <= MAX_RATE) return rate;
+  throw new UsageError(`--arrival-rate: expected messages a second, above 0 and up to ${MAX_RATE}, got '${text}'`);
 }
 
 function architectureOf(text: string): Architecture {
@@ -89,7 +89,7 @@ function architectureOf(text: string): Architecture {
 }
 
 function messageOptions(options: Options): (measured: Measurement) => SettingsQuestion['messages'] {
-  const bytes = (name: 'request-bytes' | 'result-bytes', text: string) => wholeNumber(`--${name}`, text, 1, MOST_BYTES);
+  const bytes = (name: 'request-bytes' | 'result-bytes', text: string) => wholeNumber(`--${name}`, text, 1, MAX_BYTES);
   const requests = wholeNumber('--requests-per-message', options['requests-per-message'], 1, 10_000);
   const given = options['request-bytes'];
   const requestBytes = given === undefined ? undefined : bytes('request-bytes', given);
@@ -110,7 +110,7 @@ export function describeQuestion({ trace, messagesPerSecond, budgetMs, messages 
   return `${rate}${packed} ${how}, 99 % to be answered within ${budgetMs} ms`;
 }
 
-const MOST_MONTHS = 6;
+const MAX_MONTHS = 6;
 
 /**
  * The price list of the construct, with those of a file in place of its own.
@@ -122,9 +122,9 @@ export function pricesFrom(file: string | undefined, now: Date, warn: (message: 
   const prices = { ...PRICES, ...(file === undefined ? {} : readPrices(file)) };
   const where = file ?? 'infra/constructs/base/prices.json';
   const months = monthsSince(prices.date, now);
-  if (!(months <= MOST_MONTHS)) {
+  if (!(months <= MAX_MONTHS)) {
     warn(
-      `${where}: expected prices of the last ${MOST_MONTHS} months, got the date ${prices.date}; look them up again, and ` +
+      `${where}: expected prices of the last ${MAX_MONTHS} months, got the date ${prices.date}; look them up again, and ` +
         'give a file with those that changed and their date as --prices',
     );
   }
@@ -137,7 +137,7 @@ function monthsSince(date: string, now: Date): number {
   return (now.getUTCFullYear() - Number(year)) * 12 + now.getUTCMonth() + 1 - Number(month);
 }
 
-const MOST_LINES = 50_000;
+const MAX_LINES = 50_000;
 
 /**
  * Messages that came at the times in a file: one a line, seconds since 1970 or ISO 8601, in any order.
@@ -149,8 +149,8 @@ export async function readTrace(path: string): Promise<Arrivals> {
   const times = Float64Array.from(
     lines.flatMap((line, index) => (line === '' ? [] : [timeOf(line, `${path}:${index + 1}`)])),
   ).sort();
-  if (times.length > MOST_LINES) {
-    throw new Error(`${path}: expected at most ${MOST_LINES} times, got ${times.length}; cut out the busiest part`);
+  if (times.length > MAX_LINES) {
+    throw new Error(`${path}: expected at most ${MAX_LINES} times, got ${times.length}; cut out the busiest part`);
   }
   if (times.length < 2 || times[0] === times.at(-1)) {
     throw new Error(`${path}: expected two times that differ, or more, got ${times.length}; give one a line`);

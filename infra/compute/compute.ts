@@ -41,7 +41,7 @@ export interface ComputeForm<Created extends Compute = Compute> {
   /** What is wrong with its options, alone and with this batching. */
   problems(batching: Batching): Problem[];
   /** Seconds that a received message must stay hidden, and the sum that explains them. */
-  leastVisibility(batching: Batching): { readonly seconds: number; readonly sum: string };
+  minVisibility(batching: Batching): { readonly seconds: number; readonly sum: string };
   create(scope: Construct, wiring: Wiring): Created;
 }
 

@@ -7,7 +7,7 @@ import { mebibytesOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
 import { createPrivateNetwork, ENDPOINTS_OF_TASKS } from './privateNetwork.ts';
-import { leastWorkerVisibility, type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
+import { minWorkerVisibility, type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
 import {
   deploymentOf,
   fargateTaskHour,
@@ -47,7 +47,7 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
       ...fargateProblems(settings),
       ...networkProblems(options),
     ],
-    leastVisibility: (batching) => leastWorkerVisibility(timeoutSeconds, batching),
+    minVisibility: (batching) => minWorkerVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_TASKS);
       const cluster = createCluster(scope, network.vpc, { onFargate: true, encryptionKey: wiring.encryptionKey });

@@ -39,7 +39,7 @@ import type { ComputeForm, Wiring } from './compute.ts';
 import { instanceTypesFor } from './gpuInstances.ts';
 import { withoutKernels } from './lambdaGpuCompute.ts';
 import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, type Network } from './privateNetwork.ts';
-import { leastWorkerVisibility, type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
+import { minWorkerVisibility, type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
 import { deploymentOf, gpuTaskHour, isPublic, type ServiceCompute, toCompute, wakeSecondsOf } from './workerService.ts';
 import { createCluster, createTask, type Task } from './workerTask.ts';
 
@@ -82,7 +82,7 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       ...gpuTaskProblems(settings),
       ...networkProblems(options),
     ],
-    leastVisibility: (batching) => leastWorkerVisibility(timeoutSeconds, batching),
+    minVisibility: (batching) => minWorkerVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_INSTANCES);
       const cluster = createCluster(scope, network.vpc, { onFargate: false, encryptionKey: wiring.encryptionKey });

@@ -7,9 +7,9 @@ import type { Construct } from 'constructs';
 import {
   DEFAULT_MAXIMUM_POLLERS,
   INVOCATIONS_PER_POLLER,
+  MAX_INVOCATIONS,
   MAXIMUM_CONCURRENCY,
   MESSAGES_IN_FLIGHT,
-  MOST_INVOCATIONS,
   outside,
   type Range,
 } from '../../lambda/core/limits.ts';
@@ -129,10 +129,10 @@ export interface Concurrency {
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
 function withinReserve(concurrency: Concurrency, shards: number): Concurrency {
-  const mostOfAll = shards * MOST_INVOCATIONS;
-  const { reservedConcurrency = mostOfAll, maximumConcurrency } = concurrency;
+  const maxOfAll = shards * MAX_INVOCATIONS;
+  const { reservedConcurrency = maxOfAll, maximumConcurrency } = concurrency;
   const isLimited = maximumConcurrency !== undefined || pollersOf(concurrency) !== undefined;
-  if (isLimited || reservedConcurrency >= mostOfAll) return concurrency;
+  if (isLimited || reservedConcurrency >= maxOfAll) return concurrency;
   return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, shards * MAXIMUM_CONCURRENCY.most) };
 }
 
@@ -147,7 +147,7 @@ function shareOf(concurrency: Concurrency, shards: number): Concurrency {
 }
 
 /** The most invocations that SQS starts at a time, where there is a ceiling. */
-export function mostInvocations({
+export function maxInvocations({
   maximumConcurrency,
   minimumPollers,
   maximumPollers,
@@ -250,7 +250,7 @@ function ofShards(shards: number): string {
 const FUNCTION_TIMEOUTS = 6;
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html */
-export function leastVisibility(
+export function minVisibility(
   timeoutSeconds: number,
   { windowSeconds }: Batching,
 ): { readonly seconds: number; readonly sum: string } {
@@ -268,7 +268,7 @@ export function leastVisibility(
  * @param ofEach what one mapping may have
  */
 function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
-  const invocations = mostInvocations(ofEach);
+  const invocations = maxInvocations(ofEach);
   if (invocations === undefined || batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
   const most = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
   warn(

@@ -8,7 +8,7 @@ import { networkProblems, oneOf } from '../constructs/problems.ts';
 import { mebibytesOf, secondsOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute } from './compute.ts';
-import { type Concurrency, concurrencyProblems, feedFromQueues, grantSwitch, leastVisibility } from './eventSource.ts';
+import { type Concurrency, concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
 import { functionAlarms, functionCost, functionGraph } from './functionMonitoring.ts';
 import { createLiveAlias, firstStepPercent, type Rollout, rolloutProblems, shiftInSteps } from './liveAlias.ts';
 import { createScoringFunction, type FunctionNetwork, type FunctionResources } from './scoringFunction.ts';
@@ -81,7 +81,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
       ...rolloutProblems(options, options),
       ...networkProblems(options),
     ],
-    leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
+    minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const { provisionedConcurrency, trafficRouting } = options;
       const scoringFunction = createScoringFunction(scope, { ...settings, network: options }, wiring);

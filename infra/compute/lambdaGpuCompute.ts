@@ -31,7 +31,7 @@ import { gibibytesOf, mebibytesOf, secondsOf } from '../constructs/units.ts';
 import { PERIOD } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
-import { concurrencyProblems, feedFromQueues, grantSwitch, leastVisibility } from './eventSource.ts';
+import { concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
 import { type Environment, placementOf } from './gpuInstances.ts';
 import { createLiveAlias } from './liveAlias.ts';
@@ -116,7 +116,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
         ? networkProblems({ vpc: options.vpc, subnets: options.subnets })
         : []),
     ],
-    leastVisibility: (batching) => leastVisibility(timeoutSeconds, batching),
+    minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createGpuFunction(scope, settings, wiring);
       const capacityProvider = settings.capacityProvider ?? createCapacity(scope, settings, wiring);

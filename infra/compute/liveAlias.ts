@@ -57,9 +57,9 @@ export interface Rollout {
 }
 
 /** Two periods of the alarms that undo a deployment. */
-const LEAST_MINUTES = 10;
+const MIN_MINUTES = 10;
 /** @see https://docs.aws.amazon.com/codedeploy/latest/userguide/limits.html */
-const MOST_MINUTES = 2880;
+const MAX_MINUTES = 2880;
 
 /** What the services refuse, what is paid for and never used, and steps that no alarm could undo. */
 export function rolloutProblems(
@@ -107,10 +107,10 @@ function stepProblems(trafficRouting: TrafficRouting): Problem[] {
   const minutes = (minutesOf('canaryMinutes', trafficRouting.interval) ?? 0) * stepsOf(trafficRouting);
   return [
     outside('canaryPercent', percentage, { least: 1, most: 99 }),
-    minutes < LEAST_MINUTES
-      ? `canaryMinutes: expected at least ${LEAST_MINUTES} from the first step to the last, two periods of the alarms ` +
+    minutes < MIN_MINUTES
+      ? `canaryMinutes: expected at least ${MIN_MINUTES} from the first step to the last, two periods of the alarms ` +
         `that undo a deployment, got ${minutes}; raise it`
-      : outside('canaryMinutes', minutes, { least: LEAST_MINUTES, most: MOST_MINUTES }),
+      : outside('canaryMinutes', minutes, { least: MIN_MINUTES, most: MAX_MINUTES }),
   ];
 }
 

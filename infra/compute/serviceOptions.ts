@@ -40,7 +40,7 @@ export interface ServiceOptions {
    */
   readonly backlogPerTask?: number;
   /** Most receives of a worker in flight, 1 to 64. @default 16 */
-  readonly mostPolls?: number;
+  readonly maxPolls?: number;
   /** Most batches of a model that a worker scores at the same time, 1 to 16. @default 2 */
   readonly pipelineDepth?: number;
   /** Whether tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
@@ -73,7 +73,7 @@ export function serviceDefaults(options: ServiceOptions): ServiceDefaults {
     minimumTasks: options.minimumTasks ?? 0,
     maximumTasks: options.maximumTasks ?? Math.max(4, options.minimumTasks ?? 0),
     backlogPerTask: options.backlogPerTask,
-    mostPolls: options.mostPolls,
+    maxPolls: options.maxPolls,
     pipelineDepth: options.pipelineDepth,
     spot: options.spot ?? false,
     vpc: options.vpc,
@@ -88,7 +88,7 @@ interface ServiceSettings {
   readonly minimumTasks: number;
   readonly maximumTasks: number;
   readonly backlogPerTask: number | undefined;
-  readonly mostPolls: number | undefined;
+  readonly maxPolls: number | undefined;
   readonly pipelineDepth: number | undefined;
   readonly spot: boolean;
 }
@@ -100,7 +100,7 @@ const METRICS_OF_ALARM = 10;
 /** Messages that are visible, and in flight. */
 const METRICS_OF_QUEUE = 2;
 /** The service's own quota. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html */
-const MOST_TASKS = 5000;
+const MAX_TASKS = 5000;
 
 /** What ECS refuses, what a worker refuses when it starts, and what costs records a receive whenever a task ends. */
 export function serviceProblems(settings: ServiceSettings, batching: Batching): Problem[] {
@@ -112,13 +112,13 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching): 
     outside('stopTimeoutSeconds', stopTimeoutSeconds, SETTINGS.stopSeconds),
     shorterThanDrain(timeoutSeconds, stopTimeoutSeconds),
     settings.spot ? afterSpotNotice(stopTimeoutSeconds) : undefined,
-    outside('minimumTasks', minimumTasks, { least: 0, most: MOST_TASKS }),
-    outside('maximumTasks', maximumTasks, { least: 1, most: MOST_TASKS }),
+    outside('minimumTasks', minimumTasks, { least: 0, most: MAX_TASKS }),
+    outside('maximumTasks', maximumTasks, { least: 1, most: MAX_TASKS }),
     minimumTasks > maximumTasks
       ? `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`
       : undefined,
     outside('backlogPerTask', settings.backlogPerTask, { least: 1, most: 1_000_000 }),
-    outside('mostPolls', settings.mostPolls, SETTINGS.mostPolls),
+    outside('maxPolls', settings.maxPolls, SETTINGS.maxPolls),
     outside('pipelineDepth', settings.pipelineDepth, SETTINGS.pipelineDepth),
     moreThanAlarmTakes(batching.shards),
   ];
@@ -164,17 +164,17 @@ function moreThanAlarmTakes(shards: number): Problem {
 /**
  * A heartbeat extends what is held once a third of its time is over, and has a third for a call's three tries of 7 s each.
  */
-const LEAST_SECONDS = 60;
+const MIN_SECONDS = 60;
 
 /**
  * Records stay hidden by heartbeats; without one they still do while they are gathered and scored. So long, too, it takes
  * for the records of a worker that was lost to come back.
  */
-export function leastWorkerVisibility(
+export function minWorkerVisibility(
   timeoutSeconds: number,
   { windowSeconds }: Batching,
 ): { readonly seconds: number; readonly sum: string } {
   const seconds = timeoutSeconds + windowSeconds;
-  if (seconds >= LEAST_SECONDS) return { seconds, sum: `${timeoutSeconds} s timeout + ${windowSeconds} s window` };
-  return { seconds: LEAST_SECONDS, sum: '3 × 20 s, in which a heartbeat is tried three times' };
+  if (seconds >= MIN_SECONDS) return { seconds, sum: `${timeoutSeconds} s timeout + ${windowSeconds} s window` };
+  return { seconds: MIN_SECONDS, sum: '3 × 20 s, in which a heartbeat is tried three times' };
 }

@@ -53,7 +53,7 @@ interface WorkerSettings {
   readonly visibilitySeconds: number;
   readonly stopSeconds: number;
   readonly healthPort: number;
-  readonly mostPolls: number | undefined;
+  readonly maxPolls: number | undefined;
   readonly pipelineDepth: number | undefined;
 }
 

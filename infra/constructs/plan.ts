@@ -97,7 +97,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     fifo: existing?.queue.fifo ?? props.fifo,
     shards: props.shards,
   });
-  const least = compute.leastVisibility(batching);
+  const least = compute.minVisibility(batching);
   // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
   const plan: Plan<Created> = {
     compute,

@@ -20,7 +20,7 @@ import {
 import type { Problem } from './problems.ts';
 
 const MAX_VISIBILITY_SECONDS = 43_200;
-const LEAST_RECEIVES = 3;
+const MIN_RECEIVES = 3;
 
 /** The queues as they were given; undefined is left to the default. */
 interface GivenQueues {
@@ -99,13 +99,13 @@ export function statedVisibilityProblem(stated: number, known: number | undefine
 
 /** Throttles and timeouts count as receives, so a limit of one or two would send good messages to the dead letters. */
 export function receiveCountProblem(maxReceiveCount: number): Problem {
-  if (Number.isInteger(maxReceiveCount) && maxReceiveCount < LEAST_RECEIVES) {
+  if (Number.isInteger(maxReceiveCount) && maxReceiveCount < MIN_RECEIVES) {
     return (
-      `maxReceiveCount: expected at least ${LEAST_RECEIVES}, because throttles and timeouts count as receives, ` +
+      `maxReceiveCount: expected at least ${MIN_RECEIVES}, because throttles and timeouts count as receives, ` +
       `got ${maxReceiveCount}; raise it to 5`
     );
   }
-  return outside('maxReceiveCount', maxReceiveCount, { least: LEAST_RECEIVES, most: 1000 });
+  return outside('maxReceiveCount', maxReceiveCount, { least: MIN_RECEIVES, most: 1000 });
 }
 
 /**

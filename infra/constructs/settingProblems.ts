@@ -21,7 +21,7 @@ import { type Problem, warn } from './problems.ts';
 const MAX_MESSAGE_BYTES = 1_048_576;
 
 /** What makes a batch full, and what it is then. */
-const MOST_BYTES = {
+const MAX_BYTES = {
   mapping: [MAX_EVENT_BYTES, 'invocation'],
   worker: [BATCH_BYTES, 'batch of a worker'],
 } as const;
@@ -54,7 +54,7 @@ export function warnOfLargeMessages(
 ): void {
   if (largestMessageBytes === undefined) return;
   const inlineBytes = Math.min(largestMessageBytes, MAX_MESSAGE_BYTES);
-  const [most, where] = MOST_BYTES[feed];
+  const [most, where] = MAX_BYTES[feed];
   if (batchSize * inlineBytes <= most) return;
   warn(
     scope,

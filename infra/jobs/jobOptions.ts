@@ -107,14 +107,14 @@ function otherImage({ kind, imageTarget: { stage } }: Deployment['compute']): Pr
   );
 }
 
-const MOST_CHARACTERS = 512;
+const MAX_CHARACTERS = 512;
 /** No wildcard of IAM, nothing that a URL or an event would spell otherwise. */
 const PREFIX = /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/;
 
 function notPrefix(name: string, prefix: string): Problem {
-  if (prefix.length <= MOST_CHARACTERS && PREFIX.test(prefix)) return undefined;
+  if (prefix.length <= MAX_CHARACTERS && PREFIX.test(prefix)) return undefined;
   return (
-    `${name}: expected a path that ends in '/', of at most ${MOST_CHARACTERS} letters, digits and . _ -, ` +
+    `${name}: expected a path that ends in '/', of at most ${MAX_CHARACTERS} letters, digits and . _ -, ` +
     `got '${prefix}'; change it`
   );
 }

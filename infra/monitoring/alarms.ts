@@ -9,7 +9,7 @@ import {
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
-import { mostInFlight, oldestMessageAge, PERIOD, type Subject, scoringMetric } from './scoringMetrics.ts';
+import { maxInFlight, oldestMessageAge, PERIOD, type Subject, scoringMetric } from './scoringMetrics.ts';
 
 /** What happens when an alarm goes off, and when it is over. */
 interface AlarmActions {
@@ -157,7 +157,7 @@ function inFlight({ requests, alarmThresholds: { inFlightPercent } }: Subject): 
       `A request queue has handed out more than ${inFlightPercent} % of the ${MESSAGES_IN_FLIGHT} messages that it ` +
       'may; at all of them, receives get nothing, without an error. Look for batches that take long or fail; ' +
       'without any, lower the batch size or raise the number of shards.',
-    metric: mostInFlight(requests),
+    metric: maxInFlight(requests),
     threshold: Math.floor((MESSAGES_IN_FLIGHT * inFlightPercent) / 100),
     periods: 1,
   };

@@ -57,7 +57,7 @@ export function beingScored(requests: RequestQueues): Metric | MathExpression {
 }
 
 /** Messages that the shard with the most of them has handed out: the quota is that of a queue. */
-export function mostInFlight(requests: RequestQueues): Metric | MathExpression {
+export function maxInFlight(requests: RequestQueues): Metric | MathExpression {
   return ofAll('MAX', requests, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST), {});
 }
 

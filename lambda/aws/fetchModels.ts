@@ -25,7 +25,7 @@ import { describeError, hasCode, isCallersFault } from './awsError.ts';
 import {
   digestOf,
   fileKey,
-  MOST_MANIFEST_BYTES,
+  MAX_MANIFEST_BYTES,
   type ModelFile,
   manifestKey,
   type Part,
@@ -97,7 +97,7 @@ const OTHERS_WRITE = 0o022;
 async function fetchManifest(source: Source): Promise<readonly ModelFile[]> {
   const { bucket, folder, digest } = source.uri;
   const key = manifestKey(folder);
-  const text = await readText(source, key, MOST_MANIFEST_BYTES);
+  const text = await readText(source, key, MAX_MANIFEST_BYTES);
   const got = digestOf(text);
   const refused = (what: string) => new Error(`s3://${bucket}/${key}: ${what}`);
   if (got !== digest) {
@@ -252,14 +252,14 @@ class Wrong extends Error {}
 /**
  * The text of a small object.
  *
- * @throws Error saying why it cannot be read, or that it has more than `mostBytes`
+ * @throws Error saying why it cannot be read, or that it has more than `maxBytes`
  */
-export async function readText(source: Source, key: string, mostBytes: number): Promise<string> {
+export async function readText(source: Source, key: string, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   await untilRead(source, key, NEVER, async () => {
     chunks.length = 0;
     await get(source, key, undefined, NEVER, async (body, bytes) => {
-      if (bytes > mostBytes) throw new Wrong(`expected at most ${mostBytes} bytes, got ${bytes}`);
+      if (bytes > maxBytes) throw new Wrong(`expected at most ${maxBytes} bytes, got ${bytes}`);
       await drain(body, bytes, (chunk) => void chunks.push(chunk));
     });
   });

@@ -19,7 +19,7 @@ export interface ModelFile {
 export const PART_BYTES = 8 * 1024 * 1024;
 
 /** The largest manifest that is read: some 40,000 files, or parts of a terabyte. */
-export const MOST_MANIFEST_BYTES = 8 * 1024 * 1024;
+export const MAX_MANIFEST_BYTES = 8 * 1024 * 1024;
 
 /** Bytes of a file, of which the last is the one before `end`. */
 export interface Part {

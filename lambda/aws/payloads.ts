@@ -74,7 +74,7 @@ function admitOnce(admit: PayloadReadOptions['admit']): PayloadReadOptions['admi
 const BODY_MS = 10_000;
 /** How often it is looked at what has come of a body since: two seconds outlast what a network loses and sends again. */
 const LOOK_MS = 2_000;
-const LEAST_BYTES_A_SECOND = 16 * 1024;
+const MIN_BYTES_A_SECOND = 16 * 1024;
 /** Slow downloads of one body. S3 is often quick the second time; others had better not wait for a third. */
 const SLOW_READS = 2;
 
@@ -161,13 +161,13 @@ async function textOf(
 
 /** The chunks of a body, as long as it comes quickly. @throws SlowBodyError */
 async function* whileQuick(body: Readable): AsyncGenerator<Buffer> {
-  const least = (LEAST_BYTES_A_SECOND * LOOK_MS) / 1000;
+  const least = (MIN_BYTES_A_SECOND * LOOK_MS) / 1000;
   let bytes = 0;
   const end = (got: string): void => void body.destroy(new SlowBodyError(got));
   // A timer that the event loop was too busy for is called before what came meanwhile is read.
   const look = setInterval(() => {
     setImmediate(() => {
-      if (bytes < least) end(`less than ${LEAST_BYTES_A_SECOND} bytes a second`);
+      if (bytes < least) end(`less than ${MIN_BYTES_A_SECOND} bytes a second`);
       bytes = 0;
     });
   }, LOOK_MS);

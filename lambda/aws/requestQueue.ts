@@ -83,7 +83,7 @@ interface PollerOptions<R> {
   /** Records that a full poll returns. */
   recordsAPoll: number;
   /** Most polls in flight. */
-  mostPolls: number;
+  maxPolls: number;
   /** Whether another poll may start, when those in flight may bring `expected` records. */
   hasRoom: (expected: number) => boolean;
   take: (records: readonly R[]) => void;
@@ -107,7 +107,7 @@ export interface Poller {
  * failed poll never ends the polling.
  */
 export function createPoller<R>(options: PollerOptions<R>): Poller {
-  const { receive, recordsAPoll, mostPolls, hasRoom, take, onError, pauseMs, clock = SYSTEM_CLOCK } = options;
+  const { receive, recordsAPoll, maxPolls, hasRoom, take, onError, pauseMs, clock = SYSTEM_CLOCK } = options;
   const allReturned = deferred();
   let wanted = 1;
   let inFlight = 0;
@@ -139,7 +139,7 @@ export function createPoller<R>(options: PollerOptions<R>): Poller {
   }
 
   function wantedAfter(received: number): number {
-    if (2 * received >= recordsAPoll) return Math.min(wanted + 1, mostPolls);
+    if (2 * received >= recordsAPoll) return Math.min(wanted + 1, maxPolls);
     return received === 0 ? Math.max(wanted - 1, 1) : wanted;
   }
 

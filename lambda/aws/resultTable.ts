@@ -76,13 +76,13 @@ function entryOf(result: Result, content: Record<string, AttributeValue.SMember>
   let itemBytes = EXPIRES_AT_ATTRIBUTE.length + MAX_NUMBER_BYTES;
   for (const [name, { S }] of Object.entries(texts)) itemBytes += Buffer.byteLength(name) + Buffer.byteLength(S);
   const item = { ...texts, [EXPIRES_AT_ATTRIBUTE]: { N: expiresAt } };
-  return { result, item, itemBytes, bytes: MOST_ESCAPED * itemBytes + FRAME_BYTES };
+  return { result, item, itemBytes, bytes: MAX_ESCAPED * itemBytes + FRAME_BYTES };
 }
 
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html */
 const MAX_NUMBER_BYTES = 21;
 /** As a JSON string, a JSON text at most doubles: quotes, backslashes and line breaks take two bytes each. */
-const MOST_ESCAPED = 2;
+const MAX_ESCAPED = 2;
 /** What surrounds an item in a batch request: braces, quotes and types. */
 const FRAME_BYTES = 128;
 

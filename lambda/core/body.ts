@@ -4,7 +4,7 @@ import { type Failure, failure, isFailure, preview } from './failure.ts';
 import { isObject, parseIfJson } from './json.ts';
 import type { ModelRepository } from './model.ts';
 import type { Observer } from './observer.ts';
-import { isShort, MAX_KEYS, MOST_LEVELS, mostContainers, outlineAt, outlineOf } from './outline.ts';
+import { isShort, MAX_KEYS, MAX_LEVELS, maxContainers, outlineAt, outlineOf } from './outline.ts';
 import { type PayloadPointer, type PayloadReader, parsePointer } from './pointer.ts';
 import type { KeyedBody } from './replies.ts';
 import { decodeRequest, type RequestDependencies } from './request.ts';
@@ -249,9 +249,9 @@ function parsePayload(text: string, { key }: PayloadPointer, limits: DecodeLimit
 
 function parseJson(text: string, path: string, limits: DecodeLimits): Parsed | Failure {
   const { levels, containers, keys, elements } = outlineOf(text);
-  const most = mostContainers(text);
-  if (levels > MOST_LEVELS || containers > most || keys > MAX_KEYS) {
-    const allowed = `${most} arrays and objects, on ${MOST_LEVELS} levels, and ${MAX_KEYS} keys in an object`;
+  const most = maxContainers(text);
+  if (levels > MAX_LEVELS || containers > most || keys > MAX_KEYS) {
+    const allowed = `${most} arrays and objects, on ${MAX_LEVELS} levels, and ${MAX_KEYS} keys in an object`;
     return failure('INVALID_REQUEST', `${path}: expected at most ${allowed}, got more; send elements flat`);
   }
   if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);
@@ -314,7 +314,7 @@ async function readTheRest(reading: Reading): Promise<readonly DecodedRequest[] 
 }
 
 function given(reached: Reached, { body, cursor, requests }: Reading): readonly DecodedRequest[] | undefined {
-  const allowed = isShort(body) || cursor.containers <= mostContainers(body);
+  const allowed = isShort(body) || cursor.containers <= maxContainers(body);
   return reached === 'end' && allowed ? requests : undefined;
 }
 
@@ -351,7 +351,7 @@ function decodeNext(
   if (body.charCodeAt(at) !== OPEN_OBJECT || !templates.isLearning()) return undefined;
   const { end, levels, containers } = outlineAt(body, at);
   // As one of a packed body it has one level more.
-  if (end > body.length || levels >= MOST_LEVELS) return undefined;
+  if (end > body.length || levels >= MAX_LEVELS) return undefined;
   const text = body.slice(at, end);
   const value = parseIfJson(text);
   if (!isObject(value) || !Array.isArray(value.inputs)) return undefined;

@@ -2,7 +2,7 @@ import { isFailure } from './failure.ts';
 import { readFloats } from './floatText.ts';
 import { isObject, type JsonObject, parseIfJson } from './json.ts';
 import { shapeInModel, type TensorSpec } from './model.ts';
-import { MOST_LEVELS, outlineAt } from './outline.ts';
+import { MAX_LEVELS, outlineAt } from './outline.ts';
 import { rowsFirst } from './requestInputs.ts';
 import type { RequestInput, ScoringRequest } from './scoringRequest.ts';
 import { allocateFromSlab, type Datatype, elementCount } from './tensor.ts';
@@ -55,7 +55,7 @@ export function createTemplates(): Templates {
     unlearnt = undefined;
     const { end, levels, containers } = outlineAt(text, 0);
     // One level less than may be: as one of a packed body it has one more.
-    if (end > text.length || levels >= MOST_LEVELS) return;
+    if (end > text.length || levels >= MAX_LEVELS) return;
     const template = templateOf(text, request, containers);
     if (template === undefined) return;
     templates.unshift(template);

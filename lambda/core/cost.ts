@@ -76,7 +76,7 @@ export interface ObservedRuns extends MeasuredRun {
 export interface FittedCost {
   readonly costOf: Cost;
   /** Rows times length of the largest run that it was learnt from. */
-  readonly mostElements: number;
+  readonly maxElements: number;
 }
 
 /** What adds to the milliseconds of a run, by its rows and length. */
@@ -123,8 +123,8 @@ const CAUTIONS = [0.05, ...new Array<number>(10).fill(0.3)];
  */
 export function fitCost(runs: readonly ObservedRuns[]): FittedCost {
   const largest = runs.reduce((most, run) => (elementsOf(run) > elementsOf(most) ? run : most));
-  const mostElements = elementsOf(largest);
-  const limits = powersOfTwo(Math.min(...runs.map(elementsOf)), mostElements);
+  const maxElements = elementsOf(largest);
+  const limits = powersOfTwo(Math.min(...runs.map(elementsOf)), maxElements);
   const terms = [...TERMS, ...limits.map(beyond)];
   const amounts = nonNegativeLeastSquares(
     runs.map(({ rows, length, ms, times }) => ({
@@ -136,12 +136,12 @@ export function fitCost(runs: readonly ObservedRuns[]): FittedCost {
   const knees = limits.map((elements, index) => ({ elements, amount: amounts[TERMS.length + index] as number }));
   const known = costWith(amounts, knees);
   const { rows, length } = largest;
-  const perElement = (known(2 * rows, length) - known(rows, length)) / mostElements;
+  const perElement = (known(2 * rows, length) - known(rows, length)) / maxElements;
   const unknown = CAUTIONS.map((caution, doublings) => ({
-    elements: mostElements * 2 ** doublings,
+    elements: maxElements * 2 ** doublings,
     amount: caution * perElement,
   }));
-  return { mostElements, costOf: costWith(amounts, [...knees, ...unknown]) };
+  return { maxElements, costOf: costWith(amounts, [...knees, ...unknown]) };
 }
 
 function elementsOf({ rows, length }: MeasuredRun): number {

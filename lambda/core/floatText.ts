@@ -8,7 +8,7 @@
  *
  * @see https://www.exploringbinary.com/fast-path-decimal-to-floating-point-conversion/
  */
-const MOST_DIGITS = 9;
+const MAX_DIGITS = 9;
 const EXACT_POWERS = 22;
 
 const POWER_OF_TEN = Float64Array.from({ length: EXACT_POWERS + 1 }, (_, exponent) => Number(`1e${exponent}`));
@@ -94,7 +94,7 @@ function writeShortest(size: number, offset: number): number {
   let exponent = DECIMAL_EXPONENT[biased] as number;
   if (size >= (NEXT_DECADE[biased] as number)) exponent += 1;
 
-  let places = MOST_DIGITS - 1 - exponent;
+  let places = MAX_DIGITS - 1 - exponent;
   let digits = (size * (POWER_OF_TEN[places] as number) + 0.5) | 0;
   // No whole number comes here, so a place is left before the last one fails.
   for (;;) {

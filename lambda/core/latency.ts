@@ -26,7 +26,7 @@ interface Bucket extends LatestRuns {
 /** The median of so many runs says what a run takes: one that was slow for a reason of its own does not count. */
 const LATEST_RUNS = 7;
 /** What runs cost is known from more: a plan is to be the same again and again. */
-const MOST_RUNS = 15;
+const MAX_RUNS = 15;
 /** A run of more than twice the rows or length that were measured is taken to be this many times slower. */
 const UNKNOWN_SIZE_FACTOR = 4;
 /** An overrun this many times slower than later runs of half its size was the fault of what it ran, not of its size. */
@@ -83,7 +83,7 @@ function bucketFor(buckets: Map<string, Bucket>, rows: number, length: number): 
 
 function observe(bucket: Bucket, run: MeasuredRun, ended: number): void {
   bucket.endedAt = ended;
-  bucket.latest = [...bucket.latest, run].slice(-MOST_RUNS);
+  bucket.latest = [...bucket.latest, run].slice(-MAX_RUNS);
   bucket.overrunMsPerRow = undefined;
 }
 
@@ -254,13 +254,13 @@ function renewed(before: FittedCost | undefined, runs: readonly ObservedRuns[]):
   return before === undefined || differsClearly(before, now, runs) ? now : before;
 }
 
-function withOutside({ costOf, mostElements }: FittedCost): FittedCost {
-  return { mostElements, costOf: (rows, length) => OUTSIDE_MS + costOf(rows, length) };
+function withOutside({ costOf, maxElements }: FittedCost): FittedCost {
+  return { maxElements, costOf: (rows, length) => OUTSIDE_MS + costOf(rows, length) };
 }
 
 /** Only ratios between runs matter to a plan: a machine that is slower at everything changes nothing. */
 function differsClearly(before: FittedCost, now: FittedCost, runs: readonly ObservedRuns[]): boolean {
-  const larger = now.mostElements / before.mostElements;
+  const larger = now.maxElements / before.maxElements;
   if (larger > CLEARLY_LARGER || larger < CLEARLY_SMALLER) return true;
   const ratios = runs.map(({ rows, length }) => now.costOf(rows, length) / before.costOf(rows, length));
   const middle = ratios.toSorted((a, b) => a - b)[Math.floor(ratios.length / 2)] as number;
@@ -275,7 +275,7 @@ export interface MemoryCeiling {
   /** A run with inputs of so many elements ended well. */
   ranWell(model: Model, elements: number): void;
   /** Most elements that a run may hold. */
-  mostElements(model: Model): number;
+  maxElements(model: Model): number;
 }
 
 interface Ceiling {
@@ -314,6 +314,6 @@ export function createMemoryCeiling(): MemoryCeiling {
       ceiling.most *= 2;
       ceiling.goodRuns = 0;
     },
-    mostElements: (model) => ceilings.get(model)?.most ?? Number.POSITIVE_INFINITY,
+    maxElements: (model) => ceilings.get(model)?.most ?? Number.POSITIVE_INFINITY,
   };
 }

@@ -103,11 +103,11 @@ export const MAXIMUM_CONCURRENCY: Range = { least: 2, most: 1000 };
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
-export const MOST_INVOCATIONS = 1_250;
-/** How it begins, and how many it adds in a minute while messages are left waiting. @see the page of {@link MOST_INVOCATIONS} */
+export const MAX_INVOCATIONS = 1_250;
+/** How it begins, and how many it adds in a minute while messages are left waiting. @see the page of {@link MAX_INVOCATIONS} */
 export const INVOCATIONS_AT_FIRST = 5;
 export const INVOCATIONS_ADDED_PER_MINUTE = 300;
-/** Of provisioned pollers, those that each starts at a time. @see the page of {@link MOST_INVOCATIONS} */
+/** Of provisioned pollers, those that each starts at a time. @see the page of {@link MAX_INVOCATIONS} */
 export const INVOCATIONS_PER_POLLER = 10;
 export const DEFAULT_MAXIMUM_POLLERS = 200;
 /**
@@ -123,7 +123,7 @@ export const MAX_EVENT_BYTES = 6_291_456;
 /** The size of the `/tmp` of the function that is invoked. */
 export const EPHEMERAL_STORAGE_MB = { least: 512, most: 10_240, default: 512 };
 
-const MOST_WITHOUT_WINDOW = 10;
+const MAX_WITHOUT_WINDOW = 10;
 
 /**
  * Every reason for which an event source mapping of an SQS queue is refused.
@@ -140,8 +140,8 @@ export function mappingProblems(settings: MappingSettings): string[] {
 
 function fifoProblems({ batchSize, windowSeconds }: MappingSettings): (string | undefined)[] {
   return [
-    batchSize > MOST_WITHOUT_WINDOW
-      ? `batchSize: expected at most ${MOST_WITHOUT_WINDOW} on a FIFO queue, got ${batchSize}; ` +
+    batchSize > MAX_WITHOUT_WINDOW
+      ? `batchSize: expected at most ${MAX_WITHOUT_WINDOW} on a FIFO queue, got ${batchSize}; ` +
         'lower it or use a standard queue'
       : undefined,
     windowSeconds > 0
@@ -152,9 +152,9 @@ function fifoProblems({ batchSize, windowSeconds }: MappingSettings): (string | 
 }
 
 function standardProblem({ batchSize, windowSeconds }: MappingSettings): string | undefined {
-  if (batchSize <= MOST_WITHOUT_WINDOW || windowSeconds >= 1) return undefined;
+  if (batchSize <= MAX_WITHOUT_WINDOW || windowSeconds >= 1) return undefined;
   return (
-    `windowSeconds: expected at least 1 with a batchSize above ${MOST_WITHOUT_WINDOW}, ` +
+    `windowSeconds: expected at least 1 with a batchSize above ${MAX_WITHOUT_WINDOW}, ` +
     `got ${windowSeconds} with batchSize ${batchSize}; raise windowSeconds or lower batchSize`
   );
 }

@@ -1,8 +1,8 @@
 /** What a JSON text is like, without parsing it. */
 interface Outline {
-  /** Levels of arrays and objects; counting stops beyond `MOST_LEVELS`. */
+  /** Levels of arrays and objects; counting stops beyond `MAX_LEVELS`. */
   readonly levels: number;
-  /** Arrays and objects; counting stops beyond {@link mostContainers}. */
+  /** Arrays and objects; counting stops beyond {@link maxContainers}. */
   readonly containers: number;
   /** Keys of the object that has most; counting stops beyond `MAX_KEYS`. */
   readonly keys: number;
@@ -11,7 +11,7 @@ interface Outline {
 }
 
 /** Levels of arrays and objects that a body may have: more than any tensor has axes. */
-export const MOST_LEVELS = 100;
+export const MAX_LEVELS = 100;
 
 /** Keys that one object of a body may have: more than any model has inputs. */
 export const MAX_KEYS = 10_000;
@@ -21,7 +21,7 @@ export const FEW_CONTAINERS = 200_000;
 const FEWEST_CHARACTERS_EACH = 10;
 
 /** Arrays and objects that a body may hold: nested rows of a tensor, and packed requests, have more characters each. */
-export function mostContainers(text: string): number {
+export function maxContainers(text: string): number {
   return Math.max(FEW_CONTAINERS, Math.floor(text.length / FEWEST_CHARACTERS_EACH));
 }
 
@@ -67,13 +67,13 @@ export function outlineAt(text: string, from: number): PartOutline {
 /** @param alone whether to stop where what begins at `from` ends */
 function readOutline(text: string, from: number, alone: boolean): PartOutline {
   let level = 0;
-  const most = mostContainers(text);
+  const most = maxContainers(text);
   let end = text.length + 1;
   let levels = 0;
   let containers = 0;
   let keys = 0;
   let elements = 1;
-  const keysAtLevel = new Int32Array(MOST_LEVELS + 2);
+  const keysAtLevel = new Int32Array(MAX_LEVELS + 2);
   for (let index = from; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code === QUOTE) {
@@ -84,7 +84,7 @@ function readOutline(text: string, from: number, alone: boolean): PartOutline {
       containers += 1;
       if (containers > most) break;
       if (level > levels) levels = level;
-      if (levels > MOST_LEVELS) break;
+      if (levels > MAX_LEVELS) break;
       keysAtLevel[level] = 0;
     } else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) {
       level -= 1;

@@ -89,11 +89,11 @@ export function liesUnder(keys: string, key: string): boolean {
 }
 
 /** Leaves room for what follows in the 1,024 bytes of a key. */
-const MOST_CHARACTERS = 512;
+const MAX_CHARACTERS = 512;
 
 /** What {@link isKeyPrefix} takes, for messages. */
 export const EXPECTED_KEY_PREFIX =
-  `expected a path that ends in '/', of at most ${MOST_CHARACTERS} letters, digits and . _ -, with no part called requests ` +
+  `expected a path that ends in '/', of at most ${MAX_CHARACTERS} letters, digits and . _ -, with no part called requests ` +
   'or results';
 
 /**
@@ -103,6 +103,6 @@ export const EXPECTED_KEY_PREFIX =
  */
 export function isKeyPrefix(text: string): boolean {
   if (text === '') return true;
-  if (text.length > MOST_CHARACTERS || text.includes('..')) return false;
+  if (text.length > MAX_CHARACTERS || text.includes('..')) return false;
   return /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/.test(text) && !/(^|\/)(requests|results)\//.test(text);
 }

@@ -136,7 +136,7 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), runLimits);
   const isGuess = model.ladder.length < 2 && (model.cost ?? learnt) === undefined;
   const limits = isGuess ? undefined : limitsByLength(sample, runLimits);
-  const most = limits === undefined ? capacity.rows : leastPerRow(limits.at(sample.length).costs);
+  const most = limits === undefined ? capacity.rows : minPerRow(limits.at(sample.length).costs);
   const reason = most === capacity.rows ? capacity.reason : 'dearer';
   let parts: Part[] = [];
   let rows = 0;
@@ -177,7 +177,7 @@ const NEARLY = 1.01;
 const NEARLY_ALL = 0.8;
 
 /** The rows whose run costs least a row, or next to it. */
-function leastPerRow(costs: Float64Array): number {
+function minPerRow(costs: Float64Array): number {
   const perRow = (rows: number): number => (costs[rows] as number) / rows;
   let least = 1;
   for (let rows = 2; rows < costs.length; rows++) if (perRow(rows) < perRow(least)) least = rows;

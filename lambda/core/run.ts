@@ -40,8 +40,8 @@ export interface Call {
 }
 
 /** Most elements that a micro-batch of a model may hold by what is configured and by what was learnt. */
-export function mostElements({ limits, memory }: RunDependencies, model: Model): number {
-  return Math.min(limits.maxBatchElements, memory.mostElements(model));
+export function maxElements({ limits, memory }: RunDependencies, model: Model): number {
+  return Math.min(limits.maxBatchElements, memory.maxElements(model));
 }
 
 /** The most rows of the first run of a model of which nothing was measured. */

@@ -6,7 +6,7 @@ import type { Plan, Planner } from './plan.ts';
 import type { TimeLimit } from './record.ts';
 import { createReplies, type KeyedBody, type Reply } from './replies.ts';
 import type { DecodeLimits } from './requestInputs.ts';
-import { type Call, createSchedule, mostElements, type RunDependencies, startStopwatch } from './run.ts';
+import { type Call, createSchedule, maxElements, type RunDependencies, startStopwatch } from './run.ts';
 import { createSplits, scoreMicroBatch } from './scoreMicroBatch.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from './scoringRequest.ts';
 
@@ -42,7 +42,7 @@ export async function score(
     for (const batch of batches) schedule.add(batch.model, () => scoreMicroBatch(batch, call));
   };
   const newPlan = (): Plan =>
-    deps.plan((model) => mostElements(deps, model), deps.latency.costOf, deps.batching.sharingOf);
+    deps.plan((model) => maxElements(deps, model), deps.latency.costOf, deps.batching.sharingOf);
   let plan = newPlan();
   let decodeMs = 0;
   const startedAt = deps.now();

@@ -3,7 +3,7 @@ import { createEncoder, fewestCharacters, type ScoreEncoder } from './encode.ts'
 import { type Failure, failure, isFailure, isTransient, reasonOf } from './failure.ts';
 import { elementsIn, halve, isWhole, type MicroBatch, microBatchOf, type Part, wholeRun } from './microBatch.ts';
 import { answerTooLarge, type Replies, type Reply } from './replies.ts';
-import { type Call, fitTime, mostElements, type Ran, reportOf, runMicroBatch, startStopwatch } from './run.ts';
+import { type Call, fitTime, maxElements, type Ran, reportOf, runMicroBatch, startStopwatch } from './run.ts';
 import type { ScoringRequest } from './scoringRequest.ts';
 import { join, unstack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
@@ -31,7 +31,7 @@ type Halves = readonly [MicroBatch, MicroBatch];
 export async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<void> {
   try {
     if (mustRunAlone(batch, call)) return await scoreAlone(batch, call);
-    if (elementsIn(batch) > mostElements(call.deps, batch.model)) {
+    if (elementsIn(batch) > maxElements(call.deps, batch.model)) {
       const halves = halveForMemory(batch);
       if (halves !== undefined) return await scoreBoth(halves, call);
     }

@@ -91,7 +91,7 @@ export async function compose(
     sitOut: delay(outageSeconds),
     telemetry,
     models: repository.models,
-    cards: repository.mostCards,
+    cards: repository.maxCards,
     stuckRuns: repository.stuckRuns,
     close: repository.close,
   };

@@ -358,7 +358,7 @@ interface Intake {
 const RECORDS_A_POLL = 10;
 
 function createIntake({ settings, sqs, hasRoom, take, onError }: IntakeOptions): Intake {
-  const { queueUrls, batchSize, mostPolls } = settings;
+  const { queueUrls, batchSize, maxPolls } = settings;
   const recordsAPoll = Math.min(RECORDS_A_POLL, batchSize);
   const givenUp = new AbortController();
   const comingOf = queueUrls.map(() => 0);
@@ -375,7 +375,7 @@ function createIntake({ settings, sqs, hasRoom, take, onError }: IntakeOptions):
         }
       },
       recordsAPoll,
-      mostPolls: Math.max(1, Math.floor(mostPolls / queueUrls.length)),
+      maxPolls: Math.max(1, Math.floor(maxPolls / queueUrls.length)),
       hasRoom() {
         const coming = comingOf.reduce((sum, one) => sum + one, 0);
         return hasRoom(coming, (coming / recordsAPoll) * bytesAPoll, comingOf[index] as number);
@@ -420,7 +420,7 @@ export interface WorkerSettings {
   readonly batchSize: number;
   readonly windowMs: number;
   readonly depth: number;
-  readonly mostPolls: number;
+  readonly maxPolls: number;
   /** Longest wait of one poll. */
   readonly waitSeconds: number;
   readonly visibilitySeconds: number;
@@ -451,7 +451,7 @@ export function workerSettings(config: Config): WorkerSettings {
     batchSize,
     windowMs: 1000 * windowSeconds,
     depth: config.pipelineDepth,
-    mostPolls: config.mostPolls,
+    maxPolls: config.maxPolls,
     waitSeconds: Math.min(MAX_WAIT_SECONDS, Math.floor(stopSeconds / 2)),
     visibilitySeconds: config.visibilitySeconds,
     timeoutMs: 1000 * timeoutSeconds,

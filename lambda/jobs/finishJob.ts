@@ -70,7 +70,7 @@ interface FinishAnswer {
 /** Reports read at a time. */
 const READING = 64;
 /** Of pieces that were given up so many are told of in the manifest; all of them lie under `failed/`. */
-const MOST_TOLD = 1_000;
+const MAX_TOLD = 1_000;
 
 /**
  * Writes the manifest, once every piece of the plan has its report or was given up, and every row that a report counts
@@ -121,7 +121,7 @@ export async function finishJob(
     version,
     rows: total.rows,
     errors: total.errors,
-    failedParts: [...checkpoints].slice(0, MOST_TOLD).map(([piece, { rows }]) => ({ ...piece, rows })),
+    failedParts: [...checkpoints].slice(0, MAX_TOLD).map(([piece, { rows }]) => ({ ...piece, rows })),
     data: { prefix: dataKeys(folder), objects: total.objects },
     bytesIn: total.bytesIn,
     bytesOut: total.bytes,

@@ -23,7 +23,7 @@ const PIECE_DIGITS = 4;
 const ROW_DIGITS = 9;
 
 /** Pieces of a part: keys of more would not sort as numbers. */
-export const MOST_PIECES = 10 ** PIECE_DIGITS;
+export const MAX_PIECES = 10 ** PIECE_DIGITS;
 
 /** What a job's data objects begin with. */
 export function dataKeys(folder: string): string {
@@ -91,7 +91,7 @@ export function placeIn(key: string): { readonly part: number; readonly piece: n
   return part === undefined ? undefined : { part: Number(part), piece: Number(piece) };
 }
 
-/** `000042-0003`: so wide that keys sort as numbers up to a million parts of {@link MOST_PIECES}. */
+/** `000042-0003`: so wide that keys sort as numbers up to a million parts of {@link MAX_PIECES}. */
 function place(part: number, piece: number): string {
   return `${digits(part, 6)}-${digits(piece, PIECE_DIGITS)}`;
 }

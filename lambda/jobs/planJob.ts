@@ -148,7 +148,7 @@ interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
  * Bytes of a compressed object. It is one part, which one call after the other scores, and each that goes on in the middle
  * reads it from its beginning.
  */
-const MOST_COMPRESSED_BYTES = 1024 * 1024 * 1024;
+const MAX_COMPRESSED_BYTES = 1024 * 1024 * 1024;
 
 /** Reads no more of the input than it must: of lines of JSON one byte, which proves that it is the version meant. */
 async function layOut(storage: JobStorage, input: JobInput, options: LayOutOptions): Promise<Layout> {
@@ -167,10 +167,10 @@ async function layOutColumns(storage: JobStorage, input: JobInput, { compression
 }
 
 function refuseLarge({ key, bytes }: JobInput, compression: Compression): void {
-  if (bytes <= MOST_COMPRESSED_BYTES) return;
+  if (bytes <= MAX_COMPRESSED_BYTES) return;
   throw new JobError(
     'INVALID_JOB',
-    `${key}: expected at most ${MOST_COMPRESSED_BYTES} bytes of ${compression}, which one call after the other must read, ` +
+    `${key}: expected at most ${MAX_COMPRESSED_BYTES} bytes of ${compression}, which one call after the other must read, ` +
       `got ${bytes}; cut the file, or put it as it is`,
   );
 }
@@ -183,7 +183,7 @@ interface ParquetOptions {
 }
 
 /** Compressed bytes of the needed columns of one row group: they are in memory together. */
-const MOST_GROUP_BYTES = 256 * 1024 * 1024;
+const MAX_GROUP_BYTES = 256 * 1024 * 1024;
 /** What a row takes besides its values. */
 const ROW_BYTES = 64;
 
@@ -224,12 +224,12 @@ function refuseGroups({ key }: JobInput, footer: FileMetaData, names: ReadonlySe
       );
     }
     const bytes = chunks.reduce((sum, chunk) => sum + Number(chunk.total_compressed_size), 0);
-    if (bytes <= MOST_GROUP_BYTES) continue;
+    if (bytes <= MAX_GROUP_BYTES) continue;
     const rows = Number(footer.row_groups[group]?.num_rows ?? 0);
     throw new JobError(
       'INVALID_JOB',
-      `${key}: expected row groups of at most ${MOST_GROUP_BYTES} bytes in the columns that are read, got ${bytes} ` +
-        `(row group ${group}, ${rows} rows); write at most ${Math.floor((rows * MOST_GROUP_BYTES) / bytes)} rows into one`,
+      `${key}: expected row groups of at most ${MAX_GROUP_BYTES} bytes in the columns that are read, got ${bytes} ` +
+        `(row group ${group}, ${rows} rows); write at most ${Math.floor((rows * MAX_GROUP_BYTES) / bytes)} rows into one`,
     );
   }
 }
@@ -326,11 +326,11 @@ function problemsOf({ name, shape }: TensorSpec, columns: readonly string[], mis
   ];
 }
 
-const MOST_LISTED = 4;
+const MAX_LISTED = 4;
 
 function list(names: readonly string[]): string {
-  const some = names.slice(0, MOST_LISTED).map(preview).join(', ');
-  return names.length > MOST_LISTED ? `${some}, … (${names.length})` : some;
+  const some = names.slice(0, MAX_LISTED).map(preview).join(', ');
+  return names.length > MAX_LISTED ? `${some}, … (${names.length})` : some;
 }
 
 /** The shape of one row of an input: a size that the model leaves open is what the columns come to. */

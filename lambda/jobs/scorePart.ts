@@ -20,7 +20,7 @@ import {
 import { openParquet } from './parquetRows.ts';
 import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
-import { type Answer, createRowScoring, errorRow, MOST_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
+import { type Answer, createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
 import { openText, type PieceReader, type PieceRow, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
@@ -31,7 +31,7 @@ export interface ScoreHandlerDependencies {
   readonly partBytes: number;
   readonly pieceBytes: number;
   /** A line of more bytes is refused as a row. */
-  readonly mostLineBytes: number;
+  readonly maxLineBytes: number;
   readonly observer: Partial<Observer>;
   /** The runs that were left behind and have not ended. */
   readonly stuckRuns: () => ReadonlySet<object>;
@@ -59,7 +59,7 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
     if (event.action === 'skip') return skipPiece(event, storage, head);
     if (deps.stuckRuns().size > 0)
       await deps.endHost('a run that was left behind in an earlier call has not ended since');
-    const reader = openReader(storage, head, event.part, deps.mostLineBytes);
+    const reader = openReader(storage, head, event.part, deps.maxLineBytes);
     return scorePart(event, { storage, head, reader, scoring: scoringOf(head) }, timeOf(context));
   };
   return async (event, context) => {
@@ -79,8 +79,8 @@ function scoringFor({ models, limits, checkPercent, observer }: ScoreHandlerDepe
   return ({ model, version }: JobHead): RowScoring => {
     const find: ModelRepository['find'] = (name = model, asked) =>
       models.find(name, asked ?? (name === model ? version : undefined));
-    const mostCharacters = MOST_CHARACTERS_HELD;
-    return createRowScoring({ models: { find }, limits, checkPercent, observer, mostCharacters });
+    const maxCharacters = MAX_CHARACTERS_HELD;
+    return createRowScoring({ models: { find }, limits, checkPercent, observer, maxCharacters });
   };
 }
 
@@ -99,10 +99,10 @@ function timeOf(context: CallTime) {
   return { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
 }
 
-/** @param mostLineBytes of a line; longer ones are refused as rows */
-export function openReader(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): PieceReader {
+/** @param maxLineBytes of a line; longer ones are refused as rows */
+export function openReader(storage: JobStorage, head: JobHead, part: Part, maxLineBytes: number): PieceReader {
   if (head.format === 'parquet') return openParquet(storage, head, part);
-  return openText(storage, head, part, mostLineBytes);
+  return openText(storage, head, part, maxLineBytes);
 }
 
 /** What a call is given, and answers with: `next` is where the one after it goes on; without it the part is done. */
@@ -457,14 +457,14 @@ export async function skipPiece(
     part: part.part,
     piece,
     code: error?.Error ?? 'unknown',
-    error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MOST_CHARACTERS),
+    error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MAX_CHARACTERS),
   };
   await storage.put(failedKey(folder, part.part, piece), JSON.stringify(failed));
   const following = wantedFrom(part, piece + 1);
   return Number.isFinite(following) && following < count ? { ...goOn, next: { piece: following } } : goOn;
 }
 
-const MOST_CHARACTERS = 1000;
+const MAX_CHARACTERS = 1000;
 
 async function firstOpen(
   storage: JobStorage,
@@ -512,7 +512,7 @@ interface Steps {
  */
 function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Steps {
   const left = () => time.remainingMs() - reserveMs;
-  const deadline = AbortSignal.timeout(Math.min(Math.max(0, Math.floor(left())), MOST_TIMER_MS));
+  const deadline = AbortSignal.timeout(Math.min(Math.max(0, Math.floor(left())), MAX_TIMER_MS));
   let next = Math.max(1, ROWS_AT_FIRST >> (3 * fruitless));
   let msPerRow = 0;
   return {
@@ -533,4 +533,4 @@ function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Ste
 }
 
 /** A timer takes no more. @see https://nodejs.org/api/timers.html */
-const MOST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;

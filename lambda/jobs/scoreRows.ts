@@ -33,7 +33,7 @@ export interface RowScoringOptions {
   /** Told of what it wants to know. */
   readonly observer: Partial<Observer>;
   /** Characters of answers that a call holds together, or one answer that is longer. @default all of them */
-  readonly mostCharacters?: number | undefined;
+  readonly maxCharacters?: number | undefined;
 }
 
 /** What became of rows that were scored together. */
@@ -55,7 +55,7 @@ export interface RowScoring {
 }
 
 /** What a call of a job holds of answers: twice what a step should give. */
-export const MOST_CHARACTERS_HELD = 16 * 1024 * 1024;
+export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
 
 const NO_DEADLINE: TimeLimit = {
   remainingMs: () => Number.POSITIVE_INFINITY,
@@ -79,7 +79,7 @@ const NOBODY: Observer = {
  * What was learnt of a model's runs is kept from call to call; answers belong to their call, and calls may overlap.
  */
 export function createRowScoring(options: RowScoringOptions): RowScoring {
-  const { observer, checkPercent, models, limits, mostCharacters = Number.POSITIVE_INFINITY } = options;
+  const { observer, checkPercent, models, limits, maxCharacters = Number.POSITIVE_INFINITY } = options;
   const kept = {
     models,
     limits,
@@ -97,7 +97,7 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
         observer.problem?.(error);
       };
       const deps = { ...kept, observer: { ...NOBODY, ...observer, problem } };
-      const taken = createTaken(mostCharacters);
+      const taken = createTaken(maxCharacters);
       const scoreSome = async (first: number, some: readonly Row[]): Promise<void> => {
         if (time.signal.aborted) return;
         const bodies = some.map(({ id, text }) => ({ key: id, body: text }));
@@ -125,7 +125,7 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
 }
 
 /** The replies to the rows of one call, until it returns. */
-function createTaken(mostCharacters: number) {
+function createTaken(maxCharacters: number) {
   const replies = new Map<number, Reply>();
   const letGo = new Set<number>();
   let answers = 0;
@@ -133,7 +133,7 @@ function createTaken(mostCharacters: number) {
   return {
     take(row: number, reply: Reply): void {
       if (!isHandedBack(reply)) {
-        if (answers > 0 && held + reply.text.length > mostCharacters) {
+        if (answers > 0 && held + reply.text.length > maxCharacters) {
           letGo.add(row);
           replies.delete(row);
           return;

@@ -116,7 +116,7 @@ export interface Started {
  *
  * @see https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
  */
-const MOST_START_BYTES = 200 * 1024;
+const MAX_START_BYTES = 200 * 1024;
 
 /** Starts the job of an object. The same version, asked for in the same way, is one job however often this is called, unless it is to be scored again. @throws Error when it asks for too much */
 export async function startJob(
@@ -127,9 +127,9 @@ export async function startJob(
   const job = jobId(input, spec, again ? randomUUID() : undefined);
   const start: JobStart = { ...input, job, run: 1, folder: `${outputPrefix}${job}/`, concurrency, spec };
   const bytes = Buffer.byteLength(JSON.stringify(start));
-  if (bytes > MOST_START_BYTES) {
+  if (bytes > MAX_START_BYTES) {
     throw new Error(
-      `job: expected what is asked for to come to at most ${MOST_START_BYTES} bytes, got ${bytes}; ` +
+      `job: expected what is asked for to come to at most ${MAX_START_BYTES} bytes, got ${bytes}; ` +
         'name fewer columns, or shorter ones: their names are the most of it',
     );
   }
@@ -189,7 +189,7 @@ function readSpec(text: string): { readonly spec: Spec; readonly concurrency?: n
 }
 
 /** Columns that one range may name: more is a mistake. */
-const MOST_COLUMNS = 100_000;
+const MAX_COLUMNS = 100_000;
 
 /**
  * Names of columns, with each range spelled out: `p0..p63` is p0, p1 and so on until p63, `p00..p63` has two digits.
@@ -201,7 +201,7 @@ export function expandColumns(names: readonly string[]): string[] {
     const [, prefix = '', first, again, last] = /^(.*?)(\d+)\.\.(.*?)(\d+)$/.exec(name) ?? [];
     if (first === undefined || last === undefined) return [name];
     const [from, to] = [Number(first), Number(last)];
-    if (prefix !== again || to < from || to - from >= MOST_COLUMNS) {
+    if (prefix !== again || to < from || to - from >= MAX_COLUMNS) {
       throw new Error(`columns: expected a range such as ${prefix}0..${prefix}63, got '${name}'`);
     }
     const width = first.startsWith('0') ? first.length : 0;

@@ -3,7 +3,7 @@ import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createZstdDecompress, type ZstdDecompress } from 'node:zlib';
 import { type Failure, failure, messageOf } from '../core/failure.ts';
 import { DATATYPES } from '../core/tensor.ts';
-import { MOST_PIECES } from './jobObjects.ts';
+import { MAX_PIECES } from './jobObjects.ts';
 import {
   type Compression,
   type InputColumns,
@@ -71,7 +71,7 @@ export const requestOfLine: LineReader = (text) => ({ text });
 
 interface LineOptions {
   readonly isLast: boolean;
-  readonly mostLineBytes: number;
+  readonly maxLineBytes: number;
   readonly readLine: LineReader;
 }
 
@@ -79,12 +79,12 @@ interface LineOptions {
  * The rows of a piece of text: one to each line that is not blank. A row's id is where in the text its line begins, in
  * bytes: so it is the same however the text is cut.
  */
-function rowsOfLines(span: Span, source: Bytes, { isLast, mostLineBytes, readLine }: LineOptions): PieceRows {
+function rowsOfLines(span: Span, source: Bytes, { isLast, maxLineBytes, readLine }: LineOptions): PieceRows {
   const bytes = Buffer.from(source.bytes.buffer, source.bytes.byteOffset, source.bytes.length);
   const lines = ownedLines(span, source);
   const rowOf = ({ start, end }: Span): PieceRow | undefined => {
     const id = String(start);
-    if (end - start > mostLineBytes) return { id, text: '', failed: tooLong(mostLineBytes) };
+    if (end - start > maxLineBytes) return { id, text: '', failed: tooLong(maxLineBytes) };
     const line = bytes.subarray(start - source.at, end - source.at);
     if (!isUtf8(line)) return { id, text: '', failed: NOT_UTF8 };
     const text = line.toString('utf8');
@@ -109,10 +109,10 @@ function rowsOfLines(span: Span, source: Bytes, { isLast, mostLineBytes, readLin
   };
 }
 
-function tooLong(mostBytes: number): Failure {
+function tooLong(maxBytes: number): Failure {
   return failure(
     'PAYLOAD_TOO_LARGE',
-    `line: expected at most ${mostBytes} bytes, got more; send several requests, or raise the function's memory`,
+    `line: expected at most ${maxBytes} bytes, got more; send several requests, or raise the function's memory`,
   );
 }
 
@@ -247,9 +247,9 @@ const PAST_BYTES = 64 * 1024;
  * line is long. Compressed text is read from its beginning, so a call that goes on in the middle passes over what comes
  * before, and pieces are cheap only one after the other.
  *
- * @param mostLineBytes a line is read so far and no further: longer ones are refused
+ * @param maxLineBytes a line is read so far and no further: longer ones are refused
  */
-export function openText(storage: JobStorage, head: JobHead, part: Part, mostLineBytes: number): PieceReader {
+export function openText(storage: JobStorage, head: JobHead, part: Part, maxLineBytes: number): PieceReader {
   const isPlain = head.compression === 'none';
   const end = part.end ?? (isPlain ? head.bytes : undefined);
   const readLine = head.format === 'csv' ? requestOfFields(head) : requestOfLine;
@@ -269,14 +269,14 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, mostLin
   };
   return {
     async read(piece, hasTime) {
-      if (end === undefined && piece >= MOST_PIECES) throw tooLarge(head);
+      if (end === undefined && piece >= MAX_PIECES) throw tooLarge(head);
       const start = part.start + piece * head.pieceBytes;
       if (end !== undefined && start >= end) return undefined;
       const window = await windowFrom(start, hasTime);
       let span = { start, end: Math.min(start + head.pieceBytes, end ?? Number.POSITIVE_INFINITY) };
-      for (let past = Math.min(PAST_BYTES, mostLineBytes); ; past *= 4) {
+      for (let past = Math.min(PAST_BYTES, maxLineBytes); ; past *= 4) {
         await window.fillUntil(span.end + past);
-        if (window.hasEnded() || past > mostLineBytes || endsWithin(span, window.bytes())) break;
+        if (window.hasEnded() || past > maxLineBytes || endsWithin(span, window.bytes())) break;
       }
       const source = window.bytes();
       const isLast = end === undefined ? window.hasEnded() && endOf(source) <= span.end : span.end === end;
@@ -284,7 +284,7 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, mostLin
         if (endOf(source) <= start && piece > 0) return undefined;
         span = { start, end: Math.max(start, endOf(source)) };
       }
-      return rowsOfLines(span, source, { isLast, mostLineBytes, readLine });
+      return rowsOfLines(span, source, { isLast, maxLineBytes, readLine });
     },
     close: () => stream?.close(),
   };
@@ -301,7 +301,7 @@ function tooFar({ key, compression }: JobHead, start: number): UnreadableError {
 function tooLarge({ key, compression, pieceBytes }: JobHead): JobError {
   return new JobError(
     'INVALID_JOB',
-    `${key}: expected ${compression} of at most ${MOST_PIECES * pieceBytes} bytes of text, got more; cut the file`,
+    `${key}: expected ${compression} of at most ${MAX_PIECES * pieceBytes} bytes of text, got more; cut the file`,
   );
 }
 
@@ -502,14 +502,14 @@ interface Header {
 }
 
 /** Names of columns are read in every call: more is no header. */
-const MOST_BYTES = 1024 * 1024;
+const MAX_BYTES = 1024 * 1024;
 
 /** @throws JobError when the file does not begin with one */
 export async function readHeader(storage: JobStorage, input: JobInput, compression: Compression): Promise<Header> {
   const bytes = Buffer.from(await firstBytes(storage, input, compression));
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
-  if (newline < 0 && bytes.length >= MOST_BYTES) throw noHeader(input, `a first line of more than ${MOST_BYTES} bytes`);
+  if (newline < 0 && bytes.length >= MAX_BYTES) throw noHeader(input, `a first line of more than ${MAX_BYTES} bytes`);
   if (!isUtf8(line)) throw noHeader(input, 'bytes that are not UTF-8');
   const text = line
     .toString()
@@ -521,9 +521,9 @@ export async function readHeader(storage: JobStorage, input: JobInput, compressi
 }
 
 async function firstBytes(storage: JobStorage, input: JobInput, compression: Compression): Promise<Uint8Array> {
-  if (compression !== 'none') return startOfCompressed(storage, { ...input, compression }, MOST_BYTES);
+  if (compression !== 'none') return startOfCompressed(storage, { ...input, compression }, MAX_BYTES);
   if (input.bytes === 0) return new Uint8Array();
-  return storage.readRange(input, { start: 0, end: Math.min(MOST_BYTES, input.bytes) });
+  return storage.readRange(input, { start: 0, end: Math.min(MAX_BYTES, input.bytes) });
 }
 
 function noHeader({ key }: JobInput, got: string): JobError {

@@ -15,7 +15,7 @@ import { assertBatched, stack, unstack } from '../core/stack.ts';
 import type { Tensor } from '../core/tensor.ts';
 
 /** At start more rows tell no more: one probe among others, at several places. */
-export const MOST_PROBES = 4;
+export const MAX_PROBES = 4;
 
 /** Rows of one trailing shape that the model is tried with. */
 export interface ProbeSet {

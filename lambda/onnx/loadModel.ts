@@ -307,7 +307,7 @@ interface BufferPool {
 }
 
 /** Enough for the inputs of the micro-batches under way on a card; sizes that do not come again are let go. */
-const MOST_BUFFERS = 8;
+const MAX_BUFFERS = 8;
 
 function createBufferPool(cards: number): BufferPool {
   let free: ArrayBuffer[] = [];
@@ -321,7 +321,7 @@ function createBufferPool(cards: number): BufferPool {
       return buffer === undefined ? allocate(datatype, length) : new info.array(buffer);
     },
     giveBack(buffers) {
-      free = [...buffers, ...free].slice(0, MOST_BUFFERS * cards);
+      free = [...buffers, ...free].slice(0, MAX_BUFFERS * cards);
     },
   };
 }

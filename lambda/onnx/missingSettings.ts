@@ -48,7 +48,7 @@ export async function missingSettings(
 }
 
 /** A value that is longer is not repeated. */
-const MOST_OF_A_CONSTANT = 80;
+const MAX_OF_A_CONSTANT = 80;
 
 /** The keys that change, each whole, with null for what nobody but the model's owner knows. */
 function asBlock(settings: Settings, config: Settings): string {
@@ -57,7 +57,7 @@ function asBlock(settings: Settings, config: Settings): string {
   );
   const block: Settings = Object.fromEntries(changed.map((key) => [key, settings[key]]));
   const spelled = Object.entries(block.constants ?? {}).map(([name, value]): [string, unknown] => {
-    return [name, JSON.stringify(value).length <= MOST_OF_A_CONSTANT ? value : null];
+    return [name, JSON.stringify(value).length <= MAX_OF_A_CONSTANT ? value : null];
   });
   const unknown = spelled.filter(([, value]) => value === null).map(([name]) => `'${name}'`);
   const toFill = unknown.length === 0 ? '' : `, with the values of ${unknown.join(', ')} in place of null`;
@@ -141,7 +141,7 @@ const SIZES = [4, 1, 32, 128];
 /** Of made-up values: what divides by one of them, or looks it up, may run with the other. */
 const VALUES = [1, 0];
 /** Of inputs: several open axes of the larger sizes together are more than fits into memory. */
-const MOST_ELEMENTS = 4_194_304;
+const MAX_ELEMENTS = 4_194_304;
 /** A run that takes longer is taken for one that never ends. */
 const RUN_LIMIT_MS = 10_000;
 
@@ -182,7 +182,7 @@ async function shapesOf(
   sizes: AxisSizes,
   value: number,
 ): Promise<Seen['shapes'] | undefined> {
-  if (elementsAt(contract, rows, sizes) > MOST_ELEMENTS) return undefined;
+  if (elementsAt(contract, rows, sizes) > MAX_ELEMENTS) return undefined;
   const shapes = shapesAt(contract, rows, sizes, 1);
   const inputs = contract.inputs.map((spec, index) =>
     filled(spec, shapeInModel(spec, shapes[index] as number[]), value),

@@ -194,7 +194,7 @@ export function readModelConfig(folder: string): ModelConfig {
   return readJsonIfThere(join(folder, CONFIG_FILE), schema, 'model configuration') ?? {};
 }
 
-const MOST_WRONG = 10;
+const MAX_WRONG = 10;
 
 /**
  * What a JSON file says; undefined where there is no file. Read at once, because a CDK app cannot wait: it is short.
@@ -209,8 +209,8 @@ export function readJsonIfThere<T>(path: string, schema: z.ZodType<T>, what: str
   const parsed = schema.safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
   const wrong = problemsIn(parsed.error.issues, value);
-  const more = wrong.length > MOST_WRONG ? `; and ${wrong.length - MOST_WRONG} more` : '';
-  throw new Error(`${path}: not a valid ${what}: ${wrong.slice(0, MOST_WRONG).join('; ')}${more}`);
+  const more = wrong.length > MAX_WRONG ? `; and ${wrong.length - MAX_WRONG} more` : '';
+  throw new Error(`${path}: not a valid ${what}: ${wrong.slice(0, MAX_WRONG).join('; ')}${more}`);
 }
 
 function readIfThere(path: string): string | undefined {

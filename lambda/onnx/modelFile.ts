@@ -158,7 +158,7 @@ function entriesOf(read: Read, tensor: Field): { readonly [key: string]: string 
 
 export function* fieldsOfFile(read: Read, start: number, end: number): Generator<Field> {
   for (let position = start; position < end; ) {
-    const header = readField(read(position, Math.min(MOST_HEADER_BYTES, end - position)), 0);
+    const header = readField(read(position, Math.min(MAX_HEADER_BYTES, end - position)), 0);
     if (header === undefined) return;
     yield { ...header, start: position + header.start, end: position + header.end };
     position += header.end;
@@ -207,9 +207,9 @@ const ATTRIBUTE = { name: 1, integer: 3, tensor: 5, graph: 6, floats: 7, integer
 const TENSOR_STRINGS = 6;
 
 /** What a node holds beyond is its weights. */
-const MOST_NODE_BYTES = 1024 * 1024;
+const MAX_NODE_BYTES = 1024 * 1024;
 /** More of them make no better probes. */
-const MOST_VALUES = 2048;
+const MAX_VALUES = 2048;
 
 /** Attributes with the values at which an operator decides, or which it knows. */
 const NUMBERS_THAT_TELL = new Set(['nodes_values', 'keys_floats', 'keys_int64s', 'cats_int64s']);
@@ -229,7 +229,7 @@ export function readGraph(path: string): ModelGraph {
       const nodes = { [MODEL.graph]: GRAPH_NODE, [MODEL.functions]: FUNCTION_NODE }[field.number];
       if (nodes === undefined) continue;
       for (const { number, start, end } of fieldsOfFile(read, field.start, field.end)) {
-        if (number === nodes) readNode(read(start, Math.min(end - start, MOST_NODE_BYTES)), found);
+        if (number === nodes) readNode(read(start, Math.min(end - start, MAX_NODE_BYTES)), found);
       }
     }
     return { operators: found.operators, words: [...found.words], numbers: [...found.numbers] };
@@ -280,7 +280,7 @@ function readTensor(bytes: Buffer, { start, end }: Field, found: Found): void {
 }
 
 function addWord(bytes: Buffer, { start, end }: Field, { words }: Found): void {
-  if (words.size < MOST_VALUES) words.add(bytes.toString('utf8', start, end));
+  if (words.size < MAX_VALUES) words.add(bytes.toString('utf8', start, end));
 }
 
 /** The graph of a loop or a branch. */
@@ -303,7 +303,7 @@ function addNumbers(bytes: Buffer, { number, start, end, value }: Field, numbers
 
 /** Leaves of trees have 0 for a threshold. */
 function addNumber(value: number, numbers: Set<number>): void {
-  if (value !== 0 && Number.isFinite(value) && numbers.size < MOST_VALUES) numbers.add(value);
+  if (value !== 0 && Number.isFinite(value) && numbers.size < MAX_VALUES) numbers.add(value);
 }
 
 /** Wire types. @see https://protobuf.dev/programming-guides/encoding/ */
@@ -313,7 +313,7 @@ const LENGTH_DELIMITED = 2;
 const FIXED32 = 5;
 
 /** The most bytes of a tag and the length or number after it. */
-const MOST_HEADER_BYTES = 20;
+const MAX_HEADER_BYTES = 20;
 
 /** One field of a message: its number, and where its contents lie. A number is its own contents. */
 interface Field {

@@ -8,7 +8,7 @@ import { isRefused, type RequestInput, type ScoringRequest } from '../core/scori
 import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } from '../core/tensor.ts';
 
 import { type AxisSizes, shapesAt } from './contract.ts';
-import { MOST_PROBES, type ProbeSet } from './independence.ts';
+import { MAX_PROBES, type ProbeSet } from './independence.ts';
 import { isNotThere } from './modelConfig.ts';
 import type { KnownValues, ModelGraph } from './modelFile.ts';
 
@@ -36,7 +36,7 @@ const CAUTIOUS: readonly Manner[] = ['ones', 'small', 'ones', 'small'];
 /** What axes without a given size are tried at: more than the 1 at which most operators mix nothing along them. */
 const SIZES = [4, 32, 128];
 /** Of one row's inputs: several open axes of the larger sizes together are more than fits into memory. */
-const MOST_ELEMENTS = 262_144;
+const MAX_ELEMENTS = 262_144;
 
 /**
  * What a model is tried with: its real rows, and made-up ones of ordinary values, of many scales, and of those that its
@@ -57,7 +57,7 @@ export function probeSets(
   isThorough = false,
 ): Iterable<ProbeSet>[] {
   const times = isThorough ? MORE_PROBES : 1;
-  const real = realProbes(samples, times * MOST_PROBES);
+  const real = realProbes(samples, times * MAX_PROBES);
   const fromSamples: ProbeSet[][] = real.length === 0 ? [] : [[{ name: `${real.length} samples`, probes: real }]];
   // What it is given decides when a loop ends: made-up values may have it never end.
   if (graph.operators.has('Loop')) return fromSamples;
@@ -90,7 +90,7 @@ function mayTakeValuesForSizes({ inputs }: Model, { operators }: ModelGraph): bo
 const MORE_PROBES = 4;
 
 /** Rows of real requests, all of the first one's trailing shape apart from the ragged axis; a row is a probe of its own. */
-export function realProbes(samples: readonly ScoringRequest[], most = MOST_PROBES): Part[] {
+export function realProbes(samples: readonly ScoringRequest[], most = MAX_PROBES): Part[] {
   const [first] = samples;
   if (first === undefined) return [];
   const signature = signatureOf(first);
@@ -128,7 +128,7 @@ function shapesToTry(
 }
 
 function isSmall(shapes: readonly (readonly number[])[]): boolean {
-  return shapes.reduce((sum, shape) => sum + elementCount(shape), 0) <= MOST_ELEMENTS;
+  return shapes.reduce((sum, shape) => sum + elementCount(shape), 0) <= MAX_ELEMENTS;
 }
 
 /** Numbers from 0 up to 1. */
@@ -148,7 +148,7 @@ const anyScale: Recipe['float'] = (random) => (random() < 0.5 ? -1 : 1) * 10 ** 
 const MAX_UINT16 = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
 /** Integers beyond are no thresholds. */
-const MOST_KNOWN = 1e6;
+const MAX_KNOWN = 1e6;
 
 const RECIPES = {
   unit: { float: around(1) },
@@ -174,7 +174,7 @@ const RECIPES = {
     integer: (random, numbers) =>
       numbers.length === 0
         ? below(32)(random)
-        : Math.max(-MOST_KNOWN, Math.min(MOST_KNOWN, Math.round(pick(numbers, random)))),
+        : Math.max(-MAX_KNOWN, Math.min(MAX_KNOWN, Math.round(pick(numbers, random)))),
   },
   /** Beyond a trillion, and integers up to the largest of 32 bits. */
   huge: {
@@ -265,11 +265,11 @@ function wordOf(manner: Manner, words: readonly string[], random: Random): strin
 }
 
 /** Beyond it a product of two is no FP16 any more. */
-const MOST_OF_FP16 = 100;
+const MAX_OF_FP16 = 100;
 
 function floatOf(datatype: Datatype, manner: Manner, numbers: readonly number[], random: Random): number {
   const value = RECIPES[manner].float(random, numbers);
-  return datatype === 'FP16' && Number.isFinite(value) ? Math.max(-MOST_OF_FP16, Math.min(MOST_OF_FP16, value)) : value;
+  return datatype === 'FP16' && Number.isFinite(value) ? Math.max(-MAX_OF_FP16, Math.min(MAX_OF_FP16, value)) : value;
 }
 
 function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues, random: Random): number {
@@ -302,7 +302,7 @@ function createRandom(seed: number): Random {
 const SAMPLES_FILE = 'samples.jsonl';
 
 /** What is read of the file: enough for the checks at start. */
-const MOST_SAMPLES = 16;
+const MAX_SAMPLES = 16;
 
 const LIMITS = { maxRequestRows: 10_000, maxRequestsPerMessage: 1 };
 
@@ -351,7 +351,7 @@ async function firstLinesOf(path: string): Promise<Line[]> {
       // A byte order mark and \r are white space too.
       const line = text.trim();
       if (line !== '') lines.push({ line, number });
-      if (lines.length === MOST_SAMPLES) break;
+      if (lines.length === MAX_SAMPLES) break;
     }
   } catch (error) {
     if (isNotThere(error)) return [];

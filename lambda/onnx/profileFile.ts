@@ -87,14 +87,14 @@ function costOf({ table, threads, length: ordinary }: ProfileFile, isRagged: boo
 const PROFILE_FILE = 'profile.json';
 
 /** Far more than any profile has: a larger file would hold up a start. */
-const MOST_BYTES = 2 * 1024 * 1024;
+const MAX_BYTES = 2 * 1024 * 1024;
 
 const size = z.int().min(1);
 const milliseconds = z.number().min(0);
 /** Such as the name of a processor: warnings have it. */
 const word = z.string().max(200);
 /** A run of a day and more is none: larger ones would make costs infinite. */
-const MOST_MS = 86_400_000;
+const MAX_MS = 86_400_000;
 
 const schema = z
   .object({
@@ -140,7 +140,7 @@ const schema = z
           /** Of the open axis; 1 without one. */
           length: size,
           threads: size,
-          medianMs: z.number().positive().max(MOST_MS),
+          medianMs: z.number().positive().max(MAX_MS),
           /** Of the middle 80 % of the runs, as a share of the median. */
           spread: z.number().min(0),
           rowsPerSecond: z.number().positive(),
@@ -188,7 +188,7 @@ export function profilePath(modelPath: string): string {
 export function readProfile(modelPath: string): ProfileFile | undefined {
   const path = profilePath(modelPath);
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  if (bytes > MOST_BYTES) throw new Error(`${path}: expected a profile of ${MOST_BYTES} bytes at most, got ${bytes}`);
+  if (bytes > MAX_BYTES) throw new Error(`${path}: expected a profile of ${MAX_BYTES} bytes at most, got ${bytes}`);
   return readJsonIfThere(path, schema, 'profile');
 }
 

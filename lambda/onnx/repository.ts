@@ -22,7 +22,7 @@ export interface OnnxModelRepository extends ModelRepository {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly ModelLocation[];
   /** The most cards that one of the models is opened on. */
-  readonly mostCards: number;
+  readonly maxCards: number;
   /** The runs that were given up and have not ended: each keeps its thread and a session of its model. */
   stuckRuns(): ReadonlySet<object>;
   /**
@@ -104,7 +104,7 @@ async function openLocations(
 
   return {
     models: locations,
-    mostCards: Math.max(...configs.map(({ devices }) => devices?.length ?? 1)),
+    maxCards: Math.max(...configs.map(({ devices }) => devices?.length ?? 1)),
     find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
     stuckRuns: () => stuckRuns,
     close: async () => {

@@ -66,10 +66,10 @@ interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows'> {
 
 /** Runs that are only timed may take this share of the loading before, and at least so long. */
 const TIMING_SHARE = 1 / 4;
-const LEAST_TIMING_MS = 100;
+const MIN_TIMING_MS = 100;
 
 /** The checks of a slow model may take as long as its loading took, and at least so long. */
-const LEAST_CHECK_MS = 100;
+const MIN_CHECK_MS = 100;
 /** Of checks that are to be thorough. */
 const THOROUGH_CHECK_MS = 10_000;
 
@@ -116,7 +116,7 @@ async function warmUpAndCheck(
   );
   const given = typeof sizes === 'boolean' ? {} : sizes;
   const loadMs = options.loadMs + now() - startedAt;
-  const limitMs = Math.max(isThorough ? THOROUGH_CHECK_MS : LEAST_CHECK_MS, loadMs);
+  const limitMs = Math.max(isThorough ? THOROUGH_CHECK_MS : MIN_CHECK_MS, loadMs);
   let probes = 0;
   const decide = async (): Promise<Decided> => {
     if (batching !== undefined) return overriddenBatching(warm.model, batching);
@@ -161,7 +161,7 @@ async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Prom
   const { independence = 'trusted' } = model;
   const mayShare = model.maxBatchRows > 1 && (independence === 'proved' || independence === 'trusted');
   if (!mayShare || model.ladder.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
-  const limitMs = Math.max(LEAST_TIMING_MS, TIMING_SHARE * loadMs);
+  const limitMs = Math.max(MIN_TIMING_MS, TIMING_SHARE * loadMs);
   await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, now });
 }
 
@@ -226,7 +226,7 @@ interface WarmUpResult {
 /** What axes without a size are tried at, one after the other, until the model runs. */
 const SIZES = [1, 4, 32, 128];
 /** Of the inputs of such a run: several open axes of the larger sizes together are more than fits into memory. */
-const MOST_ELEMENTS = 4_194_304;
+const MAX_ELEMENTS = 4_194_304;
 
 /** What is tried where a model does not run at 1 row: it may be baked to one of these. */
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
@@ -273,7 +273,7 @@ async function findSizes(
 ): Promise<{ readonly sizes: AxisSizes } | { readonly reason: string }> {
   let first: string | undefined;
   for (const sizes of sizesToTry(model, given, SIZES)) {
-    if (first !== undefined && elementsAt(model, rows, sizes) > MOST_ELEMENTS) continue;
+    if (first !== undefined && elementsAt(model, rows, sizes) > MAX_ELEMENTS) continue;
     const reason = await whyNotAt(model, rows, sizes, onGpu);
     if (reason === undefined) return { sizes };
     first ??= reason;

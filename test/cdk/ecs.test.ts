@@ -148,7 +148,7 @@ describe('the environment of a worker', () => {
         timeout: Duration.seconds(30),
         stopTimeout: Duration.seconds(40),
         pipelineDepth: 3,
-        mostPolls: 9,
+        maxPolls: 9,
       }),
     ],
     [
@@ -157,7 +157,7 @@ describe('the environment of a worker', () => {
         timeout: Duration.seconds(30),
         stopTimeout: Duration.seconds(40),
         pipelineDepth: 3,
-        mostPolls: 9,
+        maxPolls: 9,
       }),
     ],
   ])('of %s is one that the worker accepts, with batch size, window and times', (_, compute) => {
@@ -179,7 +179,7 @@ describe('the environment of a worker', () => {
       stopSeconds: 40,
       visibilitySeconds: 60,
       pipelineDepth: 3,
-      mostPolls: 9,
+      maxPolls: 9,
       results: ['queue', 'table'],
     });
   });

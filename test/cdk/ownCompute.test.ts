@@ -18,7 +18,7 @@ import {
   functionGraph,
   type Graph,
   grantSwitch,
-  leastVisibility,
+  minVisibility,
   PERIOD,
   type Problem,
   type Wiring,
@@ -36,7 +36,7 @@ function wrappedCompute(entrypoint: string[], maximumConcurrency?: number): Comp
     imageTarget: { stage: 'lambda', architecture: ARM },
     timeoutSeconds: TIMEOUT_SECONDS,
     problems: ({ shards }) => concurrencyProblems({ maximumConcurrency }, shards),
-    leastVisibility: (batching) => leastVisibility(TIMEOUT_SECONDS, batching),
+    minVisibility: (batching) => minVisibility(TIMEOUT_SECONDS, batching),
     create(scope, wiring) {
       const { repository, tagOrDigest } = wiring.image;
       const wrapped = new DockerImageFunction(scope, 'Function', {
@@ -90,7 +90,7 @@ function computeElsewhere(problem?: Problem): ComputeForm<Elsewhere> {
     imageTarget: { stage: 'lambda', architecture: ARM },
     timeoutSeconds: 900,
     problems: () => [problem],
-    leastVisibility: () => ({ seconds: 1000, sum: '900 s of work and 100 s to spare' }),
+    minVisibility: () => ({ seconds: 1000, sum: '900 s of work and 100 s to spare' }),
     create(scope, { environment }) {
       const grantPrincipal = new Role(scope, 'Role', { assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com') });
       return { grantPrincipal, environment, alarms: [], graphs, cost: free };

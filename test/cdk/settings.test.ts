@@ -140,7 +140,7 @@ const PROPS: Readonly<Record<string, (value: number) => Partial<BatchScoringProp
   resultsPerMessage: (resultsPerMessage) => ({ resultsPerMessage }),
   resultMessageBytes: (bytes) => ({ resultsPerMessage: 'fill', resultMessageSize: Size.bytes(Math.max(0, bytes)) }),
   resultTtlSeconds: (seconds) => ({ results: ['table'], resultTtl: Duration.seconds(Math.max(0, seconds)) }),
-  mostPolls: (mostPolls) => ({ compute: ecsCompute({ mostPolls }) }),
+  maxPolls: (maxPolls) => ({ compute: ecsCompute({ maxPolls }) }),
   pipelineDepth: (pipelineDepth) => ({ compute: ecsCompute({ pipelineDepth }) }),
 };
 const OF_TUNING = [

@@ -25,7 +25,7 @@ const MODELS = {
 const CLOCK = JSON.stringify({ model_name: 'clock' });
 
 /** The most of these that were decoded in one turn. */
-function mostInATurn(answers: readonly Answer[]): number {
+function maxInATurn(answers: readonly Answer[]): number {
   const turns = Map.groupBy(answers, ({ outputs }) => outputs?.[0]?.data[0]);
   return Math.max(...Array.from(turns.values(), (some) => some.length));
 }
@@ -43,7 +43,7 @@ describe('5. The event loop stays free', () => {
     it('pauses between large messages while it decodes them', async () => {
       const ids = host.send(Array(30).fill(`${CLOCK}${' '.repeat(100 * 1024)}`));
 
-      expect(mostInATurn(await host.answers(ids))).toBeLessThanOrEqual(6);
+      expect(maxInATurn(await host.answers(ids))).toBeLessThanOrEqual(6);
     });
 
     it('scores for other models, and answers whoever asks for its health, while a run goes on', async () => {
@@ -63,6 +63,6 @@ describe('5. The event loop stays free', () => {
 
     const clocks = await host.answers(ids.filter((_, index) => index % 50 === 0));
     // Of 40: 256 messages a turn, and what is decoded while others wait.
-    expect(mostInATurn(clocks)).toBeLessThanOrEqual(20);
+    expect(maxInATurn(clocks)).toBeLessThanOrEqual(20);
   });
 });

@@ -438,13 +438,13 @@ export function callOf(body: string): 'receive' | 'change visibility' | 'send' |
   return body.includes('"MessageBody"') ? 'send' : 'delete';
 }
 
-const MOST_CALLS = 20_000;
+const MAX_CALLS = 20_000;
 
 export async function deployment(server: SqsServer, options: DeploymentOptions = {}): Promise<Deployment> {
   const { models = LOOKUP, environment = {}, attributes = {}, fifo = false, between } = options;
   const create = fifo ? server.fifoQueue : server.queue;
   const [requestQueueUrl, resultQueueUrl] = [create(attributes), create({})];
-  const front = between === undefined ? undefined : await server.front(...Array<Step>(MOST_CALLS).fill(between));
+  const front = between === undefined ? undefined : await server.front(...Array<Step>(MAX_CALLS).fill(between));
   const variables = {
     AWS_ENDPOINT_URL_SQS: front?.endpoint ?? new URL(requestQueueUrl).origin,
     BATCHSCORE_MODELS_DIR: await modelsDirectory(models),

@@ -20,7 +20,7 @@ import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObj
 import { isJobCode, JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';
 import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
-import { createRowScoring, MOST_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
+import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 import { REPOSITORY } from './command.ts';
 import { lineModel, repositoryOf } from './scoring.ts';
 
@@ -100,7 +100,7 @@ export interface JobOptions {
   readonly spec?: Spec;
   readonly partBytes?: number;
   readonly pieceBytes?: number;
-  readonly mostLineBytes?: number;
+  readonly maxLineBytes?: number;
   readonly limits?: typeof LIMITS;
   /** The time of each call. @default no end */
   readonly time?: () => TimeLimit;
@@ -120,12 +120,12 @@ export function planOf(options: JobOptions): Promise<PlanAnswer> {
 
 /** One call of `score`, as the function answers it. */
 export async function callScore(event: ScoreEvent, options: JobOptions): Promise<ScoreEvent> {
-  const { storage, models, limits = LIMITS, mostLineBytes = 100_000, time = () => NO_DEADLINE } = options;
+  const { storage, models, limits = LIMITS, maxLineBytes = 100_000, time = () => NO_DEADLINE } = options;
   const head = await readHead(storage, event.folder);
   if (head === undefined) throw new Error('expected a head');
-  const mostCharacters = MOST_CHARACTERS_HELD;
-  const scoring = createRowScoring({ models, limits, checkPercent: 0, observer: {}, mostCharacters });
-  const reader = openReader(storage, head, event.part, mostLineBytes);
+  const maxCharacters = MAX_CHARACTERS_HELD;
+  const scoring = createRowScoring({ models, limits, checkPercent: 0, observer: {}, maxCharacters });
+  const reader = openReader(storage, head, event.part, maxLineBytes);
   return scorePart(event, { storage, head, scoring, reader }, time());
 }
 

@@ -360,7 +360,7 @@ function openQueue(
   };
 }
 
-const MOST_ENTRIES = 10;
+const MAX_ENTRIES = 10;
 const NAMED_QUEUE = z.object({ QueueUrl: z.string() });
 const QUEUE = { QueueUrl: z.string() };
 const NAMES = z.array(z.string()).default([]);
@@ -379,7 +379,7 @@ const HANDLE = { ReceiptHandle: z.string() };
 const VISIBILITY = { ...HANDLE, VisibilityTimeout: z.int().min(0).max(43_200) };
 const RECEIVE = z.strictObject({
   ...QUEUE,
-  MaxNumberOfMessages: z.int().min(1).max(MOST_ENTRIES).default(1),
+  MaxNumberOfMessages: z.int().min(1).max(MAX_ENTRIES).default(1),
   WaitTimeSeconds: z.int().min(0).max(20).default(0),
   VisibilityTimeout: z.int().min(0).max(43_200).optional(),
   AttributeNames: NAMES,
@@ -393,7 +393,7 @@ function batchOf<S extends z.ZodRawShape>(entry: S) {
     Entries: z
       .array(z.strictObject({ Id: z.string(), ...entry }))
       .min(1)
-      .max(MOST_ENTRIES),
+      .max(MAX_ENTRIES),
   });
 }
 

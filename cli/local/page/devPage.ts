@@ -260,7 +260,7 @@ function parsed<T>(schema: z.ZodType<T>, body: unknown, expected: string): T {
   return data;
 }
 
-const MOST_SAMPLE_CHARACTERS = 32_768;
+const MAX_SAMPLE_CHARACTERS = 32_768;
 
 /** The models of a stack as a page shows them, from the repository that the function has opened: none is loaded twice. */
 async function lookAtModels({ models, scoring }: Pick<LocalStack, 'models' | 'scoring'>, modelsDirectory: string) {
@@ -284,7 +284,7 @@ async function lookAtModels({ models, scoring }: Pick<LocalStack, 'models' | 'sc
 async function samplesIn(modelsDirectory: string, name: string): Promise<string[]> {
   const { lines } = await readSampleLines(join(modelsDirectory, name));
   return lines
-    .filter(({ line }) => line.length <= MOST_SAMPLE_CHARACTERS)
+    .filter(({ line }) => line.length <= MAX_SAMPLE_CHARACTERS)
     .flatMap(({ line }) => {
       const request: unknown = JSON.parse(line);
       const isObject = typeof request === 'object' && request !== null && !Array.isArray(request);
@@ -409,10 +409,10 @@ export interface Load {
 const LOAD_PER_SECOND: Range = { least: 0, most: 5_000 };
 
 const TURN_MS = 20;
-const MOST_ENTRIES = 10;
-const MOST_CALLS = 16;
+const MAX_ENTRIES = 10;
+const MAX_CALLS = 16;
 /** The queue is in this process' memory. */
-const MOST_WAITING = 20_000;
+const MAX_WAITING = 20_000;
 
 export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent, onChange }: LoadOptions): Load {
   let settings: LoadSeen = { perSecond: 0, model };
@@ -428,13 +428,13 @@ export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent, 
     const { perSecond } = settings;
     owed += (perSecond * (now - turnedAt)) / 1000;
     turnedAt = now;
-    const isFull = waiting() > MOST_WAITING;
+    const isFull = waiting() > MAX_WAITING;
     if (isFull) owed = 0;
     const fallsBehind = owed > perSecond + 1;
     if (fallsBehind) owed = perSecond;
     hold(isFull ? 'full' : fallsBehind ? 'slow' : undefined);
-    while (owed >= 1 && calls.size < MOST_CALLS) {
-      const messages = Math.min(MOST_ENTRIES, Math.floor(owed));
+    while (owed >= 1 && calls.size < MAX_CALLS) {
+      const messages = Math.min(MAX_ENTRIES, Math.floor(owed));
       owed -= messages;
       const call = send(messages).finally(() => calls.delete(call));
       calls.add(call);
@@ -491,6 +491,6 @@ export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent, 
 
 const HOLD_SHOWN_MS = 2_000;
 const HELD_BACK = {
-  full: `more than ${MOST_WAITING.toLocaleString('en-US')} messages wait, so no more are sent for now`,
+  full: `more than ${MAX_WAITING.toLocaleString('en-US')} messages wait, so no more are sent for now`,
   slow: 'this machine sends no faster',
 } as const;

@@ -140,7 +140,7 @@ function addOne(counts: Record<string, number>, code: string): void {
 }
 
 /** Micro-batches of an invocation that are kept one by one. */
-const MOST_MICRO_BATCHES = 32;
+const MAX_MICRO_BATCHES = 32;
 
 /** An invocation while it goes on. */
 type OngoingInvocation = ReturnType<typeof createOngoingInvocation>;
@@ -176,7 +176,7 @@ function createOngoingInvocation(
       counts.runs += 1;
       counts.rows += report.rows;
       counts.paddedRows += report.paddedRows;
-      if (microBatches.length === MOST_MICRO_BATCHES) return;
+      if (microBatches.length === MAX_MICRO_BATCHES) return;
       microBatches.push(report);
       if (asked.size === 0) return;
       for (const index of indices()) {
@@ -234,7 +234,7 @@ function createOngoingInvocation(
 /** Seconds that are kept: five minutes. */
 export const SECONDS_KEPT = 300;
 /** Times to answer that a second's percentiles are taken of; of more, a random choice. */
-const MOST_TIMES = 512;
+const MAX_TIMES = 512;
 const NOTHING = {
   ...{ sent: 0, answered: 0, errors: 0, retried: 0, invocations: 0, records: 0 },
   ...{ room: 0, rows: 0, paddedRows: 0, runs: 0 },
@@ -270,8 +270,8 @@ export function createTimeline(now: () => number = Date.now) {
     answered(ms: number): void {
       advance();
       timesSeen += 1;
-      const index = timesSeen <= MOST_TIMES ? times.length : Math.floor(Math.random() * timesSeen);
-      if (index < MOST_TIMES) times[index] = ms;
+      const index = timesSeen <= MAX_TIMES ? times.length : Math.floor(Math.random() * timesSeen);
+      if (index < MAX_TIMES) times[index] = ms;
     },
     ended(invocation: InvocationSeen): void {
       advance();
@@ -292,7 +292,7 @@ function quantile(sorted: readonly number[], share: number): number | null {
 }
 
 /** Characters of a result that the page is given. */
-const MOST_BODY_CHARACTERS = 16_384;
+const MAX_BODY_CHARACTERS = 16_384;
 
 /** An error's first keys. */
 const ERROR = /^\{"message_id":"[^"]*"(?:,"id":"(?:[^"\\]|\\.)*")?,"code":"/;
@@ -308,7 +308,7 @@ function resultSeen(
   { messageId, body }: Result,
   how: Pick<ResultSeen, 'at' | 'invocation' | 'isError' | 'isLoad'>,
 ): ResultSeen {
-  return { messageId, body: body.slice(0, MOST_BODY_CHARACTERS).toWellFormed(), characters: body.length, ...how };
+  return { messageId, body: body.slice(0, MAX_BODY_CHARACTERS).toWellFormed(), characters: body.length, ...how };
 }
 
 /** Writes some results through a writer of their own. Verdicts align with `results` by index. */

@@ -37,7 +37,7 @@ export interface PageServer {
 
 const STREAM_PATH = '/events';
 /** A browser opens six for a page. */
-const MOST_CONNECTIONS = 64;
+const MAX_CONNECTIONS = 64;
 
 const HEADERS = {
   'content-security-policy':
@@ -54,7 +54,7 @@ export async function startPageServer(options: PageServerOptions): Promise<PageS
   const server = createServer((request, response) => {
     answer(request, response, options).catch((error: unknown) => refuse(response, 500, messageOf(error)));
   });
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   await listen(server, options);
   const { port } = server.address() as AddressInfo;
   return {
@@ -113,7 +113,7 @@ async function sendFile(response: ServerResponse, { type, read }: PageFile): Pro
 
 function stream(response: ServerResponse, { openStream }: PageServerOptions): void {
   if (openStream(response)) return;
-  refuse(response, 503, `expected at most ${MOST_PAGES} open pages, got one more; close another`);
+  refuse(response, 503, `expected at most ${MAX_PAGES} open pages, got one more; close another`);
 }
 
 async function ask(request: IncomingMessage, response: ServerResponse, control: Control): Promise<void> {
@@ -165,7 +165,7 @@ class BodyTooLargeError extends Error {
 }
 
 /** Of what a page may send: a request that somebody typed is far smaller. */
-const MOST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 /** @throws BodyTooLargeError, or Error for a body that is not JSON */
 async function readBody(request: IncomingMessage): Promise<unknown> {
@@ -176,7 +176,7 @@ async function readBody(request: IncomingMessage): Promise<unknown> {
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MOST_BYTES) throw new BodyTooLargeError(`body: expected at most ${MOST_BYTES} bytes, got more`);
+    if (bytes > MAX_BYTES) throw new BodyTooLargeError(`body: expected at most ${MAX_BYTES} bytes, got more`);
     chunks.push(chunk);
   }
   try {
@@ -242,19 +242,19 @@ interface StreamOptions {
 /** @see https://html.spec.whatwg.org/multipage/server-sent-events.html */
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' };
 /** A browser opens six connections to a server at the most: one is left for what its pages ask. */
-export const MOST_PAGES = 5;
+export const MAX_PAGES = 5;
 /** What may lie unread for one page; one that reads no faster is dropped, and opens a new stream by itself. */
-const MOST_UNREAD_BYTES = 4 * 1024 * 1024;
+const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
 
 export function createStream({ onWatched }: StreamOptions): Stream {
   const pages = new Set<ServerResponse>();
   const send = (page: ServerResponse, text: string): void => {
     page.write(text);
-    if (page.writableLength > MOST_UNREAD_BYTES) page.destroy();
+    if (page.writableLength > MAX_UNREAD_BYTES) page.destroy();
   };
   return {
     open(response, state) {
-      if (pages.size >= MOST_PAGES) return false;
+      if (pages.size >= MAX_PAGES) return false;
       pages.add(response);
       if (pages.size === 1) onWatched(true);
       response.on('close', () => {

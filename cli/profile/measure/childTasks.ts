@@ -61,7 +61,7 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
     version: model.version,
     path: location.path,
     ladder: model.ladder,
-    mostRows: mostRowsOf(model, config, task.maxBatchRows),
+    maxRows: maxRowsOf(model, config, task.maxBatchRows),
     ...safetyOf(model, config.batching),
     start: { ...took, libraryMs: codeMs + took.libraryMs, processMs: beganAt - task.askedAt },
     threads: threads ?? availableParallelism(),
@@ -76,7 +76,7 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
 }
 
 /** What the checks have it run is not taken for the most: how many rows it takes, and what to make of that, is found out. */
-function mostRowsOf({ maxBatchRows, ladder }: Model, config: ModelConfig, asked: number): number {
+function maxRowsOf({ maxBatchRows, ladder }: Model, config: ModelConfig, asked: number): number {
   if (config.batching === 'alone') return 1;
   if (ladder.length > 0) return maxBatchRows;
   return config.maxBatchRows ?? asked;
@@ -129,11 +129,11 @@ export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<
 }
 
 /** Of each size that is not slow. */
-const LEAST_RUNS = 7;
+const MIN_RUNS = 7;
 /** Are there more, every other one is let go of. */
-const MOST_RUNS = 501;
+const MAX_RUNS = 501;
 /** Of slow ones, which have no more than their part of the time. */
-const LEAST_SLOW_RUNS = 3;
+const MIN_SLOW_RUNS = 3;
 /** What is left to do when the time is over may take so much of it again, for each size. */
 const OVERTIME = 0.02;
 /** A median is stable when its standard error is below this share of it. */
@@ -184,11 +184,9 @@ export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<vo
   const isDue = ({ times }: Timing): boolean => {
     const elapsedMs = performance.now() - startedAt;
     const spentMs = times.reduce((sum, ms) => sum + ms, 0);
-    if (times.length < LEAST_SLOW_RUNS && elapsedMs < enoughMs) return true;
+    if (times.length < MIN_SLOW_RUNS && elapsedMs < enoughMs) return true;
     if (elapsedMs < enoughMs) return spentMs <= elapsedMs / sizes.length;
-    return (
-      times.length === 0 || (times.length < LEAST_RUNS && (LEAST_RUNS * spentMs) / times.length < OVERTIME * enoughMs)
-    );
+    return times.length === 0 || (times.length < MIN_RUNS && (MIN_RUNS * spentMs) / times.length < OVERTIME * enoughMs);
   };
   const isOver = (): boolean => {
     const isLate = performance.now() - startedAt >= enoughMs;
@@ -198,7 +196,7 @@ export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<vo
     for (const timing of round % 2 === 0 ? timings : timings.toReversed()) {
       if (!isDue(timing)) continue;
       timing.times.push(await runMsOf(model, timing.batch));
-      if (timing.times.length > MOST_RUNS) timing.times = timing.times.filter((_, index) => index % 2 === 1);
+      if (timing.times.length > MAX_RUNS) timing.times = timing.times.filter((_, index) => index % 2 === 1);
       await tellProgress();
     }
     const now = performance.now();
@@ -218,7 +216,7 @@ function timedOf({ size, times }: Timing): Timed {
 
 /** Of normally distributed times: their standard deviation is 0.741 of the middle half, a median's error 1.253 of it. */
 function isStable(times: readonly number[]): boolean {
-  if (times.length < LEAST_RUNS) return false;
+  if (times.length < MIN_RUNS) return false;
   const sorted = times.toSorted((a, b) => a - b);
   const error = (1.253 * 0.741 * (quantile(sorted, 0.75) - quantile(sorted, 0.25))) / Math.sqrt(times.length);
   return error < STABLE * quantile(sorted, 0.5);
@@ -324,7 +322,7 @@ interface RowMaker {
   of(length: number): Promise<readonly Part[]>;
 }
 
-const MOST_SAMPLES = 16;
+const MAX_SAMPLES = 16;
 
 /** @param warmUp what config.json says of it: sizes of open axes */
 function createRowMaker(
@@ -333,7 +331,7 @@ function createRowMaker(
   graph: ModelGraph,
   warmUp: WarmUpSizes | undefined,
 ): RowMaker {
-  const real = realProbes(samples, MOST_SAMPLES);
+  const real = realProbes(samples, MAX_SAMPLES);
   if (real.length > 0) return realRows(model, real);
   const given = typeof warmUp === 'object' ? warmUp : {};
   const axes = symbolicAxes(model).filter((axis) => axis === model.ragged?.name || given[axis] === undefined);

@@ -37,7 +37,7 @@ const CHECKED = 0.5;
 const STARTS_OF_TIME = 7;
 /** Of each size; sizes double, so that all up to one take twice its time. */
 const ROUNDS = 7;
-const LEAST_SLOW_MS = 100;
+const MIN_SLOW_MS = 100;
 
 /**
  * Measures a model on this machine, in processes of their own: what its start takes, at what sizes it runs and with how
@@ -59,7 +59,7 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
   );
   const threads = threadCounts(started);
   const slowMs = (1000 * seconds) / (threads.length * ROUNDS * 2 * started.lengths.length);
-  const limits = { ladder: started.ladder, slowMs: Math.max(LEAST_SLOW_MS, slowMs) };
+  const limits = { ladder: started.ladder, slowMs: Math.max(MIN_SLOW_MS, slowMs) };
   const reach = await reachOf(target, started, rowCounts(started), limits, within(STARTED, REACHED));
   const most = Math.max(...reach.reached.map(({ rows }) => rows));
   const checked = await check({ ...target, maxBatchRows: most }, started);
@@ -90,8 +90,8 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
 }
 
 /** The rungs of its ladder; else 1, 2, 4, … and the most. */
-function rowCounts({ ladder, mostRows }: Started): readonly number[] {
-  return ladder.length > 0 ? ladder : rungsUpTo(mostRows);
+function rowCounts({ ladder, maxRows }: Started): readonly number[] {
+  return ladder.length > 0 ? ladder : rungsUpTo(maxRows);
 }
 
 const RUN_ALONE: readonly string[] = ['dependent', 'alone'] satisfies ProfileFile['safety']['verdict'][];
@@ -201,7 +201,7 @@ async function startedWithOneRow(target: Target, crash: Crash): Promise<Starts> 
     `a start with runs of up to ${target.maxBatchRows} rows ended its process (${describeCrash(crash)}), as it would end a ` +
     'host: the checks of rows ran more of them than the model survives';
   return {
-    started: { ...started, mostRows: target.maxBatchRows },
+    started: { ...started, maxRows: target.maxBatchRows },
     coldStart: mediansOf([started]),
     findings: [finding],
   };
@@ -400,7 +400,7 @@ interface Crash {
 
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const CHILD = fileURLToPath(new URL(`./measureChild.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
-const MOST_CHARACTERS = 2_000;
+const MAX_CHARACTERS = 2_000;
 /** A process that tells nothing for so long is taken to hang. */
 const SILENT_MS = 120_000;
 
@@ -421,7 +421,7 @@ async function runChild(task: Task, onTold: (told: Told) => void): Promise<Crash
   };
   let silence = setTimeout(hang, SILENT_MS);
   child.stderr?.setEncoding('utf8').on('data', (chunk) => {
-    said = `${said}${chunk}`.slice(-MOST_CHARACTERS);
+    said = `${said}${chunk}`.slice(-MAX_CHARACTERS);
   });
   child.on('message', (told: Told) => {
     clearTimeout(silence);

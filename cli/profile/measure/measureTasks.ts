@@ -65,7 +65,7 @@ export interface Started {
   readonly path: string;
   readonly ladder: readonly number[];
   /** The most rows of a run that config.json and the option allow. */
-  readonly mostRows: number;
+  readonly maxRows: number;
   readonly verdict: ProfileFile['safety']['verdict'];
   readonly maxDifference: number | null;
   readonly start: Omit<ModelStart, 'threads'> & { readonly processMs: number };

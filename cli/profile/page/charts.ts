@@ -175,14 +175,14 @@ interface Step {
   readonly label: string;
 }
 
-const MOST_ROW_PIXELS = 52;
+const MAX_ROW_PIXELS = 52;
 const BAR_PIXELS = 22;
 
 /** The bars in Vega's words. */
 export function stepsChart({ x, steps }: Steps, size: Size): Spec {
   const left = GAP + Math.max(...steps.map(({ name }) => textWidth(name)));
   const right = GAP + textWidth(x.format(x.ticks.at(-1) ?? 0)) / 2;
-  const row = Math.min(MOST_ROW_PIXELS, Math.floor((size.height - BOTTOM - GAP) / steps.length));
+  const row = Math.min(MAX_ROW_PIXELS, Math.floor((size.height - BOTTOM - GAP) / steps.length));
   const inner = { width: Math.floor(size.width - left - right), height: row * steps.length };
   return {
     ...inner,
@@ -457,7 +457,7 @@ interface Scale {
   readonly format: (value: number) => string;
 }
 
-const MOST_TICKS = 6;
+const MAX_TICKS = 6;
 const DECADE = 10;
 /** A log axis shorter than that says more with its first digits than with powers of ten. */
 const SHORT_DECADES = 1.6;
@@ -483,7 +483,7 @@ export function doublings<One>(ones: readonly One[], of: (one: One) => number, t
 /** From zero on, with even steps. */
 export function fromZero(values: readonly number[], title: string, format: (value: number) => string = short): Scale {
   const most = Math.max(...values);
-  const rough = most / (MOST_TICKS - 1);
+  const rough = most / (MAX_TICKS - 1);
   const power = DECADE ** Math.floor(Math.log10(rough));
   const step = ([1, 2, 2.5, 5, 10].find((multiple) => multiple * power >= rough) ?? 10) * power;
   const ticks = Array.from({ length: Math.ceil(most / step - EPSILON) + 1 }, (_, index) => index * step);
@@ -519,7 +519,7 @@ function powersBetween(base: number, from: number, to: number): number[] {
 }
 
 function thinned(ticks: readonly number[]): number[] {
-  const every = Math.ceil(ticks.length / MOST_TICKS);
+  const every = Math.ceil(ticks.length / MAX_TICKS);
   return ticks.filter((_, index) => index % every === 0);
 }
 

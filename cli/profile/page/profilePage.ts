@@ -157,7 +157,7 @@ const VERDICTS: Readonly<Record<ProfileReport['measured']['safety']['verdict'], 
   alone: ['!', 'Rows run alone', 'config.json says so.'],
 };
 
-const MOST_CANDIDATES = 12;
+const MAX_CANDIDATES = 12;
 
 /** What batch sizes and windows come to for the traffic that was asked for. */
 export async function settingsSection({ answer, question: { budgetMs }, asked }: ProfileReport): Promise<Markup> {
@@ -199,7 +199,7 @@ export async function settingsSection({ answer, question: { budgetMs }, asked }:
       ),
     table: costTable(candidates, chosen),
   });
-  const shown = candidates.slice(0, MOST_CANDIDATES);
+  const shown = candidates.slice(0, MAX_CANDIDATES);
   return html`<section id="settings"><h2>Settings for the traffic</h2>
 <p>${sentence(asked)}. ${count(tried)} settings were simulated; here is the best of each batch size and window.</p>
 <div class="figures">

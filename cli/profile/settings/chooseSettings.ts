@@ -193,10 +193,10 @@ function windowsWithin(budgetMs: number): number[] {
 
 /** Up to twice as many as come in a window; more would never be full. */
 function batchSizesFor({ messages, messagesPerSecond }: Load, windowSeconds: number): number[] {
-  const mostBytes = Math.floor(MAX_EVENT_BYTES / (messages.messageBytes + RECORD_BYTES));
+  const maxBytes = Math.floor(MAX_EVENT_BYTES / (messages.messageBytes + RECORD_BYTES));
   const most = Math.min(
     BATCH_SIZE.most,
-    Math.max(1, mostBytes),
+    Math.max(1, maxBytes),
     windowSeconds === 0 ? WITHOUT_WINDOW : Number.POSITIVE_INFINITY,
   );
   const coming = WITHOUT_WINDOW + 2 * messagesPerSecond * windowSeconds;
@@ -274,7 +274,7 @@ interface Choice {
 }
 
 /** Running rows together pays where it gives so many times the rows a second of rows alone. */
-const LEAST_GAIN = 1.1;
+const MIN_GAIN = 1.1;
 /** Settings that cost so little more are as good, if they answer sooner. */
 const AS_CHEAP = 1.01;
 
@@ -297,7 +297,7 @@ function choose(
   if (oneByOne === undefined) return undefined;
   const cheapest = cheapestOf(expectations.filter(isWithin));
   const found = { oneByOne, cheapest };
-  if (sureGain < LEAST_GAIN) {
+  if (sureGain < MIN_GAIN) {
     return {
       ...found,
       chosen: oneByOne,
@@ -324,10 +324,10 @@ function choose(
 }
 
 function doesNotPay(gain: number): string {
-  if (gain >= LEAST_GAIN) {
+  if (gain >= MIN_GAIN) {
     return `batching is not shown to pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, and runs of one size differ by more than that; measure again on a machine that does nothing else`;
   }
-  return `batching does not pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, less than ${LEAST_GAIN}`;
+  return `batching does not pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, less than ${MIN_GAIN}`;
 }
 
 function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {

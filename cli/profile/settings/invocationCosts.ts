@@ -125,7 +125,7 @@ export interface RunTimes {
 /** A row that costs so much more than in the best run is as good: fewer rows take less memory and answer sooner. */
 const NEARLY = 1.05;
 /** What runs of one size differ by counts up to here, each way: four times the rows a second are no chance. */
-const MOST_DOUBT = 0.6;
+const MAX_DOUBT = 0.6;
 
 /**
  * The run times of an environment with `vcpus`. Threads that have a core each take what was measured; with fewer cores
@@ -154,7 +154,7 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
   // Of the number of threads that counts: with another one, something else may have held the machine up.
   const half = (rows: number): number => {
     const counting = table.filter((run) => run.rows === rows && run.threads === threadsAt(rows));
-    return Math.min(MOST_DOUBT, Math.max(0, ...counting.map(({ spread = 0 }) => spread)) / 2);
+    return Math.min(MAX_DOUBT, Math.max(0, ...counting.map(({ spread = 0 }) => spread)) / 2);
   };
   return {
     rowsPerRun,

@@ -159,7 +159,7 @@ function createEventQueue(): EventQueue {
     },
     take() {
       const slot = slots[first++] as number;
-      if (first > MOST_TAKEN) {
+      if (first > MAX_TAKEN) {
         times.splice(0, first);
         slots.splice(0, first);
         first = 0;
@@ -170,7 +170,7 @@ function createEventQueue(): EventQueue {
 }
 
 /** Taken ones, before they are let go of. */
-const MOST_TAKEN = 1_000;
+const MAX_TAKEN = 1_000;
 
 /** What became of messages: how old they were when they were answered, and with how many others they were. */
 export interface Course {

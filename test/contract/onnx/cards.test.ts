@@ -153,7 +153,7 @@ describe('devices in config.json', () => {
     const runs = await Promise.all([1, 2, 3].map((rows) => model.run([counting('x', rows, 3)])));
 
     expect(model).toMatchObject({ cards: 3, independence: 'proved' });
-    expect(repository.mostCards).toBe(3);
+    expect(repository.maxCards).toBe(3);
     expect(runs.map(({ card }) => card).toSorted()).toEqual([0, 1, 2]);
     expect(runs.map(({ outputs }) => outputs[0]?.shape)).toEqual([1, 2, 3].map((rows) => [rows, 3]));
     expect([threads.length, warnings]).toEqual([3, []]);

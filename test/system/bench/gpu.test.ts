@@ -36,8 +36,8 @@ describe('npm run bench:gpu', () => {
         machine: expect.objectContaining({ cpu: expect.any(String), onnxruntime: expect.any(String) }),
         provider: 'cpu',
         card: null,
-        mostRows: 64,
-        mostMessages: 64,
+        maxRows: 64,
+        maxMessages: 64,
         rounds: 1,
         models: [
           {

@@ -179,14 +179,14 @@ async function measure(model: Uint8Array, maxBatchRows: number): Promise<Measure
   return measureModel(folder, { providers: ['cpu'], seconds: 1, maxBatchRows, onProgress: () => {} });
 }
 
-const mostRowsOf = ({ table }: Measurement) => Math.max(...table.map(({ rows }) => rows));
+const maxRowsOf = ({ table }: Measurement) => Math.max(...table.map(({ rows }) => rows));
 
 describe('a model', () => {
   it('that ends its process at some size is measured below it, and that is a finding', async () => {
     // Other processors than x86 divide without a trap.
     const most = process.arch === 'x64' ? 4 : 8;
     const measured = await measure(trappingModel(), 8);
-    expect(mostRowsOf(measured)).toBe(most);
+    expect(maxRowsOf(measured)).toBe(most);
     expect(measured.safety.verdict).toBe('independent');
     const findings = measured.findings.join('\n');
     if (most === 8) return;
@@ -197,7 +197,7 @@ describe('a model', () => {
 
   it('that fails with more rows is measured below them, and that is a finding', async () => {
     const measured = await measure(failingModel(), 8);
-    expect(mostRowsOf(measured)).toBe(4);
+    expect(maxRowsOf(measured)).toBe(4);
     const finding = /a run of 8 rows failed: .*; set "maxBatchRows" to 4 in config\.json/;
     expect(measured.findings.join('\n')).toMatch(finding);
   });

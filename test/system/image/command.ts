@@ -6,7 +6,7 @@ const execute = promisify(execFile);
 /** Commands keep their temporary files where the machine keeps them: some mount what must not be deleted with a folder. */
 export const ENVIRONMENT = { ...process.env };
 
-const MOST_OUTPUT_BYTES = 2 ** 26;
+const MAX_OUTPUT_BYTES = 2 ** 26;
 const LINES_TOLD = 30;
 
 /**
@@ -17,7 +17,7 @@ const LINES_TOLD = 30;
  */
 export async function run(command: string, args: readonly string[], cwd?: string): Promise<string> {
   try {
-    const { stdout } = await execute(command, [...args], { maxBuffer: MOST_OUTPUT_BYTES, cwd, env: ENVIRONMENT });
+    const { stdout } = await execute(command, [...args], { maxBuffer: MAX_OUTPUT_BYTES, cwd, env: ENVIRONMENT });
     return stdout.trim();
   } catch (cause) {
     throw new Error(`${command} ${args[0]}: ${endOfOutput(cause)}`, { cause });

@@ -14,7 +14,7 @@ import { covered, focused, illegible, inkColour, openDetails, overflowing, reach
 const PAGES: Readonly<Record<string, Given>> = {
   plain: {},
   ragged: { lengths: [32, 64, 128, 256], threads: [1, 2, 4], messagesPerSecond: 5, hasGpu: true },
-  single: { mostRows: 1, threads: [1], msOf: () => 40 },
+  single: { maxRows: 1, threads: [1], msOf: () => 40 },
   beyond: { messagesPerSecond: 20_000, budgetMs: 3_600_000 },
 };
 const WIDTHS = [360, 768, 1280];

@@ -19,7 +19,7 @@ function settingsFor(queueUrl: string): WorkerSettings {
     batchSize: 1,
     windowMs: 0,
     depth: 2,
-    mostPolls: 4,
+    maxPolls: 4,
     waitSeconds: 1,
     visibilitySeconds: 60,
     timeoutMs: 60_000,

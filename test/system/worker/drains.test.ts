@@ -95,7 +95,7 @@ describe('workers that are replaced while producers go on sending', () => {
   it(
     `answer everything, and spend no receive on a drain, ${TIMES} times`,
     async () => {
-      const made = await deployed({ environment: { BATCHSCORE_MOST_POLLS: '8' } });
+      const made = await deployed({ environment: { BATCHSCORE_MAX_POLLS: '8' } });
       const { requestQueueUrl, start, results } = made;
       let sent = 0;
       const send = (count: number): void => {
@@ -176,7 +176,7 @@ describe('a worker that ends after a hang', () => {
     const { start, requestQueueUrl, openPolls, messages, deadLetters, results } = await deployed({
       models: { ...LOOKUP, 'turns/1/model.onnx': turningModel() },
       environment: {
-        BATCHSCORE_MOST_POLLS: '8',
+        BATCHSCORE_MAX_POLLS: '8',
         BATCHSCORE_TIMEOUT_SECONDS: '2',
         BATCHSCORE_STOP_SECONDS: '4',
       },

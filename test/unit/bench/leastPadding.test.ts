@@ -23,10 +23,10 @@ function isAllowed(part: readonly number[], { maxRows, maxElements }: PartLimits
   return part.length <= maxRows && part.length * Math.max(...part) <= maxElements;
 }
 
-function bruteForce(lengths: readonly number[], limits: PartLimits, mostParts: number): number {
+function bruteForce(lengths: readonly number[], limits: PartLimits, maxParts: number): number {
   let least = Number.POSITIVE_INFINITY;
   for (const parts of partitionsOf(lengths)) {
-    if (parts.length > mostParts || !parts.every((part) => isAllowed(part, limits))) continue;
+    if (parts.length > maxParts || !parts.every((part) => isAllowed(part, limits))) continue;
     least = Math.min(least, paddedElements(parts));
   }
   return least;

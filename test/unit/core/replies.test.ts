@@ -8,7 +8,7 @@ import { zeros } from './requests.ts';
 
 const PERMANENT = failure('INVALID_SHAPE', 'wrong');
 const TRANSIENT = failure('DEADLINE', 'late');
-const MOST_CHARACTERS = 300;
+const MAX_CHARACTERS = 300;
 
 /** What a request of a body is decoded to, and what becomes of it when it is run. */
 type Fate = 'refused' | 'refused for now' | 'scored' | 'failed' | 'failed for now' | 'long';
@@ -55,7 +55,7 @@ function replay(bodies: readonly (Fate | Fate[])[], order: readonly { of: number
   const told = bodies.map((): Reply[] => []);
   const completed: number[] = [];
   const keyed = bodies.map((_, index) => ({ key: `key ${index}`, body: '' }));
-  const replies = createReplies(keyed, MOST_CHARACTERS, (body) => void completed.push(body));
+  const replies = createReplies(keyed, MAX_CHARACTERS, (body) => void completed.push(body));
   const tell = (reply: Reply | undefined): void => void (reply && told[reply.of]?.push(reply));
   for (const [of, body] of bodies.entries()) {
     const decoded: DecodedBody = Array.isArray(body)

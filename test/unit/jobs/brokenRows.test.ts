@@ -50,7 +50,7 @@ describe('a job with broken rows', () => {
     const storage = memoryStorage();
     storage.objects.set('in/a.jsonl', content);
     const job = { storage, models: MODELS, key: 'in/a.jsonl', content, partBytes: 40_000, pieceBytes: 10_000 };
-    const scored = await runJob({ ...job, mostLineBytes: 15_000 });
+    const scored = await runJob({ ...job, maxLineBytes: 15_000 });
     expect(scored.map(({ code }) => code)).toEqual(lines.map((_, row) => brokenAt(row)?.[0]));
     for (const [row, { id, code, outputs }] of scored.entries()) {
       if (code === undefined)

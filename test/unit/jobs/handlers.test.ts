@@ -25,7 +25,7 @@ function setUp(storage: MemoryStorage, other: Partial<ScoreHandlerDependencies> 
     checkPercent: 0,
     partBytes: 50,
     pieceBytes: 25,
-    mostLineBytes: 1_000,
+    maxLineBytes: 1_000,
     observer: {},
     stuckRuns: () => new Set(),
     endHost: () => {

@@ -29,7 +29,7 @@ const cuts: fc.Arbitrary<Cut> = fc.record({
   reopens: fc.boolean(),
 });
 const MODELS = repositoryOf(lineModel());
-const MOST_LINE_BYTES = 2_000;
+const MAX_LINE_BYTES = 2_000;
 
 /** Every row of a file, as the pieces of its parts give them, one after the other. */
 async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) {
@@ -49,7 +49,7 @@ async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) 
   if (head === undefined) throw new Error('expected a plan');
   const rows: PieceRow[] = [];
   for (const part of await readParts(storage, planKey)) {
-    let reader = openReader(storage, head, part, MOST_LINE_BYTES);
+    let reader = openReader(storage, head, part, MAX_LINE_BYTES);
     for (let piece = 0; ; piece++) {
       const read = await reader.read(piece, () => true);
       if (read === undefined) break;
@@ -60,7 +60,7 @@ async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) 
       }
       if (!cut.reopens) continue;
       reader.close();
-      reader = openReader(storage, head, part, MOST_LINE_BYTES);
+      reader = openReader(storage, head, part, MAX_LINE_BYTES);
     }
     reader.close();
   }
@@ -82,7 +82,7 @@ const requestLine = fc
   )
   .map((text): Line => {
     const bytes = Buffer.from(text);
-    return { bytes, row: bytes.length > MOST_LINE_BYTES ? { text: '', code: 'PAYLOAD_TOO_LARGE' } : { text } };
+    return { bytes, row: bytes.length > MAX_LINE_BYTES ? { text: '', code: 'PAYLOAD_TOO_LARGE' } : { text } };
   });
 const blankLine = fc.constantFrom('', ' ', '\t').map((text): Line => ({ bytes: Buffer.from(text), row: undefined }));
 const brokenLine = fc.constant<Line>({

@@ -78,7 +78,7 @@ function requestWay(models) {
 /** @typedef {import('../wire.ts').AnswerSeen} AnswerSeen */
 /** @typedef {import('../wire.ts').ClosedWords} ClosedWords */
 
-const MOST_EARLY = 16;
+const MAX_EARLY = 16;
 
 /**
  * The answer to what was sent last, and the micro-batch that it rode in.
@@ -94,7 +94,7 @@ export function createAnswer(place) {
   /** @param {AnswerSeen} answer that may be another page's */
   const keepEarly = (answer) => {
     early.set(answer.messageId, answer);
-    for (const oldest of early.keys()) if (early.size > MOST_EARLY) early.delete(oldest);
+    for (const oldest of early.keys()) if (early.size > MAX_EARLY) early.delete(oldest);
   };
   /** @param {AnswerSeen} answer */
   const show = (answer) => place.replaceChildren(...partsOf(answer, words));

@@ -42,7 +42,7 @@ function polling({ hasRoom = () => true }: { hasRoom?: (expected: number) => boo
     hasRoom,
     take: () => {},
     onError: (error) => errors.push(error),
-    mostPolls: 8,
+    maxPolls: 8,
     pauseMs: (failures) => 1000 * failures,
   });
   async function settle(answer: (poll: PromiseWithResolvers<SQSRecord[]>) => void): Promise<void> {

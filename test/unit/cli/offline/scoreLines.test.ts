@@ -26,9 +26,9 @@ function dyingModel(deaths: number): Model {
 }
 
 /** A model that has memory for so many rows at once. */
-function tightModel(mostRows: number): Model {
+function tightModel(maxRows: number): Model {
   const before = ([x]: readonly Tensor[]): void => {
-    if (Number(x?.shape[0]) > mostRows) throw new OutOfMemoryError('the run needed more memory than there is');
+    if (Number(x?.shape[0]) > maxRows) throw new OutOfMemoryError('the run needed more memory than there is');
   };
   return lineModel({ before });
 }

@@ -5,13 +5,13 @@ const MIB = 1024 * 1024;
 
 describe('the ephemeral storage that models take', () => {
   it('is what every function has, as long as they fit with a spare twentieth and 64 MB', () => {
-    expect(storageFor(0)).toEqual({ leastMb: 512, advice: '' });
-    expect(storageFor(426 * MIB)).toEqual({ leastMb: 512, advice: '' });
+    expect(storageFor(0)).toEqual({ minMb: 512, advice: '' });
+    expect(storageFor(426 * MIB)).toEqual({ minMb: 512, advice: '' });
   });
 
   it('is to be set where they do not', () => {
-    expect(storageFor(427 * MIB)).toEqual({ leastMb: 513, advice: 'ephemeralStorageMb to at least 513, ' });
-    expect(storageFor(1024 * MIB)).toEqual({ leastMb: 1140, advice: 'ephemeralStorageMb to at least 1140, ' });
+    expect(storageFor(427 * MIB)).toEqual({ minMb: 513, advice: 'ephemeralStorageMb to at least 513, ' });
+    expect(storageFor(1024 * MIB)).toEqual({ minMb: 1140, advice: 'ephemeralStorageMb to at least 1140, ' });
   });
 
   it('may be more than there is', () => {

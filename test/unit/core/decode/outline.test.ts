@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { MOST_LEVELS, mostContainers, outlineOf } from '../../../../lambda/core/outline.ts';
+import { MAX_LEVELS, maxContainers, outlineOf } from '../../../../lambda/core/outline.ts';
 
 function isNestedTooDeep(text: string): boolean {
-  return outlineOf(text).levels > MOST_LEVELS;
+  return outlineOf(text).levels > MAX_LEVELS;
 }
 
 const LONG = ' '.repeat(65_536);
@@ -18,7 +18,7 @@ describe('a text that is nested too deep', () => {
     ['both, with elements between', '[0,{"b":', '}]'],
   ])('has more than a hundred levels: %s', (_, open, close) => {
     const perRepeat = (open.match(/[[{]/g) ?? []).length - (open.match(/[\]}]/g) ?? []).length;
-    const most = MOST_LEVELS / perRepeat;
+    const most = MAX_LEVELS / perRepeat;
     expect([isNestedTooDeep(nested(most, open, close)), isNestedTooDeep(nested(most + 1, open, close))]).toEqual([
       false,
       true,
@@ -36,7 +36,7 @@ describe('a text that is nested too deep', () => {
   });
 
   it('counts a string that ends in backslashes as ended', () => {
-    expect(isNestedTooDeep(`"\\\\"${nested(MOST_LEVELS + 1)}`)).toBe(true);
+    expect(isNestedTooDeep(`"\\\\"${nested(MAX_LEVELS + 1)}`)).toBe(true);
   });
 });
 
@@ -51,7 +51,7 @@ describe('the most arrays and objects of a text', () => {
     ['two hundred thousand', 1_000_000, 200_000],
     ['one for each ten characters of a longer one', 30_000_000, 3_000_000],
   ])('are %s', (_, characters, most) => {
-    expect(mostContainers(' '.repeat(characters))).toBe(most);
+    expect(maxContainers(' '.repeat(characters))).toBe(most);
   });
 });
 

@@ -5,8 +5,8 @@ import { plan } from '../../../../lambda/core/plan.ts';
 import { zeros } from '../requests.ts';
 import { sentenceModel } from './runCosts.ts';
 import {
-  leastMs,
   measuredAtStart,
+  minMs,
   msOf,
   OUTSIDE_MS,
   SURFACE_NAMES,
@@ -41,7 +41,7 @@ describe('the cost that is learnt', () => {
     const model = sentenceModel();
     const closed = lengths.flatMap((length) => planned.add(zeros(model, 1, length)));
     const runs = [...closed, ...planned.finish()].map(({ rows, paddedLength }) => ({ rows, length: paddedLength }));
-    expect(leastMs(lengths, surface) / msOf(runs, surface)).toBeGreaterThan(0.95);
+    expect(minMs(lengths, surface) / msOf(runs, surface)).toBeGreaterThan(0.95);
   });
 
   it('falls neither with the rows nor with the length, whatever was observed', () => {
@@ -66,10 +66,10 @@ describe('the cost that is learnt', () => {
 
   it('takes what is twice as large as anything known for what it seems to be, and is careful beyond', () => {
     const surface: Surface = (rows) => 0.1 + rows;
-    const { costOf, mostElements } = fitCost(
+    const { costOf, maxElements } = fitCost(
       often([1, 2, 8].map((rows) => ({ rows, length: 1, ms: surface(rows, 1) }))),
     );
-    expect(mostElements).toBe(8);
+    expect(maxElements).toBe(8);
     expect(costOf(16, 1) / surface(16, 1)).toBeCloseTo(1, 1);
     expect(costOf(32, 1) / surface(32, 1)).toBeGreaterThan(1.1);
     expect(costOf(64, 1) / 64).toBeGreaterThan(costOf(32, 1) / 32);

@@ -4,7 +4,7 @@ import { tableCost } from '../../../../lambda/core/cost.ts';
 import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
 import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { planAll, zeros } from '../requests.ts';
-import { leastOfAllCuts, leastOfAllPartitions, type Piece, runCostOf, sentenceModel, totalCost } from './runCosts.ts';
+import { minOfAllCuts, minOfAllPartitions, type Piece, runCostOf, sentenceModel, totalCost } from './runCosts.ts';
 
 /** Measured milliseconds that do not fall with the length, and do as they like with the rows. */
 const anyTable = fc
@@ -45,14 +45,14 @@ interface Work {
   readonly maxBatchElements: number;
 }
 
-function anyWork(mostRequests: number, mostRows: number): fc.Arbitrary<Work> {
+function anyWork(maxRequests: number, maxRows: number): fc.Arbitrary<Work> {
   return anyModel.chain((model) => {
     const anyLength = fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: LONGEST }));
     const request = fc
-      .tuple(fc.integer({ min: 1, max: mostRows }), anyLength)
+      .tuple(fc.integer({ min: 1, max: maxRows }), anyLength)
       .map(([rows, length]) => zeros(model, rows, length));
     return fc.record({
-      requests: fc.array(request, { minLength: 1, maxLength: mostRequests }),
+      requests: fc.array(request, { minLength: 1, maxLength: maxRequests }),
       maxBatchElements: fc.oneof(fc.integer({ min: 1, max: 300 }), fc.constant(10_000)),
     });
   });
@@ -90,7 +90,7 @@ describe('a plan for requests of many lengths', () => {
 
   it('costs the least of all ways to share rows out among runs', () => {
     always(oneRowRequests, (work, batches) => {
-      const least = leastOfAllPartitions(work.requests, costsOf(work));
+      const least = minOfAllPartitions(work.requests, costsOf(work));
       const cost = totalCost(batches, modelOf(work));
       expectNoMore(cost, least);
       expectNoMore(least, cost);
@@ -108,7 +108,7 @@ describe('a plan for requests of many lengths', () => {
         for (; left > most; left -= most) cutFirst += runCost([{ rows: most, length }]);
         return { rows: left, length };
       });
-      const least = cutFirst + leastOfAllCuts(pieces, runCost);
+      const least = cutFirst + minOfAllCuts(pieces, runCost);
       const cost = totalCost(batches, modelOf(work));
       expectNoMore(cost, least);
       expectNoMore(least, cost);

@@ -46,7 +46,7 @@ export function totalCost(batches: readonly MicroBatch[], model: Model): number 
 }
 
 /** The least cost over all ways to share the pieces out among runs. */
-export function leastOfAllPartitions(pieces: readonly Piece[], runCost: RunCost): number {
+export function minOfAllPartitions(pieces: readonly Piece[], runCost: RunCost): number {
   const runs: Piece[][] = [];
   const share = (index: number): number => {
     const piece = pieces[index];
@@ -66,10 +66,10 @@ export function leastOfAllPartitions(pieces: readonly Piece[], runCost: RunCost)
 }
 
 /** The least cost over all ways to cut the pieces, in their order, into runs. */
-export function leastOfAllCuts(pieces: readonly Piece[], runCost: RunCost): number {
+export function minOfAllCuts(pieces: readonly Piece[], runCost: RunCost): number {
   if (pieces.length === 0) return 0;
   const costs = pieces.map((_, last) => {
-    return runCost(pieces.slice(0, last + 1)) + leastOfAllCuts(pieces.slice(last + 1), runCost);
+    return runCost(pieces.slice(0, last + 1)) + minOfAllCuts(pieces.slice(last + 1), runCost);
   });
   return Math.min(...costs);
 }

@@ -12,8 +12,8 @@ import {
   tokensRequest,
 } from '../../../helpers/scoring.ts';
 import {
-  leastMs,
   measuredAtStart,
+  minMs,
   msOf,
   type Run,
   SURFACE_NAMES,
@@ -69,7 +69,7 @@ describe('scoring texts of many lengths, by what their runs took', () => {
       const random = seeded(7);
       const lengths = [textLengths(250, random), textLengths(250, random)];
       const { runs } = await runsOfEvents(lengths.map(textsOf), textModel(surface, measuredAtStart(surface)));
-      expect(msOf(runs[1] ?? [], surface)).toBeLessThan(leastMs(lengths[1] ?? [], surface) / 0.95);
+      expect(msOf(runs[1] ?? [], surface)).toBeLessThan(minMs(lengths[1] ?? [], surface) / 0.95);
     },
   );
 

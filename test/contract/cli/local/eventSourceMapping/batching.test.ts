@@ -140,11 +140,11 @@ describe('invocations', () => {
 
     const { reports } = local.map({ batchSize: 10, maximumConcurrency: 1, invoke: () => release.promise });
     await untilHidden(local, 10);
-    let mostHidden = 0;
-    for (let look = 0; look < 50; look += 1) mostHidden = Math.max(mostHidden, (await local.counts()).hidden);
+    let maxHidden = 0;
+    for (let look = 0; look < 50; look += 1) maxHidden = Math.max(maxHidden, (await local.counts()).hidden);
     release.resolve();
     await reports.until((entries) => total(entries) === 200);
 
-    expect(mostHidden).toBeLessThanOrEqual(20);
+    expect(maxHidden).toBeLessThanOrEqual(20);
   });
 });

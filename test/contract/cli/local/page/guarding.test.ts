@@ -1,10 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import {
-  createStream,
-  MOST_PAGES,
-  type PageServer,
-  startPageServer,
-} from '../../../../../cli/local/page/pageServer.ts';
+import { createStream, MAX_PAGES, type PageServer, startPageServer } from '../../../../../cli/local/page/pageServer.ts';
 import type { State } from '../../../../../cli/local/page/wire.ts';
 import { type Asking, ask, listen, post } from '../../../../helpers/command.ts';
 
@@ -112,8 +107,8 @@ describe('the server of the page', () => {
     expect(told).toEqual([]);
   });
 
-  it(`has ${MOST_PAGES} streams at the most, and room for another once one is closed`, async () => {
-    const open = await Promise.all(Array.from({ length: MOST_PAGES }, () => listen(page.url)));
+  it(`has ${MAX_PAGES} streams at the most, and room for another once one is closed`, async () => {
+    const open = await Promise.all(Array.from({ length: MAX_PAGES }, () => listen(page.url)));
     await expect(listen(page.url)).rejects.toThrow('503');
     open.shift()?.close();
     const again = async (): Promise<Awaited<ReturnType<typeof listen>>> => listen(page.url).catch(again);

@@ -9,7 +9,7 @@ const RAGGED: Given = { lengths: [32, 64, 128], messagesPerSecond: 5, hasGpu: tr
 describe.each([
   ['rows of one length', {}],
   ['rows of several lengths and a GPU', RAGGED],
-  ['one size alone, on one thread', { mostRows: 1, threads: [1], msOf: () => 40 }],
+  ['one size alone, on one thread', { maxRows: 1, threads: [1], msOf: () => 40 }],
   ['a rate and a budget beyond all charts', { messagesPerSecond: 20_000, budgetMs: 3_600_000 }],
 ] as const)('the page of %s', (_, given: Given) => {
   let report: ProfileReport;

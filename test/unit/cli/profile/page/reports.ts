@@ -10,7 +10,7 @@ export interface Given {
   readonly threads?: readonly number[];
   /** Milliseconds of a run on one thread. */
   readonly msOf?: (rows: number, length: number) => number;
-  readonly mostRows?: number;
+  readonly maxRows?: number;
   readonly messagesPerSecond?: number;
   readonly budgetMs?: number;
   /** Whether a GPU was measured too, twenty times as fast. */
@@ -60,8 +60,8 @@ export function reportOf(given: Given = {}): ProfileReport {
   };
 }
 
-function tableOf({ lengths = [1], threads = [2, 1], msOf = gains, mostRows = 256 }: Given): MeasuredRun[] {
-  const counts = Array.from({ length: Math.log2(mostRows) + 1 }, (_, power) => 2 ** power);
+function tableOf({ lengths = [1], threads = [2, 1], msOf = gains, maxRows = 256 }: Given): MeasuredRun[] {
+  const counts = Array.from({ length: Math.log2(maxRows) + 1 }, (_, power) => 2 ** power);
   return threads.flatMap((ofThreads) =>
     lengths.flatMap((length) =>
       counts.map((rows) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { DARK, LIGHT } from '../../../../../cli/profile/page/markup.ts';
 
 /** WCAG 2.2, level AA: of text, and of lines that mean something. @see https://www.w3.org/TR/WCAG22/#contrast-minimum */
-const [LEAST_OF_TEXT, LEAST_OF_LINES] = [4.5, 3];
+const [MIN_OF_TEXT, MIN_OF_LINES] = [4.5, 3];
 
 describe.each([
   ['light', LIGHT],
@@ -12,9 +12,9 @@ describe.each([
     ['the page', page],
     ['what lies on it', raised],
   ])('are legible on %s', (_name, ground) => {
-    const faint = [ink, muted, accent, ...series].filter((text) => contrast(text, ground) < LEAST_OF_TEXT);
+    const faint = [ink, muted, accent, ...series].filter((text) => contrast(text, ground) < MIN_OF_TEXT);
     expect(faint).toEqual([]);
-    expect(contrast(rule, ground)).toBeGreaterThanOrEqual(LEAST_OF_LINES);
+    expect(contrast(rule, ground)).toBeGreaterThanOrEqual(MIN_OF_LINES);
   });
 });
 
