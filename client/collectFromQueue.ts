@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { type RetryOptions, untilDone } from '../lambda/aws/sendBatches.ts';
+import { type RetryOptions, retryRemaining } from '../lambda/aws/sendBatches.ts';
 import { MAX_BATCH_ENTRIES } from '../lambda/aws/sqsCalls.ts';
 import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
 import { type Collector, createBackoff } from './collect.ts';
@@ -201,7 +201,7 @@ function createIntake(options: IntakeOptions, own: Acknowledger, others: Acknowl
     const count = MessageAttributes?.[RESULTS_ATTRIBUTE]?.StringValue;
     if (count !== undefined) return takeInPacked(message, count);
     const messageId = MessageAttributes?.[MESSAGE_ID_ATTRIBUTE]?.StringValue;
-    switch (messageId === undefined ? 'unknown' : inbox.standing(messageId)) {
+    switch (messageId === undefined ? 'unknown' : inbox.stateOf(messageId)) {
       case 'held':
         return;
       case 'full':
@@ -305,12 +305,12 @@ export function takePacked(
   { inbox, own, setAside }: PackedReceipt,
 ): Taken {
   const messageIds = results.map(({ messageId }) => messageId);
-  const standings = messageIds.map((messageId) => inbox.standing(messageId));
-  const others = standings.filter((standing) => standing === 'unknown').length;
-  const wanted = results.filter((_, index) => standings[index] === 'wanted');
-  const comesAgain = others > 0 || standings.includes('full');
+  const states = messageIds.map((messageId) => inbox.stateOf(messageId));
+  const others = states.filter((state) => state === 'unknown').length;
+  const wanted = results.filter((_, index) => states[index] === 'wanted');
+  const comesAgain = others > 0 || states.includes('full');
   if (comesAgain) setAside.add(receiptHandle, messageIds);
-  const someAreHeld = standings.includes('held');
+  const someAreHeld = states.includes('held');
   if (wanted.length === 0 && !comesAgain && !someAreHeld) own.remove(receiptHandle);
   const settled = comesAgain ? () => {} : whenAllSettled(wanted.length, someAreHeld, receiptHandle, own);
   let delivered = 0;
@@ -415,9 +415,11 @@ function createAcknowledger({ sqs, queueUrl: QueueUrl, closing, retry }: Acknowl
   const inFlight = pLimit(IN_FLIGHT);
   const inBatches = (request: (handles: readonly string[]) => Promise<readonly string[]>) =>
     gatherEachTick((handles) => {
-      const done = inFlight(() => untilDone(handles, (left) => orAllAgain(left, request), closing, retry)).then(() => {
-        running.delete(done);
-      });
+      const done = inFlight(() => retryRemaining(handles, (left) => orAllAgain(left, request), closing, retry)).then(
+        () => {
+          running.delete(done);
+        },
+      );
       running.add(done);
     });
   const removals = inBatches(async (handles) => {

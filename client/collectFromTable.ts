@@ -78,7 +78,7 @@ async function askForAll(options: TableCollectorOptions): Promise<number> {
 async function ask(messageIds: readonly string[], options: TableCollectorOptions): Promise<number> {
   const { dynamodb, table, inbox, closing } = options;
   const Keys = messageIds
-    .filter((messageId) => inbox.standing(messageId) === 'wanted')
+    .filter((messageId) => inbox.stateOf(messageId) === 'wanted')
     .map((messageId) => ({ [MESSAGE_ID_ATTRIBUTE]: { S: messageId } }));
   if (Keys.length === 0) return 0;
   const command = new BatchGetItemCommand({

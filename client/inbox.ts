@@ -23,7 +23,7 @@ export interface Inbox {
   waitFor(ids: Iterable<string>, ended: AbortSignal): Waiting;
   /** The message IDs that callers with room wait for, in the order in which they were asked for. */
   wanted(): string[];
-  standing(messageId: string): Standing;
+  stateOf(messageId: string): Standing;
   /** @returns false when it is no longer wanted */
   deliver(arrival: Arrival): boolean;
   /** From now on the result of this ID is dropped. @param requests how many its message holds. @default not known */
@@ -128,7 +128,7 @@ export function createInbox(): Inbox {
       };
     },
     wanted: () => [...messageIdsOf(waitersWithRoom().flatMap(({ missing }) => [...missing]))],
-    standing(messageId) {
+    stateOf(messageId) {
       const claimed = claims.ofMessage(messageId);
       if (claimed.size === 0) return finished.has(messageId) ? 'dismissed' : 'unknown';
       const missing = [...claimed].filter(([id, waiter]) => !waiter.held.has(id));

@@ -6,7 +6,7 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { type RetryOptions, untilDone } from '../lambda/aws/sendBatches.ts';
+import { type RetryOptions, retryRemaining } from '../lambda/aws/sendBatches.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/aws/sqsCalls.ts';
 import { deferred } from '../lambda/core/concurrency.ts';
 import { SendError } from './clientErrors.ts';
@@ -177,7 +177,7 @@ async function deliver(messages: readonly (readonly Waiting[])[], options: Deliv
   const call = packAll(messages, options);
   const refusals = new Map<Outgoing, SendError>();
   try {
-    const left = await untilDone(
+    const left = await retryRemaining(
       await offloadAll(call, options),
       async (unsent) => {
         const live = unsent.filter((one) => !refuseAborted(one));

@@ -30,5 +30,5 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
     warn,
     inform: (message) => logger.info(message),
   });
-  return createHandler({ ...composition, endHost: () => endProcess(1) });
+  return createHandler({ ...composition, exitProcess: () => endProcess(1) });
 }

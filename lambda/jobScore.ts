@@ -24,7 +24,7 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
   const inform = (message: string) => logger.info(message);
   const { modelsUri: uri } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3, uri, inform });
-  const models = await openRepository({ ...config, directory, warn, inform, placed: telemetry.placed });
+  const models = await openRepository({ ...config, directory, warn, inform, assigned: telemetry.assigned });
   const score = createScoreHandler({
     storage: (bucket) => createJobStorage({ s3, bucket }),
     models,
@@ -36,7 +36,7 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
     maxLineBytes: config.maxPayloadBytes,
     observer,
     stuckRuns: models.stuckRuns,
-    async endHost(reason) {
+    async exitProcess(reason) {
       telemetry.hostEnds(reason);
       return endProcess(1);
     },

@@ -54,9 +54,9 @@ const composition = await compose(config, {
   },
   telemetry: {
     ...telemetry,
-    placed(placement) {
-      telemetry.placed?.(placement);
-      watchGpus(placement.provider);
+    assigned(assignment) {
+      telemetry.assigned?.(assignment);
+      watchGpus(assignment.provider);
     },
   },
   warn: (message) => logger.warn(message),

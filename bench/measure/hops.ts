@@ -78,7 +78,7 @@ export async function measureHops(
       handlers.push(handler);
       contestants.push(...ENCODINGS.map((encoding) => ({ ...one, encoding, handler })));
     }
-    return await takeHopTurns(contestants, server, requests, rounds, say);
+    return await takeTurnsOfHops(contestants, server, requests, rounds, say);
   } finally {
     for (const handler of handlers) await handler.stop();
     await server.stop();
@@ -87,7 +87,7 @@ export async function measureHops(
 }
 
 /** Every contestant has a turn in each round, a different one first each time. */
-async function takeHopTurns(
+async function takeTurnsOfHops(
   contestants: readonly Contestant[],
   server: AwsServer,
   requests: number,

@@ -92,7 +92,7 @@ function createScore({ s3, composition, config, environment, say }: LocalJobsOpt
     maxLineBytes: config.maxPayloadBytes,
     observer: telemetry.observer,
     stuckRuns,
-    endHost: async (reason) => {
+    exitProcess: async (reason) => {
       say(`a call of a job is given up: ${reason}`);
       throw new Error(reason);
     },

@@ -167,8 +167,8 @@ function createExecutions({ machine, region, onEnd, ...dependencies }: LocalStat
   const running = new Set<Promise<void>>();
   const run = async (execution: Execution): Promise<void> => {
     const { arn, name, input, cancel } = execution;
-    const surroundings = { ...dependencies, clock: SYSTEM_CLOCK, random: Math.random, signal: cancel.signal };
-    const how = await runStateMachine(machine, JSON.parse(input), surroundings).catch(
+    const hostDependencies = { ...dependencies, clock: SYSTEM_CLOCK, random: Math.random, signal: cancel.signal };
+    const how = await runStateMachine(machine, JSON.parse(input), hostDependencies).catch(
       (error: unknown): Ended => ({ status: 'FAILED', error: RUNTIME, cause: `${arn}: ${messageOf(error)}` }),
     );
     execution.ended = { at: new Date(), how };

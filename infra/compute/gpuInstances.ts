@@ -34,7 +34,7 @@ export interface Environment {
 }
 
 /** Where environments run, as far as it can be known before Lambda chooses. */
-export interface Placement {
+export interface DeviceAssignment {
   readonly instanceType: string;
   /** US dollars, without the fee for Managed Instances. */
   readonly instanceHour: number;
@@ -47,7 +47,7 @@ export interface Placement {
  *
  * @throws Error when a type has no price, or no type fits
  */
-export function placementOf(environment: Environment, prices: Prices): Placement {
+export function assignmentOf(environment: Environment, prices: Prices): DeviceAssignment {
   const [cheapest] = placementsOf(environment, prices);
   if (cheapest !== undefined) return cheapest;
   const { gpuMemoryGiB, memoryMb, vcpus, gpuCount = 1, instanceTypes } = environment;
@@ -64,7 +64,7 @@ export function instanceTypesFor(environment: Environment, prices: Prices): stri
   return placementsOf(environment, prices).map(({ instanceType }) => instanceType);
 }
 
-function placementsOf(environment: Environment, prices: Prices): Placement[] {
+function placementsOf(environment: Environment, prices: Prices): DeviceAssignment[] {
   return (environment.instanceTypes ?? Object.keys(INSTANCES))
     .map((instanceType) => ({
       instanceType,

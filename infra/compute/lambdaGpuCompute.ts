@@ -33,7 +33,7 @@ import type { Prices } from '../priceList.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
 import { functionAlarms, functionGraph } from './functionMonitoring.ts';
-import { type Environment, placementOf } from './gpuInstances.ts';
+import { type Environment, assignmentOf } from './gpuInstances.ts';
 import { createLiveAlias } from './liveAlias.ts';
 import { createPrivateNetwork, type Endpoints } from './privateNetwork.ts';
 import { createScoringFunction, type FunctionResources } from './scoringFunction.ts';
@@ -399,7 +399,7 @@ interface GpuCostSettings extends Environment {
  * share.
  */
 function gpuCost(target: IFunction, settings: GpuCostSettings, prices: Prices): MathExpression {
-  const { instanceHour, environmentsPerInstance } = placementOf(settings, prices);
+  const { instanceHour, environmentsPerInstance } = assignmentOf(settings, prices);
   const { minimumEnvironments, capacityProvider } = settings;
   const instancesOf = (environments: number): number => {
     const share = environments / environmentsPerInstance;

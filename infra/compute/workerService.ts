@@ -36,7 +36,7 @@ import { warn } from '../constructs/problems.ts';
 import { PERIOD, together } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
 import type { AlarmCondition, Batching, Compute, Graph, Wiring } from './compute.ts';
-import { placementOf } from './gpuInstances.ts';
+import { assignmentOf } from './gpuInstances.ts';
 import type { Network } from './privateNetwork.ts';
 import type { ServiceDefaults } from './serviceOptions.ts';
 import type { Task } from './workerTask.ts';
@@ -355,7 +355,7 @@ interface GpuTask {
  * @throws Error when a type has no price, or no type fits
  */
 export function gpuTaskHour(task: GpuTask, prices: Prices): number {
-  const { instanceHour } = placementOf(task, prices);
+  const { instanceHour } = assignmentOf(task, prices);
   return task.capacity === 'managed-instances'
     ? instanceHour * (1 + prices.managedInstancesFeePercent / 100)
     : instanceHour;

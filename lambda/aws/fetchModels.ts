@@ -32,7 +32,7 @@ import {
   partsOf,
   readManifest,
 } from './modelManifest.ts';
-import { type RetryOptions, untilDone } from './sendBatches.ts';
+import { type RetryOptions, retryRemaining } from './sendBatches.ts';
 
 export interface FetchModelsOptions {
   readonly s3: S3Client;
@@ -328,7 +328,7 @@ async function untilRead(
       return left;
     }
   };
-  const left = await untilDone([key], tryOnce, stop, retry);
+  const left = await retryRemaining([key], tryOnce, stop, retry);
   if (left.length === 0) return;
   throw new Error(
     `${what}: expected to read it, got ${describeError(last)}, in ${attempts} attempts; check that the function reaches S3`,

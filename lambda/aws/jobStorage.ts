@@ -14,7 +14,7 @@ import { JobError, type JobInput, type JobStorage } from '../jobs/jobTypes.ts';
 import { describeError, isCallersFault } from './awsError.ts';
 
 import { putObject } from './putObject.ts';
-import { type RetryOptions, untilDone } from './sendBatches.ts';
+import { type RetryOptions, retryRemaining } from './sendBatches.ts';
 
 export interface JobStorageOptions {
   readonly s3: S3Client;
@@ -123,7 +123,7 @@ async function untilAnswered<T>(ask: () => Promise<T>, what: string, retry: Retr
       return error instanceof JobError || (isCallersFault(error) && !isConflict(error)) ? [] : left;
     }
   };
-  await untilDone([what], attempt, NEVER, retry);
+  await retryRemaining([what], attempt, NEVER, retry);
   if (done !== undefined) return done.value;
   if (met instanceof JobError) throw met;
   throw new Error(`${what}: expected an answer, got ${describeError(met)}`, { cause: met });

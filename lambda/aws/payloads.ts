@@ -9,7 +9,7 @@ import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../core/pointer.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 import { putObject } from './putObject.ts';
-import { type RetryOptions, untilDone } from './sendBatches.ts';
+import { type RetryOptions, retryRemaining } from './sendBatches.ts';
 
 export interface PayloadsOptions {
   readonly s3: S3Client;
@@ -107,7 +107,7 @@ async function readUntilAnswered(
     if (!options.signal.aborted) answer = attempt.answer;
     return attempt.again ? left : [];
   };
-  await waitOrAbort(untilDone([pointer], tryOnce, options.signal, retry), options.signal);
+  await waitOrAbort(retryRemaining([pointer], tryOnce, options.signal, retry), options.signal);
   return answer;
 }
 

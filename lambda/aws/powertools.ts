@@ -67,9 +67,9 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   const cards = new Set<string>();
   return {
     logger,
-    placed(placement) {
-      providers.add(placement.provider);
-      for (const card of placement.cards) cards.add(card);
+    assigned(assignment) {
+      providers.add(assignment.provider);
+      for (const card of assignment.cards) cards.add(card);
     },
     observer: {
       microBatch(report) {

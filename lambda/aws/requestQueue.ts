@@ -353,11 +353,7 @@ interface RequestQueues<M> {
 }
 
 /** Does something to records at the queue that each came from: a receipt handle is worth nothing at another. */
-export function atTheirQueues<M extends QueuedMessage>({
-  queueUrls,
-  act,
-  onProblem,
-}: RequestQueues<M>): ActOnMessages<M> {
+export function perQueue<M extends QueuedMessage>({ queueUrls, act, onProblem }: RequestQueues<M>): ActOnMessages<M> {
   const actions = new Map(queueUrls.map((url) => [url.slice(url.lastIndexOf('/') + 1), act(url)]));
   return async (records, signal) => {
     const byQueue = Map.groupBy(records, ({ eventSourceARN }) => eventSourceARN);

@@ -64,7 +64,7 @@ async function deliverBatch<E>(
     }
     return left.filter((entry) => refusals.get(entry)?.again);
   };
-  await untilDone(batch, tryOnce, signal, retry);
+  await retryRemaining(batch, tryOnce, signal, retry);
 }
 
 function refused(store: string, { reason, outage }: Refusal<unknown>): Failure {
@@ -127,7 +127,7 @@ export interface RetryOptions {
  * @returns what is left undone
  * @see https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
-export async function untilDone<T>(
+export async function retryRemaining<T>(
   items: readonly T[],
   attempt: (left: readonly T[], number: number) => Promise<readonly T[]>,
   signal: AbortSignal,

@@ -14,7 +14,9 @@ export interface Telemetry {
   /** The process is about to end by its own will: what is measured so far must be out when this returns. */
   hostEnds(reason: string): void;
   /** Told where the runs of a model go, once it is loaded. @default nobody asks */
-  readonly placed?: ((placement: { readonly provider: string; readonly cards: readonly string[] }) => void) | undefined;
+  readonly assigned?:
+    | ((assignment: { readonly provider: string; readonly cards: readonly string[] }) => void)
+    | undefined;
   /** What opens and closes an invocation, outermost first. */
   readonly middlewares: readonly ScoringMiddleware[];
 }

@@ -58,7 +58,7 @@ function between(sizes: readonly number[], size: number, valueAt: (index: number
  *
  * @param runs of some row counts at each of some lengths, once each
  */
-export function fullTable(runs: readonly MeasuredRun[]): MeasuredRun[] {
+export function extrapolate(runs: readonly MeasuredRun[]): MeasuredRun[] {
   const counts = [...new Set(runs.map(({ rows }) => rows))];
   return [...Map.groupBy(runs, ({ length }) => length)].flatMap(([length, ofLength]) => {
     const largest = ofLength.reduce((most, run) => (run.rows > most.rows ? run : most));

@@ -171,7 +171,7 @@ async function encodeOwnForm(
 ): Promise<string | Failure> {
   try {
     const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
-    const text = JSON.stringify(await transform.encode?.(ownOutputs(outputs)), spellExactly);
+    const text = JSON.stringify(await transform.encode?.(ownOutputs(outputs)), formatExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
   } catch (error) {
@@ -187,7 +187,7 @@ function ownOutputs(outputs: readonly Tensor[]): TransformOutputs {
 }
 
 /** For `JSON.stringify`: what JSON would turn into null, or refuse, spelled as in every other result. */
-function spellExactly(_key: string, value: unknown): unknown {
+function formatExactly(_key: string, value: unknown): unknown {
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
   return ArrayBuffer.isView(value) && !(value instanceof DataView) ? Array.from(value as Uint8Array) : value;
@@ -228,29 +228,29 @@ function nest(datatype: Tensor['datatype'], elements: Tensor['data'], shape: rea
 export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
   if (data instanceof Float32Array) return formatFloat32(data, from, to);
   const { kind } = DATATYPES[datatype];
-  if (kind === 'bigint') return spellBigInts(data as BigIntArray, from, to);
+  if (kind === 'bigint') return formatBigInts(data as BigIntArray, from, to);
   const elements = viewOf(data, from, to);
   switch (kind) {
     case 'float':
-      return needsFloatSpelling(elements)
-        ? Array.from(elements as ArrayLike<number>, spellFloat).join(',')
-        : spellNumbers(elements);
+      return needsFloatText(elements)
+        ? Array.from(elements as ArrayLike<number>, formatFloat).join(',')
+        : formatNumbers(elements);
     case 'boolean':
       return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
     case 'string':
       return Array.from(elements as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
     case 'integer':
-      return spellNumbers(elements);
+      return formatNumbers(elements);
   }
 }
 
 /** `JSON.stringify` writes numbers faster than `join` does. */
-function spellNumbers(data: TensorData): string {
+function formatNumbers(data: TensorData): string {
   return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
 }
 
 /** Whether there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
-function needsFloatSpelling(data: TensorData): boolean {
+function needsFloatText(data: TensorData): boolean {
   for (let i = 0; i < data.length; i++) {
     const value = data[i] as number;
     if (!Number.isFinite(value) || Object.is(value, -0)) return true;
@@ -259,23 +259,23 @@ function needsFloatSpelling(data: TensorData): boolean {
 }
 
 /** @see https://protobuf.dev/programming-guides/json/ non-finite numbers are strings */
-function spellFloat(value: number): string {
+function formatFloat(value: number): string {
   if (Object.is(value, -0)) return '-0';
   return Number.isFinite(value) ? String(value) : `"${value}"`;
 }
 
 /** Without a view: an answer often has one, its label, which takes 0.1 µs in place of 0.6 (two cores, Node 24). */
-function spellBigInts(data: BigIntArray, from: number, to: number): string {
+function formatBigInts(data: BigIntArray, from: number, to: number): string {
   let text = '';
   for (let index = from; index < to; index++) {
-    const spelled = spellBigInt(data[index] as bigint);
+    const spelled = formatBigInt(data[index] as bigint);
     text = index === from ? spelled : `${text},${spelled}`;
   }
   return text;
 }
 
 /** A number where a double holds it exactly, else a decimal string. */
-function spellBigInt(value: bigint): string {
+function formatBigInt(value: bigint): string {
   return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
 }
 

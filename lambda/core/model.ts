@@ -104,7 +104,7 @@ export interface Model {
    * The most rows of a run in which requests were seen to get the answers that they get alone; larger runs are compared
    * before they are written. @default maxBatchRows
    */
-  readonly provedRows?: number | undefined;
+  readonly verifiedRows?: number | undefined;
   /**
    * The most rows of a run that several requests share, where the number of rows alone changes answers: then no request is
    * cut either. @default maxBatchRows

@@ -52,7 +52,7 @@ interface CheckAllowance {
 interface Watched {
   batching: Batching;
   /** Of the largest run whose requests got the answers that they get alone. */
-  provedRows: number;
+  verifiedRows: number;
   /** No run has more, whatever is proved. */
   maxRows: number;
   /** Different requests that got the same in a micro-batch and alone. */
@@ -60,7 +60,7 @@ interface Watched {
   runMs: number;
   checkMs: number;
   checks: number;
-  provedRequests: number;
+  verifiedRequests: number;
   provingRuns: number;
 }
 
@@ -101,10 +101,10 @@ export function createBatchingWatch(share: number): BatchingWatch {
   return {
     batchingOf,
     sharingOf(model) {
-      const { provedRows = Number.POSITIVE_INFINITY } = model;
+      const { verifiedRows = Number.POSITIVE_INFINITY } = model;
       const state = watchedOf(model);
       const bound = state?.maxRows ?? model.maxSharedRows;
-      const next = state === undefined ? provedRows : nextSize(model, state.provedRows);
+      const next = state === undefined ? verifiedRows : nextSize(model, state.verifiedRows);
       const changesByCount = bound !== undefined && bound < model.maxBatchRows;
       return {
         maxRows: Math.min(bound ?? next, next),
@@ -115,7 +115,7 @@ export function createBatchingWatch(share: number): BatchingWatch {
       const state = watchedOf(model);
       if (state?.batching !== 'together' || parts.length === 1) return undefined;
       const from = (state.checks * GOLDEN_RATIO) % 1;
-      const isLarger = paddedRows > state.provedRows;
+      const isLarger = paddedRows > state.verifiedRows;
       if (isLarger || state.compared < REQUESTS_THAT_PROVE) {
         const requests = Math.max(isLarger ? REQUESTS_A_CHECK : 0, REQUESTS_THAT_PROVE - state.compared);
         const checkMs = Math.max(EARLY_CHECK_MS, EARLY_CHECK_RUNS * runMs);
@@ -130,16 +130,16 @@ export function createBatchingWatch(share: number): BatchingWatch {
       if (state === undefined) return;
       state.checks += 1;
       state.compared += agreed;
-      if (agreed > 0) state.provedRows = Math.max(state.provedRows, paddedRows);
+      if (agreed > 0) state.verifiedRows = Math.max(state.verifiedRows, paddedRows);
       if (isCharged) state.checkMs += checkMs;
     },
     proved(model, requests, rows) {
       const state = watchedOf(model);
       if (state?.batching !== 'proving') return;
-      state.provedRequests += requests;
+      state.verifiedRequests += requests;
       state.provingRuns += 1;
-      if (requests > 0) state.provedRows = Math.max(state.provedRows, rows);
-      if (state.provedRequests >= REQUESTS_THAT_PROVE) state.batching = 'together';
+      if (requests > 0) state.verifiedRows = Math.max(state.verifiedRows, rows);
+      if (state.verifiedRequests >= REQUESTS_THAT_PROVE) state.batching = 'together';
       else if (state.provingRuns === MAX_PROVING_RUNS) state.batching = 'alone';
     },
     stop(model, maxRows) {
@@ -147,31 +147,31 @@ export function createBatchingWatch(share: number): BatchingWatch {
       const before = state?.batching ?? 'alone';
       if (state === undefined) return before;
       state.maxRows = Math.min(state.maxRows, maxRows);
-      state.provedRows = Math.min(state.provedRows, state.maxRows);
+      state.verifiedRows = Math.min(state.verifiedRows, state.maxRows);
       if (state.maxRows === 1) state.batching = 'alone';
       return before;
     },
   };
 }
 
-function newState({ independence, maxBatchRows, provedRows, maxSharedRows = maxBatchRows }: Model): Watched {
+function newState({ independence, maxBatchRows, verifiedRows, maxSharedRows = maxBatchRows }: Model): Watched {
   return {
     batching: independence === 'proved' ? 'together' : 'proving',
-    provedRows: independence === 'proved' ? (provedRows ?? maxSharedRows) : REQUESTS_THAT_PROVE,
+    verifiedRows: independence === 'proved' ? (verifiedRows ?? maxSharedRows) : REQUESTS_THAT_PROVE,
     maxRows: maxSharedRows,
     compared: 0,
     runMs: 0,
     checkMs: 0,
     checks: 0,
-    provedRequests: 0,
+    verifiedRequests: 0,
     provingRuns: 0,
   };
 }
 
 /** The rows that a run may have next: the next rung, or twice as many. */
-function nextSize({ ladder, maxBatchRows }: Model, provedRows: number): number {
-  if (provedRows >= maxBatchRows) return maxBatchRows;
-  return ladder.find((rung) => rung > provedRows) ?? Math.min(maxBatchRows, 2 * provedRows);
+function nextSize({ ladder, maxBatchRows }: Model, verifiedRows: number): number {
+  if (verifiedRows >= maxBatchRows) return maxBatchRows;
+  return ladder.find((rung) => rung > verifiedRows) ?? Math.min(maxBatchRows, 2 * verifiedRows);
 }
 
 /** Checks take no more of the time that is left together. */

@@ -2,7 +2,7 @@ import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { fetchModels } from '../aws/fetchModels.ts';
 import { createPayloads, type Payloads } from '../aws/payloads.ts';
-import { atTheirQueues, createAcknowledger, createRetryDelay, outageSeconds } from '../aws/requestQueue.ts';
+import { createAcknowledger, createRetryDelay, outageSeconds, perQueue } from '../aws/requestQueue.ts';
 import { createBucketWriter } from '../aws/resultBucket.ts';
 import { createQueueWriter } from '../aws/resultQueue.ts';
 import { createTableWriter } from '../aws/resultTable.ts';
@@ -27,7 +27,7 @@ export interface Clients {
 }
 
 /** The outside world a host runs in. */
-export interface Surroundings {
+export interface HostDependencies {
   readonly clients: Clients;
   readonly telemetry: Telemetry;
   /** Told what works but not as well as it should. */
@@ -51,7 +51,7 @@ const DELETE_ATTEMPTS = 200;
 /** Loads the models and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
-  { clients, telemetry, warn, inform }: Surroundings,
+  { clients, telemetry, warn, inform }: HostDependencies,
 ): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = payloadsOf(config, clients);
@@ -61,13 +61,13 @@ export async function compose(
     onProblem: (error: unknown) => observer.problem(error),
   };
   const delay = (secondsAfter?: typeof outageSeconds) =>
-    atTheirQueues({
+    perQueue({
       ...requestQueues,
       act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, ...(secondsAfter && { secondsAfter }) }),
     });
   const { modelsUri: uri } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3: clients.s3(), uri, inform });
-  const repository = await openRepository({ ...config, directory, warn, inform, placed: telemetry.placed });
+  const repository = await openRepository({ ...config, directory, warn, inform, assigned: telemetry.assigned });
   return {
     scoring: {
       models: repository,
@@ -78,7 +78,7 @@ export async function compose(
       latency: createLatencyEstimator(),
       memory: createMemoryCeiling(),
       batching: createBatchingWatch(config.checkPercent / 100),
-      acknowledge: atTheirQueues({
+      acknowledge: perQueue({
         ...requestQueues,
         // Through minutes of throttling: what is not deleted is scored once more, and costs a receive.
         act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),

@@ -10,7 +10,7 @@ import type { Composition } from './compose.ts';
 
 import type { Config } from './config.ts';
 import { createVisibilityActions, createVisibilityLeases } from './leases.ts';
-import { createLanes, createPace, modelHint } from './modelQueues.ts';
+import { createAdaptiveLimit, createModelQueues, modelHint } from './modelQueues.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 interface WorkerOptions {
@@ -54,10 +54,10 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const { queueUrls, batchSize, timeoutMs } = settings;
   const depth = settings.depth * composition.cards;
   const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
-  const names = laneNames(composition, isFifo);
+  const names = queueNames(composition, isFifo);
   const { signal } = new AbortController();
   const visibility = createVisibilityActions({ sqs, queueUrls, onProblem });
-  const pace = createPace(batchSize, timeoutMs);
+  const adaptiveLimit = createAdaptiveLimit(batchSize, timeoutMs);
   const late = new Set<Promise<void>>();
   let finished = 0;
   let handedBack = 0;
@@ -65,16 +65,16 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   let isOutOfTime = false;
   const probing = createProbing({
     isOut: () => scoring.outages?.current() !== undefined,
-    poll: () => intake.poll(),
+    poll: () => poller.poll(),
     onChange: () => onOutage(scoring.outages?.current()?.outage),
   });
 
   const release = (records: readonly MessageRecord[]): void => {
     held.remove(records);
-    intake.poll();
+    poller.poll();
   };
   const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
-    await intake.stop();
+    await poller.stop();
     const giveBack = probing.isOut() ? composition.sitOut : visibility.handBack;
     if (records.length > 0) await giveBack(records, signal);
   };
@@ -88,8 +88,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     extend: visibility.extend,
     onExpired(records) {
       onProblem(new Error(`heartbeat: ${records.size} records were not extended in time; others may score them too`));
-      lanes.drop(records);
-      intake.poll();
+      modelQueues.drop(records);
+      poller.poll();
     },
   });
   const dispatcher = createDispatcher({
@@ -97,11 +97,11 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     timeoutMs,
     acknowledge: (records) => scoring.acknowledge(records, signal),
     async delayRetries(records) {
-      if (draining !== undefined) await intake.stop();
+      if (draining !== undefined) await poller.stop();
       await composition.delayRetries(records, signal);
     },
     async sitOut(records) {
-      if (draining !== undefined) await intake.stop();
+      if (draining !== undefined) await poller.stop();
       await composition.sitOut(records, signal);
     },
     handBack,
@@ -118,28 +118,28 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     },
     onSettled: release,
   });
-  const lanes = createLanes({
+  const modelQueues = createModelQueues({
     names,
-    laneOf: (record) => laneOf(record, names),
+    queueOf: (record) => queueOf(record, names),
     limits: { batchSize, batchBytes: BATCH_BYTES, windowMs: settings.windowMs },
-    mostOf: pace.mostOf,
+    limitOf: adaptiveLimit.limitOf,
     depth,
     keepsTogether: isFifo,
-    async dispatch(records, lane) {
+    async dispatch(records, queue) {
       const startedAt = scoring.now();
       await dispatcher.dispatch(records);
-      if (!probing.isOut()) pace.took(lane, records.length, scoring.now() - startedAt);
-      intake.poll();
+      if (!probing.isOut()) adaptiveLimit.took(queue, records.length, scoring.now() - startedAt);
+      poller.poll();
     },
   });
-  const intake = createIntake({
+  const poller = createIntake({
     settings,
     sqs,
     onError: onProblem,
     hasRoom(records, bytes, ofQueue) {
       if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || held.size() > 0)) return false;
-      const pending = lanes.pending();
-      const most = names.reduce((sum, name) => sum + pace.mostOf(name), 0);
+      const pending = modelQueues.pending();
+      const most = names.reduce((sum, name) => sum + adaptiveLimit.limitOf(name), 0);
       return (
         pending.records + records < most &&
         pending.bytes + bytes < MAX_PENDING_BYTES &&
@@ -149,7 +149,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     take(records) {
       held.add(records);
       if (isOutOfTime) late.add(handBackUnscored(records));
-      else lanes.add(records);
+      else modelQueues.add(records);
     },
   });
   const drain = (): Promise<void> => {
@@ -158,15 +158,15 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   };
   const drainOnce = async (): Promise<void> => {
     const outOfTime = dispatcher.endWithin(settings.drainMs);
-    lanes.endWindow();
-    await Promise.race([outOfTime, intake.stop().then(lanes.idle)]);
+    modelQueues.endWindow();
+    await Promise.race([outOfTime, poller.stop().then(modelQueues.idle)]);
     isOutOfTime = true;
-    intake.abort();
-    await Promise.all([handBackUnscored(lanes.takeAll()), lanes.idle()]);
+    poller.abort();
+    await Promise.all([handBackUnscored(modelQueues.takeAll()), modelQueues.idle()]);
     await Promise.all([dispatcher.settled(), ...late]);
     held.stop();
   };
-  intake.poll();
+  poller.poll();
   return {
     held: () => held.size(),
     tally: () => ({ finished, handedBack }),
@@ -221,16 +221,16 @@ export function createProbing({ isOut, poll, onChange, clock = SYSTEM_CLOCK }: P
   };
 }
 
-/** One lane for all where it would be of no use, or where the order of records matters. */
-function laneNames({ models }: Composition, isFifo: boolean): string[] {
+/** One queue for all where it would be of no use, or where the order of records matters. */
+function queueNames({ models }: Composition, isFifo: boolean): string[] {
   const names = new Set(models.map(({ name }) => name));
   return isFifo || names.size === 1 ? [OTHER] : [OTHER, ...names];
 }
 
-/** The lane of records that name no model that there is. */
+/** The queue of records that name no model that there is. */
 const OTHER = '';
 
-function laneOf({ body }: MessageRecord, names: readonly string[]): string {
+function queueOf({ body }: MessageRecord, names: readonly string[]): string {
   const hint = names.length === 1 ? undefined : modelHint(body);
   return hint !== undefined && names.includes(hint) ? hint : OTHER;
 }

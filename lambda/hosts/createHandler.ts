@@ -16,7 +16,7 @@ export interface HandlerDependencies {
   /** The runs that were left behind and have not ended. */
   stuckRuns(): ReadonlySet<object>;
   /** Ends the process whatever its threads are doing. @default the process lives on with its stuck runs */
-  readonly endHost?: (() => Promise<never>) | undefined;
+  readonly exitProcess?: (() => Promise<never>) | undefined;
 }
 
 export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
@@ -92,12 +92,12 @@ async function handBack(
 async function endStuckHost(
   answered: readonly MessageRecord[],
   signal: AbortSignal,
-  { scoring, telemetry, endHost }: HandlerDependencies,
+  { scoring, telemetry, exitProcess }: HandlerDependencies,
 ): Promise<void> {
-  if (endHost === undefined) return;
+  if (exitProcess === undefined) return;
   await scoring.acknowledge(answered, signal);
   telemetry.hostEnds('a run that was left behind in an earlier invocation has not ended since');
-  await endHost();
+  await exitProcess();
 }
 
 /** The signal aborts when half of the margin is left, so that the answer to Lambda still gets out. */

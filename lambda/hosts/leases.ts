@@ -1,6 +1,6 @@
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import type { ActOnMessages } from '../aws/requestQueue.ts';
-import { atTheirQueues, createVisibilityChange, type QueuedMessage } from '../aws/requestQueue.ts';
+import { createVisibilityChange, perQueue, type QueuedMessage } from '../aws/requestQueue.ts';
 import type { SqsCaller } from '../aws/sqsCalls.ts';
 import type { MessageRecord } from '../core/record.ts';
 
@@ -108,12 +108,12 @@ interface VisibilityActionsOptions {
 
 export function createVisibilityActions(options: VisibilityActionsOptions): VisibilityActions {
   return {
-    extend: atTheirQueues<Extension>({
+    extend: perQueue<Extension>({
       ...options,
       act: (queueUrl) =>
         createVisibilityChange({ ...options, queueUrl, name: 'heartbeat', secondsOf: ({ seconds }) => seconds }),
     }),
-    handBack: atTheirQueues<MessageRecord>({
+    handBack: perQueue<MessageRecord>({
       ...options,
       act: (queueUrl) => createVisibilityChange({ ...options, queueUrl, name: 'handing back', secondsOf: () => 0 }),
     }),

@@ -2,24 +2,24 @@ import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import { deferred } from '../core/concurrency.ts';
 import type { MessageRecord } from '../core/record.ts';
 
-export interface LanesOptions {
+export interface ModelQueuesOptions {
   readonly names: readonly string[];
-  readonly laneOf: (record: MessageRecord) => string;
+  readonly queueOf: (record: MessageRecord) => string;
   readonly limits: GatherLimits;
-  /** Records that a batch of a lane may hold now, at most the batch size. */
-  readonly mostOf: (lane: string) => number;
-  /** Batches of a lane that are scored at the same time at most. */
+  /** Records that a batch of a queue may hold now, at most the batch size. */
+  readonly limitOf: (queue: string) => number;
+  /** Batches of a queue that are scored at the same time at most. */
   readonly depth: number;
   /** Whether records that were received together are dispatched together: on a FIFO queue they may be of one group. */
   readonly keepsTogether: boolean;
-  /** Scores a batch. Resolves when its lane has room for another; must not throw. */
-  readonly dispatch: (records: readonly MessageRecord[], lane: string) => Promise<void>;
+  /** Scores a batch. Resolves when its queue has room for another; must not throw. */
+  readonly dispatch: (records: readonly MessageRecord[], queue: string) => Promise<void>;
   /** @default the system's */
   readonly clock?: Clock | undefined;
 }
 
 /** What is received and not dispatched yet, by model: a slow model does not hold up the batches of others. */
-export interface Lanes {
+export interface ModelQueues {
   /** Takes what one poll returned, and dispatches what that makes due. */
   add(records: readonly MessageRecord[]): void;
   /** From now on no record waits for others: all that is pending is due. */
@@ -39,7 +39,7 @@ interface Entry {
   readonly receive: { readonly at: number };
 }
 
-interface Lane {
+interface ModelQueue {
   readonly name: string;
   waiting: Entry[];
   bytes: number;
@@ -47,82 +47,82 @@ interface Lane {
   cancelTimer: () => void;
 }
 
-export function createLanes(options: LanesOptions): Lanes {
-  const { names, laneOf, limits, mostOf, depth, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
-  const lanes = new Map(names.map((name): [string, Lane] => [name, emptyLane(name)]));
+export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
+  const { names, queueOf, limits, limitOf, depth, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
+  const modelQueues = new Map(names.map((name): [string, ModelQueue] => [name, emptyQueue(name)]));
   const allIdle = new Set<() => void>();
   let windowMs = limits.windowMs;
-  const underWay = (): number => sum(lanes.values(), (lane) => lane.underWay);
+  const underWay = (): number => sum(modelQueues.values(), (queue) => queue.underWay);
 
   /** Dispatches what is due, as long as there is room in the pipe, and looks again when the next window ends. */
-  const consider = (lane: Lane): void => {
-    lane.cancelTimer();
-    while (lane.underWay < depth) {
-      const [oldest] = lane.waiting;
+  const consider = (queue: ModelQueue): void => {
+    queue.cancelTimer();
+    while (queue.underWay < depth) {
+      const [oldest] = queue.waiting;
       const pending = {
-        records: lane.waiting.length,
-        bytes: lane.bytes,
+        records: queue.waiting.length,
+        bytes: queue.bytes,
         oldestAgeMs: oldest === undefined ? 0 : clock.now() - oldest.receive.at,
       };
-      const batchSize = mostOf(lane.name);
+      const batchSize = limitOf(queue.name);
       const decision = gather(pending, { ...limits, windowMs, batchSize });
       if (!decision.dispatch) {
-        if (oldest !== undefined) lane.cancelTimer = clock.after(decision.waitMs, () => consider(lane));
+        if (oldest !== undefined) queue.cancelTimer = clock.after(decision.waitMs, () => consider(queue));
         return;
       }
-      void start(lane, take(lane, batchSize));
+      void start(queue, take(queue, batchSize));
     }
   };
-  const take = (lane: Lane, batchSize: number): MessageRecord[] => {
+  const take = (queue: ModelQueue, batchSize: number): MessageRecord[] => {
     let [count, bytes] = [0, 0];
-    for (const { record, receive } of lane.waiting) {
+    for (const { record, receive } of queue.waiting) {
       const isFull = count >= batchSize || bytes >= limits.batchBytes;
-      if (isFull && !(keepsTogether && lane.waiting[count - 1]?.receive === receive)) break;
+      if (isFull && !(keepsTogether && queue.waiting[count - 1]?.receive === receive)) break;
       count += 1;
       bytes += record.body.length;
     }
-    lane.bytes -= bytes;
-    return lane.waiting.splice(0, count).map(({ record }) => record);
+    queue.bytes -= bytes;
+    return queue.waiting.splice(0, count).map(({ record }) => record);
   };
-  const start = async (lane: Lane, records: readonly MessageRecord[]): Promise<void> => {
-    lane.underWay += 1;
-    await dispatch(records, lane.name);
-    lane.underWay -= 1;
-    consider(lane);
+  const start = async (queue: ModelQueue, records: readonly MessageRecord[]): Promise<void> => {
+    queue.underWay += 1;
+    await dispatch(records, queue.name);
+    queue.underWay -= 1;
+    consider(queue);
     if (underWay() === 0) for (const resolve of allIdle) resolve();
   };
   return {
     add(records) {
       const receive = { at: clock.now() };
-      const touched = new Set<Lane>();
+      const touched = new Set<ModelQueue>();
       for (const record of records) {
-        const lane = lanes.get(laneOf(record)) as Lane;
-        lane.waiting.push({ record, receive });
-        lane.bytes += record.body.length;
-        touched.add(lane);
+        const queue = modelQueues.get(queueOf(record)) as ModelQueue;
+        queue.waiting.push({ record, receive });
+        queue.bytes += record.body.length;
+        touched.add(queue);
       }
       touched.forEach(consider);
     },
     endWindow() {
       windowMs = 0;
-      for (const lane of lanes.values()) consider(lane);
+      for (const queue of modelQueues.values()) consider(queue);
     },
     drop(lost) {
-      for (const lane of lanes.values()) {
-        lane.waiting = lane.waiting.filter(({ record }) => !lost.has(record));
-        lane.bytes = sum(lane.waiting, ({ record }) => record.body.length);
+      for (const queue of modelQueues.values()) {
+        queue.waiting = queue.waiting.filter(({ record }) => !lost.has(record));
+        queue.bytes = sum(queue.waiting, ({ record }) => record.body.length);
       }
     },
     takeAll() {
-      return [...lanes.values()].flatMap((lane) => {
-        lane.cancelTimer();
-        lane.bytes = 0;
-        return lane.waiting.splice(0).map(({ record }) => record);
+      return [...modelQueues.values()].flatMap((queue) => {
+        queue.cancelTimer();
+        queue.bytes = 0;
+        return queue.waiting.splice(0).map(({ record }) => record);
       });
     },
     pending: () => ({
-      records: sum(lanes.values(), (lane) => lane.waiting.length),
-      bytes: sum(lanes.values(), (lane) => lane.bytes),
+      records: sum(modelQueues.values(), (queue) => queue.waiting.length),
+      bytes: sum(modelQueues.values(), (queue) => queue.bytes),
     }),
     async idle() {
       if (underWay() === 0) return;
@@ -133,7 +133,7 @@ export function createLanes(options: LanesOptions): Lanes {
   };
 }
 
-function emptyLane(name: string): Lane {
+function emptyQueue(name: string): ModelQueue {
   return { name, waiting: [], bytes: 0, underWay: 0, cancelTimer: () => {} };
 }
 
@@ -144,10 +144,10 @@ function sum<T>(items: Iterable<T>, value: (item: T) => number): number {
 }
 
 /** How many records a batch may hold, so that it ends well within its time. */
-interface Pace {
+interface AdaptiveLimit {
   /** Records, from 1 to the batch size. */
-  mostOf(lane: string): number;
-  took(lane: string, records: number, ms: number): void;
+  limitOf(queue: string): number;
+  took(queue: string, records: number, ms: number): void;
 }
 
 /** What is not known yet is found out with few. */
@@ -158,18 +158,18 @@ const SHARE_OF_TIME = 1 / 4;
 const LATEST = 0.3;
 
 /** @param timeoutMs most milliseconds that one batch may take */
-export function createPace(batchSize: number, timeoutMs: number): Pace {
+export function createAdaptiveLimit(batchSize: number, timeoutMs: number): AdaptiveLimit {
   const msPerRecord = new Map<string, number>();
   return {
-    mostOf(lane) {
-      const ms = msPerRecord.get(lane);
+    limitOf(queue) {
+      const ms = msPerRecord.get(queue);
       const most = ms === undefined ? FIRST_BATCH : Math.floor((timeoutMs * SHARE_OF_TIME) / ms);
       return Math.max(1, Math.min(batchSize, most));
     },
-    took(lane, records, ms) {
+    took(queue, records, ms) {
       const latest = ms / records;
-      const before = msPerRecord.get(lane) ?? latest;
-      msPerRecord.set(lane, before + LATEST * (latest - before));
+      const before = msPerRecord.get(queue) ?? latest;
+      msPerRecord.set(queue, before + LATEST * (latest - before));
     },
   };
 }

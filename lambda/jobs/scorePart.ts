@@ -6,7 +6,7 @@ import type { TimeLimit } from '../core/record.ts';
 
 import type { ScoringLimits } from '../core/score.ts';
 import { noteFailure } from './finishJob.ts';
-import { cancelledKey, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
+import { cancelledKey, failedKey, parseObject, readHead, redeliveredKey, reportKey } from './jobObjects.ts';
 import {
   type FailedPiece,
   type JobHead,
@@ -36,7 +36,7 @@ export interface ScoreHandlerDependencies {
   /** The runs that were left behind and have not ended. */
   readonly stuckRuns: () => ReadonlySet<object>;
   /** Ends the process: its call fails, and is made again by another. */
-  readonly endHost: (reason: string) => Promise<never>;
+  readonly exitProcess: (reason: string) => Promise<never>;
 }
 
 export type JobEvent = PlanEvent | ScoreEvent | SkipEvent;
@@ -58,7 +58,7 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
     if (head === undefined) throw new Error(`${event.folder}: expected a job that was planned, got no plan`);
     if (event.action === 'skip') return skipPiece(event, storage, head);
     if (deps.stuckRuns().size > 0)
-      await deps.endHost('a run that was left behind in an earlier call has not ended since');
+      await deps.exitProcess('a run that was left behind in an earlier call has not ended since');
     const reader = openReader(storage, head, event.part, deps.maxLineBytes);
     return scorePart(event, { storage, head, reader, scoring: scoringOf(head) }, timeOf(context));
   };
@@ -182,7 +182,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
     const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const isWhole = part.suspect
-      ? await scoreSuspect(rows, output, { storage, place, scoring, steps })
+      ? await scoreRedelivered(rows, output, { storage, place, scoring, steps })
       : await scorePiece(rows, output, scoring, steps, isFirst ? fruitless : 0);
     if (!(await written)) return { ...done, next: { piece: before } };
     if (!isWhole) {
@@ -371,7 +371,7 @@ function addAnswer(output: Output, { kept }: PieceRow, answer: Answer | undefine
 const TRIAL = z.object({ row: z.int().min(0), size: z.int().min(1) });
 type Trial = z.infer<typeof TRIAL>;
 
-interface SuspectDependencies {
+interface RedeliveredDependencies {
   readonly storage: JobStorage;
   readonly place: Place;
   readonly scoring: RowScoring;
@@ -388,12 +388,12 @@ const ROWS_A_TRIAL = 1000;
  *
  * @returns whether all rows are answered
  */
-async function scoreSuspect(
+async function scoreRedelivered(
   rows: PieceRows,
   output: Output,
-  { storage, place, scoring, steps }: SuspectDependencies,
+  { storage, place, scoring, steps }: RedeliveredDependencies,
 ): Promise<boolean> {
-  const key = suspectKey(place.folder, place.part, place.piece);
+  const key = redeliveredKey(place.folder, place.part, place.piece);
   skip(rows, output.rows);
   const left = leftOf(rows);
   const died = await readTrial(storage, key);
@@ -449,7 +449,7 @@ export async function skipPiece(
   const piece = await firstOpen(storage, folder, part, next?.piece ?? 0, count);
   if (piece === undefined) return goOn;
   if (part.suspect) {
-    const noted = await storage.get(suspectKey(folder, part.part, piece));
+    const noted = await storage.get(redeliveredKey(folder, part.part, piece));
     const isNews = noted !== undefined && noted !== next?.noted;
     if (isNews) return { ...goOn, next: { piece, noted } };
   }

@@ -65,7 +65,7 @@ export function paddingNotChecked({ name }: RaggedAxis): string {
  */
 export function decideBatching(
   model: Model,
-  { verdict, finding, largest, fewer, provedRows }: RowCheck,
+  { verdict, finding, largest, fewer, verifiedRows }: RowCheck,
   graph: ModelGraph,
 ): Decided {
   switch (verdict) {
@@ -73,20 +73,20 @@ export function decideBatching(
       const byCount = fewer?.because === 'row count';
       const maxBatchRows = byCount ? model.maxBatchRows : (fewer?.rows ?? model.maxBatchRows);
       const maxSharedRows = byCount ? fewer.rows : undefined;
-      const isCutShort = provedRows !== undefined && provedRows < maxBatchRows;
+      const isCutShort = verifiedRows !== undefined && verifiedRows < maxBatchRows;
       return {
         model: {
           ...model,
           independence: 'proved',
           largestDifference: largest,
           maxBatchRows,
-          provedRows,
+          verifiedRows,
           maxSharedRows,
         },
         found: `rows are independent: ${finding}`,
         warnings: [
           ...(fewer === undefined ? [] : [fewerRows(model, fewer)]),
-          ...(isCutShort ? [cutShort(maxBatchRows, provedRows)] : []),
+          ...(isCutShort ? [cutShort(maxBatchRows, verifiedRows)] : []),
         ],
       };
     }
@@ -114,9 +114,9 @@ function fewerRows({ maxBatchRows }: Model, { rows, tried, reason, because }: No
   );
 }
 
-function cutShort(maxBatchRows: number, provedRows: number): string {
+function cutShort(maxBatchRows: number, verifiedRows: number): string {
   return (
-    `the check of its rows was cut short at runs of ${provedRows} rows of ${maxBatchRows}: larger runs are made step by ` +
+    `the check of its rows was cut short at runs of ${verifiedRows} rows of ${maxBatchRows}: larger runs are made step by ` +
     'step, each compared with requests alone before it is written'
   );
 }

@@ -32,7 +32,7 @@ export interface RowCheck {
   /** The largest difference that was taken for rounding, as a share of the answer, where rows are independent. */
   readonly largest?: number | undefined;
   /** The most rows of the runs that were compared, where rows are independent; fewer than a run may have where time ran out. */
-  readonly provedRows?: number | undefined;
+  readonly verifiedRows?: number | undefined;
   /** How many rows were run alone and in company. */
   readonly probes?: number;
   /** Set where the runs of several rows failed, or where the number of rows alone changes answers: fewer rows may do. */
@@ -74,18 +74,18 @@ export async function checkRows(
   const runsOneRow: RowCheck = { verdict: 'independent', finding: 'it is run one row at a time', probes: 0 };
   if (firstCount === undefined) return runsOneRow;
   const startedAt = now();
-  const sightings = createSightings(model);
+  const observations = createSightings(model);
   const usable: ProbeSet[] = [];
   let isCutShort = false;
   let reason = 'made-up values might keep its loop from ending, and there are no samples';
   for (const alternatives of sets) {
     isCutShort = now() - startedAt > limitMs;
     if (isCutShort) break;
-    const found = await firstThatRuns(alternatives, usable.length === 0, firstCount, tried, sightings);
+    const found = await firstThatRuns(alternatives, usable.length === 0, firstCount, tried, observations);
     if ('reason' in found) ({ reason } = found);
     else if (!('verdict' in found)) usable.push(found);
     else if (tried !== model && found.because === 'failed') return runsOneRow;
-    else return { ...found, probes: sightings.probes() };
+    else return { ...found, probes: observations.probes() };
   }
   let pool = poolOf(usable);
   let fewer: RowCheck['fewer'];
@@ -96,34 +96,34 @@ export async function checkRows(
     const isTooMuch = !isThorough && count > MANY_ROWS && elementsOf(pool[0]) * count > MANY_ELEMENTS;
     isCutShort ||= isTooMuch || countStartedAt - startedAt + msPerRow * count > limitMs;
     if (pool.length === 0 || isCutShort) break;
-    const companies = companiesOfPool(pool, count, tried, isThorough);
-    let dependent = await compare(companies, tried, sightings);
+    const neighbourSets = neighbourSetsOfPool(pool, count, tried, isThorough);
+    let dependent = await compare(neighbourSets, tried, observations);
     if (dependent?.because !== undefined && usable.length > 1) {
       // A probe that cannot be run in company, or whose sums lose their digits, says nothing of ordinary ones.
       pool = poolOf(usable.slice(0, 1));
-      sightings.forget(count);
-      dependent = await compare(companiesOfPool(pool, count, tried, isThorough), tried, sightings);
+      observations.forget(count);
+      dependent = await compare(neighbourSetsOfPool(pool, count, tried, isThorough), tried, observations);
     }
     if (dependent?.because !== undefined && tried.ladder.length === 0) {
       fewer = { rows: Math.max(...counts), tried: count, reason: dependent.finding, because: dependent.because };
       break;
     }
-    if (dependent !== undefined) return { ...dependent, probes: sightings.probes() };
+    if (dependent !== undefined) return { ...dependent, probes: observations.probes() };
     counts.push(count);
-    msPerRow = (now() - countStartedAt) / (count * companies.length);
+    msPerRow = (now() - countStartedAt) / (count * neighbourSets.length);
   }
-  const unknown = (finding: string): RowCheck => ({ verdict: 'unknown', finding, probes: sightings.probes() });
+  const unknown = (finding: string): RowCheck => ({ verdict: 'unknown', finding, probes: observations.probes() });
   if (usable.length === 0) return unknown(reason);
   const names = usable.map(({ name }) => name).join(', ');
-  if (!sightings.hasVaried()) return unknown(`all ${names} were answered alike`);
+  if (!observations.hasVaried()) return unknown(`all ${names} were answered alike`);
   const ms = Math.ceil(now() - startedAt);
   return {
     verdict: 'independent',
-    largest: sightings.largest()?.share ?? 0,
-    finding: `${names} in runs of ${counts.join(', ')} rows differed by ${describeLargest(sightings)}, ${ms} ms`,
+    largest: observations.largest()?.share ?? 0,
+    finding: `${names} in runs of ${counts.join(', ')} rows differed by ${describeLargest(observations)}, ${ms} ms`,
     fewer,
-    provedRows: isCutShort ? Math.max(...counts) : undefined,
-    probes: sightings.probes(),
+    verifiedRows: isCutShort ? Math.max(...counts) : undefined,
+    probes: observations.probes(),
   };
 }
 
@@ -138,8 +138,8 @@ function widened(model: Model): Model {
 
 const FEW_ROWS = 3;
 
-function describeLargest(sightings: Sightings): string {
-  const largest = sightings.largest();
+function describeLargest(observations: Sightings): string {
+  const largest = observations.largest();
   return largest === undefined ? 'nothing' : `${largest.share.toExponential(0)} at most (output '${largest.output}')`;
 }
 
@@ -154,18 +154,18 @@ async function firstThatRuns(
   isFirst: boolean,
   count: number,
   model: Model,
-  sightings: Sightings,
+  observations: Sightings,
 ): Promise<ProbeSet | RowCheck | { readonly reason: string }> {
   let reason = 'there was nothing to run it with';
   for (const set of alternatives) {
     const [p, q = p] = set.probes as readonly [Part, ...Part[]];
-    const refused = await whyNotAlone(isFirst ? [p, q] : [p], model, sightings);
+    const refused = await whyNotAlone(isFirst ? [p, q] : [p], model, observations);
     if (refused === undefined) {
-      const [amongOthers, ...more] = companiesOf(set.probes, count);
-      const companies = isFirst ? [amongOthers, ...more] : [amongOthers];
-      const dependent = await compare(companies, model, sightings);
+      const [amongOthers, ...more] = neighbourSetsOf(set.probes, count);
+      const neighbourSets = isFirst ? [amongOthers, ...more] : [amongOthers];
+      const dependent = await compare(neighbourSets, model, observations);
       if (dependent === undefined) return set;
-      const failed = dependent.because === 'failed' ? await whyNotAlone(set.probes, model, sightings) : undefined;
+      const failed = dependent.because === 'failed' ? await whyNotAlone(set.probes, model, observations) : undefined;
       if (failed === undefined && (isFirst || dependent.because === undefined)) return dependent;
       reason = `${set.name}: ${failed ?? dependent.finding}`;
     } else reason = `${set.name}: ${refused}`;
@@ -174,9 +174,13 @@ async function firstThatRuns(
 }
 
 /** Why one of the probes does not run alone; undefined where all do. */
-async function whyNotAlone(probes: readonly Part[], model: Model, sightings: Sightings): Promise<string | undefined> {
+async function whyNotAlone(
+  probes: readonly Part[],
+  model: Model,
+  observations: Sightings,
+): Promise<string | undefined> {
   try {
-    for (const probe of probes) sightings.see([probe], await runTogether(model, [probe]));
+    for (const probe of probes) observations.see([probe], await runTogether(model, [probe]));
     return undefined;
   } catch (error) {
     if (isNotTheRuns(error)) throw error;
@@ -186,11 +190,11 @@ async function whyNotAlone(probes: readonly Part[], model: Model, sightings: Sig
 
 /** Runs companies one after the other; undefined where the answers of their rows stay what they were. */
 async function compare(
-  companies: readonly (readonly Part[])[],
+  neighbourSets: readonly (readonly Part[])[],
   model: Model,
-  sightings: Sightings,
+  observations: Sightings,
 ): Promise<RowCheck | undefined> {
-  for (const company of companies) {
+  for (const company of neighbourSets) {
     let run: TogetherRun;
     try {
       run = await runTogether(model, company);
@@ -199,7 +203,7 @@ async function compare(
       if (isNotTheRuns(error)) throw error;
       return failedAt(company.length, messageOf(error));
     }
-    const mismatch = sightings.see(company, run);
+    const mismatch = observations.see(company, run);
     if (mismatch === undefined) continue;
     return await judge(mismatch, company, run, model);
   }
@@ -240,7 +244,7 @@ function rowCountsOf({ ladder, maxBatchRows }: Model, isThorough: boolean): numb
 }
 
 /** One probe among others, among copies of another, at the end, and among copies of itself. */
-function companiesOf(
+function neighbourSetsOf(
   probes: readonly Part[],
   count: number,
 ): [others: Part[], copies: Part[], last: Part[], equal: Part[]] {
@@ -250,7 +254,7 @@ function companiesOf(
 }
 
 /** All probes in turn, in companies of so many: forwards and backwards, and beginning at others where it is thorough. */
-function companiesOfPool(
+function neighbourSetsOfPool(
   pool: readonly Part[],
   count: number,
   { ladder }: Model,
@@ -362,7 +366,7 @@ interface Known {
 }
 
 function createSightings({ outputs }: Model): Sightings {
-  const sightings = new Map<Part, Known>();
+  const observations = new Map<Part, Known>();
   let largest: Difference | undefined;
   const compare = (before: Sighting, now: Sighting): Mismatch | undefined => {
     const [changed, tolerance] = whatChanged(before, now);
@@ -377,19 +381,19 @@ function createSightings({ outputs }: Model): Sightings {
       for (const [place, answer] of answers) {
         const probe = parts[place] as Part;
         const now: Sighting = { answer, paddedRows, place };
-        const before = remember(sightings, probe, now);
+        const before = remember(observations, probe, now);
         const mismatch = before === undefined ? undefined : compare(before, now);
         if (mismatch !== undefined) mismatches.push(mismatch);
       }
       return mismatches.find(({ changed }) => changed !== 'row count') ?? mismatches[0];
     },
     forget(paddedRows) {
-      for (const { byCount } of sightings.values()) byCount.delete(paddedRows);
+      for (const { byCount } of observations.values()) byCount.delete(paddedRows);
     },
     largest: () => largest,
-    probes: () => sightings.size,
+    probes: () => observations.size,
     hasVaried() {
-      const firsts = [...sightings.values()].map(({ first }) => first.answer);
+      const firsts = [...observations.values()].map(({ first }) => first.answer);
       return outputs.some((_, index) =>
         firsts.some((answer) => differenceOf(firsts[0]?.[index] as Tensor, 0, answer[index] as Tensor, 0).share > 0),
       );
@@ -398,13 +402,13 @@ function createSightings({ outputs }: Model): Sightings {
 }
 
 /** Enters a sighting. Gives the one before that is most like it; undefined where there is none. */
-function remember(sightings: Map<Part, Known>, probe: Part, now: Sighting): Sighting | undefined {
-  const known = sightings.get(probe);
+function remember(observations: Map<Part, Known>, probe: Part, now: Sighting): Sighting | undefined {
+  const known = observations.get(probe);
   const ofCount = known?.byCount.get(now.paddedRows);
   if (ofCount === undefined) {
     const { byCount } = known ?? { byCount: new Map() };
     byCount.set(now.paddedRows, { first: now, byPlace: new Map([[now.place, now]]) });
-    if (known === undefined) sightings.set(probe, { first: now, byCount });
+    if (known === undefined) observations.set(probe, { first: now, byCount });
     return known?.first;
   }
   const before = ofCount.byPlace.get(now.place);

@@ -20,7 +20,7 @@ import type { ModelConfig } from './modelConfig.ts';
 import { readGraph } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readCost } from './profileFile.ts';
-import { hasCards, nameOf, type Placement, type Provider, placementOf, runOnGpu } from './provider.ts';
+import { assignmentOf, type DeviceAssignment, hasCards, nameOf, type Provider, runOnGpu } from './provider.ts';
 import { openWithProviders, type Session } from './session.ts';
 import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';
 import { prepare } from './warmUp.ts';
@@ -48,7 +48,7 @@ export interface LoadOptions {
   /** Told what was found of a model, for the start log. @default nobody is told */
   readonly inform?: ((message: string) => void) | undefined;
   /** Told where a model's runs go, once it is loaded. @default nobody is told */
-  readonly placed?: ((placement: Placement) => void) | undefined;
+  readonly assigned?: ((assignment: DeviceAssignment) => void) | undefined;
   /** Told what a model's start took, once it is loaded. @default nobody is told */
   readonly loaded?: ((start: ModelStart) => void) | undefined;
 }
@@ -125,9 +125,9 @@ export async function loadModel(
     });
     if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
     for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
-    const placement = await placementOf(providers, devices);
-    options.inform?.(`${location.path}: ${prepared.found}; it runs on ${placement.description}`);
-    options.placed?.(placement);
+    const assignment = await assignmentOf(providers, devices);
+    options.inform?.(`${location.path}: ${prepared.found}; it runs on ${assignment.description}`);
+    options.assigned?.(assignment);
     const threads = await session.warmedUp();
     const { libraryMs } = session.metadata;
     const loadMs = openedAt - startedAt - libraryMs;

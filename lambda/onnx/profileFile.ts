@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { fullTable, tableCost } from '../core/cost.ts';
+import { extrapolate, tableCost } from '../core/cost.ts';
 import { messageOf } from '../core/failure.ts';
 import type { Cost } from '../core/model.ts';
 
@@ -79,7 +79,7 @@ function minorOf(version: string): string {
 function costOf({ table, threads, length: ordinary }: ProfileFile, isRagged: boolean): Cost {
   const runs = table.filter((run) => run.threads === threads && (isRagged || run.length === ordinary));
   return tableCost(
-    fullTable(runs.map(({ rows, length, medianMs }) => ({ rows, length: isRagged ? length : 1, ms: medianMs }))),
+    extrapolate(runs.map(({ rows, length, medianMs }) => ({ rows, length: isRagged ? length : 1, ms: medianMs }))),
   );
 }
 

@@ -45,7 +45,7 @@ export function listProviders(providers: readonly Provider[]): string {
 }
 
 /** Where the runs of a model go. */
-export interface Placement {
+export interface DeviceAssignment {
   /** The execution provider that was chosen. */
   readonly provider: string;
   /** The name of each card that it is opened on, as far as the machine tells; none on a processor. */
@@ -61,11 +61,11 @@ const NO_DRIVER = 'no NVIDIA driver was found: there is no /proc/driver/nvidia, 
  * @param devices the cards that were chosen for it. @default the one that its provider names
  * @param readCards tells what the machine has of NVIDIA
  */
-export async function placementOf(
+export async function assignmentOf(
   providers: readonly Provider[],
   devices?: readonly number[],
   readCards: typeof readNvidiaCards = readNvidiaCards,
-): Promise<Placement> {
+): Promise<DeviceAssignment> {
   const [first = 'cpu'] = providers;
   const provider = nameOf(first);
   const own = cardOf(first);

@@ -445,7 +445,7 @@ interface Fetching {
   fetch(uri: string, options?: Partial<FetchModelsOptions>): Promise<string>;
 }
 
-interface Surroundings {
+interface HostDependencies {
   readonly patience?: Patience;
   /** What answers the n-th request in the server's place. */
   readonly steps?: readonly (Step | undefined)[];
@@ -456,7 +456,7 @@ interface Surroundings {
 /** Fetches through a server in front, which is gone after the test. */
 export async function fetching(
   server: S3Server,
-  { patience, steps = [], directory }: Surroundings = {},
+  { patience, steps = [], directory }: HostDependencies = {},
 ): Promise<Fetching> {
   const into = directory ?? (await emptyFolder());
   const front = await server.front(...steps);

@@ -1,5 +1,5 @@
 import type { Prices } from '../../../infra/priceList.ts';
-import { fullTable, tableCost } from '../../../lambda/core/cost.ts';
+import { extrapolate, tableCost } from '../../../lambda/core/cost.ts';
 import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../../lambda/core/limits.ts';
 
 import type { Course } from './simulate.ts';
@@ -139,7 +139,7 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
   const byThreads = [...Map.groupBy(table, ({ threads }) => threads)].map(([threads, runs]) => ({
     threads,
     slower: Math.max(1, threads / vcpus),
-    cost: tableCost(fullTable(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs })))),
+    cost: tableCost(extrapolate(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs })))),
   }));
   const oneRun = (rows: number): number =>
     Math.min(...byThreads.map(({ slower, cost }) => slower * cost(rows, length)));

@@ -27,13 +27,13 @@ describe('an inbox', () => {
     for (const messageId of ids(200)) expect(inbox.deliver(arrivalOf(messageId))).toBe(true);
     expect(inbox.wanted()).toEqual([]);
     expect(inbox.isWanting()).toBe(false);
-    expect(inbox.standing('m-200')).toBe('full');
+    expect(inbox.stateOf('m-200')).toBe('full');
     const demanded = inbox.demand();
 
     await waiting.next();
     await expect(demanded).resolves.toBe(true);
     expect(inbox.wanted()).toHaveLength(800);
-    expect(inbox.standing('m-200')).toBe('wanted');
+    expect(inbox.stateOf('m-200')).toBe('wanted');
   });
 
   it('wants for other callers while one is full', () => {
@@ -60,10 +60,10 @@ describe('an inbox', () => {
     const inbox = createInbox();
     const waiting = inbox.waitFor(['m-0'], ALIVE);
     expect(inbox.deliver(arrivalOf('m-0'))).toBe(true);
-    expect(inbox.standing('m-0')).toBe('held');
+    expect(inbox.stateOf('m-0')).toBe('held');
     expect(inbox.deliver(arrivalOf('m-0'))).toBe(false);
     await waiting.next();
-    expect(inbox.standing('m-0')).toBe('unknown');
+    expect(inbox.stateOf('m-0')).toBe('unknown');
   });
 
   it('gives back what its caller did not take', async () => {
@@ -75,18 +75,18 @@ describe('an inbox', () => {
     await waiting.next();
     waiting.close();
     expect([taken.fate, left.fate]).toEqual([[], ['given back']]);
-    expect(inbox.standing('m-1')).toBe('unknown');
+    expect(inbox.stateOf('m-1')).toBe('unknown');
   });
 
   it('remembers the latest ten thousand IDs that are dismissed, unless they are waited for again', () => {
     const inbox = createInbox();
     for (const messageId of ids(10_001)) inbox.dismiss(messageId);
-    expect(inbox.standing('m-0')).toBe('unknown');
-    expect(inbox.standing('m-1')).toBe('dismissed');
+    expect(inbox.stateOf('m-0')).toBe('unknown');
+    expect(inbox.stateOf('m-1')).toBe('dismissed');
     const waiting = inbox.waitFor(['m-1'], ALIVE);
-    expect(inbox.standing('m-1')).toBe('wanted');
+    expect(inbox.stateOf('m-1')).toBe('wanted');
     waiting.close();
-    expect(inbox.standing('m-1')).toBe('unknown');
+    expect(inbox.stateOf('m-1')).toBe('unknown');
   });
 
   it('ends every wait, begun before or after, when it is closed', async () => {
@@ -108,10 +108,10 @@ describe('an inbox, of a packed message,', () => {
   it('gives each caller the result that it waits for, and tells the store once, when all have it', async () => {
     const inbox = createInbox();
     const waits = ['m/0', 'm/1', 'm/2'].map((id) => inbox.waitFor([id], ALIVE));
-    expect([inbox.wanted(), inbox.standing('m')]).toEqual([['m'], 'wanted']);
+    expect([inbox.wanted(), inbox.stateOf('m')]).toEqual([['m'], 'wanted']);
     const arrival = packedOf('m', 3);
     expect(inbox.deliver(arrival)).toBe(true);
-    expect([inbox.wanted(), inbox.standing('m')]).toEqual([[], 'held']);
+    expect([inbox.wanted(), inbox.stateOf('m')]).toEqual([[], 'held']);
     for (const [position, waiting] of waits.entries()) {
       expect(arrival.fate).toEqual([]);
       const share = await waiting.next();
@@ -128,7 +128,7 @@ describe('an inbox, of a packed message,', () => {
     inbox.deliver(first);
     leaving.close();
     (await staying.next()).accept();
-    expect([first.fate, inbox.standing('m')]).toEqual([['given back'], 'unknown']);
+    expect([first.fate, inbox.stateOf('m')]).toEqual([['given back'], 'unknown']);
     const late = inbox.waitFor(['m/0'], ALIVE);
     inbox.deliver(again);
     (await late.next()).accept();
@@ -145,7 +145,7 @@ describe('an inbox, of a packed message,', () => {
     expect(beyond.result).toMatchObject({ error: { code: 'INVALID_RESULT' } });
     beyond.accept();
     waiting.close();
-    expect([arrival.fate, inbox.standing('m')]).toEqual([['given back'], 'unknown']);
+    expect([arrival.fate, inbox.stateOf('m')]).toEqual([['given back'], 'unknown']);
   });
 
   it('has the store drop the error of the whole message when all who wait for some of it have it', async () => {
@@ -177,22 +177,22 @@ describe('an inbox, of a packed message,', () => {
     const inbox = createInbox();
     inbox.waitFor([...ids(200), 'm/0'], ALIVE);
     for (const messageId of ids(200)) inbox.deliver(arrivalOf(messageId));
-    expect(inbox.standing('m')).toBe('full');
+    expect(inbox.stateOf('m')).toBe('full');
     inbox.waitFor(['m/1'], ALIVE);
-    expect(inbox.standing('m')).toBe('wanted');
+    expect(inbox.stateOf('m')).toBe('wanted');
   });
 
   it('drops it once every request is dismissed, as far as it knows how many there are', () => {
     const inbox = createInbox();
     inbox.dismiss('m/0');
     inbox.dismiss('m/1');
-    expect(inbox.standing('m')).toBe('unknown');
+    expect(inbox.stateOf('m')).toBe('unknown');
     inbox.dismiss('n/1', 2);
-    expect(inbox.standing('n')).toBe('unknown');
+    expect(inbox.stateOf('n')).toBe('unknown');
     inbox.dismiss('n/0', 2);
-    expect(inbox.standing('n')).toBe('dismissed');
+    expect(inbox.stateOf('n')).toBe('dismissed');
     inbox.waitFor(['n/1'], ALIVE).close();
-    expect(inbox.standing('n')).toBe('unknown');
+    expect(inbox.stateOf('n')).toBe('unknown');
   });
 
   it('tells listeners of the message', () => {

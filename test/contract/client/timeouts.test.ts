@@ -91,7 +91,7 @@ describe('a caller of score', () => {
     await nextTurn();
     jest.advanceTimersByTime(199);
     await nextTurn();
-    expect(inbox.standing('m-1')).toBe('wanted');
+    expect(inbox.stateOf('m-1')).toBe('wanted');
 
     jest.advanceTimersByTime(1);
     expect(await error).toBeInstanceOf(ScoringError);
@@ -102,7 +102,7 @@ describe('a caller of score', () => {
       messageId: 'm-1',
       retryable: true,
     });
-    expect(inbox.standing('m-1')).toBe('dismissed');
+    expect(inbox.stateOf('m-1')).toBe('dismissed');
   });
 
   it.each(['m-1', 'm-1/0'])(
@@ -115,7 +115,7 @@ describe('a caller of score', () => {
       expect(await error).toMatchObject({ code: 'TIMEOUT', messageId: undefined });
       sent.resolve(id);
       await nextTurn();
-      expect(inbox.standing('m-1')).toBe('dismissed');
+      expect(inbox.stateOf('m-1')).toBe('dismissed');
     },
   );
 });

@@ -222,8 +222,8 @@ describe('the telemetry of a deployment', () => {
   it('has the providers and the cards of its models as properties of every line', () => {
     const printed = captureOutput();
     const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
-    telemetry.placed?.({ provider: 'cuda', cards: ['NVIDIA L4', 'NVIDIA L4'] });
-    telemetry.placed?.({ provider: 'cpu', cards: [] });
+    telemetry.assigned?.({ provider: 'cuda', cards: ['NVIDIA L4', 'NVIDIA L4'] });
+    telemetry.assigned?.({ provider: 'cpu', cards: [] });
 
     for (const _ of [1, 2]) {
       telemetry.outcomes([], []);

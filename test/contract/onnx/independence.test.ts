@@ -45,7 +45,7 @@ describe('a model whose rows are independent', () => {
     const { model, warnings } = await openOnly(bytes());
 
     expect(warnings).toEqual([]);
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', provedRows: undefined });
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', verifiedRows: undefined });
   });
 
   it('runs them together where many of its axes are open', async () => {
@@ -110,7 +110,7 @@ describe('a check for which there is no time', () => {
     const slow = { now: () => 1_000 * clock++ };
     const { model, warnings } = await openOnly(SOUND['softmax over a row']?.() as Uint8Array, {}, slow);
 
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', provedRows: 3 });
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', verifiedRows: 3 });
     expect(warnings).toEqual([
       expect.stringMatching(/cut short at runs of 3 rows of 512: larger runs are made step by step, each compared/),
     ]);

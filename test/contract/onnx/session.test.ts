@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { NvidiaCards } from '../../../lambda/aws/nvidiaCards.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor.ts';
-import { describeNvidia, type Provider, placementOf } from '../../../lambda/onnx/provider.ts';
+import { describeNvidia, type Provider, assignmentOf } from '../../../lambda/onnx/provider.ts';
 import { openSession, runsBetterOnOneCore, type Session } from '../../../lambda/onnx/session.ts';
 import type { RunTask } from '../../../lambda/onnx/sessionJobs.ts';
 import {
@@ -204,14 +204,14 @@ describe('where a model runs', () => {
       { provider: 'cuda', cards: ['card 0'], description: 'cuda, card 0 (no name is known)' },
     ],
   ])('is told of %s', async (_, providers, machine, expected) => {
-    expect(await placementOf(providers, undefined, async () => machine)).toEqual(expected);
+    expect(await assignmentOf(providers, undefined, async () => machine)).toEqual(expected);
   });
 
   it.each([
     [[0, 1], ['NVIDIA L4', 'NVIDIA L40S'], 'cuda, cards 0, 1 (NVIDIA L4, NVIDIA L40S, driver 580.95.05)'],
     [[1, 2], ['NVIDIA L40S', 'card 2'], 'cuda, cards 1, 2 (NVIDIA L40S, card 2, driver 580.95.05)'],
   ])('is told of its cards %j', async (devices, cards, description) => {
-    expect(await placementOf(['cuda'], devices, async () => TWO_CARDS)).toEqual({
+    expect(await assignmentOf(['cuda'], devices, async () => TWO_CARDS)).toEqual({
       provider: 'cuda',
       cards,
       description,
@@ -219,12 +219,12 @@ describe('where a model runs', () => {
   });
 
   it('stands in the start log, and is told', async () => {
-    const placed: unknown[] = [];
+    const assigned: unknown[] = [];
 
-    const { log } = await openOnly(identityModel(), {}, { placed: (placement) => void placed.push(placement) });
+    const { log } = await openOnly(identityModel(), {}, { assigned: (placement) => void assigned.push(placement) });
 
     expect(log[0]).toMatch(/; it runs on cpu$/);
-    expect(placed).toEqual([{ provider: 'cpu', cards: [], description: 'cpu' }]);
+    expect(assigned).toEqual([{ provider: 'cpu', cards: [], description: 'cpu' }]);
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type RetryOptions, untilDone } from '../../../lambda/aws/sendBatches.ts';
+import { type RetryOptions, retryRemaining } from '../../../lambda/aws/sendBatches.ts';
 
 const NEVER = new AbortController().signal;
 const AT_ONCE: RetryOptions = { random: () => 0 };
@@ -10,7 +10,7 @@ const IN_AN_HOUR: RetryOptions = { baseMs: 3_600_000, capMs: 3_600_000, random: 
 async function pausesBetweenAttempts(options: RetryOptions): Promise<number[]> {
   const pauses: number[] = [];
   const sleep = async (ms: number) => void pauses.push(ms);
-  await untilDone(['stubborn'], async (left) => left, NEVER, { ...options, sleep });
+  await retryRemaining(['stubborn'], async (left) => left, NEVER, { ...options, sleep });
   return pauses;
 }
 
@@ -25,7 +25,7 @@ async function tried(
     attempts.push(left);
     return leave(left);
   };
-  return { left: await untilDone(items, attempt, signal, retry), attempts };
+  return { left: await retryRemaining(items, attempt, signal, retry), attempts };
 }
 
 describe('untilDone', () => {
@@ -47,7 +47,7 @@ describe('untilDone', () => {
   it('lets what an attempt throws through', async () => {
     const throwing = async () => Promise.reject(new Error('a bug'));
 
-    await expect(untilDone(['a'], throwing, NEVER, AT_ONCE)).rejects.toThrow('a bug');
+    await expect(retryRemaining(['a'], throwing, NEVER, AT_ONCE)).rejects.toThrow('a bug');
   });
 });
 

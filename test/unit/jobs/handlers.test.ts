@@ -28,7 +28,7 @@ function setUp(storage: MemoryStorage, other: Partial<ScoreHandlerDependencies> 
     maxLineBytes: 1_000,
     observer: {},
     stuckRuns: () => new Set(),
-    endHost: () => {
+    exitProcess: () => {
       throw new Error('the host has ended');
     },
     ...other,

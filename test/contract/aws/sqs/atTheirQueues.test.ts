@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { atTheirQueues, createAcknowledger, createRetryDelay } from '../../../../lambda/aws/requestQueue.ts';
+import { createAcknowledger, createRetryDelay, perQueue } from '../../../../lambda/aws/requestQueue.ts';
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
 import { useSqsServer } from '../../../helpers/awsServers.ts';
 import { recordOfMessage } from '../../../helpers/handler.ts';
@@ -25,11 +25,11 @@ function actions(queueUrls: readonly string[]) {
   const options = { sqs: server.client(), queueUrls, onProblem: (error: unknown) => void problems.push(error) };
   return {
     problems,
-    acknowledge: atTheirQueues<MessageRecord>({
+    acknowledge: perQueue<MessageRecord>({
       ...options,
       act: (queueUrl) => createAcknowledger({ ...options, queueUrl }),
     }),
-    delay: atTheirQueues({
+    delay: perQueue({
       ...options,
       act: (queueUrl) => createRetryDelay({ ...options, queueUrl, random: () => 1 }),
     }),
