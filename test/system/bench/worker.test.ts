@@ -44,8 +44,6 @@ describe('npm run bench:worker', () => {
         requestsPerMessage: 100,
         resultsPerMessage: 'fill',
         worker: FIGURES,
-        threaded: FIGURES,
-        threads: expect.any(Number),
         bare: FIGURES,
         plain: FIGURES,
         timesBare: expect.any(Number),

@@ -151,7 +151,7 @@ describe('staging', () => {
   });
 
   it('says what to install where ONNX Runtime is missing', async () => {
-    const root = await copySources(scratch, ['esbuild', 'zod']);
+    const root = await copySources(scratch, ['esbuild', 'zod', 'aws-cdk-lib', 'constructs']);
 
     const module = join(root, 'infra', 'image', 'stageImage.ts');
     const said = await inOwnProcess(module, `try { ${STAGE} } catch (error) { console.log(error.message) }`, root);

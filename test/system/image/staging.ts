@@ -23,7 +23,7 @@ export function stagingCode(options: object = {}): string {
 /** A copy of what stages images, with some of the packages. @returns its folder */
 export async function copySources(scratch: string, packages: readonly string[]): Promise<string> {
   const root = mkdtempSync(join(scratch, 'sources-'));
-  for (const part of ['infra/image', 'lambda']) await cp(join(REPOSITORY, part), join(root, part), { recursive: true });
+  for (const part of ['infra', 'lambda']) await cp(join(REPOSITORY, part), join(root, part), { recursive: true });
   await writeFile(join(root, 'package.json'), '{ "type": "module" }');
   await linkPackages(root, packages);
   return root;
