@@ -49,12 +49,12 @@ export async function* decodeInOrder(
   const templates = createTemplates();
   const underWay = new Set<Promise<void>>();
   let decoded: DecodedRecord[] = [];
-  let characters = 0;
+  let bodiesThisTurn = 0;
+  let charactersThisTurn = 0;
   let stalled = false;
   const take = (): readonly DecodedRecord[] => {
     const taken = decoded;
     decoded = [];
-    characters = 0;
     return taken;
   };
   const options = { admit: (record: number, bytes: number) => room.acquire(record, bytes, signal), signal };
@@ -87,10 +87,13 @@ export async function* decodeInOrder(
       });
       underWay.add(arrival);
     } else decoded.push({ record, body: one });
-    characters += body.length;
-    if (decoded.length >= BODIES_A_TURN || characters >= CHARACTERS_A_TURN) {
-      yield take();
+    bodiesThisTurn += 1;
+    charactersThisTurn += body.length;
+    if (bodiesThisTurn >= BODIES_A_TURN || charactersThisTurn >= CHARACTERS_A_TURN) {
+      if (decoded.length > 0) yield take();
       await nextTurn();
+      bodiesThisTurn = 0;
+      charactersThisTurn = 0;
     }
     while (underWay.size >= BODIES_UNDER_WAY && !stalled) {
       await progress();
