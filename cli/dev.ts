@@ -1,13 +1,20 @@
 import { fileURLToPath } from 'node:url';
-import { BATCH_SIZE, FILL, SHARDS, STORES, WINDOW_SECONDS } from '../lambda/core/limits.ts';
+import { retryReasons, type Telemetry } from '../lambda/aws/telemetry.ts';
+import { messageOf } from '../lambda/core/failure.ts';
+import {
+  BATCH_SIZE,
+  FILL,
+  mappingProblems,
+  type Range,
+  SHARDS,
+  STORES,
+  WINDOW_SECONDS,
+} from '../lambda/core/limits.ts';
+import type { MicroBatchReport } from '../lambda/core/observer.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
-import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../lambda/settings.ts';
-import { parseOptions, runCommand, wholeNumber } from './arguments.ts';
-import { BATCH_CLOSED } from './closedBecause.ts';
-import { batchingFrom, DEFAULTS, pagePortFrom, resultsPerMessageFrom, storesFrom } from './devOptions.ts';
-import { createDevTelemetry } from './devTelemetry.ts';
-import { greeting } from './greeting.ts';
-
+import { CONFIG_KEYS, JOB_CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
+import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
+import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from './closedBecause.ts';
 import type { InvocationReport } from './local/localMapping.ts';
 import {
   type LocalServices,
@@ -16,13 +23,14 @@ import {
   whereabouts,
   workerCommand,
 } from './local/localServices.ts';
-import { type Batching, localModels } from './local/localStack.ts';
+import { type Batching, type LocalStack, localModels } from './local/localStack.ts';
 import { type ServedPage, servePage } from './local/page/devPage.ts';
-
 import { listenForInterruption } from './terminal.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */
 const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KEYS.jobsPieceBytes];
+
+const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
 
 const HELP = `Usage: npm run dev -- [options]
 
@@ -167,3 +175,110 @@ function say(message: string): void {
 }
 
 await runCommand(main);
+
+/** @throws UsageError for an option that is no port */
+function pagePortFrom(option: string | undefined): number | undefined {
+  return option === undefined ? undefined : wholeNumber('--page-port', option, 0, 65_535);
+}
+
+/** What the environment says is checked with the rest of it. @throws UsageError for an option that names no stores */
+export function storesFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string[] {
+  const list = option ?? environment[CONFIG_KEYS.results] ?? DEFAULTS.results;
+  const stores = list.split(',').map((store) => store.trim());
+  const known: readonly string[] = STORES;
+  if (option !== undefined && !stores.every((store) => known.includes(store))) {
+    throw new UsageError(
+      `--results: expected queue, table or bucket, or several of them, comma-separated, got ${option}`,
+    );
+  }
+  return stores;
+}
+
+/** What the environment says is checked with the rest of it. @throws UsageError for an option that is no such number */
+function resultsPerMessageFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
+  const { least, most } = SETTINGS.resultsPerMessage;
+  if (option !== undefined && option !== FILL) wholeNumber('--results-per-message', option, least, most);
+  return option ?? environment[CONFIG_KEYS.resultsPerMessage];
+}
+
+/** @throws UsageError for what AWS would refuse */
+export function batchingFrom(
+  batchSizeOption: string | undefined,
+  windowOption: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): Batching {
+  const whole = (option: string, text: string | undefined, key: string, { least, most }: Range, fallback: number) =>
+    text === undefined
+      ? wholeNumber(key, environment[key] ?? String(fallback), least, most)
+      : wholeNumber(option, text, least, most);
+  const batchSize = whole('--batch-size', batchSizeOption, CONFIG_KEYS.batchSize, BATCH_SIZE, DEFAULTS.batchSize);
+  const windowSeconds = whole(
+    '--window',
+    windowOption,
+    CONFIG_KEYS.windowSeconds,
+    WINDOW_SECONDS,
+    DEFAULTS.windowSeconds,
+  );
+  const problems = mappingProblems({ fifo: false, batchSize, windowSeconds });
+  if (problems.length > 0) throw new UsageError(`--batch-size, --window: ${problems.join('; ')}`);
+  return { batchSize, windowSeconds };
+}
+
+/** Says in words what the metrics say on AWS. */
+export function createDevTelemetry(say: (message: string) => void): Telemetry {
+  return {
+    middlewares: [],
+    outcomes(outcomes, records) {
+      // The codes alone: an error's message may quote the request, and a log must not.
+      const codes = outcomes.flatMap((outcome) =>
+        outcome.status === 'answered' ? outcome.failures.map(({ code }) => code) : [],
+      );
+      for (const code of new Set(codes)) say(`  ${code} ${codes.filter((one) => one === code).length}×`);
+      for (const { code, reason, records: met } of retryReasons(outcomes, records)) {
+        say(`  ${code} ${met}×, to be retried: ${reason}`);
+      }
+    },
+    hostEnds: () => {},
+    observer: {
+      microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
+      decoded: () => {},
+      checked: () => {},
+      batchMismatch: ({ model, version, messageId, difference, maxRows }) =>
+        say(
+          `  ${model}/${version} is ${maxRows === 1 ? 'not batched' : `run with ${maxRows} rows at most`} from now on: ` +
+            `'${difference.output}' of ${messageId} differs alone`,
+        ),
+      written: (writeMs) => say(`  written in ${writeMs.toFixed(1)} ms`),
+      runAbandoned: ({ name, version }, ranMs) =>
+        say(`  a run of ${name}/${version} was left behind after ${Math.round(ranMs)} ms`),
+      problem: (error) => say(`  problem: ${messageOf(error)}`),
+    },
+  };
+}
+
+function describe(report: MicroBatchReport): string {
+  const { model, version, rows, paddedRows, paddedLength, paddingShare, closedBecause } = report;
+  const { stackMs, runMs, encodeMs } = report;
+  const run = paddedLength > 1 ? `${paddedRows} × ${paddedLength}` : String(paddedRows);
+  const padding = paddingShare > 0 ? `, ${(100 * paddingShare).toFixed(1)} % padding` : '';
+  const stages = [stackMs, runMs, encodeMs].map((ms) => ms.toFixed(1)).join(' + ');
+  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
+}
+
+interface Ready extends Pick<Whereabouts, 'queues' | 'page'> {
+  readonly models: LocalStack['models'];
+  readonly batchSize: number;
+  readonly windowSeconds: number;
+}
+
+/** What a person wants to know of the local stack once it is up. */
+function greeting({ models, queues, page, batchSize, windowSeconds }: Ready): string {
+  const names = models.map(({ name, version }) => `${name}/${version}`).join(', ');
+  return [
+    `ready for ${names}; Ctrl-C stops`,
+    ...(page === undefined ? [] : [`  look   ${page} in a browser`]),
+    `  send   to ${queues.endpoint}, with any SQS client and any credentials`,
+    '         npx batchscore submit FILE --stack stack.json: the line above, in a file',
+    `  batch  up to ${batchSize} messages, or those of ${windowSeconds} s`,
+  ].join('\n');
+}

@@ -9,8 +9,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { type RetryOptions, retryRemaining } from '../lambda/aws/sendBatches.ts';
-import { MAX_BATCH_ENTRIES } from '../lambda/aws/sqsCalls.ts';
+import { MAX_BATCH_ENTRIES, type RetryOptions, retryRemaining } from '../lambda/aws/sendBatches.ts';
 import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
 import { type Collector, createBackoff } from './collect.ts';
 import type { Inbox } from './inbox.ts';

@@ -1,4 +1,3 @@
-import { encodeRaw } from '../lambda/core/base64.ts';
 import { encodeData } from '../lambda/core/encode.ts';
 import { isFailure, preview } from '../lambda/core/failure.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
@@ -7,6 +6,7 @@ import {
   DATATYPES,
   type Datatype,
   elementCount,
+  encodeRaw,
   isDatatype,
   type TensorData,
   type TypedArray,

@@ -6,8 +6,7 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { type RetryOptions, retryRemaining } from '../lambda/aws/sendBatches.ts';
-import { MAX_MESSAGE_BYTES } from '../lambda/aws/sqsCalls.ts';
+import { MAX_MESSAGE_BYTES, type RetryOptions, retryRemaining } from '../lambda/aws/sendBatches.ts';
 import { deferred } from '../lambda/core/concurrency.ts';
 import { SendError } from './clientErrors.ts';
 import {

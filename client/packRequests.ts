@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
-import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/aws/sqsCalls.ts';
+import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/aws/sendBatches.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
 import { FEW_CONTAINERS, MAX_LEVELS, outlineAt } from '../lambda/core/outline.ts';
 import { requestKeys } from '../lambda/core/places.ts';
-import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/pointer.ts';
+import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
 
 import { RequestError } from './clientErrors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from './encodeRequest.ts';

@@ -1,6 +1,6 @@
 import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { resultKeys } from '../lambda/core/places.ts';
-import type { PayloadPointer } from '../lambda/core/pointer.ts';
+import type { PayloadPointer } from '../lambda/core/record.ts';
 
 /** The deployment's bucket as far as results are read from it that were too large for their store. */
 export interface PayloadSource {

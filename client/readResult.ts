@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
-import { decodeAll, isBase64Data } from '../lambda/core/base64.ts';
 import { type Failure, isFailure, preview } from '../lambda/core/failure.ts';
 import { isObject } from '../lambda/core/json.ts';
 import { liesUnder } from '../lambda/core/places.ts';
-import { type PayloadPointer, parsePointer } from '../lambda/core/pointer.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../lambda/core/tensor.ts';
+import { type PayloadPointer, parsePointer } from '../lambda/core/record.ts';
+import { DATATYPES, type Datatype, decodeAll, isBase64Data, type TensorData } from '../lambda/core/tensor.ts';
 import { decodeData, decodeRaw } from '../lambda/core/values.ts';
 
 import { ScoringError } from './clientErrors.ts';

@@ -1,7 +1,7 @@
 import { JOB_MEMORY_MB, JOB_RANGES, SHARDS } from '../lambda/core/limits.ts';
 import { nearestName } from '../lambda/core/wrongValue.ts';
 import { FLAG, type Kind, listOf, matching, oneOf, SETTINGS, text, type ValuesOf, whole } from '../lambda/settings.ts';
-import { CAPACITIES } from './compute/ecsGpuCompute.ts';
+import { CAPACITIES } from './compute/ecsCompute.ts';
 import { type Problem, refuse } from './constructs/problems.ts';
 import { ARCHITECTURES } from './image/containerImage.ts';
 

@@ -1,7 +1,7 @@
 // What the package exports as `batchscore/infra`.
 
 export type { LogLevel } from '../lambda/core/limits.ts';
-export type { MetricName } from '../lambda/core/metricNames.ts';
+export type { MetricName } from '../lambda/core/observer.ts';
 
 export type {
   AlarmCondition,
@@ -12,8 +12,7 @@ export type {
   Graph,
   Wiring,
 } from './compute/compute.ts';
-export { type EcsOptions, ecsCompute } from './compute/ecsCompute.ts';
-export { type EcsGpuOptions, ecsGpuCompute } from './compute/ecsGpuCompute.ts';
+export { type EcsGpuOptions, type EcsOptions, ecsCompute, ecsGpuCompute } from './compute/ecsCompute.ts';
 export {
   type Concurrency,
   concurrencyProblems,
@@ -22,14 +21,21 @@ export {
   grantSwitch,
   minVisibility,
 } from './compute/eventSource.ts';
-export { functionAlarms, functionCost, functionGraph, type PricedFunction } from './compute/functionMonitoring.ts';
-export { type LambdaOptions, lambdaCompute } from './compute/lambdaCompute.ts';
-export { type GpuCompute, type LambdaGpuOptions, lambdaGpuCompute } from './compute/lambdaGpuCompute.ts';
-export type { Rollout } from './compute/liveAlias.ts';
-export type { FunctionNetwork } from './compute/scoringFunction.ts';
+export {
+  type GpuCompute,
+  type LambdaGpuOptions,
+  type LambdaOptions,
+  lambdaCompute,
+  lambdaGpuCompute,
+} from './compute/lambdaCompute.ts';
+export type { FunctionNetwork, Rollout } from './compute/scoringFunction.ts';
 export {
   createScoringFunction,
   type FunctionResources,
+  functionAlarms,
+  functionCost,
+  functionGraph,
+  type PricedFunction,
   type ScoringFunctionOptions,
 } from './compute/scoringFunction.ts';
 export type { ServiceOptions } from './compute/serviceOptions.ts';
@@ -37,8 +43,8 @@ export type { ServiceCompute } from './compute/workerService.ts';
 export { BatchScoring } from './constructs/batchScoring.ts';
 export type { ExistingQueue, Queues, ResultStore, ResultStores } from './constructs/channels.ts';
 export { createLogGroup, type LogGroupOptions } from './constructs/created.ts';
+export type { EfsModels, ModelPlace, Models, S3Models } from './constructs/existingThings.ts';
 export type { Tuning } from './constructs/hostEnvironment.ts';
-export type { EfsModels, ModelPlace, Models, S3Models } from './constructs/modelPlace.ts';
 export type { AlarmThresholds, BatchScoringProps } from './constructs/plan.ts';
 export type { Problem } from './constructs/problems.ts';
 export type { ContainerImage, ImageBuild, ImageTarget } from './image/containerImage.ts';

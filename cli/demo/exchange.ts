@@ -10,7 +10,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
 import { isUnreadable, unpackResults } from '../../client/readResult.ts';
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsCalls.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sendBatches.ts';
 import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../../lambda/core/record.ts';
 
 export interface Sent {

@@ -1,10 +1,9 @@
 import { encodeRequest } from '../../client/encodeRequest.ts';
-import { decodeAll, isBase64Data } from '../../lambda/core/base64.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
+import type { RequestInput } from '../../lambda/core/microBatch.ts';
 import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
-import type { RequestInput } from '../../lambda/core/scoringRequest.ts';
-import { DATATYPES, moveAxis } from '../../lambda/core/tensor.ts';
+import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/tensor.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
 

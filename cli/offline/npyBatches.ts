@@ -2,8 +2,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { encodeData } from '../../lambda/core/encode.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
-import type { Datatype } from '../../lambda/core/tensor.ts';
-import { allocate, DATATYPES, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
+import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
 import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 
 import type { RowOptions } from './rowBatches.ts';

@@ -8,7 +8,7 @@ import type { Construct } from 'constructs';
 import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
 
 import type { Queues } from '../constructs/channels.ts';
-import type { ModelPlace } from '../constructs/modelPlace.ts';
+import type { ModelPlace } from '../constructs/existingThings.ts';
 import type { Problem } from '../constructs/problems.ts';
 import type { ContainerImage, ImageTarget } from '../image/containerImage.ts';
 import type { Prices } from '../priceList.ts';

@@ -1,22 +1,62 @@
-import type { Size } from 'aws-cdk-lib';
-import { FargateService } from 'aws-cdk-lib/aws-ecs';
+import { Size, Stack, Validations } from 'aws-cdk-lib';
+import { AutoScalingGroup, OnDemandAllocationStrategy, SpotAllocationStrategy } from 'aws-cdk-lib/aws-autoscaling';
+import {
+  AcceleratorManufacturer,
+  AcceleratorName,
+  AcceleratorType,
+  BlockDeviceVolume,
+  EbsDeviceVolumeType,
+  type InstanceRequirementsConfig,
+  InstanceType,
+  LaunchTemplate,
+  UserData,
+} from 'aws-cdk-lib/aws-ec2';
+import {
+  AmiHardwareType,
+  AsgCapacityProvider,
+  CapacityOptionType,
+  type Cluster,
+  Ec2Service,
+  EcsOptimizedImage,
+  FargateService,
+  ManagedInstancesCapacityProvider,
+} from 'aws-cdk-lib/aws-ecs';
+import {
+  InstanceProfile,
+  ManagedPolicy,
+  PolicyDocument,
+  PolicyStatement,
+  Role,
+  ServicePrincipal,
+} from 'aws-cdk-lib/aws-iam';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import type { Construct } from 'constructs';
 import { outside } from '../../lambda/core/limits.ts';
-import { networkProblems, oneOf, type Problem } from '../constructs/problems.ts';
-import { mebibytesOf } from '../constructs/units.ts';
+import {
+  acknowledgeActions,
+  acknowledgeStandards,
+  acknowledgeWildcard,
+  networkProblems,
+  oneOf,
+  type Problem,
+} from '../constructs/problems.ts';
+import { gibibytesOf, mebibytesOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';
-import type { ComputeForm } from './compute.ts';
-import { createPrivateNetwork, ENDPOINTS_OF_TASKS } from './privateNetwork.ts';
+import type { ComputeForm, Wiring } from './compute.ts';
+import { instanceTypesFor } from './gpuInstances.ts';
+import { withoutKernels } from './lambdaCompute.ts';
+import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, ENDPOINTS_OF_TASKS, type Network } from './privateNetwork.ts';
 import { minWorkerVisibility, type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
 import {
   deploymentOf,
   fargateTaskHour,
+  gpuTaskHour,
   isPublic,
   type ServiceCompute,
   toCompute,
   wakeSecondsOf,
 } from './workerService.ts';
-import { createCluster, createTask } from './workerTask.ts';
+import { createCluster, createTask, type Task } from './workerTask.ts';
 
 export interface EcsOptions extends ServiceOptions {
   /** The processor. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
@@ -142,4 +182,365 @@ function memoryProblem({ vcpus, memoryMb }: FargateSettings): Problem {
     `memoryMb: expected ${least} to ${most} in steps of ${step}, which Fargate has with ${vcpus} vCPU, ` +
     `got ${memoryMb}; choose one of these or other vcpus`
   );
+}
+
+export interface EcsGpuOptions extends ServiceOptions {
+  /**
+   * What tasks run on: instances that ECS manages, for 15 % of their price, or those of an Auto Scaling group of your own.
+   * @default 'managed-instances'
+   */
+  readonly capacity?: GpuCapacity;
+  /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
+  readonly architecture?: Architecture;
+  /** vCPUs of a task. @default 3: a g4dn.xlarge has four */
+  readonly vcpus?: number;
+  /** Memory of a task besides the GPU's. @default 12 GiB: a g4dn.xlarge has 16 */
+  readonly memorySize?: Size;
+  /** GPUs of a task; more than one need `instanceTypes`. @default 1 */
+  readonly gpuCount?: number;
+  /** The least memory of each GPU. @default 16 GiB */
+  readonly gpuMemory?: Size;
+  /** EC2 instance types that may be used. @default those of g4dn, g5, g6 and g6e that a task fits */
+  readonly instanceTypes?: readonly string[];
+}
+
+/** An instance is started, the image fetched, and models are loaded. */
+const GPU_START_SECONDS = 600;
+
+/** A service of workers with GPUs, from a container image. */
+export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
+  const settings = withGpuDefaults(options);
+  const { architecture, timeoutSeconds } = settings;
+  return {
+    kind: 'ecs-gpu',
+    feed: 'worker',
+    imageTarget: { stage: 'worker-gpu', architecture, cards: settings.gpuCount },
+    providers: 'cuda',
+    timeoutSeconds,
+    wakeSeconds: wakeSecondsOf(settings, GPU_START_SECONDS),
+    problems: (batching) => [
+      ...serviceProblems(settings, batching),
+      ...gpuTaskProblems(settings),
+      ...networkProblems(options),
+    ],
+    minVisibility: (batching) => minWorkerVisibility(timeoutSeconds, batching),
+    create(scope, wiring) {
+      const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_INSTANCES);
+      const cluster = createCluster(scope, network.vpc, { onFargate: false, encryptionKey: wiring.encryptionKey });
+      const task = createTask(scope, cluster, { ...settings, launch: settings.capacity }, wiring);
+      const create = settings.capacity === 'asg' ? createOnGroup : createOnManagedInstances;
+      const service = create(scope, { cluster, network, task }, settings, wiring);
+      const taskHour = gpuTaskHour(settings, wiring.prices);
+      const scaling = { ...settings, startSeconds: GPU_START_SECONDS, taskHour };
+      return { ...toCompute(scope, { network, cluster, service, task }, scaling, wiring), measuresGpus: true };
+    },
+  };
+}
+
+type Settings = ReturnType<typeof withGpuDefaults>;
+
+function withGpuDefaults(options: EcsGpuOptions) {
+  const defaults = serviceDefaults(options);
+  return {
+    ...defaults,
+    capacity: options.capacity ?? ('managed-instances' as const),
+    architecture: options.architecture ?? Architecture.X86_64,
+    vcpus: options.vcpus ?? 3,
+    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 12_288,
+    gpuCount: options.gpuCount ?? 1,
+    gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
+    instanceTypes: options.instanceTypes,
+    isPublic: isPublic(defaults),
+  };
+}
+
+interface Parts {
+  readonly cluster: Cluster;
+  readonly network: Network;
+  readonly task: Task;
+}
+
+/** Managed Instances take services of the kind that Fargate has. */
+function createOnManagedInstances(
+  scope: Construct,
+  { cluster, network, task }: Parts,
+  settings: Settings,
+  wiring: Wiring,
+): FargateService {
+  const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
+  return new FargateService(scope, 'Service', {
+    ...deploymentOf(wiring),
+    cluster,
+    taskDefinition: task.definition,
+    vpcSubnets: { subnets: network.subnets },
+    securityGroups: [network.securityGroup],
+    capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
+  });
+}
+
+function createOnGroup(
+  scope: Construct,
+  { cluster, network, task }: Parts,
+  settings: Settings,
+  wiring: Wiring,
+): Ec2Service {
+  const instanceTypes = instanceTypesFor(settings, wiring.prices);
+  const { capacityProviderName } = addAutoScalingGroup(scope, cluster, network, { ...settings, instanceTypes });
+  return new Ec2Service(scope, 'Service', {
+    ...deploymentOf(wiring),
+    cluster,
+    taskDefinition: task.definition,
+    capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
+  });
+}
+
+/** Where tasks with a GPU run: on instances that ECS manages, or on those of an Auto Scaling group. */
+export const CAPACITIES = ['managed-instances', 'asg'] as const;
+type GpuCapacity = (typeof CAPACITIES)[number];
+
+interface GpuTaskSettings {
+  readonly capacity: string;
+  readonly architecture: { readonly name: string };
+  readonly gpuCount: number;
+  readonly gpuMemoryGiB: number;
+  readonly vcpus: number;
+  readonly memoryMb: number;
+  readonly instanceTypes: readonly string[] | undefined;
+  /** Whether the subnets that were given are public ones. */
+  readonly isPublic: boolean;
+}
+
+/** What ECS refuses, and what would never get a card or a way out. */
+function gpuTaskProblems(settings: GpuTaskSettings): Problem[] {
+  const { capacity, gpuCount, instanceTypes, isPublic } = settings;
+  return [
+    capacityProblem(capacity),
+    armProblem(settings.architecture.name),
+    outside('gpuCount', gpuCount, { least: 1, most: 16 }),
+    gpuCount > 1 && instanceTypes === undefined
+      ? `instanceTypes: expected some with gpuCount above 1, so that it is known what they cost, got none with ${gpuCount}; ` +
+        'name types with so many GPUs, such as g5.12xlarge with 4, and their prices'
+      : undefined,
+    instanceTypes?.length === 0
+      ? 'instanceTypes: expected at least one, got none; leave it out or name some'
+      : undefined,
+    ...(instanceTypes ?? []).map(withoutKernels),
+    outside('gpuMemoryGiB', settings.gpuMemoryGiB, { least: 1, most: 1024 }),
+    outside('vcpus', settings.vcpus, { least: 1, most: 192 }),
+    outside('memoryMb', settings.memoryMb, { least: 1024, most: 2_097_152 }),
+    capacity === 'managed-instances' && isPublic
+      ? 'subnets: expected private ones with managed-instances, whose tasks get no public address and would reach nothing, ' +
+        'got public ones; give private subnets or capacity=asg'
+      : undefined,
+  ];
+}
+
+function capacityProblem(capacity: string): Problem {
+  if (CAPACITIES.some((known) => known === capacity)) return undefined;
+  const because = capacity === 'fargate' ? ', because Fargate has no GPU' : '';
+  return `capacity: expected one of ${CAPACITIES.join(', ')}${because}, got ${capacity}; take one of them`;
+}
+
+function armProblem(architecture: string): Problem {
+  if (architecture === 'x86_64') return undefined;
+  return `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}; set x86_64 or compute=ecs`;
+}
+
+interface ManagedInstancesSettings {
+  readonly gpuCount: number;
+  readonly gpuMemoryGiB: number;
+  readonly vcpus: number;
+  readonly memoryMb: number;
+  readonly instanceTypes: readonly string[] | undefined;
+  readonly spot: boolean;
+}
+
+const MANAGED_POLICY = 'AmazonECSInfrastructureRolePolicyForManagedInstances';
+
+/** Instances with GPUs, which ECS chooses, starts for tasks that need one, and ends when there are none. */
+function addManagedInstances(
+  scope: Construct,
+  cluster: Cluster,
+  { subnets, securityGroup }: Network,
+  settings: ManagedInstancesSettings,
+): ManagedInstancesCapacityProvider {
+  const instanceRole = createInstanceRole(scope, cluster);
+  const provider = new ManagedInstancesCapacityProvider(scope, 'Capacity', {
+    subnets,
+    securityGroups: [securityGroup],
+    infrastructureRole: createInfrastructureRole(scope, instanceRole),
+    ec2InstanceProfile: new InstanceProfile(scope, 'InstanceProfile', { role: instanceRole }),
+    instanceRequirements: requirementsOf(settings),
+    capacityOptionType: settings.spot ? CapacityOptionType.SPOT : CapacityOptionType.ON_DEMAND,
+  });
+  cluster.addManagedInstancesCapacityProvider(provider);
+  return provider;
+}
+
+/** Those that ONNX Runtime has kernels for, and that are not priced for training. */
+const CARDS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.L4, AcceleratorName.L40S];
+
+/** EC2 reports less memory than cards are named after: 22,888 MiB for an L4 of 24 GB. */
+const REPORTED_SHARE = 0.9;
+const MIB_PER_GIB = 1024;
+
+function requirementsOf(settings: ManagedInstancesSettings): InstanceRequirementsConfig {
+  const { gpuCount, gpuMemoryGiB, vcpus, memoryMb, instanceTypes } = settings;
+  const least = { vCpuCountMin: vcpus, memoryMin: Size.mebibytes(memoryMb) };
+  if (instanceTypes !== undefined) return { ...least, allowedInstanceTypes: [...instanceTypes] };
+  return {
+    ...least,
+    acceleratorTypes: [AcceleratorType.GPU],
+    acceleratorManufacturers: [AcceleratorManufacturer.NVIDIA],
+    acceleratorNames: CARDS,
+    acceleratorCountMin: gpuCount,
+    acceleratorCountMax: gpuCount,
+    acceleratorTotalMemoryMin: Size.mebibytes(Math.floor(gpuCount * gpuMemoryGiB * MIB_PER_GIB * REPORTED_SHARE)),
+  };
+}
+
+/** The role with which ECS starts and terminates instances. It may hand the role of the instances on to them. */
+function createInfrastructureRole(scope: Construct, instanceRole: Role): Role {
+  // The managed policy knows roles of a certain name alone, and a name would be shared by all regions of the account.
+  const passRole = new PolicyStatement({
+    actions: ['iam:PassRole'],
+    resources: [instanceRole.roleArn],
+    conditions: { StringLike: { 'iam:PassedToService': 'ec2.*' } },
+  });
+  const role = new Role(scope, 'Infrastructure', {
+    assumedBy: new ServicePrincipal('ecs.amazonaws.com'),
+    description: 'Lets ECS manage the GPU instances',
+    managedPolicies: [ManagedPolicy.fromAwsManagedPolicyName(MANAGED_POLICY)],
+    inlinePolicies: { PassInstanceRole: new PolicyDocument({ statements: [passRole] }) },
+  });
+  Validations.of(role).acknowledge({
+    id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${MANAGED_POLICY}]`,
+    reason: 'AWS maintains the permissions that ECS needs to manage EC2 instances; they change with the service',
+  });
+  return role;
+}
+
+/**
+ * What the agent on an instance does, with its own cluster alone.
+ *
+ * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/managed-instances-instance-profile.html
+ */
+function createInstanceRole(scope: Construct, cluster: Cluster): Role {
+  const instances = Stack.of(scope).formatArn({
+    service: 'ecs',
+    resource: 'container-instance',
+    resourceName: `${cluster.clusterName}/*`,
+  });
+  const ofCluster = ['ecs:RegisterContainerInstance', 'ecs:SubmitAttachmentStateChanges', 'ecs:SubmitTaskStateChange'];
+  const ofInstances = ['ecs:Poll', 'ecs:StartTelemetrySession', 'ecs:PutSystemLogEvents'];
+  const role = new Role(scope, 'InstanceRole', {
+    assumedBy: new ServicePrincipal('ec2.amazonaws.com'),
+    description: 'GPU instances: they register with ECS and run its tasks',
+    inlinePolicies: {
+      Agent: new PolicyDocument({
+        statements: [
+          new PolicyStatement({ actions: ['ecs:DiscoverPollEndpoint'], resources: ['*'] }),
+          new PolicyStatement({ actions: ofCluster, resources: [cluster.clusterArn] }),
+          new PolicyStatement({ actions: ofInstances, resources: [instances] }),
+        ],
+      }),
+    },
+  });
+  acknowledgeWildcard(role, '*', 'The address to poll is asked for before an instance is part of a cluster');
+  acknowledgeWildcard(role, instances, 'Instances get their names when they register; the cluster has no others');
+  return role;
+}
+
+interface GroupSettings {
+  /** Each of which a task fits on, alone. */
+  readonly instanceTypes: readonly string[];
+  readonly maximumTasks: number;
+  readonly spot: boolean;
+  readonly isPublic: boolean;
+}
+
+/** The AMI with driver and libraries, the image with CUDA, unpacked, and models that are fetched. */
+const DISK = Size.gibibytes(100);
+
+/** Instances with GPUs in an Auto Scaling group: as many as tasks need, none without tasks. */
+function addAutoScalingGroup(
+  scope: Construct,
+  cluster: Cluster,
+  network: Network,
+  settings: GroupSettings,
+): AsgCapacityProvider {
+  const autoScalingGroup = createGroup(scope, network, settings);
+  const provider = new AsgCapacityProvider(scope, 'Capacity', {
+    autoScalingGroup,
+    enableManagedTerminationProtection: true,
+    enableManagedDraining: true,
+  });
+  cluster.addAsgCapacityProvider(provider);
+  return provider;
+}
+
+function createGroup(scope: Construct, network: Network, settings: GroupSettings): AutoScalingGroup {
+  const { instanceTypes, maximumTasks, spot } = settings;
+  const group = new AutoScalingGroup(scope, 'Group', {
+    vpc: network.vpc,
+    vpcSubnets: { subnets: network.subnets },
+    minCapacity: 0,
+    // While a new version takes over, there are twice as many tasks.
+    maxCapacity: 2 * maximumTasks,
+    mixedInstancesPolicy: {
+      launchTemplate: createLaunchTemplate(scope, network, settings),
+      launchTemplateOverrides: instanceTypes.map((type) => ({ instanceType: new InstanceType(type) })),
+      instancesDistribution: {
+        onDemandPercentageAboveBaseCapacity: spot ? 0 : 100,
+        onDemandAllocationStrategy: OnDemandAllocationStrategy.LOWEST_PRICE,
+        spotAllocationStrategy: SpotAllocationStrategy.PRICE_CAPACITY_OPTIMIZED,
+      },
+    },
+  });
+  Validations.of(group).acknowledge({
+    id: 'AwsSolutions-EC26',
+    reason: 'The disk of the launch template is encrypted, which the rule does not see where types are mixed',
+  });
+  acknowledgeStandards(
+    group,
+    'EC2IMDSv2Enabled',
+    'The launch template requires it, which the rule does not see where types are mixed',
+  );
+  Validations.of(group).acknowledge({
+    id: 'AwsSolutions-AS3',
+    reason: 'Instances come and go with the backlog; the alarm on a backlog without a task tells when none comes',
+  });
+  return group;
+}
+
+function createLaunchTemplate(scope: Construct, { securityGroup }: Network, settings: GroupSettings): LaunchTemplate {
+  const userData = UserData.forLinux();
+  // ECS sets it by itself only where the group has a spot price.
+  if (settings.spot) userData.addCommands('echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config');
+  return new LaunchTemplate(scope, 'LaunchTemplate', {
+    machineImage: EcsOptimizedImage.amazonLinux2023(AmiHardwareType.GPU),
+    userData,
+    role: createRoleOfGroup(scope),
+    securityGroup,
+    // One hop: a container, which is one further, cannot get the role of the instance.
+    requireImdsv2: true,
+    httpPutResponseHopLimit: 1,
+    blockDevices: [
+      {
+        deviceName: '/dev/xvda',
+        volume: BlockDeviceVolume.ebs(DISK.toGibibytes(), { encrypted: true, volumeType: EbsDeviceVolumeType.GP3 }),
+      },
+    ],
+    ...(settings.isPublic && { associatePublicIpAddress: true }),
+  });
+}
+
+function createRoleOfGroup(scope: Construct): Role {
+  const role = new Role(scope, 'InstanceRole', {
+    assumedBy: new ServicePrincipal('ec2.amazonaws.com'),
+    description: 'GPU instances: they register with ECS and run its tasks',
+  });
+  acknowledgeWildcard(role, '*', 'The CDK lets the agent poll ECS, log in at ECR and log: these know no resources');
+  acknowledgeActions(role, ['ecs:Submit*'], 'These are variants of one action, on one cluster');
+  return role;
 }

@@ -1,17 +1,65 @@
-import type { Duration, Size } from 'aws-cdk-lib';
+import { type Duration, type Size, Stack, Validations } from 'aws-cdk-lib';
+import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
-import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
-import { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU, outside } from '../../lambda/core/limits.ts';
-
-import { networkProblems, oneOf } from '../constructs/problems.ts';
-import { mebibytesOf, secondsOf } from '../constructs/units.ts';
+import {
+  InstanceType,
+  InterfaceVpcEndpointAwsService,
+  type ISecurityGroup,
+  type IVpc,
+  type SubnetSelection,
+} from 'aws-cdk-lib/aws-ec2';
+import { ManagedPolicy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import {
+  type Alias,
+  Architecture,
+  CapacityProvider,
+  CfnCapacityProvider,
+  CfnFunction,
+  type DockerImageFunction,
+  type ICapacityProvider,
+  type IFunction,
+  InstanceTypeFilter,
+  Function as LambdaFunction,
+} from 'aws-cdk-lib/aws-lambda';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import type { Construct } from 'constructs';
+import {
+  EPHEMERAL_STORAGE_MB,
+  FUNCTION_TIMEOUT_SECONDS,
+  MAXIMUM_CONCURRENCY,
+  MB_PER_VCPU,
+  outside,
+} from '../../lambda/core/limits.ts';
+import { createLogGroup } from '../constructs/created.ts';
+import {
+  acknowledgeActions,
+  acknowledgeStandards,
+  networkProblems,
+  oneOf,
+  type Problem,
+} from '../constructs/problems.ts';
+import { gibibytesOf, mebibytesOf, secondsOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';
-import type { ComputeForm, FunctionCompute } from './compute.ts';
+import { PERIOD } from '../monitoring/scoringMetrics.ts';
+import type { Prices } from '../priceList.ts';
+import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { type Concurrency, concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
-import { functionAlarms, functionCost, functionGraph } from './functionMonitoring.ts';
-import { createLiveAlias, firstStepPercent, type Rollout, rolloutProblems, shiftInSteps } from './liveAlias.ts';
-import { createScoringFunction, type FunctionNetwork, type FunctionResources } from './scoringFunction.ts';
+import { assignmentOf, type Environment } from './gpuInstances.ts';
+import { createPrivateNetwork, type Endpoints } from './privateNetwork.ts';
+import {
+  createLiveAlias,
+  createScoringFunction,
+  type FunctionNetwork,
+  type FunctionResources,
+  firstStepPercent,
+  functionAlarms,
+  functionCost,
+  functionGraph,
+  type Rollout,
+  rolloutProblems,
+  shiftInSteps,
+} from './scoringFunction.ts';
 
 export interface LambdaOptions extends Concurrency, FunctionResources, FunctionNetwork, Rollout {
   /** The processor. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
@@ -103,4 +151,384 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
       };
     },
   };
+}
+
+export interface LambdaGpuOptions extends FunctionResources {
+  /** The least GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
+  readonly gpuMemory?: Size;
+  /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
+  readonly architecture?: Architecture;
+  /** Memory besides the GPU's, 2,048 to 32,768 MiB; 4 GiB come with one vCPU. @default 8,192 MiB: half of a g4dn.xlarge */
+  readonly memorySize?: Size;
+  /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
+  readonly ephemeralStorageSize?: Size;
+  /**
+   * How long one invocation may take, whole seconds, 1 to 900. Loading the models may take as long, and 130 seconds at
+   * least. @default 300 seconds
+   */
+  readonly timeout?: Duration;
+  /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
+  readonly minimumEnvironments?: number;
+  /** Most GPUs, at least 2 for each shard, as SQS starts at least two invocations at a time from each. @default 2 */
+  readonly maximumEnvironments?: number;
+  /**
+   * Most invocations that SQS starts at a time, 2 to `maximumEnvironments`; shards share them evenly.
+   * @default `maximumEnvironments`
+   */
+  readonly maximumConcurrency?: number;
+  /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
+  readonly instanceTypes?: readonly string[];
+  /**
+   * What starts and terminates the instances, so that deployments share them, such as that of another deployment's
+   * `compute`. Network, instance types, disks and scaling are its own: not alongside `instanceTypes`, `vpc` or `subnets`.
+   * Functions of one provider must trust each other. @default a new one
+   * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-security.html
+   */
+  readonly capacityProvider?: ICapacityProvider;
+  /**
+   * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
+   * @default a network of its own, with endpoints of these services and no route to the internet
+   */
+  readonly vpc?: IVpc;
+  /** Subnets of `vpc`. @default its private ones */
+  readonly subnets?: SubnetSelection;
+}
+
+/** A function on GPUs. */
+export interface GpuCompute extends FunctionCompute {
+  readonly alias: Alias;
+  /** What starts and terminates the instances. */
+  readonly capacityProvider: ICapacityProvider;
+}
+
+/**
+ * Node initialises the function in a thread for each vCPU, and each would load every model onto the card.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-nodejs-runtime.html
+ */
+const ONE_THREAD = { AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' };
+
+/** AWS says minutes: an instance is started, and its models are loaded. */
+const WAKE_SECONDS = 600;
+
+/** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. */
+export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<GpuCompute> {
+  const settings = withDefaults(options);
+  const { timeoutSeconds, minimumEnvironments } = settings;
+  return {
+    kind: 'lambda-gpu',
+    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture },
+    providers: 'cuda',
+    timeoutSeconds,
+    wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
+    problems: ({ shards }) => [
+      outside('ephemeralStorageMb', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
+      outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
+      ...gpuProblems(settings, shards),
+      ...concurrencyProblems({ maximumConcurrency: options.maximumConcurrency }, shards),
+      // With a provider neither may be given.
+      ...(options.capacityProvider === undefined
+        ? networkProblems({ vpc: options.vpc, subnets: options.subnets })
+        : []),
+    ],
+    minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
+    create(scope, wiring) {
+      const scoringFunction = createGpuFunction(scope, settings, wiring);
+      const capacityProvider = settings.capacityProvider ?? createCapacity(scope, settings, wiring);
+      runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
+      // Managed Instances run published versions; the alias leads to the latest.
+      const live = createLiveAlias(scope, scoringFunction);
+      const { eventSourceMappings, graph } = feedFromQueues(live, wiring, settings);
+      return {
+        function: scoringFunction,
+        alias: live,
+        capacityProvider,
+        eventSourceMappings,
+        grantPrincipal: live.grantPrincipal,
+        grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
+        logGroup: scoringFunction.logGroup,
+        alarms: functionAlarms(live),
+        graphs: [functionGraph(live, timeoutSeconds), graph],
+        cost: gpuCost(live, settings, wiring.prices),
+      };
+    },
+  };
+}
+
+type Settings = ReturnType<typeof withDefaults>;
+
+function withDefaults(options: LambdaGpuOptions) {
+  const maximumEnvironments = options.maximumEnvironments ?? 2;
+  return {
+    gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
+    architecture: options.architecture ?? Architecture.X86_64,
+    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 8192,
+    ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
+    timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 300,
+    minimumEnvironments: options.minimumEnvironments ?? 1,
+    maximumEnvironments,
+    maximumConcurrency: options.maximumConcurrency ?? maximumEnvironments,
+    role: options.role,
+    logGroup: options.logGroup,
+    instanceTypes: options.instanceTypes,
+    vpc: options.vpc,
+    subnets: options.subnets,
+    capacityProvider: options.capacityProvider,
+  };
+}
+
+function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring): DockerImageFunction {
+  const { minimumEnvironments, maximumEnvironments } = settings;
+  const environment = { ...wiring.environment, ...ONE_THREAD };
+  const scoringFunction = createScoringFunction(
+    scope,
+    settings,
+    { ...wiring, environment },
+    {
+      minExecutionEnvironments: minimumEnvironments,
+      maxExecutionEnvironments: maximumEnvironments,
+    },
+  );
+  acknowledgeStandards(scoringFunction, 'LambdaInsideVPC', 'Its instances are in the network of the capacity provider');
+  acknowledgeStandards(
+    scoringFunction,
+    'LambdaConcurrency',
+    'The most environments are the most invocations at a time',
+  );
+  return scoringFunction;
+}
+
+/** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */
+const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
+
+interface GpuSettings {
+  readonly architecture: Architecture;
+  readonly gpuMemoryGiB: number;
+  readonly memoryMb: number;
+  readonly minimumEnvironments: number;
+  readonly maximumEnvironments: number;
+  readonly instanceTypes: readonly string[] | undefined;
+  readonly maximumConcurrency: number | undefined;
+  readonly capacityProvider: ICapacityProvider | undefined;
+  readonly vpc: unknown;
+  readonly subnets: unknown;
+}
+
+/** What Lambda Managed Instances refuse, and what they accept but then throttle. */
+function gpuProblems(settings: GpuSettings, shards: number): Problem[] {
+  return [
+    armProblem(settings.architecture),
+    oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
+    ...(settings.instanceTypes ?? []).map(withoutKernels),
+    besidesProvider(settings),
+    outside('memoryMb', settings.memoryMb, { least: 2048, most: 32_768 }),
+    outside('minimumEnvironments', settings.minimumEnvironments, { least: 0, most: 15_000 }),
+    outside('maximumEnvironments', settings.maximumEnvironments, { least: 2, most: 1000 }),
+    fewerThanMinimum(settings),
+    moreInvocationsThanEnvironments(settings),
+    fewerThanInvocations(settings, shards),
+  ];
+}
+
+function armProblem(architecture: Architecture): Problem {
+  if (architecture.name === Architecture.X86_64.name) return undefined;
+  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or compute=lambda`;
+}
+
+/** B200 and B300. ONNX Runtime has kernels for compute capabilities 7.5, 8.0, 8.6, 8.9, 9.0 and 12.0; these have 10. */
+const NO_KERNELS = /^p6/;
+
+export function withoutKernels(instanceType: string): Problem {
+  if (!NO_KERNELS.test(instanceType)) return undefined;
+  return (
+    'instanceTypes: expected GPUs that ONNX Runtime has kernels for, such as those of g4dn, g5, g6 and g6e, ' +
+    `got ${instanceType}, for whose B200 or B300 it has none; take one of those`
+  );
+}
+
+/** What the instances are, and where, was said when the provider was made. */
+function besidesProvider({ capacityProvider, instanceTypes, vpc, subnets }: GpuSettings): Problem {
+  if (capacityProvider === undefined) return undefined;
+  const given = Object.entries({ instanceTypes, vpc, subnets }).filter(([, value]) => value !== undefined);
+  if (given.length === 0) return undefined;
+  return (
+    'capacityProvider: expected without what is its own, the instance types and their network, ' +
+    `got it with ${given.map(([name]) => name).join(', ')}; leave out one or the other`
+  );
+}
+
+function fewerThanMinimum({ minimumEnvironments, maximumEnvironments }: GpuSettings): Problem {
+  if (minimumEnvironments <= maximumEnvironments) return undefined;
+  return (
+    `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
+    `got ${maximumEnvironments}; raise it`
+  );
+}
+
+function moreInvocationsThanEnvironments({ maximumConcurrency, maximumEnvironments }: GpuSettings): Problem {
+  if (maximumConcurrency === undefined || maximumConcurrency <= maximumEnvironments) return undefined;
+  return (
+    `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each runs one ` +
+    `invocation at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`
+  );
+}
+
+function fewerThanInvocations({ maximumEnvironments }: GpuSettings, shards: number): Problem {
+  const least = shards * MAXIMUM_CONCURRENCY.least;
+  if (maximumEnvironments >= least || shards === 1) return undefined;
+  return (
+    `maximumEnvironments: expected at least ${least}, because SQS starts at least ${MAXIMUM_CONCURRENCY.least} ` +
+    `invocations at a time from each of ${shards} shards, got ${maximumEnvironments}; raise it or lower shards`
+  );
+}
+
+interface CapacityOptions {
+  readonly architecture: Architecture;
+  readonly instanceTypes: readonly string[] | undefined;
+  readonly vpc: IVpc | undefined;
+  readonly subnets: SubnetSelection | undefined;
+}
+
+/** What starts and terminates the instances of one deployment, in the network that was given or a new one. */
+function createCapacity(scope: Construct, options: CapacityOptions, wiring: Wiring): CapacityProvider {
+  const { subnets, securityGroup, endpoints } = createPrivateNetwork(scope, options, wiring, endpointsOf(wiring));
+  const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
+  const operatorRole = createOperatorRole(scope, logGroup, wiring.encryptionKey);
+  const capacity = new CapacityProvider(scope, 'Capacity', {
+    subnets,
+    securityGroups: [securityGroup],
+    architectures: [options.architecture],
+    operatorRole,
+    logGroup,
+    ...(wiring.encryptionKey !== undefined && { kmsKey: wiring.encryptionKey }),
+    ...(options.instanceTypes !== undefined && {
+      instanceTypeFilter: InstanceTypeFilter.allow(options.instanceTypes.map((type) => new InstanceType(type))),
+    }),
+  });
+  // A version is published once its environments have started, which takes the disks' key and, for models, S3.
+  capacity.node.addDependency(operatorRole, ...endpoints);
+  return capacity;
+}
+
+function endpointsOf({ tracing }: Wiring): Endpoints {
+  return {
+    of: 'GPU instances',
+    interfaces: {
+      Sqs: InterfaceVpcEndpointAwsService.SQS,
+      Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+      ...(tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
+    },
+  };
+}
+
+/** Two invocations must not share the GPU's memory. */
+const INVOCATIONS_PER_ENVIRONMENT = 1;
+
+/** As the instance types with GPUs have it: other shares leave memory or processors unused. */
+const GIB_PER_VCPU = 4;
+
+/** Has a function run on the instances of a provider, with a GPU. Of an imported provider the library itself cannot do it. */
+function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpuMemoryGiB: number): void {
+  const resource = scoringFunction.node.defaultChild;
+  if (!(resource instanceof CfnFunction)) throw new Error('expected a function to have a CfnFunction as its child');
+  resource.capacityProviderConfig = {
+    lambdaManagedInstancesCapacityProviderConfig: {
+      capacityProviderArn: capacity.capacityProviderArn,
+      perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
+      executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
+    },
+  };
+  // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
+  resource.publishToLatestPublished = false;
+  addAccelerator(resource, gpuMemoryGiB);
+  invalidateVersionWith(scoringFunction, capacity.node.defaultChild);
+}
+
+/**
+ * A provider whose network, instance types or key change is replaced under the same ID, and a version stays with the one
+ * that it was published on: only a new one moves.
+ *
+ * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-capacityprovider.html
+ */
+function invalidateVersionWith(scoringFunction: LambdaFunction, provider: unknown): void {
+  if (!(provider instanceof CfnCapacityProvider)) return;
+  const { vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn } = provider;
+  const fixed = Stack.of(provider).resolve([vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn]);
+  scoringFunction.invalidateVersionBasedOn(JSON.stringify(fixed));
+}
+
+/** Not yet in the library's schema, so it is set, and the validator told, by hand. */
+function addAccelerator(resource: CfnFunction, gpuMemoryGiB: number): void {
+  resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
+  LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
+  Validations.of(resource).acknowledge({
+    id: 'CloudFormation-Validate::F3002',
+    reason: 'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
+  });
+}
+
+const MANAGED_POLICY = 'AWSLambdaManagedEC2ResourceOperator';
+
+/** The role with which Lambda starts and terminates the instances. */
+function createOperatorRole(scope: Construct, logGroup: ILogGroup, diskKey: IKey | undefined): Role {
+  const role = new Role(scope, 'Operator', {
+    assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
+    description: 'Lets Lambda manage the GPU instances',
+    managedPolicies: [ManagedPolicy.fromAwsManagedPolicyName(MANAGED_POLICY)],
+  });
+  logGroup.grantWrite(role);
+  if (diskKey !== undefined) allowDisks(role, diskKey);
+  Validations.of(role).acknowledge({
+    id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${MANAGED_POLICY}]`,
+    reason: 'AWS maintains the permissions that Lambda needs to manage EC2 instances; they change with the service',
+  });
+  return role;
+}
+
+/**
+ * EC2 decrypts the instances' disks with grants that whoever starts the instances gives it.
+ *
+ * @see https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html#ebs-encryption-permissions
+ */
+function allowDisks(role: Role, key: IKey): void {
+  key.grant(role, 'kms:Decrypt', 'kms:DescribeKey', 'kms:GenerateDataKeyWithoutPlaintext', 'kms:ReEncrypt*');
+  role.addToPolicy(
+    new PolicyStatement({
+      actions: ['kms:CreateGrant'],
+      resources: [key.keyArn],
+      conditions: { Bool: { 'kms:GrantIsForAWSResource': true } },
+    }),
+  );
+  acknowledgeActions(role, ['kms:ReEncrypt*'], 'These are variants of one action, on one key');
+}
+
+interface GpuCostSettings extends Environment {
+  readonly minimumEnvironments: number;
+  /** Undefined where the instances are this deployment's alone. */
+  readonly capacityProvider: ICapacityProvider | undefined;
+}
+
+/**
+ * The instances that always run, or one while there are invocations, with the fee; plus the invocations themselves. An
+ * instance that several environments share is paid once; of one that may have environments of other deployments, the
+ * share.
+ */
+function gpuCost(target: IFunction, settings: GpuCostSettings, prices: Prices): MathExpression {
+  const { instanceHour, environmentsPerInstance } = assignmentOf(settings, prices);
+  const { minimumEnvironments, capacityProvider } = settings;
+  const instancesOf = (environments: number): number => {
+    const share = environments / environmentsPerInstance;
+    return capacityProvider === undefined ? Math.ceil(share) : share;
+  };
+  const always = instancesOf(minimumEnvironments);
+  const whenBusy = instancesOf(Math.max(1, minimumEnvironments));
+  const hourly = instanceHour * (1 + prices.managedInstancesFeePercent / 100);
+  const instances = `IF(FILL(invocations, 0) > 0, ${whenBusy}, ${always})`;
+  const requests = `FILL(invocations, 0) * ${prices.lambdaMillionRequests} / 1000000`;
+  return new MathExpression({
+    label: 'compute',
+    period: PERIOD,
+    expression: `${instances} * ${hourly} * PERIOD(invocations) / 3600 + ${requests}`,
+    usingMetrics: { invocations: target.metricInvocations({ statistic: Stats.SUM, period: PERIOD }) },
+  });
 }

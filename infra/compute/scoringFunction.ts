@@ -1,25 +1,38 @@
-import { Duration, Size } from 'aws-cdk-lib';
+import { Duration, Size, Validations } from 'aws-cdk-lib';
+import { type IAlarm, type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import {
+  LambdaDeploymentConfig,
+  LambdaDeploymentGroup,
+  TimeBasedLinearTrafficRouting,
+  type TrafficRouting,
+} from 'aws-cdk-lib/aws-codedeploy';
 import { type ISecurityGroup, type IVpc, Peer, Port, SecurityGroup, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import { Effect, type IRole, Policy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
+  Alias,
   ApplicationLogLevel,
-  type Architecture,
+  Architecture,
   DockerImageCode,
   DockerImageFunction,
   FileSystem,
   type FunctionOptions,
   type IFunction,
+  type Function as LambdaFunction,
   LoggingFormat,
   Tracing,
   type VersionOptions,
 } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import { acknowledgeWildcard } from '../constructs/acknowledge.ts';
+import { outside } from '../../lambda/core/limits.ts';
 import { createLogGroup } from '../constructs/created.ts';
-import { refuseForeignRole } from '../constructs/existingThings.ts';
-import { type EfsModels, MOUNT_PATH } from '../constructs/modelPlace.ts';
-import type { Wiring } from './compute.ts';
+import { type EfsModels, MOUNT_PATH, refuseForeignRole } from '../constructs/existingThings.ts';
+import { acknowledgeWildcard, type Problem } from '../constructs/problems.ts';
+import { minutesOf } from '../constructs/units.ts';
+import { PERIOD } from '../monitoring/scoringMetrics.ts';
+import type { Prices } from '../priceList.ts';
+import type { AlarmCondition, Graph, Wiring } from './compute.ts';
+import type { Concurrency } from './eventSource.ts';
 
 /** What a function is given of its own; undefined is left to the default. */
 export interface FunctionResources {
@@ -207,4 +220,203 @@ class ReadOnlyFileSystem extends FileSystem {
       ],
     });
   }
+}
+
+/** Throttles of a burst pass, because SQS tries again. Only lasting ones use up the receives of good messages. */
+const THROTTLED_PERIODS = 3;
+
+/** Alarms on a function's errors and lasting throttles. */
+export function functionAlarms(target: IFunction): AlarmCondition[] {
+  return [
+    {
+      id: 'FunctionErrors',
+      description:
+        'An invocation crashed, or ran out of time or memory, and all its records went back to SQS. Read the log for ' +
+        'the reason: after a timeout lower the batch size, out of memory raise the memory.',
+      metric: target.metricErrors({ statistic: Stats.SUM, period: PERIOD }),
+      threshold: 0,
+      periods: 1,
+      blamesVersion: true,
+    },
+    {
+      id: 'FunctionThrottles',
+      description:
+        'Invocations have been refused for lack of concurrency for a quarter of an hour. Every refusal counts as a ' +
+        'receive of its messages. Raise the reserved concurrency or the account quota, or lower the maximum concurrency.',
+      metric: target.metricThrottles({ statistic: Stats.SUM, period: PERIOD }),
+      threshold: 0,
+      periods: THROTTLED_PERIODS,
+    },
+  ];
+}
+
+/** A function's invocations and their duration. */
+export function functionGraph(target: IFunction, timeoutSeconds: number): Graph {
+  const sum = { statistic: Stats.SUM, period: PERIOD };
+  return {
+    title: `Invocations, and how long they take of ${timeoutSeconds} s`,
+    left: [
+      target.metricInvocations({ ...sum, label: 'invocations' }),
+      target.metricErrors({ ...sum, label: 'crashed' }),
+      target.metricThrottles({ ...sum, label: 'throttled' }),
+    ],
+    right: [
+      target.metricDuration({ statistic: Stats.p(50), period: PERIOD, label: 'ms, p50' }),
+      target.metricDuration({ statistic: Stats.p(99), period: PERIOD, label: 'ms, p99' }),
+    ],
+  };
+}
+
+/** What the price of a function depends on. */
+export interface PricedFunction {
+  readonly architecture: Architecture;
+  readonly memoryMb: number;
+  readonly provisionedConcurrency?: number | undefined;
+}
+
+/** Metric math does not understand exponents. */
+const DECIMALS = 12;
+
+/**
+ * What a function costs on Lambda's own machines, in US dollars per period: the milliseconds of all invocations times the memory, plus the invocations themselves, plus the
+ * environments that are kept warm. Invocations in those are cheaper.
+ */
+export function functionCost(
+  target: IFunction,
+  { architecture, memoryMb, provisionedConcurrency }: PricedFunction,
+  prices: Prices,
+): MathExpression {
+  const gb = memoryMb / 1024;
+  const [onDemand, warm, waiting] =
+    architecture.name === Architecture.ARM_64.name
+      ? [prices.lambdaArmGbSecond, prices.lambdaArmWarmGbSecond, prices.lambdaArmProvisionedGbSecond]
+      : [prices.lambdaX86GbSecond, prices.lambdaX86WarmGbSecond, prices.lambdaX86ProvisionedGbSecond];
+  const sum = { statistic: Stats.SUM, period: PERIOD };
+  const usingMetrics: Record<string, IMetric> = {
+    durationMs: target.metricDuration(sum),
+    invocations: target.metricInvocations(sum),
+  };
+  const terms = [`invocations * ${prices.lambdaMillionRequests} / 1000000`];
+  if (provisionedConcurrency === undefined) {
+    terms.unshift(`durationMs / 1000 * ${gb} * ${onDemand.toFixed(DECIMALS)}`);
+  } else {
+    usingMetrics.warmInvocations = target.metric('ProvisionedConcurrencyInvocations', sum);
+    const saved = `${(onDemand - warm).toFixed(DECIMALS)} * FILL(warmInvocations, 0) / invocations`;
+    terms.unshift(`durationMs / 1000 * ${gb} * (${onDemand.toFixed(DECIMALS)} - ${saved})`);
+    terms.push(`${provisionedConcurrency} * PERIOD(invocations) * ${gb} * ${waiting.toFixed(DECIMALS)}`);
+  }
+  return new MathExpression({ label: 'compute', period: PERIOD, expression: terms.join(' + '), usingMetrics });
+}
+
+const MANAGED_POLICY = 'service-role/AWSCodeDeployRoleForLambdaLimited';
+
+/** The alias that leads to the published version; its environments are kept warm where that is asked for. */
+export function createLiveAlias(
+  scope: Construct,
+  scoringFunction: LambdaFunction,
+  { provisionedConcurrency }: Pick<Rollout, 'provisionedConcurrency'> = {},
+): Alias {
+  return new Alias(scope, 'Live', {
+    aliasName: 'live',
+    version: scoringFunction.currentVersion,
+    ...(provisionedConcurrency !== undefined && { provisionedConcurrentExecutions: provisionedConcurrency }),
+  });
+}
+
+/**
+ * Has CodeDeploy lead the alias from one version to the next in steps, and back as soon as one of the alarms goes off.
+ *
+ * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-updatepolicy.html
+ */
+export function shiftInSteps(
+  scope: Construct,
+  alias: Alias,
+  trafficRouting: TrafficRouting,
+  alarms: readonly IAlarm[],
+): void {
+  const { role } = new LambdaDeploymentGroup(scope, 'Deployment', {
+    alias,
+    deploymentConfig: new LambdaDeploymentConfig(scope, 'Steps', { trafficRouting }),
+    alarms: [...alarms],
+  });
+  Validations.of(role).acknowledge({
+    id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${MANAGED_POLICY}]`,
+    reason: 'AWS maintains the permissions that CodeDeploy needs to shift the traffic of a function',
+  });
+}
+
+/** How a published version is kept warm, and takes over from the one before. */
+export interface Rollout {
+  readonly provisionedConcurrency?: number | undefined;
+  readonly trafficRouting?: TrafficRouting | undefined;
+}
+
+/** Two periods of the alarms that undo a deployment. */
+const MIN_MINUTES = 10;
+/** @see https://docs.aws.amazon.com/codedeploy/latest/userguide/limits.html */
+const MAX_MINUTES = 2880;
+
+/** What the services refuse, what is paid for and never used, and steps that no alarm could undo. */
+export function rolloutProblems(
+  { provisionedConcurrency, trafficRouting }: Rollout,
+  { reservedConcurrency, maximumConcurrency }: Concurrency,
+): Problem[] {
+  return [
+    outside('provisionedConcurrency', provisionedConcurrency, { least: 1, most: 100_000 }),
+    moreThanReserved(provisionedConcurrency, reservedConcurrency),
+    moreThanStarted(provisionedConcurrency, maximumConcurrency),
+    ...(trafficRouting === undefined ? [] : stepProblems(trafficRouting)),
+  ];
+}
+
+/** Percent of the invocations that a new version gets first; 100 where it takes over at once. */
+export function firstStepPercent({ trafficRouting }: Rollout): number {
+  return trafficRouting && isInSteps(trafficRouting) ? trafficRouting.percentage : 100;
+}
+
+/** @see https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html */
+function moreThanReserved(provisioned: number | undefined, reserved: number | undefined): Problem {
+  if (provisioned === undefined || reserved === undefined || provisioned <= reserved) return undefined;
+  return (
+    `provisionedConcurrency: expected at most reservedConcurrency, ${reserved}, of which it is a part, ` +
+    `got ${provisioned}; lower it or raise reservedConcurrency`
+  );
+}
+
+function moreThanStarted(provisioned: number | undefined, maximum: number | undefined): Problem {
+  if (provisioned === undefined || maximum === undefined || provisioned <= maximum) return undefined;
+  return (
+    `provisionedConcurrency: expected at most maximumConcurrency, ${maximum}, because SQS starts no more invocations ` +
+    `at a time, got ${provisioned}; lower it or raise maximumConcurrency`
+  );
+}
+
+function stepProblems(trafficRouting: TrafficRouting): Problem[] {
+  if (!isInSteps(trafficRouting)) {
+    return [
+      'trafficRouting: expected a canary or linear steps, got all at once, which no alarm can undo; leave it out or ' +
+        'take TrafficRouting.timeBasedCanary',
+    ];
+  }
+  const { percentage } = trafficRouting;
+  const minutes = (minutesOf('canaryMinutes', trafficRouting.interval) ?? 0) * stepsOf(trafficRouting);
+  return [
+    outside('canaryPercent', percentage, { least: 1, most: 99 }),
+    minutes < MIN_MINUTES
+      ? `canaryMinutes: expected at least ${MIN_MINUTES} from the first step to the last, two periods of the alarms ` +
+        `that undo a deployment, got ${minutes}; raise it`
+      : outside('canaryMinutes', minutes, { least: MIN_MINUTES, most: MAX_MINUTES }),
+  ];
+}
+
+type InSteps = TrafficRouting & Pick<TimeBasedLinearTrafficRouting, 'interval' | 'percentage'>;
+
+function isInSteps(trafficRouting: TrafficRouting): trafficRouting is InSteps {
+  return 'interval' in trafficRouting && 'percentage' in trafficRouting;
+}
+
+/** A canary has one further step, a linear shift one for each share but the first. */
+function stepsOf(trafficRouting: InSteps): number {
+  const isLinear = trafficRouting instanceof TimeBasedLinearTrafficRouting;
+  return isLinear ? Math.max(1, Math.ceil(100 / trafficRouting.percentage) - 1) : 1;
 }

@@ -16,11 +16,10 @@ import { type IRole, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import { acknowledgeWildcard } from '../constructs/acknowledge.ts';
 import { createLogGroup } from '../constructs/created.ts';
 import { refuseForeignRole } from '../constructs/existingThings.ts';
 import { workerEnvironment } from '../constructs/hostEnvironment.ts';
-import { warn } from '../constructs/problems.ts';
+import { acknowledgeWildcard, warn } from '../constructs/problems.ts';
 import type { Wiring } from './compute.ts';
 import type { ServiceDefaults } from './serviceOptions.ts';
 

@@ -5,14 +5,13 @@ import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import type { MetricName } from '../../lambda/core/metricNames.ts';
+import type { MetricName } from '../../lambda/core/observer.ts';
 import type { Compute, FunctionCompute } from '../compute/compute.ts';
 import { type ContainerImage, createImage } from '../image/containerImage.ts';
 import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { oldestMessageAge, scoringMetric } from '../monitoring/scoringMetrics.ts';
-import { acknowledgeStandards } from './acknowledge.ts';
 import { type Channels, createStorage, type RequestQueues, urlsOf } from './channels.ts';
 import { refuseElsewhere, warnOfNoDeadLetters, warnOfUnknownKeys } from './existingThings.ts';
 import { hostEnvironment } from './hostEnvironment.ts';
@@ -26,6 +25,7 @@ import {
   type Keys,
 } from './permissions.ts';
 import { type BatchScoringProps, makePlan } from './plan.ts';
+import { acknowledgeStandards } from './problems.ts';
 import { warnOfLargeMessages } from './settingProblems.ts';
 
 /**

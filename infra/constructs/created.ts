@@ -11,8 +11,7 @@ import {
   QueueEncryption,
 } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { statementText } from './acknowledge.ts';
-import { warn } from './problems.ts';
+import { statementText, warn } from './problems.ts';
 
 interface QueueOptions {
   readonly fifo: boolean;

@@ -2,7 +2,7 @@ import type { Duration, Size } from 'aws-cdk-lib';
 import { RUNTIME_TELEMETRY_OFF, SETTINGS } from '../../lambda/settings.ts';
 import type { Batching } from '../compute/compute.ts';
 import { type Channels, type ResultStore, urlsOf } from './channels.ts';
-import { type ModelPlace, mountedFolder } from './modelPlace.ts';
+import { type ModelPlace, mountedFolder } from './existingThings.ts';
 import { bytesOf, millisecondsOf } from './units.ts';
 
 /** What the host must know of the deployment. */

@@ -5,9 +5,9 @@ import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { requestKeys, resultKeys } from '../../lambda/core/places.ts';
-import { acknowledgeActions, acknowledgeWildcard } from './acknowledge.ts';
 import { type Channels, isKeyUnknown, type RequestQueues } from './channels.ts';
-import type { ModelPlace } from './modelPlace.ts';
+import type { ModelPlace } from './existingThings.ts';
+import { acknowledgeActions, acknowledgeWildcard } from './problems.ts';
 
 /** What scoring needs: take requests, delay them, read their payloads, write results. */
 export function grantScoring(scope: Construct, grantee: IGrantable, channels: Channels): void {

@@ -25,8 +25,8 @@ import {
   useRequestQueue,
   visibilitySecondsOf,
 } from './channels.ts';
+import { type ModelPlace, type Models, placeOfModels } from './existingThings.ts';
 import { type Tuning, type TuningNumbers, tuningNumbers } from './hostEnvironment.ts';
-import { type ModelPlace, type Models, placeOfModels } from './modelPlace.ts';
 import { oneOf, refuse } from './problems.ts';
 import {
   bucketProblems,

@@ -13,8 +13,8 @@ import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS } from '../../lambda/set
 import type { Batching } from '../compute/compute.ts';
 import type { ImageTarget } from '../image/containerImage.ts';
 import type { ResultStore } from './channels.ts';
+import type { ModelPlace } from './existingThings.ts';
 import type { TuningNumbers } from './hostEnvironment.ts';
-import type { ModelPlace } from './modelPlace.ts';
 import type { AlarmThresholds } from './plan.ts';
 import { type Problem, warn } from './problems.ts';
 

@@ -3,7 +3,7 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES, outside, shareOfMemory } from '../../lambda/core/limits.ts';
 
 import type { FunctionNetwork } from '../compute/scoringFunction.ts';
-import type { ModelPlace } from '../constructs/modelPlace.ts';
+import type { ModelPlace } from '../constructs/existingThings.ts';
 import { networkProblems, type Problem } from '../constructs/problems.ts';
 import { mebibytesOf } from '../constructs/units.ts';
 

@@ -12,7 +12,7 @@ import {
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { ALL_METRIC_UNITS, METRIC_UNITS } from '../../lambda/core/metricNames.ts';
+import { ALL_METRIC_UNITS, METRIC_UNITS } from '../../lambda/core/observer.ts';
 import type { Graph } from '../compute/compute.ts';
 import {
   beingScored,

@@ -1,12 +1,7 @@
 import { Duration } from 'aws-cdk-lib';
 import { MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import {
-  ALL_METRIC_UNITS,
-  METRIC_NAMESPACE,
-  type MetricName,
-  SERVICE_DIMENSION,
-} from '../../lambda/core/metricNames.ts';
+import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName, SERVICE_DIMENSION } from '../../lambda/core/observer.ts';
 import type { AlarmCondition, Batching, Compute, Graph } from '../compute/compute.ts';
 import type { RequestQueues, ResultStores } from '../constructs/channels.ts';
 import type { AlarmThresholds } from '../constructs/plan.ts';

@@ -13,7 +13,7 @@ import { JobError, type JobInput, type JobStorage } from '../jobs/jobTypes.ts';
 
 import { describeError, isCallersFault } from './awsError.ts';
 
-import { putObject } from './putObject.ts';
+import { putObject } from './payloads.ts';
 import { type RetryOptions, retryRemaining } from './sendBatches.ts';
 
 export interface JobStorageOptions {

@@ -1,15 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { GetObjectCommand, PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
-import type { PayloadPointer, PayloadReader, PayloadReadOptions } from '../core/pointer.ts';
+import type { PayloadPointer, PayloadReader, PayloadReadOptions, WriteVerdict } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import { putObject } from './putObject.ts';
-import { type RetryOptions, retryRemaining } from './sendBatches.ts';
+import { type Delivery, deliver, type RetryOptions, retryRemaining } from './sendBatches.ts';
 
 export interface PayloadsOptions {
   readonly s3: S3Client;
@@ -239,4 +238,24 @@ function notText({ key }: PayloadPointer): Failure {
 function unavailable({ key }: PayloadPointer, reason: string, kind?: Outage['kind']): Failure {
   const message = `s3 object ${preview(key)}: expected to read it, got ${reason}`;
   return failure('PAYLOAD_UNAVAILABLE', message, kind && { of: PAYLOAD_BUCKET, kind });
+}
+
+/** Puts one object, retried until S3 has it, refuses it for good, or there is no time left. */
+export async function putObject(
+  s3: S3Client,
+  input: PutObjectCommandInput,
+  { store, signal, retry }: Omit<Delivery<never>, 'attempt'>,
+): Promise<WriteVerdict> {
+  const attempt = async () => {
+    try {
+      await s3.send(new PutObjectCommand(input), { abortSignal: signal });
+      return [];
+    } catch (error) {
+      const refusal = { reason: describeError(error), again: !isCallersFault(error), outage: outageKind(error) };
+      return [{ entry: input, ...refusal }];
+    }
+  };
+  const [verdict] = await deliver([input], { store, attempt, signal, retry });
+  if (verdict === undefined) throw new Error('expected one verdict on one object');
+  return verdict;
 }

@@ -3,8 +3,13 @@ import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware';
 import type { LogLevel } from '../core/limits.ts';
-import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName } from '../core/metricNames.ts';
-import type { CloseReason, MicroBatchReport } from '../core/observer.ts';
+import {
+  ALL_METRIC_UNITS,
+  type CloseReason,
+  METRIC_NAMESPACE,
+  type MetricName,
+  type MicroBatchReport,
+} from '../core/observer.ts';
 import type { Outcome } from '../core/record.ts';
 import type { GpuReading } from './nvidiaCards.ts';
 import type { Telemetry } from './telemetry.ts';

@@ -7,12 +7,18 @@ import {
 import pLimit from 'p-limit';
 import { deferred } from '../core/concurrency.ts';
 import { isFailure } from '../core/failure.ts';
-import { POINTER_ATTRIBUTES } from '../core/pointer.ts';
-import type { MessageRecord, WriteVerdict } from '../core/record.ts';
+import { type MessageRecord, POINTER_ATTRIBUTES, type WriteVerdict } from '../core/record.ts';
 
 import { type Clock, SYSTEM_CLOCK } from './clock.ts';
-import { deliver, type RetryOptions } from './sendBatches.ts';
-import { allRefused, type BatchAnswer, MAX_BATCH_ENTRIES, refusalsIn, type SqsCaller } from './sqsCalls.ts';
+import {
+  allRefused,
+  type BatchAnswer,
+  deliver,
+  MAX_BATCH_ENTRIES,
+  type RetryOptions,
+  refusalsIn,
+  type SqsCaller,
+} from './sendBatches.ts';
 
 interface ReceiverOptions {
   /** Its patience must exceed the wait. */

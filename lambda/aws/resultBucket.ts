@@ -3,7 +3,7 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { resultKeys } from '../core/places.ts';
 import type { ResultWriter } from '../core/record.ts';
 
-import { putObject } from './putObject.ts';
+import { putObject } from './payloads.ts';
 import type { RetryOptions } from './sendBatches.ts';
 
 export interface BucketWriterOptions {

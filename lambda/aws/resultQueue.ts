@@ -7,13 +7,29 @@ import {
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure } from '../core/failure.ts';
 import { escapeForSqs } from '../core/json.ts';
-import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../core/pointer.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE, type Result, type ResultWriter } from '../core/record.ts';
+import {
+  MESSAGE_ID_ATTRIBUTE,
+  type PayloadPointer,
+  POINTER_ATTRIBUTES,
+  pointerBody,
+  RESULTS_ATTRIBUTE,
+  type Result,
+  type ResultWriter,
+} from '../core/record.ts';
 
 import { describeError } from './awsError.ts';
 import type { PayloadUploader } from './payloads.ts';
-import { deliver, deliverOrOffload, type Refusal, type RetryOptions } from './sendBatches.ts';
-import { allRefused, MAX_MESSAGE_BYTES, packBatchRequests, refusalsIn, type SqsCaller } from './sqsCalls.ts';
+import {
+  allRefused,
+  deliver,
+  deliverOrOffload,
+  MAX_MESSAGE_BYTES,
+  packBatchRequests,
+  type Refusal,
+  type RetryOptions,
+  refusalsIn,
+  type SqsCaller,
+} from './sendBatches.ts';
 
 export interface QueueWriterOptions {
   readonly sqs: SqsCaller;

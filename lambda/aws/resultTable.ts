@@ -1,11 +1,11 @@
 import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
 import { type Failure, failure, isFailure } from '../core/failure.ts';
-import { pointerBody } from '../core/pointer.ts';
 import {
   BODY_ATTRIBUTE,
   MESSAGE_ID_ATTRIBUTE,
   POINTER_ATTRIBUTE,
+  pointerBody,
   type Result,
   type ResultWriter,
 } from '../core/record.ts';

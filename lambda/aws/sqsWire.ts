@@ -15,7 +15,7 @@ import type { HttpRequest, SourceData } from '@smithy/types';
 import { deferred } from '../core/concurrency.ts';
 import { isObject } from '../core/json.ts';
 import { createSqsClient, type Patience } from './awsClients.ts';
-import type { SqsCaller } from './sqsCalls.ts';
+import type { SqsCaller } from './sendBatches.ts';
 
 /** How a host calls SQS. @param config what the environment does not say */
 export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}): SqsCaller {

@@ -2,14 +2,14 @@ import { type Cursor, createTemplates, type Templates } from './bodyTemplate.ts'
 import { allThere, type MaybePromise, type MemoryBudget, nextTurn, whenThere, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
 import { isObject, parseIfJson } from './json.ts';
+import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type RefusedRequest } from './microBatch.ts';
 import type { ModelRepository } from './model.ts';
 import type { Observer } from './observer.ts';
 import { isShort, MAX_KEYS, MAX_LEVELS, maxContainers, outlineAt, outlineOf } from './outline.ts';
-import { type PayloadPointer, type PayloadReader, parsePointer } from './pointer.ts';
+import { type PayloadPointer, type PayloadReader, parsePointer } from './record.ts';
 import type { KeyedBody } from './replies.ts';
 import { decodeRequest, type RequestDependencies } from './request.ts';
 import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
-import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type RefusedRequest } from './scoringRequest.ts';
 import { WHOLE_BODY } from './values.ts';
 
 export interface DecodeInOrderDependencies extends DecodeDependencies {

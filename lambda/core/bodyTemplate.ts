@@ -1,10 +1,10 @@
 import { isFailure } from './failure.ts';
 import { readFloats } from './floatText.ts';
 import { isObject, type JsonObject, parseIfJson } from './json.ts';
+import type { RequestInput, ScoringRequest } from './microBatch.ts';
 import { shapeInModel, type TensorSpec } from './model.ts';
 import { MAX_LEVELS, outlineAt } from './outline.ts';
 import { rowsFirst } from './requestInputs.ts';
-import type { RequestInput, ScoringRequest } from './scoringRequest.ts';
 import { allocateFromSlab, type Datatype, elementCount } from './tensor.ts';
 import { decodeData, decodeRaw } from './values.ts';
 

@@ -1,14 +1,14 @@
-import { encodeRaw } from './base64.ts';
 import type { MaybePromise } from './concurrency.ts';
 import { type Failure, failure, reasonOf } from './failure.ts';
 import { formatFloat32 } from './floatText.ts';
+import type { ScoringRequest } from './microBatch.ts';
 import type { Model, Transform, TransformOutputs } from './model.ts';
-import type { ScoringRequest } from './scoringRequest.ts';
 import {
   type BigIntArray,
   DATATYPES,
   type Datatype,
   elementsPerRow,
+  encodeRaw,
   keepsOrder,
   moveAxis,
   moveDim,

@@ -38,10 +38,10 @@ export interface BatchMismatch {
   readonly maxRows: number;
 }
 
-export type Stage = 'decode' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
+type Stage = 'decode' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
 
 /** What a stage worked on: sizes and names, never a message's content. */
-export type StageDetails = Readonly<Record<string, string | number>>;
+type StageDetails = Readonly<Record<string, string | number>>;
 
 /** What is told of the work while it goes on. Never a message's content. */
 export interface Observer {
@@ -65,3 +65,50 @@ export interface Observer {
   /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */
   problem(error: unknown): void;
 }
+
+/** The CloudWatch namespace of every metric. */
+export const METRIC_NAMESPACE = 'batchscore';
+/** The dimension that carries the deployment's service name. */
+export const SERVICE_DIMENSION = 'service';
+
+type Unit = 'Count' | 'Percent' | 'Milliseconds';
+
+/** The metrics of every host and their units, declared once: hosts emit them, alarms and the dashboard read them. */
+export const METRIC_UNITS = {
+  MicroBatches: 'Count',
+  Rows: 'Count',
+  PaddingRows: 'Count',
+  PaddingShare: 'Percent',
+  Fill: 'Percent',
+  StackTime: 'Milliseconds',
+  RunTime: 'Milliseconds',
+  CheckTime: 'Milliseconds',
+  EncodeTime: 'Milliseconds',
+  WriteTime: 'Milliseconds',
+  ClosedFull: 'Count',
+  ClosedBudget: 'Count',
+  ClosedPadding: 'Count',
+  ClosedDearer: 'Count',
+  ClosedEnd: 'Count',
+  BatchSize: 'Count',
+  BatchFill: 'Percent',
+  DecodeTime: 'Milliseconds',
+  Answered: 'Count',
+  Requests: 'Count',
+  Errors: 'Count',
+  Retries: 'Count',
+  MissingOrDenied: 'Count',
+  BatchMismatch: 'Count',
+  AbandonedRuns: 'Count',
+  HostsEnded: 'Count',
+} as const satisfies Record<string, Unit>;
+
+/** Those of workers with a GPU, a value for each card. */
+export const GPU_METRIC_UNITS = {
+  GpuUtilization: 'Percent',
+  GpuMemoryUtilization: 'Percent',
+} as const satisfies Record<string, Unit>;
+
+export const ALL_METRIC_UNITS = { ...METRIC_UNITS, ...GPU_METRIC_UNITS };
+
+export type MetricName = keyof typeof ALL_METRIC_UNITS;

@@ -6,11 +6,11 @@ import {
   type Part,
   paddedLengthOf,
   paddedRowsOf,
+  type ScoringRequest,
   wholeRun,
 } from './microBatch.ts';
 import type { Cost, Model } from './model.ts';
 import type { CloseReason } from './observer.ts';
-import type { ScoringRequest } from './scoringRequest.ts';
 
 /** A plan of requests: every row of every request goes into exactly one micro-batch. */
 export interface Plan {

@@ -1,4 +1,5 @@
-import type { Failure, TransientCode } from './failure.ts';
+import { type Failure, failure, preview, type TransientCode } from './failure.ts';
+import { isObject } from './json.ts';
 
 /**
  * One SQS message as a host receives it: the part of Lambda's `SQSRecord` that scoring reads.
@@ -68,4 +69,69 @@ export interface TimeLimit {
   readonly signal: AbortSignal;
   /** Whether there is more to do in the same time: then no run may take all that is left. @default false */
   readonly isShared?: boolean | undefined;
+}
+
+/**
+ * The convention of the SQS Extended Client for bodies that lie in S3.
+ *
+ * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
+ */
+const POINTER_CLASS = 'software.amazon.payloadoffloading.PayloadS3Pointer';
+const OLDER_POINTER_CLASS = 'com.amazon.sqs.javamessaging.MessageS3Pointer';
+
+/** The message attributes beside a pointer, of which a producer sends one: the size of the body in bytes. */
+export const POINTER_ATTRIBUTES = ['ExtendedPayloadSize', 'SQSLargePayloadSize'] as const;
+
+/** The body of a message whose payload lies in S3. */
+export function pointerBody({ bucket, key }: PayloadPointer): string {
+  return JSON.stringify([POINTER_CLASS, { s3BucketName: bucket, s3Key: key }]);
+}
+
+/** The pointer in a parsed body, or why it is broken; undefined where the body is not a pointer at all. */
+export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefined {
+  if (!Array.isArray(parsed) || (parsed[0] !== POINTER_CLASS && parsed[0] !== OLDER_POINTER_CLASS)) return undefined;
+  const [, location, ...rest] = parsed;
+  if (rest.length > 0 || !isObject(location)) {
+    return broken('body[1]', '{"s3BucketName": …, "s3Key": …} and no more', location);
+  }
+  const { s3BucketName: bucket, s3Key: key, ...others } = location;
+  for (const unknown in others) return broken('body[1]', 'only the keys s3BucketName, s3Key', unknown);
+  if (typeof bucket !== 'string' || bucket === '') return broken('body[1].s3BucketName', "a bucket's name", bucket);
+  if (typeof key !== 'string' || !isObjectKey(key)) {
+    return broken('body[1].s3Key', `an object key of 1 to ${MAX_KEY_BYTES} bytes with no '..' in its path`, key);
+  }
+  return { bucket, key };
+}
+
+/** @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html */
+const MAX_KEY_BYTES = 1024;
+
+/** Behind a proxy that normalizes paths, `..` could lead out of the bucket. */
+function isObjectKey(key: string): boolean {
+  return key !== '' && new TextEncoder().encode(key).length <= MAX_KEY_BYTES && !key.split('/').includes('..');
+}
+
+function broken(path: string, expected: string, got: unknown): Failure {
+  return failure('INVALID_POINTER', `${path}: expected ${expected}, got ${preview(got)}; see docs/message-format.md`);
+}
+
+/** Where a body that was too large for SQS lies. */
+export interface PayloadPointer {
+  readonly bucket: string;
+  readonly key: string;
+}
+
+/** Reads bodies that were too large for SQS: only from the deployment's payload bucket, and there only requests. */
+export interface PayloadReader {
+  /**
+   * The text of the object, or why there is none: another bucket or a key of no request (INVALID_POINTER), no such
+   * object (PAYLOAD_NOT_FOUND), larger than allowed (PAYLOAD_TOO_LARGE), or S3 out of reach (PAYLOAD_UNAVAILABLE, transient).
+   */
+  read(pointer: PayloadPointer, options: PayloadReadOptions): Promise<string | Failure>;
+}
+
+export interface PayloadReadOptions {
+  /** Waits for memory for so many bytes, the size that S3 says. Called once, before the first of them is read. */
+  readonly admit: (bytes: number) => Promise<void>;
+  readonly signal: AbortSignal;
 }

@@ -1,6 +1,6 @@
 import { encodeError } from './encode.ts';
 import { type Failure, failure, isTransient, type TransientCode } from './failure.ts';
-import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from './scoringRequest.ts';
+import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from './microBatch.ts';
 
 /** A body to score: one request, or an array of them. */
 export interface KeyedBody {

@@ -1,6 +1,7 @@
 import { type MaybePromise, whenThere } from './concurrency.ts';
 import { type Failure, failure, isFailure, preview, reasonOf } from './failure.ts';
 import { isObject, type JsonObject } from './json.ts';
+import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './microBatch.ts';
 import { listNames, type Model, type ModelRepository, type Transform } from './model.ts';
 import {
   type DecodeLimits,
@@ -10,7 +11,6 @@ import {
   SEE_FORMAT,
   tooManyRows,
 } from './requestInputs.ts';
-import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './scoringRequest.ts';
 import { fieldOf, WHOLE_BODY } from './values.ts';
 
 const COMMON_KEYS = ['id', 'model_name', 'model_version', 'parameters'];

@@ -1,9 +1,18 @@
-import { decodeAll, isBase64Data } from './base64.ts';
 import { type Failure, failure, isFailure, preview } from './failure.ts';
 import { isObject, type JsonObject } from './json.ts';
+import type { RequestInput } from './microBatch.ts';
 import { listNames, type Model, type TensorSpec } from './model.ts';
-import type { RequestInput } from './scoringRequest.ts';
-import { allocateFromSlab, DATATYPE_NAMES, elementCount, isDatatype, keepsOrder, moveAxis, moveDim } from './tensor.ts';
+import {
+  allocateFromSlab,
+  DATATYPE_NAMES,
+  decodeAll,
+  elementCount,
+  isBase64Data,
+  isDatatype,
+  keepsOrder,
+  moveAxis,
+  moveDim,
+} from './tensor.ts';
 import { decodeData, decodeRaw, fieldOf, pathWithin } from './values.ts';
 import { nearestName } from './wrongValue.ts';
 

@@ -1,14 +1,13 @@
 import { type DecodedRecord, type DecodeInOrderDependencies, decodeInOrder } from './body.ts';
 import { createMemoryBudget, type MemoryBudget } from './concurrency.ts';
 import { failure } from './failure.ts';
-import type { MicroBatch } from './microBatch.ts';
+import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type MicroBatch } from './microBatch.ts';
 import type { Plan, Planner } from './plan.ts';
 import type { TimeLimit } from './record.ts';
 import { createReplies, type KeyedBody, type Reply } from './replies.ts';
 import type { DecodeLimits } from './requestInputs.ts';
 import { type Call, createSchedule, maxElements, type RunDependencies, startStopwatch } from './run.ts';
 import { createSplits, scoreMicroBatch } from './scoreMicroBatch.ts';
-import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from './scoringRequest.ts';
 
 export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
 

@@ -1,10 +1,18 @@
 import { type MaybePromise, nextTurn } from './concurrency.ts';
 import { createEncoder, fewestCharacters, type ScoreEncoder } from './encode.ts';
 import { type Failure, failure, isFailure, isTransient, reasonOf } from './failure.ts';
-import { elementsIn, halve, isWhole, type MicroBatch, microBatchOf, type Part, wholeRun } from './microBatch.ts';
+import {
+  elementsIn,
+  halve,
+  isWhole,
+  type MicroBatch,
+  microBatchOf,
+  type Part,
+  type ScoringRequest,
+  wholeRun,
+} from './microBatch.ts';
 import { answerTooLarge, type Replies, type Reply } from './replies.ts';
 import { type Call, fitTime, maxElements, type Ran, reportOf, runMicroBatch, startStopwatch } from './run.ts';
-import type { ScoringRequest } from './scoringRequest.ts';
 import { join, unstack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
 import {

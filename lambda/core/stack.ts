@@ -1,13 +1,14 @@
-import { type Base64Data, decodeInto, isBase64Data } from './base64.ts';
 import { type Failure, failure, isFailure } from './failure.ts';
-import type { MicroBatch, Part } from './microBatch.ts';
+import type { MicroBatch, Part, RequestInput } from './microBatch.ts';
 import { axisInModel, shapeInModel, type TensorSpec } from './model.ts';
-import type { RequestInput } from './scoringRequest.ts';
 import {
   allocate,
+  type Base64Data,
   copyInto,
+  decodeInto,
   elementCount,
   elementsPerRow,
+  isBase64Data,
   type Tensor,
   type TensorData,
   viewOf,

@@ -1,12 +1,16 @@
-import { type Base64Data, decodedBytes, isBase64, isBase64Length, LENGTH_PREFIX_BYTES } from './base64.ts';
 import { type Failure, failure, preview } from './failure.ts';
 import {
   allocate,
+  type Base64Data,
   type BigIntArray,
   base64InSlab,
   DATATYPES,
   type Datatype,
+  decodedBytes,
   elementCount,
+  isBase64,
+  isBase64Length,
+  LENGTH_PREFIX_BYTES,
   type NumericArray,
   type TensorData,
   type TypedArray,

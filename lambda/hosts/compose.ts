@@ -6,8 +6,7 @@ import { createAcknowledger, createRetryDelay, outageSeconds, perQueue } from '.
 import { createBucketWriter } from '../aws/resultBucket.ts';
 import { createQueueWriter } from '../aws/resultQueue.ts';
 import { createTableWriter } from '../aws/resultTable.ts';
-import { writeToEvery } from '../aws/sendBatches.ts';
-import type { SqsCaller } from '../aws/sqsCalls.ts';
+import { type SqsCaller, writeToEvery } from '../aws/sendBatches.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import { FILL, type Store } from '../core/limits.ts';

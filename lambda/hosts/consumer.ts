@@ -1,6 +1,6 @@
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import { createPoller, createReceiver } from '../aws/requestQueue.ts';
-import type { SqsCaller } from '../aws/sqsCalls.ts';
+import type { SqsCaller } from '../aws/sendBatches.ts';
 import { deferred } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';

@@ -1,7 +1,6 @@
 import { type Difference, firstDifference, type Tolerance } from '../core/difference.ts';
 import { messageOf } from '../core/failure.ts';
-import type { Part } from '../core/microBatch.ts';
-import { elementsPerRowAt } from '../core/microBatch.ts';
+import { elementsPerRowAt, type Part } from '../core/microBatch.ts';
 import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../core/model.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../core/tensor.ts';
 

@@ -8,8 +8,7 @@ import {
   type Tolerance,
 } from '../core/difference.ts';
 import { messageOf } from '../core/failure.ts';
-import type { Part } from '../core/microBatch.ts';
-import { elementsPerRowAt, microBatchOf } from '../core/microBatch.ts';
+import { elementsPerRowAt, microBatchOf, type Part } from '../core/microBatch.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError } from '../core/model.ts';
 import { assertBatched, stack, unstack } from '../core/stack.ts';
 import type { Tensor } from '../core/tensor.ts';

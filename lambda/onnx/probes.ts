@@ -1,10 +1,9 @@
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../core/failure.ts';
-import type { Part } from '../core/microBatch.ts';
+import { isRefused, type Part, type RequestInput, type ScoringRequest } from '../core/microBatch.ts';
 import type { Model } from '../core/model.ts';
 import { decodeRequest } from '../core/request.ts';
-import { isRefused, type RequestInput, type ScoringRequest } from '../core/scoringRequest.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } from '../core/tensor.ts';
 
 import { type AxisSizes, shapesAt } from './contract.ts';

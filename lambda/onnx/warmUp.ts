@@ -1,8 +1,7 @@
 import { tableCost } from '../core/cost.ts';
 import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../core/difference.ts';
 import { messageOf } from '../core/failure.ts';
-import type { Part } from '../core/microBatch.ts';
-import { elementsPerRowAt, paddedLengthOf } from '../core/microBatch.ts';
+import { elementsPerRowAt, type Part, paddedLengthOf, type ScoringRequest } from '../core/microBatch.ts';
 import {
   axisInModel,
   type MeasuredRun,
@@ -14,7 +13,6 @@ import {
   type TensorSpec,
 } from '../core/model.ts';
 import { capacityOf } from '../core/plan.ts';
-import type { ScoringRequest } from '../core/scoringRequest.ts';
 import { allocate, elementCount, type Tensor } from '../core/tensor.ts';
 
 import { checkPadding, paddingProbes } from './checkPadding.ts';

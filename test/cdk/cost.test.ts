@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Size } from 'aws-cdk-lib';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { type BatchScoringProps, type LambdaGpuOptions, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { METRIC_UNITS } from '../../lambda/core/metricNames.ts';
+import { METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { dashboardIn, synthesize } from '../helpers/stacks.ts';
 
 describe('cost per thousand rows', () => {

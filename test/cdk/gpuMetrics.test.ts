@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ecsCompute, ecsGpuCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { ALL_METRIC_UNITS, GPU_METRIC_UNITS, METRIC_UNITS } from '../../lambda/core/metricNames.ts';
+import { ALL_METRIC_UNITS, GPU_METRIC_UNITS, METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { createScoring, dashboardIn, templateOf } from '../helpers/stacks.ts';
 
 const GPU_METRICS = Object.keys(GPU_METRIC_UNITS);

@@ -5,7 +5,7 @@ import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { METRIC_UNITS } from '../../lambda/core/metricNames.ts';
+import { METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { createScoring, createStack, dashboardIn, refusalOf, synthesize, templateOf } from '../helpers/stacks.ts';
 
 /** The bare count, and reasons that nothing emits. */

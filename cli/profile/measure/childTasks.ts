@@ -1,11 +1,16 @@
 import { availableParallelism } from 'node:os';
-import { decodeAll, isBase64Data } from '../../../lambda/core/base64.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
-import { elementsPerRowAt, type MicroBatch, microBatchOf, type Part } from '../../../lambda/core/microBatch.ts';
+import {
+  elementsPerRowAt,
+  type MicroBatch,
+  microBatchOf,
+  type Part,
+  type RequestInput,
+  type ScoringRequest,
+} from '../../../lambda/core/microBatch.ts';
 import type { Model, RaggedAxis } from '../../../lambda/core/model.ts';
-import type { RequestInput, ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
 import { stack } from '../../../lambda/core/stack.ts';
-import { allocate, elementCount, type TensorData } from '../../../lambda/core/tensor.ts';
+import { allocate, decodeAll, elementCount, isBase64Data, type TensorData } from '../../../lambda/core/tensor.ts';
 import { symbolicAxes } from '../../../lambda/onnx/contract.ts';
 import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
 import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';

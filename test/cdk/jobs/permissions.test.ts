@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Stack } from 'aws-cdk-lib';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
-import { plainText } from '../../../infra/constructs/acknowledge.ts';
+import { plainText } from '../../../infra/constructs/problems.ts';
 import type { BatchScoring, BatchScoringProps } from '../../../infra/index.ts';
 import { createScoring, createStack, templateOf } from '../../helpers/stacks.ts';
 import { actionsOf, policiesOf, resourcesOf, roleIn } from '../policies.ts';

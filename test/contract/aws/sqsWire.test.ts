@@ -15,7 +15,7 @@ import { HOST_PATIENCE, type Patience } from '../../../lambda/aws/awsClients.ts'
 import { isCallersFault, outageKind } from '../../../lambda/aws/awsError.ts';
 import { createAcknowledger } from '../../../lambda/aws/requestQueue.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
-import type { SqsCaller } from '../../../lambda/aws/sqsCalls.ts';
+import type { SqsCaller } from '../../../lambda/aws/sendBatches.ts';
 import { createSqsCaller } from '../../../lambda/aws/sqsWire.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { pointerBody } from '../../../lambda/core/pointer.ts';
+import { pointerBody } from '../../../lambda/core/record.ts';
 import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { hangsUp, startFront } from '../../helpers/frontServer.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Batchscore } from '../../../client/index.ts';
-import { pointerBody } from '../../../lambda/core/pointer.ts';
+import { pointerBody } from '../../../lambda/core/record.ts';
 import { ALIVE, IN_TIME, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { echoModel } from '../../helpers/scoring.ts';
 import { allOf } from './requests.ts';

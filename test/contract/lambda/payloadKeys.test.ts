@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { pointerBody } from '../../../lambda/core/pointer.ts';
+import { pointerBody } from '../../../lambda/core/record.ts';
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import { useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import {

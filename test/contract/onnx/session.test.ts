@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { NvidiaCards } from '../../../lambda/aws/nvidiaCards.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor.ts';
-import { describeNvidia, type Provider, assignmentOf } from '../../../lambda/onnx/provider.ts';
+import { assignmentOf, describeNvidia, type Provider } from '../../../lambda/onnx/provider.ts';
 import { openSession, runsBetterOnOneCore, type Session } from '../../../lambda/onnx/session.ts';
 import type { RunTask } from '../../../lambda/onnx/sessionJobs.ts';
 import {

@@ -63,7 +63,14 @@ describe("the list of CUDA's packages", () => {
     afterAll(() => rmSync(scratch, { recursive: true }));
 
     it('is refused when an image is staged, because the two would not load together', async () => {
-      const root = await copySources(scratch, ['esbuild', 'zod', 'aws-cdk-lib', 'constructs', 'onnxruntime-node', 'onnxruntime-common']);
+      const root = await copySources(scratch, [
+        'esbuild',
+        'zod',
+        'aws-cdk-lib',
+        'constructs',
+        'onnxruntime-node',
+        'onnxruntime-common',
+      ]);
       const pins = join(root, 'infra', 'image', 'cuda.txt');
       const changed = (await readFile(pins, 'utf8')).replace(/^onnxruntime-gpu==\S+/m, 'onnxruntime-gpu==1.29.0');
       await writeFile(pins, changed);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { batchingFrom, storesFrom } from '../../../cli/devOptions.ts';
+import { batchingFrom, storesFrom } from '../../../cli/dev.ts';
 
 describe('what npm run dev is told', () => {
   it('by options comes before the environment, which comes before the defaults', () => {

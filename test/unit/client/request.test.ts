@@ -2,10 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { RequestError } from '../../../client/clientErrors.ts';
 import { type Encoding, encodeRequest, type InputTensor, type ScoreRequest } from '../../../client/encodeRequest.ts';
-import { decodeAll, isBase64Data } from '../../../lambda/core/base64.ts';
 import { decodeBody } from '../../../lambda/core/body.ts';
-import { isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
-import type { Datatype, TensorData } from '../../../lambda/core/tensor.ts';
+import { isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/microBatch.ts';
+import { type Datatype, decodeAll, isBase64Data, type TensorData } from '../../../lambda/core/tensor.ts';
 
 import { echoModel, repositoryOf, UNHINDERED } from '../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';

@@ -4,7 +4,7 @@ import { ScoringError } from '../../../client/clientErrors.ts';
 import { decodeResult, type ScoringResult, type SingleResult } from '../../../client/readResult.ts';
 import { createEncoder, encodeError } from '../../../lambda/core/encode.ts';
 import { failure } from '../../../lambda/core/failure.ts';
-import type { ReplyForm } from '../../../lambda/core/scoringRequest.ts';
+import type { ReplyForm } from '../../../lambda/core/microBatch.ts';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 
 import { echoModel, lineModel } from '../../helpers/scoring.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { type Failure, failure, isTransient } from '../../../lambda/core/failure.ts';
+import type { DecodedBody, DecodedRequest, ScoringRequest } from '../../../lambda/core/microBatch.ts';
 import { createReplies, isHandedBack, type Reply } from '../../../lambda/core/replies.ts';
-import type { DecodedBody, DecodedRequest, ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
 import { lineModel } from '../../helpers/scoring.ts';
 import { zeros } from './requests.ts';
 

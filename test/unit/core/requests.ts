@@ -1,7 +1,6 @@
-import type { MicroBatch } from '../../../lambda/core/microBatch.ts';
+import type { MicroBatch, RequestInput, ScoringRequest } from '../../../lambda/core/microBatch.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import { plan } from '../../../lambda/core/plan.ts';
-import type { RequestInput, ScoringRequest } from '../../../lambda/core/scoringRequest.ts';
 import { allocate, elementCount } from '../../../lambda/core/tensor.ts';
 
 /** A decoded request for `model` with these inputs, asking for all outputs. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { createPayloads } from '../../../../lambda/aws/payloads.ts';
 import { createTableWriter, type TableWriterOptions } from '../../../../lambda/aws/resultTable.ts';
-import { parsePointer } from '../../../../lambda/core/pointer.ts';
+import { parsePointer } from '../../../../lambda/core/record.ts';
 
 import { useDynamoDbServer, useS3Server } from '../../../helpers/awsServers.ts';
 import { answersJson, hangsUp, refusesXml } from '../../../helpers/frontServer.ts';

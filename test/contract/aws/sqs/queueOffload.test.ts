@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { createPayloads, type PayloadsOptions } from '../../../../lambda/aws/payloads.ts';
 import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
-import { parsePointer } from '../../../../lambda/core/pointer.ts';
-import type { Result } from '../../../../lambda/core/record.ts';
+import { parsePointer, type Result } from '../../../../lambda/core/record.ts';
 import { interceptSends, useS3Server, useSqsServer } from '../../../helpers/awsServers.ts';
 import { refusesXml } from '../../../helpers/frontServer.ts';
 

@@ -2,8 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { createPayloads } from '../../../../lambda/aws/payloads.ts';
 import { createQueueWriter } from '../../../../lambda/aws/resultQueue.ts';
 import type { RetryOptions } from '../../../../lambda/aws/sendBatches.ts';
-import { parsePointer } from '../../../../lambda/core/pointer.ts';
-import type { Result } from '../../../../lambda/core/record.ts';
+import { parsePointer, type Result } from '../../../../lambda/core/record.ts';
 import { interceptSends, useS3Server, useSqsServer } from '../../../helpers/awsServers.ts';
 import { answersJson, type Exchange, type Step } from '../../../helpers/frontServer.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { packBatchRequests } from '../../../../lambda/aws/sqsCalls.ts';
+import { packBatchRequests } from '../../../../lambda/aws/sendBatches.ts';
 
 const MIB = 1_048_576;
 

@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream';
-import { csvResults } from '../../../../cli/offline/csvResults.ts';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
-import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
+import { createOfflineScoring, csvResults, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 
 import { repositoryOf } from '../../../helpers/scoring.ts';

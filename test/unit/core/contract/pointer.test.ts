@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { failure } from '../../../../lambda/core/failure.ts';
-import { type PayloadReader, parsePointer, pointerBody } from '../../../../lambda/core/pointer.ts';
-import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
+import { isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
+import { type PayloadReader, parsePointer, pointerBody } from '../../../../lambda/core/record.ts';
 import { lineModel, lineRequest, repositoryOf } from '../../../helpers/scoring.ts';
 import { accepted, decode, refusal, sentence } from '../decode/refusals.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
+import { isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
 import { modelOf, repositoryOf, spec } from '../../../helpers/scoring.ts';
 import { accepted, decode, refusal } from './refusals.ts';
 

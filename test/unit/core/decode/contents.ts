@@ -1,6 +1,6 @@
-import { isBase64Data } from '../../../../lambda/core/base64.ts';
 import type { DecodeDependencies } from '../../../../lambda/core/body.ts';
-import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
+import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
+import { isBase64Data } from '../../../../lambda/core/tensor.ts';
 import { modelOf, repositoryOf, spec } from '../../../helpers/scoring.ts';
 import { bitsOf } from '../arbitraries.ts';
 import { BODY_INPUTS } from './bodies.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ErrorCode } from '../../../../lambda/core/failure.ts';
+import { isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
 import type { TransformBody } from '../../../../lambda/core/model.ts';
-import { isPacked, isRefused } from '../../../../lambda/core/scoringRequest.ts';
 import {
   lineModel,
   lineRequest,

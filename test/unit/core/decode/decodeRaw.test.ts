@@ -1,8 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { decodeAll, decodeInto, encodeRaw, isBase64Data } from '../../../../lambda/core/base64.ts';
 import { type ErrorCode, isFailure } from '../../../../lambda/core/failure.ts';
-import { allocate, DATATYPES, type Datatype } from '../../../../lambda/core/tensor.ts';
+import {
+  allocate,
+  DATATYPES,
+  type Datatype,
+  decodeAll,
+  decodeInto,
+  encodeRaw,
+  isBase64Data,
+} from '../../../../lambda/core/tensor.ts';
 import { decodeRaw } from '../../../../lambda/core/values.ts';
 import { echoModel, repositoryOf } from '../../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';

@@ -1,8 +1,8 @@
 import { decodeBody } from '../../../../lambda/core/body.ts';
 import type { Failure } from '../../../../lambda/core/failure.ts';
+import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from '../../../../lambda/core/microBatch.ts';
 import type { ModelRepository } from '../../../../lambda/core/model.ts';
-import type { PayloadReader } from '../../../../lambda/core/pointer.ts';
-import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
+import type { PayloadReader } from '../../../../lambda/core/record.ts';
 import { UNHINDERED } from '../../../helpers/scoring.ts';
 
 const LIMITS = { maxRequestRows: 8, maxRequestsPerMessage: 10_000 };

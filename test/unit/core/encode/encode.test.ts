@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createEncoder, encodeError } from '../../../../lambda/core/encode.ts';
 import { failure, isFailure } from '../../../../lambda/core/failure.ts';
-import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
+import type { ScoringRequest } from '../../../../lambda/core/microBatch.ts';
 import type { Datatype, Tensor, TensorData } from '../../../../lambda/core/tensor.ts';
 import { decodeData } from '../../../../lambda/core/values.ts';
 import { echoModel, lineModel, spec, sumModel } from '../../../helpers/scoring.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
+import type { MicroBatch, ScoringRequest } from '../../../../lambda/core/microBatch.ts';
 import type { Cost } from '../../../../lambda/core/model.ts';
 import { plan } from '../../../../lambda/core/plan.ts';
-import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
 import { lineModel } from '../../../helpers/scoring.ts';
 import { zeros } from '../requests.ts';
 import { sentenceModel } from './runCosts.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { tableCost } from '../../../../lambda/core/cost.ts';
-import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
-import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
+import type { MicroBatch, ScoringRequest } from '../../../../lambda/core/microBatch.ts';
 import { planAll, zeros } from '../requests.ts';
 import { minOfAllCuts, minOfAllPartitions, type Piece, runCostOf, sentenceModel, totalCost } from './runCosts.ts';
 

@@ -1,7 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { halve, type MicroBatch, type Part, paddedRowsOf } from '../../../../lambda/core/microBatch.ts';
-import type { ScoringRequest } from '../../../../lambda/core/scoringRequest.ts';
+import {
+  halve,
+  type MicroBatch,
+  type Part,
+  paddedRowsOf,
+  type ScoringRequest,
+} from '../../../../lambda/core/microBatch.ts';
 import { echoModel, type InMemoryModelOptions, lineModel, sumModel } from '../../../helpers/scoring.ts';
 import { planAll, requestOf, zeros } from '../requests.ts';
 

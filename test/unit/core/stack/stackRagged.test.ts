@@ -1,11 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { encodeRaw } from '../../../../lambda/core/base64.ts';
-import { type MicroBatch, microBatchOf, type Part } from '../../../../lambda/core/microBatch.ts';
+import { type MicroBatch, microBatchOf, type Part, type RequestInput } from '../../../../lambda/core/microBatch.ts';
 import type { Model, RaggedAxis } from '../../../../lambda/core/model.ts';
-import type { RequestInput } from '../../../../lambda/core/scoringRequest.ts';
 import { assertBatched, stack, unstack } from '../../../../lambda/core/stack.ts';
-import { type Datatype, elementCount, type Tensor, type TensorData } from '../../../../lambda/core/tensor.ts';
+import {
+  type Datatype,
+  elementCount,
+  encodeRaw,
+  type Tensor,
+  type TensorData,
+} from '../../../../lambda/core/tensor.ts';
 import { echoModel, tokensModel } from '../../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { requestOf } from '../requests.ts';

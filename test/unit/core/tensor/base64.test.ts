@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { isBase64 } from '../../../../lambda/core/base64.ts';
+import { isBase64 } from '../../../../lambda/core/tensor.ts';
 
 /** By its definition: both alphabets, all of its padding or none. */
 function isBase64ByDefinition(text: string): boolean {
