@@ -75,13 +75,13 @@ function settingsFor(
     rounds,
   }: { readonly card: string; readonly messages?: string | undefined; readonly rounds: string },
 ): GpuSettings {
-  const most = provider === 'cpu' ? MOST.cpu : MOST.gpu;
+  const max = provider === 'cpu' ? MOST.cpu : MOST.gpu;
   const number = wholeNumber('--card', card, 0, 63);
   return {
     provider,
     card: cardOf(provider) === undefined ? null : number,
-    maxRows: most.rows,
-    maxMessages: messages === undefined ? most.messages : wholeNumber('--messages', messages, 1, 100_000),
+    maxRows: max.rows,
+    maxMessages: messages === undefined ? max.messages : wholeNumber('--messages', messages, 1, 100_000),
     rounds: wholeNumber('--rounds', rounds, 1, 100),
   };
 }
@@ -241,8 +241,8 @@ function chunks<T>(items: readonly T[], size: number): T[][] {
   );
 }
 
-function rungsUpTo(most: number): number[] {
-  return Array.from({ length: Math.log2(most) + 1 }, (_, power) => 2 ** power);
+function rungsUpTo(max: number): number[] {
+  return Array.from({ length: Math.log2(max) + 1 }, (_, power) => 2 ** power);
 }
 
 function elementsOf({ inputs }: Message): number {

@@ -132,12 +132,12 @@ function run(args: readonly string[]): Run {
 function leastOf(runs: readonly Run[]): Run {
   const [first] = runs;
   if (first === undefined) throw new Error('expected a run');
-  const least = (timeOf: (one: Run) => number | undefined): number => Math.min(...runs.map((one) => timeOf(one) ?? 0));
+  const min = (timeOf: (one: Run) => number | undefined): number => Math.min(...runs.map((one) => timeOf(one) ?? 0));
   return {
     rows: first.rows,
-    seconds: least(({ seconds }) => seconds),
-    ...(first.cpuSeconds !== undefined && { cpuSeconds: least(({ cpuSeconds }) => cpuSeconds) }),
-    processSeconds: least(({ processSeconds }) => processSeconds),
+    seconds: min(({ seconds }) => seconds),
+    ...(first.cpuSeconds !== undefined && { cpuSeconds: min(({ cpuSeconds }) => cpuSeconds) }),
+    processSeconds: min(({ processSeconds }) => processSeconds),
     peakMib: Math.max(...runs.map(({ peakMib }) => peakMib)),
   };
 }

@@ -36,13 +36,13 @@ export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
 
 /**
  * @param word what else the option may be
- * @throws UsageError when `text` is not a whole number from `least` to `most`
+ * @throws UsageError when `text` is not a whole number from `min` to `max`
  */
-export function wholeNumber(option: string, text: string, least: number, most: number, word?: string): number {
+export function wholeNumber(option: string, text: string, min: number, max: number, word?: string): number {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= least && value <= most) return value;
+  if (value >= min && value <= max) return value;
   const orWord = word === undefined ? '' : `, or ${word}`;
-  throw new UsageError(`${option}: expected ${wholeNumberIn({ least, most })}${orWord}, got '${text}'`);
+  throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}${orWord}, got '${text}'`);
 }
 
 /** Whether the arguments ask what a command does, in place of running it. */

@@ -43,11 +43,11 @@ of jobBucket is scored as a job, as on AWS.
 
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
   --page-port N    port of the page (default: the one after --port, or any where that is taken)
-  --shards N       request queues, ${SHARDS.least} to ${SHARDS.most} (default 1); their URLs are printed comma-separated
+  --shards N       request queues, ${SHARDS.min} to ${SHARDS.max} (default 1); their URLs are printed comma-separated
   --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's),
                    or the s3:// URI of one that batchscore publish put into S3
-  --batch-size N   most messages in one invocation, ${BATCH_SIZE.least} to ${BATCH_SIZE.most} (default ${DEFAULTS.batchSize})
-  --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.least} to ${WINDOW_SECONDS.most} seconds (default ${DEFAULTS.windowSeconds})
+  --batch-size N   most messages in one invocation, ${BATCH_SIZE.min} to ${BATCH_SIZE.max} (default ${DEFAULTS.batchSize})
+  --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max} seconds (default ${DEFAULTS.windowSeconds})
   --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
   --results-per-message N
                    most results in a message of the result queue, or ${FILL}: as many as fit (default 1)
@@ -86,7 +86,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const port = wholeNumber('--port', options.port, 0, 65_535);
   const pagePort = pagePortFrom(options['page-port']);
-  const shards = wholeNumber('--shards', options.shards, SHARDS.least, SHARDS.most);
+  const shards = wholeNumber('--shards', options.shards, SHARDS.min, SHARDS.max);
   const stores = storesFrom(options.results, env);
   const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
@@ -174,7 +174,7 @@ function say(message: string): void {
   process.stderr.write(`${message}\n`);
 }
 
-await runCommand(main);
+if (import.meta.main) await runCommand(main);
 
 /** @throws UsageError for an option that is no port */
 function pagePortFrom(option: string | undefined): number | undefined {
@@ -196,8 +196,8 @@ export function storesFrom(option: string | undefined, environment: NodeJS.Proce
 
 /** What the environment says is checked with the rest of it. @throws UsageError for an option that is no such number */
 function resultsPerMessageFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
-  const { least, most } = SETTINGS.resultsPerMessage;
-  if (option !== undefined && option !== FILL) wholeNumber('--results-per-message', option, least, most);
+  const { min, max } = SETTINGS.resultsPerMessage;
+  if (option !== undefined && option !== FILL) wholeNumber('--results-per-message', option, min, max);
   return option ?? environment[CONFIG_KEYS.resultsPerMessage];
 }
 
@@ -207,10 +207,10 @@ export function batchingFrom(
   windowOption: string | undefined,
   environment: NodeJS.ProcessEnv,
 ): Batching {
-  const whole = (option: string, text: string | undefined, key: string, { least, most }: Range, fallback: number) =>
+  const whole = (option: string, text: string | undefined, key: string, { min, max }: Range, fallback: number) =>
     text === undefined
-      ? wholeNumber(key, environment[key] ?? String(fallback), least, most)
-      : wholeNumber(option, text, least, most);
+      ? wholeNumber(key, environment[key] ?? String(fallback), min, max)
+      : wholeNumber(option, text, min, max);
   const batchSize = whole('--batch-size', batchSizeOption, CONFIG_KEYS.batchSize, BATCH_SIZE, DEFAULTS.batchSize);
   const windowSeconds = whole(
     '--window',

@@ -66,7 +66,7 @@ async function measure(
   warn: (message: string) => void,
 ): Promise<DemoReport> {
   const tally = createTally((error) => warn(String(error)));
-  const batchSize = traffic.batchSize ?? Math.min(BATCH_SIZE.most, Math.ceil(messages.length / INVOCATIONS));
+  const batchSize = traffic.batchSize ?? Math.min(BATCH_SIZE.max, Math.ceil(messages.length / INVOCATIONS));
   const { perSecond, windowSeconds } = traffic;
   const times = perSecond === undefined ? undefined : poissonArrivals(perSecond, messages.length).times;
   // Each invocation gathers on its own: of all messages at once, two would leave their last batches to wait out the window.
@@ -211,8 +211,8 @@ interface Traffic {
 
 /** @throws UsageError for what AWS would refuse, too */
 function trafficOf({ 'batch-size': size, window, 'arrival-rate': rate }: Options): Traffic {
-  const batchSize = size === undefined ? undefined : wholeNumber('--batch-size', size, 1, BATCH_SIZE.most);
-  const windowSeconds = wholeNumber('--window', window, 0, WINDOW_SECONDS.most);
+  const batchSize = size === undefined ? undefined : wholeNumber('--batch-size', size, 1, BATCH_SIZE.max);
+  const windowSeconds = wholeNumber('--window', window, 0, WINDOW_SECONDS.max);
   if (windowSeconds === 0 && (batchSize === undefined || batchSize > MAX_WITHOUT_WINDOW)) {
     const got = batchSize === undefined ? 'no --batch-size' : `--batch-size ${batchSize}`;
     throw new UsageError(`--window: expected 0 only with a --batch-size of ${MAX_WITHOUT_WINDOW} or less, got ${got}`);

@@ -51,31 +51,31 @@ type ValueOf<S> = S extends Kind<infer T> ? T : never;
 
 /** A whole number. */
 export const whole = (range: Range) => ({
-  least: range.least,
-  most: range.most,
+  min: range.min,
+  max: range.max,
   expected: wholeNumberIn(range),
   read: (text: string) => numberIn(range, Number.isInteger, text),
 });
 
 /** A number, fractions too. */
 export const amount = (range: Range) => ({
-  least: range.least,
-  most: range.most,
-  expected: `a number from ${range.least} to ${range.most}`,
+  min: range.min,
+  max: range.max,
+  expected: `a number from ${range.min} to ${range.max}`,
   read: (text: string) => numberIn(range, Number.isFinite, text),
 });
 
 const wholeOrFill = (range: Range) => ({
-  least: range.least,
-  most: range.most,
+  min: range.min,
+  max: range.max,
   expected: `${wholeNumberIn(range)}, or '${FILL}'`,
   read: (text: string) => (text === FILL ? FILL : numberIn(range, Number.isInteger, text)),
 });
 
 /** Empty text is no number, though JavaScript takes it for 0. */
-function numberIn({ least, most }: Range, isOne: (value: number) => boolean, text: string): number | undefined {
+function numberIn({ min, max }: Range, isOne: (value: number) => boolean, text: string): number | undefined {
   const value = text.trim() === '' ? Number.NaN : Number(text);
-  return isOne(value) && value >= least && value <= most ? value : undefined;
+  return isOne(value) && value >= min && value <= max ? value : undefined;
 }
 
 export const FLAG: Kind<boolean> = {
@@ -168,35 +168,35 @@ export const SETTINGS = {
   },
   maxBatchRows: {
     variable: 'BATCHSCORE_MAX_BATCH_ROWS',
-    ...whole({ least: 1, most: 65_536 }),
+    ...whole({ min: 1, max: 65_536 }),
     default: 512,
     scoresJobs: true,
     doc: 'most rows in one run',
   },
   maxBatchElements: {
     variable: 'BATCHSCORE_MAX_BATCH_ELEMENTS',
-    ...whole({ least: 1, most: 1_073_741_824 }),
+    ...whole({ min: 1, max: 1_073_741_824 }),
     default: 4_194_304,
     scoresJobs: true,
     doc: 'most elements that the inputs of one run hold together, padding included',
   },
   maxRequestRows: {
     variable: 'BATCHSCORE_MAX_REQUEST_ROWS',
-    ...whole({ least: 1, most: 1_000_000 }),
+    ...whole({ min: 1, max: 1_000_000 }),
     default: 10_000,
     scoresJobs: true,
     doc: 'most rows in one request',
   },
   maxRequestsPerMessage: {
     variable: 'BATCHSCORE_MAX_REQUESTS_PER_MESSAGE',
-    ...whole({ least: 1, most: 1_000_000 }),
+    ...whole({ min: 1, max: 1_000_000 }),
     default: 10_000,
     scoresJobs: true,
     doc: 'most requests in one packed message',
   },
   maxAnswerCharacters: {
     variable: 'BATCHSCORE_MAX_ANSWER_CHARACTERS',
-    ...whole({ least: 1, most: 268_435_456 }),
+    ...whole({ min: 1, max: 268_435_456 }),
     isByMemory: true,
     scoresJobs: true,
     doc: 'most characters of the answer to one message',
@@ -204,13 +204,13 @@ export const SETTINGS = {
   },
   deadlineMarginMs: {
     variable: 'BATCHSCORE_DEADLINE_MARGIN_MS',
-    ...whole({ least: 1, most: 60_000 }),
+    ...whole({ min: 1, max: 60_000 }),
     default: 1_000,
     doc: 'milliseconds before the deadline after which nothing is started',
   },
   checkPercent: {
     variable: 'BATCHSCORE_CHECK_PERCENT',
-    ...whole({ least: 0, most: 100 }),
+    ...whole({ min: 0, max: 100 }),
     default: 1,
     scoresJobs: true,
     doc: "percent of a model's run time that goes into running requests alone as well, to compare their answers; 0: none is compared",
@@ -243,37 +243,37 @@ export const SETTINGS = {
   },
   timeoutSeconds: {
     variable: 'BATCHSCORE_TIMEOUT_SECONDS',
-    ...whole({ least: 1, most: 3_600 }),
+    ...whole({ min: 1, max: 3_600 }),
     default: 60,
     doc: 'worker: most seconds that one batch may take; what is not scored by then is handed back',
   },
   visibilitySeconds: {
     variable: 'BATCHSCORE_VISIBILITY_SECONDS',
-    ...whole({ least: 1, most: 43_200 }),
+    ...whole({ min: 1, max: 43_200 }),
     default: 60,
     doc: 'worker: seconds that received messages stay hidden from others; extended while they are held',
   },
   stopSeconds: {
     variable: 'BATCHSCORE_STOP_SECONDS',
-    ...whole({ least: 2, most: 7_200 }),
+    ...whole({ min: 2, max: 7_200 }),
     default: 30,
     doc: 'worker: seconds from SIGTERM until the process is killed, such as the `stopTimeout` of ECS',
   },
   healthPort: {
     variable: 'BATCHSCORE_HEALTH_PORT',
-    ...whole({ least: 0, most: 65_535 }),
+    ...whole({ min: 0, max: 65_535 }),
     default: 0,
     doc: 'worker: port on 127.0.0.1 for `/live` and `/ready`; 0: none',
   },
   maxPolls: {
     variable: 'BATCHSCORE_MAX_POLLS',
-    ...whole({ least: 1, most: 64 }),
+    ...whole({ min: 1, max: 64 }),
     default: 16,
     doc: 'worker: most receives in flight',
   },
   pipelineDepth: {
     variable: 'BATCHSCORE_PIPELINE_DEPTH',
-    ...whole({ least: 1, most: 16 }),
+    ...whole({ min: 1, max: 16 }),
     default: 2,
     doc: 'worker: most batches of a model that are scored at the same time; with `devices` so many for each card',
   },
@@ -300,13 +300,13 @@ export const SETTINGS = {
   },
   resultsPerMessage: {
     variable: 'BATCHSCORE_RESULTS_PER_MESSAGE',
-    ...wholeOrFill({ least: 1, most: 10_000 }),
+    ...wholeOrFill({ min: 1, max: 10_000 }),
     default: 1,
     doc: 'most results in a message of the result queue, or `fill`: as many as fit',
   },
   resultMessageBytes: {
     variable: 'BATCHSCORE_RESULT_MESSAGE_BYTES',
-    ...whole({ least: 1024, most: 1_048_576 }),
+    ...whole({ min: 1024, max: 1_048_576 }),
     default: 65_536,
     doc: 'most bytes of a message of several results, attributes included',
   },
@@ -318,7 +318,7 @@ export const SETTINGS = {
   },
   resultTtlSeconds: {
     variable: 'BATCHSCORE_RESULT_TTL_SECONDS',
-    ...whole({ least: 1, most: 315_360_000 }),
+    ...whole({ min: 1, max: 315_360_000 }),
     default: 604_800,
     doc: 'seconds until a result in the table expires',
   },
@@ -346,7 +346,7 @@ export const SETTINGS = {
   },
   maxPayloadBytes: {
     variable: 'BATCHSCORE_MAX_PAYLOAD_BYTES',
-    ...whole({ least: 1, most: 1_073_741_824 }),
+    ...whole({ min: 1, max: 1_073_741_824 }),
     isByMemory: true,
     scoresJobs: true,
     doc: 'largest object, in bytes, that is read from the payload bucket',

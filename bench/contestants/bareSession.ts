@@ -31,7 +31,7 @@ export function stackMessages(messages: readonly Message[]): Feeds {
 }
 
 function stackRows(rows: readonly InputTensor[]): Tensor {
-  const longest = rows.reduce((most, row) => (row.data.length > most.data.length ? row : most));
+  const longest = rows.reduce((max, row) => (row.data.length > max.data.length ? row : max));
   const width = longest.data.length;
   const shape = [rows.length, ...longest.shape.slice(1)];
   if (longest.data instanceof BigInt64Array) {

@@ -103,8 +103,8 @@ export function candidatesFor(
 function ofLeastPadding(lengths: readonly number[], limits: Parameters<typeof leastPadding>[1]): Parts[] {
   const fewest = Math.ceil(lengths.length / limits.maxRows);
   const counts = PARTS_TIMES.map((times) => Math.min(lengths.length, times * fewest));
-  const least = leastPadding(lengths, limits, counts.at(-1) as number);
-  return counts.filter((count) => Number.isFinite(least.paddedElements(count))).map((count) => least.partition(count));
+  const min = leastPadding(lengths, limits, counts.at(-1) as number);
+  return counts.filter((count) => Number.isFinite(min.paddedElements(count))).map((count) => min.partition(count));
 }
 
 /**
@@ -152,12 +152,12 @@ export function leastPadding(lengths: readonly number[], limits: PartLimits, max
   const order = Array.from(lengths.keys()).toSorted((a, b) => (lengths[a] as number) - (lengths[b] as number));
   const sorted = order.map((index) => lengths[index] as number);
   const count = sorted.length;
-  const least: Float64Array[] = [new Float64Array(count + 1).fill(Number.POSITIVE_INFINITY)];
+  const min: Float64Array[] = [new Float64Array(count + 1).fill(Number.POSITIVE_INFINITY)];
   const starts: Int32Array[] = [new Int32Array(count + 1)];
-  (least[0] as Float64Array)[0] = 0;
+  (min[0] as Float64Array)[0] = 0;
 
   for (let parts = 1; parts <= maxParts; parts++) {
-    const fewer = least[parts - 1] as Float64Array;
+    const fewer = min[parts - 1] as Float64Array;
     const best = fewer.slice();
     const start = Int32Array.from({ length: count + 1 }, (_, end) => end);
     for (let end = 1; end <= count; end++) {
@@ -171,11 +171,11 @@ export function leastPadding(lengths: readonly number[], limits: PartLimits, max
         }
       }
     }
-    least.push(best);
+    min.push(best);
     starts.push(start);
   }
 
-  const paddedElements = (parts: number): number => (least[Math.min(parts, maxParts)] as Float64Array)[count] as number;
+  const paddedElements = (parts: number): number => (min[Math.min(parts, maxParts)] as Float64Array)[count] as number;
   return {
     paddedElements,
     partition(parts) {
@@ -251,9 +251,9 @@ async function runFor(ms: number, session: InferenceSession, trial: Trial): Prom
 
 function choose(trials: readonly [Trial, ...Trial[]]): Sweep {
   const rate = ({ rows, fastestMs }: Trial): number => rows / fastestMs;
-  const most = Math.max(...trials.map(rate));
+  const max = Math.max(...trials.map(rate));
   const [one] = trials;
-  const best = trials.find((trial) => rate(trial) >= most * (1 - TIE)) ?? one;
+  const best = trials.find((trial) => rate(trial) >= max * (1 - TIE)) ?? one;
   return {
     bestRows: best.rows,
     gain: rate(best) / rate(one),

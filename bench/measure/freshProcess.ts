@@ -69,7 +69,7 @@ export async function measureGrowth(
   return figures;
 }
 
-function pointsUpTo(most: number): number[] {
-  const points = POINTS.filter((messages) => messages <= most);
-  return points.length > 0 ? points : [most];
+function pointsUpTo(max: number): number[] {
+  const points = POINTS.filter((messages) => messages <= max);
+  return points.length > 0 ? points : [max];
 }

@@ -120,8 +120,8 @@ async function measurePadding(
   const paddingShare = 1 - realElements / seen.elements;
   if (lengths === undefined) return { paddingShare, optimalPaddingShare: 0, microBatches: seen.runs };
   const allLengths = messages.map(({ length }) => length);
-  const least = leastPadding(allLengths, { maxRows: bestRows, maxElements }, seen.runs).paddedElements(seen.runs);
-  const optimalPaddingShare = 1 - allLengths.reduce((sum, length) => sum + length, 0) / least;
+  const min = leastPadding(allLengths, { maxRows: bestRows, maxElements }, seen.runs).paddedElements(seen.runs);
+  const optimalPaddingShare = 1 - allLengths.reduce((sum, length) => sum + length, 0) / min;
   return { paddingShare, optimalPaddingShare, microBatches: seen.runs };
 }
 

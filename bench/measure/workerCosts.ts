@@ -357,20 +357,20 @@ export function assessWorker(rows: readonly WorkerFigures[]): Target[] {
   return rows.flatMap((row) => {
     const way = `${row.encoding}, ${wayOf(row)}`;
     const { cpuMicroseconds } = row.worker;
-    const most = maxMicroseconds(row);
+    const max = maxMicroseconds(row);
     return [
       {
         target: `${way}: at most ${MAX_TIMES_BARE} times the bare loop`,
         figure: `${row.timesBare.toFixed(2)} times`,
         reached: row.timesBare <= MAX_TIMES_BARE,
       },
-      ...(most === undefined
+      ...(max === undefined
         ? []
         : [
             {
-              target: `${way}: at most ${most} µs CPU a request`,
+              target: `${way}: at most ${max} µs CPU a request`,
               figure: microseconds(cpuMicroseconds),
-              reached: cpuMicroseconds <= most,
+              reached: cpuMicroseconds <= max,
             },
           ]),
     ];

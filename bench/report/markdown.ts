@@ -284,11 +284,11 @@ function assessHops(hops: readonly HopFigures[]): Target[] {
 }
 
 function cpuTarget({ requestsPerMessage, resultsPerMessage, encoding, cpuMicroseconds }: HopFigures): Target[] {
-  const held = (way: string, most: number): Target[] => [
+  const held = (way: string, max: number): Target[] => [
     {
-      target: `hops, ${encoding}: ${way} at most ${most} µs CPU a request`,
+      target: `hops, ${encoding}: ${way} at most ${max} µs CPU a request`,
       figure: microseconds(cpuMicroseconds),
-      reached: cpuMicroseconds <= most,
+      reached: cpuMicroseconds <= max,
     },
   ];
   if (requestsPerMessage === 'fill') return [];

@@ -101,8 +101,8 @@ export function encodeTextline(seed: number): Uint8Array {
 
 /** float32 `[batch, 1, 1, width]`: 0 at columns of zeros, which are padding, else 1. */
 function columnMask(graph: GraphBuilder): string {
-  const most = graph.node('ReduceMax', ['columns', graph.integers([2])], { keepdims: 0 });
-  const kept = graph.node('Cast', [graph.node('Cast', [most], { to: TEXTLINE_CAST_TO.BOOL })], {
+  const max = graph.node('ReduceMax', ['columns', graph.integers([2])], { keepdims: 0 });
+  const kept = graph.node('Cast', [graph.node('Cast', [max], { to: TEXTLINE_CAST_TO.BOOL })], {
     to: TEXTLINE_CAST_TO.FP32,
   });
   return graph.node('Unsqueeze', [kept, graph.integers([1, 2])]);
@@ -139,10 +139,10 @@ export function encodeBytes(seed: number): Uint8Array {
     value = masked(graph.node('Relu', [convolved]));
     before = channels;
   }
-  const most = graph.node('ReduceMax', [value, graph.integers([2])], { keepdims: 0 });
+  const max = graph.node('ReduceMax', [value, graph.integers([2])], { keepdims: 0 });
   graph.node(
     'Gemm',
-    [most, graph.weights([before, BYTES_CLASSES], before), graph.weights([BYTES_CLASSES], 100)],
+    [max, graph.weights([before, BYTES_CLASSES], before), graph.weights([BYTES_CLASSES], 100)],
     {},
     'logits',
   );

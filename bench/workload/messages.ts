@@ -101,14 +101,14 @@ export function toPackedRecords(
 }
 
 function packBodies(bodies: readonly string[], perMessage: RequestsPerMessage): string[][] {
-  const most = perMessage === 'fill' ? Number.POSITIVE_INFINITY : perMessage;
+  const max = perMessage === 'fill' ? Number.POSITIVE_INFINITY : perMessage;
   const maxBytes = perMessage === 'fill' ? CHUNK_BYTES - 1 : CALL_BYTES - 1;
   const messages: string[][] = [];
   let bytes = 0;
   for (const body of bodies) {
     const message = messages.at(-1);
     bytes += body.length + 1;
-    if (message !== undefined && message.length < most && bytes < maxBytes) message.push(body);
+    if (message !== undefined && message.length < max && bytes < maxBytes) message.push(body);
     else {
       messages.push([body]);
       bytes = body.length + 1;

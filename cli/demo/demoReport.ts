@@ -161,8 +161,8 @@ const GAP = 4;
  * @returns the lines
  */
 export function drawDigits(digits: readonly ScoredDigit[], columns: number): string[] {
-  const most = Math.max(1, Math.floor(columns / (SIDE + GAP)));
-  const shown = digits.slice(0, most);
+  const max = Math.max(1, Math.floor(columns / (SIDE + GAP)));
+  const shown = digits.slice(0, max);
   const lettersAPixel = digits.length * (2 * SIDE + GAP) <= columns ? 2 : 1;
   const width = lettersAPixel * SIDE + GAP;
   const pictures = Array.from({ length: SIDE }, (_, row) =>

@@ -36,7 +36,7 @@ no scores, or nothing can be written, 2 wrong usage.
 
 /** A word of a command line may be 128 KiB long on Linux. */
 const MAX_IN_JSON = 65_536;
-const WIDTH = { least: 40, most: 120, elsewhere: 100 };
+const WIDTH = { min: 40, max: 120, elsewhere: 100 };
 
 type Form = 'json' | 'binary';
 
@@ -149,7 +149,7 @@ function printedOf(found: Inspection, samplesCommand: SamplesCommand) {
 /** Of the terminal, if there is one. */
 function width(streams: Streams): number {
   const columns = streams.stdout.columns ?? WIDTH.elsewhere;
-  return Math.min(WIDTH.most, Math.max(WIDTH.least, columns));
+  return Math.min(WIDTH.max, Math.max(WIDTH.min, columns));
 }
 
 /** Characters of a request that a person is shown; a longer one is cut. */
@@ -341,9 +341,9 @@ function answerText({ answer }: Sample): string {
   return printable(JSON.stringify(answer));
 }
 
-function cut(text: string, most: number): string {
-  if (text.length <= most) return text;
-  return `${text.slice(0, most)}…\n(cut after ${count(most)} of ${count(text.length)} characters; --json has all of it, --samples FILE writes the requests)`;
+function cut(text: string, max: number): string {
+  if (text.length <= max) return text;
+  return `${text.slice(0, max)}…\n(cut after ${count(max)} of ${count(text.length)} characters; --json has all of it, --samples FILE writes the requests)`;
 }
 
 function count(value: number): string {

@@ -364,8 +364,8 @@ function* madeUpInputs(
   const ragged = model.ragged?.name;
   const sizes = Object.fromEntries(Object.entries(given).filter(([axis]) => axis !== ragged));
   const isOpen = symbolicAxes(model).some((axis) => sizes[axis] === undefined);
-  const most = model.ragged?.ladder.at(-1) ?? Number.POSITIVE_INFINITY;
-  const lengths = isOpen ? LENGTHS.filter((length) => length <= most) : [1];
+  const max = model.ragged?.ladder.at(-1) ?? Number.POSITIVE_INFINITY;
+  const lengths = isOpen ? LENGTHS.filter((length) => length <= max) : [1];
   const past = emptyPast(model);
   const choices: AxisSizes[] = past === undefined ? [sizes] : [sizes, { ...past, ...sizes }];
   for (const manner of MANNERS) {

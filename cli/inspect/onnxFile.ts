@@ -50,9 +50,9 @@ export function readOnnxFile(path: string): OnnxFile {
   const file = openSync(path, 'r');
   try {
     const bytes = fstatSync(file).size;
-    const weights = [...externalFiles(file, bytes)].map(([name, least]) => {
+    const weights = [...externalFiles(file, bytes)].map(([name, min]) => {
       const found = statSync(resolve(dirname(path), name), { throwIfNoEntry: false });
-      return { file: name, bytes: found?.size ?? least };
+      return { file: name, bytes: found?.size ?? min };
     });
     return { bytes, weights, ...readModel(createReader(file), bytes) };
   } finally {

@@ -33,15 +33,15 @@ const OPTIONS = {
 export async function submitJob(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['s3://BUCKET/KEY'], OPTIONS);
   const [uri = ''] = positionals;
-  const { least, most } = JOB_RANGES.concurrency;
+  const { min, max } = JOB_RANGES.concurrency;
   const { concurrency: said, again } = options;
-  const calls = said === undefined ? {} : { concurrency: wholeNumber('--concurrency', said, least, most) };
+  const calls = said === undefined ? {} : { concurrency: wholeNumber('--concurrency', said, min, max) };
   const spec = specOf(options);
   const { client, close, bucket, s3, concurrency: granted } = await connectToJobs(options);
   try {
     if (options.estimate) {
       const rowsPerSecond = wholeNumber('--rows-per-second', options['rows-per-second'], 1, 1e9);
-      const memoryMb = wholeNumber('--memory', options.memory, JOB_MEMORY_MB.least, JOB_MEMORY_MB.most);
+      const memoryMb = wholeNumber('--memory', options.memory, JOB_MEMORY_MB.min, JOB_MEMORY_MB.max);
       const concurrency = Math.min(calls.concurrency ?? granted, granted);
       const expected = await estimateOf(s3, uri, spec, { concurrency, rowsPerSecond, memoryMb });
       print(options.json, expected, describe(expected));

@@ -81,7 +81,7 @@ export function startEventSourceMapping(options: EventSourceMappingOptions): Eve
   const sources = Array.from({ length: options.maximumConcurrency }, () =>
     createBatchSource({
       ...options,
-      receive: inTurn((most) => receive(options, most)),
+      receive: inTurn((max) => receive(options, max)),
       onError: (cause) => report(`could not receive from ${options.queueUrl}`, cause),
     }),
   );
@@ -136,23 +136,23 @@ const TURN_MS = 5;
  * The local SQS server wakes every poll that waits, and answers the first that it knows of with what came: of several
  * slots, one would get everything that comes one by one. So a slot that received less than it asked for lets the others go first.
  */
-function inTurn(poll: (most: number) => Promise<SQSRecord[]>): typeof poll {
+function inTurn(poll: (max: number) => Promise<SQSRecord[]>): typeof poll {
   let turn: Promise<void> | undefined;
-  return async (most) => {
+  return async (max) => {
     await turn;
-    const records = await poll(most);
-    if (records.length > 0 && records.length < most) {
+    const records = await poll(max);
+    if (records.length > 0 && records.length < max) {
       turn = setTimeout(TURN_MS);
     }
     return records;
   };
 }
 
-async function receive(options: EventSourceMappingOptions, most: number): Promise<SQSRecord[]> {
+async function receive(options: EventSourceMappingOptions, max: number): Promise<SQSRecord[]> {
   const { Messages = [] } = await options.sqs.send(
     new ReceiveMessageCommand({
       QueueUrl: options.queueUrl,
-      MaxNumberOfMessages: most,
+      MaxNumberOfMessages: max,
       WaitTimeSeconds: POLL_SECONDS,
       MessageSystemAttributeNames: ['All'],
       MessageAttributeNames: ['All'],
@@ -172,8 +172,8 @@ function writeToStderr(error: Error): void {
 }
 
 interface BatchSourceOptions extends GatherOptions {
-  /** One long poll for at most `most` messages. */
-  receive: (most: number) => Promise<SQSRecord[]>;
+  /** One long poll for at most `max` messages. */
+  receive: (max: number) => Promise<SQSRecord[]>;
   /** Told of a failed poll. */
   onError: (error: unknown) => void;
 }
@@ -514,7 +514,7 @@ export interface MappingLimits {
 }
 
 /** A single invocation at a time, which AWS does not offer, shows what one of them does. */
-const LOCAL_CONCURRENCY = { ...MAXIMUM_CONCURRENCY, least: 1 };
+const LOCAL_CONCURRENCY = { ...MAXIMUM_CONCURRENCY, min: 1 };
 
 /** Refuses the settings that AWS refuses, all of them in one error. */
 export function refuseInvalidLimits(limits: MappingLimits): void {

@@ -340,6 +340,6 @@ interface Storage {
 export function storageFor(bytes: number): Storage {
   const minMb = Math.max(STORAGE_MB.default, Math.ceil((bytes / MIB) * (1 + SPARE.share)) + SPARE.mb);
   if (minMb === STORAGE_MB.default) return { minMb, advice: '' };
-  const most = minMb > STORAGE_MB.most ? `, which is more than the ${STORAGE_MB.most} that Lambda has` : '';
-  return { minMb, advice: `ephemeralStorageMb to at least ${minMb}${most}, ` };
+  const max = minMb > STORAGE_MB.max ? `, which is more than the ${STORAGE_MB.max} that Lambda has` : '';
+  return { minMb, advice: `ephemeralStorageMb to at least ${minMb}${max}, ` };
 }

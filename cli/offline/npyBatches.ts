@@ -36,9 +36,9 @@ export async function* npyBatches(
     const rowBytes = elementCount(shape.slice(1)) * itemBytes;
     if (rowBytes > MAX_ROW_BYTES) throw new Error(`expected rows of at most ${MAX_ROW_BYTES} bytes, got ${rowBytes}`);
     const rows = shape[0] as number;
-    const most = Math.max(1, Math.min(limits.lines, Math.floor(limits.characters / (CHARACTERS_A_BYTE * rowBytes))));
-    for (let row = 0; row < rows && !signal.aborted; row += most) {
-      const count = Math.min(most, rows - row);
+    const max = Math.max(1, Math.min(limits.lines, Math.floor(limits.characters / (CHARACTERS_A_BYTE * rowBytes))));
+    for (let row = 0; row < rows && !signal.aborted; row += max) {
+      const count = Math.min(max, rows - row);
       const chunk = await take(count * rowBytes);
       if (chunk.length < count * rowBytes) throw cutShort(`${rows} rows`);
       yield Array.from({ length: count }, (_, index) => ({

@@ -66,8 +66,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   });
   const [model = '', file = ''] = positionals;
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
-  const { least, most } = SETTINGS.maxBatchRows;
-  const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], least, most);
+  const { min, max } = SETTINGS.maxBatchRows;
+  const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], min, max);
   const format = oneOf('--format', options.format, DATA_FORMATS) ?? formatByEnding(file);
   const ending = options.out !== undefined && /\.csv$/i.test(options.out) ? 'csv' : 'ndjson';
   const outFormat = oneOf('--out-format', options['out-format'], OUT_FORMATS) ?? ending;
@@ -237,9 +237,9 @@ function describe({ model, version, messageId, difference: { output }, wasBatche
 
 /** Of files: no queue and no store sets others. */
 export const OFFLINE_LIMITS: ScoringLimits = {
-  maxRequestRows: SETTINGS.maxRequestRows.most,
-  maxRequestsPerMessage: SETTINGS.maxRequestsPerMessage.most,
-  maxAnswerCharacters: SETTINGS.maxAnswerCharacters.most,
+  maxRequestRows: SETTINGS.maxRequestRows.max,
+  maxRequestsPerMessage: SETTINGS.maxRequestsPerMessage.max,
+  maxAnswerCharacters: SETTINGS.maxAnswerCharacters.max,
   maxBatchElements: SETTINGS.maxBatchElements.default,
   deadlineMarginMs: 0,
 };

@@ -20,7 +20,7 @@ import {
 import { DEFAULTS, describeQuestion, questionOf } from './question.ts';
 import { type SettingsQuestion, settingsFor } from './settings/chooseSettings.ts';
 
-const SECONDS = { default: '20', most: 3_600 };
+const SECONDS = { default: '20', max: 3_600 };
 
 const HELP = `Usage: batchscore profile MODEL [options]
 
@@ -60,11 +60,11 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const warn = (message: string): void => void streams.stderr.write(`${message}\n`);
   const ask = await questionOf(options, warn);
   if (options.apply) await checkContext('cdk.json');
-  const { least, most } = SETTINGS.maxBatchRows;
+  const { min, max } = SETTINGS.maxBatchRows;
   const measured = await measure(modelPath(positionals[0] ?? '', options.models), {
-    maxBatchRows: wholeNumber('--max-rows', options['max-rows'], least, most),
+    maxBatchRows: wholeNumber('--max-rows', options['max-rows'], min, max),
     providers: options.providers.split(','),
-    seconds: wholeNumber('--seconds', options.seconds, 1, SECONDS.most),
+    seconds: wholeNumber('--seconds', options.seconds, 1, SECONDS.max),
   });
   const report = reportOf(measured, ask(measured), options.architecture);
   const { recommendation } = report;

@@ -36,10 +36,10 @@ export function kneeOf({ table, length, threads }: Pick<Measurement, 'table' | '
   const runs = table
     .filter((run) => run.length === length && run.threads === threads)
     .toSorted((a, b) => a.rows - b.rows);
-  const most = runs.reduce((best, run) => (run.rowsPerSecond > best.rowsPerSecond ? run : best));
-  const knee = runs.find((run) => run.rowsPerSecond >= NEARLY * most.rowsPerSecond) as RunCost;
+  const max = runs.reduce((best, run) => (run.rowsPerSecond > best.rowsPerSecond ? run : best));
+  const knee = runs.find((run) => run.rowsPerSecond >= NEARLY * max.rowsPerSecond) as RunCost;
   const { rows, rowsPerSecond } = knee;
-  return { rows, length, threads, rowsPerSecond, share: rowsPerSecond / most.rowsPerSecond, maxAtRows: most.rows };
+  return { rows, length, threads, rowsPerSecond, share: rowsPerSecond / max.rowsPerSecond, maxAtRows: max.rows };
 }
 
 /** What the runs say of batching, where it is of little use, a sentence each. */
@@ -47,11 +47,11 @@ export function findingsOf({ table, length, threads }: Measurement, { rows: atKn
   const runs = table
     .filter((run) => run.length === length && run.threads === threads)
     .toSorted((a, b) => a.rows - b.rows);
-  const [fewest, most] = [runs[0], runs.at(-1)];
-  if (fewest === undefined || most === undefined || fewest === most || atKnee > fewest.rows) return [];
-  const times = (most.rowsPerSecond / fewest.rowsPerSecond).toFixed(2);
+  const [fewest, max] = [runs[0], runs.at(-1)];
+  if (fewest === undefined || max === undefined || fewest === max || atKnee > fewest.rows) return [];
+  const times = (max.rowsPerSecond / fewest.rowsPerSecond).toFixed(2);
   return [
-    `rows gain nothing from sharing a run: ${most.rows} of them give ${times} times the rows a second of ${fewest.rows}`,
+    `rows gain nothing from sharing a run: ${max.rows} of them give ${times} times the rows a second of ${fewest.rows}`,
   ];
 }
 

@@ -132,8 +132,8 @@ interface FargateSettings {
 }
 
 interface Memory {
-  readonly least: number;
-  readonly most: number;
+  readonly min: number;
+  readonly max: number;
   readonly step: number;
 }
 
@@ -141,12 +141,12 @@ const GIB = 1024;
 
 /** In MiB, by vCPUs. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-cpu-memory-error.html */
 const MEMORY: Readonly<Record<number, Memory>> = {
-  0.5: { least: GIB, most: 4 * GIB, step: GIB },
-  1: { least: 2 * GIB, most: 8 * GIB, step: GIB },
-  2: { least: 4 * GIB, most: 16 * GIB, step: GIB },
-  4: { least: 8 * GIB, most: 30 * GIB, step: GIB },
-  8: { least: 16 * GIB, most: 60 * GIB, step: 4 * GIB },
-  16: { least: 32 * GIB, most: 120 * GIB, step: 8 * GIB },
+  0.5: { min: GIB, max: 4 * GIB, step: GIB },
+  1: { min: 2 * GIB, max: 8 * GIB, step: GIB },
+  2: { min: 4 * GIB, max: 16 * GIB, step: GIB },
+  4: { min: 8 * GIB, max: 30 * GIB, step: GIB },
+  8: { min: 16 * GIB, max: 60 * GIB, step: 4 * GIB },
+  16: { min: 32 * GIB, max: 120 * GIB, step: 8 * GIB },
 };
 
 /** @see https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html */
@@ -165,7 +165,7 @@ function fargateProblems(settings: FargateSettings): Problem[] {
         .toSorted((a, b) => a - b),
     ),
     memoryProblem(settings),
-    outside('ephemeralStorageMb', ephemeralStorageMb, { least: 21 * GIB, most: 200 * GIB }),
+    outside('ephemeralStorageMb', ephemeralStorageMb, { min: 21 * GIB, max: 200 * GIB }),
     stopTimeoutSeconds > LONGEST_STOP_SECONDS
       ? `stopTimeoutSeconds: expected at most ${LONGEST_STOP_SECONDS}, which is what Fargate waits, got ` +
         `${stopTimeoutSeconds}; lower it, and timeoutSeconds with it`
@@ -176,10 +176,10 @@ function fargateProblems(settings: FargateSettings): Problem[] {
 function memoryProblem({ vcpus, memoryMb }: FargateSettings): Problem {
   const memory = MEMORY[vcpus];
   if (memory === undefined) return undefined;
-  const { least, most, step } = memory;
-  if (memoryMb >= least && memoryMb <= most && memoryMb % step === 0) return undefined;
+  const { min, max, step } = memory;
+  if (memoryMb >= min && memoryMb <= max && memoryMb % step === 0) return undefined;
   return (
-    `memoryMb: expected ${least} to ${most} in steps of ${step}, which Fargate has with ${vcpus} vCPU, ` +
+    `memoryMb: expected ${min} to ${max} in steps of ${step}, which Fargate has with ${vcpus} vCPU, ` +
     `got ${memoryMb}; choose one of these or other vcpus`
   );
 }
@@ -316,7 +316,7 @@ function gpuTaskProblems(settings: GpuTaskSettings): Problem[] {
   return [
     capacityProblem(capacity),
     armProblem(settings.architecture.name),
-    outside('gpuCount', gpuCount, { least: 1, most: 16 }),
+    outside('gpuCount', gpuCount, { min: 1, max: 16 }),
     gpuCount > 1 && instanceTypes === undefined
       ? `instanceTypes: expected some with gpuCount above 1, so that it is known what they cost, got none with ${gpuCount}; ` +
         'name types with so many GPUs, such as g5.12xlarge with 4, and their prices'
@@ -325,9 +325,9 @@ function gpuTaskProblems(settings: GpuTaskSettings): Problem[] {
       ? 'instanceTypes: expected at least one, got none; leave it out or name some'
       : undefined,
     ...(instanceTypes ?? []).map(withoutKernels),
-    outside('gpuMemoryGiB', settings.gpuMemoryGiB, { least: 1, most: 1024 }),
-    outside('vcpus', settings.vcpus, { least: 1, most: 192 }),
-    outside('memoryMb', settings.memoryMb, { least: 1024, most: 2_097_152 }),
+    outside('gpuMemoryGiB', settings.gpuMemoryGiB, { min: 1, max: 1024 }),
+    outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
+    outside('memoryMb', settings.memoryMb, { min: 1024, max: 2_097_152 }),
     capacity === 'managed-instances' && isPublic
       ? 'subnets: expected private ones with managed-instances, whose tasks get no public address and would reach nothing, ' +
         'got public ones; give private subnets or capacity=asg'
@@ -386,10 +386,10 @@ const MIB_PER_GIB = 1024;
 
 function requirementsOf(settings: ManagedInstancesSettings): InstanceRequirementsConfig {
   const { gpuCount, gpuMemoryGiB, vcpus, memoryMb, instanceTypes } = settings;
-  const least = { vCpuCountMin: vcpus, memoryMin: Size.mebibytes(memoryMb) };
-  if (instanceTypes !== undefined) return { ...least, allowedInstanceTypes: [...instanceTypes] };
+  const min = { vCpuCountMin: vcpus, memoryMin: Size.mebibytes(memoryMb) };
+  if (instanceTypes !== undefined) return { ...min, allowedInstanceTypes: [...instanceTypes] };
   return {
-    ...least,
+    ...min,
     acceleratorTypes: [AcceleratorType.GPU],
     acceleratorManufacturers: [AcceleratorManufacturer.NVIDIA],
     acceleratorNames: CARDS,

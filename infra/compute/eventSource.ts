@@ -133,7 +133,7 @@ function withinReserve(concurrency: Concurrency, shards: number): Concurrency {
   const { reservedConcurrency = maxOfAll, maximumConcurrency } = concurrency;
   const isLimited = maximumConcurrency !== undefined || pollersOf(concurrency) !== undefined;
   if (isLimited || reservedConcurrency >= maxOfAll) return concurrency;
-  return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, shards * MAXIMUM_CONCURRENCY.most) };
+  return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, shards * MAXIMUM_CONCURRENCY.max) };
 }
 
 /** What each mapping gets: an equal share, because clients spread evenly, and whole, so that some may be left over. */
@@ -166,7 +166,7 @@ function pollersOf({ minimumPollers, maximumPollers }: Concurrency): number | un
  *
  * @see https://docs.aws.amazon.com/lambda/latest/api/API_ProvisionedPollerConfig.html
  */
-const MAXIMUM_POLLERS: Range = { least: 2, most: 10_000 };
+const MAXIMUM_POLLERS: Range = { min: 2, max: 10_000 };
 
 /**
  * What the service refuses, and what it accepts but then throttles.
@@ -176,9 +176,9 @@ const MAXIMUM_POLLERS: Range = { least: 2, most: 10_000 };
 export function concurrencyProblems(concurrency: Concurrency, shards: number): Problem[] {
   const { reservedConcurrency, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
   return [
-    outside('reservedConcurrency', reservedConcurrency, { least: 1, most: 100_000 }),
+    outside('reservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
     outsideForShards('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY, shards),
-    outsideForShards('minimumPollers', minimumPollers, { least: 2, most: 200 }, shards),
+    outsideForShards('minimumPollers', minimumPollers, { min: 2, max: 200 }, shards),
     outsideForShards('maximumPollers', maximumPollers, MAXIMUM_POLLERS, shards),
     bothCeilings(maximumConcurrency, pollersOf(concurrency)),
     reversed(minimumPollers, maximumPollers),
@@ -189,9 +189,9 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number): P
 }
 
 /** @param range of one mapping; each shard has one */
-function outsideForShards(name: string, value: number | undefined, { least, most }: Range, shards: number): Problem {
+function outsideForShards(name: string, value: number | undefined, { min, max }: Range, shards: number): Problem {
   const whose = shards === 1 ? name : `${name} of ${shards} shards together`;
-  return outside(whose, value, { least: shards * least, most: shards * most });
+  return outside(whose, value, { min: shards * min, max: shards * max });
 }
 
 function bothCeilings(maximumConcurrency: number | undefined, pollers: number | undefined): Problem {
@@ -208,15 +208,15 @@ function reversed(minimum: number | undefined, maximum: number | undefined): Pro
 }
 
 function moreThanReserved(maximum: number | undefined, reserved: number | undefined, shards: number): Problem {
-  const least = maximum ?? shards * MAXIMUM_CONCURRENCY.least;
-  if (reserved === undefined || least <= reserved) return undefined;
+  const min = maximum ?? shards * MAXIMUM_CONCURRENCY.min;
+  if (reserved === undefined || min <= reserved) return undefined;
   const [what, cure] =
     maximum === undefined
       ? [
-          `${least}, which SQS starts at a time at least${ofShards(shards)}`,
+          `${min}, which SQS starts at a time at least${ofShards(shards)}`,
           shards === 1 ? 'raise it' : 'raise it or lower shards',
         ]
-      : [`maximumConcurrency, ${least}`, 'raise it or lower maximumConcurrency'];
+      : [`maximumConcurrency, ${min}`, 'raise it or lower maximumConcurrency'];
   return (
     `reservedConcurrency: expected at least ${what}, because invocations beyond it are throttled, ` +
     `got ${reserved}; ${cure}`
@@ -270,12 +270,12 @@ export function minVisibility(
 function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
   const invocations = maxInvocations(ofEach);
   if (invocations === undefined || batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
-  const most = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
+  const max = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
   warn(
     scope,
     'messagesInFlight',
     `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
       `got ${batchSize} × ${invocations} invocations = ${batchSize * invocations}; lower batchSize, allow at most ` +
-      `${most} invocations at a time${shards === 1 ? '' : ' for each shard'}, or raise shards, now ${shards}`,
+      `${max} invocations at a time${shards === 1 ? '' : ' for each shard'}, or raise shards, now ${shards}`,
   );
 }

@@ -122,7 +122,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     firstStepPercent: firstStepPercent(options),
     problems: ({ shards }) => [
       oneOf('architecture', architecture.name, ARCHITECTURES),
-      outside('memoryMb', memoryMb, { least: 128, most: 10_240 }),
+      outside('memoryMb', memoryMb, { min: 128, max: 10_240 }),
       outside('ephemeralStorageMb', ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
       outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
       ...concurrencyProblems(options, shards),
@@ -321,9 +321,9 @@ function gpuProblems(settings: GpuSettings, shards: number): Problem[] {
     oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
     ...(settings.instanceTypes ?? []).map(withoutKernels),
     besidesProvider(settings),
-    outside('memoryMb', settings.memoryMb, { least: 2048, most: 32_768 }),
-    outside('minimumEnvironments', settings.minimumEnvironments, { least: 0, most: 15_000 }),
-    outside('maximumEnvironments', settings.maximumEnvironments, { least: 2, most: 1000 }),
+    outside('memoryMb', settings.memoryMb, { min: 2048, max: 32_768 }),
+    outside('minimumEnvironments', settings.minimumEnvironments, { min: 0, max: 15_000 }),
+    outside('maximumEnvironments', settings.maximumEnvironments, { min: 2, max: 1000 }),
     fewerThanMinimum(settings),
     moreInvocationsThanEnvironments(settings),
     fewerThanInvocations(settings, shards),
@@ -374,10 +374,10 @@ function moreInvocationsThanEnvironments({ maximumConcurrency, maximumEnvironmen
 }
 
 function fewerThanInvocations({ maximumEnvironments }: GpuSettings, shards: number): Problem {
-  const least = shards * MAXIMUM_CONCURRENCY.least;
-  if (maximumEnvironments >= least || shards === 1) return undefined;
+  const min = shards * MAXIMUM_CONCURRENCY.min;
+  if (maximumEnvironments >= min || shards === 1) return undefined;
   return (
-    `maximumEnvironments: expected at least ${least}, because SQS starts at least ${MAXIMUM_CONCURRENCY.least} ` +
+    `maximumEnvironments: expected at least ${min}, because SQS starts at least ${MAXIMUM_CONCURRENCY.min} ` +
     `invocations at a time from each of ${shards} shards, got ${maximumEnvironments}; raise it or lower shards`
   );
 }

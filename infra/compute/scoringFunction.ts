@@ -362,7 +362,7 @@ export function rolloutProblems(
   { reservedConcurrency, maximumConcurrency }: Concurrency,
 ): Problem[] {
   return [
-    outside('provisionedConcurrency', provisionedConcurrency, { least: 1, most: 100_000 }),
+    outside('provisionedConcurrency', provisionedConcurrency, { min: 1, max: 100_000 }),
     moreThanReserved(provisionedConcurrency, reservedConcurrency),
     moreThanStarted(provisionedConcurrency, maximumConcurrency),
     ...(trafficRouting === undefined ? [] : stepProblems(trafficRouting)),
@@ -401,11 +401,11 @@ function stepProblems(trafficRouting: TrafficRouting): Problem[] {
   const { percentage } = trafficRouting;
   const minutes = (minutesOf('canaryMinutes', trafficRouting.interval) ?? 0) * stepsOf(trafficRouting);
   return [
-    outside('canaryPercent', percentage, { least: 1, most: 99 }),
+    outside('canaryPercent', percentage, { min: 1, max: 99 }),
     minutes < MIN_MINUTES
       ? `canaryMinutes: expected at least ${MIN_MINUTES} from the first step to the last, two periods of the alarms ` +
         `that undo a deployment, got ${minutes}; raise it`
-      : outside('canaryMinutes', minutes, { least: MIN_MINUTES, most: MAX_MINUTES }),
+      : outside('canaryMinutes', minutes, { min: MIN_MINUTES, max: MAX_MINUTES }),
   ];
 }
 

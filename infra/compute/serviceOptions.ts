@@ -112,12 +112,12 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching): 
     outside('stopTimeoutSeconds', stopTimeoutSeconds, SETTINGS.stopSeconds),
     shorterThanDrain(timeoutSeconds, stopTimeoutSeconds),
     settings.spot ? afterSpotNotice(stopTimeoutSeconds) : undefined,
-    outside('minimumTasks', minimumTasks, { least: 0, most: MAX_TASKS }),
-    outside('maximumTasks', maximumTasks, { least: 1, most: MAX_TASKS }),
+    outside('minimumTasks', minimumTasks, { min: 0, max: MAX_TASKS }),
+    outside('maximumTasks', maximumTasks, { min: 1, max: MAX_TASKS }),
     minimumTasks > maximumTasks
       ? `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`
       : undefined,
-    outside('backlogPerTask', settings.backlogPerTask, { least: 1, most: 1_000_000 }),
+    outside('backlogPerTask', settings.backlogPerTask, { min: 1, max: 1_000_000 }),
     outside('maxPolls', settings.maxPolls, SETTINGS.maxPolls),
     outside('pipelineDepth', settings.pipelineDepth, SETTINGS.pipelineDepth),
     moreThanAlarmTakes(batching.shards),
@@ -126,17 +126,17 @@ export function serviceProblems(settings: ServiceSettings, batching: Batching): 
 
 /** A worker's window may be a fraction of a second. */
 function windowProblem({ windowSeconds }: Batching): Problem {
-  if (windowSeconds >= WINDOW_SECONDS.least && windowSeconds <= WINDOW_SECONDS.most) return undefined;
-  const { least, most } = WINDOW_SECONDS;
-  return `windowSeconds: expected ${least} to ${most}, got ${windowSeconds}; choose a number in that range`;
+  if (windowSeconds >= WINDOW_SECONDS.min && windowSeconds <= WINDOW_SECONDS.max) return undefined;
+  const { min, max } = WINDOW_SECONDS;
+  return `windowSeconds: expected ${min} to ${max}, got ${windowSeconds}; choose a number in that range`;
 }
 
 /** What is being scored when a task is told to end must be done before the worker cuts it short and hands it back. */
 function shorterThanDrain(timeoutSeconds: number, stopTimeoutSeconds: number): Problem {
-  const least = Math.ceil(timeoutSeconds / DRAIN_SHARE);
-  if (stopTimeoutSeconds >= least) return undefined;
+  const min = Math.ceil(timeoutSeconds / DRAIN_SHARE);
+  if (stopTimeoutSeconds >= min) return undefined;
   return (
-    `stopTimeoutSeconds: expected at least ${least} = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the share of it in ` +
+    `stopTimeoutSeconds: expected at least ${min} = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the share of it in ` +
     `which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeoutSeconds`
   );
 }
@@ -151,11 +151,11 @@ function afterSpotNotice(stopTimeoutSeconds: number): Problem {
 }
 
 function moreThanAlarmTakes(shards: number): Problem {
-  const most = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
-  if (shards <= most || shards > SHARDS.most) return undefined;
+  const max = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
+  if (shards <= max || shards > SHARDS.max) return undefined;
   const needed = METRICS_OF_QUEUE * shards + 1;
   return (
-    `shards: expected at most ${most} with tasks that scale by the backlog of all, because an alarm takes ` +
+    `shards: expected at most ${max} with tasks that scale by the backlog of all, because an alarm takes ` +
     `${METRICS_OF_ALARM} metrics, got ${shards} × ${METRICS_OF_QUEUE} and that of the tasks = ${needed}; lower it: ` +
     'a worker receives from one queue as fast as from several'
   );

@@ -301,14 +301,14 @@ function serviceAlarms(service: BaseService, [first, ...others]: Queues, startSe
 
 /** A service's tasks, and what they use of what they have. */
 function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
-  const most = { statistic: Stats.MAXIMUM, period: PERIOD };
+  const max = { statistic: Stats.MAXIMUM, period: PERIOD };
   return [
     {
       title: `Tasks, of at most ${maximumTasks}`,
       left: [
-        taskCount(service, 'DesiredTaskCount', { ...most, label: 'asked for' }),
-        taskCount(service, 'RunningTaskCount', { ...most, label: 'running' }),
-        taskCount(service, 'PendingTaskCount', { ...most, label: 'starting' }),
+        taskCount(service, 'DesiredTaskCount', { ...max, label: 'asked for' }),
+        taskCount(service, 'RunningTaskCount', { ...max, label: 'running' }),
+        taskCount(service, 'PendingTaskCount', { ...max, label: 'starting' }),
       ],
     },
     {
@@ -316,7 +316,7 @@ function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
       left: [
         service.metricCpuUtilization({ period: PERIOD, label: 'CPU' }),
         service.metricMemoryUtilization({ period: PERIOD, label: 'memory' }),
-        service.metricMemoryUtilization({ ...most, label: 'memory, at most' }),
+        service.metricMemoryUtilization({ ...max, label: 'memory, at most' }),
       ],
     },
   ];

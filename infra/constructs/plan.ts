@@ -97,14 +97,14 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     fifo: existing?.queue.fifo ?? props.fifo,
     shards: props.shards,
   });
-  const least = compute.minVisibility(batching);
+  const min = compute.minVisibility(batching);
   // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
   const plan: Plan<Created> = {
     compute,
     models: placeOfModels(props.models),
     batching,
     visibilityTimeoutSeconds:
-      secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? Math.ceil(least.seconds),
+      secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? Math.ceil(min.seconds),
     largestMessageBytes: bytesOf('largestMessageBytes', props.largestMessage),
     latencyTargetSeconds:
       secondsOf('latencyTargetSeconds', props.latencyTarget) ??
@@ -168,7 +168,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     ...tuningProblems(plan.tuning, compute.timeoutSeconds),
     providersProblem(plan.tuning, compute),
     statedVisibilityProblem(plan.visibilityTimeoutSeconds, visibilitySecondsOf(existing?.queue)) ??
-      visibilityProblem(plan.visibilityTimeoutSeconds, least.seconds, least.sum),
+      visibilityProblem(plan.visibilityTimeoutSeconds, min.seconds, min.sum),
     ...deadLetterProblems(existing, props.maxReceiveCount),
     receiveCountProblem(plan.maxReceiveCount),
     oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),

@@ -69,13 +69,13 @@ export function shardsProblem(shards: number, requestQueue: IQueue | undefined):
  * A message that becomes visible while it is still being scored is scored, and paid for, twice.
  *
  * @param least what the compute needs
- * @param sum how `least` is worked out, such as `6 × 60 s timeout + 1 s window`
+ * @param sum how `min` is worked out, such as `6 × 60 s timeout + 1 s window`
  */
-export function visibilityProblem(visibilityTimeoutSeconds: number, least: number, sum: string): Problem {
+export function visibilityProblem(visibilityTimeoutSeconds: number, min: number, sum: string): Problem {
   if (!Number.isInteger(visibilityTimeoutSeconds)) {
     return `visibilityTimeoutSeconds: expected a whole number, got ${visibilityTimeoutSeconds}; give the queue's own`;
   }
-  if (visibilityTimeoutSeconds >= least && visibilityTimeoutSeconds <= MAX_VISIBILITY_SECONDS) return undefined;
+  if (visibilityTimeoutSeconds >= min && visibilityTimeoutSeconds <= MAX_VISIBILITY_SECONDS) return undefined;
   if (visibilityTimeoutSeconds > MAX_VISIBILITY_SECONDS) {
     return (
       `visibilityTimeoutSeconds: expected at most ${MAX_VISIBILITY_SECONDS}, which is what SQS allows, ` +
@@ -83,7 +83,7 @@ export function visibilityProblem(visibilityTimeoutSeconds: number, least: numbe
     );
   }
   return (
-    `visibilityTimeoutSeconds: expected at least ${least} = ${sum}, got ${visibilityTimeoutSeconds}; ` +
+    `visibilityTimeoutSeconds: expected at least ${min} = ${sum}, got ${visibilityTimeoutSeconds}; ` +
     "raise the queue's visibility timeout or lower timeoutSeconds"
   );
 }
@@ -105,7 +105,7 @@ export function receiveCountProblem(maxReceiveCount: number): Problem {
       `got ${maxReceiveCount}; raise it to 5`
     );
   }
-  return outside('maxReceiveCount', maxReceiveCount, { least: MIN_RECEIVES, most: 1000 });
+  return outside('maxReceiveCount', maxReceiveCount, { min: MIN_RECEIVES, max: 1000 });
 }
 
 /**
@@ -219,7 +219,7 @@ interface BucketSettings {
   readonly resultExpiryDays: number | undefined;
 }
 
-const EXPIRY_DAYS = { least: 1, most: 3650 };
+const EXPIRY_DAYS = { min: 1, max: 3650 };
 
 /** Prefixes and expiry: each belongs to one kind of bucket, to those that exist already or to new ones. */
 export function bucketProblems(settings: BucketSettings): Problem[] {

@@ -29,7 +29,7 @@ const MAX_BYTES = {
 /** Any message may wait out the whole window, so a target within the window would be missed constantly. */
 export function latencyProblems({ windowSeconds }: Batching, latencyTargetSeconds: number): Problem[] {
   return [
-    outside('latencyTargetSeconds', latencyTargetSeconds, { least: 1, most: 1_209_600 }),
+    outside('latencyTargetSeconds', latencyTargetSeconds, { min: 1, max: 1_209_600 }),
     latencyTargetSeconds <= windowSeconds
       ? `latencyTargetSeconds: expected more than windowSeconds, ${windowSeconds}, got ${latencyTargetSeconds}; ` +
         'raise it or shorten the window'
@@ -39,7 +39,7 @@ export function latencyProblems({ windowSeconds }: Batching, latencyTargetSecond
 
 /** Larger than SQS takes is not refused: such messages go through the payload bucket. */
 export function largestMessageProblem(largestMessageBytes: number | undefined): Problem {
-  return outside('largestMessageBytes', largestMessageBytes, { least: 1, most: SETTINGS.maxPayloadBytes.most });
+  return outside('largestMessageBytes', largestMessageBytes, { min: 1, max: SETTINGS.maxPayloadBytes.max });
 }
 
 /**
@@ -54,13 +54,13 @@ export function warnOfLargeMessages(
 ): void {
   if (largestMessageBytes === undefined) return;
   const inlineBytes = Math.min(largestMessageBytes, MAX_MESSAGE_BYTES);
-  const [most, where] = MAX_BYTES[feed];
-  if (batchSize * inlineBytes <= most) return;
+  const [max, where] = MAX_BYTES[feed];
+  if (batchSize * inlineBytes <= max) return;
   warn(
     scope,
     'messageBytes',
-    `batchSize: expected at most ${most} bytes in one ${where}, got ${batchSize} × ${inlineBytes} ` +
-      `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(most / inlineBytes)} ` +
+    `batchSize: expected at most ${max} bytes in one ${where}, got ${batchSize} × ${inlineBytes} ` +
+      `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(max / inlineBytes)} ` +
       'or send large bodies through the payload bucket',
   );
 }
@@ -68,9 +68,9 @@ export function warnOfLargeMessages(
 /** A share of more than all never goes off; one of nothing in flight always does. */
 export function alarmProblems({ retriedPercent, errorPercent, inFlightPercent }: AlarmThresholds): Problem[] {
   return [
-    outside('retriedPercent', retriedPercent, { least: 0, most: 99 }),
-    outside('errorPercent', errorPercent, { least: 0, most: 99 }),
-    outside('inFlightPercent', inFlightPercent, { least: 1, most: 99 }),
+    outside('retriedPercent', retriedPercent, { min: 0, max: 99 }),
+    outside('errorPercent', errorPercent, { min: 0, max: 99 }),
+    outside('inFlightPercent', inFlightPercent, { min: 1, max: 99 }),
   ];
 }
 
@@ -114,10 +114,10 @@ function packingProblems({ results, resultsPerMessage, resultMessageBytes }: Res
 }
 
 function notSomeResults(resultsPerMessage: number): Problem {
-  const { least, most } = SETTINGS.resultsPerMessage;
+  const { min, max } = SETTINGS.resultsPerMessage;
   if (outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage) === undefined) return undefined;
   return (
-    `resultsPerMessage: expected a whole number from ${least} to ${most}, or ${FILL}, got ${resultsPerMessage}; ` +
+    `resultsPerMessage: expected a whole number from ${min} to ${max}, or ${FILL}, got ${resultsPerMessage}; ` +
     'choose one of these'
   );
 }
@@ -129,7 +129,7 @@ export function tuningProblems(tuning: TuningNumbers, timeoutSeconds: number): P
 
 /** Of those that the catalogue has a range of. */
 function rangeProblems(values: TuningNumbers): Problem[] {
-  const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('least' in one ? [[name, one]] : [])));
+  const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
   return Object.entries(values).map(([name, value]) => {
     const range = ranges.get(name);
     return typeof value === 'number' && range !== undefined ? outside(name, value, range) : undefined;

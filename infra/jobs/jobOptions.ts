@@ -77,7 +77,7 @@ interface Deployment {
 
 const PIECE_MB = JOB_RANGES.pieceBytes.default / MIB;
 /** One piece at least. */
-const PART_MB = { least: PIECE_MB, most: JOB_RANGES.partBytes.most / MIB };
+const PART_MB = { min: PIECE_MB, max: JOB_RANGES.partBytes.max / MIB };
 
 /** What would start jobs without end, never start one, or fail at the first file. */
 export function jobProblems(jobs: JobNumbers | undefined, { compute, models }: Deployment): Problem[] {
@@ -128,7 +128,7 @@ function overlap({ inputPrefix, outputPrefix }: JobNumbers): Problem {
 }
 
 function moreThanReserved({ concurrency, reservedConcurrency }: JobNumbers): Problem {
-  const problem = outside('jobsReservedConcurrency', reservedConcurrency, { least: 1, most: 100_000 });
+  const problem = outside('jobsReservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 });
   if (problem !== undefined || concurrency <= reservedConcurrency) return problem;
   return (
     `jobsConcurrency: expected at most jobsReservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
@@ -139,9 +139,9 @@ function moreThanReserved({ concurrency, reservedConcurrency }: JobNumbers): Pro
 /** Two pieces are held at a time, and parsed JSON takes up to twenty times its text. */
 function lessThanPieceTakes({ memoryMb }: JobNumbers): Problem {
   if (shareOfMemory(memoryMb) >= PIECE_MB * MIB) return undefined;
-  const least = PIECE_MB * 64;
+  const min = PIECE_MB * 64;
   return (
-    `jobsMemoryMb: expected at least ${least} = 64 × ${PIECE_MB} MiB, the piece of a file that is scored at a time, ` +
+    `jobsMemoryMb: expected at least ${min} = 64 × ${PIECE_MB} MiB, the piece of a file that is scored at a time, ` +
     `got ${memoryMb}, a 64th of which is ${memoryMb / 64} MiB; raise it`
   );
 }

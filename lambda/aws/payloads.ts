@@ -160,13 +160,13 @@ async function textOf(
 
 /** The chunks of a body, as long as it comes quickly. @throws SlowBodyError */
 async function* whileQuick(body: Readable): AsyncGenerator<Buffer> {
-  const least = (MIN_BYTES_A_SECOND * LOOK_MS) / 1000;
+  const min = (MIN_BYTES_A_SECOND * LOOK_MS) / 1000;
   let bytes = 0;
   const end = (got: string): void => void body.destroy(new SlowBodyError(got));
   // A timer that the event loop was too busy for is called before what came meanwhile is read.
   const look = setInterval(() => {
     setImmediate(() => {
-      if (bytes < least) end(`less than ${MIN_BYTES_A_SECOND} bytes a second`);
+      if (bytes < min) end(`less than ${MIN_BYTES_A_SECOND} bytes a second`);
       bytes = 0;
     });
   }, LOOK_MS);

@@ -29,7 +29,7 @@ interface ReceiverOptions {
   /** How long what is received stays hidden from others. */
   readonly visibilitySeconds: number;
   /** Most messages of one poll. @default 10 */
-  readonly most?: number | undefined;
+  readonly max?: number | undefined;
 }
 
 /**
@@ -38,10 +38,10 @@ interface ReceiverOptions {
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
  */
 export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) => Promise<MessageRecord[]> {
-  const { sqs, queueUrl, waitSeconds, visibilitySeconds, most = MAX_BATCH_ENTRIES } = options;
+  const { sqs, queueUrl, waitSeconds, visibilitySeconds, max = MAX_BATCH_ENTRIES } = options;
   const input = {
     QueueUrl: queueUrl,
-    MaxNumberOfMessages: Math.min(most, MAX_BATCH_ENTRIES),
+    MaxNumberOfMessages: Math.min(max, MAX_BATCH_ENTRIES),
     WaitTimeSeconds: waitSeconds,
     VisibilityTimeout: visibilitySeconds,
     MessageSystemAttributeNames: [

@@ -216,10 +216,10 @@ function bytesOf(attributes: Entry['attributes']): number {
  */
 function packResults(
   entries: readonly Entry[],
-  { results: most, bytes: maxBytes }: ResultPacking,
+  { results: max, bytes: maxBytes }: ResultPacking,
   fifo: boolean,
 ): ResultMessage[] {
-  if (most === 1) return entries.map((entry) => ({ entries: [entry], bytes: entry.bytes }));
+  if (max === 1) return entries.map((entry) => ({ entries: [entry], bytes: entry.bytes }));
   const messages: OpenMessage[] = [];
   const open = new Map<string, OpenMessage>();
   for (const entry of entries) {
@@ -227,7 +227,7 @@ function packResults(
     const group = fifo ? groupOf(result) : '';
     const last = open.get(group);
     const packedBytes = last === undefined ? 0 : withOneMore(last, bodyBytes);
-    const joins = last !== undefined && !entry.alone && last.entries.length < most && packedBytes <= maxBytes;
+    const joins = last !== undefined && !entry.alone && last.entries.length < max && packedBytes <= maxBytes;
     if (joins && !last.ids.has(result.messageId)) {
       last.entries.push(entry);
       last.bytes = packedBytes;
@@ -311,14 +311,14 @@ function createSizeLimits(): SizeLimits {
     messageBytes: () => Math.min(messageBytes, batchBytes),
     batchBytes: () => batchBytes,
     learnFromMessage(bytes, reason) {
-      const most = limitIn(reason);
-      if (most !== undefined) messageBytes = Math.min(messageBytes, most, bytes - 1);
-      return most !== undefined;
+      const max = limitIn(reason);
+      if (max !== undefined) messageBytes = Math.min(messageBytes, max, bytes - 1);
+      return max !== undefined;
     },
     learnFromBatch(bytes, reason) {
-      const most = limitIn(reason);
-      if (most !== undefined) batchBytes = Math.min(batchBytes, most, bytes - 1);
-      return most !== undefined;
+      const max = limitIn(reason);
+      if (max !== undefined) batchBytes = Math.min(batchBytes, max, bytes - 1);
+      return max !== undefined;
     },
   };
 }
@@ -327,6 +327,6 @@ function createSizeLimits(): SizeLimits {
 const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
 
 function limitIn(reason: string): number | undefined {
-  const most = SIZE_REFUSAL.exec(reason)?.[1];
-  return most === undefined ? undefined : Number(most);
+  const max = SIZE_REFUSAL.exec(reason)?.[1];
+  return max === undefined ? undefined : Number(max);
 }

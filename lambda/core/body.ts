@@ -252,9 +252,9 @@ function parsePayload(text: string, { key }: PayloadPointer, limits: DecodeLimit
 
 function parseJson(text: string, path: string, limits: DecodeLimits): Parsed | Failure {
   const { levels, containers, keys, elements } = outlineOf(text);
-  const most = maxContainers(text);
-  if (levels > MAX_LEVELS || containers > most || keys > MAX_KEYS) {
-    const allowed = `${most} arrays and objects, on ${MAX_LEVELS} levels, and ${MAX_KEYS} keys in an object`;
+  const max = maxContainers(text);
+  if (levels > MAX_LEVELS || containers > max || keys > MAX_KEYS) {
+    const allowed = `${max} arrays and objects, on ${MAX_LEVELS} levels, and ${MAX_KEYS} keys in an object`;
     return failure('INVALID_REQUEST', `${path}: expected at most ${allowed}, got more; send elements flat`);
   }
   if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);

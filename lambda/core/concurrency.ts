@@ -100,7 +100,7 @@ export interface Limiter {
 }
 
 /** @param most how much work is under way at the same time at most */
-export function createLimiter(most: number): Limiter {
+export function createLimiter(max: number): Limiter {
   const waiting: (() => Promise<void>)[] = [];
   let next = 0;
   let underWay = 0;
@@ -109,7 +109,7 @@ export function createLimiter(most: number): Limiter {
 
   const isBehind = (): boolean => next < waiting.length;
   const start = (): void => {
-    while (underWay < most && isBehind()) {
+    while (underWay < max && isBehind()) {
       const work = waiting[next++] as () => Promise<void>;
       underWay += 1;
       work().finally(() => {

@@ -61,7 +61,7 @@ function between(sizes: readonly number[], size: number, valueAt: (index: number
 export function extrapolate(runs: readonly MeasuredRun[]): MeasuredRun[] {
   const counts = [...new Set(runs.map(({ rows }) => rows))];
   return [...Map.groupBy(runs, ({ length }) => length)].flatMap(([length, ofLength]) => {
-    const largest = ofLength.reduce((most, run) => (run.rows > most.rows ? run : most));
+    const largest = ofLength.reduce((max, run) => (run.rows > max.rows ? run : max));
     const beyond = counts.filter((rows) => rows > largest.rows);
     return [...ofLength, ...beyond.map((rows) => ({ rows, length, ms: (largest.ms * rows) / largest.rows }))];
   });
@@ -122,7 +122,7 @@ const CAUTIONS = [0.05, ...new Array<number>(10).fill(0.3)];
  * @see docs/adr/0029-costs-that-are-learnt.md
  */
 export function fitCost(runs: readonly ObservedRuns[]): FittedCost {
-  const largest = runs.reduce((most, run) => (elementsOf(run) > elementsOf(most) ? run : most));
+  const largest = runs.reduce((max, run) => (elementsOf(run) > elementsOf(max) ? run : max));
   const maxElements = elementsOf(largest);
   const limits = powersOfTwo(Math.min(...runs.map(elementsOf)), maxElements);
   const terms = [...TERMS, ...limits.map(beyond)];
@@ -148,10 +148,10 @@ function elementsOf({ rows, length }: MeasuredRun): number {
   return rows * length;
 }
 
-/** Those from `least` up to, not including, `most`. */
-function powersOfTwo(least: number, most: number): number[] {
+/** Those from `min` up to, not including, `max`. */
+function powersOfTwo(min: number, max: number): number[] {
   const powers: number[] = [];
-  for (let power = 2 ** Math.ceil(Math.log2(least)); power < most; power *= 2) powers.push(power);
+  for (let power = 2 ** Math.ceil(Math.log2(min)); power < max; power *= 2) powers.push(power);
   return powers;
 }
 

@@ -281,7 +281,7 @@ export interface MemoryCeiling {
 interface Ceiling {
   /** The largest run that ended well. */
   largest: number;
-  most: number;
+  max: number;
   /** Runs in a row that came near the ceiling and ended well. */
   goodRuns: number;
 }
@@ -293,7 +293,7 @@ const GOOD_RUNS_TO_RISE = 8;
 export function createMemoryCeiling(): MemoryCeiling {
   const ceilings = new WeakMap<Model, Ceiling>();
   const ceilingOf = (model: Model): Ceiling => {
-    const ceiling = ceilings.get(model) ?? { largest: 0, most: Number.POSITIVE_INFINITY, goodRuns: 0 };
+    const ceiling = ceilings.get(model) ?? { largest: 0, max: Number.POSITIVE_INFINITY, goodRuns: 0 };
     ceilings.set(model, ceiling);
     return ceiling;
   };
@@ -301,19 +301,19 @@ export function createMemoryCeiling(): MemoryCeiling {
     ranOut(model, elements) {
       const ceiling = ceilingOf(model);
       if (elements <= ceiling.largest) ceiling.largest = Math.floor(elements / 2);
-      ceiling.most = Math.max(1, ceiling.largest, Math.min(ceiling.most, Math.floor(elements / 2)));
+      ceiling.max = Math.max(1, ceiling.largest, Math.min(ceiling.max, Math.floor(elements / 2)));
       ceiling.goodRuns = 0;
     },
     ranWell(model, elements) {
       const ceiling = ceilingOf(model);
       ceiling.largest = Math.max(ceiling.largest, elements);
-      ceiling.most = Math.max(ceiling.most, ceiling.largest);
-      if (2 * elements <= ceiling.most) return;
+      ceiling.max = Math.max(ceiling.max, ceiling.largest);
+      if (2 * elements <= ceiling.max) return;
       ceiling.goodRuns += 1;
       if (ceiling.goodRuns < GOOD_RUNS_TO_RISE) return;
-      ceiling.most *= 2;
+      ceiling.max *= 2;
       ceiling.goodRuns = 0;
     },
-    maxElements: (model) => ceilings.get(model)?.most ?? Number.POSITIVE_INFINITY,
+    maxElements: (model) => ceilings.get(model)?.max ?? Number.POSITIVE_INFINITY,
   };
 }

@@ -29,19 +29,19 @@ export type Store = (typeof STORES)[number];
 
 /** What a number may be, both ends included. */
 export interface Range {
-  readonly least: number;
-  readonly most: number;
+  readonly min: number;
+  readonly max: number;
 }
 
 /** What such a number is called in messages. */
-export function wholeNumberIn({ least, most }: Range): string {
-  return `a whole number from ${least} to ${most}`;
+export function wholeNumberIn({ min, max }: Range): string {
+  return `a whole number from ${min} to ${max}`;
 }
 
 /** What is wrong with a number that must be whole and within a range. An undefined one is left to its default. */
 export function outside(name: string, value: number | undefined, range: Range): string | undefined {
   if (value === undefined) return undefined;
-  if (Number.isInteger(value) && value >= range.least && value <= range.most) return undefined;
+  if (Number.isInteger(value) && value >= range.min && value <= range.max) return undefined;
   return `${name}: expected ${wholeNumberIn(range)}, got ${value}; choose one in that range`;
 }
 
@@ -61,21 +61,21 @@ export const JOB_RANGES = {
    * Bytes of a part, which a child of the map scores: six pieces. Each part costs three transitions of Step Functions,
    * 0.000075 $; of 96 MiB that is a fifth of what a job costs at 20,000 rows of 500 bytes a second.
    */
-  partBytes: { least: 1, most: 1024 * MIB, default: 96 * MIB },
+  partBytes: { min: 1, max: 1024 * MIB, default: 96 * MIB },
   /** Bytes of a piece, which is read, scored and put as one; a call holds two of them and the rows of two. */
-  pieceBytes: { least: 1, most: 64 * MIB, default: 16 * MIB },
+  pieceBytes: { min: 1, max: 64 * MIB, default: 16 * MIB },
   /** Calls at a time. A distributed map starts at most 10,000 children at a time. */
-  concurrency: { least: 1, most: 10_000, default: 200 },
+  concurrency: { min: 1, max: 10_000, default: 200 },
 } satisfies Readonly<Record<string, RangeWithDefault>>;
 
 /** How long the function that is invoked may take. */
-export const FUNCTION_TIMEOUT_SECONDS: Range = { least: 1, most: 900 };
+export const FUNCTION_TIMEOUT_SECONDS: Range = { min: 1, max: 900 };
 
 /** As long as Lambda allows: the longer a call, the fewer parts are cut short. */
-export const JOB_TIMEOUT_SECONDS = FUNCTION_TIMEOUT_SECONDS.most;
+export const JOB_TIMEOUT_SECONDS = FUNCTION_TIMEOUT_SECONDS.max;
 
 /** Memory of the function that scores jobs, in MiB; one whole vCPU comes with the default. */
-export const JOB_MEMORY_MB = { least: 128, most: 10_240, default: 1769 } satisfies RangeWithDefault;
+export const JOB_MEMORY_MB = { min: 128, max: 10_240, default: 1769 } satisfies RangeWithDefault;
 
 /** Where files are looked for, and what is scored goes, unless the deployment says otherwise. */
 export const JOB_PREFIXES = { input: 'jobs/in/', output: 'jobs/out/' };
@@ -89,15 +89,15 @@ export interface MappingSettings {
   readonly windowSeconds: number;
 }
 
-export const BATCH_SIZE: Range = { least: 1, most: 10_000 };
-export const WINDOW_SECONDS: Range = { least: 0, most: 300 };
+export const BATCH_SIZE: Range = { min: 1, max: 10_000 };
+export const WINDOW_SECONDS: Range = { min: 0, max: 300 };
 /**
  * Request queues of one deployment, each with its mapping. One alarm watches them all, and takes at most ten metrics.
  *
  * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html
  */
-export const SHARDS: Range = { least: 1, most: 10 };
-export const MAXIMUM_CONCURRENCY: Range = { least: 2, most: 1000 };
+export const SHARDS: Range = { min: 1, max: 10 };
+export const MAXIMUM_CONCURRENCY: Range = { min: 2, max: 1000 };
 /**
  * The most invocations that a mapping without provisioned pollers starts at a time, whatever its limit.
  *
@@ -121,7 +121,7 @@ export const MESSAGES_IN_FLIGHT = 120_000;
 export const MAX_EVENT_BYTES = 6_291_456;
 
 /** The size of the `/tmp` of the function that is invoked. */
-export const EPHEMERAL_STORAGE_MB = { least: 512, most: 10_240, default: 512 };
+export const EPHEMERAL_STORAGE_MB = { min: 512, max: 10_240, default: 512 };
 
 const MAX_WITHOUT_WINDOW = 10;
 

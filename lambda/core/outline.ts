@@ -67,7 +67,7 @@ export function outlineAt(text: string, from: number): PartOutline {
 /** @param alone whether to stop where what begins at `from` ends */
 function readOutline(text: string, from: number, alone: boolean): PartOutline {
   let level = 0;
-  const most = maxContainers(text);
+  const max = maxContainers(text);
   let end = text.length + 1;
   let levels = 0;
   let containers = 0;
@@ -82,7 +82,7 @@ function readOutline(text: string, from: number, alone: boolean): PartOutline {
     } else if (code === OPEN_ARRAY || code === OPEN_OBJECT) {
       level += 1;
       containers += 1;
-      if (containers > most) break;
+      if (containers > max) break;
       if (level > levels) levels = level;
       if (levels > MAX_LEVELS) break;
       keysAtLevel[level] = 0;

@@ -136,8 +136,8 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), runLimits);
   const isGuess = model.ladder.length < 2 && (model.cost ?? learnt) === undefined;
   const limits = isGuess ? undefined : limitsByLength(sample, runLimits);
-  const most = limits === undefined ? capacity.rows : minPerRow(limits.at(sample.length).costs);
-  const reason = most === capacity.rows ? capacity.reason : 'dearer';
+  const max = limits === undefined ? capacity.rows : minPerRow(limits.at(sample.length).costs);
+  const reason = max === capacity.rows ? capacity.reason : 'dearer';
   let parts: Part[] = [];
   let rows = 0;
   const close = (closedBecause: MicroBatch['closedBecause']): readonly MicroBatch[] => {
@@ -149,14 +149,14 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   };
   return {
     add(request) {
-      if (request.rows > most && !mayCut) return [wholeRun(request, reason)];
-      let closed = request.rows <= most && rows + request.rows > most ? close(reason) : NONE;
+      if (request.rows > max && !mayCut) return [wholeRun(request, reason)];
+      let closed = request.rows <= max && rows + request.rows > max ? close(reason) : NONE;
       for (let fromRow = 0; fromRow < request.rows; ) {
-        const toRow = Math.min(request.rows, fromRow + most - rows);
+        const toRow = Math.min(request.rows, fromRow + max - rows);
         parts.push({ request, fromRow, toRow });
         rows += toRow - fromRow;
         fromRow = toRow;
-        if (rows === most) closed = closed.length === 0 ? close(reason) : [...closed, ...close(reason)];
+        if (rows === max) closed = closed.length === 0 ? close(reason) : [...closed, ...close(reason)];
       }
       return closed;
     },
@@ -179,15 +179,15 @@ const NEARLY_ALL = 0.8;
 /** The rows whose run costs least a row, or next to it. */
 function minPerRow(costs: Float64Array): number {
   const perRow = (rows: number): number => (costs[rows] as number) / rows;
-  let least = 1;
-  for (let rows = 2; rows < costs.length; rows++) if (perRow(rows) < perRow(least)) least = rows;
-  const most = NEARLY * perRow(least);
+  let min = 1;
+  for (let rows = 2; rows < costs.length; rows++) if (perRow(rows) < perRow(min)) min = rows;
+  const max = NEARLY * perRow(min);
   const all = costs.length - 1;
-  for (let rows = 1; rows < least; rows++) {
-    if (perRow(rows) > most) continue;
-    return rows >= NEARLY_ALL * all && perRow(all) <= most ? all : rows;
+  for (let rows = 1; rows < min; rows++) {
+    if (perRow(rows) > max) continue;
+    return rows >= NEARLY_ALL * all && perRow(all) <= max ? all : rows;
   }
-  return least;
+  return min;
 }
 
 /**
@@ -289,14 +289,14 @@ export function minCostPartition(parts: readonly Part[], limits: LimitsByLength)
     rowsBefore[end] = rowsToEnd;
     // A longer micro-batch holds no more rows, so the earliest start never goes back. A part alone always fits.
     while (earliest < index && rowsToEnd - (rowsBefore[earliest] as number) > rows) earliest += 1;
-    let least = Number.POSITIVE_INFINITY;
+    let min = Number.POSITIVE_INFINITY;
     for (let start = earliest; start < end; start++) {
       const cost = (minCost[start] as number) + (costs[rowsToEnd - (rowsBefore[start] as number)] as number);
-      if (cost > least) continue;
-      least = cost;
+      if (cost > min) continue;
+      min = cost;
       startOfLast[end] = start;
     }
-    minCost[end] = least;
+    minCost[end] = min;
   }
   const spans: Span[] = [];
   for (let end = parts.length; end > 0; end = startOfLast[end] as number)
@@ -360,9 +360,9 @@ export function capacityOf(
   { maxElements, maxRows = maxBatchRows }: { readonly maxElements: number; readonly maxRows?: number },
 ): { readonly rows: number; readonly reason: 'full' | 'budget' } {
   const affordable = Math.max(1, Math.floor(maxElements / elementsPerRow));
-  const most = Math.min(maxBatchRows, maxRows);
-  const reason = affordable < most ? 'budget' : 'full';
-  const rows = Math.min(most, affordable);
+  const max = Math.min(maxBatchRows, maxRows);
+  const reason = affordable < max ? 'budget' : 'full';
+  const rows = Math.min(max, affordable);
   if (ladder.length === 0) return { rows, reason };
   return { rows: ladder.findLast((rung) => rung <= rows) ?? (ladder[0] as number), reason };
 }

@@ -117,11 +117,11 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
 
 /** A model with a ladder of lengths is never run beyond its last rung. */
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
-  const most = ragged?.ladder.at(-1);
-  if (ragged === undefined || most === undefined || length <= most) return undefined;
+  const max = ragged?.ladder.at(-1);
+  if (ragged === undefined || max === undefined || length <= max) return undefined;
   return failure(
     'INVALID_SHAPE',
-    `${fieldOf(path, 'inputs')}: expected at most ${most} along '${ragged.name}', got ${length}; send a shorter one`,
+    `${fieldOf(path, 'inputs')}: expected at most ${max} along '${ragged.name}', got ${length}; send a shorter one`,
   );
 }
 

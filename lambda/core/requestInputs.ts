@@ -361,8 +361,8 @@ function refuseShape(
   );
 }
 
-function isSize(value: unknown, least: number): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= least;
+function isSize(value: unknown, min: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= min;
 }
 
 const MAX_DIMS_SHOWN = 16;

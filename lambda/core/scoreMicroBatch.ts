@@ -141,7 +141,7 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   const { model, rows } = alone;
   const elements = elementsIn(alone);
   if (rows === 1 || (rows <= model.maxBatchRows && elements <= limits.maxBatchElements)) return undefined;
-  const [most, cure] =
+  const [max, cure] =
     rows > model.maxBatchRows
       ? [`at most ${model.maxBatchRows} rows in a request`, 'raise "maxBatchRows" in its config.json']
       : [
@@ -155,7 +155,7 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   const proof = model.independence === 'unproven' ? ', put requests into samples.jsonl beside it' : '';
   return failure(
     'TOO_MANY_ROWS',
-    `model '${model.name}' ${why}: expected ${most}, got ${rows} rows; send fewer${proof}, or ${cure}`,
+    `model '${model.name}' ${why}: expected ${max}, got ${rows} rows; send fewer${proof}, or ${cure}`,
   );
 }
 

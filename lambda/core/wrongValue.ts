@@ -130,10 +130,10 @@ const LETTERS_AN_EDIT = 3;
 
 /** The name that a misspelt one most likely stands for, whatever the case: at most three edits away; else undefined. */
 export function nearestName(wrong: string, names: readonly string[]): string | undefined {
-  const most = Math.min(MAX_EDITS, Math.ceil(wrong.length / LETTERS_AN_EDIT));
+  const max = Math.min(MAX_EDITS, Math.ceil(wrong.length / LETTERS_AN_EDIT));
   const [nearest] = names
     .map((name) => ({ name, edits: editDistance(wrong.toLowerCase(), name.toLowerCase()) }))
-    .filter(({ edits }) => edits <= most)
+    .filter(({ edits }) => edits <= max)
     .toSorted((a, b) => a.edits - b.edits);
   return nearest?.name;
 }

@@ -44,10 +44,10 @@ function load<C extends Catalogue>(
 ): ValuesOf<C> {
   const problems = unknownVariables(environment, catalogue);
   const values: Record<string, unknown> = {};
-  for (const [name, { variable, expected, read, most, default: fallback, isRequired, isByMemory }] of Object.entries(
+  for (const [name, { variable, expected, read, max, default: fallback, isRequired, isByMemory }] of Object.entries(
     catalogue,
   )) {
-    const text = environment[variable] ?? (isByMemory ? shareOf(environment, most) : undefined);
+    const text = environment[variable] ?? (isByMemory ? shareOf(environment, max) : undefined);
     const value = text === undefined ? fallback : read(text);
     if (value !== undefined) values[name] = value;
     else if (text !== undefined) problems.push(`${variable}: expected ${expected}, got ${JSON.stringify(text)}`);
@@ -76,14 +76,11 @@ export function unknownVariables(environment: Environment, catalogue: Catalogue 
 const MIB = 1024 * 1024;
 
 /** The memory is the function's; where there is no function, the container's, or the machine's. */
-function shareOf(
-  { AWS_LAMBDA_FUNCTION_MEMORY_SIZE: functionMb }: Environment,
-  most = Number.POSITIVE_INFINITY,
-): string {
+function shareOf({ AWS_LAMBDA_FUNCTION_MEMORY_SIZE: functionMb }: Environment, max = Number.POSITIVE_INFINITY): string {
   // Without a limit it is 0, or more than there is.
   const ownMemory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   const share = shareOfMemory(functionMb === undefined ? ownMemory / MIB : Number(functionMb));
-  return String(Math.min(share, most));
+  return String(Math.min(share, max));
 }
 
 type Values = Partial<Config>;

@@ -139,11 +139,11 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     hasRoom(records, bytes, ofQueue) {
       if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || held.size() > 0)) return false;
       const pending = modelQueues.pending();
-      const most = names.reduce((sum, name) => sum + adaptiveLimit.limitOf(name), 0);
+      const max = names.reduce((sum, name) => sum + adaptiveLimit.limitOf(name), 0);
       return (
-        pending.records + records < most &&
+        pending.records + records < max &&
         pending.bytes + bytes < MAX_PENDING_BYTES &&
-        held.size() + records < 2 * (depth + 1) * most
+        held.size() + records < 2 * (depth + 1) * max
       );
     },
     take(records) {
@@ -364,7 +364,7 @@ function createIntake({ settings, sqs, hasRoom, take, onError }: IntakeOptions):
   const comingOf = queueUrls.map(() => 0);
   let bytesAPoll = 0;
   const pollers = queueUrls.map((queueUrl, index) => {
-    const receive = createReceiver({ ...settings, queueUrl, sqs, most: recordsAPoll });
+    const receive = createReceiver({ ...settings, queueUrl, sqs, max: recordsAPoll });
     return createPoller<MessageRecord>({
       async receive() {
         (comingOf[index] as number) += recordsAPoll;

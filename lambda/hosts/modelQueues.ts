@@ -163,8 +163,8 @@ export function createAdaptiveLimit(batchSize: number, timeoutMs: number): Adapt
   return {
     limitOf(queue) {
       const ms = msPerRecord.get(queue);
-      const most = ms === undefined ? FIRST_BATCH : Math.floor((timeoutMs * SHARE_OF_TIME) / ms);
-      return Math.max(1, Math.min(batchSize, most));
+      const max = ms === undefined ? FIRST_BATCH : Math.floor((timeoutMs * SHARE_OF_TIME) / ms);
+      return Math.max(1, Math.min(batchSize, max));
     },
     took(queue, records, ms) {
       const latest = ms / records;

@@ -228,8 +228,8 @@ function rowsOf(
   return {
     bytes: (to - from) * columns * VALUE_BYTES,
     isLast,
-    take(most) {
-      const end = Math.min(to, next + most);
+    take(max) {
+      const end = Math.min(to, next + max);
       const rows: PieceRow[] = [];
       for (; next < end; next++) rows.push(rowOf(next));
       return rows;

@@ -241,7 +241,7 @@ function piecesIn(
   pieceBytes: number,
 ): RowPiece[] {
   const pieces: RowPiece[] = [];
-  const least = inputs.reduce((sum, { columns }) => sum + 8 * columns.length, ROW_BYTES);
+  const min = inputs.reduce((sum, { columns }) => sum + 8 * columns.length, ROW_BYTES);
   let start = 0;
   /** What the last piece comes to where it is whole row groups, so that the next may be taken together with them. */
   let bytesOfWhole = Number.POSITIVE_INFINITY;
@@ -250,7 +250,7 @@ function piecesIn(
     if (rows === 0) continue;
     const stored = chunksOf(footer, group, names).reduce((sum, one) => sum + Number(one.total_uncompressed_size), 0);
     // A dictionary stores a long text once, and each row of it takes memory.
-    const rowBytes = Math.max(least, stored / rows);
+    const rowBytes = Math.max(min, stored / rows);
     const last = pieces.at(-1);
     if (last !== undefined && bytesOfWhole + rows * rowBytes <= pieceBytes) {
       pieces[pieces.length - 1] = { ...last, to: start + rows };
@@ -268,10 +268,10 @@ function piecesIn(
 }
 
 function inParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: number): Part[] {
-  const most = Math.max(1, Math.floor(partBytes / pieceBytes));
+  const max = Math.max(1, Math.floor(partBytes / pieceBytes));
   const parts: Part[] = [];
-  for (let at = 0; at < pieces.length; at += most) {
-    const rows = pieces.slice(at, at + most);
+  for (let at = 0; at < pieces.length; at += max) {
+    const rows = pieces.slice(at, at + max);
     parts.push({ part: parts.length, start: rows[0]?.from ?? 0, end: rows.at(-1)?.to ?? 0, rows });
   }
   return parts.length > 0 ? parts : [{ part: 0, start: 0, end: 0, rows: [] }];

@@ -123,7 +123,7 @@ interface PartDependencies {
 
 /** Of a call's time so much is kept for writing what was scored, within these milliseconds. */
 const WRITING_SHARE = 0.1;
-const WRITING_MS = { least: 300, most: 10_000 };
+const WRITING_MS = { min: 300, max: 10_000 };
 /** Of a call's time so much is left for scoring when what comes before its first piece is passed over. */
 const READING_SHARE = 0.5;
 /** How often it is asked whether the job was cancelled. */
@@ -225,7 +225,7 @@ async function giveUpPiece(
 }
 
 function reserveOf(totalMs: number): number {
-  return Math.min(WRITING_MS.most, Math.max(WRITING_MS.least, totalMs * WRITING_SHARE));
+  return Math.min(WRITING_MS.max, Math.max(WRITING_MS.min, totalMs * WRITING_SHARE));
 }
 
 interface ReadPiece {
@@ -304,10 +304,10 @@ function skip(rows: PieceRows, count: number): void {
 function leftOf(rows: PieceRows) {
   let back: readonly PieceRow[] = [];
   return {
-    take(most: number): readonly PieceRow[] {
-      if (back.length === 0) return rows.take(most);
-      const taken = back.slice(0, most);
-      back = back.slice(most);
+    take(max: number): readonly PieceRow[] {
+      if (back.length === 0) return rows.take(max);
+      const taken = back.slice(0, max);
+      back = back.slice(max);
       return taken;
     },
     giveBack(given: readonly PieceRow[]): void {

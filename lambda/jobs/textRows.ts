@@ -27,7 +27,7 @@ export interface PieceRow extends Row {
 /** The rows of one piece, in order, handed out once. */
 export interface PieceRows {
   /** The next rows, at most so many; none when there are no more. */
-  take(most: number): readonly PieceRow[];
+  take(max: number): readonly PieceRow[];
   /** Bytes of the input that the piece is. */
   readonly bytes: number;
   /** Whether the part has no piece after it. */
@@ -94,10 +94,10 @@ function rowsOfLines(span: Span, source: Bytes, { isLast, maxLineBytes, readLine
   return {
     bytes: span.end - span.start,
     isLast,
-    take(most) {
+    take(max) {
       const rows: PieceRow[] = [];
       let taken = 0;
-      while (rows.length < most && (rows.length === 0 || taken < STEP_BYTES)) {
+      while (rows.length < max && (rows.length === 0 || taken < STEP_BYTES)) {
         const line = lines.next();
         if (line.done === true) break;
         const row = rowOf(line.value);
@@ -328,11 +328,11 @@ function rangeWindow(storage: JobStorage, head: JobHead, at: number): Window {
 }
 
 /** The first bytes of what compressed text decompresses to: at most so many, and fewer where it ends before. */
-export async function startOfCompressed(storage: JobStorage, head: Compressed, most: number): Promise<Uint8Array> {
+export async function startOfCompressed(storage: JobStorage, head: Compressed, max: number): Promise<Uint8Array> {
   const window = await openStream(storage, head);
   try {
-    await window.fillUntil(most);
-    return window.bytes().bytes.subarray(0, most);
+    await window.fillUntil(max);
+    return window.bytes().bytes.subarray(0, max);
   } finally {
     window.close();
   }

@@ -87,10 +87,10 @@ function casesOf(ragged: RaggedAxis, probesOf: ProbesOfLength, size: number, sam
   // Where real rows differ in length they tell it all; made-up ones may be what no producer sends.
   if (new Set(lengths).size > 1) return real;
   const made = lengthsOf(ragged, size).map(([length, padded]) => probesOf(length).map((probe) => ({ probe, padded })));
-  const most = Math.max(...made.map((ofLength) => ofLength.length));
+  const max = Math.max(...made.map((ofLength) => ofLength.length));
   return [
     ...real,
-    ...Array.from({ length: most }, (_, index) => made.flatMap((ofLength) => ofLength[index] ?? [])).flat(),
+    ...Array.from({ length: max }, (_, index) => made.flatMap((ofLength) => ofLength[index] ?? [])).flat(),
   ];
 }
 

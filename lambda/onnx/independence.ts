@@ -285,10 +285,10 @@ function fill(parts: readonly Part[], count: number): Part[] {
   return Array.from({ length: count }, (_, index) => parts[index % parts.length] as Part);
 }
 
-/** 1, 2, 4, … below `most`, and `most`. */
-export function rungsUpTo(most: number): number[] {
-  const powers = Array.from({ length: Math.ceil(Math.log2(most)) }, (_, power) => 2 ** power);
-  return [...powers, most];
+/** 1, 2, 4, … below `max`, and `max`. */
+export function rungsUpTo(max: number): number[] {
+  const powers = Array.from({ length: Math.ceil(Math.log2(max)) }, (_, power) => 2 ** power);
+  return [...powers, max];
 }
 
 /**

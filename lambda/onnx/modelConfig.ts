@@ -14,13 +14,13 @@ import { hasCards } from './provider.ts';
 
 function whole(range: Range) {
   const error = `expected ${wholeNumberIn(range)}`;
-  return z.int({ error }).min(range.least, { error }).max(range.most, { error });
+  return z.int({ error }).min(range.min, { error }).max(range.max, { error });
 }
 
 /** Such as the number of an axis, or its size. */
-function atLeast(least: number) {
-  const error = `expected a whole number of at least ${least}`;
-  return z.int({ error }).min(least, { error });
+function atLeast(min: number) {
+  const error = `expected a whole number of at least ${min}`;
+  return z.int({ error }).min(min, { error });
 }
 
 /** At least one, each once. @param of what they are, such as `numbers of cards` */
@@ -113,7 +113,7 @@ function whyNot(key: string): string | undefined {
 
 const rows = whole(SETTINGS.maxBatchRows);
 
-const rungs = distinct(rows, `whole numbers from ${SETTINGS.maxBatchRows.least} to ${SETTINGS.maxBatchRows.most}`);
+const rungs = distinct(rows, `whole numbers from ${SETTINGS.maxBatchRows.min} to ${SETTINGS.maxBatchRows.max}`);
 
 const AXIS = 'expected the name of a symbolic axis of the model';
 

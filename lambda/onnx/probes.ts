@@ -89,7 +89,7 @@ function mayTakeValuesForSizes({ inputs }: Model, { operators }: ModelGraph): bo
 const MORE_PROBES = 4;
 
 /** Rows of real requests, all of the first one's trailing shape apart from the ragged axis; a row is a probe of its own. */
-export function realProbes(samples: readonly ScoringRequest[], most = MAX_PROBES): Part[] {
+export function realProbes(samples: readonly ScoringRequest[], max = MAX_PROBES): Part[] {
   const [first] = samples;
   if (first === undefined) return [];
   const signature = signatureOf(first);
@@ -98,7 +98,7 @@ export function realProbes(samples: readonly ScoringRequest[], most = MAX_PROBES
     .flatMap((request) =>
       Array.from({ length: request.rows }, (_, row) => ({ request, fromRow: row, toRow: row + 1 })),
     );
-  return rows.slice(0, most);
+  return rows.slice(0, max);
 }
 
 function signatureOf({ model: { ragged }, inputs }: ScoringRequest): string {
@@ -142,7 +142,7 @@ interface Recipe {
 
 /** About as a normal distribution has it. */
 const around = (scale: number) => (random: Random) => scale * (random() + random() + random() - 1.5) * 2;
-const below = (most: number) => (random: Random) => Math.floor(random() * most);
+const below = (max: number) => (random: Random) => Math.floor(random() * max);
 const anyScale: Recipe['float'] = (random) => (random() < 0.5 ? -1 : 1) * 10 ** (random() * 12 - 3);
 const MAX_UINT16 = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
@@ -276,8 +276,8 @@ function integerOf(datatype: Datatype, manner: Manner, { numbers }: KnownValues,
   const value = integer(random, numbers);
   const info = DATATYPES[datatype];
   if (info.kind !== 'integer' && info.kind !== 'bigint') return value;
-  const least = Number(info.min);
-  return Math.max(least, Math.min(Number(info.max), least < 0 ? value : Math.abs(value)));
+  const min = Number(info.min);
+  return Math.max(min, Math.min(Number(info.max), min < 0 ? value : Math.abs(value)));
 }
 
 function pick<T>(list: readonly T[], random: Random): T {

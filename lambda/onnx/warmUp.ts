@@ -387,9 +387,9 @@ async function withFixedLadder(
       if (elementsAt(model, rows, shortest) > maxElements) break;
       const reason = await whyNotAt(model, rows, sizes, true, maxElements);
       if (reason !== undefined) {
-        const most = good.at(-1) ?? 1;
-        const problem = `a run has ${most} rows at most, because one of ${rows} failed: ${reason}`;
-        return { ...warm, problem, model: costed({ ...model, ladder: good, maxBatchRows: most }, measured()) };
+        const max = good.at(-1) ?? 1;
+        const problem = `a run has ${max} rows at most, because one of ${rows} failed: ${reason}`;
+        return { ...warm, problem, model: costed({ ...model, ladder: good, maxBatchRows: max }, measured()) };
       }
     }
     good.push(rows);
@@ -419,12 +419,12 @@ function costsAt(length: number, ladder: readonly number[], measured: readonly M
   const ofLength = measured.filter((run) => run.length === length).toSorted((a, b) => b.rows - a.rows);
   const [largest] = ofLength;
   if (largest === undefined) return [];
-  let least = Number.POSITIVE_INFINITY;
+  let min = Number.POSITIVE_INFINITY;
   return ladder.toReversed().map((rows) => {
     const run = ofLength.find((one) => one.rows === rows);
     const ms = run?.ms ?? (largest.ms * rows) / largest.rows;
-    least = Math.min(least, ms);
-    return { rows, length, ms: least };
+    min = Math.min(min, ms);
+    return { rows, length, ms: min };
   });
 }
 
@@ -465,19 +465,19 @@ async function timeSizes(
   const sizes = probes
     .flatMap((probe) => rowCountsOf(model, probe, maxElements).map((rows): Size => ({ probe, rows })))
     .toSorted((a, b) => elementsOf(a) - elementsOf(b));
-  const most = new Map<Part, number>();
+  const max = new Map<Part, number>();
   for (let times = 1; times <= TIMES; times++) {
     for (const { probe, rows } of sizes) {
       const length = paddedLengthOf(model, probe.request.length);
-      if (rows > (most.get(probe) ?? rows) || timesAt(rows, length) >= times) continue;
+      if (rows > (max.get(probe) ?? rows) || timesAt(rows, length) >= times) continue;
       if (now() + expectedMs(measured(), rows, length) > endsAt) continue;
       try {
         await runTogether(model, new Array<Part>(rows).fill(probe));
       } catch (error) {
         if (isNotTheRuns(error)) throw error;
-        most.set(probe, rows - 1);
+        max.set(probe, rows - 1);
       }
-      if (times > 1 && isClearlyWorse(measured(), rows, length)) most.set(probe, rows);
+      if (times > 1 && isClearlyWorse(measured(), rows, length)) max.set(probe, rows);
     }
   }
 }
@@ -547,7 +547,7 @@ interface RecordedRuns {
 }
 
 interface Recorded {
-  least: MeasuredRun;
+  min: MeasuredRun;
   times: number;
 }
 
@@ -564,12 +564,12 @@ export function recordRuns(model: Model): RecordedRuns {
         const result = await model.run(inputs, signal, card);
         const key = `${rows}x${length}`;
         const known = recorded.get(key);
-        const least = { rows, length, ms: Math.min(result.runMs, known?.least.ms ?? result.runMs) };
-        recorded.set(key, { least, times: (known?.times ?? 0) + 1 });
+        const min = { rows, length, ms: Math.min(result.runMs, known?.min.ms ?? result.runMs) };
+        recorded.set(key, { min, times: (known?.times ?? 0) + 1 });
         return result;
       },
     },
-    measured: () => [...recorded.values()].map(({ least }) => least),
+    measured: () => [...recorded.values()].map(({ min }) => min),
     timesAt: (rows, length) => recorded.get(`${rows}x${length}`)?.times ?? 0,
   };
 }

@@ -49,14 +49,14 @@ const HOSTS: readonly (readonly [
   ['the function that starts jobs', JOB_CONTROL_SETTINGS, loadJobControlConfig, REQUIRED_BY_JOBS],
 ];
 
-type Ranged = Kind<unknown> & { readonly least: number; readonly most: number };
-const isRanged = (kind: Kind<unknown>): kind is Ranged => 'least' in kind;
+type Ranged = Kind<unknown> & { readonly min: number; readonly max: number };
+const isRanged = (kind: Kind<unknown>): kind is Ranged => 'min' in kind;
 
 /** Numbers that are none of a range, whatever its kind reads: too small, too large, no number. */
-const outOf = ({ least, most }: Ranged) =>
+const outOf = ({ min, max }: Ranged) =>
   fc.oneof(
-    fc.integer({ min: most + 1, max: 2 * most + 2 }).map(String),
-    fc.integer({ min: least - 1000, max: least - 1 }).map(String),
+    fc.integer({ min: max + 1, max: 2 * max + 2 }).map(String),
+    fc.integer({ min: min - 1000, max: min - 1 }).map(String),
     fc.constantFrom('', ' ', 'many', '1e99', 'NaN'),
   );
 
@@ -96,12 +96,12 @@ describe.each(HOSTS)('%s', (_, catalogue, load, required) => {
   it('takes both ends of every range, and no fraction of a whole number', () => {
     for (const [name, setting] of Object.entries(catalogue)) {
       if (!isRanged(setting)) continue;
-      const { variable, least, most, expected } = setting;
-      for (const value of [least, most]) {
+      const { variable, min, max, expected } = setting;
+      for (const value of [min, max]) {
         const config = load({ ...required, [variable]: String(value) });
         expect(config).toHaveProperty(name, value);
       }
-      if (expected.includes('whole')) expect(setting.read(String(least + 0.5))).toBeUndefined();
+      if (expected.includes('whole')) expect(setting.read(String(min + 0.5))).toBeUndefined();
     }
   });
 
@@ -161,10 +161,10 @@ describe('the construct', () => {
       const setting = Object.entries<Setting>(SETTINGS).find(([known]) => known === name)?.[1];
       if (setting === undefined || !isRanged(setting))
         throw new Error(`${name}: expected a setting with a range, got none`);
-      const { least, most } = setting;
-      for (const value of [least - 1, most + 1].filter((wrong) => wrong >= 0)) {
+      const { min, max } = setting;
+      for (const value of [min - 1, max + 1].filter((wrong) => wrong >= 0)) {
         const said = new RegExp(
-          `(^|; )${name}: expected a whole number from ${least} to ${most}(, or fill)?, got ${value}; choose one`,
+          `(^|; )${name}: expected a whole number from ${min} to ${max}(, or fill)?, got ${value}; choose one`,
         );
         expect(refusalOf(props(value))).toMatch(said);
       }
@@ -173,13 +173,13 @@ describe('the construct', () => {
 
   it('refuses of the tuning what the host would', () => {
     for (const name of OF_TUNING) {
-      const { least, most } = SETTINGS[name];
-      for (const value of [least - 1, least + 0.5, most + 1]) {
+      const { min, max } = SETTINGS[name];
+      for (const value of [min - 1, min + 0.5, max + 1]) {
         expect(tuningProblems({ [name]: value }, 900)).toContain(
-          `${name}: expected a whole number from ${least} to ${most}, got ${value}; choose one in that range`,
+          `${name}: expected a whole number from ${min} to ${max}, got ${value}; choose one in that range`,
         );
       }
-      for (const value of [least, most]) expect(tuningProblems({ [name]: value }, 900).join('')).toBe('');
+      for (const value of [min, max]) expect(tuningProblems({ [name]: value }, 900).join('')).toBe('');
     }
     expect(refusalOf({ tuning: { maxBatchRows: 0 } })).toContain('maxBatchRows: expected');
   });

@@ -90,20 +90,20 @@ async function passOn(url: string, method: string, headers: IncomingHttpHeaders,
 }
 
 /** Passes requests on once there are two, and knows the most that were under way at once. */
-export function meter(): { readonly step: Step; most(): number } {
+export function meter(): { readonly step: Step; max(): number } {
   const two = Promise.withResolvers<void>();
   let arrived = 0;
   let underWay = 0;
-  let most = 0;
+  let max = 0;
   return {
     async step(exchange) {
-      most = Math.max(most, ++underWay);
+      max = Math.max(max, ++underWay);
       if (++arrived === 2) two.resolve();
       await two.promise;
       await giveAnswer(exchange);
       underWay -= 1;
     },
-    most: () => most,
+    max: () => max,
   };
 }
 

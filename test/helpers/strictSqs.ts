@@ -240,7 +240,7 @@ interface Queue {
   readonly messages: readonly Message[];
   send(sent: Sent, messageId?: string): Message;
   /** One poll. Resolves with messages, or none once `waitSeconds` are over. */
-  receive(most: number, waitSeconds: number, visibilitySeconds: number | undefined): Promise<readonly Message[]>;
+  receive(max: number, waitSeconds: number, visibilitySeconds: number | undefined): Promise<readonly Message[]>;
   /** The message in flight whose handle this is. */
   find(receiptHandle: string): Message | undefined;
   remove(message: Message): void;
@@ -288,10 +288,10 @@ function openQueue(
     message.fate = 'dead';
     queueOf(deadLetterTargetArn.slice(deadLetterTargetArn.lastIndexOf(':') + 1)).send(message, message.messageId);
   };
-  const take = (most: number, visibilitySeconds = Number(VisibilityTimeout)): readonly Message[] => {
+  const take = (max: number, visibilitySeconds = Number(VisibilityTimeout)): readonly Message[] => {
     const held = new Set(Array.from(inFlight.values(), ({ group }) => group));
     const taken: Message[] = [];
-    for (let place = 0; taken.length < most && place < ready.length; ) {
+    for (let place = 0; taken.length < max && place < ready.length; ) {
       const message = ready[place] as Message;
       if (isFifo && held.has(message.group)) {
         place += 1;
@@ -324,13 +324,13 @@ function openQueue(
       show(message);
       return message;
     },
-    async receive(most, waitSeconds, visibilitySeconds) {
-      const atOnce = take(most, visibilitySeconds);
+    async receive(max, waitSeconds, visibilitySeconds) {
+      const atOnce = take(max, visibilitySeconds);
       if (atOnce.length > 0 || waitSeconds === 0) return atOnce;
       const { promise, resolve, reject } = Promise.withResolvers<readonly Message[]>();
       const poll = {
         serve() {
-          const taken = take(most, visibilitySeconds);
+          const taken = take(max, visibilitySeconds);
           if (taken.length > 0) resolve(taken);
           return taken.length > 0;
         },

@@ -406,7 +406,7 @@ export interface Load {
 }
 
 /** Messages a second. */
-const LOAD_PER_SECOND: Range = { least: 0, most: 5_000 };
+const LOAD_PER_SECOND: Range = { min: 0, max: 5_000 };
 
 const TURN_MS = 20;
 const MAX_ENTRIES = 10;

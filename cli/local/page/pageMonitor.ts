@@ -130,9 +130,9 @@ export function createMonitor(now: () => number = Date.now): Monitor {
 }
 
 /** Of a list whose newest is the last. */
-function keepNewest<T>(list: T[], one: T, most: number): void {
+function keepNewest<T>(list: T[], one: T, max: number): void {
   list.push(one);
-  if (list.length > most) list.shift();
+  if (list.length > max) list.shift();
 }
 
 function addOne(counts: Record<string, number>, code: string): void {
@@ -205,7 +205,7 @@ function createOngoingInvocation(
     },
     /** @returns what it was, and what became of the messages somebody asked by */
     end(): { readonly seen: InvocationSeen; readonly answers: readonly AnswerSeen[] } {
-      const oldest = records.reduce((least, { messageId }) => Math.min(least, sentAtOf(messageId)), at);
+      const oldest = records.reduce((min, { messageId }) => Math.min(min, sentAtOf(messageId)), at);
       const seen: InvocationSeen = {
         number,
         at,

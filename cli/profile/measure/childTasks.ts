@@ -295,11 +295,11 @@ async function openForTask(
 function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
   return ({ ladder, ...config }) => {
     if (ladder === undefined) return { ...config, maxBatchRows: rows };
-    const least = Math.min(...ladder);
+    const min = Math.min(...ladder);
     return {
       ...config,
-      ladder: [least, ...ladder.filter((rung) => rung > least && rung <= rows)],
-      maxBatchRows: Math.max(least, rows),
+      ladder: [min, ...ladder.filter((rung) => rung > min && rung <= rows)],
+      maxBatchRows: Math.max(min, rows),
     };
   };
 }

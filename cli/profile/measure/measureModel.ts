@@ -61,8 +61,8 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
   const slowMs = (1000 * seconds) / (threads.length * ROUNDS * 2 * started.lengths.length);
   const limits = { ladder: started.ladder, slowMs: Math.max(MIN_SLOW_MS, slowMs) };
   const reach = await reachOf(target, started, rowCounts(started), limits, within(STARTED, REACHED));
-  const most = Math.max(...reach.reached.map(({ rows }) => rows));
-  const checked = await check({ ...target, maxBatchRows: most }, started);
+  const max = Math.max(...reach.reached.map(({ rows }) => rows));
+  const checked = await check({ ...target, maxBatchRows: max }, started);
   onProgress(CHECKED);
   const sizes = RUN_ALONE.includes(checked.safety.verdict)
     ? reach.reached.filter(({ rows }) => rows === 1)

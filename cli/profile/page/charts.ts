@@ -464,10 +464,10 @@ const SHORT_DECADES = 1.6;
 
 /** Powers of ten around the values. */
 export function decades(values: readonly number[], title: string, format: (value: number) => string = short): Scale {
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  const isShort = Math.log10(most / least) < SHORT_DECADES;
-  const from = isShort ? below(least) : DECADE ** Math.floor(Math.log10(least) + EPSILON);
-  const to = isShort ? above(most) : DECADE ** Math.ceil(Math.log10(most) - EPSILON);
+  const [min, max] = [Math.min(...values), Math.max(...values)];
+  const isShort = Math.log10(max / min) < SHORT_DECADES;
+  const from = isShort ? below(min) : DECADE ** Math.floor(Math.log10(min) + EPSILON);
+  const to = isShort ? above(max) : DECADE ** Math.ceil(Math.log10(max) - EPSILON);
   const powers = powersBetween(DECADE, from, to);
   const ticks = isShort ? steps(from, to) : thinned(powers);
   return { kind: 'log', domain: [from, to === from ? from * DECADE : to], ticks, title, format };
@@ -482,11 +482,11 @@ export function doublings<One>(ones: readonly One[], of: (one: One) => number, t
 
 /** From zero on, with even steps. */
 export function fromZero(values: readonly number[], title: string, format: (value: number) => string = short): Scale {
-  const most = Math.max(...values);
-  const rough = most / (MAX_TICKS - 1);
+  const max = Math.max(...values);
+  const rough = max / (MAX_TICKS - 1);
   const power = DECADE ** Math.floor(Math.log10(rough));
   const step = ([1, 2, 2.5, 5, 10].find((multiple) => multiple * power >= rough) ?? 10) * power;
-  const ticks = Array.from({ length: Math.ceil(most / step - EPSILON) + 1 }, (_, index) => index * step);
+  const ticks = Array.from({ length: Math.ceil(max / step - EPSILON) + 1 }, (_, index) => index * step);
   return { kind: 'linear', domain: [0, ticks.at(-1) ?? 1], ticks, title, format };
 }
 

@@ -434,7 +434,7 @@ ${chart}</div></section>
 function atEachLength(runs: readonly MeasuredRun[], threads: number, rows: number): MeasuredRun[] {
   const own = runs.filter((run) => run.threads === threads && run.rows <= rows);
   return [...Map.groupBy(own, ({ length }) => length).values()]
-    .map((group) => group.reduce((most, run) => (run.rows > most.rows ? run : most)))
+    .map((group) => group.reduce((max, run) => (run.rows > max.rows ? run : max)))
     .toSorted((a, b) => a.length - b.length);
 }
 
@@ -487,8 +487,8 @@ export function memoryFigure({ measured, recommendation: { memoryMb } }: Profile
 function peaksOf(runs: readonly MeasuredRun[]): string {
   const [few, many] = [runs[0], runs.at(-1)];
   if (few === undefined || many === undefined) return '';
-  const least = `A process that ran ${rowsName(few.rows)} at a time held ${mebibytes(few.peakRssBytes)} at most`;
-  return few === many ? `${least}.` : `${least}, with ${rowsName(many.rows)} ${mebibytes(many.peakRssBytes)}.`;
+  const min = `A process that ran ${rowsName(few.rows)} at a time held ${mebibytes(few.peakRssBytes)} at most`;
+  return few === many ? `${min}.` : `${min}, with ${rowsName(many.rows)} ${mebibytes(many.peakRssBytes)}.`;
 }
 
 const STEPS = [
@@ -506,7 +506,7 @@ export function coldStartFigure({ measured: { coldStart } }: ProfileReport): Pro
     total += coldStart[key];
     return { name, from, to: total, label: duration(coldStart[key]), ms: coldStart[key] };
   });
-  const slowest = steps.reduce((most, step) => (step.ms > most.ms ? step : most));
+  const slowest = steps.reduce((max, step) => (step.ms > max.ms ? step : max));
   return figure({
     id: 'cold-start',
     title: 'Cold start, step by step',

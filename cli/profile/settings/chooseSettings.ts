@@ -51,8 +51,8 @@ export interface SettingsAnswer extends Choice, FormComparison {
 }
 
 /** Messages of so many seconds: few for the many candidates, which all get the same ones; more for those that are shown. */
-const TO_TRY = { seconds: 10, least: 2_000, most: 10_000 };
-const TO_TELL = { seconds: 60, least: 10_000, most: 50_000 };
+const TO_TRY = { seconds: 10, min: 2_000, max: 10_000 };
+const TO_TELL = { seconds: 60, min: 10_000, max: 50_000 };
 
 /**
  * The settings for a model and a traffic: every candidate is simulated, those within the budget are compared by what they
@@ -92,8 +92,8 @@ export function settingsFor(question: SettingsQuestion): SettingsAnswer {
   };
 }
 
-function arrivalsOf(perSecond: number, { seconds, least, most }: typeof TO_TRY): Arrivals {
-  return poissonArrivals(perSecond, Math.ceil(Math.min(most, Math.max(least, perSecond * seconds))));
+function arrivalsOf(perSecond: number, { seconds, min, max }: typeof TO_TRY): Arrivals {
+  return poissonArrivals(perSecond, Math.ceil(Math.min(max, Math.max(min, perSecond * seconds))));
 }
 
 /** Of each batch size and window: the cheapest within the budget, else the one that answers soonest. */
@@ -187,20 +187,20 @@ function invocationsToTry({ table, length, messages, host = HOST_COSTS }: Load):
 
 /** None, the shortest, and the longest that leave time to answer. */
 function windowsWithin(budgetMs: number): number[] {
-  const within = WINDOWS.filter((seconds) => seconds <= WINDOW_SECONDS.most && seconds * 1000 < budgetMs);
+  const within = WINDOWS.filter((seconds) => seconds <= WINDOW_SECONDS.max && seconds * 1000 < budgetMs);
   return [...new Set([...within.slice(0, FEW_WINDOWS), ...within.slice(-FEW_WINDOWS)])];
 }
 
 /** Up to twice as many as come in a window; more would never be full. */
 function batchSizesFor({ messages, messagesPerSecond }: Load, windowSeconds: number): number[] {
   const maxBytes = Math.floor(MAX_EVENT_BYTES / (messages.messageBytes + RECORD_BYTES));
-  const most = Math.min(
-    BATCH_SIZE.most,
+  const max = Math.min(
+    BATCH_SIZE.max,
     Math.max(1, maxBytes),
     windowSeconds === 0 ? WITHOUT_WINDOW : Number.POSITIVE_INFINITY,
   );
   const coming = WITHOUT_WINDOW + 2 * messagesPerSecond * windowSeconds;
-  const sizes = BATCH_SIZES.filter((size, index) => size <= most && (BATCH_SIZES[index - 1] ?? 0) < coming);
+  const sizes = BATCH_SIZES.filter((size, index) => size <= max && (BATCH_SIZES[index - 1] ?? 0) < coming);
   return windowSeconds === 0 ? sizes : sizes.filter((size) => size > 1);
 }
 
@@ -214,7 +214,7 @@ function concurrenciesFor({ messagesPerSecond }: Load, invocation: Invocation, b
   const fullMs = invocation.msOf(batchSize);
   if (fullMs > TIMEOUT_SHARE * 1000 * SETTINGS.timeoutSeconds.default) return [];
   const needed = concurrencyFor(messagesPerSecond, fullMs, batchSize);
-  return CONCURRENCIES.filter((most) => most <= MAXIMUM_CONCURRENCY.most && needed <= most).slice(0, FEW_CONCURRENCIES);
+  return CONCURRENCIES.filter((max) => max <= MAXIMUM_CONCURRENCY.max && needed <= max).slice(0, FEW_CONCURRENCIES);
 }
 
 /** What settings come to. */
@@ -344,8 +344,8 @@ function late(expectation: Expectation, budgetMs: number): string {
 }
 
 function cheapestOf(expectations: readonly Expectation[]): Expectation | undefined {
-  const least = Math.min(...expectations.map(total));
-  return soonestOf(expectations.filter((one) => total(one) <= AS_CHEAP * least));
+  const min = Math.min(...expectations.map(total));
+  return soonestOf(expectations.filter((one) => total(one) <= AS_CHEAP * min));
 }
 
 function soonestOf(expectations: readonly Expectation[]): Expectation | undefined {
@@ -421,7 +421,7 @@ function concurrencyAt(
   invocationOf: (memoryMb: number) => Invocation,
 ): number {
   const needed = concurrencyFor(perSecond, invocationOf(memoryMb).msOf(batchSize), batchSize);
-  return Math.min(MAXIMUM_CONCURRENCY.most, Math.max(maximumConcurrency, Math.ceil(needed)));
+  return Math.min(MAXIMUM_CONCURRENCY.max, Math.max(maximumConcurrency, Math.ceil(needed)));
 }
 
 function gpuTypes({ instanceHour }: Bill['prices']): string[] {

@@ -148,8 +148,8 @@ const TABLE: Store = {
     const front = await dynamodbServer.front(...steps);
     const tableName = await dynamodbServer.table();
     const dynamodb = dynamodbServer.client(front, patience);
-    const most = concurrency !== undefined && { concurrency };
-    const writer = createTableWriter({ dynamodb, tableName, ttlSeconds: 60, retry, ...most });
+    const max = concurrency !== undefined && { concurrency };
+    const writer = createTableWriter({ dynamodb, tableName, ttlSeconds: 60, retry, ...max });
     const stored = async () => {
       const items = Object.entries(await dynamodbServer.items(tableName));
       return byId(items.map(([id, { body }]) => [id, body?.S ?? '']));
@@ -407,10 +407,10 @@ it.each([
   ['queue', QUEUE],
   ['table', TABLE],
 ] as const)('no more calls to the %s are under way than it may, those of all writes together', async (_, store) => {
-  const { step, most } = meter();
+  const { step, max } = meter();
   const { writer } = await store.open({ concurrency: 2 }, ...Array<Step>(8).fill(step));
 
   await Promise.all([writer.write(results(100), NEVER), writer.write(results(100), NEVER)]);
 
-  expect(most()).toBe(2);
+  expect(max()).toBe(2);
 });

@@ -82,9 +82,9 @@ async function runOn(model: Model, inputs: readonly Tensor[]): Promise<Float32Ar
 /** The largest difference, relative to the largest value. */
 function difference(actual: Float32Array, expected: Float32Array): number {
   expect(actual).toHaveLength(expected.length);
-  const largest = expected.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const largest = expected.reduce((max, value) => Math.max(max, Math.abs(value)), 0);
   return (
-    expected.reduce((most, value, index) => Math.max(most, Math.abs(value - (actual[index] as number))), 0) / largest
+    expected.reduce((max, value, index) => Math.max(max, Math.abs(value - (actual[index] as number))), 0) / largest
   );
 }
 

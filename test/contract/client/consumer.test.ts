@@ -195,17 +195,17 @@ describe('a function behind the result queue', () => {
   it('consumes as many messages at a time as it was told', async () => {
     const event = await eventOf([[SINGLE, ['a', 'b', 'c', 'd', 'e'].map(resultOf)]]);
     let atATime = 0;
-    let most = 0;
+    let max = 0;
     const handler = consumeResults(
       async () => {
-        most = Math.max(most, ++atATime);
+        max = Math.max(max, ++atATime);
         await new Promise((resolve) => setImmediate(resolve));
         atATime -= 1;
       },
       { concurrency: 2 },
     );
     await handler(event);
-    expect(most).toBe(2);
+    expect(max).toBe(2);
   });
 
   it('refuses options that are wrong', () => {

@@ -13,9 +13,9 @@ describe('requests of a message group', () => {
     const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
     const slow = sqs.client();
     let underWay = 0;
-    let most = 0;
+    let max = 0;
     interceptSends(slow, async (_, reach) => {
-      most = Math.max(most, ++underWay);
+      max = Math.max(max, ++underWay);
       await nextTurn();
       const answer = await reach();
       underWay -= 1;
@@ -25,7 +25,7 @@ describe('requests of a message group', () => {
 
     await client({ sqs: slow, maxInFlight: 8 }).submit(requests);
 
-    expect(most).toBe(1);
+    expect(max).toBe(1);
     const bodies = (await sqs.drain(requestQueueUrl)).map(({ Body = '' }) => JSON.parse(Body));
     expect(bodies.map(({ id }) => id)).toEqual(requests.map(({ id }) => id));
   });

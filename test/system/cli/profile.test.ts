@@ -184,12 +184,12 @@ const maxRowsOf = ({ table }: Measurement) => Math.max(...table.map(({ rows }) =
 describe('a model', () => {
   it('that ends its process at some size is measured below it, and that is a finding', async () => {
     // Other processors than x86 divide without a trap.
-    const most = process.arch === 'x64' ? 4 : 8;
+    const max = process.arch === 'x64' ? 4 : 8;
     const measured = await measure(trappingModel(), 8);
-    expect(maxRowsOf(measured)).toBe(most);
+    expect(maxRowsOf(measured)).toBe(max);
     expect(measured.safety.verdict).toBe('independent');
     const findings = measured.findings.join('\n');
-    if (most === 8) return;
+    if (max === 8) return;
     expect(findings).toContain('a start with runs of up to 8 rows ended its process (SIGFPE), as it would end a host');
     expect(findings).toContain('a run of 8 rows ended its process (SIGFPE)');
     expect(findings).toContain('set "maxBatchRows" to 4 in config.json');
@@ -215,8 +215,8 @@ describe('a model', () => {
     const { table } = await measure(identityModel('FP32', ['batch', 500_000]), 4);
     const peakAt = (rows: number) =>
       Math.max(...table.filter((one) => one.rows === rows).map((one) => one.peakRssBytes));
-    const most = Math.max(...table.map(({ rows }) => rows));
+    const max = Math.max(...table.map(({ rows }) => rows));
     // Each row has 2 MB, as input and as output.
-    expect(peakAt(most) - peakAt(1)).toBeGreaterThan((most - 1) * 3e6);
+    expect(peakAt(max) - peakAt(1)).toBeGreaterThan((max - 1) * 3e6);
   });
 });

@@ -24,22 +24,22 @@ function isAllowed(part: readonly number[], { maxRows, maxElements }: PartLimits
 }
 
 function bruteForce(lengths: readonly number[], limits: PartLimits, maxParts: number): number {
-  let least = Number.POSITIVE_INFINITY;
+  let min = Number.POSITIVE_INFINITY;
   for (const parts of partitionsOf(lengths)) {
     if (parts.length > maxParts || !parts.every((part) => isAllowed(part, limits))) continue;
-    least = Math.min(least, paddedElements(parts));
+    min = Math.min(min, paddedElements(parts));
   }
-  return least;
+  return min;
 }
 
 const UNLIMITED: PartLimits = { maxRows: 1_000, maxElements: 1_000_000 };
 
 describe('leastPadding', () => {
   it('puts like to like', () => {
-    const least = leastPadding([9, 1, 10, 2], UNLIMITED, 2);
-    expect(least.paddedElements(1)).toBe(40);
-    expect(least.paddedElements(2)).toBe(24);
-    expect(least.partition(2)).toEqual([
+    const min = leastPadding([9, 1, 10, 2], UNLIMITED, 2);
+    expect(min.paddedElements(1)).toBe(40);
+    expect(min.paddedElements(2)).toBe(24);
+    expect(min.partition(2)).toEqual([
       [1, 3],
       [0, 2],
     ]);
@@ -54,8 +54,8 @@ describe('leastPadding', () => {
         fc.integer({ min: 20, max: 80 }),
         (lengths, parts, maxRows, maxElements) => {
           const limits = { maxRows, maxElements };
-          const least = leastPadding(lengths, limits, parts);
-          expect(least.paddedElements(parts)).toBe(bruteForce(lengths, limits, parts));
+          const min = leastPadding(lengths, limits, parts);
+          expect(min.paddedElements(parts)).toBe(bruteForce(lengths, limits, parts));
         },
       ),
     );
@@ -68,15 +68,15 @@ describe('leastPadding', () => {
         fc.integer({ min: 2, max: 8 }),
         (lengths, maxRows) => {
           const limits = { maxRows, maxElements: 200 };
-          const least = leastPadding(lengths, limits, lengths.length);
+          const min = leastPadding(lengths, limits, lengths.length);
           for (let parts = 1; parts <= lengths.length; parts++) {
-            if (least.paddedElements(parts) === Number.POSITIVE_INFINITY) continue;
-            const partition = least.partition(parts);
+            if (min.paddedElements(parts) === Number.POSITIVE_INFINITY) continue;
+            const partition = min.partition(parts);
             const ofLengths = partition.map((part) => part.map((index) => lengths[index] as number));
             expect(partition.length).toBeLessThanOrEqual(parts);
             expect(partition.flat().toSorted((a, b) => a - b)).toEqual([...lengths.keys()]);
             expect(ofLengths.every((part) => isAllowed(part, limits))).toBe(true);
-            expect(paddedElements(ofLengths)).toBe(least.paddedElements(parts));
+            expect(paddedElements(ofLengths)).toBe(min.paddedElements(parts));
           }
         },
       ),
@@ -84,8 +84,8 @@ describe('leastPadding', () => {
   });
 
   it('says so when there are too few parts', () => {
-    const least = leastPadding([1, 2, 3], { maxRows: 1, maxElements: 10 }, 3);
-    expect(least.paddedElements(2)).toBe(Number.POSITIVE_INFINITY);
-    expect(() => least.partition(2)).toThrow('expected enough parts for 3 lengths under the limits, got 2');
+    const min = leastPadding([1, 2, 3], { maxRows: 1, maxElements: 10 }, 3);
+    expect(min.paddedElements(2)).toBe(Number.POSITIVE_INFINITY);
+    expect(() => min.partition(2)).toThrow('expected enough parts for 3 lengths under the limits, got 2');
   });
 });

@@ -146,8 +146,8 @@ describe('assessTargets of hops', () => {
     ['packed results', { requestsPerMessage: 1, resultsPerMessage: 'fill' }, 20],
     ['packed both ways, JSON', { requestsPerMessage: 100, resultsPerMessage: 'fill' }, 8],
     ['packed both ways, binary', { requestsPerMessage: 100, resultsPerMessage: 'fill', encoding: 'binary' }, 5],
-  ] as const)('holds the CPU of %s against its most', (_, way, most) => {
-    const rows = [most, most + 0.1].map((cpuMicroseconds) => hop({ ...way, cpuMicroseconds }));
+  ] as const)('holds the CPU of %s against its most', (_, way, max) => {
+    const rows = [max, max + 0.1].map((cpuMicroseconds) => hop({ ...way, cpuMicroseconds }));
     expect(reached({ hops: rows })).toEqual([true, false]);
   });
 

@@ -59,8 +59,8 @@ describe('compressed text', () => {
       calls += 1;
       let asked = 0;
       // The first call ends in the middle; of each further one half the time is gone as soon as it is asked again.
-      const [most, then] = calls === 1 ? [12, 0] : [1, 499_999];
-      return { remainingMs: () => (asked++ < most ? 1_000_000 : then), signal: new AbortController().signal };
+      const [max, then] = calls === 1 ? [12, 0] : [1, 499_999];
+      return { remainingMs: () => (asked++ < max ? 1_000_000 : then), signal: new AbortController().signal };
     };
     const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { time });
     const rows = await runJob(job);

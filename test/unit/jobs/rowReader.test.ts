@@ -167,11 +167,11 @@ describe('however a file is cut, each of its rows is read once, in order, under 
           fc.array(fc.nat(), { maxLength: 3 }),
           async ({ content, rows }, cut, places) => {
             // A piece for each byte of a long file takes time, and shows nothing more.
-            const least = Math.ceil(content.length / 30);
+            const min = Math.ceil(content.length / 30);
             const larger = {
               ...cut,
-              partBytes: Math.max(cut.partBytes, least),
-              pieceBytes: Math.max(cut.pieceBytes, least),
+              partBytes: Math.max(cut.partBytes, min),
+              pieceBytes: Math.max(cut.pieceBytes, min),
             };
             const asked = format === 'csv' ? { keep: ['id'] } : {};
             expect(await rowsIn(`in/a.${format}${ending}`, compressed(content, places, ending), larger, asked)).toEqual(

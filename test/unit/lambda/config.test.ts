@@ -19,7 +19,7 @@ function refusalOf(environment: Record<string, string>): string {
 
 /** No more than a string or a buffer of Node holds. */
 const shares = (bytes: number) =>
-  [SETTINGS.maxPayloadBytes, SETTINGS.maxAnswerCharacters].map(({ most }) => Math.min(bytes, most));
+  [SETTINGS.maxPayloadBytes, SETTINGS.maxAnswerCharacters].map(({ max }) => Math.min(bytes, max));
 
 afterEach(() => {
   jest.restoreAllMocks();

@@ -121,14 +121,14 @@ describe('a body that is read', () => {
   });
 
   it('has no more reads under way than it may', async () => {
-    const { step, most } = meter();
+    const { step, max } = meter();
     const { payloads, bucket } = await opened({ concurrency: 2 }, ...Array<Step>(9).fill(step));
 
     await Promise.all(
       Array.from({ length: 9 }, (_, key) => payloads.read({ bucket, key: `requests/${key}` }, UNHINDERED)),
     );
 
-    expect(most()).toBe(2);
+    expect(max()).toBe(2);
   });
 });
 
@@ -137,10 +137,10 @@ describe('bodies that are read and put while nothing says how many at once', () 
     const bucket = await server.bucket();
     const s3 = server.client();
     let underWay = 0;
-    let most = 0;
+    let max = 0;
     s3.middlewareStack.add(
       (next) => async (args) => {
-        most = Math.max(most, ++underWay);
+        max = Math.max(max, ++underWay);
         try {
           return await next(args);
         } finally {
@@ -152,12 +152,12 @@ describe('bodies that are read and put while nothing says how many at once', () 
     const payloads = createPayloads({ s3, bucket, maxBytes: 1000 });
 
     await Promise.all(Array.from({ length: 20 }, () => payloads.put('1', NEVER)));
-    expect(most).toBe(16);
-    most = 0;
+    expect(max).toBe(16);
+    max = 0;
     await Promise.all(
       Array.from({ length: 20 }, (_, key) => payloads.read({ bucket, key: `requests/${key}` }, UNHINDERED)),
     );
-    expect(most).toBe(16);
+    expect(max).toBe(16);
   });
 });
 

@@ -66,12 +66,12 @@ describe('acknowledged messages', () => {
   });
 
   it('are deleted by several batch requests at once, and by no more than it is told', async () => {
-    const { step, most } = meter();
+    const { step, max } = meter();
     const { acknowledger, records } = await received(40, step, step, step, step);
 
     await acknowledger({ concurrency: 2 })(records, NEVER);
 
-    expect(most()).toBe(2);
+    expect(max()).toBe(2);
   });
 });
 

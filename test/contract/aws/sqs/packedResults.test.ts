@@ -96,9 +96,9 @@ describe('packed results', () => {
     [3, 10, [3, 3, 3, 1]],
     [100, 100, [100]],
     [1, 3, [1, 1, 1]],
-  ])('are at most %d to a message', async (most, count, expected) => {
+  ])('are at most %d to a message', async (max, count, expected) => {
     const { sqs, calls } = intercepted();
-    await writerOf({ sqs, packing: { results: most, bytes: 64 * KIB } }).write(results(count), NEVER);
+    await writerOf({ sqs, packing: { results: max, bytes: 64 * KIB } }).write(results(count), NEVER);
     expect(calls).toHaveLength(1);
     expect(calls.flat().map((ids) => ids.length)).toEqual(expected);
   });

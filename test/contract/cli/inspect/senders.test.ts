@@ -32,9 +32,9 @@ describe('how a request is sent', () => {
   });
 
   it('is submit where no message of SQS holds the request', () => {
-    const most = `"${'ü'.repeat(1_048_574 / 2)}"`;
-    expect(sendersOf(most, samplesCommand, 10).awsCli).toContain('file://request.json');
-    const { awsCli } = sendersOf(`${most} `, samplesCommand, 10);
+    const max = `"${'ü'.repeat(1_048_574 / 2)}"`;
+    expect(sendersOf(max, samplesCommand, 10).awsCli).toContain('file://request.json');
+    const { awsCli } = sendersOf(`${max} `, samplesCommand, 10);
     expect(awsCli).toContain('\nnpx batchscore submit requests.jsonl --stack stack.json');
   });
 });

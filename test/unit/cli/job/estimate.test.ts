@@ -10,9 +10,9 @@ describe('the estimate of a job', () => {
     [1e10, 19],
   ])('of %d rows is %d $', (rows, dollars) => {
     const { dollars: got } = estimatedJob(rows);
-    const [least, most] = within5Percent(dollars);
-    expect(got.all).toBeGreaterThanOrEqual(least);
-    expect(got.all).toBeLessThanOrEqual(most);
+    const [min, max] = within5Percent(dollars);
+    expect(got.all).toBeGreaterThanOrEqual(min);
+    expect(got.all).toBeLessThanOrEqual(max);
     expect(got.compute + got.objects + got.transitions).toBeCloseTo(got.all, 10);
   });
 

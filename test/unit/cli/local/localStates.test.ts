@@ -42,17 +42,17 @@ describe('a job on the local stack', () => {
 
   it('has no more children at work than its concurrency', async () => {
     let working = 0;
-    let most = 0;
+    let max = 0;
     await runJob(
       async (call) => {
-        if (isScoring(call)) most = Math.max(most, ++working);
+        if (isScoring(call)) max = Math.max(max, ++working);
         await new Promise(setImmediate);
         if (isScoring(call)) working--;
         return wellAnswered(call);
       },
       { plan: planOf(Array.from({ length: 9 }, (_, part) => ({ part }))) },
     );
-    expect(most).toBe(START.concurrency);
+    expect(max).toBe(START.concurrency);
   });
 
   it('writes what the children answered under the folder, and passes on none of it', async () => {

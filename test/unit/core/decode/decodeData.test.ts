@@ -36,18 +36,18 @@ describe('what every datatype can hold', () => {
   it.each(INTEGERS)('%s accepts the integers of its range and no others', (datatype) => {
     const bits = BigInt(datatype.replace(/\D/g, ''));
     const isSigned = datatype.startsWith('I');
-    const [least, most] = isSigned ? [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n] : [0n, 2n ** bits - 1n];
+    const [min, max] = isSigned ? [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n] : [0n, 2n ** bits - 1n];
     // 64 bits beyond what a JSON number holds exactly are strings.
     const json = (value: bigint) => (bits === 64n && value > 2n ** 53n - 1n ? `"${value}"` : `${value}`);
     const spelled = (value: bigint) => (bits === 64n && value < -(2n ** 53n - 1n) ? `"${value}"` : json(value));
     fc.assert(
-      fc.property(fc.oneof(fc.constantFrom(least, most, 0n), fc.bigInt({ min: least, max: most })), (value) => {
+      fc.property(fc.oneof(fc.constantFrom(min, max, 0n), fc.bigInt({ min: min, max: max })), (value) => {
         const data = decodeElement(datatype, spelled(value));
         if (isFailure(data)) throw new Error(data.message);
         expect(BigInt(data[0] as number | bigint)).toBe(value);
       }),
     );
-    for (const value of [least - 1n, most + 1n]) {
+    for (const value of [min - 1n, max + 1n]) {
       expect(decodeElement(datatype, spelled(value))).toMatchObject({ code: 'INVALID_DATA' });
     }
   });

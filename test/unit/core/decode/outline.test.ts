@@ -18,8 +18,8 @@ describe('a text that is nested too deep', () => {
     ['both, with elements between', '[0,{"b":', '}]'],
   ])('has more than a hundred levels: %s', (_, open, close) => {
     const perRepeat = (open.match(/[[{]/g) ?? []).length - (open.match(/[\]}]/g) ?? []).length;
-    const most = MAX_LEVELS / perRepeat;
-    expect([isNestedTooDeep(nested(most, open, close)), isNestedTooDeep(nested(most + 1, open, close))]).toEqual([
+    const max = MAX_LEVELS / perRepeat;
+    expect([isNestedTooDeep(nested(max, open, close)), isNestedTooDeep(nested(max + 1, open, close))]).toEqual([
       false,
       true,
     ]);
@@ -50,8 +50,8 @@ describe('the most arrays and objects of a text', () => {
   it.each([
     ['two hundred thousand', 1_000_000, 200_000],
     ['one for each ten characters of a longer one', 30_000_000, 3_000_000],
-  ])('are %s', (_, characters, most) => {
-    expect(maxContainers(' '.repeat(characters))).toBe(most);
+  ])('are %s', (_, characters, max) => {
+    expect(maxContainers(' '.repeat(characters))).toBe(max);
   });
 });
 

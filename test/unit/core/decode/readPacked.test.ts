@@ -171,10 +171,10 @@ describe('what is allowed in a body', () => {
 
   it('are so many arrays and objects, those of requests that templates read among them', async () => {
     const deps = { models: repositoryOf(lineModel()), limits: DEPS.limits };
-    const request = (id: string, most: number): string =>
+    const request = (id: string, max: number): string =>
       JSON.stringify({
         id,
-        parameters: { a: Array.from({ length: most }, () => []) },
+        parameters: { a: Array.from({ length: max }, () => []) },
         inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: [1] }],
       });
     const containers = (arrays: number): number => arrays + 7;

@@ -89,10 +89,10 @@ describe('a plan for requests of many lengths', () => {
 
   it('costs the least of all ways to share rows out among runs', () => {
     always(oneRowRequests, (work, batches) => {
-      const least = minOfAllPartitions(work.requests, costsOf(work));
+      const min = minOfAllPartitions(work.requests, costsOf(work));
       const cost = totalCost(batches, modelOf(work));
-      expectNoMore(cost, least);
-      expectNoMore(least, cost);
+      expectNoMore(cost, min);
+      expectNoMore(min, cost);
     });
   });
 
@@ -102,15 +102,15 @@ describe('a plan for requests of many lengths', () => {
       let cutFirst = 0;
       const pieces = byLength(work.requests).map(({ rows, length }): Piece => {
         const fits = (count: number): boolean => runCost([{ rows: count, length }]) < Number.POSITIVE_INFINITY;
-        const most = Array.from({ length: 8 }, (_, i) => 8 - i).find(fits) as number;
+        const max = Array.from({ length: 8 }, (_, i) => 8 - i).find(fits) as number;
         let left = rows;
-        for (; left > most; left -= most) cutFirst += runCost([{ rows: most, length }]);
+        for (; left > max; left -= max) cutFirst += runCost([{ rows: max, length }]);
         return { rows: left, length };
       });
-      const least = cutFirst + minOfAllCuts(pieces, runCost);
+      const min = cutFirst + minOfAllCuts(pieces, runCost);
       const cost = totalCost(batches, modelOf(work));
-      expectNoMore(cost, least);
-      expectNoMore(least, cost);
+      expectNoMore(cost, min);
+      expectNoMore(min, cost);
     });
   });
 

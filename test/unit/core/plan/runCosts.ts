@@ -51,16 +51,16 @@ export function minOfAllPartitions(pieces: readonly Piece[], runCost: RunCost): 
   const share = (index: number): number => {
     const piece = pieces[index];
     if (piece === undefined) return runs.reduce((sum, run) => sum + runCost(run), 0);
-    let least = Number.POSITIVE_INFINITY;
+    let min = Number.POSITIVE_INFINITY;
     for (const run of [...runs]) {
       run.push(piece);
-      least = Math.min(least, share(index + 1));
+      min = Math.min(min, share(index + 1));
       run.pop();
     }
     runs.push([piece]);
-    least = Math.min(least, share(index + 1));
+    min = Math.min(min, share(index + 1));
     runs.pop();
-    return least;
+    return min;
   };
   return share(0);
 }

@@ -56,11 +56,11 @@ export function msOf(runs: readonly Run[], surface: Surface): number {
 /** The least that texts of these lengths can take, one row each, in runs of neighbours by length. */
 export function minMs(lengths: readonly number[], surface: Surface, maxRows = 512): number {
   const sorted = lengths.toSorted((a, b) => a - b);
-  const least = [0];
+  const min = [0];
   for (const [index, length] of sorted.entries()) {
     const fewest = Math.max(0, index + 1 - maxRows);
-    const ways = least.slice(fewest).map((ms, way) => ms + OUTSIDE_MS + surface(index + 1 - fewest - way, length));
-    least.push(Math.min(...ways));
+    const ways = min.slice(fewest).map((ms, way) => ms + OUTSIDE_MS + surface(index + 1 - fewest - way, length));
+    min.push(Math.min(...ways));
   }
-  return least.at(-1) as number;
+  return min.at(-1) as number;
 }

@@ -17,12 +17,12 @@ import {
 import { answerTo, statuses } from './answers.ts';
 
 /** Lets runs of so many elements pass, and remembers the elements of those that came. */
-function memoryFor(most: number) {
+function memoryFor(max: number) {
   const runs: number[] = [];
   const before = (inputs: readonly Tensor[]): void => {
     const elements = inputs.reduce((sum, { data }) => sum + data.length, 0);
     runs.push(elements);
-    if (elements > most) throw new OutOfMemoryError(`${elements} elements`);
+    if (elements > max) throw new OutOfMemoryError(`${elements} elements`);
   };
   return { runs, before };
 }
@@ -42,8 +42,8 @@ function processOf(model: Model) {
   };
 }
 
-function lineProcess(most: number, options: InMemoryModelOptions = {}) {
-  const { runs, before } = memoryFor(most);
+function lineProcess(max: number, options: InMemoryModelOptions = {}) {
+  const { runs, before } = memoryFor(max);
   return { runs, ...processOf(lineModel({ ...options, before })) };
 }
 
@@ -113,12 +113,12 @@ describe('a run that needs more memory than there is', () => {
   });
 
   it('does not keep a row from being tried that is larger than the process has ever run', async () => {
-    let most = 20;
-    const before = (inputs: readonly Tensor[]): void => memoryFor(most).before(inputs);
+    let max = 20;
+    const before = (inputs: readonly Tensor[]): void => memoryFor(max).before(inputs);
     const { call } = processOf(tokensModel({ before }));
     const long = tokensRequest([Array.from({ length: 50 }, (_, index) => index)]);
     expect((await call([long])).statuses).toEqual(['OUT_OF_MEMORY']);
-    most = 200;
+    max = 200;
     expect((await call([long])).statuses).toEqual(['answered']);
   });
 
@@ -130,15 +130,15 @@ describe('a run that needs more memory than there is', () => {
   });
 
   it('does not leave the rungs of a model run for one row each when there is memory again', async () => {
-    let most = 4;
+    let max = 4;
     const runs: number[] = [];
     const before = (inputs: readonly Tensor[]): void => {
       runs.push(inputs[0]?.data.length ?? 0);
-      memoryFor(most).before(inputs);
+      memoryFor(max).before(inputs);
     };
     const { call } = processOf(lineModel({ ladder: [8], maxBatchRows: 8, before }));
     await call(lines(8));
-    most = 100;
+    max = 100;
     runs.length = 0;
     expect((await call(lines(16))).statuses).toEqual(new Array(16).fill('answered'));
     expect(runs).toEqual([8, 8]);
@@ -149,12 +149,12 @@ describe('a run that needs more memory than there is', () => {
     const anyBody = fc.tuple(anyRow, fc.integer({ min: 1, max: 4 })).map(([row, rows]) => new Array(rows).fill(row));
     const work = fc.tuple(fc.array(anyBody, { minLength: 1, maxLength: 8 }), fc.integer({ min: 0, max: 60 }));
     await fc.assert(
-      fc.asyncProperty(work, async ([rows, most]) => {
-        const { before } = memoryFor(most);
+      fc.asyncProperty(work, async ([rows, max]) => {
+        const { before } = memoryFor(max);
         const { call } = processOf(tokensModel({ before }));
         const bodies = rows.map((some) => tokensRequest(some));
         const elementsOfOneRow = rows.map(([row]) => 2 * row.length + 1);
-        const expected = elementsOfOneRow.map((elements) => (elements <= most ? 'answered' : 'OUT_OF_MEMORY'));
+        const expected = elementsOfOneRow.map((elements) => (elements <= max ? 'answered' : 'OUT_OF_MEMORY'));
         expect((await call(bodies)).statuses).toEqual(expected);
         expect((await call(bodies)).statuses).toEqual(expected);
       }),

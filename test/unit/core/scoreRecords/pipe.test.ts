@@ -69,10 +69,10 @@ describe('between stack and write', () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), async (scheduler) => {
         let running = 0;
-        let most = 0;
+        let max = 0;
         const before = async () => {
           running += 1;
-          most = Math.max(most, running);
+          max = Math.max(max, running);
           await scheduler.schedule(Promise.resolve(), 'run');
           running -= 1;
         };
@@ -87,7 +87,7 @@ describe('between stack and write', () => {
         expect(statuses(outcomes)).toEqual(new Array(6).fill('answered'));
         expect(writtenRecords(deps.writer).toSorted()).toEqual([0, 1, 2, 3, 4, 5]);
         expect(SIX_RECORDS.map((_, index) => answerTo(deps.writer, index))).toEqual([[1], [3], [5], [7], [9], [11]]);
-        expect(most).toBeLessThanOrEqual(2);
+        expect(max).toBeLessThanOrEqual(2);
       }),
       { numRuns: 100 },
     );

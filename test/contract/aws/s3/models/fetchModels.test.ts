@@ -47,9 +47,9 @@ describe('a published model repository', () => {
     });
     const sixteen = Promise.withResolvers<void>();
     let underWay = 0;
-    let most = 0;
+    let max = 0;
     const holdUntilSixteen: Step = async (exchange) => {
-      most = Math.max(most, ++underWay);
+      max = Math.max(max, ++underWay);
       // More than that would come while something else is answered.
       if (underWay === 16) await server.keys(bucket).then(() => sixteen.resolve());
       await sixteen.promise;
@@ -60,7 +60,7 @@ describe('a published model repository', () => {
 
     await fetch(uri);
 
-    expect(most).toBe(16);
+    expect(max).toBe(16);
     const ranges = requests()
       .filter(({ path }) => path === `/${bucket}/${folder}/models/digits/1/model.onnx`)
       .map(({ range }) => range);

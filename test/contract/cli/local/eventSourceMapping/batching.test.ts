@@ -113,7 +113,7 @@ describe('invocations', () => {
     const { send, map } = await stack();
     await send(numbered(12));
     let running = 0;
-    let most = 0;
+    let max = 0;
     const bothRun = Promise.withResolvers<void>();
 
     const { reports } = map({
@@ -121,7 +121,7 @@ describe('invocations', () => {
       maximumConcurrency: 2,
       invoke: async () => {
         running += 1;
-        most = Math.max(most, running);
+        max = Math.max(max, running);
         if (running === 2) bothRun.resolve();
         await bothRun.promise;
         await new Promise(setImmediate);
@@ -130,7 +130,7 @@ describe('invocations', () => {
     });
     await reports.until((entries) => total(entries) === 12);
 
-    expect(most).toBe(2);
+    expect(max).toBe(2);
   });
 
   it('leaves in the queue what it cannot invoke with soon', async () => {

@@ -37,7 +37,7 @@ async function measure(
   const clock = createVirtualClock();
   const waiting: SQSRecord[] = [];
   const polls: (() => void)[] = [];
-  const receive = async (most: number): Promise<SQSRecord[]> => {
+  const receive = async (max: number): Promise<SQSRecord[]> => {
     if (waiting.length === 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
       polls.push(resolve);
@@ -45,7 +45,7 @@ async function measure(
       await promise;
       cancel();
     }
-    return waiting.splice(0, most);
+    return waiting.splice(0, max);
   };
   const onError = (error: unknown) => {
     throw error;
