@@ -28,7 +28,7 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
  *     command → JSON.stringify → SignatureV4 → Node's https → JSON.parse → checked → answer, or an error of the SDK
  *
  * Endpoint, region, credentials and the name that it goes by are those of the client. It takes half the CPU of the SDK,
- * which serializes, resolves and parses along schemas in some thirty asynchronous steps: ADR 45 has the figures, and
+ * which serializes, resolves and parses along schemas in some thirty asynchronous steps: ADR 41 has the figures, and
  * `client` alone, in place of what this returns, is the way back.
  *
  * @param patience how long a call may take; a receive as much longer as it waits for messages
