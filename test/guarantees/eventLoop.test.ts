@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { type Answer, ENDLESS, freePort, HOSTS, type Host, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
+import { freePort } from '../helpers/command.ts';
+import { type Answer, ENDLESS, HOSTS, type Host, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { identityModel, turningModel } from '../helpers/onnxModels.ts';
 
 const hosts = useHosts();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
-import { freePort } from '../../helpers/hosts.ts';
+import { freePort } from '../../helpers/command.ts';
 import { emptyBase } from './bases.ts';
 import { secondsOf, secondsSince } from './command.ts';
 import { ARCHITECTURE, build, common, stage } from './common.ts';

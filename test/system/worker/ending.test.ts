@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
-import { deployment, ENDLESS, freePort, LOOKUP, lookup, SLOW, slow, until } from '../../helpers/hosts.ts';
+import { freePort } from '../../helpers/command.ts';
+import { deployment, ENDLESS, LOOKUP, lookup, SLOW, slow, until } from '../../helpers/hosts.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
 
 const server = useSqsServer();
