@@ -23,7 +23,7 @@ const DIGITS = 'models/digits';
 const JOB = fileURLToPath(new URL('./jobs/oneJob.ts', import.meta.url));
 const SCORE = fileURLToPath(new URL('../cli/batchscore.ts', import.meta.url));
 
-export async function benchJobs(args: readonly string[], { stdout }: Streams): Promise<number> {
+async function benchJobs(args: readonly string[], { stdout }: Streams): Promise<number> {
   const print = (line: string): void => void stdout.write(`${line}\n`);
   const options = parseOptions(args, {
     mib: { type: 'string', default: '64' },

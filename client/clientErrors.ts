@@ -18,7 +18,7 @@ const RETRYABLE: ReadonlySet<string> = new Set<ClientCode>([
   'RESULT_UNAVAILABLE',
 ]);
 
-export interface ScoringErrorOptions {
+interface ScoringErrorOptions {
   /** @default as its code has it */
   readonly retryable?: boolean | undefined;
   readonly messageId?: string | undefined;
@@ -131,7 +131,7 @@ export class CollectTimeoutError extends Error {
 }
 
 /** What went on in the result store while a caller waited in vain. */
-export interface StoreTrouble {
+interface StoreTrouble {
   /** Why it could not be read the last time. */
   readonly cause?: unknown;
   /** How often results that nobody here waited for were received from it. */

@@ -8,7 +8,7 @@ import { type Collector, createBackoff } from './collect.ts';
 import type { Inbox } from './inbox.ts';
 import { invalidResult, type ReadStored } from './readResult.ts';
 
-export interface TableCollectorOptions {
+interface TableCollectorOptions {
   readonly dynamodb: DynamoDBClient;
   readonly table: string;
   readonly inbox: Inbox;

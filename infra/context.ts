@@ -66,7 +66,7 @@ function alone(key: string, { kinds, needs }: ContextKey, values: Readonly<Recor
   return `${key}: expected only with ${what}, got ${value} without it; give both, or leave it out`;
 }
 
-export const COMPUTE_KINDS = ['lambda', 'lambda-gpu', 'ecs', 'ecs-gpu'] as const;
+const COMPUTE_KINDS = ['lambda', 'lambda-gpu', 'ecs', 'ecs-gpu'] as const;
 type ComputeKind = (typeof COMPUTE_KINDS)[number];
 
 export interface ContextKey extends Kind<unknown> {

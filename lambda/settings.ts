@@ -107,7 +107,7 @@ export const listOf = (expected: string, isOne: (items: readonly string[]) => bo
 });
 
 /** @param expected as an environment or a context says it */
-export const storesOf = (expected: string): Kind<readonly Store[]> => ({
+const storesOf = (expected: string): Kind<readonly Store[]> => ({
   expected,
   read: (list) => {
     const names = list.split(',').map((name) => name.trim());

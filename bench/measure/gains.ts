@@ -24,7 +24,7 @@ export interface GainFigures {
   readonly partitionRuns: number;
 }
 
-export type FirstAndSecond = readonly [number, number];
+type FirstAndSecond = readonly [number, number];
 
 const CONTESTANTS = ['batchscore', 'rowsAlone', 'bare'] as const;
 

@@ -12,10 +12,10 @@ import { HOP_REQUESTS, HOP_ROUNDS, measureHops } from './hops.ts';
 import { type LoneMessageFigures, measureLoneMessage, measureScenario } from './scenarioContest.ts';
 
 /** Takes a line of progress. */
-export type Say = (progress: string) => void;
+type Say = (progress: string) => void;
 
 /** What to measure. */
-export interface Selection {
+interface Selection {
   readonly scenarios: readonly Scenario[];
   /** Whether to measure the hops between the services too. */
   readonly hops: boolean;

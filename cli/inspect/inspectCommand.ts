@@ -153,7 +153,7 @@ function width(streams: Streams): number {
 }
 
 /** Characters of a request that a person is shown; a longer one is cut. */
-export const MAX_SHOWN = 700;
+const MAX_SHOWN = 700;
 const MAX_ANSWER = 500;
 
 /**
@@ -399,7 +399,7 @@ function wrapped(text: string, width: number): string[] {
 }
 
 /** How a request is sent by other tools: text that works as it is printed. */
-export interface Senders {
+interface Senders {
   /** Lines of a shell. */
   readonly awsCli: string;
   /** Lines of Python. */
@@ -476,7 +476,7 @@ function tooLarge(samplesCommand: string): Senders {
 }
 
 /** A text as one word of a POSIX shell. */
-export function quoteForShell(text: string): string {
+function quoteForShell(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 

@@ -8,6 +8,7 @@ import {
   fieldsOfFile,
   type ModelGraph,
   type Read,
+  TYPES_NOT_CARRIED,
 } from '../../lambda/onnx/modelFile.ts';
 
 /** What an ONNX file says of itself, read without ONNX Runtime. */
@@ -312,16 +313,7 @@ const ELEMENT_TYPES: Readonly<Record<number, string>> = {
   11: 'FP64',
   12: 'UINT32',
   13: 'UINT64',
-  14: 'complex64',
-  15: 'complex128',
-  16: 'bfloat16',
-  17: 'float8e4m3fn',
-  18: 'float8e4m3fnuz',
-  19: 'float8e5m2',
-  20: 'float8e5m2fnuz',
-  21: 'uint4',
-  22: 'int4',
-  23: 'float4e2m1',
+  ...TYPES_NOT_CARRIED,
 };
 
 /** @param bytes a `ValueInfoProto` */

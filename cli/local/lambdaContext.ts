@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { totalmem } from 'node:os';
 import type { Context } from 'aws-lambda';
 
-export interface LambdaContextOptions {
+interface LambdaContextOptions {
   /** @default 'eu-central-1' */
   readonly region?: string;
   /** @default Date.now */

@@ -501,7 +501,7 @@ function sent(value: string | undefined, name: string): string {
   return value;
 }
 
-export interface MappingLimits {
+interface MappingLimits {
   queueArn: string;
   /** Most records of one event, 1–10,000; FIFO 1–10. Above 10 needs a window of at least 1 s. */
   batchSize: number;

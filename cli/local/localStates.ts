@@ -36,7 +36,7 @@ export interface LocalStates {
   stop(): Promise<void>;
 }
 
-export interface LocalStatesOptions extends Pick<StateDependencies, 'invoke' | 'objects'> {
+interface LocalStatesOptions extends Pick<StateDependencies, 'invoke' | 'objects'> {
   readonly machine: StateMachine;
   readonly region: string;
   /** Called when an execution has ended. */

@@ -92,7 +92,7 @@ function sortOut(ids: readonly string[], there: ReadonlySet<string>) {
 export const collect = { help: HELP, run };
 
 /** A result as one line of JSON, in the form of docs/message-format.md; binary outputs are written as `data`. */
-export function resultText(result: ScoringResult): string {
+function resultText(result: ScoringResult): string {
   const { messageId } = result;
   return 'results' in result
     ? `[${result.results.map((one) => singleText(messageId, one)).join(',')}]`
@@ -127,7 +127,7 @@ function outputTexts(outputs: OutputTensors): string[] {
 }
 
 /** The results collected so far, one JSON result a line, and room for more. */
-export interface ResultsFile {
+interface ResultsFile {
   /** Message IDs of the results in it. */
   readonly messageIds: ReadonlySet<string>;
   /** How many of them are, or hold, an error. */
@@ -144,7 +144,7 @@ const RESULT = z.union([ANSWER.transform((answer) => [answer]), z.array(ANSWER).
  *
  * @throws Error naming the line that is no result
  */
-export async function openResultsFile(path: string): Promise<ResultsFile> {
+async function openResultsFile(path: string): Promise<ResultsFile> {
   const messageIds = new Set<string>();
   let failed = 0;
   const count = (text: string): void => {

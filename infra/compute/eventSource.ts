@@ -147,11 +147,7 @@ function shareOf(concurrency: Concurrency, shards: number): Concurrency {
 }
 
 /** The most invocations that SQS starts at a time, where there is a ceiling. */
-export function maxInvocations({
-  maximumConcurrency,
-  minimumPollers,
-  maximumPollers,
-}: Concurrency): number | undefined {
+function maxInvocations({ maximumConcurrency, minimumPollers, maximumPollers }: Concurrency): number | undefined {
   if (maximumPollers !== undefined) return INVOCATIONS_PER_POLLER * maximumPollers;
   if (minimumPollers !== undefined) return INVOCATIONS_PER_POLLER * DEFAULT_MAXIMUM_POLLERS;
   return maximumConcurrency;

@@ -138,7 +138,7 @@ interface MissingPart extends Part {
   readonly name: string;
 }
 
-export function missingParts(files: readonly ModelFile[], { noted }: PartialFolder): MissingPart[] {
+function missingParts(files: readonly ModelFile[], { noted }: PartialFolder): MissingPart[] {
   return files
     .flatMap((file, fileIndex) =>
       partsOf(file.bytes).map((part, index) => ({
@@ -156,7 +156,7 @@ export function missingParts(files: readonly ModelFile[], { noted }: PartialFold
  *
  * @throws Error naming the first object that cannot be read, or is not what was published; nothing is under way then
  */
-export async function fetchParts(source: Source, parts: readonly MissingPart[], folder: PartialFolder): Promise<void> {
+async function fetchParts(source: Source, parts: readonly MissingPart[], folder: PartialFolder): Promise<void> {
   const failing = new AbortController();
   const atATime = pLimit(PARTS_AT_A_TIME);
   const fetch = (part: MissingPart) => fetchPart(source, part, folder, failing.signal);
@@ -178,7 +178,7 @@ async function fetchPart(source: Source, part: MissingPart, folder: PartialFolde
 }
 
 /** A folder that is being filled: it gets its name once it is whole. */
-export interface PartialFolder {
+interface PartialFolder {
   /** Where files are written. */
   readonly path: string;
   /** What {@link note} was told of, by this process or by one before it that was cut off. */
@@ -195,7 +195,7 @@ export interface PartialFolder {
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
  */
-export async function openPartialFolder(directory: string, name: string): Promise<PartialFolder> {
+async function openPartialFolder(directory: string, name: string): Promise<PartialFolder> {
   const own = join(directory, `${name}.part-${process.pid}-${threadId}`);
   const [files, notes] = [join(own, 'files'), join(own, 'notes')];
   await mkdir(directory, { recursive: true });
@@ -254,7 +254,7 @@ class Wrong extends Error {}
  *
  * @throws Error saying why it cannot be read, or that it has more than `maxBytes`
  */
-export async function readText(source: Source, key: string, maxBytes: number): Promise<string> {
+async function readText(source: Source, key: string, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   await untilRead(source, key, NEVER, async () => {
     chunks.length = 0;
@@ -272,7 +272,7 @@ export async function readText(source: Source, key: string, maxBytes: number): P
  * @param objectBytes what the object has in all
  * @throws Error saying why it cannot be read, or that the object has another size or content
  */
-export async function readInto(
+async function readInto(
   source: Source,
   key: string,
   part: Part & { readonly sha256: string },
@@ -301,7 +301,7 @@ const CHANGED = 'delete it, publish the models again, and deploy';
 
 const DISK_FULL = 'ENOSPC';
 /** What to do about a disk that is too small. */
-export const RAISE_STORAGE = 'raise ephemeralStorageMb, in a CDK app ephemeralStorageSize';
+const RAISE_STORAGE = 'raise ephemeralStorageMb, in a CDK app ephemeralStorageSize';
 
 const NEVER = new AbortController().signal;
 

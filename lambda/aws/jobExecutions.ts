@@ -1,7 +1,7 @@
 import { SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { JobStart } from '../jobs/jobTypes.ts';
 
-export interface ExecutionsOptions {
+interface ExecutionsOptions {
   readonly sfn: SFNClient;
   readonly stateMachineArn: string;
 }

@@ -16,7 +16,7 @@ import { describeError, isCallersFault } from './awsError.ts';
 import { putObject } from './payloads.ts';
 import { type RetryOptions, retryRemaining } from './sendBatches.ts';
 
-export interface JobStorageOptions {
+interface JobStorageOptions {
   readonly s3: S3Client;
   readonly bucket: string;
   readonly retry?: RetryOptions | undefined;

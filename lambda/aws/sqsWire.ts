@@ -34,7 +34,7 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
  * @param patience how long a call may take; a receive as much longer as it waits for messages
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-making-api-requests-json.html
  */
-export function createSqsWire(client: SQSClient, patience: Patience): SqsCaller {
+function createSqsWire(client: SQSClient, patience: Patience): SqsCaller {
   const { credentials, region } = client.config;
   const signer = new SignatureV4({ credentials, region, sha256: Sha256, service: 'sqs' });
   let template: Promise<HttpRequest> | undefined;

@@ -1,5 +1,5 @@
 /** A range, and the number that is taken where none is given. */
-export interface RangeWithDefault extends Range {
+interface RangeWithDefault extends Range {
   readonly default: number;
 }
 

@@ -276,7 +276,7 @@ interface Span {
  * the least of `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. Of equally cheap ones the smallest is taken,
  * which fills the others. O(n · maxBatchRows): 10,000 texts in runs of up to 512 rows take some 20 ms.
  */
-export function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[] {
+function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[] {
   const rowsBefore = new Int32Array(parts.length + 1);
   const minCost = new Float64Array(parts.length + 1);
   /** Where the last micro-batch of the least-cost partition of the first `i` parts starts. */
@@ -305,7 +305,7 @@ export function minCostPartition(parts: readonly Part[], limits: LimitsByLength)
 }
 
 /** What a micro-batch may hold when its longest request is of a given length, and what its runs cost. */
-export interface LimitsAtLength {
+interface LimitsAtLength {
   /** Most rows: at least one; with a ladder, the highest rung allowed. */
   readonly rows: number;
   /** What bounds the rows. */
@@ -314,12 +314,12 @@ export interface LimitsAtLength {
   readonly costs: Float64Array;
 }
 
-export interface LimitsByLength {
+interface LimitsByLength {
   at(length: number): LimitsAtLength;
 }
 
 /** @param sample any request of the group */
-export function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByLength {
+function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByLength {
   const { model } = sample;
   // Where nobody has measured what runs cost, what was learnt counts in place of a guess.
   const { learnt } = runLimits;

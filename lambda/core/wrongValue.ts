@@ -44,7 +44,7 @@ export function problemsIn(issues: readonly Issue[], value: unknown): string[] {
  * The known key that is nearest to an unknown one, and what it takes: `did you mean batchSize, a whole number from 1 to
  * 10000?`. Undefined where none is near.
  */
-export function didYouMean(wrong: string, known: Readonly<Record<string, Schema>>): string | undefined {
+function didYouMean(wrong: string, known: Readonly<Record<string, Schema>>): string | undefined {
   const nearest = nearestName(wrong, Object.keys(known));
   if (nearest === undefined) return undefined;
   const takes = known[nearest] && takenBy(known[nearest]);

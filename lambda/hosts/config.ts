@@ -13,8 +13,8 @@ import {
 } from '../settings.ts';
 
 export type Config = ValuesOf<typeof SETTINGS>;
-export type JobScoreConfig = ValuesOf<typeof JOB_SCORE_SETTINGS>;
-export type JobControlConfig = ValuesOf<typeof JOB_CONTROL_SETTINGS>;
+type JobScoreConfig = ValuesOf<typeof JOB_SCORE_SETTINGS>;
+type JobControlConfig = ValuesOf<typeof JOB_CONTROL_SETTINGS>;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -3,7 +3,7 @@ import type { GpuReading } from '../aws/nvidiaCards.ts';
 import { messageOf } from '../core/failure.ts';
 import { isNvidia } from '../onnx/provider.ts';
 
-export interface GpuWatchOptions {
+interface GpuWatchOptions {
   /** Asks what each card does. */
   readonly read: () => Promise<readonly GpuReading[]>;
   readonly onReadings: (readings: readonly GpuReading[]) => void;

@@ -345,7 +345,7 @@ const BEHIND_RETRY: Outcome = {
 };
 
 /** FIFO records by message group, each group in its order. Standard records are in none. Entries are indexes into `records`. */
-export function messageGroups(records: readonly MessageRecord[]): number[][] {
+function messageGroups(records: readonly MessageRecord[]): number[][] {
   const ordered = records.map((_, index) => index).filter((index) => groupAt(records, index) !== undefined);
   return [...Map.groupBy(ordered, (index) => groupAt(records, index)).values()];
 }
@@ -442,7 +442,7 @@ function refusalIn(verdict: WriteVerdict | undefined): Failure | undefined {
 }
 
 /** Whether what records need can be reached, by what became of the last ones. Lives as long as the process. */
-export interface OutageWatch {
+interface OutageWatch {
   /** Why the last records went back, all of them; undefined as long as some are answered. */
   current(): Failure<TransientCode> | undefined;
   /**

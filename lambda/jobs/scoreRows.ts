@@ -25,7 +25,7 @@ export interface Answer {
   readonly failures: readonly Failure[];
 }
 
-export interface RowScoringOptions {
+interface RowScoringOptions {
   readonly models: ModelRepository;
   readonly limits: ScoringLimits;
   /** Percent of the run time that goes into running rows alone as well. */
@@ -37,7 +37,7 @@ export interface RowScoringOptions {
 }
 
 /** What became of rows that were scored together. */
-export interface Scored {
+interface Scored {
   /** In the order of the rows; undefined where there was no time, or no memory. */
   readonly answers: readonly (Answer | undefined)[];
   /** Whether some were let go, because all would have been too much to hold: fewer rows at a time are to be scored. */

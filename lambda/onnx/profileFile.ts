@@ -66,7 +66,7 @@ function differenceOf(profile: ProfileFile, path: string, use: ProfileUse): stri
 }
 
 /** What says that a profile is of another model than the one that it lies beside; undefined where it is of this one. */
-export function otherModel({ digest }: ProfileFile, path: string): string | undefined {
+function otherModel({ digest }: ProfileFile, path: string): string | undefined {
   const got = modelDigest(path);
   return digest === got ? undefined : `expected a profile of this model (${got}), got one of ${digest}`;
 }
@@ -185,7 +185,7 @@ export function profilePath(modelPath: string): string {
  *
  * @throws Error naming the file and what is wrong in it
  */
-export function readProfile(modelPath: string): ProfileFile | undefined {
+function readProfile(modelPath: string): ProfileFile | undefined {
   const path = profilePath(modelPath);
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (bytes > MAX_BYTES) throw new Error(`${path}: expected a profile of ${MAX_BYTES} bytes at most, got ${bytes}`);

@@ -1,10 +1,10 @@
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { type Deferred, deferred, raceAbort } from '../core/concurrency.ts';
-
 import { messageOf } from '../core/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
+import { TYPES_NOT_CARRIED } from './modelFile.ts';
 
 import { describeCards, listProviders, nameOf, onCard, type Provider, runOnGpu } from './provider.ts';
 import {
@@ -310,20 +310,6 @@ async function open(thread: SessionThread, spec: SessionSpec): Promise<OpenMetad
   return { ...(await thread.call('open', spec)), libraryMs };
 }
 
-/** Element types that ONNX Runtime for Node cannot carry, by number. @see onnx.proto, TensorProto.DataType */
-const TYPES_NOT_CARRIED: Readonly<Record<string, string>> = {
-  14: 'complex64',
-  15: 'complex128',
-  16: 'bfloat16',
-  17: 'float8e4m3fn',
-  18: 'float8e4m3fnuz',
-  19: 'float8e5m2',
-  20: 'float8e5m2fnuz',
-  21: 'uint4',
-  22: 'int4',
-  23: 'float4e2m1',
-};
-
 /** What is wrong, in words, and what to do: ONNX Runtime itself says `Unsupported data type: 16`. */
 function explainLoadError(message: string): string {
   if (message.includes("package 'onnxruntime-node'")) {
@@ -396,7 +382,7 @@ function withdrawn(): RunAbandonedError {
 }
 
 /** A worker thread that holds one session and does one job after the other. */
-export interface SessionThread {
+interface SessionThread {
   /** @throws ThreadDiedError when the thread ends before it replies; anything else is the job's own failure */
   call<J extends JobName>(
     job: J,
@@ -423,7 +409,7 @@ const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
 
 /** @throws Error in a worker thread, where ONNX Runtime's telemetry is not off */
-export function startThread(): SessionThread {
+function startThread(): SessionThread {
   turnRuntimeTelemetryOff();
   const jobsSent = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const workerData: ThreadData = { jobsSent };

@@ -25,6 +25,9 @@ import {
 /**
  * A profile as one HTML file, which holds all that it needs: no script, no font and nothing else is fetched.
  *
+ * The file is long because the page is: one function a section, in the order of the page, each with its charts. None is of
+ * use to another module.
+ *
  * @returns the file's content
  */
 export async function renderPage(report: ProfileReport): Promise<string> {
@@ -80,7 +83,7 @@ function link(id: string, name: string): Markup {
 }
 
 /** What to do, why, what it comes to, and whether rows may share runs: all that most readers need. */
-export function recommendationSection(report: ProfileReport): Markup {
+function recommendationSection(report: ProfileReport): Markup {
   const { recommendation, measured } = report;
   const { mark, title, explanation } = verdictOf(measured.safety);
   return html`<section id="recommendation"><h2>Recommendation</h2>
@@ -160,7 +163,7 @@ const VERDICTS: Readonly<Record<ProfileReport['measured']['safety']['verdict'], 
 const MAX_CANDIDATES = 12;
 
 /** What batch sizes and windows come to for the traffic that was asked for. */
-export async function settingsSection({ answer, question: { budgetMs }, asked }: ProfileReport): Promise<Markup> {
+async function settingsSection({ answer, question: { budgetMs }, asked }: ProfileReport): Promise<Markup> {
   const { candidates, chosen, tried } = answer;
   const within = candidates.filter(({ p99AgeMs }) => p99AgeMs <= budgetMs).length;
   const age = figure({
@@ -277,7 +280,7 @@ function costOf({ dollarsPerMillionRows }: Expectation): number {
 }
 
 /** Rows a second and milliseconds of runs, by their rows, with the knee and the budget. */
-export async function runsSection({ measured, question: { budgetMs } }: ProfileReport): Promise<Markup> {
+async function runsSection({ measured, question: { budgetMs } }: ProfileReport): Promise<Markup> {
   const figures = panelsOf(measured).map(async (panel, index) => {
     return html`<div class="figures">
 ${await throughput(panel, index + 1)}${await latency(panel, index + 1, budgetMs)}</div>
@@ -377,7 +380,7 @@ function tableOf(caption: string, { groups }: Panel, head: string, cell: (run: M
 }
 
 /** What a row takes at each length that it may be padded to. */
-export async function paddingSection({ measured }: ProfileReport): Promise<Markup> {
+async function paddingSection({ measured }: ProfileReport): Promise<Markup> {
   const lengths = distinct(measured.table.map(({ length }) => length));
   if (lengths.length < 2) {
     return html`<section id="padding"><h2>Padding</h2>
@@ -445,7 +448,7 @@ function msPerRow({ medianMs, rows }: MeasuredRun): number {
 const MIB = 1024 * 1024;
 
 /** The most memory of processes, by the rows that they ran, as deployed. */
-export function memoryFigure({ measured, recommendation: { memoryMb } }: ProfileReport): Promise<Markup> {
+function memoryFigure({ measured, recommendation: { memoryMb } }: ProfileReport): Promise<Markup> {
   const [panel] = panelsOf(measured);
   const groups = (panel?.groups ?? []).filter(({ runs }) => runs.some(({ threads }) => threads === measured.threads));
   const runs = groups.flatMap((group) => group.runs);
@@ -499,7 +502,7 @@ const STEPS = [
 ] as const;
 
 /** What the start of a process took, step by step. */
-export function coldStartFigure({ measured: { coldStart } }: ProfileReport): Promise<Markup> {
+function coldStartFigure({ measured: { coldStart } }: ProfileReport): Promise<Markup> {
   let total = 0;
   const steps = STEPS.map(([key, name]) => {
     const from = total;
@@ -521,7 +524,7 @@ export function coldStartFigure({ measured: { coldStart } }: ProfileReport): Pro
 }
 
 /** What forms of compute cost at other rates, and where one becomes cheaper than another. */
-export async function costsSection(report: ProfileReport): Promise<Markup> {
+async function costsSection(report: ProfileReport): Promise<Markup> {
   const { answer } = report;
   const unmeasured = answer.forms
     .filter((form) => form.dollarsPerMillionRows === null)
@@ -642,7 +645,7 @@ function rateOf(messagesPerSecond: number): string {
 }
 
 /** What was found besides; nothing where nothing was. */
-export function findingsSection({ measured: { findings } }: ProfileReport): Markup | undefined {
+function findingsSection({ measured: { findings } }: ProfileReport): Markup | undefined {
   if (findings.length === 0) return undefined;
   return html`<section id="findings"><h2>Findings</h2>
 <ul class="findings">${findings.map((finding) => html`<li>${sentence(finding).replace(/\.?$/, '.')}</li>`)}</ul></section>
@@ -650,7 +653,7 @@ export function findingsSection({ measured: { findings } }: ProfileReport): Mark
 }
 
 /** On what all this was measured, and what is assumed in it. */
-export function aboutSection({ measured, notes, question: { prices } }: ProfileReport): Markup {
+function aboutSection({ measured, notes, question: { prices } }: ProfileReport): Markup {
   const { machine, versions, provider, threads, digest, date } = measured;
   const facts: readonly (readonly [string, string])[] = [
     ['Measured', `${dateOf(date)}, ${date.slice(11, 16)} UTC`],
@@ -678,14 +681,14 @@ ${facts.map(
 }
 
 /** 22 November 2026 */
-export function dateOf(iso: string): string {
+function dateOf(iso: string): string {
   return new Date(iso).toLocaleDateString('en-GB', { day: 'numeric', month: 'long', year: 'numeric', timeZone: 'UTC' });
 }
 
 export type MeasuredRun = Measurement['table'][number];
 
 /** Runs of one chart. */
-export interface Panel {
+interface Panel {
   /** Tells it from others, in a title; empty where there is one. */
   readonly suffix: string;
   readonly groups: readonly RunGroup[];
@@ -698,7 +701,7 @@ export interface Panel {
 }
 
 /** Runs of one length and number of threads, by rows. */
-export interface RunGroup {
+interface RunGroup {
   readonly name: string;
   readonly runs: readonly MeasuredRun[];
 }
@@ -707,7 +710,7 @@ export interface RunGroup {
  * One chart with a line for each number of threads; or, with several lengths, one for each number of threads. The first is
  * of what is deployed. What was not run is left out.
  */
-export function panelsOf(measured: Measurement): Panel[] {
+function panelsOf(measured: Measurement): Panel[] {
   const { table, threads, length } = measured;
   const lengths = distinct(table.map((run) => run.length));
   const counts = distinct(table.map((run) => run.threads)).toSorted(
@@ -750,10 +753,10 @@ export function distinct(values: readonly number[]): number[] {
   return [...new Set(values)].toSorted((a, b) => a - b);
 }
 
-export function threadsName(threads: number): string {
+function threadsName(threads: number): string {
   return threads === 1 ? '1 thread' : `${threads} threads`;
 }
 
-export function rowsName(rows: number): string {
+function rowsName(rows: number): string {
   return rows === 1 ? '1 row' : `${count(rows)} rows`;
 }

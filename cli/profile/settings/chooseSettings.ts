@@ -468,7 +468,7 @@ function gpuRowsPerSecond(
 }
 
 /** Forms of compute at other rates, with the settings that were chosen for one of them: concurrency grows as it must. */
-export interface FormComparison {
+interface FormComparison {
   /** Where the first form becomes cheaper or dearer than another, between 0.01 and 10,000 messages a second. */
   readonly breakEvens: readonly BreakEven[];
   /** What each form costs on which something was measured. */
@@ -482,7 +482,7 @@ export interface BreakEven {
   readonly than: string;
 }
 
-export interface FormCurve {
+interface FormCurve {
   readonly name: string;
   readonly points: readonly { readonly messagesPerSecond: number; readonly dollarsPerMillionRows: number }[];
 }
