@@ -1,8 +1,8 @@
 import type { SQSRecord } from 'aws-lambda';
 import { type InferenceSession, listSupportedBackends } from 'onnxruntime-node';
 import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { readNvidiaCards } from '../lambda/aws/nvidiaCards.ts';
-import { cardOf, describeNvidia, isNvidia } from '../lambda/onnx/provider.ts';
+import { readNvidiaDevices } from '../lambda/aws/nvidiaDevices.ts';
+import { describeNvidia, deviceOf, isNvidia } from '../lambda/onnx/provider.ts';
 import { CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
 
 import { createBareSession, stackMessages } from './contestants/bareSession.ts';
@@ -17,18 +17,18 @@ import { GPU_SCENARIOS, type Scenario } from './workload/scenarios.ts';
 const NAMES = GPU_SCENARIOS.map(({ name }) => name).join(', ');
 /** Of a run, and of messages: on a processor, where nothing is gained by more, few. */
 const MOST = { gpu: { rows: 1024, messages: 20_000 }, cpu: { rows: 64, messages: 2_000 } };
-const NO_CARD = 2;
+const NO_DEVICE = 2;
 
 const HELP = `Usage: npm run bench:gpu -- [options]
 
-Measures generated models on a card: session.run alone, batchscore's pipeline over the same
+Measures generated models on a device: session.run alone, batchscore's pipeline over the same
 messages, one message at a time, and what shapes cost that were not seen before, with and
-without warm-up. On a machine without a card it says so and ends with 2; --provider cpu
+without warm-up. On a machine without a device it says so and ends with 2; --provider cpu
 rehearses it there.
 
   --models NAMES   only these, with commas between them: ${NAMES}
   --provider NAME  execution provider of ONNX Runtime (default cuda)
-  --card N         the number of the card (default 0)
+  --device N         the number of the device (default 0)
   --messages N     at most N messages in a turn (default ${MOST.gpu.messages}, with cpu ${MOST.cpu.messages})
   --rounds N       turns of each contestant after its warm-up (default 5)
   --json           print JSON instead of a table
@@ -39,7 +39,7 @@ export async function benchGpu(args: readonly string[], streams: Streams): Promi
   const options = parseOptions(args, {
     models: { type: 'string', multiple: true, default: [] },
     provider: { type: 'string', default: 'cuda' },
-    card: { type: 'string', default: '0' },
+    device: { type: 'string', default: '0' },
     messages: { type: 'string' },
     rounds: { type: 'string', default: '5' },
     json: { type: 'boolean', default: false },
@@ -53,13 +53,13 @@ export async function benchGpu(args: readonly string[], streams: Streams): Promi
   refuseUnknown(provider);
   const scenarios = chooseModels(options.models);
   const settings = settingsFor(provider, options);
-  const nvidia = await readNvidiaCards();
-  if (isNvidia(provider) && (nvidia?.names[settings.card ?? 0] ?? '') === '') {
+  const nvidia = await readNvidiaDevices();
+  if (isNvidia(provider) && (nvidia?.names[settings.device ?? 0] ?? '') === '') {
     streams.stderr.write(
-      `batchscore: expected an NVIDIA card ${settings.card}, got none: ${describeNvidia(nvidia)}; measure on a machine ` +
+      `batchscore: expected an NVIDIA device ${settings.device}, got none: ${describeNvidia(nvidia)}; measure on a machine ` +
         'that has one, or rehearse with --provider cpu\n',
     );
-    return NO_CARD;
+    return NO_DEVICE;
   }
   const models = await measureGpu(scenarios, settings, (progress) => void streams.stderr.write(`${progress}\n`));
   const results = { machine: { ...describeMachine(), nvidia: nvidia ?? null }, ...settings, models };
@@ -70,16 +70,16 @@ export async function benchGpu(args: readonly string[], streams: Streams): Promi
 function settingsFor(
   provider: string,
   {
-    card,
+    device,
     messages,
     rounds,
-  }: { readonly card: string; readonly messages?: string | undefined; readonly rounds: string },
+  }: { readonly device: string; readonly messages?: string | undefined; readonly rounds: string },
 ): GpuSettings {
   const max = provider === 'cpu' ? MOST.cpu : MOST.gpu;
-  const number = wholeNumber('--card', card, 0, 63);
+  const number = wholeNumber('--device', device, 0, 63);
   return {
     provider,
-    card: cardOf(provider) === undefined ? null : number,
+    device: deviceOf(provider) === undefined ? null : number,
     maxRows: max.rows,
     maxMessages: messages === undefined ? max.messages : wholeNumber('--messages', messages, 1, 100_000),
     rounds: wholeNumber('--rounds', rounds, 1, 100),
@@ -104,8 +104,8 @@ function chooseModels(lists: readonly string[]): readonly Scenario[] {
 interface GpuSettings {
   /** An execution provider of ONNX Runtime. */
   readonly provider: string;
-  /** The number of the card; null where the provider has none. */
-  readonly card: number | null;
+  /** The number of the device; null where the provider has none. */
+  readonly device: number | null;
   /** Most rows in a run that are tried. */
   readonly maxRows: number;
   readonly maxMessages: number;
@@ -164,26 +164,26 @@ async function measureModel(
   say: (progress: string) => void,
 ): Promise<GpuFigures> {
   const { name } = scenario;
-  const { provider, card, maxRows, rounds } = settings;
-  const providers = [card === null ? provider : { name: provider, deviceId: card }];
+  const { provider, device, maxRows, rounds } = settings;
+  const providers = [device === null ? provider : { name: provider, deviceId: device }];
   say(`${name}: looking for the best size`);
   const session = await createBareSession(await repository.addModel(scenario), providers);
   const { bestRows, rowsPerSecond } = await sweep(session, scenario, maxRows);
   const messages = [...drawMessages(scenario, countOf(scenario, bestRows, rowsPerSecond, settings))];
   const records = toRecords(messages, 'binary');
 
-  const ladder = rungsUpTo(bestRows);
+  const allowedSizes = powersOfTwoUpTo(bestRows);
   const elements = Math.max(SETTINGS.maxBatchElements.default, bestRows * elementsOf(messages[0] as Message));
   const variables = { [CONFIG_KEYS.maxBatchElements]: String(elements) };
-  // On a card that is the ladder by default.
-  const own = card === null ? { providers, ladder } : { providers };
+  // On a GPU those are the allowed sizes by default.
+  const own = device === null ? { providers, allowedSizes } : { providers };
   const configure = (more: Readonly<Record<string, unknown>>): Promise<void> =>
     repository.configure(scenario, bestRows, { ...own, ...more });
   const open = (more: Readonly<Record<string, string>> = {}) =>
     openBatchscore(repository.directory, name, { ...variables, ...more });
 
   say(`${name}: what shapes cost that were not seen before`);
-  const firstSeen = await measureFirstSeen(records, ladder, configure, open);
+  const firstSeen = await measureFirstSeen(records, allowedSizes, configure, open);
   say(`${name}: ${messages.length} messages, at most ${bestRows} rows in a run`);
   await configure({});
   const batchscore = await open();
@@ -241,7 +241,7 @@ function chunks<T>(items: readonly T[], size: number): T[][] {
   );
 }
 
-function rungsUpTo(max: number): number[] {
+function powersOfTwoUpTo(max: number): number[] {
   return Array.from({ length: Math.log2(max) + 1 }, (_, power) => 2 ** power);
 }
 
@@ -271,14 +271,14 @@ type Open = (variables?: Readonly<Record<string, string>>) => Promise<Batchscore
 /** Rows that are run once more to be compared would count as well. */
 const UNCHECKED = { [CONFIG_KEYS.checkPercent]: '0' };
 
-/** @param rungs of the model's ladder, ascending */
+/** @param allowedSizes of the model, ascending */
 async function measureFirstSeen(
   records: SQSRecord[],
-  rungs: readonly number[],
+  allowedSizes: readonly number[],
   configure: Configure,
   open: Open,
 ): Promise<FirstSeen> {
-  const rows = rungs.filter((count) => count <= records.length);
+  const rows = allowedSizes.filter((count) => count <= records.length);
   const measure = async (): Promise<FirstInvocations> => {
     const startedAt = performance.now();
     const batchscore = await open(UNCHECKED);
@@ -339,8 +339,8 @@ interface GpuResults extends GpuSettings {
 }
 
 /** Markdown: what is measured, rates and times, and what the first run of each shape costs. */
-function renderGpu({ machine, provider, card, models }: GpuResults): string {
-  const where = card === null ? machine.cpu : `${machine.nvidia?.names[card]}, driver ${machine.nvidia?.driver}`;
+function renderGpu({ machine, provider, device, models }: GpuResults): string {
+  const where = device === null ? machine.cpu : `${machine.nvidia?.names[device]}, driver ${machine.nvidia?.driver}`;
   const rates = table(
     ['model', 'rows a run', 'session.run', 'pipeline', 'of it', 'one by one', 'alone p50', 'alone p99'],
     models.map((one) => [

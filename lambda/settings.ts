@@ -275,7 +275,7 @@ export const SETTINGS = {
     variable: 'BATCHSCORE_PIPELINE_DEPTH',
     ...whole({ min: 1, max: 16 }),
     default: 2,
-    doc: 'worker: most batches of a model that are scored at the same time; with `devices` so many for each card',
+    doc: 'worker: most batches of a model that are scored at the same time; with `devices` so many for each device',
   },
   requestQueueUrls: {
     variable: 'BATCHSCORE_REQUEST_QUEUE_URL',

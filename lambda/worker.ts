@@ -1,6 +1,6 @@
 import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { endProcess } from './aws/endProcess.ts';
-import { readGpus } from './aws/nvidiaCards.ts';
+import { readGpus } from './aws/nvidiaDevices.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { createSqsCaller } from './aws/sqsWire.ts';
 

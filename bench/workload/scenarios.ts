@@ -182,7 +182,7 @@ const LENGTH = 32;
 const TRANSFORMER: Scenario = {
   ...scenarioNamed('transformer'),
   lengths: { typical: LENGTH, draw: () => LENGTH },
-  modelConfig: { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 }, ladder: [LENGTH] } },
+  modelConfig: { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 }, allowedSizes: [LENGTH] } },
 };
 
 /** The models that a GPU is measured with. */

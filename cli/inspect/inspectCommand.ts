@@ -245,15 +245,17 @@ function evidence({ verdict, probes, largestDifference }: Opened): string {
   return ` (${probes} probes, alone and in company; their answers ${differed})`;
 }
 
-function runs({ maxBatchRows, ladder, verdict }: Opened, inputs: readonly Value[]): string {
+function runs({ maxBatchRows, allowedSizes, verdict }: Opened, inputs: readonly Value[]): string {
   const [first] = inputs;
   const batch = first?.batchAxis === undefined ? undefined : first.shape?.[first.batchAxis];
-  const fixed = typeof batch === 'number' && ladder.length === 1;
+  const fixed = typeof batch === 'number' && allowedSizes.length === 1;
   if (fixed && batch > 1) return `of ${batch} rows each, a fixed batch: fewer are padded`;
   if (maxBatchRows === 1) return 'of 1 row';
   if (verdict === 'dependent' || verdict === 'alone') return `of 1 request of up to ${count(maxBatchRows)} rows`;
   if (verdict === 'unknown') return `of 1 request, and of up to ${count(maxBatchRows)} rows once that is proved`;
-  return ladder.length > 0 ? `of ${ladder.map(count).join(', ')} rows` : `of up to ${count(maxBatchRows)} rows`;
+  return allowedSizes.length > 0
+    ? `of ${allowedSizes.map(count).join(', ')} rows`
+    : `of up to ${count(maxBatchRows)} rows`;
 }
 
 /** What went in and came out. */
@@ -277,8 +279,9 @@ function ragged({ ragged: axis, openAxes }: Opened): string {
   const open = openAxes.map((name) => `'${name}'`).join(', ');
   const others = open === '' ? '' : `${open} may have any size, and requests that share a run agree in it`;
   if (axis !== null) {
-    const rungs = axis.ladder.length === 0 ? 'any length' : `lengths of ${axis.ladder.map(count).join(', ')}`;
-    return `'${axis.axis}' of ${axis.inputs.join(', ')}: ${rungs}, padded within a run${others === '' ? '' : `; ${others}`}`;
+    const allowedSizes =
+      axis.allowedSizes.length === 0 ? 'any length' : `lengths of ${axis.allowedSizes.map(count).join(', ')}`;
+    return `'${axis.axis}' of ${axis.inputs.join(', ')}: ${allowedSizes}, padded within a run${others === '' ? '' : `; ${others}`}`;
   }
   if (open === '') return 'no: all requests have one shape';
   return `no: ${others}; to have it padded, see "ragged" in docs/models.md`;

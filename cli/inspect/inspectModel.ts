@@ -113,19 +113,19 @@ function aboutModel(
   model: Model,
   config: ModelConfig,
 ): Omit<Opened, 'leftOut' | 'probes' | 'warnings' | 'samples' | 'isMadeUp'> {
-  const { ragged, inputs, constants = [], maxBatchRows, ladder, largestDifference = null, transform } = model;
+  const { ragged, inputs, constants = [], maxBatchRows, allowedSizes, largestDifference = null, transform } = model;
   return {
     verdict: verdictOf(model, config),
     largestDifference,
     maxBatchRows,
-    ladder,
+    allowedSizes,
     ragged:
       ragged === undefined
         ? null
         : {
             axis: ragged.name,
             inputs: inputs.filter((_, index) => ragged.inputs[index] !== undefined).map(({ name }) => name),
-            ladder: ragged.ladder,
+            allowedSizes: ragged.allowedSizes,
           },
     openAxes: symbolicAxes(model).filter((axis) => axis !== ragged?.name),
     constants,
@@ -188,11 +188,11 @@ export interface Opened {
   readonly largestDifference: number | null;
   readonly maxBatchRows: number;
   /** The row counts that it is run at; empty: any. */
-  readonly ladder: readonly number[];
+  readonly allowedSizes: readonly number[];
   readonly ragged: {
     readonly axis: string;
     readonly inputs: readonly string[];
-    readonly ladder: readonly number[];
+    readonly allowedSizes: readonly number[];
   } | null;
   /** Axes of any size that requests of one run must share. */
   readonly openAxes: readonly string[];
@@ -364,7 +364,7 @@ function* madeUpInputs(
   const ragged = model.ragged?.name;
   const sizes = Object.fromEntries(Object.entries(given).filter(([axis]) => axis !== ragged));
   const isOpen = symbolicAxes(model).some((axis) => sizes[axis] === undefined);
-  const max = model.ragged?.ladder.at(-1) ?? Number.POSITIVE_INFINITY;
+  const max = model.ragged?.allowedSizes.at(-1) ?? Number.POSITIVE_INFINITY;
   const lengths = isOpen ? LENGTHS.filter((length) => length <= max) : [1];
   const past = emptyPast(model);
   const choices: AxisSizes[] = past === undefined ? [sizes] : [sizes, { ...past, ...sizes }];

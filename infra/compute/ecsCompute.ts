@@ -214,7 +214,7 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
   return {
     kind: 'ecs-gpu',
     feed: 'worker',
-    imageTarget: { stage: 'worker-gpu', architecture, cards: settings.gpuCount },
+    imageTarget: { stage: 'worker-gpu', architecture, devices: settings.gpuCount },
     providers: 'cuda',
     timeoutSeconds,
     wakeSeconds: wakeSecondsOf(settings, GPU_START_SECONDS),
@@ -310,7 +310,7 @@ interface GpuTaskSettings {
   readonly isPublic: boolean;
 }
 
-/** What ECS refuses, and what would never get a card or a way out. */
+/** What ECS refuses, and what would never get a device or a way out. */
 function gpuTaskProblems(settings: GpuTaskSettings): Problem[] {
   const { capacity, gpuCount, instanceTypes, isPublic } = settings;
   return [
@@ -378,9 +378,9 @@ function addManagedInstances(
 }
 
 /** Those that ONNX Runtime has kernels for, and that are not priced for training. */
-const CARDS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.L4, AcceleratorName.L40S];
+const ACCELERATORS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.L4, AcceleratorName.L40S];
 
-/** EC2 reports less memory than cards are named after: 22,888 MiB for an L4 of 24 GB. */
+/** EC2 reports less memory than devices are named after: 22,888 MiB for an L4 of 24 GB. */
 const REPORTED_SHARE = 0.9;
 const MIB_PER_GIB = 1024;
 
@@ -392,7 +392,7 @@ function requirementsOf(settings: ManagedInstancesSettings): InstanceRequirement
     ...min,
     acceleratorTypes: [AcceleratorType.GPU],
     acceleratorManufacturers: [AcceleratorManufacturer.NVIDIA],
-    acceleratorNames: CARDS,
+    acceleratorNames: ACCELERATORS,
     acceleratorCountMin: gpuCount,
     acceleratorCountMax: gpuCount,
     acceleratorTotalMemoryMin: Size.mebibytes(Math.floor(gpuCount * gpuMemoryGiB * MIB_PER_GIB * REPORTED_SHARE)),

@@ -202,7 +202,7 @@ export interface GpuCompute extends FunctionCompute {
 }
 
 /**
- * Node initialises the function in a thread for each vCPU, and each would load every model onto the card.
+ * Node initialises the function in a thread for each vCPU, and each would load every model onto the device.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-nodejs-runtime.html
  */

@@ -149,7 +149,7 @@ const OF_GPUS = ['cuda', 'tensorrt'];
 /** Those that ONNX Runtime for Node has on Linux. */
 const KNOWN = ['cpu', 'webgpu', ...OF_GPUS];
 
-/** A host would not start with a provider that its machine has no card for, unless it may go on with the next. */
+/** A host would not start with a provider that its machine has no device for, unless it may go on with the next. */
 export function providersProblem(
   { providers, allowProviderFallback }: TuningNumbers,
   { kind, imageTarget }: { readonly kind: string; readonly imageTarget: ImageTarget },

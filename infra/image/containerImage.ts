@@ -19,8 +19,8 @@ export interface ContainerImage {
 export interface ImageTarget {
   readonly stage: ImageStage;
   readonly architecture: Architecture;
-  /** The cards of what runs in it. @default one with a GPU, else none */
-  readonly cards?: number;
+  /** The devices of what runs in it. @default one with a GPU, else none */
+  readonly devices?: number;
 }
 
 export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
@@ -50,7 +50,7 @@ export function createImage(
   }
   if (image !== undefined) return image;
   if (folder !== undefined)
-    checkModelsFolder(folder, defaultModel, target.cards ?? (target.stage.endsWith('-gpu') ? 1 : 0));
+    checkModelsFolder(folder, defaultModel, target.devices ?? (target.stage.endsWith('-gpu') ? 1 : 0));
   return buildImage(scope, folder, imageBuild, target);
 }
 

@@ -14,18 +14,18 @@ const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
  * Checks that a folder is a model repository before it is built into an image: opens every file that a host reads at
  * start, other than weights and samples, with the host's own code.
  *
- * @param cards that a host has. @default any number: it is not known yet
+ * @param devices that a host has. @default any number: it is not known yet
  * @throws Error naming what a host would refuse at start
  */
 export function checkModelsFolder(
   folder: string,
   defaultModel: string | undefined,
-  cards = Number.POSITIVE_INFINITY,
+  devices = Number.POSITIVE_INFINITY,
 ): void {
   const models = readModels(folder);
   if (models.length === 0) throw new Error(`models: expected ${LAYOUT} in ${folder}, got no model folder; add a model`);
   const names = models.map(({ name }) => name);
-  refuse([...models.flatMap((model) => problemsOfModel(model, cards)), problemOfDefault(names, defaultModel)]);
+  refuse([...models.flatMap((model) => problemsOfModel(model, devices)), problemOfDefault(names, defaultModel)]);
 }
 
 function readModels(folder: string): ModelFolder[] {
@@ -36,25 +36,25 @@ function readModels(folder: string): ModelFolder[] {
   }
 }
 
-function problemsOfModel({ name, folder, versions }: ModelFolder, cards: number): Problem[] {
+function problemsOfModel({ name, folder, versions }: ModelFolder, devices: number): Problem[] {
   if (versions.length === 0) {
     return [`models: expected ${LAYOUT}, got ${folder} with no version folder; add ${name}/1/${MODEL_FILE}`];
   }
   return [
-    problemOf(() => checkConfig(folder, cards)),
+    problemOf(() => checkConfig(folder, devices)),
     ...versions.map(({ path }) => problemOf(() => checkModelFile(path))),
   ];
 }
 
-function checkConfig(folder: string, cards: number): void {
+function checkConfig(folder: string, deviceCount: number): void {
   const { transform, devices, providers = [] } = readModelConfig(folder);
   const chosen = devices ?? providers.flatMap(({ deviceId }) => deviceId ?? []);
-  if (chosen.some((card) => card >= cards)) {
+  if (chosen.some((device) => device >= deviceCount)) {
     const [expected, cure] =
-      cards === 0
-        ? ['no cards, because this compute has none', 'remove them, or deploy with compute=lambda-gpu or ecs-gpu']
+      deviceCount === 0
+        ? ['no devices, because this compute has none', 'remove them, or deploy with compute=lambda-gpu or ecs-gpu']
         : [
-            `cards 0 to ${cards - 1}, as many as a host has`,
+            `devices 0 to ${deviceCount - 1}, as many as a host has`,
             'name those; with compute=ecs-gpu gpuCount gives a host more',
           ];
     throw new Error(`${join(folder, CONFIG_FILE)}: expected ${expected}, got ${chosen.join(', ')}; ${cure}`);

@@ -97,7 +97,7 @@ export function jobProblems(jobs: JobNumbers | undefined, { compute, models }: D
   ];
 }
 
-/** A worker's image has no runtime of Lambda, and one with CUDA holds models that name cards. */
+/** A worker's image has no runtime of Lambda, and one with CUDA holds models that name devices. */
 function otherImage({ kind, imageTarget: { stage } }: Deployment['compute']): Problem {
   if (stage === 'lambda') return undefined;
   return (

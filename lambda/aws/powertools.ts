@@ -11,7 +11,7 @@ import {
   type MicroBatchReport,
 } from '../core/observer.ts';
 import type { Outcome } from '../core/record.ts';
-import type { GpuReading } from './nvidiaCards.ts';
+import type { GpuReading } from './nvidiaDevices.ts';
 import type { Telemetry } from './telemetry.ts';
 import { retryReasons } from './telemetry.ts';
 
@@ -59,7 +59,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   readonly logger: Logger;
   /** Prints what was measured since the last time; a middleware does so for an invocation. */
   publish(): void;
-  /** Told what the cards of this host do. */
+  /** Told what the devices of this host do. */
   gpus(readings: readonly GpuReading[]): void;
 } {
   const { serviceName, logLevel, batchSize, windowSeconds, logsBatches = true } = options;
@@ -69,12 +69,12 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     metrics.addMetric(name, ALL_METRIC_UNITS[name], value);
   };
   const providers = new Set<string>();
-  const cards = new Set<string>();
+  const devices = new Set<string>();
   return {
     logger,
     assigned(assignment) {
       providers.add(assignment.provider);
-      for (const card of assignment.cards) cards.add(card);
+      for (const device of assignment.devices) devices.add(device);
     },
     observer: {
       microBatch(report) {
@@ -118,9 +118,9 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     },
     outcomes(outcomes, records) {
       const counts = countOutcomes(outcomes);
-      // Properties, by which CloudWatch Logs Insights tells the metrics of one card from those of another.
+      // Properties, by which CloudWatch Logs Insights tells the metrics of one device from those of another.
       if (providers.size > 0) metrics.addMetadata('provider', [...providers].join(', '));
-      if (cards.size > 0) metrics.addMetadata('card', [...cards].join(', '));
+      if (devices.size > 0) metrics.addMetadata('device', [...devices].join(', '));
       add('BatchSize', outcomes.length);
       if (batchSize !== undefined) {
         add('BatchFill', (100 * outcomes.length) / batchSize);

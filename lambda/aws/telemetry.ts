@@ -15,7 +15,7 @@ export interface Telemetry {
   hostEnds(reason: string): void;
   /** Told where the runs of a model go, once it is loaded. @default nobody asks */
   readonly assigned?:
-    | ((assignment: { readonly provider: string; readonly cards: readonly string[] }) => void)
+    | ((assignment: { readonly provider: string; readonly devices: readonly string[] }) => void)
     | undefined;
   /** What opens and closes an invocation, outermost first. */
   readonly middlewares: readonly ScoringMiddleware[];

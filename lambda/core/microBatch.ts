@@ -15,7 +15,7 @@ export interface MicroBatch {
   readonly model: Model;
   readonly parts: readonly Part[];
   readonly rows: number;
-  /** Rows that are run: `rows`, or the rung of the model's ladder that they are padded up to. */
+  /** Rows that are run: `rows`, or the allowed size that they are padded up to. */
   readonly paddedRows: number;
   /** The size that the ragged axis is padded to; 1 without one. */
   readonly paddedLength: number;
@@ -37,7 +37,7 @@ export function microBatchOf(model: Model, parts: readonly Part[], closedBecause
 export function wholeRun(request: ScoringRequest, closedBecause: CloseReason): MicroBatch {
   const { model, rows } = request;
   const batch = microBatchOf(model, [{ request, fromRow: 0, toRow: rows }], closedBecause);
-  return (model.ladder[0] ?? 1) > 1 ? batch : { ...batch, paddedRows: rows };
+  return (model.allowedSizes[0] ?? 1) > 1 ? batch : { ...batch, paddedRows: rows };
 }
 
 /** Whether it is all of its request. */
@@ -45,18 +45,18 @@ export function isWhole({ request, fromRow, toRow }: Part): boolean {
   return toRow - fromRow === request.rows;
 }
 
-/** The smallest rung that holds `rows`, or `rows` itself without a ladder. */
+/** The smallest allowed size that holds `rows`, or `rows` itself without allowed sizes. */
 export function paddedRowsOf(model: Model, rows: number): number {
-  return rungFor(model.ladder, rows);
+  return allowedSizeFor(model.allowedSizes, rows);
 }
 
-/** The smallest rung of the ragged axis that holds `length`, or `length` itself without a ladder. */
+/** The smallest allowed size of the ragged axis that holds `length`, or `length` itself without allowed sizes. */
 export function paddedLengthOf({ ragged }: Model, length: number): number {
-  return ragged === undefined ? 1 : rungFor(ragged.ladder, length);
+  return ragged === undefined ? 1 : allowedSizeFor(ragged.allowedSizes, length);
 }
 
-function rungFor(ladder: readonly number[], size: number): number {
-  return ladder.find((rung) => rung >= size) ?? size;
+function allowedSizeFor(allowedSizes: readonly number[], size: number): number {
+  return allowedSizes.find((allowed) => allowed >= size) ?? size;
 }
 
 /** Elements that the inputs of a run hold together, padding included. */

@@ -46,7 +46,7 @@ export interface RaggedAxis {
   /** By output: which axis is cut back; undefined where none is. */
   readonly outputs: readonly (number | undefined)[];
   /** The sizes it may be run at, ascending; a micro-batch is padded up to one. Empty: any size. */
-  readonly ladder: readonly number[];
+  readonly allowedSizes: readonly number[];
 }
 
 /**
@@ -69,8 +69,8 @@ export interface RunResult {
   readonly outputs: readonly Tensor[];
   /** Milliseconds inside ONNX Runtime, without the wait for its thread. */
   readonly runMs: number;
-  /** Which of the model's cards it ran on. @default 0 */
-  readonly card?: number | undefined;
+  /** Which of the model's devices it ran on. @default 0 */
+  readonly device?: number | undefined;
 }
 
 /**
@@ -90,12 +90,12 @@ export interface Model {
   readonly constants?: readonly string[] | undefined;
   /** Most rows in one run. */
   readonly maxBatchRows: number;
-  /** How many runs it does at the same time, each on a card of its own. @default 1 */
-  readonly cards?: number | undefined;
+  /** How many runs it does at the same time, each on a device of its own. @default 1 */
+  readonly devices?: number | undefined;
   /** The model's own code before and after it, if it has any. */
   readonly transform?: Transform | undefined;
   /** The row counts it may be run at, ascending; a micro-batch is padded up to one. Empty: any count. */
-  readonly ladder: readonly number[];
+  readonly allowedSizes: readonly number[];
   /** The axis along which requests may differ in size; undefined where all of a micro-batch must agree. */
   readonly ragged?: RaggedAxis | undefined;
   /** Whether its rows are independent of each other, and how that is known. @default trusted */
@@ -124,11 +124,11 @@ export interface Model {
    *
    * @param signal aborted when the run is past its time. A run cannot be stopped: it is left behind, and the next one
    *   has a fresh thread
-   * @param card the only one to run on: cards round differently. @default the first that is free
+   * @param device the only one to run on: devices round differently. @default the first that is free
    * @throws ModelUnavailableError when the model could not be run at all, OutOfMemoryError when the run was too large,
    *   RunAbandonedError when the signal was aborted first; anything else is the run's own failure
    */
-  run(inputs: readonly Tensor[], signal?: AbortSignal, card?: number): Promise<RunResult>;
+  run(inputs: readonly Tensor[], signal?: AbortSignal, device?: number): Promise<RunResult>;
 }
 
 /** Finds models by name and version. */

@@ -103,7 +103,7 @@ export const METRIC_UNITS = {
   HostsEnded: 'Count',
 } as const satisfies Record<string, Unit>;
 
-/** Those of workers with a GPU, a value for each card. */
+/** Those of workers with a GPU, a value for each device. */
 export const GPU_METRIC_UNITS = {
   GpuUtilization: 'Percent',
   GpuMemoryUtilization: 'Percent',

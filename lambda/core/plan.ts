@@ -122,7 +122,7 @@ const NONE: readonly MicroBatch[] = [];
 /**
  * The plan of requests of one model and signature whose rows all have one shape: each micro-batch is filled, in arrival
  * order, with as many rows as it may hold, or as many as cost least a row. That is the least cost. What is left in the
- * end is one micro-batch, or, where a ladder or measured costs say that several cost less, those. A request is cut only
+ * end is one micro-batch, or, where allowed sizes or measured costs say that several cost less, those. A request is cut only
  * when it has more rows than one micro-batch is filled with, and may be.
  *
  * Micro-batches run while later bodies are decoded, so that not all requests are in memory at once:
@@ -134,7 +134,7 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   const { model } = sample;
   const { learnt, mayCut } = runLimits;
   const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), runLimits);
-  const isGuess = model.ladder.length < 2 && (model.cost ?? learnt) === undefined;
+  const isGuess = model.allowedSizes.length < 2 && (model.cost ?? learnt) === undefined;
   const limits = isGuess ? undefined : limitsByLength(sample, runLimits);
   const max = limits === undefined ? capacity.rows : minPerRow(limits.at(sample.length).costs);
   const reason = max === capacity.rows ? capacity.reason : 'dearer';
@@ -306,7 +306,7 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[
 
 /** What a micro-batch may hold when its longest request is of a given length, and what its runs cost. */
 interface LimitsAtLength {
-  /** Most rows: at least one; with a ladder, the highest rung allowed. */
+  /** Most rows: at least one; with allowed sizes, the largest allowed size. */
   readonly rows: number;
   /** What bounds the rows. */
   readonly reason: 'full' | 'budget';
@@ -342,20 +342,20 @@ function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByL
 function costsOf(model: Model, cost: Cost, rows: number, paddedLength: number): Float64Array {
   const costs = new Float64Array(rows + 1);
   let paddedRows = 0;
-  let ofRung = 0;
+  let ofSize = 0;
   for (let count = 1; count <= rows; count++) {
     if (count > paddedRows) {
       paddedRows = paddedRowsOf(model, count);
-      ofRung = cost(paddedRows, paddedLength);
+      ofSize = cost(paddedRows, paddedLength);
     }
-    costs[count] = ofRung;
+    costs[count] = ofSize;
   }
   return costs;
 }
 
-/** How many rows of `elementsPerRow` a micro-batch may hold: at least one; with a ladder, the highest rung allowed. */
+/** How many rows of `elementsPerRow` a micro-batch may hold: at least one; with allowed sizes, the largest allowed size. */
 export function capacityOf(
-  { maxBatchRows, ladder }: Model,
+  { maxBatchRows, allowedSizes }: Model,
   elementsPerRow: number,
   { maxElements, maxRows = maxBatchRows }: { readonly maxElements: number; readonly maxRows?: number },
 ): { readonly rows: number; readonly reason: 'full' | 'budget' } {
@@ -363,6 +363,6 @@ export function capacityOf(
   const max = Math.min(maxBatchRows, maxRows);
   const reason = affordable < max ? 'budget' : 'full';
   const rows = Math.min(max, affordable);
-  if (ladder.length === 0) return { rows, reason };
-  return { rows: ladder.findLast((rung) => rung <= rows) ?? (ladder[0] as number), reason };
+  if (allowedSizes.length === 0) return { rows, reason };
+  return { rows: allowedSizes.findLast((size) => size <= rows) ?? (allowedSizes[0] as number), reason };
 }

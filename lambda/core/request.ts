@@ -115,9 +115,9 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
   return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
 }
 
-/** A model with a ladder of lengths is never run beyond its last rung. */
+/** A model with allowed lengths is never run beyond its last allowed size. */
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
-  const max = ragged?.ladder.at(-1);
+  const max = ragged?.allowedSizes.at(-1);
   if (ragged === undefined || max === undefined || length <= max) return undefined;
   return failure(
     'INVALID_SHAPE',

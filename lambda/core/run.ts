@@ -70,7 +70,8 @@ export function fitTime({ model, rows, paddedRows, paddedLength }: MicroBatch, c
   const expectedMs = deps.latency.predictMs(model, paddedRows, paddedLength);
   const remainingMs = time.remainingMs();
   const neededMs = schedule.busyMs(model) + (expectedMs ?? 0) + deps.limits.deadlineMarginMs;
-  const isSmallEnough = expectedMs !== undefined || !mayBeSmaller || rows <= Math.max(FIRST_ROWS, model.ladder[0] ?? 1);
+  const isSmallEnough =
+    expectedMs !== undefined || !mayBeSmaller || rows <= Math.max(FIRST_ROWS, model.allowedSizes[0] ?? 1);
   if (remainingMs >= neededMs && isSmallEnough) return { fits: true, expectedMs: expectedMs ?? 0 };
   const cure = rows === 1 ? 'one row takes that long: raise the timeout, or the memory' : MORE_TIME;
   const message =
@@ -86,13 +87,13 @@ export interface Ran extends RunResult {
 /**
  * What the run gave, its rows proved to be there, or why there was none: no model, no memory, or the run itself.
  *
- * @param card the only one of the model's that will do. @default any
+ * @param device the only one of the model's that will do. @default any
  */
 export async function runMicroBatch(
   batch: MicroBatch,
   expectedMs: number,
   call: Call,
-  card?: number,
+  device?: number,
 ): Promise<Ran | Failure> {
   const { latency, memory, observer, now } = call.deps;
   const { model, rows, paddedRows, paddedLength } = batch;
@@ -102,7 +103,7 @@ export async function runMicroBatch(
   const stackedAt = now();
   observer.stage?.('stack', startedAt, stackedAt, details);
   const end = call.schedule.begin(model, expectedMs);
-  const ran = await run(batch, inputs, expectedMs, call, card);
+  const ran = await run(batch, inputs, expectedMs, call, device);
   end();
   observer.stage?.('run', stackedAt, now(), {
     ...details,
@@ -124,12 +125,12 @@ async function run(
   inputs: readonly Tensor[],
   expectedMs: number,
   call: Call,
-  card: number | undefined,
+  device: number | undefined,
 ): Promise<RunResult | Failure> {
   const { observer, memory, latency } = call.deps;
   const { model, parts, paddedRows, paddedLength } = batch;
   try {
-    return await model.run(inputs, signalOf(expectedMs, call), card);
+    return await model.run(inputs, signalOf(expectedMs, call), device);
   } catch (error) {
     if (error instanceof RunAbandonedError) {
       if (error.ranMs !== undefined) {
@@ -170,7 +171,7 @@ function runFailed({ model }: MicroBatch, error: unknown): Failure {
   return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);
 }
 
-/** How many micro-batches of a model stand between stack and write at most, for each of its cards. */
+/** How many micro-batches of a model stand between stack and write at most, for each of its devices. */
 const MICRO_BATCHES_UNDER_WAY = 2;
 
 const CATCHING_UP_MS = 20;
@@ -186,7 +187,7 @@ interface Schedule {
   catchUp(): Promise<void>;
   /** Waits until all the work is done. */
   drained(): Promise<void>;
-  /** Milliseconds until a card of the model has ended the runs that are under way, as far as that is known. */
+  /** Milliseconds until a device of the model has ended the runs that are under way, as far as that is known. */
   busyMs(model: Model): number;
   /** Notes a run that begins, expected to take so long. @returns to be called when it has ended */
   begin(model: Model, expectedMs: number): () => void;
@@ -194,11 +195,11 @@ interface Schedule {
 
 interface ModelRuns {
   readonly limiter: Limiter;
-  readonly cards: readonly CardRuns[];
+  readonly devices: readonly DeviceRuns[];
 }
 
-/** Which card a run will really have is not known before: it is taken to be the one that is free first. */
-interface CardRuns {
+/** Which device a run will really have is not known before: it is taken to be the one that is free first. */
+interface DeviceRuns {
   running: number;
   /** When the runs under way are expected to have ended. */
   freeAt: number;
@@ -212,9 +213,9 @@ export function createSchedule(now: () => number): Schedule {
     models.set(model, known);
     return known;
   };
-  const busyMs = ({ running, freeAt }: CardRuns): number => (running === 0 ? 0 : Math.max(0, freeAt - now()));
-  const freeFirst = (model: Model): CardRuns =>
-    runsOf(model).cards.reduce((first, card) => (busyMs(card) < busyMs(first) ? card : first));
+  const busyMs = ({ running, freeAt }: DeviceRuns): number => (running === 0 ? 0 : Math.max(0, freeAt - now()));
+  const freeFirst = (model: Model): DeviceRuns =>
+    runsOf(model).devices.reduce((first, device) => (busyMs(device) < busyMs(first) ? device : first));
   return {
     add: (model, work) => runsOf(model).limiter.add(work),
     async catchUp() {
@@ -225,20 +226,20 @@ export function createSchedule(now: () => number): Schedule {
     drained: async () => void (await Promise.all([...models.values()].map(({ limiter }) => limiter.drained()))),
     busyMs: (model) => busyMs(freeFirst(model)),
     begin(model, expectedMs) {
-      const card = freeFirst(model);
-      card.freeAt = now() + busyMs(card) + expectedMs;
-      card.running += 1;
+      const device = freeFirst(model);
+      device.freeAt = now() + busyMs(device) + expectedMs;
+      device.running += 1;
       return () => {
-        card.running -= 1;
+        device.running -= 1;
       };
     },
   };
 }
 
-function newRuns({ cards = 1 }: Model): ModelRuns {
+function newRuns({ devices = 1 }: Model): ModelRuns {
   return {
-    limiter: createLimiter(MICRO_BATCHES_UNDER_WAY * cards),
-    cards: Array.from({ length: cards }, () => ({ running: 0, freeAt: 0 })),
+    limiter: createLimiter(MICRO_BATCHES_UNDER_WAY * devices),
+    devices: Array.from({ length: devices }, () => ({ running: 0, freeAt: 0 })),
   };
 }
 

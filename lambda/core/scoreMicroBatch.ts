@@ -82,7 +82,7 @@ function halvesAfter(failed: Failure, batch: MicroBatch): Halves | undefined {
   return !isTransient(failed) && batch.parts.length > 1 ? halve(batch) : undefined;
 }
 
-/** The halves, unless each row alone would be padded up to as large a run again, as on a ladder's lowest rung. */
+/** The halves, unless each row alone would be padded up to as large a run again, as at the smallest allowed size. */
 function halveForMemory(batch: MicroBatch): Halves | undefined {
   const { model, parts, closedBecause } = batch;
   const elements = elementsIn(batch);

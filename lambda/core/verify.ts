@@ -168,10 +168,10 @@ function newState({ independence, maxBatchRows, verifiedRows, maxSharedRows = ma
   };
 }
 
-/** The rows that a run may have next: the next rung, or twice as many. */
-function nextSize({ ladder, maxBatchRows }: Model, verifiedRows: number): number {
+/** The rows that a run may have next: the next allowed size, or twice as many. */
+function nextSize({ allowedSizes, maxBatchRows }: Model, verifiedRows: number): number {
   if (verifiedRows >= maxBatchRows) return maxBatchRows;
-  return ladder.find((rung) => rung > verifiedRows) ?? Math.min(maxBatchRows, 2 * verifiedRows);
+  return allowedSizes.find((size) => size > verifiedRows) ?? Math.min(maxBatchRows, 2 * verifiedRows);
 }
 
 /** Checks take no more of the time that is left together. */
@@ -184,13 +184,13 @@ const SHARE_OF_TIME_LEFT = 1 / 4;
  *
  * @returns whether the micro-batch may be answered with its outputs
  */
-export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, card }: Ran, call: Call): Promise<boolean> {
+export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, device }: Ran, call: Call): Promise<boolean> {
   const { batching, observer } = call.deps;
   const { model } = batch;
   if (batch.parts.length === 1) return true;
   const allowance = batching.ran(batch, runMs);
   if (allowance !== undefined) {
-    const checks = createCheckRuns(call, card);
+    const checks = createCheckRuns(call, device);
     const { verdict, compared } = await check(batch, outputs, allowance, checks, call);
     if (verdict.status === 'differ') stopBatching(verdict, call);
     if (checks.runs > 0) {
@@ -410,9 +410,9 @@ export interface CheckRuns {
 /**
  * Runs whose outputs are compared, and not written.
  *
- * @param card where they all run: no two cards are compared, as they may round differently
+ * @param device where they all run: no two devices are compared, as they may round differently
  */
-export function createCheckRuns(call: Call, card = 0): CheckRuns {
+export function createCheckRuns(call: Call, device = 0): CheckRuns {
   // A run that hangs leaves half of the time to the answers that wait behind it.
   const leavingTime: Call = { ...call, time: { ...call.time, isShared: true } };
   let runs = 0;
@@ -423,7 +423,7 @@ export function createCheckRuns(call: Call, card = 0): CheckRuns {
       if (!fits(expectedMs, batch, call)) return undefined;
       runs += 1;
       const stopwatch = startStopwatch(call.deps.now);
-      const ran = await runMicroBatch(batch, expectedMs, leavingTime, card);
+      const ran = await runMicroBatch(batch, expectedMs, leavingTime, device);
       spentMs += isFailure(ran) ? stopwatch.lap() : ran.runMs;
       return isFailure(ran) ? undefined : ran;
     },

@@ -38,8 +38,8 @@ export interface HostDependencies {
 export interface Composition extends HandlerDependencies {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly { readonly name: string; readonly version: string }[];
-  /** The most cards that one of them is opened on. */
-  readonly cards: number;
+  /** The most devices that one of them is opened on. */
+  readonly devices: number;
   /** Ends the threads that hold the models; stuck runs are not waited for. */
   close(): Promise<void>;
 }
@@ -90,7 +90,7 @@ export async function compose(
     sitOut: delay(outageSeconds),
     telemetry,
     models: repository.models,
-    cards: repository.maxCards,
+    devices: repository.maxDevices,
     stuckRuns: repository.stuckRuns,
     close: repository.close,
   };

@@ -52,7 +52,7 @@ const MAX_PENDING_BYTES = 2 * BATCH_BYTES;
 export function startWorker({ settings, composition, sqs, onProblem, onOutage, onStuck }: WorkerOptions): Worker {
   const { scoring, telemetry, stuckRuns } = composition;
   const { queueUrls, batchSize, timeoutMs } = settings;
-  const depth = settings.depth * composition.cards;
+  const depth = settings.depth * composition.devices;
   const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
   const names = queueNames(composition, isFifo);
   const { signal } = new AbortController();

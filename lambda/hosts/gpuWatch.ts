@@ -1,13 +1,13 @@
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import type { GpuReading } from '../aws/nvidiaCards.ts';
+import type { GpuReading } from '../aws/nvidiaDevices.ts';
 import { messageOf } from '../core/failure.ts';
 import { isNvidia } from '../onnx/provider.ts';
 
 interface GpuWatchOptions {
-  /** Asks what each card does. */
+  /** Asks what each device does. */
   readonly read: () => Promise<readonly GpuReading[]>;
   readonly onReadings: (readings: readonly GpuReading[]) => void;
-  /** Told once that nothing is known of the cards, and again only if that was known in between. */
+  /** Told once that nothing is known of the devices, and again only if that was known in between. */
   readonly onProblem: (message: string) => void;
   /** @default the system's */
   readonly clock?: Clock | undefined;
@@ -17,7 +17,7 @@ interface GpuWatchOptions {
 const EVERY_MS = 60_000;
 
 /**
- * Looks what the cards do, and every minute from then on, once it is told of an execution provider that computes on
+ * Looks what the devices do, and every minute from then on, once it is told of an execution provider that computes on
  * them. Never fatal: without it, there are no metrics of them.
  *
  * @returns what is to be told of every provider

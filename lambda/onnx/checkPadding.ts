@@ -96,9 +96,9 @@ function casesOf(ragged: RaggedAxis, probesOf: ProbesOfLength, size: number, sam
 
 const SHORT_LENGTH = 4;
 
-/** Lengths, and those that they are padded to: from below a rung up to it, and from one rung to the next. */
-function lengthsOf({ ladder }: RaggedAxis, size: number): [length: number, padded: number][] {
-  const [lowest, second] = ladder;
+/** Lengths, and those that they are padded to: from below an allowed size up to it, and from one allowed size to the next. */
+function lengthsOf({ allowedSizes }: RaggedAxis, size: number): [length: number, padded: number][] {
+  const [lowest, second] = allowedSizes;
   if (lowest === undefined) {
     const length = Math.max(size, SHORT_LENGTH);
     return [
@@ -115,8 +115,8 @@ function lengthsOf({ ladder }: RaggedAxis, size: number): [length: number, padde
 }
 
 /** Real rows are padded to the longest of them, and beyond. */
-function paddedLengthOf({ ladder }: RaggedAxis, length: number, longest: number): number {
-  if (ladder.length > 0) return ladder.find((rung) => rung > length) ?? length;
+function paddedLengthOf({ allowedSizes }: RaggedAxis, length: number, longest: number): number {
+  if (allowedSizes.length > 0) return allowedSizes.find((size) => size > length) ?? length;
   return Math.max(longest, length + 1);
 }
 

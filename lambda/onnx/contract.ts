@@ -385,7 +385,7 @@ export function readRagged(
   config: RaggedConfig,
   { inputs, outputs }: Pick<ModelContract, 'inputs' | 'outputs'>,
 ): RaggedAxis {
-  const { axis, pad, cut = {}, ladder = [] } = config;
+  const { axis, pad, cut = {}, allowedSizes = [] } = config;
   const raggedInputs = inputs.filter(({ shape }) => axesCalled(axis, shape).length > 0);
   if (raggedInputs.length === 0) {
     throw new Error(`ragged.axis: expected a symbolic axis of the inputs (${listSymbolicAxes(inputs)}), got '${axis}'`);
@@ -396,7 +396,7 @@ export function readRagged(
     name: axis,
     inputs: inputs.map((spec) => readRaggedInput(spec, axis, pad[spec.name])),
     outputs: outputs.map((spec) => readRaggedOutput(spec, axis, cut[spec.name])),
-    ladder: ladder.toSorted((a, b) => a - b),
+    allowedSizes: allowedSizes.toSorted((a, b) => a - b),
   };
 }
 

@@ -134,11 +134,11 @@ function dependent(model: Model, finding: string, graph: ModelGraph): Decided {
     );
   }
   const cause = explainMixing(graph);
-  const bakedTo = model.ladder[0] ?? 1;
+  const bakedTo = model.allowedSizes[0] ?? 1;
   if (bakedTo > 1) {
     throw new Error(
       `${finding}; ${cause}; the model runs with ${bakedTo} rows or more, so that not even a row alone is answered ` +
-        `rightly: export it with a dynamic batch axis, or correct the ladder in config.json${cureOfOddInputs(model)}`,
+        `rightly: export it with a dynamic batch axis, or correct the allowed sizes in config.json${cureOfOddInputs(model)}`,
     );
   }
   const found = `${ALONE}: ${finding}`;
@@ -161,15 +161,15 @@ function cureOfOddInputs({ inputs }: Model): string {
 }
 
 function alone(model: Model): Model {
-  const [smallest = 1] = model.ladder;
+  const [smallest = 1] = model.allowedSizes;
   if (smallest > 1) {
     throw new Error(
       `"batching": expected a model that runs one row, to run requests alone, got one that runs with ${smallest} or more; ` +
-        'export it with a dynamic batch axis, or correct the ladder in config.json',
+        'export it with a dynamic batch axis, or correct the allowed sizes in config.json',
     );
   }
-  // A run that is padded up to a rung would have rows that nobody sent beside those of the request.
-  return { ...model, independence: 'dependent', ladder: [] };
+  // A run that is padded up to an allowed size would have rows that nobody sent beside those of the request.
+  return { ...model, independence: 'dependent', allowedSizes: [] };
 }
 
 const DYNAMIC_QUANTISATION = [

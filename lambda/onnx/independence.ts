@@ -51,7 +51,7 @@ interface RowCheckOptions {
   /** Most milliseconds until the verdict; what is not looked at until then is said. */
   readonly limitMs: number;
   readonly now: () => number;
-  /** At every row count of a ladder, at more places, however much a run holds. @default false */
+  /** At every allowed row count, at more places, however much a run holds. @default false */
   readonly isThorough?: boolean;
 }
 
@@ -103,7 +103,7 @@ export async function checkRows(
       observations.forget(count);
       dependent = await compare(neighbourSetsOfPool(pool, count, tried, isThorough), tried, observations);
     }
-    if (dependent?.because !== undefined && tried.ladder.length === 0) {
+    if (dependent?.because !== undefined && tried.allowedSizes.length === 0) {
       fewer = { rows: Math.max(...counts), tried: count, reason: dependent.finding, because: dependent.because };
       break;
     }
@@ -132,7 +132,7 @@ export async function checkRows(
  */
 function widened(model: Model): Model {
   const isOpen = model.inputs.every(({ shape: [rows] }) => typeof rows === 'string');
-  return model.maxBatchRows > 1 || !isOpen ? model : { ...model, maxBatchRows: FEW_ROWS, ladder: [] };
+  return model.maxBatchRows > 1 || !isOpen ? model : { ...model, maxBatchRows: FEW_ROWS, allowedSizes: [] };
 }
 
 const FEW_ROWS = 3;
@@ -219,7 +219,7 @@ function failedAt(count: number, reason: string): RowCheck {
 
 /**
  * Odd and even counts, powers of two and none, fewer and more rows than a vector has lanes, and the most there are; else
- * the ladder's rungs.
+ * the allowed sizes.
  */
 const ROW_COUNTS = [3, 7, 8, 32, 33, 100];
 const MANY_ROWS = 32;
@@ -234,9 +234,9 @@ function elementsOf(probe: Part | undefined): number {
  *
  * @param isThorough also at 2, 4, 8, … rows
  */
-function rowCountsOf({ ladder, maxBatchRows }: Model, isThorough: boolean): number[] {
-  const more = isThorough ? rungsUpTo(maxBatchRows) : [maxBatchRows];
-  const all = ladder.length > 0 ? ladder : [...new Set([...ROW_COUNTS, ...more])].toSorted((a, b) => a - b);
+function rowCountsOf({ allowedSizes, maxBatchRows }: Model, isThorough: boolean): number[] {
+  const more = isThorough ? powersOfTwoUpTo(maxBatchRows) : [maxBatchRows];
+  const all = allowedSizes.length > 0 ? allowedSizes : [...new Set([...ROW_COUNTS, ...more])].toSorted((a, b) => a - b);
   const counts = all.filter((count) => count > 1 && count <= maxBatchRows);
   const [telling = counts[0]] = counts.filter((count) => count > 2);
   return telling === undefined ? [] : [telling, ...counts.filter((count) => count !== telling)];
@@ -256,11 +256,11 @@ function neighbourSetsOf(
 function neighbourSetsOfPool(
   pool: readonly Part[],
   count: number,
-  { ladder }: Model,
+  { allowedSizes }: Model,
   isThorough: boolean,
 ): (readonly Part[])[] {
   const first = fill(pool, count);
-  if (count >= MANY_ROWS && ladder.length === 0 && !isThorough) return [first];
+  if (count >= MANY_ROWS && allowedSizes.length === 0 && !isThorough) return [first];
   const both = [first, fill(pool.toReversed(), count)];
   if (!isThorough) return both;
   const turned = [1, 2].map((third) => Math.floor((third * pool.length) / 3)).filter((start) => start > 0);
@@ -286,7 +286,7 @@ function fill(parts: readonly Part[], count: number): Part[] {
 }
 
 /** 1, 2, 4, … below `max`, and `max`. */
-export function rungsUpTo(max: number): number[] {
+export function powersOfTwoUpTo(max: number): number[] {
   const powers = Array.from({ length: Math.ceil(Math.log2(max)) }, (_, power) => 2 ** power);
   return [...powers, max];
 }
@@ -433,7 +433,7 @@ export const MANY_ELEMENTS = 1_048_576;
 const MANY_PARTS = 32;
 
 /**
- * Runs parts of requests in one micro-batch, as real ones are: padded up to a rung, and cut back.
+ * Runs parts of requests in one micro-batch, as real ones are: padded up to an allowed size, and cut back.
  *
  * @param lengthOfRun the size that the ragged axis is padded to. @default as for real ones
  * @throws Error when the run fails or an output has no row for each row that was run

@@ -20,7 +20,7 @@ import type { ModelConfig } from './modelConfig.ts';
 import { readGraph } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readCost } from './profileFile.ts';
-import { assignmentOf, type DeviceAssignment, hasCards, nameOf, type Provider, runOnGpu } from './provider.ts';
+import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
 import { openWithProviders, type Session } from './session.ts';
 import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';
 import { prepare } from './warmUp.ts';
@@ -35,8 +35,8 @@ export interface LoadOptions {
   readonly providers: readonly string[];
   /** Go on with the next provider, with a warning, when one cannot be loaded. */
   readonly allowProviderFallback: boolean;
-  /** Whether a provider can open a model on several cards. @default for those that ONNX Runtime tells of cards */
-  readonly takesCards?: ((provider: Provider) => boolean) | undefined;
+  /** Whether a provider can open a model on several devices. @default for those that ONNX Runtime tells of devices */
+  readonly takesDevices?: ((provider: Provider) => boolean) | undefined;
   /** Leave a profile that lies beside a model alone. @default false */
   readonly ignoreProfile?: boolean | undefined;
   /** Try more probes for longer than a start may take. @default false */
@@ -76,7 +76,7 @@ export interface LoadedModel {
 }
 
 /**
- * Opens a model in a thread of its own, reads its contract and warms up every rung.
+ * Opens a model in a thread of its own, reads its contract and warms up every allowed size.
  *
  * @param stuckRuns holds something for every run that was left behind, until it ends
  * @throws Error naming the file, and what to do
@@ -93,7 +93,7 @@ export async function loadModel(
   // Read while the thread starts.
   const reading = readSampleLines(location.folder);
   reading.catch(() => {});
-  const { allowProviderFallback, takesCards = hasCards } = options;
+  const { allowProviderFallback, takesDevices = hasDevices } = options;
   const { session, providers, devices } = await openWithProviders(
     {
       path: location.path,
@@ -101,7 +101,7 @@ export async function loadModel(
       devices: config.devices,
       sessionOptions: config.sessionOptions ?? {},
     },
-    { allowProviderFallback, takesCards, warn },
+    { allowProviderFallback, takesDevices, warn },
     stuckRuns,
   );
   const openedAt = now();
@@ -192,12 +192,12 @@ function toModel(
 ): Model {
   const { inputs, outputs, bakedRows } = contract;
   const constants = readConstants(config.constants ?? {}, contract.constants);
-  const pool = createBufferPool(session.cards);
+  const pool = createBufferPool(session.devices);
   const maxBatchRows = bakedRows ?? config.maxBatchRows ?? defaultMaxBatchRows;
-  const ladder = (bakedRows === undefined ? (config.ladder ?? []) : [bakedRows]).toSorted((a, b) => a - b);
-  if ((ladder[0] ?? 0) > maxBatchRows) {
+  const allowedSizes = (bakedRows === undefined ? (config.allowedSizes ?? []) : [bakedRows]).toSorted((a, b) => a - b);
+  if ((allowedSizes[0] ?? 0) > maxBatchRows) {
     throw new Error(
-      `expected a ladder with a rung of at most maxBatchRows ${maxBatchRows}, got [${ladder.join(', ')}]`,
+      `expected allowedSizes with one of at most maxBatchRows ${maxBatchRows}, got [${allowedSizes.join(', ')}]`,
     );
   }
   return {
@@ -207,11 +207,12 @@ function toModel(
     outputs,
     constants: constants.map((constant) => constant.name),
     maxBatchRows,
-    ladder,
+    allowedSizes,
     ragged: config.ragged === undefined ? undefined : readRagged(config.ragged, contract),
     allocate: pool.allocate,
-    cards: session.cards,
-    run: (tensors, signal, card) => runInSession(session, { inputs, outputs, constants }, tensors, pool, signal, card),
+    devices: session.devices,
+    run: (tensors, signal, device) =>
+      runInSession(session, { inputs, outputs, constants }, tensors, pool, signal, device),
   };
 }
 
@@ -237,7 +238,7 @@ async function runInSession(
   inputs: readonly Tensor[],
   pool: BufferPool,
   signal?: AbortSignal,
-  card?: number,
+  device?: number,
 ): Promise<RunResult> {
   const laidOut = inModelLayout(specs, inputs, pool);
   const task = {
@@ -245,7 +246,7 @@ async function runInSession(
     constants: constants.map(toTaskInput),
     outputs: outputs.map(({ name }) => name),
   };
-  const reply = await orOutOfMemory(session.run(task, signal, card));
+  const reply = await orOutOfMemory(session.run(task, signal, device));
   // An output that is an input as it is shares its memory.
   pool.giveBack(memoryNotIn(reply.outputs, reply.inputs));
   if (reply.outputs.length !== outputs.length) {
@@ -254,7 +255,7 @@ async function runInSession(
   return {
     outputs: reply.outputs.map((output, index) => toTensor(outputs[index] as TensorSpec, output)),
     runMs: reply.runMs,
-    card: reply.card,
+    device: reply.device,
   };
 }
 
@@ -306,10 +307,10 @@ interface BufferPool {
   giveBack(buffers: readonly ArrayBuffer[]): void;
 }
 
-/** Enough for the inputs of the micro-batches under way on a card; sizes that do not come again are let go. */
+/** Enough for the inputs of the micro-batches under way on a device; sizes that do not come again are let go. */
 const MAX_BUFFERS = 8;
 
-function createBufferPool(cards: number): BufferPool {
+function createBufferPool(devices: number): BufferPool {
   let free: ArrayBuffer[] = [];
   return {
     allocate(datatype, length) {
@@ -321,7 +322,7 @@ function createBufferPool(cards: number): BufferPool {
       return buffer === undefined ? allocate(datatype, length) : new info.array(buffer);
     },
     giveBack(buffers) {
-      free = [...buffers, ...free].slice(0, MAX_BUFFERS * cards);
+      free = [...buffers, ...free].slice(0, MAX_BUFFERS * devices);
     },
   };
 }

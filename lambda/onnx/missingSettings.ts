@@ -156,8 +156,8 @@ async function seeRuns(
   const { bakedRows } = contract;
   const [few, many] = bakedRows === undefined ? ROWS : [bakedRows, bakedRows];
   for (const some of sizesToTry(contract, given, SIZES)) {
-    const ladder = (ragged?.ladder ?? []).toSorted((a, b) => a - b);
-    const [length = some[ragged?.axis ?? ''] ?? 1, longer = 2 * length] = ladder;
+    const allowedSizes = (ragged?.allowedSizes ?? []).toSorted((a, b) => a - b);
+    const [length = some[ragged?.axis ?? ''] ?? 1, longer = 2 * length] = allowedSizes;
     for (const value of VALUES) {
       const see = async (rows: number, size: number): Promise<Seen | undefined> => {
         const sizes = ragged === undefined ? some : { ...some, [ragged.axis]: size };

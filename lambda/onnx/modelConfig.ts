@@ -8,7 +8,7 @@ import { CONFIG_FILE } from '../core/places.ts';
 import { IN_OUR_WORDS, nearestName, problemsIn } from '../core/wrongValue.ts';
 import { SETTINGS } from '../settings.ts';
 
-import { hasCards } from './provider.ts';
+import { hasDevices } from './provider.ts';
 
 /* Numbers of a JSON file, which say in plain words what is expected. */
 
@@ -23,7 +23,7 @@ function atLeast(min: number) {
   return z.int({ error }).min(min, { error });
 }
 
-/** At least one, each once. @param of what they are, such as `numbers of cards` */
+/** At least one, each once. @param of what they are, such as `numbers of devices` */
 function distinct<T extends z.ZodType>(item: T, of: string) {
   const error = `expected an array of ${of}`;
   return z
@@ -38,7 +38,7 @@ const provider = z
     { error: 'expected the name of a provider, or an object with it' },
   )
   .superRefine(({ name, ...options }, context) => {
-    const passedOn = hasCards(name) ? ['deviceId'] : [];
+    const passedOn = hasDevices(name) ? ['deviceId'] : [];
     const ignored = Object.keys(options).filter((key) => !passedOn.includes(key));
     if (ignored.length === 0) return;
     const message =
@@ -52,7 +52,7 @@ const LIST = 'expected an array of execution providers, such as ["cuda", "cpu"]'
 
 const nameToObject = (given: unknown): unknown => (typeof given === 'string' ? { name: given } : given);
 
-/** Execution providers, first choice first: names, or objects that say on which card. */
+/** Execution providers, first choice first: names, or objects that say on which device. */
 const providers = z.array(z.preprocess(nameToObject, provider), { error: LIST }).min(1, { error: LIST });
 
 /** What ONNX Runtime can be told of a session, less the execution providers: they have a key of their own. */
@@ -113,7 +113,7 @@ function whyNot(key: string): string | undefined {
 
 const rows = whole(SETTINGS.maxBatchRows);
 
-const rungs = distinct(rows, `whole numbers from ${SETTINGS.maxBatchRows.min} to ${SETTINGS.maxBatchRows.max}`);
+const allowedSizes = distinct(rows, `whole numbers from ${SETTINGS.maxBatchRows.min} to ${SETTINGS.maxBatchRows.max}`);
 
 const AXIS = 'expected the name of a symbolic axis of the model';
 
@@ -132,7 +132,7 @@ const ragged = z.strictObject({
   /** By output name: the axis that is cut back, where the model calls it something else. @default those of that name */
   cut: byName(atLeast(0), 'the number of an axis, by the name of an output').optional(),
   /** The sizes it may be run at; a micro-batch is padded up to one, a longer request is refused. @default any */
-  ladder: rungs.optional(),
+  allowedSizes: allowedSizes.optional(),
 });
 
 export type RaggedConfig = z.infer<typeof ragged>;
@@ -145,7 +145,7 @@ const schema = z
     /** Most rows in one run of this model. @default the deployment's BATCHSCORE_MAX_BATCH_ROWS */
     maxBatchRows: rows.optional(),
     /** The row counts the model may be run at; a micro-batch is padded up to one of them. @default any */
-    ladder: rungs.optional(),
+    allowedSizes: allowedSizes.optional(),
     /** The axis along which requests may differ in size. @default none: only requests of one shape share a run */
     ragged: ragged.optional(),
     /**
@@ -161,8 +161,8 @@ const schema = z
     batching: z.enum(['trust', 'alone'], { error: 'expected "trust" or "alone"' }).optional(),
     /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
     providers: providers.optional(),
-    /** The cards that the model is opened on, each in a session of its own. @default one, that of the provider */
-    devices: distinct(atLeast(0), 'numbers of cards').optional(),
+    /** The devices that the model is opened on, each in a session of its own. @default one, that of the provider */
+    devices: distinct(atLeast(0), 'numbers of devices').optional(),
     /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
     sessionOptions: sessionOptions.optional(),
     /** Whether to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */

@@ -115,9 +115,10 @@ function shapesToTry(
   given: AxisSizes,
 ): (readonly number[])[][] {
   if (real !== undefined) return [real.request.inputs.map(({ shape }) => [1, ...shape.slice(1)])];
-  const rungs = model.ragged?.ladder ?? [];
-  const [rung] = rungs;
-  const known = model.ragged === undefined || rung === undefined ? given : { ...given, [model.ragged.name]: rung };
+  const allowedSizes = model.ragged?.allowedSizes ?? [];
+  const [smallest] = allowedSizes;
+  const known =
+    model.ragged === undefined || smallest === undefined ? given : { ...given, [model.ragged.name]: smallest };
   const [few = 1, ...more] = SIZES;
   const at = (size: number) => rowShapes(model, known, size);
   const surest = sizes === undefined ? at(few) : rowShapes(model, sizes, 1);

@@ -1,23 +1,23 @@
-import { type NvidiaCards, readNvidiaCards } from '../aws/nvidiaCards.ts';
+import { type NvidiaDevices, readNvidiaDevices } from '../aws/nvidiaDevices.ts';
 
-/** An ONNX Runtime execution provider, by its name, or with the card that it works on. */
+/** An ONNX Runtime execution provider, by its name, or with the device that it works on. */
 export type Provider = string | { readonly name: string; readonly deviceId?: number };
 
-/** Those that ONNX Runtime for Node tells which card to work on. It passes on nothing else, and says nothing of it. */
-const WITH_CARDS = ['cuda', 'tensorrt', 'dml'];
+/** Those that ONNX Runtime for Node tells which device to work on. It passes on nothing else, and says nothing of it. */
+const WITH_DEVICES = ['cuda', 'tensorrt', 'dml'];
 
 export function nameOf(provider: Provider): string {
   return typeof provider === 'string' ? provider : provider.name;
 }
 
-/** Whether its cards are NVIDIA's. */
+/** Whether its devices are NVIDIA's. */
 export function isNvidia(provider: Provider): boolean {
   return nameOf(provider) === 'cuda' || nameOf(provider) === 'tensorrt';
 }
 
-/** Whether a machine may have several cards that it can work on. */
-export function hasCards(provider: Provider): boolean {
-  return WITH_CARDS.includes(nameOf(provider));
+/** Whether a machine may have several devices that it can work on. */
+export function hasDevices(provider: Provider): boolean {
+  return WITH_DEVICES.includes(nameOf(provider));
 }
 
 /**
@@ -28,15 +28,15 @@ export function runOnGpu(providers: readonly Provider[]): boolean {
   return providers.some((provider) => nameOf(provider) !== 'cpu');
 }
 
-/** The number of the card that it works on; undefined where it has none. */
-export function cardOf(provider: Provider): number | undefined {
-  if (!hasCards(provider)) return undefined;
+/** The number of the device that it works on; undefined where it has none. */
+export function deviceOf(provider: Provider): number | undefined {
+  if (!hasDevices(provider)) return undefined;
   return typeof provider === 'string' ? 0 : (provider.deviceId ?? 0);
 }
 
-/** The same provider on another card, where it has cards. */
-export function onCard(provider: Provider, deviceId: number): Provider {
-  return hasCards(provider) ? { name: nameOf(provider), deviceId } : provider;
+/** The same provider on another device, where it has devices. */
+export function onDevice(provider: Provider, deviceId: number): Provider {
+  return hasDevices(provider) ? { name: nameOf(provider), deviceId } : provider;
 }
 
 /** `cuda, cpu`, for messages. */
@@ -48,8 +48,8 @@ export function listProviders(providers: readonly Provider[]): string {
 export interface DeviceAssignment {
   /** The execution provider that was chosen. */
   readonly provider: string;
-  /** The name of each card that it is opened on, as far as the machine tells; none on a processor. */
-  readonly cards: readonly string[];
+  /** The name of each device that it is opened on, as far as the machine tells; none on a processor. */
+  readonly devices: readonly string[];
   /** The same in words, for the start log. */
   readonly description: string;
 }
@@ -58,34 +58,34 @@ const NO_DRIVER = 'no NVIDIA driver was found: there is no /proc/driver/nvidia, 
 
 /**
  * @param providers that the model was opened with, first choice first
- * @param devices the cards that were chosen for it. @default the one that its provider names
- * @param readCards tells what the machine has of NVIDIA
+ * @param devices the devices that were chosen for it. @default the one that its provider names
+ * @param readDevices tells what the machine has of NVIDIA
  */
 export async function assignmentOf(
   providers: readonly Provider[],
   devices?: readonly number[],
-  readCards: typeof readNvidiaCards = readNvidiaCards,
+  readDevices: typeof readNvidiaDevices = readNvidiaDevices,
 ): Promise<DeviceAssignment> {
   const [first = 'cpu'] = providers;
   const provider = nameOf(first);
-  const own = cardOf(first);
-  if (own === undefined) return { provider, cards: [], description: provider };
+  const own = deviceOf(first);
+  if (own === undefined) return { provider, devices: [], description: provider };
   const numbers = devices ?? [own];
-  const machine = isNvidia(first) ? await readCards() : undefined;
-  const cards = numbers.map((number) => machine?.names[number] ?? `card ${number}`);
-  const what = `${provider}, ${numbers.length === 1 ? 'card' : 'cards'} ${numbers.join(', ')}`;
+  const machine = isNvidia(first) ? await readDevices() : undefined;
+  const names = numbers.map((number) => machine?.names[number] ?? `device ${number}`);
+  const what = `${provider}, ${numbers.length === 1 ? 'device' : 'devices'} ${numbers.join(', ')}`;
   const details =
-    machine === undefined ? 'no name is known' : `${[...new Set(cards)].join(', ')}, driver ${machine.driver}`;
-  return { provider, cards, description: `${what} (${details})` };
+    machine === undefined ? 'no name is known' : `${[...new Set(names)].join(', ')}, driver ${machine.driver}`;
+  return { provider, devices: names, description: `${what} (${details})` };
 }
 
 /** What the machine has for a provider that cannot be loaded, for the refusal. */
-export async function describeCards(provider: Provider): Promise<string | undefined> {
-  return isNvidia(provider) ? describeNvidia(await readNvidiaCards()) : undefined;
+export async function describeDevices(provider: Provider): Promise<string | undefined> {
+  return isNvidia(provider) ? describeNvidia(await readNvidiaDevices()) : undefined;
 }
 
-export function describeNvidia(machine: NvidiaCards | undefined): string {
+export function describeNvidia(machine: NvidiaDevices | undefined): string {
   if (machine === undefined) return NO_DRIVER;
-  const cards = machine.names.map((name, number) => `${number} (${name})`);
-  return `the driver ${machine.driver} has ${cards.length === 0 ? 'no card' : `the cards ${cards.join(', ')}`}`;
+  const devices = machine.names.map((name, number) => `${number} (${name})`);
+  return `the driver ${machine.driver} has ${devices.length === 0 ? 'no device' : `the devices ${devices.join(', ')}`}`;
 }

@@ -7,7 +7,7 @@ import { findHighest, findModels, type ModelLocation } from './findModels.ts';
 import { type LoadedModel, type LoadOptions, loadModel } from './loadModel.ts';
 import { type ModelConfig, readModelConfig } from './modelConfig.ts';
 import { checkModelFile } from './modelFile.ts';
-import { hasCards, nameOf } from './provider.ts';
+import { hasDevices, nameOf } from './provider.ts';
 
 export interface RepositoryOptions extends LoadOptions {
   /** The folder with `<name>/<version>/model.onnx`. */
@@ -21,8 +21,8 @@ export interface RepositoryOptions extends LoadOptions {
 export interface OnnxModelRepository extends ModelRepository {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly ModelLocation[];
-  /** The most cards that one of the models is opened on. */
-  readonly maxCards: number;
+  /** The most devices that one of the models is opened on. */
+  readonly maxDevices: number;
   /** The runs that were given up and have not ended: each keeps its thread and a session of its model. */
   stuckRuns(): ReadonlySet<object>;
   /**
@@ -104,7 +104,7 @@ async function openLocations(
 
   return {
     models: locations,
-    maxCards: Math.max(...configs.map(({ devices }) => devices?.length ?? 1)),
+    maxDevices: Math.max(...configs.map(({ devices }) => devices?.length ?? 1)),
     find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
     stuckRuns: () => stuckRuns,
     close: async () => {
@@ -179,19 +179,19 @@ function locateFile(path: string): ModelLocation {
 }
 
 /**
- * Refuses cards for a provider that has none.
+ * Refuses devices for a provider that has none.
  *
  * @throws Error naming the file, and what to do
  */
 function refuseStrayDevices(
   { folder }: Pick<ModelLocation, 'folder'>,
   { devices, providers }: ModelConfig,
-  { takesCards = hasCards, providers: defaults }: LoadOptions,
+  { takesDevices = hasDevices, providers: defaults }: LoadOptions,
 ): void {
   const [first = 'cpu'] = providers ?? defaults;
-  if (devices === undefined || takesCards(first)) return;
+  if (devices === undefined || takesDevices(first)) return;
   throw new Error(
-    `${join(folder, CONFIG_FILE)}: devices: expected a provider with cards first (cuda, tensorrt), got ` +
+    `${join(folder, CONFIG_FILE)}: devices: expected a provider with devices first (cuda, tensorrt), got ` +
       `${nameOf(first)}; choose one as "providers", or remove "devices"`,
   );
 }

@@ -6,7 +6,7 @@ import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
 import { TYPES_NOT_CARRIED } from './modelFile.ts';
 
-import { describeCards, listProviders, nameOf, onCard, type Provider, runOnGpu } from './provider.ts';
+import { describeDevices, listProviders, nameOf, onDevice, type Provider, runOnGpu } from './provider.ts';
 import {
   type JobMessage,
   type JobName,
@@ -20,20 +20,20 @@ import {
   type ThreadData,
 } from './sessionJobs.ts';
 
-/** A model's ONNX Runtime sessions, one for each card, each in a worker thread of its own. */
+/** A model's ONNX Runtime sessions, one for each device, each in a worker thread of its own. */
 export interface Session {
   readonly metadata: OpenMetadata;
   /** How many runs are under way at the same time at most. */
-  readonly cards: number;
+  readonly devices: number;
   /**
-   * Runs on the first card that is free. A run that is given up is left behind with its thread; the next one there has
+   * Runs on the first device that is free. A run that is given up is left behind with its thread; the next one there has
    * the model opened anew in a fresh thread.
    *
-   * @param card the only one that will do, from 0 to below `cards`. @default any
+   * @param device the only one that will do, from 0 to below `devices`. @default any
    * @throws ModelUnavailableError when the thread died or the model cannot be opened, RunAbandonedError when the signal
    *   is aborted first; anything else is the run's own failure
    */
-  run(task: RunTask, signal?: AbortSignal, card?: number): Promise<SessionReply>;
+  run(task: RunTask, signal?: AbortSignal, device?: number): Promise<SessionReply>;
   /**
    * To be called after the warm-up: from then on short runs are not shared among the cores.
    *
@@ -46,7 +46,7 @@ export interface Session {
 
 export interface SessionReply extends RunReply {
   /** Where it ran. */
-  readonly card: number;
+  readonly device: number;
 }
 
 /**
@@ -61,33 +61,33 @@ export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'
 }
 
 /**
- * Starts a thread for each card, opens a session in it and reads its metadata.
+ * Starts a thread for each device, opens a session in it and reads its metadata.
  *
  * @param stuckRuns holds something for every run that was left behind, until it ends
  * @throws Error when a provider is not known or the model cannot be loaded
  */
 export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = new Set()): Promise<Session> {
-  const specs = specsOfCards(spec);
-  const threads = specs.map((ofCard) => createOpenThread(ofCard, stuckRuns));
+  const specs = specsOfDevices(spec);
+  const threads = specs.map((ofDevice) => createOpenThread(ofDevice, stuckRuns));
   const turns = createTurns(threads.length);
   const metadata = await openAll(threads);
   let fastestMs = Number.POSITIVE_INFINITY;
   let closed = false;
-  const onEveryCard = async (work: (thread: OpenThread, spec: SessionSpec) => Promise<void>): Promise<void> => {
-    const working = threads.map((thread, card) =>
-      turns.take(() => work(thread, specs[card] as SessionSpec), undefined, card),
+  const onEveryDevice = async (work: (thread: OpenThread, spec: SessionSpec) => Promise<void>): Promise<void> => {
+    const working = threads.map((thread, device) =>
+      turns.take(() => work(thread, specs[device] as SessionSpec), undefined, device),
     );
     await Promise.all(working);
   };
   return {
     metadata,
-    cards: threads.length,
+    devices: threads.length,
     async run(task, signal, only) {
       if (closed) throw new ModelUnavailableError('expected a model that is open, got one that was closed');
-      const runOn = async (card: number): Promise<SessionReply> => {
-        const reply = await runIn(threads[card] as OpenThread, task, signal);
+      const runOn = async (device: number): Promise<SessionReply> => {
+        const reply = await runIn(threads[device] as OpenThread, task, signal);
         fastestMs = Math.min(fastestMs, reply.runMs);
-        return { ...reply, card };
+        return { ...reply, device };
       };
       return turns.take(runOn, signal, only);
     },
@@ -96,21 +96,21 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
       if (given !== undefined || !runsBetterOnOneCore(spec, fastestMs)) {
         return typeof given === 'number' && given > 0 ? given : undefined;
       }
-      await onEveryCard((thread, ofCard) =>
-        thread.reopen({ ...ofCard, sessionOptions: { ...ofCard.sessionOptions, intraOpNumThreads: 1 } }),
+      await onEveryDevice((thread, ofDevice) =>
+        thread.reopen({ ...ofDevice, sessionOptions: { ...ofDevice.sessionOptions, intraOpNumThreads: 1 } }),
       );
       return 1;
     },
     async close() {
       closed = true;
-      await onEveryCard((thread) => thread.close());
+      await onEveryDevice((thread) => thread.close());
     },
   };
 }
 
-function specsOfCards({ devices, ...spec }: SessionSpec): SessionSpec[] {
+function specsOfDevices({ devices, ...spec }: SessionSpec): SessionSpec[] {
   if (devices === undefined) return [spec];
-  return devices.map((device) => ({ ...spec, providers: spec.providers.map((one) => onCard(one, device)) }));
+  return devices.map((device) => ({ ...spec, providers: spec.providers.map((one) => onDevice(one, device)) }));
 }
 
 async function runIn(openThread: OpenThread, task: RunTask, signal: AbortSignal | undefined): Promise<RunReply> {
@@ -145,15 +145,15 @@ interface ProviderFallback {
   readonly allowProviderFallback: boolean;
   /** Told of every provider that is passed over. */
   readonly warn: (message: string) => void;
-  /** Whether a provider can open a model on several cards; for others `devices` says nothing. */
-  readonly takesCards: (provider: Provider) => boolean;
+  /** Whether a provider can open a model on several devices; for others `devices` says nothing. */
+  readonly takesDevices: (provider: Provider) => boolean;
 }
 
 interface OpenedWithProviders {
   readonly session: Session;
   /** Those that it was opened with, first choice first. */
   readonly providers: readonly Provider[];
-  /** The cards that were chosen, if any. */
+  /** The devices that were chosen, if any. */
   readonly devices: readonly number[] | undefined;
 }
 
@@ -171,14 +171,14 @@ export async function openWithProviders(
   const { path, providers } = spec;
   const [first = 'cpu', ...rest] = providers;
   try {
-    const devices = fallback.takesCards(first) ? spec.devices : undefined;
+    const devices = fallback.takesDevices(first) ? spec.devices : undefined;
     return { session: await openSession({ ...spec, devices }, stuckRuns), providers, devices };
   } catch (cause) {
     if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
     if (nameOf(first) === 'cpu' || !(await opensOnCpu(spec))) {
       throw new Error(`${path}: cannot be loaded: ${explainLoadError(messageOf(cause))}`, { cause });
     }
-    const found = await describeCards(first);
+    const found = await describeDevices(first);
     const hint = found === undefined ? PROVIDER_HINT : `${found}; ${PROVIDER_HINT}`;
     const reason = `execution provider '${nameOf(first)}' is not available (${messageOf(cause)}); ${hint}`;
     if (!fallback.allowProviderFallback || rest.length === 0) {
@@ -205,11 +205,11 @@ async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
 }
 
 /**
- * Opens a model on each of its cards: on the first alone, because where that cannot be done the others need not be
+ * Opens a model on each of its devices: on the first alone, because where that cannot be done the others need not be
  * tried, then on all the others.
  *
- * @param threads one for each card, at least one
- * @throws Error of the first card on which it cannot be opened; then it is open on none
+ * @param threads one for each device, at least one
+ * @throws Error of the first device on which it cannot be opened; then it is open on none
  */
 export async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   const [first, ...others] = threads as readonly [OpenThread, ...OpenThread[]];

@@ -26,7 +26,7 @@ import {
   overriddenBatching,
   paddingNotChecked,
 } from './decideBatching.ts';
-import { checkRows, isNotTheRuns, rungsUpTo, runTogether } from './independence.ts';
+import { checkRows, isNotTheRuns, powersOfTwoUpTo, runTogether } from './independence.ts';
 import type { ModelGraph } from './modelFile.ts';
 import { makeUp, probeSets, realProbes, rowShapes } from './probes.ts';
 
@@ -79,9 +79,9 @@ const THOROUGH_CHECK_MS = 10_000;
  */
 export async function prepare(model: Model, options: PrepareOptions): Promise<Prepared> {
   const { runLimitMs } = options;
-  const limitedTo = (card: number): Model => ({
+  const limitedTo = (device: number): Model => ({
     ...model,
-    run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs), card),
+    run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs), device),
   });
   const recorded = recordRuns(limitedTo(0));
   try {
@@ -98,16 +98,16 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
   }
 }
 
-/** @param modelOn the model on another of its cards: on the first it is checked, and on all of them warm */
+/** @param modelOn the model on another of its devices: on the first it is checked, and on all of them warm */
 async function warmUpAndCheck(
   recorded: RecordedRuns,
-  modelOn: (card: number) => Model,
+  modelOn: (device: number) => Model,
   options: PrepareOptions,
 ): Promise<Omit<Prepared, 'measured'>> {
   const { sizes, batching, graph, samples, now, isThorough = false } = options;
   const startedAt = now();
-  const warm = await warmEveryRung(recorded, options);
-  await warmOtherCards(warm, recorded.measured(), modelOn, options.maxElements);
+  const warm = await warmEverySize(recorded, options);
+  await warmOtherDevices(warm, recorded.measured(), modelOn, options.maxElements);
   const { bakedRows } = warm;
   const problems = [warm.problem, options.onGpu ? openLengths(warm.model) : undefined].filter(
     (one) => one !== undefined,
@@ -126,10 +126,10 @@ async function warmUpAndCheck(
     probes = check.probes ?? 0;
     return decideBatching(warm.model, check, graph);
   };
-  const decided = withLadder(await decide());
+  const decided = withAllowedSizes(await decide());
   const prepared = { model: decided.model, bakedRows, probes };
   const { ragged } = decided.model;
-  if (ragged === undefined || (decided.model.independence === 'dependent' && ragged.ladder.length === 0)) {
+  if (ragged === undefined || (decided.model.independence === 'dependent' && ragged.allowedSizes.length === 0)) {
     return { ...prepared, found: decided.found, warnings: [...problems, ...decided.warnings] };
   }
   if (sizes === false) {
@@ -158,53 +158,55 @@ async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Prom
   const { model } = recorded;
   const { independence = 'trusted' } = model;
   const mayShare = model.maxBatchRows > 1 && (independence === 'proved' || independence === 'trusted');
-  if (!mayShare || model.ladder.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
+  if (!mayShare || model.allowedSizes.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
   const limitMs = Math.max(MIN_TIMING_MS, TIMING_SHARE * loadMs);
   await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, now });
 }
 
-/** On a GPU also at the rungs of a ladder that it has there by default. */
-async function warmEveryRung(
+/** On a GPU also at the allowed sizes that it has there by default. */
+async function warmEverySize(
   recorded: RecordedRuns,
   { sizes, batching, onGpu, maxElements }: PrepareOptions,
 ): Promise<WarmUpResult> {
   const warm = await warmUp(recorded.model, sizes, onGpu);
-  return onGpu && batching !== 'alone' ? withFixedLadder(warm, recorded.measured, maxElements) : warm;
+  return onGpu && batching !== 'alone' ? withFixedSizes(warm, recorded.measured, maxElements) : warm;
 }
 
-/** The shapes that ran on the first card, on all the others at the same time. */
-async function warmOtherCards(
+/** The shapes that ran on the first device, on all the others at the same time. */
+async function warmOtherDevices(
   { model, sizes }: WarmUpResult,
   measured: readonly MeasuredRun[],
-  modelOn: (card: number) => Model,
+  modelOn: (device: number) => Model,
   maxElements: number,
 ): Promise<void> {
   if (sizes === undefined) return;
-  const warmCard = async (card: number): Promise<void> => {
-    const there = { ...model, run: modelOn(card).run };
+  const warmDevice = async (device: number): Promise<void> => {
+    const there = { ...model, run: modelOn(device).run };
     for (const rows of new Set(measured.map((run) => run.rows))) {
       const reason = await whyNotAt(there, rows, sizes, true, maxElements);
       if (reason === undefined) continue;
       throw new Error(
-        `expected the model to run at ${rows} rows on each of its cards, got on the ${card + 1}. of them: ${reason}`,
+        `expected the model to run at ${rows} rows on each of its devices, got on the ${device + 1}. of them: ${reason}`,
       );
     }
   };
-  const others = Array.from({ length: (model.cards ?? 1) - 1 }, (_, index) => index + 1);
-  await Promise.all(others.map(warmCard));
+  const others = Array.from({ length: (model.devices ?? 1) - 1 }, (_, index) => index + 1);
+  await Promise.all(others.map(warmDevice));
 }
 
 function openLengths({ ragged }: Model): string | undefined {
-  if (ragged === undefined || ragged.ladder.length > 0) return undefined;
+  if (ragged === undefined || ragged.allowedSizes.length > 0) return undefined;
   return (
     `'${ragged.name}' may have any size, and on a GPU the first run at each is slow; give the sizes that it may be run ` +
-    'at as "ladder" within "ragged" in config.json'
+    'at as "allowedSizes" within "ragged" in config.json'
   );
 }
 
-function withLadder(decided: Decided): Decided {
-  const { ladder } = decided.model;
-  return ladder.length < 2 ? decided : { ...decided, found: `its ladder is ${ladder.join(', ')}; ${decided.found}` };
+function withAllowedSizes(decided: Decided): Decided {
+  const { allowedSizes } = decided.model;
+  return allowedSizes.length < 2
+    ? decided
+    : { ...decided, found: `its allowed sizes are ${allowedSizes.join(', ')}; ${decided.found}` };
 }
 
 /** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */
@@ -230,7 +232,7 @@ const MAX_ELEMENTS = 4_194_304;
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
 
 /**
- * Runs the model on zeros at every rung, or at 1 and 2 rows where it has no ladder: the first run of a shape is
+ * Runs the model on zeros at every allowed size, or at 1 and 2 rows where it has no allowed sizes: the first run of a shape is
  * slow, and an axis that is dynamic in name only fails at 2 rows.
  *
  * @param onGpu whether the first run of a shape is slow however long it takes
@@ -240,11 +242,11 @@ export async function warmUp(model: Model, sizes: WarmUpSizes, onGpu = false): P
   if (sizes === false) return { model };
   refuseUnknownAxes(model, sizes);
   const given = sizes === true ? {} : sizes;
-  const hasLadder = model.ladder.length > 0;
-  const [smallest = 1, ...others] = hasLadder ? model.ladder : [1, ...(model.maxBatchRows > 1 ? [2] : [])];
+  const hasAllowedSizes = model.allowedSizes.length > 0;
+  const [smallest = 1, ...others] = hasAllowedSizes ? model.allowedSizes : [1, ...(model.maxBatchRows > 1 ? [2] : [])];
   const found = await findSizes(model, smallest, given, onGpu);
   if ('reason' in found) {
-    const baked = hasLadder ? undefined : await findBakedRows(model, given, onGpu);
+    const baked = hasAllowedSizes ? undefined : await findBakedRows(model, given, onGpu);
     if (baked !== undefined) return baked;
     const hint = 'give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false';
     return { model, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
@@ -252,14 +254,14 @@ export async function warmUp(model: Model, sizes: WarmUpSizes, onGpu = false): P
   for (const rows of others) {
     const reason = await whyNotAt(model, rows, found.sizes, onGpu);
     if (reason === undefined) continue;
-    if (!hasLadder) return { ...bakedTo(1, model, found.sizes), problem: `with 2 rows: ${reason}` };
-    throw new Error(`expected the model to run at ${rows} rows, a rung of its ladder, got: ${reason}`);
+    if (!hasAllowedSizes) return { ...bakedTo(1, model, found.sizes), problem: `with 2 rows: ${reason}` };
+    throw new Error(`expected the model to run at ${rows} rows, one of its allowed sizes, got: ${reason}`);
   }
   return { model, sizes: found.sizes };
 }
 
 function bakedTo(bakedRows: number, model: Model, sizes: AxisSizes): WarmUpResult {
-  return { model: { ...model, maxBatchRows: bakedRows, ladder: [bakedRows] }, sizes, bakedRows };
+  return { model: { ...model, maxBatchRows: bakedRows, allowedSizes: [bakedRows] }, sizes, bakedRows };
 }
 
 /** The sizes at which it runs, or why it did not at the first of them. */
@@ -305,7 +307,7 @@ function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
 const SHORT_RUN_MS = 50;
 
 /**
- * Why the model does not run on zeros at so many rows; undefined where it does, at every rung of its ragged axis.
+ * Why the model does not run on zeros at so many rows; undefined where it does, at every allowed length of its ragged axis.
  *
  * @param onGpu whether the first run of a shape is slow however long it takes: then each is made again
  * @param maxElements of the inputs: of several lengths only those that fit are run
@@ -317,21 +319,21 @@ async function whyNotAt(
   onGpu: boolean,
   maxElements = Number.POSITIVE_INFINITY,
 ): Promise<string | undefined> {
-  for (const sizesOfRung of sizesOfRungs(model, sizes)) {
-    if (elementsAt(model, rows, sizesOfRung) > maxElements) break;
-    const first = await runOnZeros(model, rows, sizesOfRung);
+  for (const sizesOfLength of sizesOfLengths(model, sizes)) {
+    if (elementsAt(model, rows, sizesOfLength) > maxElements) break;
+    const first = await runOnZeros(model, rows, sizesOfLength);
     if (typeof first === 'string') return first;
     refuseUnbatched(model, first.outputs, rows);
-    const second = onGpu || first.runMs < SHORT_RUN_MS ? await runOnZeros(model, rows, sizesOfRung) : first;
+    const second = onGpu || first.runMs < SHORT_RUN_MS ? await runOnZeros(model, rows, sizesOfLength) : first;
     if (typeof second === 'string') return second;
   }
   return undefined;
 }
 
-/** The sizes, once for every rung of the ragged axis. */
-function sizesOfRungs({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
-  if (ragged === undefined || ragged.ladder.length === 0) return [sizes];
-  return ragged.ladder.map((length) => ({ ...sizes, [ragged.name]: length }));
+/** The sizes, once for every allowed length of the ragged axis. */
+function sizesOfLengths({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
+  if (ragged === undefined || ragged.allowedSizes.length === 0) return [sizes];
+  return ragged.allowedSizes.map((length) => ({ ...sizes, [ragged.name]: length }));
 }
 
 function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], rows: number): void {
@@ -361,66 +363,66 @@ async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise
 }
 
 /**
- * The model with a ladder of 1, 2, 4, … and the most rows, unless it has one, each rung run on zeros: on a GPU the first
- * run of a shape is slow, and real ones should not be it. Rungs whose inputs hold more elements than a run may are left
+ * The model with allowed sizes of 1, 2, 4, … and the most rows, unless it has some, each run on zeros: on a GPU the first
+ * run of a shape is slow, and real ones should not be it. Allowed sizes whose inputs hold more elements than a run may are left
  * out, and so are those at which it does not run. What its runs took says what they cost, where no profile does.
  *
- * @param warm the model at 1 and 2 rows, or at the rungs that it has
+ * @param warm the model at 1 and 2 rows, or at the allowed sizes that it has
  * @param measured tells what its runs took until now
  * @param maxElements most elements that the inputs of one run hold together
  */
-async function withFixedLadder(
+async function withFixedSizes(
   warm: WarmUpResult,
   measured: () => readonly MeasuredRun[],
   maxElements: number,
 ): Promise<WarmUpResult> {
   const { model, sizes } = warm;
-  if (model.ladder.length > 0 || model.maxBatchRows === 1) return { ...warm, model: costed(model, measured()) };
-  const ladder = rungsUpTo(model.maxBatchRows);
-  if (sizes === undefined) return { ...warm, model: { ...model, ladder } };
+  if (model.allowedSizes.length > 0 || model.maxBatchRows === 1) return { ...warm, model: costed(model, measured()) };
+  const allowedSizes = powersOfTwoUpTo(model.maxBatchRows);
+  if (sizes === undefined) return { ...warm, model: { ...model, allowedSizes } };
 
   const warmRows = new Set(measured().map(({ rows }) => rows));
   const shortest = { ...sizes, ...shortestLength(model) };
   const good: number[] = [];
-  for (const rows of ladder) {
+  for (const rows of allowedSizes) {
     if (!warmRows.has(rows)) {
       if (elementsAt(model, rows, shortest) > maxElements) break;
       const reason = await whyNotAt(model, rows, sizes, true, maxElements);
       if (reason !== undefined) {
         const max = good.at(-1) ?? 1;
         const problem = `a run has ${max} rows at most, because one of ${rows} failed: ${reason}`;
-        return { ...warm, problem, model: costed({ ...model, ladder: good, maxBatchRows: max }, measured()) };
+        return { ...warm, problem, model: costed({ ...model, allowedSizes: good, maxBatchRows: max }, measured()) };
       }
     }
     good.push(rows);
   }
-  return { ...warm, model: costed({ ...model, ladder: good }, measured()) };
+  return { ...warm, model: costed({ ...model, allowedSizes: good }, measured()) };
 }
 
 function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {
-  const [length] = ragged?.ladder ?? [];
+  const [length] = ragged?.allowedSizes ?? [];
   return ragged === undefined || length === undefined ? {} : { [ragged.name]: length };
 }
 
 /** Where lengths are open, what a run of one length took says too little of others. */
 function costed(model: Model, measured: readonly MeasuredRun[]): Model {
-  const { cost, ladder, ragged } = model;
-  const lengths = ragged === undefined ? [1] : ragged.ladder;
-  const isComplete = ladder.every((rows) => measured.some((run) => run.rows === rows));
-  if (cost !== undefined || ladder.length < 2 || lengths.length === 0 || !isComplete) return model;
-  return { ...model, cost: tableCost(lengths.flatMap((length) => costsAt(length, ladder, measured))) };
+  const { cost, allowedSizes, ragged } = model;
+  const lengths = ragged === undefined ? [1] : ragged.allowedSizes;
+  const isComplete = allowedSizes.every((rows) => measured.some((run) => run.rows === rows));
+  if (cost !== undefined || allowedSizes.length < 2 || lengths.length === 0 || !isComplete) return model;
+  return { ...model, cost: tableCost(lengths.flatMap((length) => costsAt(length, allowedSizes, measured))) };
 }
 
 /**
- * What the rungs took at one length: a run takes no more than one of more rows, so that a single slow one counts for
+ * What the allowed sizes took at one length: a run takes no more than one of more rows, so that a single slow one counts for
  * nothing; one too large to be measured takes as long in proportion as the largest that was.
  */
-function costsAt(length: number, ladder: readonly number[], measured: readonly MeasuredRun[]): MeasuredRun[] {
+function costsAt(length: number, allowedSizes: readonly number[], measured: readonly MeasuredRun[]): MeasuredRun[] {
   const ofLength = measured.filter((run) => run.length === length).toSorted((a, b) => b.rows - a.rows);
   const [largest] = ofLength;
   if (largest === undefined) return [];
   let min = Number.POSITIVE_INFINITY;
-  return ladder.toReversed().map((rows) => {
+  return allowedSizes.toReversed().map((rows) => {
     const run = ofLength.find((one) => one.rows === rows);
     const ms = run?.ms ?? (largest.ms * rows) / largest.rows;
     min = Math.min(min, ms);
@@ -483,7 +485,7 @@ async function timeSizes(
 }
 
 function rowCountsOf(model: Model, { request }: Part, maxElements: number): number[] {
-  if (model.ladder.length > 0) return [...model.ladder];
+  if (model.allowedSizes.length > 0) return [...model.allowedSizes];
   const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), { maxElements });
   return Array.from({ length: Math.floor(Math.log2(rows)) + 1 }, (_, power) => 2 ** power);
 }
@@ -520,7 +522,7 @@ export function timingProbes(model: Model, samples: readonly ScoringRequest[], g
   if (real.length > 0) return ofThreeLengths(real);
   if (graph.operators.has('Loop')) return [];
   if (ragged === undefined) return makeUp(model, rowShapes(model, {}, 1), ['unit'], graph);
-  const lengths = ragged.ladder.length === 0 ? LENGTHS : threeOf(ragged.ladder);
+  const lengths = ragged.allowedSizes.length === 0 ? LENGTHS : threeOf(ragged.allowedSizes);
   return lengths.flatMap((length) =>
     paddingProbes(model, rowShapes(model, { [ragged.name]: length }, 1), graph).slice(0, 1),
   );
@@ -558,10 +560,10 @@ export function recordRuns(model: Model): RecordedRuns {
   return {
     model: {
       ...model,
-      async run(inputs, signal, card) {
+      async run(inputs, signal, device) {
         const rows = inputs[0]?.shape[0] ?? 0;
         const length = inputs[indexOfRagged]?.shape[raggedAxis] ?? 1;
-        const result = await model.run(inputs, signal, card);
+        const result = await model.run(inputs, signal, device);
         const key = `${rows}x${length}`;
         const known = recorded.get(key);
         const min = { rows, length, ms: Math.min(result.runMs, known?.min.ms ?? result.runMs) };

@@ -92,7 +92,7 @@ describe('lambda-gpu', () => {
     expect(only(template, FUNCTION, SCORING)).not.toHaveProperty('FunctionScalingConfig');
   });
 
-  it('initialises the function in one thread, so that models lie on the card once', () => {
+  it('initialises the function in one thread, so that models lie on the device once', () => {
     const [scoringFunction] = Object.values(template.findResources(FUNCTION));
     expect(scoringFunction?.Properties.Environment.Variables).toMatchObject({ AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' });
   });

@@ -140,13 +140,13 @@ describe('a service of workers with GPUs is refused in one sentence', () => {
         'it or leave out spot',
     ],
     [
-      'with several cards of no known type',
+      'with several devices of no known type',
       { gpuCount: 2 },
       'instanceTypes: expected some with gpuCount above 1, so that it is known what they cost, got none with 2; name ' +
         'types with so many GPUs, such as g5.12xlarge with 4, and their prices',
     ],
     [
-      'on cards that ONNX Runtime has no kernels for',
+      'on devices that ONNX Runtime has no kernels for',
       { instanceTypes: ['p6-b200.48xlarge'] },
       'instanceTypes: expected GPUs that ONNX Runtime has kernels for, such as those of g4dn, g5, g6 and g6e, got ' +
         'p6-b200.48xlarge, for whose B200 or B300 it has none; take one of those',

@@ -19,7 +19,7 @@ describe('ecs-gpu on Managed Instances', () => {
     template = templateWith();
   });
 
-  it('gives a task a GPU by its count, and not by the variable that would show it all cards', () => {
+  it('gives a task a GPU by its count, and not by the variable that would show it all devices', () => {
     expect(only(template, TASK)).toMatchObject({
       RequiresCompatibilities: ['MANAGED_INSTANCES'],
       NetworkMode: 'awsvpc',
@@ -36,7 +36,7 @@ describe('ecs-gpu on Managed Instances', () => {
     expect(environment).not.toHaveProperty(CONFIG_KEYS.allowProviderFallback);
   });
 
-  it('takes cards that ONNX Runtime has kernels for, with the memory that is asked for', () => {
+  it('takes devices that ONNX Runtime has kernels for, with the memory that is asked for', () => {
     expect(requirementsIn(template)).toEqual({
       AcceleratorCount: { Min: 1, Max: 1 },
       AcceleratorManufacturers: ['nvidia'],
@@ -56,7 +56,7 @@ describe('ecs-gpu on Managed Instances', () => {
     });
   });
 
-  it('takes the instance types that are named, and several cards of one', () => {
+  it('takes the instance types that are named, and several devices of one', () => {
     const own = templateOf(
       createScoring({
         compute: ecsGpuCompute({ instanceTypes: ['g6.12xlarge'], gpuCount: 4 }),
@@ -168,7 +168,7 @@ describe('ecs-gpu on an Auto Scaling group', () => {
     });
   });
 
-  it('takes types alone that a task fits with its vCPUs and its cards', () => {
+  it('takes types alone that a task fits with its vCPUs and its devices', () => {
     const overridesOf = (options: EcsGpuOptions) => {
       const { MixedInstancesPolicy } = only(templateWith({ capacity: 'asg', ...options }), GROUP);
       const { LaunchTemplate } = MixedInstancesPolicy as { LaunchTemplate: { Overrides: { InstanceType: string }[] } };

@@ -214,7 +214,7 @@ export interface InMemoryModelOptions {
   readonly name?: string;
   readonly version?: string;
   readonly maxBatchRows?: number;
-  readonly ladder?: readonly number[];
+  readonly allowedSizes?: readonly number[];
   readonly ragged?: RaggedAxis;
   readonly cost?: Cost;
   readonly independence?: Independence;
@@ -232,7 +232,7 @@ type Compute = (inputs: readonly Tensor[]) => readonly Tensor[];
 
 /** A model in memory that insists on the contract of `Model.run`, and takes its inputs' buffers away for good. */
 export function inMemoryModel(contract: Contract, compute: Compute, options: InMemoryModelOptions = {}): Model {
-  const { name = 'line', version = '1', maxBatchRows = 512, ladder = [], runMs = 1 } = options;
+  const { name = 'line', version = '1', maxBatchRows = 512, allowedSizes = [], runMs = 1 } = options;
   const { ragged, cost, independence, transform, before, measured = [{ rows: 1, length: 1, ms: 0.001 }] } = options;
   const model: Model = {
     name,
@@ -240,7 +240,7 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
     ...contract,
     maxBatchRows,
     transform,
-    ladder,
+    allowedSizes,
     ragged,
     cost,
     independence,
@@ -258,13 +258,14 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
 
 function assertContract(model: Model, inputs: readonly Tensor[]): void {
   const rows = inputs[0]?.shape[0] ?? 0;
-  const runnable = model.ladder.length > 0 ? model.ladder.includes(rows) : rows >= 1 && rows <= model.maxBatchRows;
+  const runnable =
+    model.allowedSizes.length > 0 ? model.allowedSizes.includes(rows) : rows >= 1 && rows <= model.maxBatchRows;
   if (!runnable) throw new Error(`${model.name}: expected a row count that it may be run at, got ${rows}`);
   for (const [index, spec] of model.inputs.entries()) {
     const { name, datatype, shape, data } = inputs[index] as Tensor;
     const sound = name === spec.name && datatype === spec.datatype && shape[0] === rows;
     const length = shape[model.ragged?.inputs[index]?.axis ?? -1];
-    const lengths = model.ragged?.ladder ?? [];
+    const lengths = model.ragged?.allowedSizes ?? [];
     if (length !== undefined && lengths.length > 0 && !lengths.includes(length)) {
       throw new Error(`${model.name}: expected a length that it may be run at, got ${length}`);
     }
@@ -365,7 +366,7 @@ export function tokensModel({ lengths = [], ...options }: RaggedModelOptions = {
     name: 'length',
     inputs: [{ axis: 1, pad: -1n }, undefined, { axis: 1, pad: 0 }],
     outputs: [undefined, 1],
-    ladder: lengths,
+    allowedSizes: lengths,
   };
   return inMemoryModel(contract, computeTokens, { name: 'tokens', ...options, ragged });
 }
@@ -440,7 +441,7 @@ export interface RecordedModel extends Model {
  */
 export function recordedModel(
   inputs: readonly TensorSpec[],
-  limits: Partial<Pick<Model, 'maxBatchRows' | 'ladder' | 'ragged'>> = {},
+  limits: Partial<Pick<Model, 'maxBatchRows' | 'allowedSizes' | 'ragged'>> = {},
   runsMs: readonly number[] = [100],
 ): RecordedModel {
   const runs: number[][][] = [];
@@ -451,7 +452,7 @@ export function recordedModel(
     inputs,
     outputs: inputs.slice(0, 1),
     maxBatchRows: 512,
-    ladder: [],
+    allowedSizes: [],
     ...limits,
     runs,
     values,

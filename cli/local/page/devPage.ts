@@ -293,7 +293,17 @@ async function samplesIn(modelsDirectory: string, name: string): Promise<string[
 }
 
 function seenOf(model: Model, batching: ModelSeen['batching'], sample: string | undefined): ModelSeen {
-  const { name, version, inputs, outputs, maxBatchRows, ladder, ragged, transform, independence = 'trusted' } = model;
+  const {
+    name,
+    version,
+    inputs,
+    outputs,
+    maxBatchRows,
+    allowedSizes,
+    ragged,
+    transform,
+    independence = 'trusted',
+  } = model;
   return {
     name,
     version,
@@ -302,7 +312,7 @@ function seenOf(model: Model, batching: ModelSeen['batching'], sample: string | 
     independence,
     batching,
     maxBatchRows,
-    ladder,
+    allowedSizes,
     raggedAxis: ragged?.name,
     hasTransform: transform !== undefined,
     sample,

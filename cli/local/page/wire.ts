@@ -107,7 +107,7 @@ export interface ModelSeen {
   /** How its rows are run, by what was seen until now. */
   readonly batching: 'together' | 'proving' | 'alone';
   readonly maxBatchRows: number;
-  readonly ladder: readonly number[];
+  readonly allowedSizes: readonly number[];
   readonly raggedAxis?: string | undefined;
   readonly hasTransform: boolean;
   /** The text of a request, from its samples. */

@@ -65,7 +65,7 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
     model: model.name,
     version: model.version,
     path: location.path,
-    ladder: model.ladder,
+    allowedSizes: model.allowedSizes,
     maxRows: maxRowsOf(model, config, task.maxBatchRows),
     ...safetyOf(model, config.batching),
     start: { ...took, libraryMs: codeMs + took.libraryMs, processMs: beganAt - task.askedAt },
@@ -81,9 +81,9 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
 }
 
 /** What the checks have it run is not taken for the most: how many rows it takes, and what to make of that, is found out. */
-function maxRowsOf({ maxBatchRows, ladder }: Model, config: ModelConfig, asked: number): number {
+function maxRowsOf({ maxBatchRows, allowedSizes }: Model, config: ModelConfig, asked: number): number {
   if (config.batching === 'alone') return 1;
-  if (ladder.length > 0) return maxBatchRows;
+  if (allowedSizes.length > 0) return maxBatchRows;
   return config.maxBatchRows ?? asked;
 }
 
@@ -109,7 +109,7 @@ const FAR_TOO_SLOW = 10;
 export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<void>): Promise<void> {
   const { rows, lengths, limits } = task;
   await tell({ kind: 'trying', size: { rows, length: lengths[0] ?? 1 } });
-  const { model, rows: maker, close } = await openForTask(task, tell, { adapt: unchecked(limits.ladder) });
+  const { model, rows: maker, close } = await openForTask(task, tell, { adapt: unchecked(limits.allowedSizes) });
   for (const length of lengths) {
     const size: Size = { rows, length };
     await tell({ kind: 'trying', size });
@@ -162,7 +162,7 @@ interface Timing {
  */
 export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<void>): Promise<void> {
   const { sizes, threads, enoughMs, limits } = task;
-  const { model, rows: maker } = await openForTask(task, tell, { adapt: unchecked(limits.ladder, threads) });
+  const { model, rows: maker } = await openForTask(task, tell, { adapt: unchecked(limits.allowedSizes, threads) });
   const startedAt = performance.now();
   let toldAt = startedAt;
   const timings: Timing[] = [];
@@ -291,24 +291,24 @@ async function openForTask(
   return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line), close: models.close };
 }
 
-/** As `config.json` says, but with no more than so many rows in a run, or as few as its ladder has. */
+/** As `config.json` says, but with no more than so many rows in a run, or as few as its allowed sizes have. */
 function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
-  return ({ ladder, ...config }) => {
-    if (ladder === undefined) return { ...config, maxBatchRows: rows };
-    const min = Math.min(...ladder);
+  return ({ allowedSizes, ...config }) => {
+    if (allowedSizes === undefined) return { ...config, maxBatchRows: rows };
+    const min = Math.min(...allowedSizes);
     return {
       ...config,
-      ladder: [min, ...ladder.filter((rung) => rung > min && rung <= rows)],
+      allowedSizes: [min, ...allowedSizes.filter((size) => size > min && size <= rows)],
       maxBatchRows: Math.max(min, rows),
     };
   };
 }
 
 /** As `config.json` says, without the warm-up and its checks, and with what the start has found. */
-function unchecked(ladder: readonly number[], threads?: number): (config: ModelConfig) => ModelConfig {
-  return ({ ladder: _, maxBatchRows: __, ...config }) => ({
+function unchecked(allowedSizes: readonly number[], threads?: number): (config: ModelConfig) => ModelConfig {
+  return ({ allowedSizes: _, maxBatchRows: __, ...config }) => ({
     ...config,
-    ...(ladder.length === 0 ? {} : { ladder: [...ladder] }),
+    ...(allowedSizes.length === 0 ? {} : { allowedSizes: [...allowedSizes] }),
     warmup: false,
     sessionOptions: { ...config.sessionOptions, ...(threads === undefined ? {} : { intraOpNumThreads: threads }) },
   });
@@ -404,7 +404,7 @@ interface RealLengths {
 const USUAL = [8, 32, 128];
 
 /**
- * A few lengths, from short to long: of the ragged axis' ladder, else of real rows, else about those that config.json
+ * A few lengths, from short to long: of the ragged axis' allowed sizes, else of real rows, else about those that config.json
  * gives for the warm-up, else usual ones.
  *
  * @param isOpen whether any axis is
@@ -417,8 +417,8 @@ function lengthsToTry(
   real?: RealLengths,
 ): Lengths {
   if (!isOpen) return { lengths: [1], ordinary: 1 };
-  const ladder = ragged?.ladder ?? [];
-  if (ladder.length > 0) return ofLadder(ladder, real?.ordinary);
+  const allowedSizes = ragged?.allowedSizes ?? [];
+  if (allowedSizes.length > 0) return ofAllowedSizes(allowedSizes, real?.ordinary);
   if (real !== undefined) {
     const { shortest, ordinary, longest } = real;
     const short = shortest === longest ? Math.ceil(ordinary / 4) : shortest;
@@ -429,11 +429,12 @@ function lengthsToTry(
   return sorted(USUAL, 32);
 }
 
-/** Its ends and its middle, and the rung of ordinary rows. */
-function ofLadder(ladder: readonly number[], real: number | undefined): Lengths {
-  const middle = ladder[(ladder.length - 1) >> 1] as number;
-  const ordinary = real === undefined ? middle : (ladder.find((rung) => rung >= real) ?? (ladder.at(-1) as number));
-  return sorted([ladder[0] as number, middle, ordinary, ladder.at(-1) as number], ordinary);
+/** Its ends and its middle, and the allowed size of ordinary rows. */
+function ofAllowedSizes(allowedSizes: readonly number[], real: number | undefined): Lengths {
+  const middle = allowedSizes[(allowedSizes.length - 1) >> 1] as number;
+  const ordinary =
+    real === undefined ? middle : (allowedSizes.find((size) => size >= real) ?? (allowedSizes.at(-1) as number));
+  return sorted([allowedSizes[0] as number, middle, ordinary, allowedSizes.at(-1) as number], ordinary);
 }
 
 function sorted(lengths: readonly number[], ordinary: number): Lengths {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '../../../lambda/core/failure.ts';
-import { rungsUpTo } from '../../../lambda/onnx/independence.ts';
+import { powersOfTwoUpTo } from '../../../lambda/onnx/independence.ts';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
 import { modelDigest, type ProfileFile, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
 import { locate } from '../../../lambda/onnx/repository.ts';
@@ -59,7 +59,7 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
   );
   const threads = threadCounts(started);
   const slowMs = (1000 * seconds) / (threads.length * ROUNDS * 2 * started.lengths.length);
-  const limits = { ladder: started.ladder, slowMs: Math.max(MIN_SLOW_MS, slowMs) };
+  const limits = { allowedSizes: started.allowedSizes, slowMs: Math.max(MIN_SLOW_MS, slowMs) };
   const reach = await reachOf(target, started, rowCounts(started), limits, within(STARTED, REACHED));
   const max = Math.max(...reach.reached.map(({ rows }) => rows));
   const checked = await check({ ...target, maxBatchRows: max }, started);
@@ -89,9 +89,9 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
   };
 }
 
-/** The rungs of its ladder; else 1, 2, 4, … and the most. */
-function rowCounts({ ladder, maxRows }: Started): readonly number[] {
-  return ladder.length > 0 ? ladder : rungsUpTo(maxRows);
+/** The allowed sizes; else 1, 2, 4, … and the most. */
+function rowCounts({ allowedSizes, maxRows }: Started): readonly number[] {
+  return allowedSizes.length > 0 ? allowedSizes : powersOfTwoUpTo(maxRows);
 }
 
 const RUN_ALONE: readonly string[] = ['dependent', 'alone'] satisfies ProfileFile['safety']['verdict'][];

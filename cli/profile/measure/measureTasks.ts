@@ -47,7 +47,7 @@ export interface TimeTask extends Target {
 
 export interface Limits {
   /** The model runs with these row counts alone; empty: with any. */
-  readonly ladder: readonly number[];
+  readonly allowedSizes: readonly number[];
   /** Milliseconds. With more rows than a run that takes longer has, none is tried. */
   readonly slowMs: number;
 }
@@ -63,7 +63,7 @@ export interface Started {
   readonly version: string;
   /** Of its file. */
   readonly path: string;
-  readonly ladder: readonly number[];
+  readonly allowedSizes: readonly number[];
   /** The most rows of a run that config.json and the option allow. */
   readonly maxRows: number;
   readonly verdict: ProfileFile['safety']['verdict'];

@@ -381,7 +381,7 @@ export interface Form {
 
 type Terms = Omit<Bill, 'messagesPerSecond' | 'maximumConcurrency'>;
 
-/** Of a card: beyond that, messages wait. */
+/** Of a device: beyond that, messages wait. */
 const BUSY_SHARE = 0.8;
 const FAMILIES = ['g4dn', 'g5', 'g6', 'g6e'];
 const ARCHITECTURES: readonly Architecture[] = ['arm64', 'x86_64'];
@@ -454,7 +454,7 @@ function gpuForms(
   ];
 }
 
-/** Rows that an instance answers a second: as its card runs them, or as one core of its host decodes and encodes them. */
+/** Rows that an instance answers a second: as its device runs them, or as one core of its host decodes and encodes them. */
 function gpuRowsPerSecond(
   table: readonly RunCost[],
   length: number,
@@ -462,9 +462,9 @@ function gpuRowsPerSecond(
   { messageMs, requestMs }: HostCosts,
 ): number {
   const { rowsPerRun, msOf } = runTimes(table, Number.POSITIVE_INFINITY, length);
-  const ofCard = (1000 * rowsPerRun) / msOf(rowsPerRun);
+  const ofDevice = (1000 * rowsPerRun) / msOf(rowsPerRun);
   const ofHost = 1000 / (messageMs / requestsPerMessage + requestMs);
-  return BUSY_SHARE * Math.min(ofCard, ofHost);
+  return BUSY_SHARE * Math.min(ofDevice, ofHost);
 }
 
 /** Forms of compute at other rates, with the settings that were chosen for one of them: concurrency grows as it must. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readGpus } from '../../../lambda/aws/nvidiaCards.ts';
+import { readGpus } from '../../../lambda/aws/nvidiaDevices.ts';
 import { nvidiaSmi } from '../../helpers/hosts.ts';
 
 /** Answers as `nvidia-smi` does that is asked for the fields in this order, in numbers alone. */
@@ -7,8 +7,8 @@ const answering = (...lines: readonly string[]) =>
   nvidiaSmi(`[ "$*" = '--query-gpu=utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits' ] || exit 2
 ${lines.map((line) => `echo '${line}'`).join('\n')}`);
 
-describe('what the cards do', () => {
-  it('is read for each card', async () => {
+describe('what the devices do', () => {
+  it('is read for each device', async () => {
     const environment = await answering('97, 11264, 15360', '0, 3, 15360');
 
     expect(await readGpus(environment)).toEqual([
@@ -31,7 +31,7 @@ describe('what the cards do', () => {
     ['numbers with their units', '97 %, 11264 MiB, 15360 MiB', '"97 %, 11264 MiB, 15360 MiB"'],
   ])('is not made up where the command prints %s', async (_, line, told) => {
     await expect(readGpus(await answering(line))).rejects.toThrow(
-      `nvidia-smi: expected utilization.gpu, memory.used, memory.total of each card, got ${told}`,
+      `nvidia-smi: expected utilization.gpu, memory.used, memory.total of each device, got ${told}`,
     );
   });
 

@@ -21,9 +21,9 @@ describe('the model folder', () => {
     writeFileSync(join(folder, file), content);
   };
   const check =
-    (defaultModel?: string, cards = 0) =>
+    (defaultModel?: string, devices = 0) =>
     () =>
-      checkModelsFolder(folder, defaultModel, cards);
+      checkModelsFolder(folder, defaultModel, devices);
 
   it('of this repository is one', () => {
     expect(() => checkModelsFolder(join(REPOSITORY, 'models'), 'digits', 0)).not.toThrow();
@@ -55,24 +55,28 @@ describe('the model folder', () => {
     [{ devices: [1] }, 4],
     [{ providers: [{ name: 'cuda', deviceId: 0 }] }, 1],
     [{ providers: ['cuda'] }, 0],
-  ])('may name cards that a host has: %j of %d', (config, cards) => {
+  ])('may name devices that a host has: %j of %d', (config, devices) => {
     write('digits/1/model.onnx', MODEL);
     write('digits/config.json', JSON.stringify(config));
-    expect(check(undefined, cards)).not.toThrow();
+    expect(check(undefined, devices)).not.toThrow();
   });
 
   it.each([
-    [{ devices: [0, 1] }, 0, 'expected no cards, because this compute has none, got 0, 1; remove them, or deploy with'],
+    [
+      { devices: [0, 1] },
+      0,
+      'expected no devices, because this compute has none, got 0, 1; remove them, or deploy with',
+    ],
     [
       { devices: [0, 1] },
       1,
-      'expected cards 0 to 0, as many as a host has, got 0, 1; name those; with compute=ecs-gpu',
+      'expected devices 0 to 0, as many as a host has, got 0, 1; name those; with compute=ecs-gpu',
     ],
-    [{ providers: [{ name: 'cuda', deviceId: 2 }] }, 2, 'expected cards 0 to 1, as many as a host has, got 2; name'],
-  ])('is refused with cards that no host has: %j of %d', (config, cards, message) => {
+    [{ providers: [{ name: 'cuda', deviceId: 2 }] }, 2, 'expected devices 0 to 1, as many as a host has, got 2; name'],
+  ])('is refused with devices that no host has: %j of %d', (config, devices, message) => {
     write('digits/1/model.onnx', MODEL);
     write('digits/config.json', JSON.stringify(config));
-    expect(check(undefined, cards)).toThrow(`models: ${folder}/digits/config.json: ${message}`);
+    expect(check(undefined, devices)).toThrow(`models: ${folder}/digits/config.json: ${message}`);
   });
 
   it('is refused when a model has no version', () => {
@@ -114,7 +118,7 @@ describe('the model folder', () => {
     [
       'config.json',
       '{"maxBatchRow": 1}',
-      'not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, ' +
+      'not a valid model configuration: expected only the keys maxBatchRows, allowedSizes, ragged, batchAxis, outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, ' +
         'got "maxBatchRow"; did you mean maxBatchRows, a whole number from 1 to 65536?',
     ],
   ])('is refused when a host would refuse its %s: %s', (file, content, sentence) => {

@@ -93,7 +93,7 @@ describe('the telemetry of a deployment', () => {
     expect(emf).toMatchObject({ BatchSize: 5, BatchFill: 50 });
     expect(emf).toMatchObject({ PaddingRows: 0, ClosedEnd: 1, Fill: (100 * 3) / 512, RunTime: expect.any(Number) });
     expect(emf).toMatchObject({ provider: 'cpu' });
-    expect(emf).not.toHaveProperty('card');
+    expect(emf).not.toHaveProperty('device');
     const [declared] = emf?._aws.CloudWatchMetrics ?? [];
     expect(declared?.Namespace).toBe('batchscore');
     expect(declared?.Metrics).toEqual(
@@ -218,18 +218,18 @@ describe('the telemetry of a deployment', () => {
     expect(emfOf(printed)[0]).not.toHaveProperty('BatchMismatch');
   });
 
-  it('has the providers and the cards of its models as properties of every line', () => {
+  it('has the providers and the devices of its models as properties of every line', () => {
     const printed = captureOutput();
     const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
-    telemetry.assigned?.({ provider: 'cuda', cards: ['NVIDIA L4', 'NVIDIA L4'] });
-    telemetry.assigned?.({ provider: 'cpu', cards: [] });
+    telemetry.assigned?.({ provider: 'cuda', devices: ['NVIDIA L4', 'NVIDIA L4'] });
+    telemetry.assigned?.({ provider: 'cpu', devices: [] });
 
     for (const _ of [1, 2]) {
       telemetry.outcomes([], []);
       telemetry.publish();
     }
 
-    const properties = { service: 'batchscore', provider: 'cuda, cpu', card: 'NVIDIA L4' };
+    const properties = { service: 'batchscore', provider: 'cuda, cpu', device: 'NVIDIA L4' };
     expect(emfOf(printed)).toMatchObject([properties, properties]);
   });
 

@@ -66,7 +66,7 @@ describe('a model with a state, whose batch is axis 1', () => {
   it('may bake its batch there: runs are padded to that size', async () => {
     const opened = await openOnly(voiceModel(4), VOICE);
     const session = await sessionOf(await openOnly(voiceModel(), VOICE));
-    expect(opened.model.ladder).toEqual([4]);
+    expect(opened.model.allowedSizes).toEqual([4]);
     const requests = [1, 2, 3, 6].map((rows) => ({ form: 'flat' as const, inputs: voiceOf(rows, rows) }));
     await expectAnsweredAsAlone(opened, requests, OF_VOICE, session);
   });
@@ -124,9 +124,9 @@ describe('an LSTM whose batch is axis 1', () => {
     ['of one length a run', sequenceFirstModel(), AXES],
     ['of many lengths', sequenceFirstModel(), { ...AXES, ragged: { axis: 'seq', pad: { input: 0 } } }],
     [
-      'on rungs',
+      'on allowed sizes',
       sequenceFirstModel(),
-      { ...AXES, ladder: [3], maxBatchRows: 3, ragged: { axis: 'seq', pad: { input: 9 }, ladder: [2, 8] } },
+      { ...AXES, allowedSizes: [3], maxBatchRows: 3, ragged: { axis: 'seq', pad: { input: 9 }, allowedSizes: [2, 8] } },
     ],
     [
       'with another name for the axis that is cut back',

@@ -26,8 +26,10 @@ describe('a model whose answers padding changes', () => {
     );
   });
 
-  it('shows between the two lowest rungs', async () => {
-    const opening = openOnly(plainMeanModel(), { ragged: { axis: 'length', pad: { values: 0 }, ladder: [64, 5, 2] } });
+  it('shows between the two smallest allowed sizes', async () => {
+    const opening = openOnly(plainMeanModel(), {
+      ragged: { axis: 'length', pad: { values: 0 }, allowedSizes: [64, 5, 2] },
+    });
     await expect(opening).rejects.toThrow('padded from 2 to 5');
   });
 
@@ -58,10 +60,10 @@ describe('a model whose answers padding changes', () => {
 
   it('is told of dynamic quantisation where that is how padding changes values', async () => {
     const ragged = { axis: 'length', pad: { x: 50 } };
-    const opening = openOnly(quantisedInPlaceModel(), { ragged: { ...ragged, ladder: [8] } });
+    const opening = openOnly(quantisedInPlaceModel(), { ragged: { ...ragged, allowedSizes: [8] } });
     await expect(opening).rejects.toThrow(/padded from 4 to 8, .*; probable cause: dynamic quantisation/);
 
-    // Without a ladder of lengths its requests, which run one at a time, are not padded.
+    // Without allowed sizes of lengths its requests, which run one at a time, are not padded.
     expect((await openOnly(quantisedInPlaceModel(), { ragged })).model.independence).toBe('dependent');
   });
 
@@ -85,7 +87,7 @@ describe('a model whose answers padding changes', () => {
   ] as const)(
     'shows in the %s of a row, whose values may all lie on one side of the padding (%s of %s, %d)',
     async (_, op, datatype, pad) => {
-      const ragged = { axis: 'length', pad: { x: pad }, ladder: [16, 64] };
+      const ragged = { axis: 'length', pad: { x: pad }, allowedSizes: [16, 64] };
       const opening = openOnly(reducingModel(op, datatype), { ragged });
       await expect(opening).rejects.toThrow("output 'y': expected the same answer with 'length' padded");
     },
@@ -114,7 +116,7 @@ describe('a model whose answers padding changes', () => {
   it.each(['trust', 'alone'])(
     'stops the start also where config.json says how rows are batched: %s',
     async (batching) => {
-      const ragged = { axis: 'length', pad: { values: 0 }, ladder: [8] };
+      const ragged = { axis: 'length', pad: { values: 0 }, allowedSizes: [8] };
       await expect(openOnly(plainMeanModel(), { ragged, batching })).rejects.toThrow('padded from 4 to 8');
     },
   );
@@ -153,7 +155,7 @@ type Row = readonly (number | bigint)[];
 
 /** A model that answers a row of `x` `[batch, length]`, padded with `pad`, as it is told to. */
 function rowModel(answer: (row: Row) => number, datatype: Datatype = 'FP32', pad: number | bigint = 0): Model {
-  const ragged = { name: 'length', inputs: [{ axis: 1, pad }], outputs: [undefined], ladder: [] };
+  const ragged = { name: 'length', inputs: [{ axis: 1, pad }], outputs: [undefined], allowedSizes: [] };
   const contract = { inputs: [spec('x', datatype, 'batch', 'length')], outputs: [spec('y', 'FP32', 'batch')] };
   return {
     ...modelOf(contract, { ragged }),

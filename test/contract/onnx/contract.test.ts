@@ -69,10 +69,10 @@ describe('the contract of a model', () => {
 });
 
 describe('a baked batch axis', () => {
-  it('makes a ladder of that one rung, whatever else is configured', async () => {
-    const { model } = await openOnly(identityModel('FP32', [4, 3]), { maxBatchRows: 2, ladder: [1, 2] });
+  it('makes that one size the only allowed one, whatever else is configured', async () => {
+    const { model } = await openOnly(identityModel('FP32', [4, 3]), { maxBatchRows: 2, allowedSizes: [1, 2] });
 
-    expect(model).toMatchObject({ maxBatchRows: 4, ladder: [4] });
+    expect(model).toMatchObject({ maxBatchRows: 4, allowedSizes: [4] });
     expect((await model.run([counting('x', 4, 3)])).outputs[0]).toMatchObject({ shape: [4, 3] });
   });
 
@@ -86,7 +86,7 @@ describe('a baked batch axis', () => {
   it('on one input binds the others', async () => {
     const { model } = await openOnly(pairModel('batch,2', '4,2'));
 
-    expect(model).toMatchObject({ maxBatchRows: 4, ladder: [4] });
+    expect(model).toMatchObject({ maxBatchRows: 4, allowedSizes: [4] });
   });
 
   it('is refused when two inputs disagree, naming both and their sizes', async () => {
@@ -252,7 +252,7 @@ const MASKED = { axis: 'length', pad: { values: 0, mask: 0 } };
 describe('ragged in config.json', () => {
   it('is read with the axes that the model itself has', async () => {
     const { model, warnings } = await openOnly(maskedMeanModel(), {
-      ragged: { ...MASKED, pad: { values: -7.5, mask: 0 }, ladder: [16, 4] },
+      ragged: { ...MASKED, pad: { values: -7.5, mask: 0 }, allowedSizes: [16, 4] },
     });
     expect(model.ragged).toEqual({
       name: 'length',
@@ -261,7 +261,7 @@ describe('ragged in config.json', () => {
         { axis: 1, pad: 0 },
       ],
       outputs: [undefined, 1],
-      ladder: [4, 16],
+      allowedSizes: [4, 16],
     });
     expect(warnings).toEqual([]);
   });

@@ -16,7 +16,7 @@ describe('a model that mixes rows', () => {
   it.each(Object.entries(MIXING))('runs one request at a time, and says so: %s', async (_, bytes) => {
     const { model, warnings } = await openOnly(bytes());
 
-    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512, ladder: [] });
+    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512, allowedSizes: [] });
     expect(warnings).toEqual([expect.stringMatching(/model\.onnx: requests run one at a time: .*"batching": "trust"/)]);
   });
 
@@ -147,15 +147,15 @@ describe('a model that fails with as many rows as a run may have', () => {
   });
 });
 
-describe('a ladder', () => {
-  it('is looked at rung by rung', async () => {
-    const { model } = await openOnly(MIXING['mean over the batch']?.() as Uint8Array, { ladder: [1, 8, 64] });
+describe('allowed sizes', () => {
+  it('is looked at size by size', async () => {
+    const { model } = await openOnly(MIXING['mean over the batch']?.() as Uint8Array, { allowedSizes: [1, 8, 64] });
 
-    expect(model).toMatchObject({ independence: 'dependent', ladder: [] });
+    expect(model).toMatchObject({ independence: 'dependent', allowedSizes: [] });
   });
 
   it('without 1 leaves a model that mixes rows no way to be run', async () => {
-    const opening = openOnly(MIXING['mean over the batch']?.() as Uint8Array, { ladder: [8] });
+    const opening = openOnly(MIXING['mean over the batch']?.() as Uint8Array, { allowedSizes: [8] });
     await expect(opening).rejects.toThrow('runs with 8 rows or more, so that not even a row alone');
   });
 });

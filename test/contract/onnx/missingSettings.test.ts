@@ -109,7 +109,7 @@ describe('a sound model that is refused for what its file does not say', () => {
     ]);
     const block = blockIn(await refusalOf(state));
     expect(block).toEqual({ batchAxis: { state: 1, new_state: 1 } });
-    expect((await openOnly(state, block)).model.ladder).toEqual([4]);
+    expect((await openOnly(state, block)).model.allowedSizes).toEqual([4]);
   });
 
   it('is not told of any block where none of its outputs has rows', async () => {

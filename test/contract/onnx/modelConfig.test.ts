@@ -27,7 +27,7 @@ describe('config.json', () => {
   it('need not be there', async () => {
     const { repository } = await openModels({ 'model/1/model.onnx': MODEL }, { maxBatchRows: 77 });
 
-    expect(await repository.find(undefined, undefined)).toMatchObject({ maxBatchRows: 77, ladder: [] });
+    expect(await repository.find(undefined, undefined)).toMatchObject({ maxBatchRows: 77, allowedSizes: [] });
   });
 
   it('may begin with a byte order mark', async () => {
@@ -50,25 +50,25 @@ describe('config.json', () => {
     const { message, path } = await refusalOf(config);
 
     expect(message).toBe(
-      `${path}: not a valid model configuration: expected only the keys maxBatchRows, ladder, ragged, batchAxis, ` +
+      `${path}: not a valid model configuration: expected only the keys maxBatchRows, allowedSizes, ragged, batchAxis, ` +
         'outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, got ' +
         [JSON.stringify(key), ...(hint === undefined ? [] : [hint])].join('; '),
     );
   });
 
   it('is refused for all that is wrong with it at once', async () => {
-    const { message } = await refusalOf({ maxBatchRows: 0, ladder: [], colour: 'red' });
+    const { message } = await refusalOf({ maxBatchRows: 0, allowedSizes: [], colour: 'red' });
 
-    for (const key of ['maxBatchRows', 'ladder', 'colour']) expect(message).toContain(key);
+    for (const key of ['maxBatchRows', 'allowedSizes', 'colour']) expect(message).toContain(key);
     expect(message).not.toContain('\n');
   });
 
   it.each([
     ['maxBatchRows', 0, `maxBatchRows: ${ROWS}, got 0`],
     ['maxBatchRows', '4', `maxBatchRows: ${ROWS}, got "4"`],
-    ['ladder', [], `ladder: ${RUNGS} with at least one, got an array of 0`],
-    ['ladder', [2, 2], `ladder: ${RUNGS}, each once, got an array of 2`],
-    ['ladder', [0], `ladder.0: ${ROWS}, got 0`],
+    ['allowedSizes', [], `allowedSizes: ${RUNGS} with at least one, got an array of 0`],
+    ['allowedSizes', [2, 2], `allowedSizes: ${RUNGS}, each once, got an array of 2`],
+    ['allowedSizes', [0], `allowedSizes.0: ${ROWS}, got 0`],
     ['ragged', { axis: 'n' }, `ragged.pad: ${PAD}, got nothing`],
     ['batchAxis', { x: -1 }, 'batchAxis.x: expected a whole number of at least 0, got -1'],
     [
@@ -104,24 +104,24 @@ describe('maxBatchRows in config.json', () => {
   });
 });
 
-describe('ladder in config.json', () => {
+describe('allowedSizes in config.json', () => {
   it('is the model’s, ascending', async () => {
-    const { model } = await openOnly(MODEL, { ladder: [16, 2, 8] });
+    const { model } = await openOnly(MODEL, { allowedSizes: [16, 2, 8] });
 
-    expect(model.ladder).toEqual([2, 8, 16]);
+    expect(model.allowedSizes).toEqual([2, 8, 16]);
   });
 
-  it('may have its lowest rung at the most rows', async () => {
-    const { model } = await openOnly(MODEL, { ladder: [8, 16], maxBatchRows: 8 });
+  it('may have its smallest allowed size at the most rows', async () => {
+    const { model } = await openOnly(MODEL, { allowedSizes: [8, 16], maxBatchRows: 8 });
 
-    expect(model).toMatchObject({ ladder: [8, 16], maxBatchRows: 8 });
+    expect(model).toMatchObject({ allowedSizes: [8, 16], maxBatchRows: 8 });
   });
 
-  it('is refused when no rung fits the most rows, naming the model file and both', async () => {
-    const opening = openOnly(MODEL, { ladder: [16, 9], maxBatchRows: 8 });
+  it('is refused when no allowed size fits the most rows, naming the model file and both', async () => {
+    const opening = openOnly(MODEL, { allowedSizes: [16, 9], maxBatchRows: 8 });
 
     await expect(opening).rejects.toThrow(
-      /model\.onnx: expected a ladder with a rung of at most maxBatchRows 8, got \[9, 16\]/,
+      /model\.onnx: expected allowedSizes with one of at most maxBatchRows 8, got \[9, 16\]/,
     );
   });
 });
@@ -151,7 +151,7 @@ describe('providers in config.json', () => {
     expect(model.name).toBe('model');
   });
 
-  it('may be objects, with the number of a card', async () => {
+  it('may be objects, with the number of a device', async () => {
     const providers = [{ name: 'cuda', deviceId: 3 }, { name: 'cpu' }];
     const { warnings } = await openOnly(MODEL, { providers }, { allowProviderFallback: true });
 
@@ -170,7 +170,7 @@ describe('providers in config.json', () => {
     );
   });
 
-  it.each([[-1], [0.5], ['1'], [null]])('are refused with %j for a card', async (deviceId) => {
+  it.each([[-1], [0.5], ['1'], [null]])('are refused with %j for a device', async (deviceId) => {
     const opening = openOnly(MODEL, { providers: [{ name: 'cuda', deviceId }] });
 
     await expect(opening).rejects.toThrow('providers.0.deviceId');

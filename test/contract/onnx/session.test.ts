@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import type { NvidiaCards } from '../../../lambda/aws/nvidiaCards.ts';
+import type { NvidiaDevices } from '../../../lambda/aws/nvidiaDevices.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor.ts';
 import { assignmentOf, describeNvidia, type Provider } from '../../../lambda/onnx/provider.ts';
 import { openSession, runsBetterOnOneCore, type Session } from '../../../lambda/onnx/session.ts';
@@ -186,34 +186,34 @@ describe('an execution provider that ONNX Runtime does not know', () => {
   });
 });
 
-const TWO_CARDS: NvidiaCards = { driver: '580.95.05', names: ['NVIDIA L4', 'NVIDIA L40S'] };
+const TWO_DEVICES: NvidiaDevices = { driver: '580.95.05', names: ['NVIDIA L4', 'NVIDIA L40S'] };
 
 describe('where a model runs', () => {
-  it.each<[title: string, providers: readonly Provider[], machine: NvidiaCards | undefined, expected: object]>([
-    ['a processor', ['cpu'], TWO_CARDS, { provider: 'cpu', cards: [], description: 'cpu' }],
+  it.each<[title: string, providers: readonly Provider[], machine: NvidiaDevices | undefined, expected: object]>([
+    ['a processor', ['cpu'], TWO_DEVICES, { provider: 'cpu', devices: [], description: 'cpu' }],
     [
-      'the first card, where none is chosen',
+      'the first device, where none is chosen',
       ['cuda', 'cpu'],
-      TWO_CARDS,
-      { provider: 'cuda', cards: ['NVIDIA L4'], description: 'cuda, card 0 (NVIDIA L4, driver 580.95.05)' },
+      TWO_DEVICES,
+      { provider: 'cuda', devices: ['NVIDIA L4'], description: 'cuda, device 0 (NVIDIA L4, driver 580.95.05)' },
     ],
     [
-      'a card that the machine does not name',
+      'a device that the machine does not name',
       ['cuda'],
       undefined,
-      { provider: 'cuda', cards: ['card 0'], description: 'cuda, card 0 (no name is known)' },
+      { provider: 'cuda', devices: ['device 0'], description: 'cuda, device 0 (no name is known)' },
     ],
   ])('is told of %s', async (_, providers, machine, expected) => {
     expect(await assignmentOf(providers, undefined, async () => machine)).toEqual(expected);
   });
 
   it.each([
-    [[0, 1], ['NVIDIA L4', 'NVIDIA L40S'], 'cuda, cards 0, 1 (NVIDIA L4, NVIDIA L40S, driver 580.95.05)'],
-    [[1, 2], ['NVIDIA L40S', 'card 2'], 'cuda, cards 1, 2 (NVIDIA L40S, card 2, driver 580.95.05)'],
-  ])('is told of its cards %j', async (devices, cards, description) => {
-    expect(await assignmentOf(['cuda'], devices, async () => TWO_CARDS)).toEqual({
+    [[0, 1], ['NVIDIA L4', 'NVIDIA L40S'], 'cuda, devices 0, 1 (NVIDIA L4, NVIDIA L40S, driver 580.95.05)'],
+    [[1, 2], ['NVIDIA L40S', 'device 2'], 'cuda, devices 1, 2 (NVIDIA L40S, device 2, driver 580.95.05)'],
+  ])('is told of its devices %j', async (numbers, devices, description) => {
+    expect(await assignmentOf(['cuda'], numbers, async () => TWO_DEVICES)).toEqual({
       provider: 'cuda',
-      cards,
+      devices,
       description,
     });
   });
@@ -224,15 +224,15 @@ describe('where a model runs', () => {
     const { log } = await openOnly(identityModel(), {}, { assigned: (placement) => void assigned.push(placement) });
 
     expect(log[0]).toMatch(/; it runs on cpu$/);
-    expect(assigned).toEqual([{ provider: 'cpu', cards: [], description: 'cpu' }]);
+    expect(assigned).toEqual([{ provider: 'cpu', devices: [], description: 'cpu' }]);
   });
 });
 
 describe('what a machine has for a provider that cannot be loaded', () => {
   it.each([
     [undefined, 'no NVIDIA driver was found: there is no /proc/driver/nvidia, and nvidia-smi does not answer'],
-    [TWO_CARDS, 'the driver 580.95.05 has the cards 0 (NVIDIA L4), 1 (NVIDIA L40S)'],
-    [{ driver: '580.95.05', names: [] }, 'the driver 580.95.05 has no card'],
+    [TWO_DEVICES, 'the driver 580.95.05 has the devices 0 (NVIDIA L4), 1 (NVIDIA L40S)'],
+    [{ driver: '580.95.05', names: [] }, 'the driver 580.95.05 has no device'],
   ])('is said: %j', (machine, expected) => {
     expect(describeNvidia(machine)).toBe(expected);
   });

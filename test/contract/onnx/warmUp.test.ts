@@ -11,8 +11,8 @@ const X = spec('x', 'FP32', 'batch', 3);
 const TOKENS = spec('tokens', 'INT64', 'batch', 'length');
 const SENTENCE = spec('sentence', 'INT64', 'batch', 'length', 'width');
 
-function raggedOver(...ladder: readonly number[]): NonNullable<Model['ragged']> {
-  return { name: 'length', inputs: [{ axis: 1, pad: 0n }], outputs: [1], ladder };
+function raggedOver(...allowedSizes: readonly number[]): NonNullable<Model['ragged']> {
+  return { name: 'length', inputs: [{ axis: 1, pad: 0n }], outputs: [1], allowedSizes };
 }
 
 const NO_GRAPH = { operators: new Map(), words: [], numbers: [] };
@@ -45,7 +45,7 @@ describe('warmUp', () => {
   });
 
   it('makes short runs twice, of which the faster counts: the first run of a shape is slow', async () => {
-    const model = recordedModel([X], { ladder: [2, 8, 32] }, [40, 3, 60, 5, 7]);
+    const model = recordedModel([X], { allowedSizes: [2, 8, 32] }, [40, 3, 60, 5, 7]);
     const recorded = recordRuns(model);
 
     await warmUp(recorded.model, true);
@@ -58,8 +58,8 @@ describe('warmUp', () => {
     ]);
   });
 
-  it('runs every rung of rows at every rung of the ragged axis', async () => {
-    const model = recordedModel([SENTENCE], { ladder: [2, 8], ragged: raggedOver(4, 16) });
+  it('runs every allowed row count at every allowed length of the ragged axis', async () => {
+    const model = recordedModel([SENTENCE], { allowedSizes: [2, 8], ragged: raggedOver(4, 16) });
     const recorded = recordRuns(model);
 
     await warmUp(recorded.model, { width: 3 });
@@ -95,14 +95,14 @@ describe('warmUp', () => {
   });
 
   it('runs nothing when it is switched off', async () => {
-    const model = recordedModel([X], { ladder: [2, 8] });
+    const model = recordedModel([X], { allowedSizes: [2, 8] });
 
     expect(await warmUp(model, false)).toEqual({ model });
     expect(model.runs).toEqual([]);
   });
 
   it('feeds zeros, and empty strings', async () => {
-    const model = recordedModel([{ ...X, datatype: 'BYTES' }, SENTENCE], { ladder: [1] });
+    const model = recordedModel([{ ...X, datatype: 'BYTES' }, SENTENCE], { allowedSizes: [1] });
 
     await warmUp(model, true);
 
@@ -121,7 +121,7 @@ describe('a batch axis that is dynamic in name only', () => {
   it('shows at the start: the model is run one row at a time from then on, with a warning', async () => {
     const { model, warnings } = await openOnly(oneRowOnlyModel());
 
-    expect(model).toMatchObject({ maxBatchRows: 1, ladder: [1] });
+    expect(model).toMatchObject({ maxBatchRows: 1, allowedSizes: [1] });
     expect((await model.run([counting('x', 1, 3)])).outputs[0]?.data).toEqual(Float32Array.of(1, 2, 3));
     expect(warnings).toEqual([
       expect.stringMatching(/model\.onnx: the batch axis is baked to 1: .*export the model with a dynamic batch axis/),
@@ -129,14 +129,14 @@ describe('a batch axis that is dynamic in name only', () => {
     ]);
   });
 
-  it('stops the start when the ladder asks for more, naming the rung', async () => {
-    await expect(openOnly(oneRowOnlyModel(), { ladder: [1, 2] })).rejects.toThrow(
-      /model\.onnx: expected the model to run at 2 rows, a rung of its ladder, got: .*cannot be reshaped/s,
+  it('stops the start when the allowed sizes ask for more, naming the allowed size', async () => {
+    await expect(openOnly(oneRowOnlyModel(), { allowedSizes: [1, 2] })).rejects.toThrow(
+      /model\.onnx: expected the model to run at 2 rows, one of its allowed sizes, got: .*cannot be reshaped/s,
     );
   });
 
-  it('is warned of when it shows at the lowest rung', async () => {
-    const { warnings } = await openOnly(oneRowOnlyModel(), { ladder: [2] });
+  it('is warned of when it shows at the smallest allowed size', async () => {
+    const { warnings } = await openOnly(oneRowOnlyModel(), { allowedSizes: [2] });
 
     expect(warnings[0]).toMatch(/model\.onnx: warm-up with 2 rows of zeros failed: /);
   });
@@ -144,7 +144,7 @@ describe('a batch axis that is dynamic in name only', () => {
   it('shows too where it is of several rows: the model is run at that many from then on', async () => {
     const { model, warnings } = await openOnly(rowsOnlyModel(4));
 
-    expect(model).toMatchObject({ maxBatchRows: 4, ladder: [4], independence: 'proved' });
+    expect(model).toMatchObject({ maxBatchRows: 4, allowedSizes: [4], independence: 'proved' });
     expect(warnings).toEqual([expect.stringMatching(/model\.onnx: the batch axis is baked to 4: /)]);
   });
 });
@@ -161,13 +161,13 @@ describe('a model on a GPU', () => {
   const onGpu = (model: Model, more: Partial<PrepareOptions> = {}) =>
     prepare(model, { ...OPTIONS, onGpu: true, batching: 'trust', ...more });
 
-  it('has a ladder of powers of two up to the most rows, tells it, and runs at each rung twice', async () => {
+  it('has allowed sizes of powers of two up to the most rows, tells it, and runs at each allowed size twice', async () => {
     const model = recordedModel([X], { maxBatchRows: 12 });
 
     const prepared = await onGpu(model);
 
-    expect(prepared.model).toMatchObject({ ladder: [1, 2, 4, 8, 12], maxBatchRows: 12 });
-    expect(prepared.found).toMatch(/^its ladder is 1, 2, 4, 8, 12; /);
+    expect(prepared.model).toMatchObject({ allowedSizes: [1, 2, 4, 8, 12], maxBatchRows: 12 });
+    expect(prepared.found).toMatch(/^its allowed sizes are 1, 2, 4, 8, 12; /);
     expect(sizesOf(model)).toEqual([1, 2, 4, 8, 12].flatMap((rows) => [`${rows}x3`, `${rows}x3`]));
     expect(prepared.measured.map(({ rows }) => rows)).toEqual([1, 2, 4, 8, 12]);
   });
@@ -179,25 +179,35 @@ describe('a model on a GPU', () => {
   });
 
   it.each<[title: string, limits: Parameters<typeof recordedModel>[1], more: Partial<PrepareOptions>, object]>([
-    ['the one that config.json gives', { ladder: [3, 7] }, {}, { ladder: [3, 7] }],
-    ['none whose inputs are too large', {}, { maxElements: 100 }, { ladder: [1, 2, 4, 8, 16, 32], maxBatchRows: 512 }],
-    ['none where rows run alone', { maxBatchRows: 4 }, { batching: 'alone' }, { ladder: [] }],
-    ['one that is not run where the warm-up is off', { maxBatchRows: 4 }, { sizes: false }, { ladder: [1, 2, 4] }],
-  ])('has as its rungs %s', async (_, limits, more, expected) => {
+    ['the one that config.json gives', { allowedSizes: [3, 7] }, {}, { allowedSizes: [3, 7] }],
+    [
+      'none whose inputs are too large',
+      {},
+      { maxElements: 100 },
+      { allowedSizes: [1, 2, 4, 8, 16, 32], maxBatchRows: 512 },
+    ],
+    ['none where rows run alone', { maxBatchRows: 4 }, { batching: 'alone' }, { allowedSizes: [] }],
+    [
+      'one that is not run where the warm-up is off',
+      { maxBatchRows: 4 },
+      { sizes: false },
+      { allowedSizes: [1, 2, 4] },
+    ],
+  ])('has as its allowed sizes %s', async (_, limits, more, expected) => {
     const { model, warnings } = await onGpu(recordedModel([X], limits), more);
 
     expect(model).toMatchObject(expected);
     expect(warnings).toEqual([]);
   });
 
-  it('has no rungs at which it does not run, and says so', async () => {
+  it('has no allowed sizes at which it does not run, and says so', async () => {
     const { model, warnings } = await onGpu(failing(recordedModel([X]), ([rows = 0]) => rows > 8));
 
-    expect(model).toMatchObject({ ladder: [1, 2, 4, 8], maxBatchRows: 8 });
+    expect(model).toMatchObject({ allowedSizes: [1, 2, 4, 8], maxBatchRows: 8 });
     expect(warnings).toEqual(['a run has 8 rows at most, because one of 16 failed: cannot run [16, 3]']);
   });
 
-  it('is run at every length of its own ladder too', async () => {
+  it('is run at every length of its own allowedSizes too', async () => {
     const model = recordedModel([TOKENS], { maxBatchRows: 4, ragged: raggedOver(8, 16) });
 
     await onGpu(model);
@@ -227,12 +237,12 @@ describe('a model on a GPU', () => {
 });
 
 describe('a model that is prepared', () => {
-  it('has no ladder on a processor, and is proved', async () => {
+  it('has no allowed sizes on a processor, and is proved', async () => {
     const { model: opened } = await openOnly(identityModel(), { maxBatchRows: 16, warmup: false, batching: 'trust' });
 
     const { model, found } = await prepare({ ...opened, independence: undefined }, OPTIONS);
 
-    expect(model).toMatchObject({ ladder: [], independence: 'proved' });
+    expect(model).toMatchObject({ allowedSizes: [], independence: 'proved' });
     expect(found).toMatch(/^rows are independent/);
   });
 });
@@ -256,38 +266,38 @@ describe('a row whose answer changes a little with its neighbours, in runs of on
   });
 });
 
-describe('a model on several cards', () => {
-  /** Prepares a model on three cards. @returns what it is then, and the row counts of the runs on each card */
-  async function prepareOnCards(options: Partial<PrepareOptions> = {}, failsOn?: number) {
+describe('a model on several devices', () => {
+  /** Prepares a model on three devices. @returns what it is then, and the row counts of the runs on each device */
+  async function prepareOnDevices(options: Partial<PrepareOptions> = {}, failsOn?: number) {
     const runs: number[][] = [[], [], []];
     const one = recordedModel([X], { maxBatchRows: 4 }, [0.1]);
     const model: Model = {
       ...one,
-      cards: 3,
-      async run(inputs, _signal, card = -1) {
-        runs[card]?.push(inputs[0]?.shape[0] ?? 0);
-        if (card === failsOn) throw new Error('out of memory');
+      devices: 3,
+      async run(inputs, _signal, device = -1) {
+        runs[device]?.push(inputs[0]?.shape[0] ?? 0);
+        if (device === failsOn) throw new Error('out of memory');
         return one.run(inputs);
       },
     };
     return { prepared: await prepare(model, { ...OPTIONS, onGpu: true, ...options }), runs };
   }
 
-  it('is warm at every rung on each of them, and checked on the first', async () => {
-    const { prepared, runs } = await prepareOnCards();
+  it('is warm at every allowed size on each of them, and checked on the first', async () => {
+    const { prepared, runs } = await prepareOnDevices();
 
-    expect(prepared.model).toMatchObject({ ladder: [1, 2, 4], independence: 'proved', cards: 3 });
+    expect(prepared.model).toMatchObject({ allowedSizes: [1, 2, 4], independence: 'proved', devices: 3 });
     expect(runs.slice(1)).toEqual(Array(2).fill([1, 1, 2, 2, 4, 4]));
     expect(runs[0]?.length).toBeGreaterThan(6);
   });
 
   it('is run nowhere where the warm-up is off', async () => {
-    expect((await prepareOnCards({ sizes: false })).runs).toEqual([[], [], []]);
+    expect((await prepareOnDevices({ sizes: false })).runs).toEqual([[], [], []]);
   });
 
   it('is refused where it runs on the first alone, naming the other', async () => {
-    await expect(prepareOnCards({}, 2)).rejects.toThrow(
-      'expected the model to run at 1 rows on each of its cards, got on the 3. of them: out of memory',
+    await expect(prepareOnDevices({}, 2)).rejects.toThrow(
+      'expected the model to run at 1 rows on each of its devices, got on the 3. of them: out of memory',
     );
   });
 });
@@ -373,7 +383,7 @@ describe('what runs take, at start', () => {
   it.each<[string, Partial<PrepareOptions>, Partial<Model>]>([
     ['rows may not share runs', { batching: 'alone' }, {}],
     ['its profile says what runs cost', {}, { cost: () => 1 }],
-    ['it has a fixed batch', {}, { ladder: [2] }],
+    ['it has a fixed batch', {}, { allowedSizes: [2] }],
     ['nothing is to be run at start', { sizes: false, batching: undefined }, {}],
     ['another axis is open', { sizes: { height: 3 } }, { inputs: [spec('x', 'FP32', 'batch', 'height')] }],
   ])('is not measured where %s', async (_, more, limits) => {

@@ -11,13 +11,13 @@ const LONG_TIMEOUT_MS = 240_000;
 const ANY_NUMBER = expect.any(Number);
 
 describe('npm run bench:gpu', () => {
-  it('says that there is no card, what the driver has, and how to rehearse, and ends with 2', async () => {
+  it('says that there is no device, what the driver has, and how to rehearse, and ends with 2', async () => {
     // No machine has so many.
-    const { code, stdout, stderr } = await runMain(benchGpu, ['--card', '63', '--json']);
+    const { code, stdout, stderr } = await runMain(benchGpu, ['--device', '63', '--json']);
 
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(
-      /^batchscore: expected an NVIDIA card 63, got none: (no NVIDIA driver was found|the driver [\d.]+ has).*; measure on a machine that has one, or rehearse with --provider cpu\n$/,
+      /^batchscore: expected an NVIDIA device 63, got none: (no NVIDIA driver was found|the driver [\d.]+ has).*; measure on a machine that has one, or rehearse with --provider cpu\n$/,
     );
   });
 
@@ -35,7 +35,7 @@ describe('npm run bench:gpu', () => {
       expect(results).toEqual({
         machine: expect.objectContaining({ cpu: expect.any(String), onnxruntime: expect.any(String) }),
         provider: 'cpu',
-        card: null,
+        device: null,
         maxRows: 64,
         maxMessages: 64,
         rounds: 1,
@@ -64,7 +64,7 @@ describe('npm run bench:gpu', () => {
     [['--models', 'mlp-small,bert'], "--models: expected some of mlp-small, .*resnet-50, got 'bert'"],
     [['--rounds', '0'], '--rounds'],
     [['--provider', 'gpu'], "--provider: expected one of .*cpu.*, got 'gpu'"],
-    [['--cards', '1'], '--cards'],
+    [['--devices', '1'], '--devices'],
   ])('refuses %j, naming what is wrong', async (args, message) => {
     const { code, stderr } = await runMain(benchGpu, args);
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import type { GpuReading } from '../../../lambda/aws/nvidiaCards.ts';
+import type { GpuReading } from '../../../lambda/aws/nvidiaDevices.ts';
 import { createGpuWatch } from '../../../lambda/hosts/gpuWatch.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { deployment, nvidiaSmi } from '../../helpers/hosts.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 
 const MINUTE_MS = 60_000;
-const CARD: GpuReading = { usedPercent: 50, memoryUsedMib: 1, memoryMib: 2 };
+const DEVICE: GpuReading = { usedPercent: 50, memoryUsedMib: 1, memoryMib: 2 };
 
 /** A watch, and what it was told and told. Each answer is for one question. */
 function watch(answers: readonly (() => Promise<GpuReading[]>)[] = [], providers = ['cuda']) {
@@ -14,8 +14,8 @@ function watch(answers: readonly (() => Promise<GpuReading[]>)[] = [], providers
   const told: string[] = [];
   let asked = 0;
   const tellOf = createGpuWatch({
-    read: () => answers[asked++]?.() ?? Promise.resolve([CARD]),
-    onReadings: (readings) => void told.push(`${readings.length} card`),
+    read: () => answers[asked++]?.() ?? Promise.resolve([DEVICE]),
+    onReadings: (readings) => void told.push(`${readings.length} device`),
     onProblem: (message) => void told.push(message),
     clock,
   });
@@ -35,22 +35,22 @@ function watch(answers: readonly (() => Promise<GpuReading[]>)[] = [], providers
 }
 
 const failing = (why: string) => () => Promise.reject(new Error(why));
-const knowing = () => Promise.resolve([CARD]);
+const knowing = () => Promise.resolve([DEVICE]);
 const UNKNOWN = 'there are no metrics of GPUs: ';
 
-describe('the watch over the cards', () => {
+describe('the watch over the devices', () => {
   it('looks at once, and every minute', async () => {
     const { told, pass } = watch();
 
     await pass(0);
-    expect(told).toEqual(['1 card']);
+    expect(told).toEqual(['1 device']);
     await pass(2);
-    expect(told).toEqual(['1 card', '1 card', '1 card']);
+    expect(told).toEqual(['1 device', '1 device', '1 device']);
   });
 
   it.each([
-    ['begins once, however many models are on cards', ['cpu', 'cuda', 'tensorrt'], 1],
-    ['does not begin where nothing computes on cards', ['cpu', 'webgpu'], 0],
+    ['begins once, however many models are on devices', ['cpu', 'cuda', 'tensorrt'], 1],
+    ['does not begin where nothing computes on devices', ['cpu', 'webgpu'], 0],
   ])('%s', async (_, providers, asks) => {
     const { asked, pass } = watch([], providers);
 
@@ -64,7 +64,7 @@ describe('the watch over the cards', () => {
 
     await pass(5);
 
-    expect(told).toEqual([`${UNKNOWN}gone`, '1 card', `${UNKNOWN}again`, '1 card']);
+    expect(told).toEqual([`${UNKNOWN}gone`, '1 device', `${UNKNOWN}again`, '1 device']);
   });
 
   it('does not ask again while it has no answer', async () => {
@@ -73,9 +73,9 @@ describe('the watch over the cards', () => {
 
     await pass(3);
     expect([told, asked()]).toEqual([[`${UNKNOWN}nvidia-smi does not end`], 1]);
-    answer.resolve([CARD]);
+    answer.resolve([DEVICE]);
     await pass(1);
-    expect([told.slice(1), asked()]).toEqual([['1 card', '1 card'], 2]);
+    expect([told.slice(1), asked()]).toEqual([['1 device', '1 device'], 2]);
   });
 });
 
@@ -83,7 +83,7 @@ describe('a worker', () => {
   const server = useSqsServer();
   const CUDA = { BATCHSCORE_PROVIDERS: 'cuda,cpu', BATCHSCORE_ALLOW_PROVIDER_FALLBACK: 'true' };
 
-  it('has metrics of the cards where it is to run on them', async () => {
+  it('has metrics of the devices where it is to run on them', async () => {
     const environment = await nvidiaSmi("echo '90, 3000, 12000'; echo '10, 6000, 12000'");
     const { start } = await deployment(server, { environment: { ...CUDA, ...environment } });
 

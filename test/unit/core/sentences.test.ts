@@ -20,10 +20,10 @@ describe('a micro-batch of sentences', () => {
     ['budget at the most elements', lengths(4, 4, 4), {}, 8, '2x4 budget, 1x4 end'],
     ['budget before one too long for all', lengths(10, 1), { maxBatchRows: 4 }, 12, '1x1 budget, 1x10 budget'],
     ['budget for what was cut by elements', [{ rows: 3, length: 4 }], {}, 8, '2x4 budget, 1x4 end'],
-    ['budget at a lower rung', lengths(5, 5, 5), { ladder: [1, 2, 8] }, 20, '2x5 budget, 1x5 end'],
+    ['budget at a lower allowed size', lengths(5, 5, 5), { allowedSizes: [1, 2, 8] }, 20, '2x5 budget, 1x5 end'],
     ['padding where another run costs less', lengths(1000, 1), {}, 10_000, '1x1 padding, 1x1000 end'],
     ['end where nothing is left', lengths(30, 1), {}, 1000, '2x30 end'],
-    ['full at the top rung', lengths(5, 5), { ladder: [2], maxBatchRows: 2 }, 1000, '2x5 full'],
+    ['full at the top allowed size', lengths(5, 5), { allowedSizes: [2], maxBatchRows: 2 }, 1000, '2x5 full'],
   ])('says why it was closed: %s', (_, pieces, options, maxBatchElements, expected) => {
     const batches = plan(pieces, options, maxBatchElements);
     expect(batches.map((one) => `${one.rows}x${one.paddedLength} ${one.closedBecause}`).join(', ')).toBe(expected);
@@ -33,8 +33,8 @@ describe('a micro-batch of sentences', () => {
     expect(plan(lengths(7, 7, 7, 7, 7), { maxBatchRows: 2 }).map(({ rows }) => rows)).toEqual([2, 2, 1]);
   });
 
-  it('is padded to a rung of rows and a rung of lengths', () => {
-    const batches = plan(lengths(3, 9), { ladder: [4, 8], lengths: [4, 16] });
+  it('is padded to an allowed row count and an allowed length', () => {
+    const batches = plan(lengths(3, 9), { allowedSizes: [4, 8], lengths: [4, 16] });
     expect(batches.map(({ rows, paddedRows, paddedLength }) => [rows, paddedRows, paddedLength])).toEqual([[2, 4, 16]]);
   });
 
@@ -57,7 +57,7 @@ describe('a micro-batch of sentences', () => {
   });
 
   it('holds sentences of one signature: what is not ragged must agree', () => {
-    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [1], ladder: [] };
+    const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [1], allowedSizes: [] };
     const model = echoModel('FP32', ['length', 'width'], { ragged });
     const sized = (length: number, width: number) =>
       requestOf(model, [{ datatype: 'FP32', shape: [1, length, width], data: new Float32Array(length * width) }]);
@@ -68,10 +68,10 @@ describe('a micro-batch of sentences', () => {
     ]);
   });
 
-  it('is planned by the ladder of rows alone, too', () => {
+  it('is planned by the allowed sizes of rows alone, too', () => {
     const rows = (...counts: readonly number[]): number[][] => {
       const cost: Cost = (paddedRows) => (paddedRows === 1 ? 3 : 20);
-      const model = lineModel({ ladder: [1, 8], maxBatchRows: 8, cost });
+      const model = lineModel({ allowedSizes: [1, 8], maxBatchRows: 8, cost });
       const requests = counts.map((count) => zeros(model, count));
       return planAll(requests, { maxBatchElements: 100 }).map((batch) => [batch.rows, batch.paddedRows]);
     };
@@ -83,9 +83,9 @@ describe('a micro-batch of sentences', () => {
     expect(rows(1, 2, 1)).toEqual([[4, 8]]);
   });
 
-  it('is not padded to a rung that costs more than the runs it saves', () => {
+  it('is not padded to an allowed size that costs more than the runs it saves', () => {
     const rowsRun = (width: number): number[] => {
-      const model = echoModel('FP32', [width], { ladder: [1, 8] });
+      const model = echoModel('FP32', [width], { allowedSizes: [1, 8] });
       const requests = [zeros(model, 1), zeros(model, 1)];
       return planAll(requests, { maxBatchElements: 100_000 }).map(({ paddedRows }) => paddedRows);
     };

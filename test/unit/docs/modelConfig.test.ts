@@ -11,7 +11,7 @@ describe("the table of a model's config.json", () => {
   // The compiler refuses a key that is missing here, or too many.
   const keys: Record<keyof ModelConfig, true> = {
     maxBatchRows: true,
-    ladder: true,
+    allowedSizes: true,
     ragged: true,
     batchAxis: true,
     outputs: true,

@@ -208,14 +208,24 @@ export function createModels(place) {
 
 /** @param {ModelSeen} model */
 function cardOf(model) {
-  const { name, version, inputs, outputs, independence, batching, maxBatchRows, ladder, raggedAxis, hasTransform } =
-    model;
+  const {
+    name,
+    version,
+    inputs,
+    outputs,
+    independence,
+    batching,
+    maxBatchRows,
+    allowedSizes,
+    raggedAxis,
+    hasTransform,
+  } = model;
   const verdict = `${KNOWN_BY[independence]}; ${RUN[batching]}`;
   const lines = [
     ['Inputs', inputs.map(signatureOf).join(', ')],
     ['Outputs', outputs.map(signatureOf).join(', ')],
     ['Rows', verdict],
-    ['Largest run', `${maxBatchRows} rows${ladder.length > 0 ? `, at ${ladder.join(', ')}` : ''}`],
+    ['Largest run', `${maxBatchRows} rows${allowedSizes.length > 0 ? `, at ${allowedSizes.join(', ')}` : ''}`],
     ...(raggedAxis === undefined ? [] : [['Ragged axis', raggedAxis]]),
     ...(hasTransform ? [['Transform', 'code of its own before and after the model']] : []),
   ];

@@ -26,7 +26,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const RAGGED = { ragged: { axis: 'length', pad: { values: 0, mask: 0 }, ladder: [16, 32] } };
+const RAGGED = { ragged: { axis: 'length', pad: { values: 0, mask: 0 }, allowedSizes: [16, 32] } };
 const AXES = { batchAxis: { tokens: 1, words: 2, same_tokens: 1, same_words: 2 } };
 const VOICE = { batchAxis: { state: 1, new_state: 1 }, constants: { sr: 16_000 } };
 

@@ -44,14 +44,14 @@ describe('a start', () => {
     ['baked', identityModel('FP32', [8, 3]), 8],
     ['dynamic in name alone', rowsOnlyModel(4), 4],
   ])('finds the only row count of a batch axis that is %s, and warns', async (_, bytes, rows) => {
-    const { ladder, warnings } = await start(model(bytes));
-    expect(ladder).toEqual([rows]);
+    const { allowedSizes, warnings } = await start(model(bytes));
+    expect(allowedSizes).toEqual([rows]);
     expect(warnings).toContain(`the batch axis is baked to ${rows}: every run takes exactly ${rows} rows`);
   });
 
-  it('has of a ladder no more rows than it may run', async () => {
-    const files = { ...model(identityModel()), 'model/config.json': { ladder: [4, 8, 16] } };
-    expect(await start(files, 8, true)).toMatchObject({ ladder: [4, 8] });
+  it('has of allowed sizes no more rows than it may run', async () => {
+    const files = { ...model(identityModel()), 'model/config.json': { allowedSizes: [4, 8, 16] } };
+    expect(await start(files, 8, true)).toMatchObject({ allowedSizes: [4, 8] });
   });
 
   it('finds rows that depend on each other, with more probes also where no start does', async () => {
@@ -61,7 +61,7 @@ describe('a start', () => {
     expect(await start(model(mixingAtSixteenModel()), 32, true)).toMatchObject({ verdict: 'dependent' });
   });
 
-  it('has several lengths of a ragged axis: made up, those of samples, those of the ladder', async () => {
+  it('has several lengths of a ragged axis: made up, those of samples, those of the allowed sizes', async () => {
     const ragged = { axis: 'length', pad: { values: 0, mask: 0 } };
     const files = { ...model(maskedMeanModel()), 'model/config.json': { ragged } };
     expect(await start(files, 2)).toMatchObject({ lengths: [8, 32, 128], length: 32, requestBytes: undefined });
@@ -74,15 +74,15 @@ describe('a start', () => {
     };
     const real = { ...files, 'model/samples.jsonl': `${[5, 40, 7].map(request).join('\n')}\n` };
     expect(await start(real, 2)).toMatchObject({ lengths: [5, 7, 40], length: 7, requestBytes: request(5).length });
-    const ladder = { 'model/config.json': { ragged: { ...ragged, ladder: [4, 6, 16, 64] } } };
-    expect(await start({ ...files, ...ladder }, 2)).toMatchObject({ lengths: [4, 6, 64] });
+    const allowedSizes = { 'model/config.json': { ragged: { ...ragged, allowedSizes: [4, 6, 16, 64] } } };
+    expect(await start({ ...files, ...allowedSizes }, 2)).toMatchObject({ lengths: [4, 6, 64] });
   });
 });
 
 describe('runs of so many rows', () => {
   const reach = (files: RepositoryFiles, lengths = [1]) => {
     const task = { do: 'reach', rows: 8, lengths, maxBatchRows: 8, providers: ['cpu'] } as const;
-    const limits = { ladder: [], slowMs: 60_000 };
+    const limits = { allowedSizes: [], slowMs: 60_000 };
     return toldBy((path, tell) => reachSizes({ ...task, limits, path }, tell), files);
   };
 

@@ -7,7 +7,7 @@ import { modelsDirectory } from '../../../helpers/openModels.ts';
 it('times the other sizes where one fails that ran before, and says so', async () => {
   const path = join(await modelsDirectory({ 'model/1/model.onnx': failingModel() }), 'model');
   const sizes = [1, 8, 2].map((rows) => ({ rows, length: 1 }));
-  const limits = { ladder: [], slowMs: 1_000 };
+  const limits = { allowedSizes: [], slowMs: 1_000 };
   const target = { path, maxBatchRows: 8, providers: ['cpu'] };
   const { timed, findings } = await timeAll(target, sizes, [1], limits, 200, () => {});
   expect(timed.map(({ rows }) => rows)).toEqual([1, 2]);

@@ -20,39 +20,39 @@ function rowsClosed(rows: readonly number[], options: InMemoryModelOptions, ms?:
 const ones = (count: number): number[] => new Array(count).fill(1);
 
 describe('a plan of rows of one shape', () => {
-  it('closes a micro-batch of the highest rung as soon as it is full', () => {
-    const { closed, left } = rowsClosed(ones(5), { maxBatchRows: 4, ladder: [1, 2, 4] });
+  it('closes a micro-batch of the largest allowed size as soon as it is full', () => {
+    const { closed, left } = rowsClosed(ones(5), { maxBatchRows: 4, allowedSizes: [1, 2, 4] });
 
     expect(closed).toEqual([[], [], [], ['4/4'], []]);
     expect(left).toEqual(['1/1']);
   });
 
-  it('closes it at the rung that costs least a row, by what was measured', () => {
-    const ladder = [1, 2, 4, 8];
-    const { closed } = rowsClosed(ones(4), { maxBatchRows: 8, ladder }, { 1: 10, 2: 11, 4: 12, 8: 40 });
+  it('closes it at the allowed size that costs least a row, by what was measured', () => {
+    const allowedSizes = [1, 2, 4, 8];
+    const { closed } = rowsClosed(ones(4), { maxBatchRows: 8, allowedSizes }, { 1: 10, 2: 11, 4: 12, 8: 40 });
 
     expect(closed).toEqual([[], [], [], ['4/4']]);
   });
 
   it('cuts a request with more rows than that', () => {
-    const { closed, left } = rowsClosed([3], { maxBatchRows: 8, ladder: [1, 2, 8] }, { 1: 10, 2: 11, 8: 80 });
+    const { closed, left } = rowsClosed([3], { maxBatchRows: 8, allowedSizes: [1, 2, 8] }, { 1: 10, 2: 11, 8: 80 });
 
     expect([closed, left]).toEqual([[['2/2']], ['1/1']]);
   });
 
-  it('cuts what is left where rungs cost less than the padding of one run', () => {
-    const ladder = [1, 2, 4, 8];
+  it('cuts what is left where allowed sizes cost less than the padding of one run', () => {
+    const allowedSizes = [1, 2, 4, 8];
     const steep = { 1: 1, 2: 1.98, 4: 3.9, 8: 7.7 };
-    expect(rowsClosed(ones(5), { maxBatchRows: 8, ladder }, steep).left.toSorted()).toEqual(['1/1', '4/4']);
+    expect(rowsClosed(ones(5), { maxBatchRows: 8, allowedSizes }, steep).left.toSorted()).toEqual(['1/1', '4/4']);
   });
 
   it('pads what is left where one run costs less', () => {
-    const ladder = [1, 2, 4, 8];
+    const allowedSizes = [1, 2, 4, 8];
     const flat = { 1: 10, 2: 10, 4: 10, 8: 10.5 };
-    expect(rowsClosed(ones(5), { maxBatchRows: 8, ladder }, flat).left).toEqual(['5/8']);
+    expect(rowsClosed(ones(5), { maxBatchRows: 8, allowedSizes }, flat).left).toEqual(['5/8']);
   });
 
   it('leaves nothing twice', () => {
-    expect(rowsClosed(ones(3), { maxBatchRows: 8, ladder: [1, 8] }).leftThen).toEqual([]);
+    expect(rowsClosed(ones(3), { maxBatchRows: 8, allowedSizes: [1, 8] }).leftThen).toEqual([]);
   });
 });

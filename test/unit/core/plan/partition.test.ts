@@ -22,18 +22,20 @@ const anyTable = fc
     ),
   );
 
-const anyRungs = (max: number): fc.Arbitrary<number[]> =>
-  fc.uniqueArray(fc.integer({ min: 1, max }), { maxLength: 3 }).map((rungs) => rungs.toSorted((a, b) => a - b));
+const anySizes = (max: number): fc.Arbitrary<number[]> =>
+  fc
+    .uniqueArray(fc.integer({ min: 1, max }), { maxLength: 3 })
+    .map((allowedSizes) => allowedSizes.toSorted((a, b) => a - b));
 
 const LONGEST = 100;
 
 const anyModel = fc
   .record({
     maxBatchRows: fc.integer({ min: 1, max: 8 }),
-    ladder: anyRungs(8),
+    allowedSizes: anySizes(8),
     lengths: fc.oneof(
       fc.constant([]),
-      anyRungs(LONGEST - 1).map((rungs) => [...rungs, LONGEST]),
+      anySizes(LONGEST - 1).map((allowedSizes) => [...allowedSizes, LONGEST]),
     ),
     cost: fc.option(anyTable, { nil: undefined }),
   })
@@ -114,7 +116,7 @@ describe('a plan for requests of many lengths', () => {
     });
   });
 
-  it('has every row once, exceeds neither rows, elements nor a ladder, and cuts only what no run of its length holds', () => {
+  it('has every row once, exceeds neither rows, elements nor allowed sizes, and cuts only what no run of its length holds', () => {
     always(anyRequests, (work, batches) => {
       const runCost = costsOf(work);
       const parts = batches.flatMap((batch) => batch.parts);
@@ -132,9 +134,11 @@ describe('a plan for requests of many lengths', () => {
         expect(rows).toBe(parts.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0));
         expect(rows).toBeLessThanOrEqual(paddedRows);
         expect(paddedLength).toBeGreaterThanOrEqual(longest);
-        expect(model.ladder.length > 0 ? model.ladder : [rows]).toContain(paddedRows);
-        expect(model.ragged?.ladder.length === 0 ? [longest] : model.ragged?.ladder).toContain(paddedLength);
-        if (paddedRows === (model.ladder[0] ?? 1)) continue;
+        expect(model.allowedSizes.length > 0 ? model.allowedSizes : [rows]).toContain(paddedRows);
+        expect(model.ragged?.allowedSizes.length === 0 ? [longest] : model.ragged?.allowedSizes).toContain(
+          paddedLength,
+        );
+        if (paddedRows === (model.allowedSizes[0] ?? 1)) continue;
         expect(paddedRows).toBeLessThanOrEqual(model.maxBatchRows);
         expect(paddedRows * paddedLength).toBeLessThanOrEqual(work.maxBatchElements);
       }

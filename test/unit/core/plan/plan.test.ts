@@ -80,9 +80,9 @@ describe('plan', () => {
     ['end when nothing is left to add', [1], { maxBatchRows: 4 }, 1000, ['end']],
     ['full when rows and elements run out together', [4], { maxBatchRows: 4 }, 4, ['full']],
     [
-      'budget when the elements allow a lower rung only',
+      'budget when the elements allow a lower allowed size only',
       [4, 4],
-      { maxBatchRows: 8, ladder: [1, 4, 8] },
+      { maxBatchRows: 8, allowedSizes: [1, 4, 8] },
       7,
       ['budget', 'budget'],
     ],
@@ -92,7 +92,9 @@ describe('plan', () => {
   });
 
   it('counts the elements of all inputs together, padding included', () => {
-    expect(planRows([3, 3], { ladder: [4] }, { maxBatchElements: 4 }).map((batch) => batch.paddedRows)).toEqual([4, 4]);
+    expect(planRows([3, 3], { allowedSizes: [4] }, { maxBatchElements: 4 }).map((batch) => batch.paddedRows)).toEqual([
+      4, 4,
+    ]);
     const wide = echoModel('FP32', ['width'], { maxBatchRows: 100 });
     const batches = planAll([zeros(wide, 1, 30), zeros(wide, 1, 30), zeros(wide, 1, 30)], { maxBatchElements: 60 });
     expect(batches.map(({ rows }) => rows)).toEqual([2, 1]);
@@ -107,13 +109,13 @@ describe('plan', () => {
     expect(planAll([zeros(wide, 2, 30)], { maxBatchElements: 10 }).map(({ rows }) => rows)).toEqual([1, 1]);
   });
 
-  it('runs the lowest rung even when it alone exceeds what a micro-batch may hold', () => {
-    const batches = planRows([1, 1], { maxBatchRows: 2, ladder: [4, 8] });
+  it('runs the smallest allowed size even when it alone exceeds what a micro-batch may hold', () => {
+    const batches = planRows([1, 1], { maxBatchRows: 2, allowedSizes: [4, 8] });
     expect(batches.map(({ rows, paddedRows }) => [rows, paddedRows])).toEqual([[2, 4]]);
   });
 
-  it('pads up to the next rung', () => {
-    const model = lineModel({ ladder: [1, 4, 16] });
+  it('pads up to the next allowed size', () => {
+    const model = lineModel({ allowedSizes: [1, 4, 16] });
     expect([1, 2, 4, 5, 16].map((rows) => paddedRowsOf(model, rows))).toEqual([1, 4, 4, 16, 16]);
     expect(paddedRowsOf(lineModel(), 5)).toBe(5);
   });
@@ -123,9 +125,9 @@ describe('any plan', () => {
   const anyModel = fc
     .record({
       maxBatchRows: fc.integer({ min: 1, max: 12 }),
-      ladder: fc
+      allowedSizes: fc
         .uniqueArray(fc.integer({ min: 1, max: 12 }), { maxLength: 3 })
-        .map((rungs) => rungs.toSorted((a, b) => a - b)),
+        .map((allowedSizes) => allowedSizes.toSorted((a, b) => a - b)),
     })
     .map((options) => echoModel('FP32', ['width'], options));
   const anyWork = fc.array(anyModel, { minLength: 1, maxLength: 2 }).chain((models) =>
@@ -145,12 +147,12 @@ describe('any plan', () => {
   const widthOf = (request: ScoringRequest | undefined): number => request?.inputs[0]?.shape[1] ?? 0;
   /** The most rows that a micro-batch with this request may run. */
   const roomFor = (request: ScoringRequest, maxBatchElements: number): number => {
-    const { ladder, maxBatchRows } = request.model;
+    const { allowedSizes, maxBatchRows } = request.model;
     const rows = Math.max(1, Math.min(maxBatchRows, Math.floor(maxBatchElements / widthOf(request))));
-    return ladder.length === 0 ? rows : (ladder.findLast((rung) => rung <= rows) ?? ladder[0] ?? 0);
+    return allowedSizes.length === 0 ? rows : (allowedSizes.findLast((size) => size <= rows) ?? allowedSizes[0] ?? 0);
   };
 
-  it('has every row in one part, runs within rows, elements and ladder, of one model and shape, and cuts only what no run holds', () => {
+  it('has every row in one part, runs within rows, elements and allowedSizes, of one model and shape, and cuts only what no run holds', () => {
     always(({ requests, maxBatchElements }, batches) => {
       const parts = batches.flatMap((batch) => batch.parts);
       for (const request of requests) {
@@ -165,10 +167,10 @@ describe('any plan', () => {
         expect(new Set(parts.map(({ request }) => request.model))).toEqual(new Set([model]));
         expect(new Set(parts.map(({ request }) => widthOf(request))).size).toBe(1);
         expect(rows).toBe(parts.reduce((sum, part) => sum + part.toRow - part.fromRow, 0));
-        if (model.ladder.length === 0) expect(paddedRows).toBe(rows);
-        else expect(model.ladder).toContain(paddedRows);
+        if (model.allowedSizes.length === 0) expect(paddedRows).toBe(rows);
+        else expect(model.allowedSizes).toContain(paddedRows);
         expect(paddedRows).toBeGreaterThanOrEqual(rows);
-        if (paddedRows === (model.ladder[0] ?? 1)) continue;
+        if (paddedRows === (model.allowedSizes[0] ?? 1)) continue;
         expect(paddedRows).toBeLessThanOrEqual(model.maxBatchRows);
         expect(paddedRows * widthOf(parts[0]?.request)).toBeLessThanOrEqual(maxBatchElements);
       }
@@ -191,7 +193,7 @@ describe('any plan', () => {
 
 describe('halve', () => {
   it('gives the first half the odd one', () => {
-    const [batch] = planRows([1, 2, 3, 1, 2], { ladder: [1, 4, 8, 16] });
+    const [batch] = planRows([1, 2, 3, 1, 2], { allowedSizes: [1, 4, 8, 16] });
     if (batch === undefined) throw new Error('expected a micro-batch');
     const halves = halve(batch);
     expect(halves?.map(({ parts, rows, paddedRows }) => [parts.length, rows, paddedRows])).toEqual([

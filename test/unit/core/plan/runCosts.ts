@@ -10,7 +10,7 @@ export interface SentenceOptions extends Omit<InMemoryModelOptions, 'ragged'> {
 
 /** Float32 `[batch, length]` in and out, its length ragged. */
 export function sentenceModel({ lengths = [], ...options }: SentenceOptions = {}): Model {
-  const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [1], ladder: lengths };
+  const ragged = { name: 'length', inputs: [{ axis: 1, pad: 0 }], outputs: [1], allowedSizes: lengths };
   return echoModel('FP32', ['length'], { ...options, ragged });
 }
 
@@ -23,19 +23,19 @@ export interface Piece {
 /** What a run of the pieces costs by the model, its rows and its length padded; infinite where it may not be run. */
 export type RunCost = (pieces: readonly Piece[]) => number;
 
-export function runCostOf({ cost, ladder, ragged, maxBatchRows }: Model, maxElements: number): RunCost {
+export function runCostOf({ cost, allowedSizes, ragged, maxBatchRows }: Model, maxElements: number): RunCost {
   const costOf: Cost = cost ?? affineCost((length) => length);
-  const upTo = (rungs: readonly number[], size: number): number => {
-    return rungs.length === 0 ? size : Math.min(...rungs.filter((rung) => rung >= size));
+  const upTo = (allowedSizes: readonly number[], size: number): number => {
+    return allowedSizes.length === 0 ? size : Math.min(...allowedSizes.filter((allowed) => allowed >= size));
   };
   return (pieces) => {
     const rows = upTo(
-      ladder,
+      allowedSizes,
       pieces.reduce((sum, piece) => sum + piece.rows, 0),
     );
-    const length = upTo(ragged?.ladder ?? [], Math.max(...pieces.map((piece) => piece.length)));
+    const length = upTo(ragged?.allowedSizes ?? [], Math.max(...pieces.map((piece) => piece.length)));
     const mayRun = rows <= maxBatchRows && rows * length <= maxElements;
-    const isLeast = rows === (ladder[0] ?? 1);
+    const isLeast = rows === (allowedSizes[0] ?? 1);
     return mayRun || isLeast ? costOf(rows, length) : Number.POSITIVE_INFINITY;
   };
 }

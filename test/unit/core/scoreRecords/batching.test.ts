@@ -26,7 +26,7 @@ async function score(bodies: readonly unknown[], ...models: readonly Model[]) {
 
 const anySettings = fc.record({
   maxBatchRows: fc.integer({ min: 1, max: 12 }),
-  ladder: fc.constantFrom<number[]>([], [1, 4, 12], [5], [2, 3]),
+  allowedSizes: fc.constantFrom<number[]>([], [1, 4, 12], [5], [2, 3]),
 });
 const anyValue = fc.integer({ min: -1000, max: 1000 });
 const anyLine = fc.array(anyValue, { minLength: 1, maxLength: 20 }).map((values) => lineRequest(values));
@@ -90,7 +90,7 @@ describe('a batched answer', () => {
   it('is reported with its padding and why it was closed', async () => {
     const { deps } = await score(
       [lineRequest([1, 2, 3]), lineRequest([4, 5])],
-      lineModel({ ladder: [4], maxBatchRows: 4 }),
+      lineModel({ allowedSizes: [4], maxBatchRows: 4 }),
     );
     expect(deps.reports.map(({ rows, paddedRows, closedBecause }) => [rows, paddedRows, closedBecause])).toEqual([
       [3, 4, 'full'],

@@ -61,7 +61,7 @@ describe('the deadline', () => {
   });
 
   it('counts the padding of a run, not only its rows', async () => {
-    const models = repositoryOf(lineModel({ ladder: [8] }));
+    const models = repositoryOf(lineModel({ allowedSizes: [8] }));
     const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 0 } });
     const records = standardRecords([lineRequest([1])]);
     expect(await statusesWith(799, records, deps)).toEqual(['DEADLINE']);

@@ -96,22 +96,27 @@ describe('a request that makes a run fail', () => {
   });
 
   it('is told from all others, however many there are and wherever they stand', async () => {
-    const ladders = fc.constantFrom<number[]>([], [1, 4, 16], [8], [2, 32]);
+    const choices = fc.constantFrom<number[]>([], [1, 4, 16], [8], [2, 32]);
     const requests = fc.array(fc.tuple(fc.integer({ min: 1, max: 3 }), fc.boolean()), { minLength: 1, maxLength: 24 });
     await fc.assert(
-      fc.asyncProperty(requests, ladders, fc.integer({ min: 1, max: 16 }), async (specs, ladder, maxBatchRows) => {
-        const rows = specs.map(([count, poisoned], index) =>
-          Array.from({ length: count }, (_, row) => (poisoned && row === count - 1 ? POISON : index)),
-        );
-        const model = lineModel({ before: failsOn(POISON), ladder, maxBatchRows });
-        const { answers } = await score(
-          rows.map((values) => lineRequest(values)),
-          model,
-        );
-        expect(answers()).toEqual(
-          rows.map((values) => (values.includes(POISON) ? 'RUN_FAILED' : values.map((value) => 2 * value + 1))),
-        );
-      }),
+      fc.asyncProperty(
+        requests,
+        choices,
+        fc.integer({ min: 1, max: 16 }),
+        async (specs, allowedSizes, maxBatchRows) => {
+          const rows = specs.map(([count, poisoned], index) =>
+            Array.from({ length: count }, (_, row) => (poisoned && row === count - 1 ? POISON : index)),
+          );
+          const model = lineModel({ before: failsOn(POISON), allowedSizes, maxBatchRows });
+          const { answers } = await score(
+            rows.map((values) => lineRequest(values)),
+            model,
+          );
+          expect(answers()).toEqual(
+            rows.map((values) => (values.includes(POISON) ? 'RUN_FAILED' : values.map((value) => 2 * value + 1))),
+          );
+        },
+      ),
       { numRuns: 60 },
     );
   });

@@ -122,21 +122,21 @@ describe('a run that needs more memory than there is', () => {
     expect((await call([long])).statuses).toEqual(['answered']);
   });
 
-  it('is not tried again at the same size, padded to the rung that was too large', async () => {
-    const { runs, call } = lineProcess(4, { ladder: [8], maxBatchRows: 8 });
+  it('is not tried again at the same size, padded to the allowed size that was too large', async () => {
+    const { runs, call } = lineProcess(4, { allowedSizes: [8], maxBatchRows: 8 });
     const { statuses } = await call(lines(8));
     expect(statuses).toEqual(new Array(8).fill('OUT_OF_MEMORY'));
     expect(runs).toEqual([8]);
   });
 
-  it('does not leave the rungs of a model run for one row each when there is memory again', async () => {
+  it('does not leave the allowed sizes of a model run for one row each when there is memory again', async () => {
     let max = 4;
     const runs: number[] = [];
     const before = (inputs: readonly Tensor[]): void => {
       runs.push(inputs[0]?.data.length ?? 0);
       memoryFor(max).before(inputs);
     };
-    const { call } = processOf(lineModel({ ladder: [8], maxBatchRows: 8, before }));
+    const { call } = processOf(lineModel({ allowedSizes: [8], maxBatchRows: 8, before }));
     await call(lines(8));
     max = 100;
     runs.length = 0;

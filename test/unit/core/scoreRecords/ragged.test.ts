@@ -53,7 +53,7 @@ const anyRequest = fc
 
 const anySettings = fc.record({
   maxBatchRows: fc.integer({ min: 1, max: 8 }),
-  ladder: fc.constantFrom<number[]>([], [4], [1, 3, 8]),
+  allowedSizes: fc.constantFrom<number[]>([], [4], [1, 3, 8]),
   lengths: fc.constantFrom<number[]>([], [LONGEST], [2, 6, 16]),
 });
 
@@ -94,7 +94,7 @@ describe('a model with a ragged axis', () => {
     ]);
   });
 
-  it('refuses what is longer than its longest rung, and scores what is as long', async () => {
+  it('refuses what is longer than its longest allowed size, and scores what is as long', async () => {
     const model = tokensModel({ lengths: [2, 4] });
     const { deps, outcomes } = await score([tokensRequest([[1, 2, 3, 4]]), tokensRequest([[1, 2, 3, 4, 5]])], model);
 
@@ -134,7 +134,7 @@ describe('a model with a ragged axis', () => {
 describe('the report of a micro-batch', () => {
   it('says what it was padded to, and how much of it nobody sent', async () => {
     const bodies = [tokensRequest([[1, 2, 3, 4]]), tokensRequest([[1], [2]])];
-    const { deps } = await score(bodies, tokensModel({ ladder: [4], lengths: [5] }));
+    const { deps } = await score(bodies, tokensModel({ allowedSizes: [4], lengths: [5] }));
     // A row is as many tokens, as many of the mask, and an offset.
     const sent = 1 * (4 + 4 + 1) + 2 * (1 + 1 + 1);
     const run = 4 * (5 + 5 + 1);
@@ -146,7 +146,7 @@ describe('the report of a micro-batch', () => {
   });
 
   it('counts of a request that was cut the rows that ran', async () => {
-    const { deps } = await score([tokensRequest([[1], [2], [3]])], tokensModel({ ladder: [2], maxBatchRows: 2 }));
+    const { deps } = await score([tokensRequest([[1], [2], [3]])], tokensModel({ allowedSizes: [2], maxBatchRows: 2 }));
     expect(deps.reports).toMatchObject([
       { rows: 2, paddingShare: 0, closedBecause: 'full' },
       { rows: 1, paddingShare: 0.5, closedBecause: 'end' },

@@ -91,7 +91,7 @@ describe('unstack', () => {
 
   it('names the axes as the model has them', () => {
     const outputs = [{ ...spec('y', 'FP32', 'batch', 2, 'length'), batchAxis: 1 }];
-    const ragged: RaggedAxis = { name: 'length', inputs: [undefined], outputs: [1], ladder: [] };
+    const ragged: RaggedAxis = { name: 'length', inputs: [undefined], outputs: [1], allowedSizes: [] };
     const model = { ...lineModel(), outputs, ragged };
     const output = { ...floats('y', 3, 1, 2, 3, 4, 5, 6), shape: [3, 2, 1] };
     expect(() => assertBatched({ ...batch, model }, [output])).toThrow(

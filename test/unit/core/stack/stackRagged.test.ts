@@ -21,10 +21,10 @@ function raggedEcho(
   datatype: Datatype,
   trailing: readonly (number | string)[],
   pad: Pad,
-  ladder: readonly number[] = [],
+  allowedSizes: readonly number[] = [],
 ) {
   const axis = 1 + trailing.indexOf('length');
-  const ragged: RaggedAxis = { name: 'length', inputs: [{ axis, pad }], outputs: [axis], ladder };
+  const ragged: RaggedAxis = { name: 'length', inputs: [{ axis, pad }], outputs: [axis], allowedSizes };
   return echoModel(datatype, trailing, { ragged });
 }
 
@@ -107,8 +107,8 @@ describe('stack pads along the ragged axis', () => {
     ]);
   });
 
-  it('up to a rung, and repeats the last row, its padding included, up to a rung of rows', () => {
-    const model = { ...raggedEcho('INT8', ['length'], 9, [4, 8]), ladder: [4] };
+  it('up to an allowed size, and repeats the last row, its padding included, up to an allowed size of rows', () => {
+    const model = { ...raggedEcho('INT8', ['length'], 9, [4, 8]), allowedSizes: [4] };
     const parts = [whole(model, input('INT8', [2, 2], Int8Array.of(1, 2, 3, 4)))];
     expect(stack(microBatchOf(model, parts, 'end'))).toMatchObject([
       { shape: [4, 4], data: Int8Array.of(1, 2, 9, 9, 3, 4, 9, 9, 3, 4, 9, 9, 3, 4, 9, 9) },
@@ -214,11 +214,11 @@ describe.each(EVERY_DATATYPE)('%s of many lengths', (datatype) => {
     .record({
       trailing: anyTrailing,
       pad: dataOf(datatype, 1),
-      rungs: fc.constantFrom<number[]>([], [7], [3, 9]),
-      ladder: fc.constantFrom<number[]>([], [30], [8, 40]),
+      lengths: fc.constantFrom<number[]>([], [7], [3, 9]),
+      allowedSizes: fc.constantFrom<number[]>([], [30], [8, 40]),
     })
-    .chain(({ trailing, pad, rungs, ladder }) => {
-      const model = { ...raggedEcho(datatype, trailing, pad[0] as Pad, rungs), ladder };
+    .chain(({ trailing, pad, lengths, allowedSizes }) => {
+      const model = { ...raggedEcho(datatype, trailing, pad[0] as Pad, lengths), allowedSizes };
       const part = fc
         .record({
           length: fc.nat({ max: 7 }),

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { readNvidiaCards } from '../../../lambda/aws/nvidiaCards.ts';
+import { readNvidiaDevices } from '../../../lambda/aws/nvidiaDevices.ts';
 
 /** As the driver prints it. */
 const VERSION = `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (archlinux-builder@)
@@ -17,7 +17,7 @@ Device Minor: \t 0
 GPU Excluded:\t No
 `;
 
-describe('the NVIDIA cards of a machine', () => {
+describe('the NVIDIA devices of a machine', () => {
   let folder: string;
 
   beforeEach(async () => {
@@ -28,10 +28,10 @@ describe('the NVIDIA cards of a machine', () => {
     await rm(folder, { recursive: true });
   });
 
-  async function putDriver(cards: Readonly<Record<string, string>>): Promise<void> {
+  async function putDriver(devices: Readonly<Record<string, string>>): Promise<void> {
     await mkdir(join(folder, 'gpus'));
     await writeFile(join(folder, 'version'), VERSION);
-    for (const [place, model] of Object.entries(cards)) {
+    for (const [place, model] of Object.entries(devices)) {
       await mkdir(join(folder, 'gpus', place));
       await writeFile(join(folder, 'gpus', place, 'information'), information(model, place));
     }
@@ -44,19 +44,19 @@ describe('the NVIDIA cards of a machine', () => {
   it('are told by its driver, in the order of their places on the bus', async () => {
     await putDriver({ '0000:00:1f.0': 'NVIDIA L40S', '0000:00:1e.0': 'NVIDIA L4' });
 
-    expect(await readNvidiaCards(folder)).toEqual({ driver: '580.95.05', names: ['NVIDIA L4', 'NVIDIA L40S'] });
+    expect(await readNvidiaDevices(folder)).toEqual({ driver: '580.95.05', names: ['NVIDIA L4', 'NVIDIA L40S'] });
   });
 
   it('may be none, with a driver', async () => {
     await putDriver({});
 
-    expect(await readNvidiaCards(folder)).toEqual({ driver: '580.95.05', names: [] });
+    expect(await readNvidiaDevices(folder)).toEqual({ driver: '580.95.05', names: [] });
   });
 
   it('are told by nvidia-smi where the driver’s folder is not there', async () => {
     await putNvidiaSmi("echo '580.95.05, NVIDIA A10G'; echo '580.95.05, NVIDIA T4'");
 
-    expect(await readNvidiaCards(join(folder, 'none'), { PATH: folder })).toEqual({
+    expect(await readNvidiaDevices(join(folder, 'none'), { PATH: folder })).toEqual({
       driver: '580.95.05',
       names: ['NVIDIA A10G', 'NVIDIA T4'],
     });
@@ -68,6 +68,6 @@ describe('the NVIDIA cards of a machine', () => {
   ])('are not known where %s', async (_, script) => {
     if (script !== undefined) await putNvidiaSmi(script);
 
-    expect(await readNvidiaCards(join(folder, 'none'), { PATH: folder })).toBeUndefined();
+    expect(await readNvidiaDevices(join(folder, 'none'), { PATH: folder })).toBeUndefined();
   });
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { onCard } from '../../../lambda/onnx/provider.ts';
+import { onDevice } from '../../../lambda/onnx/provider.ts';
 import {
   type OpenThread,
   openAll,
@@ -14,12 +14,12 @@ import type { RunTask } from '../../../lambda/onnx/sessionJobs.ts';
 import { identityModel, turningModel } from '../../helpers/onnxModels.ts';
 import { afterThisTest, alive, counting, modelsDirectory, openOnly, watchThreads } from '../../helpers/openModels.ts';
 
-/** A processor stands for each card: a session of ONNX Runtime is the same there. */
-const SEAM = { takesCards: () => true };
+/** A processor stands for each device: a session of ONNX Runtime is the same there. */
+const SEAM = { takesDevices: () => true };
 /** About a second. */
 const LONG = 500_000;
 
-async function onTwoCards(stuckRuns = new Set<object>()): Promise<Session> {
+async function onTwoDevices(stuckRuns = new Set<object>()): Promise<Session> {
   const directory = await modelsDirectory({ 'model.onnx': turningModel() });
   const path = join(directory, 'model.onnx');
   const session = await openSession({ path, providers: ['cpu'], devices: [0, 1], sessionOptions: {} }, stuckRuns);
@@ -35,40 +35,40 @@ function countOf({ outputs }: SessionReply): number {
   return Number(outputs[0]?.data[0]);
 }
 
-describe('a model on several cards', () => {
+describe('a model on several devices', () => {
   it('is opened once on each, in a thread of its own, whatever is run', async () => {
     const threads = watchThreads();
-    const session = await onTwoCards();
+    const session = await onTwoDevices();
 
     await Promise.all([1, 2, 3, 4, 5].map((count) => session.run(turns(count))));
     await session.warmedUp();
     await session.run(turns(1));
 
-    expect([session.cards, threads.length]).toEqual([2, 2]);
+    expect([session.devices, threads.length]).toEqual([2, 2]);
   });
 
-  it('runs on the card that is free, while another is busy', async () => {
-    const session = await onTwoCards();
+  it('runs on the device that is free, while another is busy', async () => {
+    const session = await onTwoDevices();
     const ended: string[] = [];
     const long = session.run(turns(LONG)).finally(() => void ended.push('long'));
 
     const short = await Promise.all([2, 3, 4].map((count) => session.run(turns(count))));
     ended.push('short');
 
-    expect(short.map(({ card }) => card)).toEqual([1, 1, 1]);
+    expect(short.map(({ device }) => device)).toEqual([1, 1, 1]);
     expect(short.map(countOf)).toEqual([2, 3, 4]);
-    expect((await long).card).toBe(0);
+    expect((await long).device).toBe(0);
     expect(ended).toEqual(['short', 'long']);
   });
 
-  it('runs on the one card that it is asked to, once that is free', async () => {
-    const session = await onTwoCards();
+  it('runs on the one device that it is asked to, once that is free', async () => {
+    const session = await onTwoDevices();
     const ended: string[] = [];
     const long = session.run(turns(LONG)).finally(() => void ended.push('long'));
 
-    const { card } = await session.run(turns(2), undefined, 0).finally(() => void ended.push('asked'));
+    const { device } = await session.run(turns(2), undefined, 0).finally(() => void ended.push('asked'));
 
-    expect(card).toBe(0);
+    expect(device).toBe(0);
     expect(ended).toEqual(['long', 'asked']);
     await long;
   });
@@ -76,7 +76,7 @@ describe('a model on several cards', () => {
   it('runs on the others while a run on one is left behind, and there in a fresh thread again', async () => {
     const threads = watchThreads();
     const stuckRuns = new Set<object>();
-    const session = await onTwoCards(stuckRuns);
+    const session = await onTwoDevices(stuckRuns);
     const controller = new AbortController();
     const hanging = session.run(turns(LONG), controller.signal);
     await turnOfTheLoop();
@@ -86,28 +86,28 @@ describe('a model on several cards', () => {
 
     await expect(hanging).rejects.toMatchObject({ name: 'RunAbandonedError', ranMs: expect.any(Number) });
     expect(stuckRuns.size).toBe(1);
-    expect(await other).toMatchObject({ card: 1 });
+    expect(await other).toMatchObject({ device: 1 });
     expect(countOf(await session.run(turns(3), undefined, 0))).toBe(3);
     expect(threads).toHaveLength(3);
     if (stuckRuns.size > 0) await once(threads[0] as never, 'exit');
     expect(alive(threads)).toEqual(threads.slice(1));
   });
 
-  it('has a fresh thread on a card whose thread died, and keeps the others', async () => {
+  it('has a fresh thread on a device whose thread died, and keeps the others', async () => {
     const threads = watchThreads();
-    const session = await onTwoCards();
+    const session = await onTwoDevices();
 
     await threads[0]?.terminate();
-    const replies = await Promise.all([0, 1].map((card) => session.run(turns(2), undefined, card)));
+    const replies = await Promise.all([0, 1].map((device) => session.run(turns(2), undefined, device)));
 
-    expect(replies.map(({ card }) => card)).toEqual([0, 1]);
+    expect(replies.map(({ device }) => device)).toEqual([0, 1]);
     expect(threads).toHaveLength(3);
     expect(alive(threads)).toEqual(threads.slice(1));
   });
 
   it('ends all its threads when it is closed, after the runs that were asked for', async () => {
     const threads = watchThreads();
-    const session = await onTwoCards();
+    const session = await onTwoDevices();
     const running = [2, 3, 4].map((count) => session.run(turns(count)));
 
     await session.close();
@@ -119,25 +119,27 @@ describe('a model on several cards', () => {
 
   it('is open on none where it cannot be opened on one of them', async () => {
     const closed: number[] = [];
-    const thread = (card: number, opens: boolean): OpenThread => ({
+    const thread = (device: number, opens: boolean): OpenThread => ({
       ready: async () => {
-        if (!opens) throw new Error(`card ${card} is not there`);
+        if (!opens) throw new Error(`device ${device} is not there`);
         return { thread: {} as never, metadata: { inputs: [], outputs: [], libraryMs: 1 } };
       },
       reopen: async () => {},
       leaveBehind: () => {},
-      close: async () => void closed.push(card),
+      close: async () => void closed.push(device),
     });
 
-    await expect(openAll([thread(0, true), thread(1, false), thread(2, true)])).rejects.toThrow('card 1 is not there');
+    await expect(openAll([thread(0, true), thread(1, false), thread(2, true)])).rejects.toThrow(
+      'device 1 is not there',
+    );
 
     expect(closed).toEqual([0, 1, 2]);
   });
 
-  it('has each provider that has cards work on that card', () => {
+  it('has each provider that has devices work on that device', () => {
     const providers = ['tensorrt', { name: 'cuda', deviceId: 0 }, 'cpu'];
 
-    expect(providers.map((provider) => onCard(provider, 3))).toEqual([
+    expect(providers.map((provider) => onDevice(provider, 3))).toEqual([
       { name: 'tensorrt', deviceId: 3 },
       { name: 'cuda', deviceId: 3 },
       'cpu',
@@ -152,22 +154,22 @@ describe('devices in config.json', () => {
 
     const runs = await Promise.all([1, 2, 3].map((rows) => model.run([counting('x', rows, 3)])));
 
-    expect(model).toMatchObject({ cards: 3, independence: 'proved' });
-    expect(repository.maxCards).toBe(3);
-    expect(runs.map(({ card }) => card).toSorted()).toEqual([0, 1, 2]);
+    expect(model).toMatchObject({ devices: 3, independence: 'proved' });
+    expect(repository.maxDevices).toBe(3);
+    expect(runs.map(({ device }) => device).toSorted()).toEqual([0, 1, 2]);
     expect(runs.map(({ outputs }) => outputs[0]?.shape)).toEqual([1, 2, 3].map((rows) => [rows, 3]));
     expect([threads.length, warnings]).toEqual([3, []]);
   });
 
-  it('are refused where the provider has no cards, at the start', async () => {
+  it('are refused where the provider has no devices, at the start', async () => {
     const opening = openOnly(identityModel(), { devices: [0, 1] });
 
     await expect(opening).rejects.toThrow(
-      /config\.json: devices: expected a provider with cards first \(cuda, tensorrt\), got cpu; choose one as "providers", or remove "devices"$/,
+      /config\.json: devices: expected a provider with devices first \(cuda, tensorrt\), got cpu; choose one as "providers", or remove "devices"$/,
     );
   });
 
-  it('say nothing to a provider without cards that is fallen back to', async () => {
+  it('say nothing to a provider without devices that is fallen back to', async () => {
     const providers = ['cuda', 'cpu'];
     const { model, warnings } = await openOnly(
       identityModel(),
@@ -175,12 +177,12 @@ describe('devices in config.json', () => {
       { providers, allowProviderFallback: true },
     );
 
-    expect(model.cards).toBe(1);
+    expect(model.devices).toBe(1);
     expect(warnings).toEqual([expect.stringContaining('falling back to cpu as configured')]);
   });
 
   it.each([
-    [{ devices: [0, 0] }, 'expected an array of numbers of cards, each once'],
+    [{ devices: [0, 0] }, 'expected an array of numbers of devices, each once'],
     [
       { devices: [0, 1], providers: [{ name: 'cuda', deviceId: 1 }] },
       'devices: expected no deviceId in "providers" beside it, got one; remove either',

@@ -8,55 +8,55 @@ import { isObject } from '../core/json.ts';
 import { hasCode } from './awsError.ts';
 
 /** What a machine has of NVIDIA. */
-export interface NvidiaCards {
+export interface NvidiaDevices {
   /** The driver's version, such as `580.95.05`. */
   readonly driver: string;
-  /** The name of each card that this process may use, such as `NVIDIA L4`, in the order of their numbers. */
+  /** The name of each device that this process may use, such as `NVIDIA L4`, in the order of their numbers. */
   readonly names: readonly string[];
 }
 
 const DRIVER = '/proc/driver/nvidia';
 
 /**
- * The cards of this machine, as the driver or else `nvidia-smi` tells; undefined where neither does.
+ * The devices of this machine, as the driver or else `nvidia-smi` tells; undefined where neither does.
  *
  * @param driver the folder in which the driver tells of itself
  * @param environment whose `PATH` has `nvidia-smi`
  * @see https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/procinterface.html
  */
-export async function readNvidiaCards(
+export async function readNvidiaDevices(
   driver = DRIVER,
   environment: NodeJS.ProcessEnv = process.env,
-): Promise<NvidiaCards | undefined> {
+): Promise<NvidiaDevices | undefined> {
   try {
     return await readDriver(driver);
   } catch {
-    return askForCards(environment).catch(() => undefined);
+    return askForDevices(environment).catch(() => undefined);
   }
 }
 
-async function readDriver(folder: string): Promise<NvidiaCards> {
+async function readDriver(folder: string): Promise<NvidiaDevices> {
   const [, driver] = /(\d+(?:\.\d+)+)/.exec(await readFile(join(folder, 'version'), 'utf8')) ?? [];
   if (driver === undefined) throw new Error(`${folder}: expected a version of the driver, got none`);
-  const cards = join(folder, 'gpus');
-  // Folders are named for the cards' places on the bus, the order in which CUDA counts cards of one kind.
-  const places = (await readdir(cards)).toSorted();
-  const names = await Promise.all(places.map((place) => readName(join(cards, place, 'information'))));
+  const devices = join(folder, 'gpus');
+  // Folders are named for the devices' places on the bus, the order in which CUDA counts devices of one kind.
+  const places = (await readdir(devices)).toSorted();
+  const names = await Promise.all(places.map((place) => readName(join(devices, place, 'information'))));
   return { driver, names };
 }
 
 async function readName(path: string): Promise<string> {
-  const [, name = 'a card without a name'] = /^Model:\s*(.+?)\s*$/m.exec(await readFile(path, 'utf8')) ?? [];
+  const [, name = 'a device without a name'] = /^Model:\s*(.+?)\s*$/m.exec(await readFile(path, 'utf8')) ?? [];
   return name;
 }
 
-async function askForCards(environment: NodeJS.ProcessEnv): Promise<NvidiaCards> {
-  const cards = (await askNvidiaSmi(['driver_version', 'name'], environment)).map((line) => line.split(', '));
-  const [driver = ''] = cards[0] ?? [];
-  return { driver, names: cards.map(([, name = '']) => name) };
+async function askForDevices(environment: NodeJS.ProcessEnv): Promise<NvidiaDevices> {
+  const devices = (await askNvidiaSmi(['driver_version', 'name'], environment)).map((line) => line.split(', '));
+  const [driver = ''] = devices[0] ?? [];
+  return { driver, names: devices.map(([, name = '']) => name) };
 }
 
-/** What a card does at the moment. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
+/** What a device does at the moment. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
 export interface GpuReading {
   /** Percent of the last sixth of a second to second in which it computed. */
   readonly usedPercent: number | undefined;
@@ -67,13 +67,13 @@ export interface GpuReading {
 const FIELDS = ['utilization.gpu', 'memory.used', 'memory.total'];
 const LINE = /^(\d+|\[.+?\]), (\d+|\[.+?\]), (\d+|\[.+?\])$/;
 
-/** A driver that waits for a card may never answer. */
+/** A driver that waits for a device may never answer. */
 const ANSWER_MS = 10_000;
 
 const run = promisify(execFile);
 
 /**
- * Asks the driver what each card does, by the command that comes with it: Node cannot call its library.
+ * Asks the driver what each device does, by the command that comes with it: Node cannot call its library.
  *
  * @param environment whose `PATH` has the command
  * @param answerMs most milliseconds to wait
@@ -89,7 +89,7 @@ export async function readGpus(
     const [, used, memoryUsed, memory] = LINE.exec(line) ?? [];
     if (memory === undefined) {
       throw new Error(
-        `nvidia-smi: expected ${FIELDS.join(', ')} of each card, got ${JSON.stringify(line.slice(0, 80))}`,
+        `nvidia-smi: expected ${FIELDS.join(', ')} of each device, got ${JSON.stringify(line.slice(0, 80))}`,
       );
     }
     return { usedPercent: told(used), memoryUsedMib: told(memoryUsed), memoryMib: told(memory) };
@@ -98,7 +98,7 @@ export async function readGpus(
 
 /**
  * @param fields as the command calls them
- * @returns a line for each card, its fields with `, ` between them, without units
+ * @returns a line for each device, its fields with `, ` between them, without units
  */
 async function askNvidiaSmi(
   fields: readonly string[],

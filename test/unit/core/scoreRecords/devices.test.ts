@@ -15,53 +15,53 @@ import {
 import { answerTo, statuses } from './answers.ts';
 import { answers, depsFor, oneRowEach, upTo } from './watched.ts';
 
-/** Of one run: the card, and its values. */
-type Run = readonly [card: number, values: readonly number[]];
+/** Of one run: the device, and its values. */
+type Run = readonly [device: number, values: readonly number[]];
 
-interface OnCards {
+interface OnDevices {
   readonly model: Model;
   readonly runs: readonly Run[];
 }
 
 /**
- * The line model on several cards.
+ * The line model on several devices.
  *
- * @param error what each card adds to its answers, as a share
- * @param before sees each run on its card
+ * @param error what each device adds to its answers, as a share
+ * @param before sees each run on its device
  */
-function onCards(
-  cards: number,
+function onDevices(
+  devices: number,
   options: InMemoryModelOptions = {},
-  { error = () => 0, before = async () => {} }: { error?: (card: number) => number; before?: Before } = {},
-): OnCards {
+  { error = () => 0, before = async () => {} }: { error?: (device: number) => number; before?: Before } = {},
+): OnDevices {
   const runs: Run[] = [];
   const one = lineModel(options);
-  const turns = createTurns(cards);
+  const turns = createTurns(devices);
   const run: Model['run'] = (inputs, signal, wanted) => {
     const values = Array.from(inputs[0]?.data as Float32Array);
-    const onCard = async (card: number) => {
-      runs.push([card, values]);
-      await before(card, values, signal);
+    const onDevice = async (device: number) => {
+      runs.push([device, values]);
+      await before(device, values, signal);
       const { outputs, runMs } = await one.run(inputs);
       const rounded = outputs.map((output) => ({
         ...output,
-        data: (output.data as Float32Array).map((y) => y * (1 + error(card))),
+        data: (output.data as Float32Array).map((y) => y * (1 + error(device))),
       }));
-      return { outputs: rounded, runMs, card };
+      return { outputs: rounded, runMs, device };
     };
-    return turns.take(onCard, signal, wanted);
+    return turns.take(onDevice, signal, wanted);
   };
-  return { model: { ...one, cards, run }, runs };
+  return { model: { ...one, devices, run }, runs };
 }
 
-type Before = (card: number, values: readonly number[], signal: AbortSignal | undefined) => Promise<unknown>;
+type Before = (device: number, values: readonly number[], signal: AbortSignal | undefined) => Promise<unknown>;
 
 const SIX = oneRowEach([0, 1, 2, 3, 4, 5]);
 
-describe('a model on several cards', () => {
+describe('a model on several devices', () => {
   it('has a run on each at the same time, and one micro-batch more for each in its pipe', async () => {
     const gate = closedGate();
-    const { model, runs } = onCards(2, { maxBatchRows: 1 }, { before: () => gate.opened });
+    const { model, runs } = onDevices(2, { maxBatchRows: 1 }, { before: () => gate.opened });
     let asked = 0;
     const watched: Model = {
       ...model,
@@ -74,7 +74,7 @@ describe('a model on several cards', () => {
 
     const scoring = scoreRecords(SIX, deps, enoughTime());
     await whatCanHappen();
-    const before = [asked, runs.map(([card]) => card)];
+    const before = [asked, runs.map(([device]) => device)];
     gate.open();
     const outcomes = await scoring;
 
@@ -87,7 +87,7 @@ describe('a model on several cards', () => {
     const before: Before = async (_, values) => {
       if (values.includes(4)) throw new Error('poison');
     };
-    const { model } = onCards(3, { maxBatchRows: 2 }, { before });
+    const { model } = onDevices(3, { maxBatchRows: 2 }, { before });
     const deps = scoringDependencies({ models: repositoryOf(model) });
 
     await scoreRecords(SIX, deps, enoughTime());
@@ -108,7 +108,7 @@ describe('a model on several cards', () => {
         if (!values.includes(0)) resolve(undefined);
         signal?.addEventListener('abort', () => reject(new RunAbandonedError('it hangs', 50)));
       });
-    const { model } = onCards(2, { maxBatchRows: 1 }, { before });
+    const { model } = onDevices(2, { maxBatchRows: 1 }, { before });
     const deps = scoringDependencies({ models: repositoryOf(model), limits: { deadlineMarginMs: 1 } });
     const controller = new AbortController();
     const scoring = scoreRecords(SIX, deps, { remainingMs: () => 300_000, signal: controller.signal });
@@ -120,11 +120,11 @@ describe('a model on several cards', () => {
     expect(statuses(await scoring)).toEqual(['DEADLINE', ...new Array(5).fill('answered')]);
   });
 
-  it.each([1, 2, 3])('starts on %d cards as many runs that take all the time that is left', async (cards) => {
+  it.each([1, 2, 3])('starts on %d devices as many runs that take all the time that is left', async (devices) => {
     const gate = closedGate();
     const runMs = 100;
-    const { model, runs } = onCards(
-      cards,
+    const { model, runs } = onDevices(
+      devices,
       { maxBatchRows: 1, measured: [{ rows: 1, length: 1, ms: runMs }] },
       { before: () => gate.opened },
     );
@@ -135,48 +135,48 @@ describe('a model on several cards', () => {
     gate.open();
     const outcomes = statuses(await scoring);
 
-    expect(runs.map(([card]) => card)).toEqual(upTo(cards).map((card) => card - 1));
-    expect(outcomes.filter((status) => status === 'DEADLINE')).toHaveLength(6 - cards);
+    expect(runs.map(([device]) => device)).toEqual(upTo(devices).map((device) => device - 1));
+    expect(outcomes.filter((status) => status === 'DEADLINE')).toHaveLength(6 - devices);
   });
 });
 
-describe('checks of a model on several cards', () => {
+describe('checks of a model on several devices', () => {
   const PROVED = { independence: 'proved', maxBatchRows: 3 } as const;
 
-  it('run on the card of the micro-batch that they check', async () => {
-    const { model, runs } = onCards(2, PROVED);
+  it('run on the device of the micro-batch that they check', async () => {
+    const { model, runs } = onDevices(2, PROVED);
     const deps = depsFor(model, 1);
 
     await scoreRecords(SIX, deps, enoughTime());
 
     const batches = runs.filter(([, values]) => values.length > 1);
     const checks = runs.filter(([, values]) => values.length === 1);
-    expect(batches.map(([card]) => card)).toEqual([0, 1]);
+    expect(batches.map(([device]) => device)).toEqual([0, 1]);
     expect(checks.length).toBeGreaterThan(2);
-    for (const [card, [value]] of checks) {
-      expect(batches.find(([, values]) => values.includes(value as number))?.[0]).toBe(card);
+    for (const [device, [value]] of checks) {
+      expect(batches.find(([, values]) => values.includes(value as number))?.[0]).toBe(device);
     }
   });
 
-  it('do not take for mixing what two cards round differently', async () => {
-    const { model, runs } = onCards(2, PROVED, { error: (card) => card / 10 });
+  it('do not take for mixing what two devices round differently', async () => {
+    const { model, runs } = onDevices(2, PROVED, { error: (device) => device / 10 });
     const deps = depsFor(model, 1);
 
     await scoreRecords(SIX, deps, enoughTime());
 
-    expect(new Set(runs.map(([card]) => card))).toEqual(new Set([0, 1]));
+    expect(new Set(runs.map(([device]) => device))).toEqual(new Set([0, 1]));
     expect(deps.mismatches).toEqual([]);
     expect(statuses(await scoreRecords(SIX, deps, enoughTime()))).toEqual(new Array(6).fill('answered'));
   });
 
-  it('find a model that mixes rows on one card alone', async () => {
-    const { model } = onCards(2, PROVED);
+  it('find a model that mixes rows on one device alone', async () => {
+    const { model } = onDevices(2, PROVED);
     const mixing: Model = {
       ...model,
       async run(inputs, signal, wanted) {
         const ran = await model.run(inputs, signal, wanted);
         const { data, shape } = ran.outputs[0] as { data: Float32Array; shape: readonly number[] };
-        if (ran.card === 1 && (shape[0] as number) > 1) data.fill(0);
+        if (ran.device === 1 && (shape[0] as number) > 1) data.fill(0);
         return ran;
       },
     };

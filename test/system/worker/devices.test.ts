@@ -1,0 +1,79 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { isFailure } from '../../../lambda/core/failure.ts';
+import type { Model } from '../../../lambda/core/model.ts';
+import { startWorker, type Worker, type WorkerSettings } from '../../../lambda/hosts/consumer.ts';
+import { useSqsServer } from '../../helpers/awsServers.ts';
+import { composed, recordingTelemetry } from '../../helpers/handler.ts';
+import { LOOKUP, lookup, until } from '../../helpers/hosts.ts';
+import { closedGate } from '../../helpers/manualClock.ts';
+
+const server = useSqsServer();
+const MESSAGES = 12;
+
+let worker: Worker | undefined;
+afterEach(() => worker?.drain());
+
+function settingsFor(queueUrl: string): WorkerSettings {
+  return {
+    queueUrls: [queueUrl],
+    batchSize: 1,
+    windowMs: 0,
+    depth: 2,
+    maxPolls: 4,
+    waitSeconds: 1,
+    visibilitySeconds: 60,
+    timeoutMs: 60_000,
+    drainMs: 1_000,
+    endMs: 2_000,
+  };
+}
+
+describe('a worker', () => {
+  it.each([
+    [1, 2],
+    [3, 6],
+  ])(
+    'whose model is on %d devices scores %d batches at the same time, with a depth of 2',
+    async (devices, expected) => {
+      const sqs = server.client();
+      const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
+      const composition = await composed({ sqs, requestQueueUrl, resultQueueUrl }, recordingTelemetry(), {
+        models: LOOKUP,
+      });
+      const { models } = composition.scoring;
+      const found = await models.find(undefined, undefined);
+      if (isFailure(found)) throw new Error(found.message);
+      const gate = closedGate();
+      let waiting = 0;
+      const held: Model = {
+        ...found,
+        devices,
+        async run(...given) {
+          waiting += 1;
+          await gate.opened;
+          return found.run(...given);
+        },
+      };
+      const scoring = { ...composition.scoring, models: { find: () => held } };
+      server.send(
+        requestQueueUrl,
+        Array.from({ length: MESSAGES }, (_, index) => lookup(index)),
+      );
+
+      worker = startWorker({
+        settings: settingsFor(requestQueueUrl),
+        composition: { ...composition, scoring, devices },
+        sqs,
+        onProblem: () => {},
+        onOutage: () => {},
+        onStuck: () => {},
+      });
+      await until(() => waiting >= expected && (worker?.held() ?? 0) > expected);
+      const atTheSameTime = waiting;
+      gate.open();
+      await until(() => server.counts(resultQueueUrl).ready === MESSAGES);
+
+      expect(atTheSameTime).toBe(expected);
+    },
+  );
+});
