@@ -141,11 +141,11 @@ describe('an S3 object', () => {
 
 describe('an upload to S3', () => {
   it('may take longer than the patience in all, as long as bytes flow', async () => {
-    const patience = { connectMs: 1_000, answerMs: 1_000 };
+    const patience = { connectMs: 3_000, answerMs: 3_000 };
     const server = createHttpServer((request, response) => {
       request.on('data', () => {
         request.pause();
-        setTimeout(() => request.resume(), 5);
+        setTimeout(() => request.resume(), 15);
       });
       request.on('end', () => response.end());
     });

@@ -1,4 +1,5 @@
 import { createHash, createHmac } from 'node:crypto';
+import dns from 'node:dns';
 import {
   type BatchResultErrorEntry,
   ChangeMessageVisibilityBatchCommand,
@@ -9,7 +10,7 @@ import {
   SQSClient,
   type SQSClientConfig,
 } from '@aws-sdk/client-sqs';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { HOST_PATIENCE, type Patience } from '../../../lambda/aws/awsClients.ts';
 import { isCallersFault, outageKind } from '../../../lambda/aws/awsError.ts';
@@ -200,6 +201,32 @@ describe('a request', () => {
     }
 
     expect(front.requests.map(({ headers }) => headers['x-amzn-trace-id'])).toEqual([undefined, 'Root=1', 'Root=2']);
+  });
+
+  it.each<[string, SQSClientConfig]>([
+    ['the region', {}],
+    ['FIPS', { useFipsEndpoint: true }],
+    ['IPv6', { useDualstackEndpoint: true }],
+    ['both', { useFipsEndpoint: true, useDualstackEndpoint: true }],
+    ['a partition', { region: 'cn-north-1' }],
+  ])('goes to the endpoint that the SDK chooses: that of %s', async (_, choice) => {
+    const asked: string[] = [];
+    const lookup = jest.spyOn(dns, 'lookup').mockImplementation(((
+      host: string,
+      __: object,
+      done: (error: Error) => void,
+    ) => {
+      asked.push(host);
+      done(new Error('no names here'));
+    }) as never);
+    cleanups.push(() => lookup.mockRestore());
+    const config = { region: 'us-gov-west-1', credentials: CREDENTIALS, ...choice };
+
+    await errorOf(createSqsCaller(HOST_PATIENCE, config).send(SEND));
+    await errorOf(new SQSClient({ ...config, useQueueUrlAsEndpoint: false, maxAttempts: 1 }).send(SEND));
+
+    expect(asked[0]).toMatch(/^sqs.*amazonaws|api\.aws/);
+    expect(asked).toEqual([asked[0], asked[0]]);
   });
 
   it('of another kind is the SDK’s', async () => {
