@@ -26,10 +26,10 @@ Scores generated messages with generated models and compares, in turns: the firs
 batchscore, of its handler with rows alone and of a bare session with rows alone, and the fastest partition there is; a
 lone message; and, where the models gain by batches, the limit of the machine and batchscore warmed up. The scenario
 hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed. A figure that misses its
-target is bold, with the target beside it. It takes some five minutes; run it while nothing else does.
+target is bold, with the target beside it. It takes some four minutes; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
-  --quick           one round in place of ${ROUNDS.full}: about a minute, and more noise
+  --quick           one round in place of ${ROUNDS.full}: a third of the time, and more noise
   --messages N      at most N messages in one event (default: as in the scenario); of hops as many
   --rounds N        turns of each contestant (default ${ROUNDS.full}); twice as many where they share a process, three times of hops
   --results PATH    where the JSON is written (default bench/results/latest.json)
@@ -151,7 +151,6 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }:
     })}`,
     `## Calls of a fresh process, the first and the second\n\n${table(gains, {
       scenario: ({ scenario }) => scenario,
-      encoding: ({ encoding }) => encoding,
       messages: ({ messages }) => String(messages),
       batchscore: ({ batchscoreMs }) => both(batchscoreMs),
       'rows alone': ({ rowsAloneMs }) => both(rowsAloneMs),

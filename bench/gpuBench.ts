@@ -8,7 +8,7 @@ import { createBareSession, stackMessages, sweep } from './contestants/bareSessi
 import { type Batchscore, openBatchscore } from './contestants/openBatchscore.ts';
 import { figure, table } from './harness/report.ts';
 import { describeMachine, type Machine, median, takeTurns, timed } from './harness/turns.ts';
-import { chunks, drawMessages, type Message, toRecords } from './workload/messages.ts';
+import { chunks, drawMessages, toRecords } from './workload/messages.ts';
 import { createRepository, type Repository } from './workload/modelRepository.ts';
 import { GPU_SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
@@ -68,7 +68,15 @@ export async function benchGpu(args: readonly string[], streams: Streams): Promi
     );
     return NO_DEVICE;
   }
-  const models = await measureGpu(scenarios, settings, (progress) => void streams.stderr.write(`${progress}\n`));
+  const models: GpuFigures[] = [];
+  for (const scenario of scenarios) {
+    const repository = await createRepository();
+    try {
+      models.push(await measureModel(scenario, repository, settings, (text) => void streams.stderr.write(`${text}\n`)));
+    } finally {
+      await repository.remove();
+    }
+  }
   const results = { machine: { ...describeMachine(), nvidia: nvidia ?? null }, ...settings, models };
   streams.stdout.write(options.json ? `${JSON.stringify(results)}\n` : renderGpu(results));
   return 0;
@@ -127,24 +135,6 @@ const TURN_SECONDS = 1;
 const LONE_MESSAGES = 100;
 const LONE_SECONDS = 5;
 
-/** Measures each model in a repository of its own, which is removed in the end. */
-async function measureGpu(
-  scenarios: readonly Scenario[],
-  settings: GpuSettings,
-  say: (progress: string) => void,
-): Promise<GpuFigures[]> {
-  const figures: GpuFigures[] = [];
-  for (const scenario of scenarios) {
-    const repository = await createRepository();
-    try {
-      figures.push(await measureModel(scenario, repository, settings, say));
-    } finally {
-      await repository.remove();
-    }
-  }
-  return figures;
-}
-
 async function measureModel(
   scenario: Scenario,
   repository: Repository,
@@ -160,8 +150,9 @@ async function measureModel(
   const messages = [...drawMessages(scenario, countOf(scenario, bestRows, rowsPerSecond, settings))];
   const records = toRecords(messages, 'binary');
 
-  const allowedSizes = powersOfTwoUpTo(bestRows);
-  const elements = Math.max(SETTINGS.maxBatchElements.default, bestRows * elementsOf(messages[0] as Message));
+  const allowedSizes = Array.from({ length: Math.log2(bestRows) + 1 }, (_, power) => 2 ** power);
+  const rowElements = (messages[0]?.inputs ?? []).reduce((sum, { data }) => sum + data.length, 0);
+  const elements = Math.max(SETTINGS.maxBatchElements.default, bestRows * rowElements);
   const variables = { [CONFIG_KEYS.maxBatchElements]: String(elements) };
   // On a GPU those are the allowed sizes by default.
   const own = device === null ? { providers, allowedSizes } : { providers };
@@ -220,14 +211,6 @@ function countOf(scenario: Scenario, bestRows: number, rowsPerSecond: number, { 
   return bestRows * Math.max(1, runs);
 }
 
-function powersOfTwoUpTo(max: number): number[] {
-  return Array.from({ length: Math.log2(max) + 1 }, (_, power) => 2 ** power);
-}
-
-function elementsOf({ inputs }: Message): number {
-  return inputs.reduce((sum, { data }) => sum + data.length, 0);
-}
-
 /** What shapes cost that a model was not run at before; batches of so many rows, one after the other. */
 interface FirstSeen {
   readonly rows: readonly number[];
@@ -243,10 +226,6 @@ interface FirstInvocations {
   readonly againMs: readonly number[];
 }
 
-/** Writes the model's config.json. */
-type Configure = (more: Readonly<Record<string, unknown>>) => Promise<void>;
-type Open = (variables?: Readonly<Record<string, string>>) => Promise<Batchscore>;
-
 /** Rows that are run once more to be compared would count as well. */
 const UNCHECKED = { [CONFIG_KEYS.checkPercent]: '0' };
 
@@ -254,8 +233,8 @@ const UNCHECKED = { [CONFIG_KEYS.checkPercent]: '0' };
 async function measureFirstSeen(
   records: SQSRecord[],
   allowedSizes: readonly number[],
-  configure: Configure,
-  open: Open,
+  configure: (more: Readonly<Record<string, unknown>>) => Promise<void>,
+  open: (variables: Readonly<Record<string, string>>) => Promise<Batchscore>,
 ): Promise<FirstSeen> {
   const rows = allowedSizes.filter((count) => count <= records.length);
   const measure = async (): Promise<FirstInvocations> => {

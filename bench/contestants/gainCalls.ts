@@ -13,13 +13,13 @@ import { openBatchscore } from './openBatchscore.ts';
 /** Batchscore has run its model when it takes the first message; so have the others. */
 const BARE_WARM_UP = 5;
 
-async function measure({ contestant, modelsDirectory, scenario, encoding, ...task }: CallTask): Promise<CallTimes> {
+async function measure({ contestant, modelsDirectory, scenario, ...task }: CallTask): Promise<CallTimes> {
   const messages = [...drawMessages(scenarioNamed(scenario), task.messages)];
-  const records = toRecords(messages, encoding);
+  const records = toRecords(messages, 'binary');
   if (contestant === 'bare') {
     const session = await createBareSession(join(modelsDirectory, scenario, '1', 'model.onnx'));
     const scoreAll = async (some: readonly SQSRecord[]): Promise<void> => {
-      for (const record of some) await scoreBare(record, encoding, scenario, session);
+      for (const record of some) await scoreBare(record, 'binary', scenario, session);
     };
     await scoreAll(records.slice(0, BARE_WARM_UP));
     const alone = await twice(() => scoreAll(records));

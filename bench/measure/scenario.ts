@@ -31,12 +31,11 @@ export interface ContestFigures {
 }
 
 /**
- * What batching is worth from the first call on, with settings as they come. Each contestant has processes of its own,
- * in turns; medians of the milliseconds that an event takes in their first and second call.
+ * What batching is worth from the first call on, with settings as they come, of binary messages: little surrounds their
+ * runs. Each contestant has processes of its own, in turns; medians of the milliseconds of their first and second call.
  */
 export interface GainFigures {
   readonly scenario: string;
-  readonly encoding: Encoding;
   readonly messages: number;
   readonly batchscoreMs: FirstAndSecond;
   /** Our handler with `maxBatchRows` 1. */
@@ -86,11 +85,8 @@ export async function measureScenario(
   await repository.configure(scenario, undefined);
   const fewer = messages.slice(0, scenario.gainMessages);
   const gainParts = fewer.length < messages.length ? partsOf(fewer, found.bestRows) : parts;
-  const gains: GainFigures[] = [];
-  for (const encoding of ENCODINGS) {
-    say(`${name} ${encoding}: ${fewer.length} messages in fresh processes`);
-    gains.push(await measureGains(scenario, encoding, fewer.length, repository.directory, gainParts, rounds));
-  }
+  say(`${name}: ${fewer.length} messages in fresh processes`);
+  const gains = await measureGains(scenario, fewer.length, repository.directory, gainParts, rounds);
 
   await repository.configure(scenario, found.bestRows);
   const batchscore = await openBatchscore(repository.directory, name);
@@ -105,7 +101,7 @@ export async function measureScenario(
   }
   await batchscore.close();
   await session.release();
-  return { scenarios, gains, loneMessage };
+  return { scenarios, gains: [gains], loneMessage };
 }
 
 export interface CallTask {
@@ -114,7 +110,6 @@ export interface CallTask {
   /** Where the scenario's `config.json` says nothing of rows. */
   readonly modelsDirectory: string;
   readonly scenario: string;
-  readonly encoding: Encoding;
   readonly messages: number;
   readonly parts: Parts;
 }
@@ -126,7 +121,6 @@ const CALLS = new URL('../contestants/gainCalls.ts', import.meta.url);
 
 async function measureGains(
   { name }: Scenario,
-  encoding: Encoding,
   messages: number,
   modelsDirectory: string,
   parts: Parts,
@@ -135,7 +129,7 @@ async function measureGains(
   const processes = await openProcesses();
   const calls = (contestant: CallTask['contestant']) => async (): Promise<CallTimes> => {
     const child = processes.start(CALLS);
-    const task: CallTask = { contestant, modelsDirectory, scenario: name, encoding, messages, parts };
+    const task: CallTask = { contestant, modelsDirectory, scenario: name, messages, parts };
     const taken = await child.ask<CallTimes>(task);
     await child.stop();
     return taken;
@@ -151,7 +145,6 @@ async function measureGains(
     ];
     return {
       scenario: name,
-      encoding,
       messages,
       batchscoreMs: both(batchscore),
       rowsAloneMs: both(rowsAlone),

@@ -65,7 +65,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'transformer',
-    messages: 200,
+    messages: 100,
     encodeModel: () => encodeTransformer(MODEL_SEED),
     lengths: logNormal(32, SHORTEST_TEXT, LONGEST_TEXT),
     modelConfig: RAGGED_TEXT,
@@ -74,7 +74,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     // Half the layers: a run is so short that padding and one more run cost alike.
     name: 'encoder',
-    messages: 500,
+    messages: 300,
     encodeModel: () => encodeTransformer(MODEL_SEED, 'FP32', 3),
     // 34 tokens on average.
     lengths: logNormal(24, SHORTEST_TEXT, LONGEST_TEXT),
@@ -84,7 +84,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'bytes',
-    messages: 1_000,
+    messages: 500,
     encodeModel: () => encodeBytes(MODEL_SEED),
     lengths: logNormal(120, 8, 1024),
     modelConfig: { ragged: { axis: 'length', pad: { bytes: 0 } } },
