@@ -14,8 +14,8 @@ const NAMES = [...SCENARIOS.map(({ name }) => name), HOPS];
 const MAX_MESSAGES = 100_000;
 const MAX_ROUNDS = 1_000;
 const ROUNDS = { full: 3, quick: 1 };
-/** Turns of hops are short. */
-const HOP_ROUNDS_FOR_A_ROUND = 3;
+/** Turns of hops are short, so there are more by default. */
+const HOP_ROUNDS = { full: 9, quick: 3 };
 const HOP_REQUESTS = 1_000;
 /** What Lambda hands over at most. */
 const MAX_HOP_REQUESTS = 10_000;
@@ -31,7 +31,7 @@ target is bold, with the target beside it. It takes some four minutes; run it wh
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
   --quick           one round in place of ${ROUNDS.full}: a third of the time, and more noise
   --messages N      at most N messages in one event (default: as in the scenario); of hops as many
-  --rounds N        turns of each contestant (default ${ROUNDS.full}); twice as many where they share a process, three times of hops
+  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}); twice as many where they share a process
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
   --help            show this
@@ -60,17 +60,16 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
     return 0;
   }
   const messages = options.messages && wholeNumber('--messages', options.messages, 1, MAX_MESSAGES);
-  const rounds =
-    options.rounds === undefined
-      ? ROUNDS[options.quick ? 'quick' : 'full']
-      : wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
+  const given = options.rounds && wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
+  const extent = options.quick ? 'quick' : 'full';
+  const rounds = given || ROUNDS[extent];
   const { scenarios, hops } = chooseScenarios(options.scenario);
   const say = (progress: string): void => void streams.stderr.write(`${progress}\n`);
   const results: BenchResults = {
     machine: describeMachine(),
     ...(await measureScenarios(scenarios, { maxMessages: messages || MAX_MESSAGES, rounds }, say)),
     hops: hops
-      ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), HOP_ROUNDS_FOR_A_ROUND * rounds, say)
+      ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), given || HOP_ROUNDS[extent], say)
       : [],
   };
   const json = `${JSON.stringify(results)}\n`;
