@@ -2,25 +2,36 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { measureAll } from './measure/measure.ts';
-import { renderMarkdown } from './report/markdown.ts';
+import { atLeast, atMost, figure, table } from './harness/report.ts';
+import { describeMachine, type Machine } from './harness/turns.ts';
+import { type HopFigures, measureHops } from './measure/hops.ts';
+import { measureScenario, type ScenarioFigures } from './measure/scenario.ts';
+import { createRepository } from './workload/modelRepository.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
 const HOPS = 'hops';
-const NAMES = [...SCENARIOS.map(({ name }) => name), HOPS].join(', ');
+const NAMES = [...SCENARIOS.map(({ name }) => name), HOPS];
 const MAX_MESSAGES = 100_000;
 const MAX_ROUNDS = 1_000;
+const ROUNDS = { full: 3, quick: 1 };
+/** Turns of hops are short, so there are more by default. */
+const HOP_ROUNDS = { full: 9, quick: 3 };
+const HOP_REQUESTS = 1_000;
+/** What Lambda hands over at most. */
+const MAX_HOP_REQUESTS = 10_000;
 
 const HELP = `Usage: npm run bench -- [options]
 
-Scores generated messages with generated models and compares, in turns: the limit of the machine, the handler one
-message at a time, first come, first served, and batchscore; and the first calls of fresh processes: batchscore, rows
-alone through the handler and bare, and the fastest partition there is. The scenario hops measures what a request costs
-with its calls of SQS, DynamoDB and S3, single and packed. All of them take some minutes, one takes one or two.
+Scores generated messages with generated models and compares, in turns: the first calls of fresh processes of
+batchscore, of its handler with rows alone and of a bare session with rows alone, and the fastest partition there is; a
+lone message; and, where the models gain by batches, the limit of the machine and batchscore warmed up. The scenario
+hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed. A figure that misses its
+target is bold, with the target beside it. It takes some four minutes; run it while nothing else does.
 
-  --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES}
-  --messages N      send at most N messages in one event (default: as in the scenario)
-  --rounds N        give every contestant N turns after its warm-up (default: as in the scenario)
+  --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
+  --quick           one round in place of ${ROUNDS.full}: a third of the time, and more noise
+  --messages N      at most N messages in one event (default: as in the scenario); of hops as many
+  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}); twice as many where they share a process
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
   --help            show this
@@ -28,10 +39,17 @@ with its calls of SQS, DynamoDB and S3, single and packed. All of them take some
 
 const RESULTS = fileURLToPath(new URL('./results/latest.json', import.meta.url));
 
+/** Everything that one run of the bench measured. */
+export interface BenchResults extends ScenarioFigures {
+  readonly machine: Machine;
+  readonly hops: readonly HopFigures[];
+}
+
 export async function bench(args: readonly string[], streams: Streams): Promise<number> {
   const options = parseOptions(args, {
     scenario: { type: 'string', multiple: true, default: [] },
-    messages: { type: 'string', default: String(MAX_MESSAGES) },
+    quick: { type: 'boolean', default: false },
+    messages: { type: 'string' },
     rounds: { type: 'string' },
     results: { type: 'string', default: RESULTS },
     json: { type: 'boolean', default: false },
@@ -41,12 +59,19 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
     streams.stdout.write(HELP);
     return 0;
   }
-  const maxMessages = wholeNumber('--messages', options.messages, 1, MAX_MESSAGES);
-  const rounds = options.rounds === undefined ? undefined : wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
-  const chosen = chooseScenarios(options.scenario);
-  const results = await measureAll({ ...chosen, maxMessages, rounds }, (progress) => {
-    streams.stderr.write(`${progress}\n`);
-  });
+  const messages = options.messages && wholeNumber('--messages', options.messages, 1, MAX_MESSAGES);
+  const given = options.rounds && wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
+  const extent = options.quick ? 'quick' : 'full';
+  const rounds = given || ROUNDS[extent];
+  const { scenarios, hops } = chooseScenarios(options.scenario);
+  const say = (progress: string): void => void streams.stderr.write(`${progress}\n`);
+  const results: BenchResults = {
+    machine: describeMachine(),
+    ...(await measureScenarios(scenarios, { maxMessages: messages || MAX_MESSAGES, rounds }, say)),
+    hops: hops
+      ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), given || HOP_ROUNDS[extent], say)
+      : [],
+  };
   const json = `${JSON.stringify(results)}\n`;
   await mkdir(dirname(options.results), { recursive: true });
   await writeFile(options.results, json);
@@ -59,11 +84,111 @@ function chooseScenarios(lists: readonly string[]): {
   readonly scenarios: readonly Scenario[];
   readonly hops: boolean;
 } {
-  const names = lists.flatMap((list) => list.split(','));
-  const unknown = names.find((name) => name !== HOPS && !SCENARIOS.some((scenario) => scenario.name === name));
-  if (unknown !== undefined) throw new UsageError(`--scenario: expected one of ${NAMES}, got '${unknown}'`);
-  if (names.length === 0) return { scenarios: SCENARIOS, hops: true };
+  const names = lists.length === 0 ? NAMES : lists.flatMap((list) => list.split(','));
+  const unknown = names.find((name) => !NAMES.includes(name));
+  if (unknown !== undefined) {
+    throw new UsageError(`--scenario: expected one of ${NAMES.join(', ')}, got '${unknown}'`);
+  }
   return { scenarios: SCENARIOS.filter(({ name }) => names.includes(name)), hops: names.includes(HOPS) };
+}
+
+async function measureScenarios(
+  scenarios: readonly Scenario[],
+  turns: Parameters<typeof measureScenario>[1],
+  say: (progress: string) => void,
+): Promise<ScenarioFigures> {
+  const repository = await createRepository();
+  const measured: ScenarioFigures[] = [];
+  try {
+    for (const scenario of scenarios) measured.push(await measureScenario(scenario, turns, repository, say));
+  } finally {
+    await repository.remove();
+  }
+  return {
+    scenarios: measured.flatMap((one) => one.scenarios),
+    gains: measured.flatMap((one) => one.gains),
+    loneMessage: measured.flatMap((one) => one.loneMessage),
+  };
+}
+
+/** Of the limit, of MLPs: where runs are short, what surrounds them shows. */
+const MIN_EFFICIENCY = 0.9;
+/** Below this, waiting for others costs more than batching gains: so it must be of the convnet. */
+const PAYS_FROM_GAIN = 1.2;
+/** Of the transformer, whose texts differ in length. */
+const MIN_TIMES_FIRST_COME = 2.5;
+/** Of the encoder, whose partitions differ most: the second call's share of the fastest partition's runs. */
+const MIN_OF_PARTITION = 0.95;
+/** The speed of both calls beside that of rows alone, in the handler and bare. */
+const MIN_OF_ROWS_ALONE = 0.98;
+const MAX_OVER_BARE_MS = 0.3;
+const MAX_HOP_MICROSECONDS = { none: 75, results: 20, both: { json: 8, binary: 5 } };
+
+/** The figures as Markdown tables. */
+export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }: BenchResults): string {
+  const { cpu, cores, memoryBytes, platform, node, onnxruntime } = machine;
+  const ms = (value: number): string => figure(value, ' ms');
+  const both = (values: readonly number[]): string => values.map(ms).join(', ');
+  const ratios = (min: number | undefined, values: readonly number[]): string =>
+    values.map((value) => atLeast(min, value)).join(', ');
+  const sections = [
+    `${cpu}, ${cores} cores, ${figure(memoryBytes / 2 ** 30, ' GiB')}, ${platform}, Node ${node}, ONNX Runtime ${onnxruntime}. ` +
+      'Medians of interleaved rounds. Bold: misses its target.',
+    `## Warmed up, all messages in one event\n\n${table(scenarios, {
+      scenario: ({ scenario }) => scenario,
+      encoding: ({ encoding }) => encoding,
+      messages: ({ messages }) => String(messages),
+      'best rows': ({ bestRows }) => String(bestRows),
+      'rows/s there, over rows alone': ({ scenario, batchingGain }) =>
+        scenario === 'convnet' ? atMost(PAYS_FROM_GAIN, batchingGain) : figure(batchingGain),
+      limit: ({ limitMs }) => ms(limitMs),
+      batchscore: ({ batchscoreMs }) => ms(batchscoreMs),
+      'of the limit': ({ scenario, efficiency }) =>
+        atLeast(scenario.startsWith('mlp') ? MIN_EFFICIENCY : undefined, efficiency),
+      'over first come': ({ firstComeMs, batchscoreMs }) =>
+        firstComeMs === undefined ? '' : atLeast(MIN_TIMES_FIRST_COME, firstComeMs / batchscoreMs),
+    })}`,
+    `## Calls of a fresh process, the first and the second\n\n${table(gains, {
+      scenario: ({ scenario }) => scenario,
+      messages: ({ messages }) => String(messages),
+      batchscore: ({ batchscoreMs }) => both(batchscoreMs),
+      'rows alone': ({ rowsAloneMs }) => both(rowsAloneMs),
+      bare: ({ bareMs }) => both(bareMs),
+      'over rows alone, over bare': ({ batchscoreMs, rowsAloneMs, bareMs }) =>
+        [rowsAloneMs, bareMs]
+          .map((others) => ratios(MIN_OF_ROWS_ALONE, [others[0] / batchscoreMs[0], others[1] / batchscoreMs[1]]))
+          .join(', '),
+      'fastest partition': ({ partitionMs, partitionRuns }) => `${ms(partitionMs)} in ${partitionRuns} runs`,
+      'of it': ({ scenario, partitionMs, batchscoreMs: [first, second] }) =>
+        `${figure(partitionMs / first)}, ${atLeast(scenario === 'encoder' ? MIN_OF_PARTITION : undefined, partitionMs / second)}`,
+    })}`,
+    `## A lone message\n\n${table(loneMessage, {
+      scenario: ({ scenario }) => scenario,
+      encoding: ({ encoding }) => encoding,
+      bare: ({ bareMicroseconds }) => ms(bareMicroseconds / 1000),
+      batchscore: ({ batchscoreMicroseconds }) => ms(batchscoreMicroseconds / 1000),
+      over: ({ bareMicroseconds, batchscoreMicroseconds }) =>
+        atMost(MAX_OVER_BARE_MS, (batchscoreMicroseconds - bareMicroseconds) / 1000, ' ms'),
+      'bare after a pause': ({ bareAfterPauseMicroseconds }) => ms(bareAfterPauseMicroseconds / 1000),
+      'batchscore after a pause': ({ afterPauseMicroseconds }) => ms(afterPauseMicroseconds / 1000),
+    })}`,
+    `## Hops\n\n${table(hops, {
+      'results to': ({ store }) => store,
+      encoding: ({ encoding }) => encoding,
+      'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
+      'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
+      'CPU a request': (row) => atMost(maxHopMicroseconds(row), row.cpuMicroseconds, ' µs'),
+      'wall a request': ({ wallMicroseconds }) => figure(wallMicroseconds, ' µs'),
+      'calls per thousand': ({ callsPerThousand }) => figure(callsPerThousand),
+    })}`,
+  ];
+  return `${sections.join('\n\n')}\n`;
+}
+
+function maxHopMicroseconds(row: HopFigures): number | undefined {
+  if (row.store !== 'queue') return undefined;
+  if (row.requestsPerMessage > 1) return MAX_HOP_MICROSECONDS.both[row.encoding];
+  return MAX_HOP_MICROSECONDS[row.resultsPerMessage === 1 ? 'none' : 'results'];
 }
 
 if (import.meta.main) await runCommand(bench);

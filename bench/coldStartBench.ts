@@ -1,17 +1,13 @@
-import { fork } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
 import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/modelManifest.ts';
 import { CONFIG_KEYS } from '../lambda/settings.ts';
-
-import type { ColdStart } from './contestants/coldStartProcess.ts';
-import { median } from './measure/contest.ts';
-import { table } from './report/markdownTable.ts';
-import { type Certificate, createCertificate } from './workload/certificate.ts';
+import { openProcesses } from './harness/processes.ts';
+import { figure, table } from './harness/report.ts';
+import { median, takeTurns } from './harness/turns.ts';
 import { DataType, encodeModel } from './workload/encodeModel.ts';
 
 const HELP = `Usage: npm run bench:cold-start -- [options]
@@ -37,119 +33,26 @@ export async function benchColdStart(args: readonly string[], streams: Streams):
   }
   const megabytes = wholeNumber('--megabytes', options.megabytes, 1, 1_900);
   const rounds = wholeNumber('--rounds', options.rounds, 1, 100);
-  const figures = await measureColdStarts(megabytes, rounds, (progress) => streams.stderr.write(`${progress}\n`));
-  const rows = figures.map(({ way, seconds, cpuSeconds, peakRssBytes }) => [
-    way,
-    seconds.toFixed(1),
-    cpuSeconds.toFixed(1),
-    (peakRssBytes / 1e6).toFixed(0),
-  ]);
-  streams.stdout.write(`${table([`models of ${megabytes} MB`, 'seconds', 'CPU seconds', 'peak MB'], rows)}\n`);
+  const starts = await measureColdStarts(megabytes, rounds, (progress) => streams.stderr.write(`${progress}\n`));
+  const medianOf = (index: number, pick: (start: ColdStart) => number): string =>
+    figure(median((starts[index] ?? []).map(pick)));
+  const columns = {
+    [`models of ${megabytes} MB`]: (index: number) => (WAYS[index] as Way).name,
+    seconds: (index: number) => medianOf(index, ({ seconds }) => seconds),
+    'CPU seconds': (index: number) => medianOf(index, ({ cpuSeconds }) => cpuSeconds),
+    'peak MB': (index: number) => medianOf(index, ({ peakRssBytes }) => peakRssBytes / 1e6),
+  };
+  streams.stdout.write(`${table([...WAYS.keys()], columns)}\n`);
   return 0;
 }
 
-/** Where models are, and how they come from there. */
-interface Way {
-  readonly name: string;
-  /** Undefined: a folder, whose files the machine has in memory. */
-  readonly s3?: { readonly oneConnection: boolean; readonly bytesPerSecond?: number };
-}
-
-/** What AWS says one connection to S3 brings. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html */
-const BYTES_PER_SECOND_OF_S3 = 85e6;
-
-const WAYS: readonly Way[] = [
-  { name: 'folder' },
-  { name: 'S3, as fast as this machine, 16 connections', s3: { oneConnection: false } },
-  { name: 'S3, as fast as this machine, 1 connection', s3: { oneConnection: true } },
-  {
-    name: 'S3, 85 MB/s a connection, 16 connections',
-    s3: { oneConnection: false, bytesPerSecond: BYTES_PER_SECOND_OF_S3 },
-  },
-  {
-    name: 'S3, 85 MB/s a connection, 1 connection',
-    s3: { oneConnection: true, bytesPerSecond: BYTES_PER_SECOND_OF_S3 },
-  },
-];
-
-interface ColdStartFigures extends ColdStart {
-  readonly way: string;
-}
-
-const START_SCRIPT = new URL('./contestants/coldStartProcess.ts', import.meta.url);
-
-/** Medians of starts with one model of `megabytes`, each in a process of its own with an empty folder for temporary files. */
-async function measureColdStarts(
-  megabytes: number,
-  rounds: number,
-  say: (progress: string) => void,
-): Promise<ColdStartFigures[]> {
-  const certificate = createCertificate();
-  const scratch = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
-  const certificateFile = join(scratch, 'certificate.pem');
-  await writeFile(certificateFile, certificate.cert);
-  const model = await writeLargeModel(megabytes);
-  const servers = await Promise.all(
-    WAYS.map(({ s3 }) => s3 && startObjectServer({ ...model, certificate, bytesPerSecond: s3.bytesPerSecond })),
-  );
-  try {
-    const starts = WAYS.map((): ColdStart[] => []);
-    for (let round = 0; round < rounds; round++) {
-      for (const [index, { name, s3 }] of WAYS.entries()) {
-        say(`round ${round + 1} of ${rounds}: ${name}`);
-        const variables = s3 && {
-          NODE_EXTRA_CA_CERTS: certificateFile,
-          AWS_ENDPOINT_URL_S3: servers[index]?.endpoint,
-          [CONFIG_KEYS.modelsUri]: `s3://bench/${model.digest}`,
-          ONE_CONNECTION: s3.oneConnection ? 'true' : undefined,
-        };
-        starts[index]?.push(await startOnce(variables ?? { [CONFIG_KEYS.modelsDirectory]: model.directory }));
-      }
-    }
-    return WAYS.map(({ name }, index) => ({ way: name, ...mediansOf(starts[index] ?? []) }));
-  } finally {
-    for (const server of servers) await server?.stop();
-    for (const folder of [scratch, model.directory]) await rm(folder, { recursive: true });
-  }
-}
-
-async function startOnce(variables: Readonly<Record<string, string | undefined>>): Promise<ColdStart> {
-  const temporary = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
-  const env = {
-    PATH: process.env.PATH,
-    TMPDIR: temporary,
-    AWS_REGION: 'us-east-1',
-    AWS_ACCESS_KEY_ID: 'bench',
-    AWS_SECRET_ACCESS_KEY: 'bench',
-    [CONFIG_KEYS.requestQueueUrls]: 'https://127.0.0.1/123456789012/requests',
-    [CONFIG_KEYS.resultQueueUrl]: 'https://127.0.0.1/123456789012/results',
-    ...variables,
-  };
-  const child = fork(START_SCRIPT, { env, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-  try {
-    const [start] = await Promise.race([
-      once(child, 'message'),
-      once(child, 'exit').then(([code]): never => {
-        throw new Error(`expected the handler to start, got exit code ${code}`);
-      }),
-    ]);
-    return start;
-  } finally {
-    await rm(temporary, { recursive: true });
-  }
-}
-
-function mediansOf(starts: readonly ColdStart[]): ColdStart {
-  const medianOf = (value: (start: ColdStart) => number): number => median(starts.map(value));
-  return {
-    seconds: medianOf(({ seconds }) => seconds),
-    cpuSeconds: medianOf(({ cpuSeconds }) => cpuSeconds),
-    peakRssBytes: medianOf(({ peakRssBytes }) => peakRssBytes),
-  };
+export interface ColdStart {
+  readonly seconds: number;
+  readonly cpuSeconds: number;
+  readonly peakRssBytes: number;
 }
 
 export interface ServedObjects {
-  readonly certificate: Certificate;
   readonly manifest: string;
   /** Of the files that the manifest names. */
   readonly directory: string;
@@ -157,24 +60,67 @@ export interface ServedObjects {
   readonly bytesPerSecond?: number | undefined;
 }
 
-interface ObjectServer {
-  readonly endpoint: string;
-  stop(): Promise<void>;
+/** Where models are, and how they come from there. */
+interface Way {
+  readonly name: string;
+  /** Undefined: a folder, whose files the machine has in memory. */
+  readonly connections?: 1 | 16;
+  readonly bytesPerSecond?: number;
 }
 
-const SERVER_SCRIPT = new URL('./contestants/objectServer.ts', import.meta.url);
+/** What AWS says one connection to S3 brings. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html */
+const BYTES_PER_SECOND_OF_S3 = 85e6;
 
-async function startObjectServer(served: ServedObjects): Promise<ObjectServer> {
-  const child = fork(SERVER_SCRIPT);
-  child.send(served);
-  const [{ port }] = await once(child, 'message');
-  return {
-    endpoint: `https://127.0.0.1:${port}`,
-    async stop() {
-      child.disconnect();
-      await once(child, 'exit');
-    },
-  };
+const WAYS: readonly Way[] = [
+  { name: 'folder' },
+  { name: 'S3, as fast as this machine, 16 connections', connections: 16 },
+  { name: 'S3, as fast as this machine, 1 connection', connections: 1 },
+  { name: 'S3, 85 MB/s a connection, 16 connections', connections: 16, bytesPerSecond: BYTES_PER_SECOND_OF_S3 },
+  { name: 'S3, 85 MB/s a connection, 1 connection', connections: 1, bytesPerSecond: BYTES_PER_SECOND_OF_S3 },
+];
+
+const START = new URL('./contestants/coldStartProcess.ts', import.meta.url);
+const SERVER = new URL('./contestants/objectServer.ts', import.meta.url);
+
+/** Starts with one model of `megabytes`, by way: each in a process of its own with an empty folder for temporary files. */
+async function measureColdStarts(
+  megabytes: number,
+  rounds: number,
+  say: (progress: string) => void,
+): Promise<ColdStart[][]> {
+  const model = await writeLargeModel(megabytes);
+  const processes = await openProcesses();
+  try {
+    const contestants: (() => Promise<ColdStart>)[] = [];
+    for (const { name, connections, bytesPerSecond } of WAYS) {
+      const served: ServedObjects = { manifest: model.manifest, directory: model.directory, bytesPerSecond };
+      const { endpoint } = await processes.startServer(SERVER, served);
+      const env = {
+        ...processes.environmentFor(endpoint),
+        [CONFIG_KEYS.requestQueueUrls]: 'https://127.0.0.1/123456789012/requests',
+        [CONFIG_KEYS.resultQueueUrl]: 'https://127.0.0.1/123456789012/results',
+        ...(connections === undefined
+          ? { [CONFIG_KEYS.modelsDirectory]: model.directory }
+          : { [CONFIG_KEYS.modelsUri]: `s3://bench/${model.digest}` }),
+        ...(connections === 1 && { ONE_CONNECTION: 'true' }),
+      };
+      contestants.push(async () => {
+        say(name);
+        const temporary = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+        const child = processes.start(START, { env: { ...env, TMPDIR: temporary } });
+        try {
+          return await child.ask<ColdStart>('start');
+        } finally {
+          await child.stop();
+          await rm(temporary, { recursive: true });
+        }
+      });
+    }
+    return await takeTurns(contestants, rounds);
+  } finally {
+    await processes.stop();
+    await rm(model.directory, { recursive: true });
+  }
 }
 
 /** A model repository as a folder, and as it would be published. */
@@ -188,19 +134,19 @@ const WIDTH = 64;
 const PATH = 'items/1/model.onnx';
 
 /**
- * A table of embeddings, as recommenders have them: `id` int64 `[batch]`, `embedding` float32 `[batch, 64]`. It is as
- * large as it is told, and its runs take no time, so that a start takes what reading it takes.
+ * A table of embeddings, as recommenders have them: `id` int64 `[batch]`, `embedding` float32 `[batch, 64]`. Its runs
+ * take no time, so that a start takes what reading it takes.
  */
 async function writeLargeModel(megabytes: number): Promise<LargeModel> {
   const directory = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
   const rows = Math.floor((megabytes * 1e6) / (4 * WIDTH));
-  const table = Float32Array.from({ length: rows * WIDTH }, (_, index) => ((index * 2_654_435_761) % 1009) / 1009);
+  const values = Float32Array.from({ length: rows * WIDTH }, (_, index) => ((index * 2_654_435_761) % 1009) / 1009);
   const model = encodeModel({
     inputs: [{ name: 'id', datatype: 'INT64', shape: ['batch'] }],
     outputs: [{ name: 'embedding', datatype: 'FP32', shape: ['batch', WIDTH] }],
     nodes: [{ op: 'Gather', inputs: ['table', 'id'], outputs: ['embedding'], attributes: { axis: 0 } }],
     constants: [
-      { name: 'table', dataType: DataType.FLOAT, dims: [rows, WIDTH], rawData: new Uint8Array(table.buffer) },
+      { name: 'table', dataType: DataType.FLOAT, dims: [rows, WIDTH], rawData: new Uint8Array(values.buffer) },
     ],
   });
   await mkdir(join(directory, 'items/1'), { recursive: true });

@@ -1,17 +1,15 @@
 import type { SQSRecord } from 'aws-lambda';
-import { type InferenceSession, listSupportedBackends } from 'onnxruntime-node';
+import { listSupportedBackends } from 'onnxruntime-node';
 import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
 import { readNvidiaDevices } from '../lambda/aws/nvidiaDevices.ts';
 import { describeNvidia, deviceOf, isNvidia } from '../lambda/onnx/provider.ts';
 import { CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
-
-import { createBareSession, stackMessages } from './contestants/bareSession.ts';
+import { createBareSession, stackMessages, sweep } from './contestants/bareSession.ts';
 import { type Batchscore, openBatchscore } from './contestants/openBatchscore.ts';
-import { sweep } from './contestants/partitions.ts';
-import { describeMachine, type Machine, quantile, takeTurns, timed } from './measure/contest.ts';
-import { table } from './report/markdownTable.ts';
-import { drawMessages, type Message, toRecords } from './workload/messages.ts';
-import { createTemporaryRepository, type TemporaryRepository } from './workload/modelRepository.ts';
+import { figure, table } from './harness/report.ts';
+import { describeMachine, type Machine, median, takeTurns, timed } from './harness/turns.ts';
+import { chunks, drawMessages, toRecords } from './workload/messages.ts';
+import { createRepository, type Repository } from './workload/modelRepository.ts';
 import { GPU_SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
 const NAMES = GPU_SCENARIOS.map(({ name }) => name).join(', ');
@@ -52,7 +50,16 @@ export async function benchGpu(args: readonly string[], streams: Streams): Promi
   const { provider } = options;
   refuseUnknown(provider);
   const scenarios = chooseModels(options.models);
-  const settings = settingsFor(provider, options);
+  const max = provider === 'cpu' ? MOST.cpu : MOST.gpu;
+  const device = wholeNumber('--device', options.device, 0, 63);
+  const settings: GpuSettings = {
+    provider,
+    device: deviceOf(provider) === undefined ? null : device,
+    maxRows: max.rows,
+    maxMessages:
+      options.messages === undefined ? max.messages : wholeNumber('--messages', options.messages, 1, 100_000),
+    rounds: wholeNumber('--rounds', options.rounds, 1, 100),
+  };
   const nvidia = await readNvidiaDevices();
   if (isNvidia(provider) && (nvidia?.names[settings.device ?? 0] ?? '') === '') {
     streams.stderr.write(
@@ -61,29 +68,18 @@ export async function benchGpu(args: readonly string[], streams: Streams): Promi
     );
     return NO_DEVICE;
   }
-  const models = await measureGpu(scenarios, settings, (progress) => void streams.stderr.write(`${progress}\n`));
+  const models: GpuFigures[] = [];
+  for (const scenario of scenarios) {
+    const repository = await createRepository();
+    try {
+      models.push(await measureModel(scenario, repository, settings, (text) => void streams.stderr.write(`${text}\n`)));
+    } finally {
+      await repository.remove();
+    }
+  }
   const results = { machine: { ...describeMachine(), nvidia: nvidia ?? null }, ...settings, models };
   streams.stdout.write(options.json ? `${JSON.stringify(results)}\n` : renderGpu(results));
   return 0;
-}
-
-function settingsFor(
-  provider: string,
-  {
-    device,
-    messages,
-    rounds,
-  }: { readonly device: string; readonly messages?: string | undefined; readonly rounds: string },
-): GpuSettings {
-  const max = provider === 'cpu' ? MOST.cpu : MOST.gpu;
-  const number = wholeNumber('--device', device, 0, 63);
-  return {
-    provider,
-    device: deviceOf(provider) === undefined ? null : number,
-    maxRows: max.rows,
-    maxMessages: messages === undefined ? max.messages : wholeNumber('--messages', messages, 1, 100_000),
-    rounds: wholeNumber('--rounds', rounds, 1, 100),
-  };
 }
 
 /** @throws UsageError for one that is neither NVIDIA's nor in this machine's ONNX Runtime */
@@ -139,27 +135,9 @@ const TURN_SECONDS = 1;
 const LONE_MESSAGES = 100;
 const LONE_SECONDS = 5;
 
-/** Measures each model in a repository of its own, which is removed in the end. */
-async function measureGpu(
-  scenarios: readonly Scenario[],
-  settings: GpuSettings,
-  say: (progress: string) => void,
-): Promise<GpuFigures[]> {
-  const figures: GpuFigures[] = [];
-  for (const scenario of scenarios) {
-    const repository = await createTemporaryRepository();
-    try {
-      figures.push(await measureModel(scenario, repository, settings, say));
-    } finally {
-      await repository.remove();
-    }
-  }
-  return figures;
-}
-
 async function measureModel(
   scenario: Scenario,
-  repository: TemporaryRepository,
+  repository: Repository,
   settings: GpuSettings,
   say: (progress: string) => void,
 ): Promise<GpuFigures> {
@@ -172,8 +150,9 @@ async function measureModel(
   const messages = [...drawMessages(scenario, countOf(scenario, bestRows, rowsPerSecond, settings))];
   const records = toRecords(messages, 'binary');
 
-  const allowedSizes = powersOfTwoUpTo(bestRows);
-  const elements = Math.max(SETTINGS.maxBatchElements.default, bestRows * elementsOf(messages[0] as Message));
+  const allowedSizes = Array.from({ length: Math.log2(bestRows) + 1 }, (_, power) => 2 ** power);
+  const rowElements = (messages[0]?.inputs ?? []).reduce((sum, { data }) => sum + data.length, 0);
+  const elements = Math.max(SETTINGS.maxBatchElements.default, bestRows * rowElements);
   const variables = { [CONFIG_KEYS.maxBatchElements]: String(elements) };
   // On a GPU those are the allowed sizes by default.
   const own = device === null ? { providers, allowedSizes } : { providers };
@@ -188,10 +167,13 @@ async function measureModel(
   await configure({});
   const batchscore = await open();
   const feeds = chunks(messages, bestRows).map(stackMessages);
-  const [rawMs = 0, pipelineMs = 0] = await takeTurns(
-    [timed(() => runAll(session, feeds)), timed(() => scoreInPipeline(batchscore, records, bestRows))],
-    rounds,
-  );
+  const contestants = [
+    async () => {
+      for (const one of feeds) await session.run(one);
+    },
+    () => scoreInPipeline(batchscore, records, bestRows),
+  ];
+  const [rawMs = 0, pipelineMs = 0] = (await takeTurns(contestants.map(timed), rounds, 0)).map(median);
   const lone = await measureLone(batchscore, records);
   await batchscore.close();
   await session.release();
@@ -204,7 +186,7 @@ async function measureModel(
     pipelinePerSecond: rate(pipelineMs),
     ratio: rawMs / pipelineMs,
     oneByOnePerSecond: (1000 * lone.length) / lone.reduce((sum, ms) => sum + ms, 0),
-    lone: { p50Ms: quantile(lone, 0.5), p99Ms: quantile(lone, 0.99) },
+    lone: { p50Ms: median(lone), p99Ms: lone.toSorted((a, b) => a - b)[Math.ceil(0.99 * lone.length) - 1] ?? 0 },
     firstSeen,
   };
 }
@@ -214,9 +196,7 @@ async function measureLone(batchscore: Batchscore, records: readonly SQSRecord[]
   const taken: number[] = [];
   const until = performance.now() + 1000 * LONE_SECONDS;
   for (const record of records.slice(0, LONE_MESSAGES)) {
-    const startedAt = performance.now();
-    await batchscore.invoke([record]);
-    taken.push(performance.now() - startedAt);
+    taken.push(await timed(() => batchscore.invoke([record]))());
     if (performance.now() > until) break;
   }
   return taken;
@@ -229,24 +209,6 @@ function countOf(scenario: Scenario, bestRows: number, rowsPerSecond: number, { 
   const wanted = Math.max(4 * bestRows, TURN_SECONDS * rowsPerSecond);
   const runs = Math.floor(Math.min(wanted, held, maxMessages) / bestRows);
   return bestRows * Math.max(1, runs);
-}
-
-async function runAll(session: InferenceSession, feeds: readonly ReturnType<typeof stackMessages>[]): Promise<void> {
-  for (const one of feeds) await session.run(one);
-}
-
-function chunks<T>(items: readonly T[], size: number): T[][] {
-  return Array.from({ length: Math.ceil(items.length / size) }, (_, chunk) =>
-    items.slice(chunk * size, (chunk + 1) * size),
-  );
-}
-
-function powersOfTwoUpTo(max: number): number[] {
-  return Array.from({ length: Math.log2(max) + 1 }, (_, power) => 2 ** power);
-}
-
-function elementsOf({ inputs }: Message): number {
-  return inputs.reduce((sum, { data }) => sum + data.length, 0);
 }
 
 /** What shapes cost that a model was not run at before; batches of so many rows, one after the other. */
@@ -264,10 +226,6 @@ interface FirstInvocations {
   readonly againMs: readonly number[];
 }
 
-/** Writes the model's config.json. */
-type Configure = (more: Readonly<Record<string, unknown>>) => Promise<void>;
-type Open = (variables?: Readonly<Record<string, string>>) => Promise<Batchscore>;
-
 /** Rows that are run once more to be compared would count as well. */
 const UNCHECKED = { [CONFIG_KEYS.checkPercent]: '0' };
 
@@ -275,8 +233,8 @@ const UNCHECKED = { [CONFIG_KEYS.checkPercent]: '0' };
 async function measureFirstSeen(
   records: SQSRecord[],
   allowedSizes: readonly number[],
-  configure: Configure,
-  open: Open,
+  configure: (more: Readonly<Record<string, unknown>>) => Promise<void>,
+  open: (variables: Readonly<Record<string, string>>) => Promise<Batchscore>,
 ): Promise<FirstSeen> {
   const rows = allowedSizes.filter((count) => count <= records.length);
   const measure = async (): Promise<FirstInvocations> => {
@@ -286,7 +244,9 @@ async function measureFirstSeen(
     const firstMs: number[] = [];
     const againMs: number[] = [];
     for (const count of rows) {
-      for (const taken of [firstMs, againMs]) taken.push(await invocationMs(batchscore, records.slice(0, count)));
+      for (const taken of [firstMs, againMs]) {
+        taken.push(await timed(() => batchscore.invoke(records.slice(0, count)))());
+      }
     }
     await batchscore.close();
     return { loadMs, firstMs, againMs };
@@ -295,12 +255,6 @@ async function measureFirstSeen(
   const withoutWarmUp = await measure();
   await configure({});
   return { rows, withoutWarmUp, withWarmUp: await measure() };
-}
-
-async function invocationMs(batchscore: Batchscore, records: SQSRecord[]): Promise<number> {
-  const startedAt = performance.now();
-  await batchscore.invoke(records);
-  return performance.now() - startedAt;
 }
 
 /** What the worker has in one batch, and how many batches it scores at the same time. */
@@ -314,7 +268,8 @@ const DEPTH = 2;
  * @param rows of a run: batches are whole runs
  */
 async function scoreInPipeline(batchscore: Batchscore, records: readonly SQSRecord[], rows: number): Promise<void> {
-  const size = rows * Math.max(1, Math.floor(maxRecords(records) / rows));
+  const maxRecords = Math.min(BATCH_RECORDS, Math.floor(BATCH_BYTES / (records[0]?.body.length ?? 1)));
+  const size = rows * Math.max(1, Math.floor(maxRecords / rows));
   let next = 0;
   const lane = async (): Promise<void> => {
     while (next < records.length) {
@@ -324,10 +279,6 @@ async function scoreInPipeline(batchscore: Batchscore, records: readonly SQSReco
     }
   };
   await Promise.all(Array.from({ length: DEPTH }, lane));
-}
-
-function maxRecords([first]: readonly SQSRecord[]): number {
-  return Math.min(BATCH_RECORDS, Math.floor(BATCH_BYTES / (first?.body.length ?? 1)));
 }
 
 /** Everything that one run of the GPU's bench measured. */
@@ -341,45 +292,34 @@ interface GpuResults extends GpuSettings {
 /** Markdown: what is measured, rates and times, and what the first run of each shape costs. */
 function renderGpu({ machine, provider, device, models }: GpuResults): string {
   const where = device === null ? machine.cpu : `${machine.nvidia?.names[device]}, driver ${machine.nvidia?.driver}`;
-  const rates = table(
-    ['model', 'rows a run', 'session.run', 'pipeline', 'of it', 'one by one', 'alone p50', 'alone p99'],
-    models.map((one) => [
-      one.model,
-      String(one.bestRows),
-      perSecond(one.rawPerSecond),
-      perSecond(one.pipelinePerSecond),
-      `${(100 * one.ratio).toFixed(0)} %`,
-      perSecond(one.oneByOnePerSecond),
-      ms(one.lone.p50Ms),
-      ms(one.lone.p99Ms),
-    ]),
+  const perSecond = (rate: number): string => figure(rate, '/s');
+  const ms = (value = Number.NaN): string => figure(value, ' ms');
+  const rates = table(models, {
+    model: ({ model }) => model,
+    'rows a run': ({ bestRows }) => String(bestRows),
+    'session.run': ({ rawPerSecond }) => perSecond(rawPerSecond),
+    pipeline: ({ pipelinePerSecond }) => perSecond(pipelinePerSecond),
+    'of it': ({ ratio }) => `${(100 * ratio).toFixed(0)} %`,
+    'one by one': ({ oneByOnePerSecond }) => perSecond(oneByOnePerSecond),
+    'alone p50': ({ lone }) => ms(lone.p50Ms),
+    'alone p99': ({ lone }) => ms(lone.p99Ms),
+  });
+  const firstSeen = models.flatMap(({ model, firstSeen: { rows, withoutWarmUp, withWarmUp } }) =>
+    rows.map((count, index) => ({ model, count, index, cold: withoutWarmUp, warm: withWarmUp })),
   );
-  const shapes = table(
-    ['model', 'load, cold', 'load, warm', 'rows', 'first, cold', 'again, cold', 'first, warm'],
-    models.flatMap(({ model, firstSeen: { rows, withoutWarmUp: cold, withWarmUp: warm } }) =>
-      rows.map((count, index) => [
-        model,
-        ms(cold.loadMs),
-        ms(warm.loadMs),
-        String(count),
-        ms(cold.firstMs[index]),
-        ms(cold.againMs[index]),
-        ms(warm.firstMs[index]),
-      ]),
-    ),
-  );
+  const shapes = table(firstSeen, {
+    model: ({ model }) => model,
+    'load, cold': ({ cold }) => ms(cold.loadMs),
+    'load, warm': ({ warm }) => ms(warm.loadMs),
+    rows: ({ count }) => String(count),
+    'first, cold': ({ cold, index }) => ms(cold.firstMs[index]),
+    'again, cold': ({ cold, index }) => ms(cold.againMs[index]),
+    'first, warm': ({ warm, index }) => ms(warm.firstMs[index]),
+  });
   return (
     `${provider} on ${where}, ONNX Runtime ${machine.onnxruntime}, Node ${machine.node}\n\nItems a second\n\n${rates}\n\n` +
     `Batches of a shape that was not seen before, without and with warm-up\n\n${shapes}\n`
   );
-}
-
-function perSecond(rate: number): string {
-  return `${Math.round(rate).toLocaleString('en')}/s`;
-}
-
-function ms(value = Number.NaN): string {
-  return `${value.toFixed(value < 10 ? 2 : 0)} ms`;
 }
 
 if (import.meta.main) await runCommand(benchGpu);

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
+import { figure } from './harness/report.ts';
+import { takeTurns } from './harness/turns.ts';
 
 const HELP = `Usage: npm run bench:jobs -- [options]
 
@@ -20,7 +22,7 @@ one. Start it with taskset -c 0 for one core.
 `;
 
 const DIGITS = 'models/digits';
-const JOB = fileURLToPath(new URL('./jobs/oneJob.ts', import.meta.url));
+const JOB = fileURLToPath(new URL('./contestants/oneJob.ts', import.meta.url));
 const SCORE = fileURLToPath(new URL('../cli/batchscore.ts', import.meta.url));
 
 async function benchJobs(args: readonly string[], { stdout }: Streams): Promise<number> {
@@ -38,7 +40,7 @@ async function benchJobs(args: readonly string[], { stdout }: Streams): Promise<
     const times = wholeNumber('--times', options.times, 1, 100);
     if (options.help) stdout.write(HELP);
     else if (options.memory) await compareMemory(folder, print);
-    else if (options.file !== undefined) measureFile(options.model, options.file, times, print);
+    else if (options.file !== undefined) await measureFile(options.model, options.file, times, print);
     else await compareSpeed(folder, wholeNumber('--mib', options.mib, 1, 4096), times, print);
   } finally {
     rmSync(folder, { recursive: true });
@@ -51,34 +53,18 @@ async function compareSpeed(folder: string, mib: number, times: number, print: P
   const few = join(folder, 'few.jsonl');
   await writeRows(file, mib);
   await writeRows(few, 0);
-  const score = (input: string): Run => run([SCORE, 'score', DIGITS, input, '--out', `${input}.out`, '--json']);
-  const job = (input: string): Run => run([JOB, DIGITS, input]);
-  const scored: Run[] = [];
-  const jobs: Run[] = [];
-  const starts: { readonly score: number; readonly job: number }[] = [];
-  for (let time = 0; time < times; time++) {
-    scored.push(score(file));
-    jobs.push(job(file));
-    starts.push({ score: score(few).processSeconds, job: job(few).processSeconds });
-  }
-  const [ofScore, ofJob] = [leastOf(scored), leastOf(jobs)];
-  // What a start takes is none of what a row takes.
-  const ofRows = (one: Run, start: number[]): number => one.processSeconds - Math.min(...start);
+  const score = (input: string) => async () => run([SCORE, 'score', DIGITS, input, '--out', `${input}.out`, '--json']);
+  const job = (input: string) => async () => run([JOB, DIGITS, input]);
+  const turns = await takeTurns([score(file), job(file), score(few), job(few)], times);
+  const [ofScore, ofJob, ofScoreStart, ofJobStart] = turns.map(leastOf) as [Run, Run, Run, Run];
   print(`batchscore score ${describe(ofScore)}`);
   print(`a job ${describe(ofJob)}`);
-  const share = (one: number, other: number): string => (one / other).toFixed(2);
+  // What a start takes is none of what a row takes.
+  const scoreRowsSeconds = ofScore.processSeconds - ofScoreStart.processSeconds;
+  const jobRowsSeconds = ofJob.processSeconds - ofJobStart.processSeconds;
   print(
-    `a job does ${share(ofScore.seconds, ofJob.seconds)} of its rows a second, ` +
-      `${share(
-        ofRows(
-          ofScore,
-          starts.map((start) => start.score),
-        ),
-        ofRows(
-          ofJob,
-          starts.map((start) => start.job),
-        ),
-      )} by processor time, less that of a start`,
+    `a job does ${figure(ofScore.seconds / ofJob.seconds)} of its rows a second, ` +
+      `${figure(scoreRowsSeconds / jobRowsSeconds)} by processor time, less that of a start`,
   );
 }
 
@@ -93,21 +79,20 @@ async function compareMemory(folder: string, print: Print): Promise<void> {
     rmSync(file);
   }
   const [small = 1, large = 0] = peaks;
-  print(`${(large / small).toFixed(2)} times the memory`);
+  print(`${figure(large / small)} times the memory`);
 }
 
 type Print = (line: string) => void;
 
-function measureFile(model: string, file: string, times: number, print: Print): void {
-  print(describe(leastOf(Array.from({ length: times }, () => run([JOB, model, file])))));
+async function measureFile(model: string, file: string, times: number, print: Print): Promise<void> {
+  const [runs = []] = await takeTurns([async () => run([JOB, model, file])], times);
+  print(describe(leastOf(runs)));
 }
 
 interface Run {
   readonly rows: number;
   /** Of scoring alone. */
   readonly seconds: number;
-  /** Of all processors, in a job: of scoring alone. */
-  readonly cpuSeconds?: number;
   /** Of all processors, from the start of the process to its end. */
   readonly processSeconds: number;
   readonly peakMib: number;
@@ -130,22 +115,16 @@ function run(args: readonly string[]): Run {
 
 /** The least of each time: whatever else the machine did is in none of them, or in all. */
 function leastOf(runs: readonly Run[]): Run {
-  const [first] = runs;
-  if (first === undefined) throw new Error('expected a run');
-  const min = (timeOf: (one: Run) => number | undefined): number => Math.min(...runs.map((one) => timeOf(one) ?? 0));
   return {
-    rows: first.rows,
-    seconds: min(({ seconds }) => seconds),
-    ...(first.cpuSeconds !== undefined && { cpuSeconds: min(({ cpuSeconds }) => cpuSeconds) }),
-    processSeconds: min(({ processSeconds }) => processSeconds),
+    rows: runs[0]?.rows ?? 0,
+    seconds: Math.min(...runs.map(({ seconds }) => seconds)),
+    processSeconds: Math.min(...runs.map(({ processSeconds }) => processSeconds)),
     peakMib: Math.max(...runs.map(({ peakMib }) => peakMib)),
   };
 }
 
-function describe({ rows, seconds, cpuSeconds, processSeconds, peakMib }: Run): string {
-  const perSecond = (time: number): string => `${Math.round(rows / time)} rows/s`;
-  const ofScoring = cpuSeconds === undefined ? '' : `, ${perSecond(cpuSeconds)} of processor time`;
-  return `${rows} rows: ${perSecond(seconds)}${ofScoring}; ${processSeconds.toFixed(1)} s of processor time in all, ${Math.round(peakMib)} MiB`;
+function describe({ rows, seconds, processSeconds, peakMib }: Run): string {
+  return `${rows} rows: ${Math.round(rows / seconds)} rows/s; ${processSeconds.toFixed(1)} s of processor time in all, ${Math.round(peakMib)} MiB`;
 }
 
 const SAMPLES = new URL('../models/digits/held-out.jsonl', import.meta.url);

@@ -1,8 +1,9 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseCommand, runCommand, type Streams } from '../cli/arguments.ts';
 import { drawMessages, encodeBody } from './workload/messages.ts';
-import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
+import { createRepository } from './workload/modelRepository.ts';
+import { SCENARIOS } from './workload/scenarios.ts';
 
 const HELP = `Usage: npm run bench:models -- DIR
 
@@ -23,21 +24,18 @@ export async function writeModels(args: readonly string[], streams: Streams): Pr
     return 0;
   }
   const [directory = ''] = parseCommand(args, ['DIR'], {}).positionals;
+  const repository = await createRepository(directory);
   for (const scenario of SCENARIOS) {
-    await writeModel(join(directory, scenario.name), scenario);
-    streams.stdout.write(`${join(directory, scenario.name)}\n`);
+    const folder = join(directory, scenario.name);
+    await repository.addModel(scenario);
+    await repository.configure(scenario, undefined);
+    if (scenario.lengths !== undefined) {
+      const samples = Array.from(drawMessages(scenario, SAMPLES), (message) => `${encodeBody(message, 'json')}\n`);
+      await writeFile(join(folder, 'samples.jsonl'), samples.join(''));
+    }
+    streams.stdout.write(`${folder}\n`);
   }
   return 0;
-}
-
-async function writeModel(folder: string, scenario: Scenario): Promise<void> {
-  const { encodeModel, modelConfig = {}, lengths } = scenario;
-  await mkdir(join(folder, '1'), { recursive: true });
-  await writeFile(join(folder, '1', 'model.onnx'), encodeModel());
-  await writeFile(join(folder, 'config.json'), `${JSON.stringify(modelConfig)}\n`);
-  if (lengths === undefined) return;
-  const samples = Array.from(drawMessages(scenario, SAMPLES), (message) => `${encodeBody(message, 'json')}\n`);
-  await writeFile(join(folder, 'samples.jsonl'), samples.join(''));
 }
 
 if (import.meta.main) await runCommand(writeModels);

@@ -1,105 +1,118 @@
 /**
- * Runs as a process: answers over TLS as SQS, DynamoDB and S3 do when they take results, and counts what they bill.
- * Takes a certificate, then asks for its counts, over IPC.
+ * Runs as a process: answers over TLS as SQS does to a poller and to a sender, and as DynamoDB and S3 do when they take
+ * results. Takes a certificate, then supplies.
  */
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
-import { buffer } from 'node:stream/consumers';
-import type { Delivered } from '../measure/hops.ts';
-import type { Certificate } from '../workload/certificate.ts';
-import { billedChunks } from '../workload/messages.ts';
+import type { AddressInfo } from 'node:net';
+import { answerParent } from '../harness/child.ts';
+import type { Certificate } from '../harness/processes.ts';
 
-const NOTHING: Delivered = { calls: 0, messages: 0, chunks: 0, writeUnits: 0, readUnits: 0, objects: 0, errors: 0 };
-const WRITE_UNIT_BYTES = 1024;
-const READ_UNIT_BYTES = 4096;
-
-let delivered = { ...NOTHING };
-
-interface SendMessageBatch {
-  readonly Entries: readonly {
-    readonly Id: string;
-    readonly MessageBody: string;
-    readonly MessageAttributes?: Readonly<Record<string, { readonly DataType: string; readonly StringValue: string }>>;
-  }[];
+/** Messages that the request queue gives out. The answer comes when all are deleted. */
+export interface Supply {
+  /** Given in turn. @default those of the last time */
+  readonly bodies?: readonly string[];
+  readonly messages: number;
 }
 
-interface BatchWriteItem {
-  readonly RequestItems: Readonly<Record<string, readonly { readonly PutRequest: { readonly Item: object } }[]>>;
+/** What the server was given since its last answer. */
+export interface Taken {
+  calls: number;
+  /** Of the bodies of results. */
+  bytes: number;
+  /** Calls that held an error in place of scores. */
+  errors: number;
 }
 
-function start({ cert, key }: Certificate): void {
-  const server = createServer(
-    { cert, key, keepAliveTimeout: 600_000 },
-    (request, response) => void take(request, response),
-  );
-  server.listen(0, '127.0.0.1', () => process.send?.(server.address()));
-  process.on('message', () => {
-    process.send?.(delivered);
-    delivered = { ...NOTHING };
+const MAX_MESSAGES = 10;
+const MAX_BYTES = 2 ** 20;
+/** A poll of an empty queue is answered after this, whatever it asks for: a turn begins soon after the one before. */
+const LONG_POLL_MS = 200;
+
+interface Call {
+  readonly Entries?: readonly { readonly Id: string; readonly MessageBody?: string }[];
+}
+
+let bodies: readonly { readonly Body: string; readonly MD5OfBody: string }[] = [];
+let left = 0;
+let undeleted = 0;
+let allDeleted = Promise.withResolvers<void>();
+let taken: Taken = { calls: 0, bytes: 0, errors: 0 };
+
+async function start({ cert, key }: Certificate): Promise<number> {
+  const options = { cert, key, keepAliveTimeout: 600_000 };
+  const server = createServer(options, (request, response) => void answer(request, response));
+  // Node pauses a connection whose answers wait to be sent, and then fails on the next request that comes over it.
+  server.on('secureConnection', (socket) => {
+    Object.assign(Reflect.get(socket, '_writableState'), { highWaterMark: Number.POSITIVE_INFINITY });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+async function untilDeleted(supply: Supply): Promise<Taken> {
+  if (supply.bodies !== undefined) bodies = supply.bodies.map((Body) => ({ Body, MD5OfBody: hash('md5', Body) }));
+  left = supply.messages;
+  undeleted = supply.messages;
+  allDeleted = Promise.withResolvers();
+  if (undeleted > 0) await allDeleted.promise;
+  const answer = taken;
+  taken = { calls: 0, bytes: 0, errors: 0 };
+  return answer;
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const text = await textOf(request);
+  const [, operation] = String(request.headers['x-amz-target']).split('.');
+  if (operation !== 'ReceiveMessage') {
+    taken.calls += 1;
+    if (text.includes('"error":') || text.includes('\\"error\\":')) taken.errors += 1;
+  }
+  if (operation === undefined) {
+    response.setHeader('etag', `"${hash('md5', text)}"`).end();
+    return;
+  }
+  const document = operation === 'ReceiveMessage' ? await receive() : take(operation, JSON.parse(text));
+  response.writeHead(200, { 'content-type': 'application/x-amz-json-1.0', 'x-amzn-requestid': randomUUID() });
+  response.end(JSON.stringify(document));
+  if (operation === 'DeleteMessageBatch' && undeleted === 0) allDeleted.resolve();
+}
+
+/** Never pauses the request: over TLS, Node's parser may fail on one that was paused. Never ends where the contestant has. */
+function textOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  return new Promise((resolve) => {
+    request.on('data', (chunk) => chunks.push(chunk));
+    request.on('end', () => resolve(String(Buffer.concat(chunks))));
   });
 }
 
-async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const text = String(await buffer(request));
-  delivered.calls += 1;
-  if (text.includes('"error":') || text.includes('\\"error\\":')) delivered.errors += 1;
-  const [, operation] = String(request.headers['x-amz-target']).split('.');
-  if (operation === undefined) {
-    delivered.objects += 1;
-    response.setHeader('etag', `"${md5(text)}"`).end();
-    return;
+async function receive(): Promise<object> {
+  if (left === 0) await new Promise((resolve) => setTimeout(resolve, LONG_POLL_MS));
+  const Messages: object[] = [];
+  for (let bytes = 0; left > 0 && Messages.length < MAX_MESSAGES; left -= 1) {
+    const body = bodies[left % bodies.length] as (typeof bodies)[number];
+    bytes += body.Body.length;
+    if (bytes > MAX_BYTES) break;
+    const Attributes = { ApproximateReceiveCount: '1', SentTimestamp: '1545082649183' };
+    Messages.push({ MessageId: randomUUID(), ReceiptHandle: `${randomUUID()}${randomUUID()}`, ...body, Attributes });
   }
-  const answer = operation === 'BatchWriteItem' ? writeItems(JSON.parse(text)) : takeMessages(JSON.parse(text));
-  response.writeHead(200, { 'content-type': 'application/x-amz-json-1.0', 'x-amzn-requestid': randomUUID() });
-  response.end(JSON.stringify(answer));
+  return { Messages };
 }
 
-function takeMessages({ Entries }: SendMessageBatch): object {
-  delivered.messages += Entries.length;
-  delivered.chunks += billedChunks(Entries.map(({ MessageBody }) => Buffer.byteLength(MessageBody)));
-  return {
-    Successful: Entries.map(({ Id, MessageBody, MessageAttributes = {} }) => ({
-      Id,
-      MessageId: randomUUID(),
-      MD5OfMessageBody: md5(MessageBody),
-      MD5OfMessageAttributes: md5OfAttributes(MessageAttributes),
-    })),
-  };
+function take(operation: string, { Entries = [] }: Call): object {
+  if (operation === 'BatchWriteItem') return { UnprocessedItems: {} };
+  if (operation === 'DeleteMessageBatch') undeleted -= Entries.length;
+  const Successful = Entries.map(({ Id, MessageBody }) => {
+    if (MessageBody === undefined) return { Id };
+    taken.bytes += MessageBody.length;
+    return { Id, MessageId: randomUUID(), MD5OfMessageBody: hash('md5', MessageBody) };
+  });
+  return { Successful, Failed: [] };
 }
 
-function writeItems({ RequestItems }: BatchWriteItem): object {
-  for (const { PutRequest } of Object.values(RequestItems).flat()) {
-    const bytes = Buffer.byteLength(JSON.stringify(PutRequest.Item));
-    delivered.messages += 1;
-    delivered.writeUnits += Math.ceil(bytes / WRITE_UNIT_BYTES);
-    delivered.readUnits += Math.ceil(bytes / READ_UNIT_BYTES);
-  }
-  return { UnprocessedItems: {} };
-}
-
-function md5(text: string | Buffer): string {
-  return createHash('md5').update(text).digest('hex');
-}
-
-/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html */
-function md5OfAttributes(attributes: NonNullable<SendMessageBatch['Entries'][number]['MessageAttributes']>): string {
-  const parts = Object.entries(attributes)
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([name, { DataType, StringValue }]) => [
-      ...[name, DataType].map(withLength),
-      Buffer.of(1),
-      withLength(StringValue),
-    ]);
-  return md5(Buffer.concat(parts));
-}
-
-function withLength(text: string): Buffer {
-  const bytes = Buffer.from(text);
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(bytes.length);
-  return Buffer.concat([length, bytes]);
-}
-
-process.once('message', start);
-process.once('disconnect', () => process.exit());
+answerParent((question: { readonly certificate: Certificate } | Supply) =>
+  'certificate' in question ? start(question.certificate) : untilDeleted(question),
+);

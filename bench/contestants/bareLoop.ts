@@ -1,24 +1,26 @@
-/**
- * Runs as a process: receives, sends results of the size that it is told, and deletes, and nothing else; several such
- * loops at a time.
- */
-import {
-  DeleteMessageBatchCommand,
-  ReceiveMessageCommand,
-  SendMessageBatchCommand,
-  SQSClient,
-} from '@aws-sdk/client-sqs';
+/** Runs as a process: receives, sends results of a given size, and deletes, and nothing else; several loops at a time. */
+import { DeleteMessageBatchCommand, ReceiveMessageCommand, SendMessageBatchCommand } from '@aws-sdk/client-sqs';
 import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
 import { createSqsCaller } from '../../lambda/aws/sqsWire.ts';
-import { type BareSettings, requestQueueAt, resultQueueAt } from '../measure/workerCosts.ts';
 
-const [endpoint = '', settings = ''] = process.argv.slice(2);
-const { client, loops, results, resultsPerMessage, resultBytes }: BareSettings = JSON.parse(settings);
-const [requestQueue, resultQueue] = [requestQueueAt(endpoint), resultQueueAt(endpoint)];
-const sqs = client === 'plain' ? new SQSClient({}) : createSqsCaller(CLIENT_PATIENCE);
+/** What a bare loop does. */
+export interface BareSettings {
+  readonly requestQueue: string;
+  readonly resultQueue: string;
+  /** To each message that is received. */
+  readonly results: number;
+  readonly resultsPerMessage: number;
+  /** Of one result. */
+  readonly resultBytes: number;
+}
+
+const [settings = ''] = process.argv.slice(2);
+const { requestQueue, resultQueue, ...each }: BareSettings = JSON.parse(settings);
+const sqs = createSqsCaller(CLIENT_PATIENCE);
 const { signal: abortSignal } = new AbortController();
-const result = 'x'.repeat(resultBytes);
+const result = 'x'.repeat(each.resultBytes);
 const MAX_ENTRIES = 10;
+const LOOPS = 8;
 
 async function loop(): Promise<never> {
   for (;;) {
@@ -32,7 +34,7 @@ async function loop(): Promise<never> {
       { abortSignal },
     );
     if (Messages.length === 0) continue;
-    const bodies = resultMessages(Messages.length * results);
+    const bodies = resultMessages(Messages.length * each.results);
     for (let from = 0; from < bodies.length; from += MAX_ENTRIES) {
       const Entries = bodies.slice(from, from + MAX_ENTRIES).map((MessageBody, index) => ({
         Id: String(index),
@@ -48,11 +50,11 @@ async function loop(): Promise<never> {
 
 function resultMessages(count: number): string[] {
   const messages: string[] = [];
-  for (let sent = 0; sent < count; sent += resultsPerMessage) {
-    const together = Math.min(resultsPerMessage, count - sent);
+  for (let sent = 0; sent < count; sent += each.resultsPerMessage) {
+    const together = Math.min(each.resultsPerMessage, count - sent);
     messages.push(`[${Array(together).fill(result).join(',')}]`);
   }
   return messages;
 }
 
-for (let started = 0; started < loops; started++) void loop();
+for (let started = 0; started < LOOPS; started++) void loop();

@@ -1,13 +1,9 @@
-/** A function's start in a process of its own, from its first line until it can be invoked. */
+/** Runs as a process: a function's start, from its first line until it can be invoked. */
 import { Agent } from 'node:https';
 import { S3Client } from '@aws-sdk/client-s3';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
-
-export interface ColdStart {
-  readonly seconds: number;
-  readonly cpuSeconds: number;
-  readonly peakRssBytes: number;
-}
+import type { ColdStart } from '../coldStartBench.ts';
+import { answerParent } from '../harness/child.ts';
 
 const { [CONFIG_KEYS.modelsUri]: uri, ONE_CONNECTION: oneConnection } = process.env;
 if (uri !== undefined && oneConnection !== undefined) {
@@ -25,4 +21,4 @@ const start: ColdStart = {
   cpuSeconds: (userCPUTime + systemCPUTime) / 1e6,
   peakRssBytes: maxRSS * 1024,
 };
-process.send?.(start, () => process.exit());
+answerParent(() => start);

@@ -1,6 +1,7 @@
-/** Loaded into a process before its script: says what CPU time all threads have taken, whenever it is asked over IPC. */
-process.on('message', () => {
+/** Loaded into a process before its script: says what CPU time all its threads have taken so far, in microseconds. */
+import { answerParent } from '../harness/child.ts';
+
+answerParent(() => {
   const { user, system } = process.cpuUsage();
-  process.send?.(user + system);
+  return user + system;
 });
-process.once('disconnect', () => process.exit());

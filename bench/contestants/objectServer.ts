@@ -1,4 +1,4 @@
-/** S3 in a process of its own, over TLS: a manifest and the files of a folder, as fast as each connection may be. */
+/** Runs as a process: S3 over TLS, a manifest and the files of a folder, as fast as each connection may be. */
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
@@ -8,15 +8,17 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { ServedObjects } from '../coldStartBench.ts';
+import { answerParent } from '../harness/child.ts';
+import type { Certificate } from '../harness/processes.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 
-process.once('message', (served: ServedObjects) => {
-  const server = createServer(served.certificate, async (request, response) => {
+answerParent(async ({ certificate, ...served }: ServedObjects & { readonly certificate: Certificate }) => {
+  const server = createServer(certificate, async (request, response) => {
     await answer(served, request, response).catch(() => response.destroy());
   });
-  server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
-  process.once('disconnect', () => process.exit());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port;
 });
 
 async function answer(served: ServedObjects, request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -1,24 +1,20 @@
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
-
+import type { Planner } from '../../lambda/core/plan.ts';
 import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
-
 import { compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
-
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
-
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
 /** Batchscore as it is deployed, without the queues: results go to memory, telemetry nowhere. */
 export interface Batchscore {
-  readonly scoring: ScoringDependencies;
   /** One invocation. @throws Error when a record is not answered with scores */
   invoke(records: SQSRecord[]): Promise<void>;
-  /** The same with some parts replaced. */
-  with(parts: Partial<ScoringDependencies>): Batchscore;
+  /** The same with another plan. */
+  with(plan: Planner): Batchscore;
   close(): Promise<void>;
 }
 
@@ -61,12 +57,11 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
   // Lambda hands contexts over; what it takes to make one up is not the handler's.
   const context = createLambdaContext(0);
   return {
-    scoring,
     async invoke(Records) {
       const deadlineMs = Date.now() + LONGEST_INVOCATION_MS;
       await handler({ Records }, { ...context, getRemainingTimeInMillis: () => deadlineMs - Date.now() });
     },
-    with: (parts) => toBatchscore({ ...scoring, ...parts }, close),
+    with: (plan) => toBatchscore({ ...scoring, plan }, close),
     close,
   };
 }

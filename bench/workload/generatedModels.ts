@@ -1,5 +1,8 @@
 import { buildGraph, type GraphBuilder } from './encodeModel.ts';
 
+/** Numbers of ONNX element types, for casts. */
+const CAST_TO = { FP32: 1, INT32: 6, BOOL: 9, FP16: 10 } as const;
+
 /**
  * A multilayer perceptron: ReLU between the layers, softmax at the end. `features` float32 `[batch, widths[0]]`,
  * `probabilities` float32 `[batch, widths.at(-1)]`.
@@ -36,16 +39,15 @@ const CONVNET_LAYERS = [
 ] as const;
 
 /**
- * 3×3 convolutions with so much arithmetic per weight that one image keeps every core busy: a batch gains nothing. `image` float32 `[batch, 3, 32, 32]`, `logits` float32 `[batch, 10]`.
+ * 3×3 convolutions with so much arithmetic per weight that one image keeps every core busy: a batch gains nothing.
+ * `image` float32 `[batch, 3, 32, 32]`, `logits` float32 `[batch, 10]`.
  */
 export function encodeConvnet(seed: number): Uint8Array {
   const graph = buildGraph(seed);
   let value = 'image';
   let channelsBefore: number = IMAGE_SHAPE[0];
   for (const { channels, stride } of CONVNET_LAYERS) {
-    const weights = graph.weights([channels, channelsBefore, 3, 3], (9 * channelsBefore) / 2);
-    const attributes = { kernel_shape: [3, 3], strides: [stride, stride], pads: [1, 1, 1, 1] };
-    value = graph.node('Relu', [graph.node('Conv', [value, weights, graph.weights([channels], 100)], attributes)]);
+    value = relu(graph, convolve(graph, value, { from: channelsBefore, to: channels, kernel: 3, stride }));
     channelsBefore = channels;
   }
   const pooled = graph.node('Flatten', [graph.node('GlobalAveragePool', [value])], { axis: 1 });
@@ -56,66 +58,10 @@ export function encodeConvnet(seed: number): Uint8Array {
   );
 }
 
-/** Pixels of a column. */
-export const LINE_HEIGHT = 32;
-
-const TEXTLINE_CHARACTERS = 48;
-/** Output channels of each convolution; after each the height is halved, and the width stays. */
-const TEXTLINE_CHANNELS = [32, 64, 128] as const;
-
-/** Numbers of ONNX element types, for casts. */
-const TEXTLINE_CAST_TO = { FP32: 1, BOOL: 9 } as const;
-
-/**
- * Reads lines of text. `columns` uint8 `[batch, width, 32]`: a picture column after column, from 1 for white to 255 for
- * black, padded with zeros. `logits` float32 `[batch, width, 48]`: of the characters, at each column. One line has so
- * much arithmetic per weight that a batch gains nothing.
- */
-export function encodeTextline(seed: number): Uint8Array {
-  const graph = buildGraph(seed);
-  const mask = columnMask(graph);
-  const pixels = graph.node('Div', [
-    graph.node('Cast', ['columns'], { to: TEXTLINE_CAST_TO.FP32 }),
-    graph.floats([1], [255]),
-  ]);
-  const upright = graph.node('Transpose', [pixels], { perm: [0, 2, 1] });
-  let value = graph.node('Unsqueeze', [upright, graph.integers([1])]);
-  let before = 1;
-  for (const channels of TEXTLINE_CHANNELS) {
-    const weights = graph.weights([channels, before, 3, 3], (9 * before) / 2);
-    const attributes = { kernel_shape: [3, 3], pads: [1, 1, 1, 1] };
-    const convolved = graph.node('Conv', [value, weights, graph.weights([channels], 100)], attributes);
-    const kept = graph.node('Mul', [graph.node('Relu', [convolved]), mask]);
-    value = graph.node('MaxPool', [kept], { kernel_shape: [2, 1], strides: [2, 1] });
-    before = channels;
-  }
-  const flat = graph.node('ReduceMean', [value, graph.integers([2])], { keepdims: 0 });
-  const perColumn = graph.node('Transpose', [flat], { perm: [0, 2, 1] });
-  const product = graph.node('MatMul', [perColumn, graph.weights([before, TEXTLINE_CHARACTERS], before)]);
-  graph.node('Add', [product, graph.weights([TEXTLINE_CHARACTERS], 100)], {}, 'logits');
-  return graph.encode(
-    [{ name: 'columns', datatype: 'UINT8', shape: ['batch', 'width', LINE_HEIGHT] }],
-    [{ name: 'logits', datatype: 'FP32', shape: ['batch', 'width', TEXTLINE_CHARACTERS] }],
-  );
-}
-
-/** float32 `[batch, 1, 1, width]`: 0 at columns of zeros, which are padding, else 1. */
-function columnMask(graph: GraphBuilder): string {
-  const max = graph.node('ReduceMax', ['columns', graph.integers([2])], { keepdims: 0 });
-  const kept = graph.node('Cast', [graph.node('Cast', [max], { to: TEXTLINE_CAST_TO.BOOL })], {
-    to: TEXTLINE_CAST_TO.FP32,
-  });
-  return graph.node('Unsqueeze', [kept, graph.integers([1, 2])]);
-}
-
-const BYTES_BYTES = 256;
 const BYTES_EMBEDDING = 32;
 const BYTES_CHANNELS = [64, 64, 64] as const;
 const BYTES_KERNEL = 5;
 const BYTES_CLASSES = 8;
-
-/** Numbers of ONNX element types, for casts. */
-const BYTES_CAST_TO = { FP32: 1, INT32: 6, BOOL: 9 } as const;
 
 /**
  * Sorts texts by their bytes, with convolutions along them. `bytes` uint8 `[batch, length]`, padded with zeros,
@@ -123,13 +69,13 @@ const BYTES_CAST_TO = { FP32: 1, INT32: 6, BOOL: 9 } as const;
  */
 export function encodeBytes(seed: number): Uint8Array {
   const graph = buildGraph(seed);
-  const kept = graph.node('Cast', [graph.node('Cast', ['bytes'], { to: BYTES_CAST_TO.BOOL })], {
-    to: BYTES_CAST_TO.FP32,
+  const kept = graph.node('Cast', [graph.node('Cast', ['bytes'], { to: CAST_TO.BOOL })], {
+    to: CAST_TO.FP32,
   });
   const mask = graph.node('Unsqueeze', [kept, graph.integers([1])]);
   const masked = (value: string): string => graph.node('Mul', [value, mask]);
-  const numbers = graph.node('Cast', ['bytes'], { to: BYTES_CAST_TO.INT32 });
-  const embedded = graph.node('Gather', [graph.weights([BYTES_BYTES, BYTES_EMBEDDING], 1), numbers]);
+  const numbers = graph.node('Cast', ['bytes'], { to: CAST_TO.INT32 });
+  const embedded = graph.node('Gather', [graph.weights([256, BYTES_EMBEDDING], 1), numbers]);
   let value = masked(graph.node('Transpose', [embedded], { perm: [0, 2, 1] }));
   let before = BYTES_EMBEDDING;
   for (const channels of BYTES_CHANNELS) {
@@ -175,7 +121,7 @@ const RESNET_BRANCH_FAN_IN = 16;
  */
 export function encodeResnet(seed: number): Uint8Array {
   const graph = buildGraph(seed);
-  const pixels = graph.node('Cast', ['picture'], { to: 1 });
+  const pixels = graph.node('Cast', ['picture'], { to: CAST_TO.FP32 });
   const scaled = graph.node('Sub', [graph.node('Div', [pixels, graph.floats([1], [127.5])]), graph.floats([1], [1])]);
   const stem = relu(graph, convolve(graph, scaled, { from: PICTURE_SHAPE[0], to: 64, kernel: 7, stride: 2 }));
   let value = graph.node('MaxPool', [stem], { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] });
@@ -241,9 +187,6 @@ const TRANSFORMER_HEADS = 12;
 const TRANSFORMER_FEED_FORWARD = 1536;
 const TRANSFORMER_POSITIONS = 512;
 
-/** Numbers of ONNX element types, for casts. */
-const TRANSFORMER_CAST_TO = { FP32: 1, FP16: 10 } as const;
-
 /**
  * A sentence encoder. `input_ids` and `attention_mask` int64 `[batch, sequence]`, `embedding` float32 `[batch, 384]`:
  * the mean over the positions that the mask keeps. Positions that it leaves out change nothing.
@@ -257,7 +200,7 @@ export function encodeTransformer(
   layers = TRANSFORMER_LAYERS,
 ): Uint8Array {
   const graph = buildGraph(seed, floats);
-  const mask = graph.node('Cast', ['attention_mask'], { to: TRANSFORMER_CAST_TO[floats] });
+  const mask = graph.node('Cast', ['attention_mask'], { to: CAST_TO[floats] });
   const bias = attentionBias(graph, mask);
   let hidden = embed(graph);
   for (let layer = 0; layer < layers; layer++) {
@@ -265,7 +208,7 @@ export function encodeTransformer(
     hidden = normalize(graph, graph.node('Add', [hidden, feedForward(graph, hidden)]));
   }
   if (floats === 'FP32') meanOverMask(graph, hidden, mask, 'embedding');
-  else graph.node('Cast', [meanOverMask(graph, hidden, mask)], { to: TRANSFORMER_CAST_TO.FP32 }, 'embedding');
+  else graph.node('Cast', [meanOverMask(graph, hidden, mask)], { to: CAST_TO.FP32 }, 'embedding');
   const tokens = ['batch', 'sequence'];
   return graph.encode(
     [

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { SQSRecord } from 'aws-lambda';
 import { createRandom, type Random } from './random.ts';
-import type { InputTensor, RowData, Scenario } from './scenarios.ts';
+import { type InputTensor, type RowData, type Scenario, scenarioNamed } from './scenarios.ts';
 
 export const ENCODINGS = ['json', 'binary'] as const;
 /** How tensors are written in bodies and results: as numbers, or as base64 of their bytes. */
@@ -16,6 +16,7 @@ export interface Message {
 }
 
 const MESSAGE_SEED = 7;
+const PACKED = scenarioNamed('mlp-small');
 
 /** The first `count` messages of a scenario, the same in every run. */
 export function* drawMessages({ lengths, drawInputs }: Scenario, count: number): Generator<Message> {
@@ -33,10 +34,10 @@ export function drawTypicalMessages(scenario: Scenario, count: number): Message[
   return Array.from({ length: count }, () => ({ id: '', inputs: scenario.drawInputs(random, length), length }));
 }
 
-/** The records of the messages as Lambda hands them over: parsed from the event's JSON. */
+/** The records of the messages, one in each. */
 export function toRecords(messages: Iterable<Message>, encoding: Encoding): SQSRecord[] {
   const random = createRandom(MESSAGE_SEED);
-  return Array.from(messages, (message) => JSON.parse(JSON.stringify(toRecord(encodeBody(message, encoding), random))));
+  return Array.from(messages, (message) => toRecord(encodeBody(message, encoding), random));
 }
 
 /** An Open Inference Protocol v2 request. */
@@ -60,8 +61,9 @@ export function toBase64(data: RowData): string {
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
 }
 
+/** As Lambda hands it over: parsed from the event's JSON. */
 function toRecord(body: string, random: Random): SQSRecord {
-  return {
+  const record: SQSRecord = {
     messageId: random.uuid(),
     receiptHandle: Buffer.from(random.uuid() + random.uuid()).toString('base64'),
     body,
@@ -77,61 +79,38 @@ function toRecord(body: string, random: Random): SQSRecord {
     eventSourceARN: 'arn:aws:sqs:eu-central-1:123456789012:requests',
     awsRegion: 'eu-central-1',
   };
+  return JSON.parse(JSON.stringify(record));
 }
 
-/** Requests in a message: a number, or as many as SQS bills as one request. */
-export type RequestsPerMessage = number | 'fill';
+/** How many requests share a message, and how many results. */
+export interface Packing {
+  readonly encoding: Encoding;
+  readonly requestsPerMessage: number;
+  readonly resultsPerMessage: 1 | 'fill';
+}
 
-const CHUNK_BYTES = 65_536;
-const MESSAGES_PER_CALL = 10;
-const CALL_BYTES = 2 ** 20;
-const RECORD_SEED = 7;
+/** What is packed. */
+export const PACKINGS = {
+  none: { requestsPerMessage: 1, resultsPerMessage: 1 },
+  results: { requestsPerMessage: 1, resultsPerMessage: 'fill' },
+  both: { requestsPerMessage: 100, resultsPerMessage: 'fill' },
+} as const satisfies Readonly<Record<string, Omit<Packing, 'encoding'>>>;
 
-/** The records of `count` requests that are packed into messages. */
+/** The records of `count` requests for the small MLP. */
 export function toPackedRecords(
-  scenario: Scenario,
   count: number,
-  encoding: Encoding,
-  perMessage: RequestsPerMessage,
+  { encoding, requestsPerMessage }: Omit<Packing, 'resultsPerMessage'>,
 ): SQSRecord[] {
-  const random = createRandom(RECORD_SEED);
-  const bodies = Array.from(drawMessages(scenario, count), (message) => encodeBody(message, encoding));
-  const packed = perMessage === 1 ? bodies : packBodies(bodies, perMessage).map((body) => `[${body.join(',')}]`);
-  return packed.map((body) => JSON.parse(JSON.stringify(toRecord(body, random))));
+  const random = createRandom(MESSAGE_SEED);
+  const bodies = Array.from(drawMessages(PACKED, count), (message) => encodeBody(message, encoding));
+  const messages =
+    requestsPerMessage === 1 ? bodies : chunks(bodies, requestsPerMessage).map((some) => `[${some.join(',')}]`);
+  return messages.map((body) => toRecord(body, random));
 }
 
-function packBodies(bodies: readonly string[], perMessage: RequestsPerMessage): string[][] {
-  const max = perMessage === 'fill' ? Number.POSITIVE_INFINITY : perMessage;
-  const maxBytes = perMessage === 'fill' ? CHUNK_BYTES - 1 : CALL_BYTES - 1;
-  const messages: string[][] = [];
-  let bytes = 0;
-  for (const body of bodies) {
-    const message = messages.at(-1);
-    bytes += body.length + 1;
-    if (message !== undefined && message.length < max && bytes < maxBytes) message.push(body);
-    else {
-      messages.push([body]);
-      bytes = body.length + 1;
-    }
-  }
-  return messages;
-}
-
-/** SQS requests that one call with these messages is billed as: one for each 64 KiB, begun or full. */
-export function billedChunks(bytes: readonly number[]): number {
-  return Math.ceil(bytes.reduce((sum, one) => sum + one, 0) / CHUNK_BYTES);
-}
-
-/** SQS requests that sending these messages is billed as: ten messages or 1 MiB a call. */
-export function billedSends(bytes: readonly number[]): number {
-  let chunks = 0;
-  for (let from = 0, to = 0; from < bytes.length; from = to) {
-    let sum = 0;
-    while (to < bytes.length && to - from < MESSAGES_PER_CALL && sum + (bytes[to] as number) <= CALL_BYTES) {
-      sum += bytes[to++] as number;
-    }
-    if (to === from) throw new Error(`expected messages of at most ${CALL_BYTES} bytes, got ${bytes[from]}`);
-    chunks += billedChunks([sum]);
-  }
-  return chunks;
+/** In order, `size` of them in each but the last. */
+export function chunks<T>(items: readonly T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, chunk) =>
+    items.slice(chunk * size, (chunk + 1) * size),
+  );
 }

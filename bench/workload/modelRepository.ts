@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Scenario } from './scenarios.ts';
 
-/** A temporary model repository. */
-export interface TemporaryRepository {
+/** A model repository of generated models. */
+export interface Repository {
   readonly directory: string;
   /** Writes the scenario's model. @returns the path of its file */
   addModel(scenario: Scenario): Promise<string>;
@@ -17,20 +17,21 @@ export interface TemporaryRepository {
   remove(): Promise<void>;
 }
 
-export async function createTemporaryRepository(): Promise<TemporaryRepository> {
-  const directory = await mkdtemp(join(tmpdir(), 'batchscore-bench-'));
+/** @param directory an empty one. @default a temporary one */
+export async function createRepository(directory?: string): Promise<Repository> {
+  const root = directory ?? (await mkdtemp(join(tmpdir(), 'batchscore-bench-')));
   return {
-    directory,
+    directory: root,
     async addModel({ name, encodeModel }) {
-      const folder = join(directory, name, '1');
+      const folder = join(root, name, '1');
       await mkdir(folder, { recursive: true });
       const path = join(folder, 'model.onnx');
       await writeFile(path, encodeModel());
       return path;
     },
     async configure({ name, modelConfig = {} }, maxBatchRows, more) {
-      await writeFile(join(directory, name, 'config.json'), JSON.stringify({ ...modelConfig, maxBatchRows, ...more }));
+      await writeFile(join(root, name, 'config.json'), JSON.stringify({ ...modelConfig, maxBatchRows, ...more }));
     },
-    remove: () => rm(directory, { recursive: true }),
+    remove: () => rm(root, { recursive: true }),
   };
 }

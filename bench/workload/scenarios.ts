@@ -3,10 +3,8 @@ import {
   encodeConvnet,
   encodeMlp,
   encodeResnet,
-  encodeTextline,
   encodeTransformer,
   IMAGE_SHAPE,
-  LINE_HEIGHT,
   PICTURE_SHAPE,
   VOCABULARY,
 } from './generatedModels.ts';
@@ -31,10 +29,6 @@ export interface Scenario {
   readonly messages: number;
   /** How many of them are scored where every call of a fresh process takes rows alone as well. @default all */
   readonly gainMessages?: number;
-  /** How many of them are also sent one by one. */
-  readonly oneByOneMessages: number;
-  /** Turns of every contestant, after a warm-up. */
-  readonly rounds: number;
   readonly encodeModel: () => Uint8Array;
   /** The lengths of messages, where they differ. */
   readonly lengths?: { readonly typical: number; draw(random: Random): number };
@@ -44,8 +38,6 @@ export interface Scenario {
   drawInputs(random: Random, length: number): readonly InputTensor[];
   /** Whether only the calls of fresh processes and a lone message are measured, and no contest in one process. */
   readonly onlyFresh?: boolean;
-  /** Whether to measure how time and memory grow with the messages. */
-  readonly showsGrowth?: boolean;
 }
 
 /** Weights are drawn from it. */
@@ -61,26 +53,19 @@ export const SCENARIOS: readonly Scenario[] = [
     name: 'mlp-small',
     messages: 10_000,
     gainMessages: 2_000,
-    oneByOneMessages: 1_000,
-    rounds: 7,
     encodeModel: () => encodeMlp([64, 128, 64, 10], MODEL_SEED),
     drawInputs: (random) => [drawFloats(random, 'features', [1, 64])],
-    showsGrowth: true,
   },
   {
     name: 'mlp-wide',
-    messages: 10_000,
+    messages: 4_000,
     gainMessages: 500,
-    oneByOneMessages: 300,
-    rounds: 3,
     encodeModel: () => encodeMlp([512, 2048, 2048, 1000], MODEL_SEED),
     drawInputs: (random) => [drawFloats(random, 'features', [1, 512])],
   },
   {
     name: 'transformer',
-    messages: 200,
-    oneByOneMessages: 100,
-    rounds: 3,
+    messages: 100,
     encodeModel: () => encodeTransformer(MODEL_SEED),
     lengths: logNormal(32, SHORTEST_TEXT, LONGEST_TEXT),
     modelConfig: RAGGED_TEXT,
@@ -89,9 +74,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     // Half the layers: a run is so short that padding and one more run cost alike.
     name: 'encoder',
-    messages: 500,
-    oneByOneMessages: 150,
-    rounds: 3,
+    messages: 300,
     encodeModel: () => encodeTransformer(MODEL_SEED, 'FP32', 3),
     // 34 tokens on average.
     lengths: logNormal(24, SHORTEST_TEXT, LONGEST_TEXT),
@@ -101,9 +84,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'bytes',
-    messages: 1_000,
-    oneByOneMessages: 300,
-    rounds: 3,
+    messages: 500,
     encodeModel: () => encodeBytes(MODEL_SEED),
     lengths: logNormal(120, 8, 1024),
     modelConfig: { ragged: { axis: 'length', pad: { bytes: 0 } } },
@@ -111,21 +92,8 @@ export const SCENARIOS: readonly Scenario[] = [
     onlyFresh: true,
   },
   {
-    name: 'textline',
-    messages: 100,
-    oneByOneMessages: 100,
-    rounds: 3,
-    encodeModel: () => encodeTextline(MODEL_SEED),
-    lengths: logNormal(120, 32, 512),
-    modelConfig: { ragged: { axis: 'width', pad: { columns: 0 } } },
-    drawInputs: (random, length) => [drawColumns(random, length)],
-    onlyFresh: true,
-  },
-  {
     name: 'convnet',
     messages: 100,
-    oneByOneMessages: 100,
-    rounds: 3,
     encodeModel: () => encodeConvnet(MODEL_SEED),
     drawInputs: (random) => [drawFloats(random, 'image', [1, ...IMAGE_SHAPE])],
   },
@@ -160,12 +128,6 @@ function drawLetters(random: Random, length: number): InputTensor {
   const first = 1 + random.below(255 - LETTERS);
   const data = Uint8Array.from({ length }, () => first + random.below(LETTERS));
   return { name: 'bytes', datatype: 'UINT8', shape: [1, length], data };
-}
-
-/** From 1 to 255: a zero is padding. */
-function drawColumns(random: Random, length: number): InputTensor {
-  const data = Uint8Array.from({ length: length * LINE_HEIGHT }, () => 1 + random.below(255));
-  return { name: 'columns', datatype: 'UINT8', shape: [1, length, LINE_HEIGHT], data };
 }
 
 function drawText(random: Random, length: number): InputTensor[] {

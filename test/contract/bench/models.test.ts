@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { drawMessages, type Message } from '../../../bench/workload/messages.ts';
-import { createTemporaryRepository } from '../../../bench/workload/modelRepository.ts';
+import { createRepository } from '../../../bench/workload/modelRepository.ts';
 import { type RowData, SCENARIOS, type Scenario, scenarioNamed } from '../../../bench/workload/scenarios.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
@@ -27,7 +27,7 @@ function modelOf(scenario: Scenario): Promise<Model> {
 }
 
 async function loadModel(scenario: Scenario): Promise<Model> {
-  const temporary = await createTemporaryRepository();
+  const temporary = await createRepository();
   closers.push(temporary.remove);
   await temporary.addModel(scenario);
   await temporary.configure(scenario, 64);

@@ -11,11 +11,11 @@ function lengthsOf(part: readonly number[]): number[] {
 }
 
 describe('the partitions that the fastest is looked for among', () => {
-  const candidates = candidatesFor(MESSAGES, 24, { bestRows: 16, maxElements: 2 ** 21 });
+  const candidates = candidatesFor(MESSAGES, 24, { maxRows: 16, maxElements: 2 ** 21 });
 
   it('hold every message once, and no run more than it may', () => {
     const maxElements = 1024;
-    for (const parts of candidatesFor(MESSAGES, 24, { bestRows: 16, maxElements })) {
+    for (const parts of candidatesFor(MESSAGES, 24, { maxRows: 16, maxElements })) {
       expect(parts.flat().toSorted((a, b) => a - b)).toEqual([...MESSAGES.keys()]);
       for (const part of parts) expect(part.length * Math.max(...lengthsOf(part))).toBeLessThanOrEqual(maxElements);
     }
@@ -45,7 +45,7 @@ describe('partsOf', () => {
 
 describe('limitsOf', () => {
   it('counts the elements of all inputs', () => {
-    expect(limitsOf(MESSAGES, 16)).toEqual({ bestRows: 16, maxElements: 2 ** 22 / 2 });
-    expect(limitsOf([...drawMessages(scenarioNamed('textline'), 1)], 2).maxElements).toBe(2 ** 22 / 32);
+    expect(limitsOf(MESSAGES, 16)).toEqual({ maxRows: 16, maxElements: 2 ** 22 / 2 });
+    expect(limitsOf([...drawMessages(scenarioNamed('bytes'), 1)], 2)).toEqual({ maxRows: 2, maxElements: 2 ** 22 });
   });
 });

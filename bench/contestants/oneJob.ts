@@ -1,3 +1,7 @@
+/**
+ * Runs as a process: scores one file as a job does, one part after the other, and prints what that took: `node oneJob.ts
+ * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
+ */
 import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { JOB_RANGES } from '../../lambda/core/limits.ts';
@@ -8,12 +12,6 @@ import { planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, scorePart } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 import { openModelAlone } from '../../lambda/onnx/repository.ts';
-
-/*
- * Scores one file as a job does, in this process, one part after the other, and prints what that took: `node oneJob.ts
- * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
- */
-
 import { SETTINGS } from '../../lambda/settings.ts';
 
 const FOLDER = 'out/job/';
@@ -54,18 +52,15 @@ async function main(model: string, file: string): Promise<void> {
   });
   const time = { remainingMs: () => 900_000, signal: new AbortController().signal };
   const startedAt = performance.now();
-  const { user, system } = process.cpuUsage();
   for (const part of await readParts(storage, planKey(FOLDER, 1))) {
     const reader = openReader(storage, head, part, MAX_CHARACTERS);
     const event = { action: 'score' as const, bucket: 'disk', folder: FOLDER, part };
     await scorePart(event, { storage, head, reader, scoring }, time);
   }
-  const cpu = process.cpuUsage({ user, system });
   const { rows } = await finishJob({ action: 'finish', start }, storage, Date.now);
   const seconds = (performance.now() - startedAt) / 1000;
   await models.close();
-  const peakMib = process.resourceUsage().maxRSS / 1024;
-  process.stdout.write(JSON.stringify({ rows, seconds, cpuSeconds: (cpu.user + cpu.system) / 1e6, peakMib }));
+  process.stdout.write(JSON.stringify({ rows, seconds }));
 }
 
 /** Stands for S3: the input is a file; what is put is kept, but for results: of them their size is. */

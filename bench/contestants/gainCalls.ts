@@ -1,0 +1,41 @@
+/** Runs as a process: calls a contestant that has just started, and says what its first calls took. */
+import { join } from 'node:path';
+import type { SQSRecord } from 'aws-lambda';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
+import { answerParent } from '../harness/child.ts';
+import { timed } from '../harness/turns.ts';
+import type { CallTask, CallTimes } from '../measure/scenario.ts';
+import { drawMessages, toRecords } from '../workload/messages.ts';
+import { scenarioNamed } from '../workload/scenarios.ts';
+import { createBareSession, scoreBare, stackParts } from './bareSession.ts';
+import { openBatchscore } from './openBatchscore.ts';
+
+/** Batchscore has run its model when it takes the first message; so have the others. */
+const BARE_WARM_UP = 5;
+
+async function measure({ contestant, modelsDirectory, scenario, ...task }: CallTask): Promise<CallTimes> {
+  const messages = [...drawMessages(scenarioNamed(scenario), task.messages)];
+  const records = toRecords(messages, 'binary');
+  if (contestant === 'bare') {
+    const session = await createBareSession(join(modelsDirectory, scenario, '1', 'model.onnx'));
+    const scoreAll = async (some: readonly SQSRecord[]): Promise<void> => {
+      for (const record of some) await scoreBare(record, 'binary', scenario, session);
+    };
+    await scoreAll(records.slice(0, BARE_WARM_UP));
+    const alone = await twice(() => scoreAll(records));
+    const runs = stackParts(task.parts, messages);
+    const partition = await twice(async () => {
+      for (const feeds of runs) await session.run(feeds);
+    });
+    return [...alone, ...partition];
+  }
+  const variables: Record<string, string> = contestant === 'rowsAlone' ? { [CONFIG_KEYS.maxBatchRows]: '1' } : {};
+  const batchscore = await openBatchscore(modelsDirectory, scenario, variables);
+  return twice(() => batchscore.invoke(records));
+}
+
+async function twice(call: () => Promise<void>): Promise<[number, number]> {
+  return [await timed(call)(), await timed(call)()];
+}
+
+answerParent(measure);

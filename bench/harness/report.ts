@@ -1,0 +1,26 @@
+/** Heads of columns, and what a row has in them. */
+export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>;
+
+/** A Markdown table. */
+export function table<Row>(rows: readonly Row[], columns: Columns<Row>): string {
+  const heads = Object.keys(columns);
+  const lines = rows.map((row) => Object.values(columns).map((cell) => cell(row)));
+  return [heads, heads.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+/** What a figure must reach: where it does not, it is bold, and the limit stands beside it. */
+export function atLeast(min: number | undefined, value: number, unit = ''): string {
+  const text = figure(value, unit);
+  return min === undefined || value >= min ? text : `**${text}** (at least ${min}${unit})`;
+}
+
+export function atMost(max: number | undefined, value: number, unit = ''): string {
+  const text = figure(value, unit);
+  return max === undefined || value <= max ? text : `**${text}** (at most ${max}${unit})`;
+}
+
+/** Three digits or more. */
+export function figure(value: number, unit = ''): string {
+  const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  return `${Number(value.toFixed(digits)).toLocaleString('en-US', { minimumFractionDigits: digits })}${unit}`;
+}

@@ -1,0 +1,115 @@
+import { describe, expect, it } from '@jest/globals';
+import { renderMarkdown } from '../../../bench/bench.ts';
+import { median, takeTurns } from '../../../bench/harness/turns.ts';
+import { type WorkerFigures, workerTable } from '../../../bench/workerBench.ts';
+
+const MACHINE = {
+  cpu: 'Some CPU',
+  cores: 2,
+  memoryBytes: 8 * 2 ** 30,
+  platform: 'linux x64',
+  node: 'v24.21.0',
+  onnxruntime: '1.30.0',
+};
+
+const of = (scenario: string) => ({ scenario, encoding: 'json' as const, messages: 100 });
+const contest = (scenario: string, efficiency: number, batchingGain = 30) => ({
+  ...{ ...of(scenario), bestRows: 64, batchingGain, efficiency },
+  ...{ limitMs: 100, batchscoreMs: 100, ...(scenario === 'transformer' && { firstComeMs: 249 }) },
+});
+const gain = (scenario: string, second: number, rowsAlone = 200, bare = 200) => ({
+  ...{ scenario, messages: 100, batchscoreMs: [150, second] as const, rowsAloneMs: [200, rowsAlone] as const },
+  ...{ bareMs: [200, bare] as const, partitionMs: 95, partitionRuns: 60 },
+});
+const lone = (overMicroseconds: number) => ({
+  ...{ ...of('mlp-small'), bareMicroseconds: 1_000, batchscoreMicroseconds: 1_000 + overMicroseconds },
+  ...{ bareAfterPauseMicroseconds: 1_000, afterPauseMicroseconds: 1_000 },
+});
+const hop = (store: 'queue' | 'table', requestsPerMessage: number, cpuMicroseconds: number) => ({
+  ...{ store, encoding: 'binary' as const, requestsPerMessage, resultsPerMessage: 1 as const },
+  ...{ cpuMicroseconds, wallMicroseconds: 80, callsPerThousand: 100 },
+});
+
+describe('the report of npm run bench', () => {
+  const report = renderMarkdown({
+    machine: MACHINE,
+    scenarios: [
+      contest('mlp-wide', 0.9),
+      contest('mlp-wide', 0.81),
+      contest('transformer', 0.5),
+      contest('convnet', 0.8, 1.5),
+    ],
+    gains: [
+      gain('encoder', 100),
+      gain('encoder', 106),
+      gain('bytes', 106),
+      gain('convnet', 100, 97),
+      gain('convnet', 100, 200, 96),
+    ],
+    loneMessage: [lone(300), lone(310)],
+    hops: [hop('queue', 1, 75), hop('queue', 1, 76), hop('queue', 100, 5.1), hop('table', 1, 900)],
+  });
+
+  it('shows figures that miss their target in bold, with the target, and no others', () => {
+    const missed = [...report.matchAll(/\*\*.*?\*\* \(.*?\)/g)].map(([text]) => text);
+    expect(missed).toEqual([
+      ...['**0.81** (at least 0.9)', '**2.49** (at least 2.5)', '**1.50** (at most 1.2)'],
+      ...['**0.90** (at least 0.95)', '**0.97** (at least 0.98)', '**0.96** (at least 0.98)'],
+      ...['**0.31 ms** (at most 0.3 ms)', '**76.0 µs** (at most 75 µs)', '**5.10 µs** (at most 5 µs)'],
+    ]);
+  });
+
+  it('has the machine, and a row for each figure', () => {
+    expect(report).toContain('Some CPU, 2 cores, 8.00 GiB, linux x64, Node v24.21.0, ONNX Runtime 1.30.0.');
+    expect(report).toContain('| queue | binary | 1 | 1 | 75.0 µs | 80.0 µs | 100 |');
+    expect(report).toContain('| encoder | 100 | 150 ms, 100 ms | 200 ms, 200 ms | 200 ms, 200 ms |');
+  });
+});
+
+describe('the table of npm run bench:worker', () => {
+  const row = (overrides: Partial<WorkerFigures>, cpuMicroseconds: number, timesBare = 1.15): WorkerFigures => {
+    const turn = { cpuMicroseconds, requestsPerSecond: 4_000 };
+    return {
+      ...{ encoding: 'json', requestsPerMessage: 1, resultsPerMessage: 1, worker: turn, bare: turn, timesBare },
+      ...overrides,
+    };
+  };
+
+  it('holds a request against its most, by packing, and against the bare loop', () => {
+    const packed = { requestsPerMessage: 100, resultsPerMessage: 'fill' } as const;
+    const cells = workerTable([row({}, 250), row({}, 251), row(packed, 12.1), row(packed, 12, 1.16)])
+      .split('\n')
+      .slice(2)
+      .map((line) => line.split(' | '));
+    expect(cells.map((line) => [line[3], line[5]])).toEqual([
+      ['250 µs', '1.15'],
+      ['**251 µs** (at most 250 µs)', '1.15'],
+      ['**12.1 µs** (at most 12 µs)', '1.15'],
+      ['12.0 µs', '**1.16** (at most 1.15)'],
+    ]);
+  });
+});
+
+describe('takeTurns', () => {
+  it('gives every contestant a turn in each round, another first each time, after turns that do not count', async () => {
+    const order: string[] = [];
+    const contestant = (name: string) => async () => order.push(name);
+    const taken = await takeTurns(['a', 'b', 'c'].map(contestant), 3, 0);
+    expect(order.join('')).toBe('abc' + 'abc' + 'bca' + 'cab');
+    expect(taken).toEqual([
+      [4, 9, 11],
+      [5, 7, 12],
+      [6, 8, 10],
+    ]);
+  });
+});
+
+describe('median', () => {
+  it.each([
+    [[3, 1, 2], 2],
+    [[4, 1, 2, 3], 2.5],
+    [[10, 9, 100], 10],
+  ])('of %j is %d', (values, expected) => {
+    expect(median(values)).toBe(expected);
+  });
+});
