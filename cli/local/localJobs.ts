@@ -9,7 +9,7 @@ import { type ControlEvent, type ControlHandler, createControlHandler } from '..
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
 import { JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
 import { fileEvent } from './localServices.ts';
-import { type Ended, type LocalStates, StateError, startLocalStates } from './localStates.ts';
+import { type Ended, type LocalStates, startLocalStates } from './localStates.ts';
 
 interface LocalJobsOptions {
   readonly s3: S3Client;
@@ -41,20 +41,12 @@ const FUNCTIONS = { scoreFunctionArn: 'score', controlFunctionArn: 'control' };
 export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJobs> {
   const { s3, region, onObject, say } = options;
   await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
-  const storage = createJobStorage({ s3, bucket: BUCKET });
   const calls = createCalls(createScore(options), () => control);
   const states = await startLocalStates({
     machine: jobDefinition(FUNCTIONS),
     region,
     invoke: calls.invoke,
-    objects: {
-      async get(_, key) {
-        const text = await storage.get(key);
-        if (text === undefined) throw new StateError('States.ItemReaderFailed', `${key}: expected an object, got none`);
-        return text;
-      },
-      put: (_, key, body) => storage.put(key, body),
-    },
+    objects: createJobStorage({ s3, bucket: BUCKET }),
     onEnd: (name, how) => say(ending(name, how)),
   });
   const control = createControl(options, states);
@@ -143,6 +135,6 @@ function createCalls(score: ScoreHandler, control: () => ControlHandler) {
 }
 
 function ending(name: string, how: Ended): string {
-  if (how.status === 'SUCCEEDED') return `job ${name}: done, ${JSON.stringify(how.output)}`;
+  if (how.status === 'SUCCEEDED') return `job ${name}: done, ${how.output}`;
   return how.status === 'FAILED' ? `job ${name}: ${how.error}: ${how.cause}` : `job ${name}: cancelled`;
 }
