@@ -49,8 +49,10 @@ describe('the load', () => {
     load.set(1_000, 'a');
     await until(() => load.seen().heldBack !== undefined);
     expect(load.seen().heldBack).toMatch(/more than 20,000 messages wait/);
+    await load.stop();
     expect(sent()).toBe(0);
     waiting = 20_000;
+    load.set(1_000, 'a');
     await until(() => sent() > 0);
   });
 
