@@ -14,17 +14,11 @@ import type { MicroBatchReport } from '../lambda/core/observer.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
-import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from './closedBecause.ts';
-import type { InvocationReport } from './local/localMapping.ts';
-import {
-  type LocalServices,
-  startLocalServices,
-  type Whereabouts,
-  whereabouts,
-  workerCommand,
-} from './local/localServices.ts';
+import { BATCH_CLOSED, type InvocationReport } from './local/localMapping.ts';
+import { startLocalServices, type Whereabouts, whereabouts, workerCommand } from './local/localServices.ts';
 import { type Batching, type LocalStack, localModels } from './local/localStack.ts';
-import { type ServedPage, servePage } from './local/page/devPage.ts';
+import { servePage } from './local/page/devPage.ts';
+import { MICRO_BATCH_CLOSED } from './local/page/pageMonitor.ts';
 import { listenForInterruption } from './terminal.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */
@@ -85,7 +79,8 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const port = wholeNumber('--port', options.port, 0, 65_535);
-  const pagePort = pagePortFrom(options['page-port']);
+  const pagePort =
+    options['page-port'] === undefined ? undefined : wholeNumber('--page-port', options['page-port'], 0, 65_535);
   const shards = wholeNumber('--shards', options.shards, SHARDS.min, SHARDS.max);
   const stores = storesFrom(options.results, env);
   const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
@@ -94,10 +89,13 @@ async function main(args: readonly string[]): Promise<number> {
   if (unknown.length > 0) throw new Error(`configuration: ${unknown.join('; ')}`);
 
   if (options['no-function']) {
-    await serveServices(await startLocalServices({ port, shards, stores }), resultsPerMessage);
+    const services = await startLocalServices({ port, shards, stores });
+    const environment = { ...services.environment, [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage };
+    const message = `ready for a worker; Ctrl-C stops\n${workerCommand({ ...services, environment })}`;
+    await untilInterrupted(() => announce(services, message), 'requests that are under way', services.stop);
     return 0;
   }
-  const served = await servePage({
+  const { stack, page, stop } = await servePage({
     port,
     pagePort,
     batching: { ...batching, onInvocation: sayInvocation },
@@ -115,17 +113,9 @@ async function main(args: readonly string[]): Promise<number> {
     telemetry: createDevTelemetry(say),
     warn: say,
   });
-  await serve(served, batching);
+  const ready = () => announce({ ...stack, page }, greeting(stack, page, batching));
+  await untilInterrupted(ready, 'what was received, runs of models included', stop);
   return 0;
-}
-
-/** Until the first SIGINT or SIGTERM; then what was received is finished. */
-async function serve({ stack, page, stop }: ServedPage, batching: Batching): Promise<void> {
-  await untilInterrupted({
-    announce: () => announce({ ...stack, page }, greeting({ ...stack, ...batching, page })),
-    finishing: 'what was received, runs of models included',
-    finish: stop,
-  });
 }
 
 function sayInvocation({ records, closedBecause, failed, durationMs }: InvocationReport): void {
@@ -134,29 +124,21 @@ function sayInvocation({ records, closedBecause, failed, durationMs }: Invocatio
   );
 }
 
-/** Keeps the services up for a worker. */
-async function serveServices(services: LocalServices, resultsPerMessage: string | undefined): Promise<void> {
-  const environment = { ...services.environment, [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage };
-  await untilInterrupted({
-    announce: () =>
-      announce(services, `ready for a worker; Ctrl-C stops\n${workerCommand({ ...services, environment })}`),
-    finishing: 'requests that are under way',
-    finish: services.stop,
-  });
-}
-
-interface Serving {
-  readonly announce: () => void;
-  readonly finishing: string;
-  readonly finish: () => Promise<void>;
-}
-
-/** Whoever reads the first line may interrupt at once, so it is written last. */
-async function untilInterrupted({ announce, finishing, finish }: Serving): Promise<void> {
-  const stopped = Promise.withResolvers<void>();
-  const { finished } = listenForInterruption(finishing, stopped.resolve);
-  announce();
-  await stopped.promise;
+/**
+ * Waits for the first SIGINT or SIGTERM, and finishes.
+ *
+ * @param announceReady called last: whoever reads the first line may interrupt at once
+ * @param finishing what is being finished, said where that takes a moment
+ */
+async function untilInterrupted(
+  announceReady: () => void,
+  finishing: string,
+  finish: () => Promise<void>,
+): Promise<void> {
+  const interrupted = Promise.withResolvers<void>();
+  const { finished } = listenForInterruption(finishing, interrupted.resolve);
+  announceReady();
+  await interrupted.promise;
   try {
     await finish();
   } finally {
@@ -172,13 +154,6 @@ function announce(services: Whereabouts, message: string): void {
 
 function say(message: string): void {
   process.stderr.write(`${message}\n`);
-}
-
-if (import.meta.main) await runCommand(main);
-
-/** @throws UsageError for an option that is no port */
-function pagePortFrom(option: string | undefined): number | undefined {
-  return option === undefined ? undefined : wholeNumber('--page-port', option, 0, 65_535);
 }
 
 /** What the environment says is checked with the rest of it. @throws UsageError for an option that names no stores */
@@ -211,14 +186,9 @@ export function batchingFrom(
     text === undefined
       ? wholeNumber(key, environment[key] ?? String(fallback), min, max)
       : wholeNumber(option, text, min, max);
-  const batchSize = whole('--batch-size', batchSizeOption, CONFIG_KEYS.batchSize, BATCH_SIZE, DEFAULTS.batchSize);
-  const windowSeconds = whole(
-    '--window',
-    windowOption,
-    CONFIG_KEYS.windowSeconds,
-    WINDOW_SECONDS,
-    DEFAULTS.windowSeconds,
-  );
+  const { batchSize: sizeKey, windowSeconds: windowKey } = CONFIG_KEYS;
+  const batchSize = whole('--batch-size', batchSizeOption, sizeKey, BATCH_SIZE, DEFAULTS.batchSize);
+  const windowSeconds = whole('--window', windowOption, windowKey, WINDOW_SECONDS, DEFAULTS.windowSeconds);
   const problems = mappingProblems({ fifo: false, batchSize, windowSeconds });
   if (problems.length > 0) throw new UsageError(`--batch-size, --window: ${problems.join('; ')}`);
   return { batchSize, windowSeconds };
@@ -265,20 +235,16 @@ function describe(report: MicroBatchReport): string {
   return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 
-interface Ready extends Pick<Whereabouts, 'queues' | 'page'> {
-  readonly models: LocalStack['models'];
-  readonly batchSize: number;
-  readonly windowSeconds: number;
-}
-
 /** What a person wants to know of the local stack once it is up. */
-function greeting({ models, queues, page, batchSize, windowSeconds }: Ready): string {
+function greeting({ models, queues }: LocalStack, page: string, { batchSize, windowSeconds }: Batching): string {
   const names = models.map(({ name, version }) => `${name}/${version}`).join(', ');
   return [
     `ready for ${names}; Ctrl-C stops`,
-    ...(page === undefined ? [] : [`  look   ${page} in a browser`]),
+    `  look   ${page} in a browser`,
     `  send   to ${queues.endpoint}, with any SQS client and any credentials`,
     '         npx batchscore submit FILE --stack stack.json: the line above, in a file',
     `  batch  up to ${batchSize} messages, or those of ${windowSeconds} s`,
   ].join('\n');
 }
+
+if (import.meta.main) await runCommand(main);

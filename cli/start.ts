@@ -1,224 +1,393 @@
-import { BATCH_SIZE, FILL, WINDOW_SECONDS } from '../lambda/core/limits.ts';
-import { CONFIG_KEYS } from '../lambda/settings.ts';
-import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from './arguments.ts';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { styleText } from 'node:util';
 import {
-  assess,
-  createTally,
-  type DemoMessage,
-  type DemoTally,
-  demoMessages,
-  dollarsPerMillionRows,
-  samplesOf,
-  secondsOf,
-} from './demo/assess.ts';
-import { type DemoReport, renderReport } from './demo/demoReport.ts';
-import { exchange, type Received, type Sent, takeResults, type Written, watchResults } from './demo/exchange.ts';
-import type { InvocationReport } from './local/localMapping.ts';
-import { type Batching, type LocalStack, MAXIMUM_CONCURRENCY, startLocalStack } from './local/localStack.ts';
-
-import { poissonArrivals } from './profile/settings/simulate.ts';
+  DeleteMessageBatchCommand,
+  GetQueueAttributesCommand,
+  ReceiveMessageCommand,
+  SendMessageBatchCommand,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
+import pLimit from 'p-limit';
+import { z } from 'zod';
+import { MAX_BATCH_ENTRIES } from '../lambda/aws/sendBatches.ts';
+import type { Telemetry } from '../lambda/aws/telemetry.ts';
+import { parseIfJson } from '../lambda/core/json.ts';
+import { BATCH_SIZE } from '../lambda/core/limits.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../lambda/core/record.ts';
+import { parseOptions, runCommand, type Streams, wholeNumber } from './arguments.ts';
+import { type Batching, type LocalStack, startLocalStack } from './local/localStack.ts';
 import { progressBar } from './terminal.ts';
 
 const HELP = `Usage: npm start -- [options]
 
-Sends handwritten digits through a local SQS server, the Lambda handler and the model,
-in batches, in batches with results that share messages, and one message at a time, and
-shows what came back.
+Sends handwritten digits through a local SQS server, the Lambda handler and the model, in
+batches and then one message at a time, and shows what came back.
 
   --messages N      how many digits to send (default 2000); a dozen broken messages come on top
   --batch-size N    most messages of a batch (default: a quarter of all)
-  --window S        longest wait for a batch to fill, in seconds (default 1)
-  --arrival-rate N  messages a second, at random (default: as fast as the queue takes them)
-  --json            print one JSON object instead of the table
   --help            show this
 `;
 
 const MODELS = new URL('../models/', import.meta.url);
-/** A batch that does not fill waits out the window: these fill. */
-const INVOCATIONS = 4;
-const ONE_BY_ONE: Batching = { batchSize: 1, windowSeconds: 0 };
+/** Batches that fill: one that does not waits out the window, which would be most of the time measured. */
+const BATCHES = 4;
 
 export async function start(args: readonly string[], { stdout, stderr }: Streams): Promise<number> {
   const options = parseOptions(args, {
     messages: { type: 'string', default: '2000' },
     'batch-size': { type: 'string' },
-    window: { type: 'string', default: '1' },
-    'arrival-rate': { type: 'string' },
-    json: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h', default: false },
   });
   if (options.help) {
     stdout.write(HELP);
     return 0;
   }
-  const count = wholeNumber('--messages', options.messages, 1, 1_000_000);
-  const traffic = trafficOf(options);
-  const messages = await demoMessages(new URL('digits/held-out.jsonl', MODELS), count);
-  const report = await measure(messages, traffic, (message) => void stderr.write(`${message}\n`));
-  stdout.write(options.json ? `${JSON.stringify(report.figures)}\n` : renderReport(report, stdout));
-  const passes = [report.figures, report.figures.packed];
-  return passes.every(({ missing, duplicates, wrongId }) => missing + duplicates + wrongId === 0) ? 0 : 1;
-}
+  const messages = await demoMessages(wholeNumber('--messages', options.messages, 1, 1_000_000));
+  const batchSize =
+    options['batch-size'] === undefined
+      ? Math.min(BATCH_SIZE.max, Math.ceil(messages.length / BATCHES))
+      : wholeNumber('--batch-size', options['batch-size'], BATCH_SIZE.min, BATCH_SIZE.max);
 
-async function measure(
-  messages: readonly DemoMessage[],
-  traffic: Traffic,
-  warn: (message: string) => void,
-): Promise<DemoReport> {
-  const tally = createTally((error) => warn(String(error)));
-  const batchSize = traffic.batchSize ?? Math.min(BATCH_SIZE.max, Math.ceil(messages.length / INVOCATIONS));
-  const { perSecond, windowSeconds } = traffic;
-  const times = perSecond === undefined ? undefined : poissonArrivals(perSecond, messages.length).times;
-  // Each invocation gathers on its own: of all messages at once, two would leave their last batches to wait out the window.
-  const maximumConcurrency = times === undefined ? 1 : MAXIMUM_CONCURRENCY;
-  const batching = { batchSize, windowSeconds, maximumConcurrency, times };
-  const { batched, tallied, oneByOne } = await withStack('1', tally, warn, async (stack) => ({
-    batched: await sendThrough(stack, messages, batching, { title: 'in batches', tally }),
-    tallied: tally.take(),
-    oneByOne: await sendThrough(stack, messages, { ...ONE_BY_ONE, times }, { title: 'one by one', tally }),
-  }));
-  const packed = await withStack(FILL, tally, warn, (stack) =>
-    sendThrough(stack, messages, batching, { title: 'results packed', tally }),
-  );
-  const dollars = (pass: Pass): number => dollarsOf(pass, messages);
-  const { p50Ms, p99Ms, ...checked } = assess(messages, batched.sent, batched.received);
-  const { missing, duplicates, wrongId } = assess(messages, packed.sent, packed.received);
-  const seconds = secondsOf(batched.sent, batched.received);
-  const oneByOneSeconds = secondsOf(oneByOne.sent, oneByOne.received);
-  return {
-    batchSize,
-    windowSeconds,
-    waited: batched.invocations.filter(({ closedBecause }) => closedBecause === 'window').length,
-    isAtARate: perSecond !== undefined,
-    samples: samplesOf(
-      messages,
-      batched.received.map(({ body }) => body),
-    ),
-    figures: {
-      messages: messages.length,
-      ...checked,
-      ...tallied,
-      seconds,
-      written: batched.written,
-      invocations: batched.invocations.length,
-      dollarsPerMillionRows: dollars(batched),
-      packed: {
-        missing,
-        duplicates,
-        wrongId,
-        seconds: secondsOf(packed.sent, packed.received),
-        written: packed.written,
-        dollarsPerMillionRows: dollars(packed),
-      },
-      oneByOneSeconds,
-      oneByOneDollarsPerMillionRows: dollars(oneByOne),
-      speedup: oneByOneSeconds / seconds,
-      p50Ms,
-      p99Ms,
-    },
-  };
-}
-
-async function withStack<T>(
-  resultsPerMessage: string,
-  telemetry: DemoTally,
-  warn: (message: string) => void,
-  use: (stack: LocalStack) => Promise<T>,
-): Promise<T> {
+  const telemetry = createTally((error) => void stderr.write(`${error}\n`));
   const stack = await startLocalStack({
     port: 0,
     modelsDirectory: MODELS.pathname,
     defaultModel: 'digits',
-    environment: { ...process.env, [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage },
+    environment: process.env,
     telemetry,
-    warn,
+    warn: (message) => void stderr.write(`${message}\n`),
   });
   try {
-    return await use(stack);
+    const batched = await sendThrough(stack, messages, { batchSize, windowSeconds: 1 }, 'in batches');
+    const runs = { ...telemetry.runs };
+    const oneByOne = await sendThrough(stack, messages, { batchSize: 1, windowSeconds: 0 }, 'one by one');
+    const report = { batched: check(messages, batched), oneByOne: check(messages, oneByOne), batchSize, runs };
+    stdout.write(renderReport(messages, batched, report, stdout.columns));
+    return [report.batched, report.oneByOne].every(isComplete) ? 0 : 1;
   } finally {
     await stack.stop();
   }
 }
 
-/** What went through in one pass. */
-interface Pass {
-  readonly sent: readonly Sent[];
-  readonly received: readonly Received[];
-  readonly written: Written;
-  readonly invocations: readonly InvocationReport[];
+/** One message to send. */
+interface DemoMessage {
+  readonly body: string;
+  /** What the result repeats; undefined in a body that cannot be read. */
+  readonly id?: string;
+  /** Of a digit: 8 rows of 8 values from 0 to 16, and what it is. */
+  readonly digit?: { readonly pixels: readonly number[]; readonly label: number };
 }
 
-function dollarsOf({ sent, received, written, invocations }: Pass, messages: readonly DemoMessage[]): number {
-  const bytesOf = (bodies: readonly { readonly body: string }[]): number =>
-    bodies.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0) / bodies.length;
-  return dollarsPerMillionRows({
-    invocations,
-    seconds: secondsOf(sent, received),
-    messageBytes: bytesOf(messages),
-    resultBytes: bytesOf(received),
-    packedResults: written.messages < written.results,
-    maximumConcurrency: MAXIMUM_CONCURRENCY,
+const DIGIT = z.object({ pixels: z.array(z.number()).length(64), label: z.number() });
+const DIGITS = z.tuple([DIGIT], DIGIT);
+
+/** Digits that the model has not seen in training, repeated as often as needed, with broken messages among them. */
+async function demoMessages(count: number): Promise<DemoMessage[]> {
+  const lines = (await readFile(new URL('digits/held-out.jsonl', MODELS), 'utf8')).trimEnd().split('\n');
+  const digits = DIGITS.parse(lines.map((line) => JSON.parse(line)));
+  const messages = Array.from({ length: count }, (_, index): DemoMessage => {
+    const digit = digits[index % digits.length] ?? digits[0];
+    const id = `digit-${index}`;
+    return { id, digit, body: requestOf(id, digit.pixels) };
   });
+  const broken = brokenMessages(digits[0].pixels);
+  for (const [index, message] of broken.entries()) {
+    messages.splice(Math.floor((index * (count + broken.length)) / broken.length), 0, message);
+  }
+  return messages;
 }
 
+/** A dozen, of four kinds. */
+function brokenMessages(pixels: readonly number[]): DemoMessage[] {
+  const kinds = [
+    { id: 'not-a-number', body: requestOf('not-a-number', ['seven', ...pixels.slice(1)]) },
+    { id: 'too-few', body: requestOf('too-few', pixels.slice(1)) },
+    { id: 'unknown-model', body: requestOf('unknown-model', pixels, 'letters') },
+    { body: 'seven, I think' },
+  ];
+  return [...kinds, ...kinds, ...kinds];
+}
+
+function requestOf(id: string, pixels: readonly unknown[], model = 'digits'): string {
+  return JSON.stringify({ id, model_name: model, instances: [pixels] });
+}
+
+/** Telemetry that counts the runs in place of sending anything anywhere. */
+function createTally(
+  problem: (error: unknown) => void,
+): Telemetry & { readonly runs: { count: number; rows: number } } {
+  const runs = { count: 0, rows: 0 };
+  return {
+    runs,
+    middlewares: [],
+    outcomes: () => {},
+    hostEnds: () => {},
+    observer: {
+      microBatch({ rows }) {
+        runs.count += 1;
+        runs.rows += rows;
+      },
+      decoded: () => {},
+      checked: () => {},
+      batchMismatch: () => {},
+      written: () => {},
+      runAbandoned: () => {},
+      problem,
+    },
+  };
+}
+
+/** What was sent and what came back. Times are milliseconds since 1970. */
+interface Pass {
+  /** By message ID. */
+  readonly sent: ReadonlyMap<string, DemoMessage>;
+  readonly results: readonly { readonly messageId: string | undefined; readonly body: string }[];
+  /** From the first request sent to the last result written. */
+  readonly seconds: number;
+}
+
+/** Results that do not come within this time after the last one are missing. */
+const PATIENCE_MS = 20_000;
+const LOOK_EVERY_MS = 20;
+const SENDERS = 4;
+
+/** Sends every message, and receives the results once as many are written or no more come. */
 async function sendThrough(
-  stack: LocalStack,
+  { sqs, queues, startMapping }: LocalStack,
   messages: readonly DemoMessage[],
-  { times, ...batching }: Batching & { readonly times: Float64Array | undefined },
-  { title, tally }: { readonly title: string; readonly tally: DemoTally },
+  batching: Batching,
+  title: string,
 ): Promise<Pass> {
-  const { requestQueueUrl, resultQueueUrl } = stack.queues;
-  const watch = watchResults(stack.sqs, resultQueueUrl);
-  const invocations: InvocationReport[] = [];
-  const mapping = stack.startMapping({ ...batching, onInvocation: (report) => void invocations.push(report) });
+  // A single invocation at a time: two would each leave a batch to wait out the window.
+  const mapping = startMapping({ ...batching, maximumConcurrency: 1 });
   const bar = progressBar(title, messages.length, 'count');
-  const errorsBefore = tally.errors();
-  let sent: Sent[];
+  const startedAt = Date.now();
   try {
-    sent = await exchange(stack.sqs, {
-      requestQueueUrl,
-      bodies: messages.map(({ body }) => body),
-      times,
-      resultsSoFar: () => watch.written().results,
-      onProgress: (results) => bar.update(results, tally.errors() - errorsBefore),
-    });
+    const waiting = untilWritten(sqs, queues.resultQueueUrl, messages.length, (written) => bar.update(written));
+    const [sent] = await Promise.all([sendAll(sqs, queues.requestQueueUrl, messages), waiting]);
+    await mapping.stop();
+    const { results, lastWrittenAt } = await receiveAll(sqs, queues.resultQueueUrl);
+    return { sent, results, seconds: Math.max(1, lastWrittenAt - startedAt) / 1000 };
   } finally {
     bar.stop();
     await mapping.stop();
-    watch.stop();
   }
-  return { sent, received: await takeResults(stack.sqs, resultQueueUrl), written: watch.written(), invocations };
 }
 
-const MAX_WITHOUT_WINDOW = 10;
-const MAX_A_SECOND = 1_000;
-
-/** As they are typed. */
-interface Options {
-  readonly 'batch-size'?: string | undefined;
-  readonly window: string;
-  readonly 'arrival-rate'?: string | undefined;
+/** @returns the messages by their IDs */
+async function sendAll(sqs: SQSClient, QueueUrl: string, messages: readonly DemoMessage[]) {
+  const limit = pLimit(SENDERS);
+  const sent = new Map<string, DemoMessage>();
+  const send = async (first: number): Promise<void> => {
+    const batch = messages.slice(first, first + MAX_BATCH_ENTRIES);
+    const Entries = batch.map(({ body }, index) => ({ Id: String(index), MessageBody: body }));
+    const { Successful = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+    for (const { Id, MessageId = '' } of Successful) {
+      const message = batch[Number(Id)];
+      if (message !== undefined) sent.set(MessageId, message);
+    }
+  };
+  const batches = Math.ceil(messages.length / MAX_BATCH_ENTRIES);
+  await limit.map(
+    Array.from({ length: batches }, (_, batch) => batch * MAX_BATCH_ENTRIES),
+    send,
+  );
+  if (sent.size === messages.length) return sent;
+  throw new Error(`expected the request queue to take ${messages.length} messages, it took ${sent.size}`);
 }
 
-/** How messages come, and how they are batched. */
-interface Traffic {
-  /** @default a quarter of all messages */
-  readonly batchSize: number | undefined;
-  readonly windowSeconds: number;
-  /** Messages a second. @default as fast as the queue takes them */
-  readonly perSecond: number | undefined;
-}
-
-/** @throws UsageError for what AWS would refuse, too */
-function trafficOf({ 'batch-size': size, window, 'arrival-rate': rate }: Options): Traffic {
-  const batchSize = size === undefined ? undefined : wholeNumber('--batch-size', size, 1, BATCH_SIZE.max);
-  const windowSeconds = wholeNumber('--window', window, 0, WINDOW_SECONDS.max);
-  if (windowSeconds === 0 && (batchSize === undefined || batchSize > MAX_WITHOUT_WINDOW)) {
-    const got = batchSize === undefined ? 'no --batch-size' : `--batch-size ${batchSize}`;
-    throw new UsageError(`--window: expected 0 only with a --batch-size of ${MAX_WITHOUT_WINDOW} or less, got ${got}`);
+async function untilWritten(
+  sqs: SQSClient,
+  QueueUrl: string,
+  expected: number,
+  onProgress: (results: number) => void,
+): Promise<void> {
+  let written = 0;
+  let changedAt = performance.now();
+  while (written < expected && performance.now() - changedAt < PATIENCE_MS) {
+    await sleep(LOOK_EVERY_MS);
+    const { Attributes = {} } = await sqs.send(
+      new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] }),
+    );
+    const now = Number(Attributes.ApproximateNumberOfMessages);
+    if (now === written) continue;
+    written = now;
+    changedAt = performance.now();
+    onProgress(written);
   }
-  const perSecond = rate === undefined ? undefined : wholeNumber('--arrival-rate', rate, 1, MAX_A_SECOND);
-  return { batchSize, windowSeconds, perSecond };
+}
+
+/** Takes every result off the queue: more than were asked for, where some came twice. */
+async function receiveAll(sqs: SQSClient, QueueUrl: string) {
+  const results: Pass['results'][number][] = [];
+  let lastWrittenAt = 0;
+  for (;;) {
+    const { Messages = [] } = await sqs.send(
+      new ReceiveMessageCommand({
+        QueueUrl,
+        MaxNumberOfMessages: MAX_BATCH_ENTRIES,
+        MessageAttributeNames: [MESSAGE_ID_ATTRIBUTE],
+        MessageSystemAttributeNames: ['SentTimestamp'],
+      }),
+    );
+    if (Messages.length === 0) return { results, lastWrittenAt };
+    for (const { Body = '', Attributes, MessageAttributes } of Messages) {
+      results.push({ messageId: MessageAttributes?.[MESSAGE_ID_ATTRIBUTE]?.StringValue, body: Body });
+      lastWrittenAt = Math.max(lastWrittenAt, Number(Attributes?.SentTimestamp));
+    }
+    const Entries = Messages.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));
+    await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+  }
+}
+
+/** What is looked at of a result. */
+const RESULT = z.object({
+  message_id: z.string(),
+  id: z.string().optional(),
+  code: z.string().optional(),
+  error: z.string().optional(),
+  predictions: z.tuple([z.object({ label: z.number(), probabilities: z.array(z.number()) })]).optional(),
+});
+
+/** A pass, checked message by message against what was sent. */
+interface Checked {
+  readonly answered: number;
+  readonly missing: number;
+  readonly duplicates: number;
+  /** Results under an ID that was not sent, or that answer another request than the one sent under it. */
+  readonly wrongId: number;
+  /** Digits whose label was right. */
+  readonly right: number;
+  /** Error results by code. */
+  readonly errors: ReadonlyMap<string, number>;
+  readonly seconds: number;
+}
+
+/** Exported for tests. */
+export function check({ length }: { readonly length: number }, { sent, results, seconds }: Pass): Checked {
+  const seen = new Set<string>();
+  const errors = new Map<string, number>();
+  const counts = { duplicates: 0, wrongId: 0, right: 0 };
+  for (const { messageId = '', body } of results) {
+    const message = sent.get(messageId);
+    const { data: result } = RESULT.safeParse(parseIfJson(body));
+    if (message === undefined || result?.message_id !== messageId || result.id !== message.id) {
+      counts.wrongId += 1;
+    } else if (seen.has(messageId)) {
+      counts.duplicates += 1;
+    } else {
+      seen.add(messageId);
+      if (result.code !== undefined) errors.set(result.code, (errors.get(result.code) ?? 0) + 1);
+      if (message.digit !== undefined && result.predictions?.[0].label === message.digit.label) counts.right += 1;
+    }
+  }
+  return { answered: seen.size, missing: length - seen.size, ...counts, errors, seconds };
+}
+
+function isComplete({ missing, duplicates, wrongId }: Checked): boolean {
+  return missing + duplicates + wrongId === 0;
+}
+
+interface Report {
+  readonly batched: Checked;
+  readonly oneByOne: Checked;
+  readonly batchSize: number;
+  /** Of the model, in batches. */
+  readonly runs: { readonly count: number; readonly rows: number };
+}
+
+const MAX_DIGITS = 3;
+
+/** What came back as a person reads it: some of it, and the figures. @param columns of the terminal, if it is one */
+function renderReport(messages: readonly DemoMessage[], pass: Pass, report: Report, columns?: number): string {
+  const digits = new Map<number, ScoredDigit>();
+  const cut = (text: string) =>
+    columns === undefined || text.length + 2 < columns ? text : `${text.slice(0, columns - 4)}…`;
+  let answered: { request: string; result: string } | undefined;
+  let refused: { code: string; error: string } | undefined;
+  for (const { messageId = '', body } of pass.results) {
+    const { id, code, error, predictions } = RESULT.safeParse(parseIfJson(body)).data ?? {};
+    const { digit, body: request = '' } = pass.sent.get(messageId) ?? {};
+    if (code !== undefined && error !== undefined && id !== undefined) refused ??= { code, error };
+    if (predictions === undefined || digit === undefined) continue;
+    answered ??= { request, result: body };
+    const [{ label, probabilities }] = predictions;
+    if (digits.size < MAX_DIGITS && !digits.has(label)) {
+      digits.set(label, { pixels: digit.pixels, label, probability: probabilities[label] ?? 0 });
+    }
+  }
+  return [
+    '',
+    bold('Handwritten digits through SQS, the Lambda handler and ONNX Runtime, all on this machine'),
+    '',
+    ...drawDigits([...digits.values()], columns),
+    '',
+    ...rowsOf(messages, report).map(([label, text]) => `  ${label.padEnd(16)} ${text}`),
+    ...(answered === undefined
+      ? []
+      : ['', bold('A request'), `  ${cut(answered.request)}`, bold('Its result'), `  ${cut(answered.result)}`]),
+    ...(refused === undefined ? [] : ['', bold(`A refused request: ${refused.code}`), `  ${refused.error}`]),
+    '',
+  ].join('\n');
+}
+
+function rowsOf(messages: readonly DemoMessage[], { batched, oneByOne, batchSize, runs }: Report): [string, string][] {
+  const digits = messages.filter(({ digit }) => digit !== undefined).length;
+  const errors = [...batched.errors].toSorted();
+  const many = errors.reduce((sum, [, times]) => sum + times, 0);
+  const speedOf = ({ seconds }: Checked) => `${number(messages.length / seconds)} messages/s, ${seconds.toFixed(2)} s`;
+  const { missing, duplicates, wrongId } = batched;
+  return [
+    ['messages', `${number(messages.length)} sent, ${number(batched.answered)} answered under their message IDs`],
+    ['', `${missing} missing, ${duplicates} duplicated, ${wrongId} under a wrong ID`],
+    [
+      'scores',
+      `${number(batched.answered - many)}, ${((100 * batched.right) / digits).toFixed(1)} % of the labels right`,
+    ],
+    ['errors', errors.map(([code, times]) => `${code} ${times}`).join(', ')],
+    ['in batches', `${speedOf(batched)} at batch size ${batchSize}`],
+    ['', `the model ran ${runs.count} times, with ${(runs.rows / runs.count).toFixed(1)} rows on average`],
+    ['one by one', `${speedOf(oneByOne)} at batch size 1`],
+    ['speed-up', `${(oneByOne.seconds / batched.seconds).toFixed(1)}×`],
+  ];
+}
+
+/** Plain where stdout is no terminal, or NO_COLOR is set. */
+function bold(text: string): string {
+  return styleText('bold', text, { stream: process.stdout });
+}
+
+function number(value: number): string {
+  return Math.round(value).toLocaleString('en-US');
+}
+
+interface ScoredDigit {
+  /** 8 rows of 8 values from 0 to 16. */
+  readonly pixels: readonly number[];
+  readonly label: number;
+  readonly probability: number;
+}
+
+const SIDE = 8;
+const DARKEST = 16;
+const SHADES = [' ', '░', '▒', '▓', '█'];
+const CELL_COLUMNS = 20;
+
+/** Digits side by side above their labels, as many as fit. Two letters make a pixel, as one is half as wide as high. */
+export function drawDigits(digits: readonly ScoredDigit[], columns = Number.POSITIVE_INFINITY): string[] {
+  const shown = digits.slice(0, Math.max(1, Math.floor(columns / CELL_COLUMNS)));
+  const shadeOf = (pixel: number) => SHADES[Math.round((pixel / DARKEST) * (SHADES.length - 1))] ?? ' ';
+  const rows = Array.from({ length: SIDE }, (_, row) =>
+    shown.map(({ pixels }) =>
+      pixels
+        .slice(row * SIDE, (row + 1) * SIDE)
+        .map((pixel) => shadeOf(pixel).repeat(2))
+        .join(''),
+    ),
+  );
+  const captions = shown.map(({ label, probability }) => `${label}, ${(100 * probability).toFixed(1)} %`);
+  return [...rows, captions].map((cells) => `  ${cells.map((cell) => cell.padEnd(CELL_COLUMNS)).join('')}`.trimEnd());
 }
 
 if (import.meta.main) await runCommand(start);

@@ -1,4 +1,4 @@
-import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { jobDefinition } from '../../infra/jobs/jobDefinition.ts';
 import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
@@ -8,8 +8,7 @@ import { type Config, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
 import { type ControlEvent, type ControlHandler, createControlHandler } from '../../lambda/jobs/finishJob.ts';
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
 import { JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
-import { fileEvent } from './localServices.ts';
-import { type Ended, type LocalStates, StateError, startLocalStates } from './localStates.ts';
+import { type Ended, type LocalStates, startLocalStates } from './localStates.ts';
 
 interface LocalJobsOptions {
   readonly s3: S3Client;
@@ -41,20 +40,12 @@ const FUNCTIONS = { scoreFunctionArn: 'score', controlFunctionArn: 'control' };
 export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJobs> {
   const { s3, region, onObject, say } = options;
   await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
-  const storage = createJobStorage({ s3, bucket: BUCKET });
   const calls = createCalls(createScore(options), () => control);
   const states = await startLocalStates({
     machine: jobDefinition(FUNCTIONS),
     region,
     invoke: calls.invoke,
-    objects: {
-      async get(_, key) {
-        const text = await storage.get(key);
-        if (text === undefined) throw new StateError('States.ItemReaderFailed', `${key}: expected an object, got none`);
-        return text;
-      },
-      put: (_, key, body) => storage.put(key, body),
-    },
+    objects: createJobStorage({ s3, bucket: BUCKET }),
     onEnd: (name, how) => say(ending(name, how)),
   });
   const control = createControl(options, states);
@@ -76,6 +67,17 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
       await calls.finish();
     },
   };
+}
+
+/** What S3 tells a function of an object. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
+export async function fileEvent(s3: S3Client, bucket: string, key: string) {
+  const { ContentLength = 0, ETag = '' } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+  const object = {
+    key: encodeURIComponent(key).replaceAll('%2F', '/').replaceAll('%20', '+'),
+    size: ContentLength,
+    eTag: ETag.replaceAll('"', ''),
+  };
+  return { Records: [{ s3: { bucket: { name: bucket }, object } }] };
 }
 
 function createScore({ s3, composition, config, environment, say }: LocalJobsOptions): ScoreHandler {
@@ -143,6 +145,6 @@ function createCalls(score: ScoreHandler, control: () => ControlHandler) {
 }
 
 function ending(name: string, how: Ended): string {
-  if (how.status === 'SUCCEEDED') return `job ${name}: done, ${JSON.stringify(how.output)}`;
+  if (how.status === 'SUCCEEDED') return `job ${name}: done, ${how.output}`;
   return how.status === 'FAILED' ? `job ${name}: ${how.error}: ${how.cause}` : `job ${name}: cancelled`;
 }

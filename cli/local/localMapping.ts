@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Message, type MessageAttributeValue, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type {
   Context,
@@ -8,17 +8,11 @@ import type {
   SQSRecord,
   SQSRecordAttributes,
 } from 'aws-lambda';
+import { z } from 'zod';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
-import { type Acknowledge, createAcknowledger, createPoller, type Poller } from '../../lambda/aws/requestQueue.ts';
+import { type Acknowledge, createAcknowledger, createPoller } from '../../lambda/aws/requestQueue.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
-import {
-  FUNCTION_TIMEOUT_SECONDS,
-  MAX_EVENT_BYTES,
-  MAXIMUM_CONCURRENCY,
-  mappingProblems,
-  outside,
-} from '../../lambda/core/limits.ts';
-
+import { MAX_EVENT_BYTES, mappingProblems } from '../../lambda/core/limits.ts';
 import { createLambdaContext } from './lambdaContext.ts';
 
 export interface InvocationReport {
@@ -33,29 +27,28 @@ export interface InvocationReport {
 /** Runs an invocation, knowing its batch: all that the function does happens within. */
 export type Around = (batch: Batch, invocation: () => Promise<Verdict>) => Promise<Verdict>;
 
-export interface EventSourceMappingOptions extends MappingLimits {
+export interface EventSourceMappingOptions extends GatherLimits {
   sqs: SQSClient;
   queueUrl: string;
+  queueArn: string;
   region: string;
+  /** Invocations that may run at once, at least 1. */
+  maximumConcurrency: number;
+  /** The function's timeout. */
+  functionTimeoutSeconds: number;
   /** The Lambda handler. */
   invoke: Invoke;
   /** @default runs it */
   around?: Around | undefined;
   /** Told of each invocation once its succeeded records are deleted. */
   onInvocation?: (report: InvocationReport) => void;
-  /** Told of SQS requests that fail and of batches that fail as a whole. @default writes the message to stderr */
-  onError?: (error: Error) => void;
+  /** Told of SQS requests that fail and of batches that fail as a whole. */
+  onError: (error: Error) => void;
   /** @default the system's */
   clock?: Clock;
 }
 
 export interface EventSourceMapping {
-  /**
-   * Gathers by another size and window from now on; the open batches are handed over as they are.
-   *
-   * @throws for settings that AWS would refuse, and then nothing is changed
-   */
-  update(limits: GatherLimits): void;
   /** Stops receiving, invokes with what is gathered, and resolves when every invocation is acknowledged. */
   stop(): Promise<void>;
 }
@@ -73,7 +66,7 @@ const NEVER = new AbortController().signal;
  */
 export function startEventSourceMapping(options: EventSourceMappingOptions): EventSourceMapping {
   refuseInvalidLimits(options);
-  const report = reportTo(options.onError ?? writeToStderr);
+  const report: Report = (what, cause) => options.onError(new Error(`${what}: ${messageOf(cause)}`, { cause }));
   const acknowledge = createAcknowledger({
     ...options,
     onProblem: (cause) => report('could not delete messages, which will be redelivered', cause),
@@ -87,16 +80,14 @@ export function startEventSourceMapping(options: EventSourceMappingOptions): Eve
   );
   const slots = sources.map((source) => mapBatches(source, acknowledge, report, options));
   return {
-    update(limits) {
-      refuseInvalidLimits({ ...options, ...limits });
-      for (const source of sources) source.update(limits);
-    },
     stop: async () => {
       await Promise.all(sources.map((source) => source.stop()));
       await Promise.all(slots);
     },
   };
 }
+
+type Report = (what: string, cause: unknown) => void;
 
 /** One of the invocations that may run at once: takes batch after batch until there are no more. */
 async function mapBatches(
@@ -142,7 +133,7 @@ function inTurn(poll: (max: number) => Promise<SQSRecord[]>): typeof poll {
     await turn;
     const records = await poll(max);
     if (records.length > 0 && records.length < max) {
-      turn = setTimeout(TURN_MS);
+      turn = sleep(TURN_MS);
     }
     return records;
   };
@@ -161,14 +152,10 @@ async function receive(options: EventSourceMappingOptions, max: number): Promise
   return Messages.map((message) => toSqsRecord(message, options));
 }
 
-type Report = (what: string, cause: unknown) => void;
-
-function reportTo(onError: (error: Error) => void): Report {
-  return (what, cause) => onError(new Error(`${what}: ${messageOf(cause)}`, { cause }));
-}
-
-function writeToStderr(error: Error): void {
-  process.stderr.write(`${error.message}\n`);
+/** Refuses the size and the window that AWS refuses. */
+function refuseInvalidLimits({ queueArn, ...limits }: GatherLimits & { queueArn: string }): void {
+  const problems = mappingProblems({ ...limits, fifo: queueArn.endsWith('.fifo') });
+  if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
 }
 
 interface BatchSourceOptions extends GatherOptions {
@@ -181,8 +168,6 @@ interface BatchSourceOptions extends GatherOptions {
 export interface BatchSource {
   /** The next batch once one is closed; undefined once the source is stopped and empty. */
   next(): Promise<Batch | undefined>;
-  /** Closes the open batch, and gathers by other limits from now on. */
-  update(limits: GatherLimits): void;
   /** Ends polling and closes the open batch. What is closed can still be taken. */
   stop(): Promise<void>;
 }
@@ -197,38 +182,30 @@ const PAUSE_AFTER_ERROR_MS = 1000;
  * not wait; without one what comes meanwhile stays on the queue, so that it is received together.
  */
 export function createBatchSource({ receive, onError, clock, ...limits }: BatchSourceOptions): BatchSource {
+  const { batchSize, windowSeconds } = limits;
   const closed: Batch[] = [];
-  let stoppedBefore = Promise.resolve();
   let taker: ((batch: Batch | undefined) => void) | undefined;
   let stopped = false;
-
-  const handOver = (batch: Batch): void => {
+  const gather = createGather({ ...limits, clock }, (batch) => {
     if (taker === undefined) closed.push(batch);
     else taker(batch);
     taker = undefined;
-  };
-  /** What polls of before an update bring belongs to what is gathered after it. */
-  const take = (records: readonly SQSRecord[]): void => gather.add(records);
-  const pollBy = ({ batchSize, windowSeconds }: GatherLimits): Poller => {
-    const recordsAPoll = Math.min(MESSAGES_A_POLL, batchSize);
-    const gathersAhead = windowSeconds > 0;
-    return createPoller({
-      receive: () => receive(recordsAPoll),
-      recordsAPoll,
-      maxPolls: MAX_POLLS,
-      hasRoom(expected) {
-        const batches = Number(taker !== undefined) + Number(gathersAhead);
-        return closed.length === 0 && gather.size() + expected < batches * batchSize;
-      },
-      take,
-      onError,
-      pauseMs: () => PAUSE_AFTER_ERROR_MS,
-      clock,
-    });
-  };
-  let gather: Gather = createGather({ ...limits, clock }, handOver);
-  let poller = pollBy(limits);
-
+  });
+  const recordsAPoll = Math.min(MESSAGES_A_POLL, batchSize);
+  const gathersAhead = windowSeconds > 0;
+  const poller = createPoller({
+    receive: () => receive(recordsAPoll),
+    recordsAPoll,
+    maxPolls: MAX_POLLS,
+    hasRoom(expected) {
+      const batches = Number(taker !== undefined) + Number(gathersAhead);
+      return closed.length === 0 && gather.size() + expected < batches * batchSize;
+    },
+    take: gather.add,
+    onError,
+    pauseMs: () => PAUSE_AFTER_ERROR_MS,
+    clock,
+  });
   return {
     next: () =>
       new Promise((resolve) => {
@@ -237,15 +214,8 @@ export function createBatchSource({ receive, onError, clock, ...limits }: BatchS
         else taker = resolve;
         poller.poll();
       }),
-    update(changed) {
-      stoppedBefore = bothOf(stoppedBefore, poller.stop());
-      gather.flush('update');
-      gather = createGather({ ...changed, clock }, handOver);
-      poller = pollBy(changed);
-      poller.poll();
-    },
-    stop: async () => {
-      await bothOf(stoppedBefore, poller.stop());
+    async stop() {
+      await poller.stop();
       gather.flush();
       stopped = true;
       taker?.(undefined);
@@ -253,29 +223,21 @@ export function createBatchSource({ receive, onError, clock, ...limits }: BatchS
   };
 }
 
-async function bothOf(one: Promise<void>, other: Promise<void>): Promise<void> {
-  await one;
-  await other;
-}
+/** Why a batch was closed. */
+export type ClosedBecause = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
 
-/**
- * Why a batch was closed. `poll`: there is no window to wait for the next poll. Its window was cut short by `update`, other
- * settings, or `stop`.
- */
-export type ClosedBecause = 'full' | 'window' | 'bytes' | 'poll' | 'update' | 'stop';
+/** Why a batch was handed over, as a person reads it. */
+export const BATCH_CLOSED: Readonly<Record<ClosedBecause, string>> = {
+  full: 'the batch was full',
+  window: 'its window ended',
+  bytes: 'the next message did not fit',
+  poll: 'there is no window',
+  stop: 'gathering stopped',
+};
 
 export interface Batch {
   records: SQSRecord[];
   closedBecause: ClosedBecause;
-}
-
-interface Gather {
-  /** Takes what one poll returned, and hands over each batch that this closes. */
-  add(records: readonly SQSRecord[]): void;
-  /** Hands over the open batch, if it holds anything. @param because @default 'stop' */
-  flush(because?: 'update' | 'stop'): void;
-  /** Records in the open batch. */
-  size(): number;
 }
 
 /** How batches are gathered. */
@@ -297,7 +259,7 @@ interface GatherOptions extends GatherLimits {
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html#invocation-eventsourcemapping-batching
  */
-export function createGather(options: GatherOptions, handOver: (batch: Batch) => void): Gather {
+export function createGather(options: GatherOptions, handOver: (batch: Batch) => void) {
   const { batchSize, windowSeconds, clock = SYSTEM_CLOCK } = options;
   const windowMs = windowSeconds * 1000;
   let open: SQSRecord[] = [];
@@ -323,23 +285,23 @@ export function createGather(options: GatherOptions, handOver: (batch: Batch) =>
   }
 
   return {
-    add: (records) => {
+    /** Takes what one poll returned, and hands over each batch that this closes. */
+    add(records: readonly SQSRecord[]): void {
       for (const record of records) addOne(record);
       if (windowMs === 0) close('poll');
     },
-    flush: (because = 'stop') => close(because),
+    /** Hands over the open batch, if it holds anything. */
+    flush: () => close('stop'),
+    /** Records in the open batch. */
     size: () => open.length,
   };
 }
 
 export type Invoke = (event: SQSEvent, context: Context) => Promise<unknown>;
 
-interface InvocationOptions {
-  invoke: Invoke;
-  region: string;
-  functionTimeoutSeconds: number;
+type InvocationOptions = Pick<EventSourceMappingOptions, 'invoke' | 'region' | 'functionTimeoutSeconds'> & {
   clock: Clock;
-}
+};
 
 /** What became of a batch: the message IDs to leave in the queue, and the error where all of them failed. */
 interface Verdict {
@@ -349,38 +311,33 @@ interface Verdict {
 
 /** Invokes the function once. Never rejects: a throw, a timeout or a malformed response fails the whole batch. */
 export async function invokeOnce(records: readonly SQSRecord[], options: InvocationOptions): Promise<Verdict> {
+  const { invoke, region, functionTimeoutSeconds, clock } = options;
   const sentIds = new Set(records.map(({ messageId }) => messageId));
-  const deadline = options.clock.now() + options.functionTimeoutSeconds * 1000;
-  try {
-    const context = createLambdaContext(deadline, { region: options.region, now: options.clock.now });
-    const work = () => options.invoke({ Records: [...records] }, context);
-    const response = await withinTimeout(work, { deadline, ...options });
-    return { failed: failedMessageIds(response, sentIds) };
-  } catch (error) {
-    return { failed: sentIds, error };
-  }
-}
-
-async function withinTimeout<T>(
-  work: () => Promise<T>,
-  { deadline, functionTimeoutSeconds, clock }: InvocationOptions & { deadline: number },
-): Promise<T> {
+  const timeoutMs = functionTimeoutSeconds * 1000;
+  const deadline = clock.now() + timeoutMs;
   const timedOut = () =>
     new Error(
       `expected the invocation to end within the function's timeout of ${functionTimeoutSeconds} s, it did not; ` +
         'raise the timeout, or lower the batch size',
     );
   const timeout = Promise.withResolvers<never>();
-  const cancelTimeout = clock.after(deadline - clock.now(), () => timeout.reject(timedOut()));
+  const cancelTimeout = clock.after(timeoutMs, () => timeout.reject(timedOut()));
   try {
-    const result = await Promise.race([work(), timeout.promise]);
+    const context = createLambdaContext(deadline, { region, now: clock.now });
+    const response = await Promise.race([invoke({ Records: [...records] }, context), timeout.promise]);
     // A handler that blocks the event loop also keeps the timer from firing.
     if (clock.now() > deadline) throw timedOut();
-    return result;
+    return { failed: failedMessageIds(response, sentIds) };
+  } catch (error) {
+    return { failed: sentIds, error };
   } finally {
     cancelTimeout();
   }
 }
+
+const RESPONSE = z
+  .object({ batchItemFailures: z.array(z.object({ itemIdentifier: z.string() })).nullish() })
+  .nullable();
 
 /**
  * Reads a handler's partial batch response: which of the sent message IDs failed.
@@ -392,49 +349,20 @@ async function withinTimeout<T>(
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
  */
 export function failedMessageIds(response: unknown, sentIds: ReadonlySet<string>): Set<string> {
-  const failures = batchItemFailures(overTheWire(response));
-  return new Set(failures.map((failure, index) => itemIdentifier(failure, index, sentIds)));
-}
-
-// Lambda sends the response as JSON: what JSON cannot hold is an error there, and must be one here.
-function overTheWire(response: unknown): unknown {
-  return JSON.parse(JSON.stringify(response) ?? 'null');
-}
-
-function batchItemFailures(response: unknown): unknown[] {
-  if (response === null) return [];
-  if (typeof response !== 'object' || Array.isArray(response)) {
-    throw new Error(`response: expected {"batchItemFailures": […]} or nothing, got ${kindOf(response)}`);
-  }
-  const failures = 'batchItemFailures' in response ? response.batchItemFailures : null;
-  if (failures === null) return [];
-  if (!Array.isArray(failures)) {
-    throw new Error(`batchItemFailures: expected an array, got ${kindOf(failures)}`);
-  }
-  return failures;
-}
-
-function itemIdentifier(failure: unknown, index: number, sentIds: ReadonlySet<string>): string {
-  const id =
-    typeof failure === 'object' && failure !== null && 'itemIdentifier' in failure ? failure.itemIdentifier : undefined;
-  if (typeof id !== 'string' || !sentIds.has(id)) {
+  // Lambda sends the response as JSON: what JSON cannot hold is an error there, and must be one here.
+  const { data, error } = RESPONSE.safeParse(JSON.parse(JSON.stringify(response) ?? 'null'));
+  if (error !== undefined) {
     throw new Error(
-      `batchItemFailures[${index}].itemIdentifier: expected the messageId of a record in the event, ` +
-        `got ${typeof id === 'string' ? JSON.stringify(id) : kindOf(id)}`,
+      `response: expected {"batchItemFailures": [{"itemIdentifier": …}]} or nothing: ${z.prettifyError(error)}`,
     );
   }
-  return id;
-}
-
-function kindOf(value: unknown): string {
-  if (value === null || value === undefined) return String(value);
-  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
-}
-
-/** The queue that a record came from, as its record names it. */
-interface RecordSource {
-  queueArn: string;
-  region: string;
+  const failed = new Set(data?.batchItemFailures?.map(({ itemIdentifier }) => itemIdentifier));
+  for (const id of failed) {
+    if (!sentIds.has(id)) {
+      throw new Error(`itemIdentifier: expected the messageId of a record in the event, got ${JSON.stringify(id)}`);
+    }
+  }
+  return failed;
 }
 
 /** Bytes of an event around its records: `{"Records":[]}`, less the comma that its last record lacks. */
@@ -447,7 +375,7 @@ export const ENVELOPE_BYTES = 13;
  * @throws when the server left out what SQS always sends.
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
-export function toSqsRecord(message: Message, source: RecordSource): SQSRecord {
+export function toSqsRecord(message: Message, source: { queueArn: string; region: string }): SQSRecord {
   return {
     messageId: sent(message.MessageId, 'MessageId'),
     receiptHandle: sent(message.ReceiptHandle, 'ReceiptHandle'),
@@ -499,29 +427,4 @@ function sent(value: string | undefined, name: string): string {
     throw new Error(`received message: expected ${name}, which SQS always sends, got none; check the SQS endpoint`);
   }
   return value;
-}
-
-interface MappingLimits {
-  queueArn: string;
-  /** Most records of one event, 1–10,000; FIFO 1–10. Above 10 needs a window of at least 1 s. */
-  batchSize: number;
-  /** Longest wait for a batch to fill, in seconds, 0–300; FIFO 0. */
-  windowSeconds: number;
-  /** Invocations that may run at once, 1–1000. (The service's own setting starts at 2.) */
-  maximumConcurrency: number;
-  /** The function's timeout, in seconds, 1–900. */
-  functionTimeoutSeconds: number;
-}
-
-/** A single invocation at a time, which AWS does not offer, shows what one of them does. */
-const LOCAL_CONCURRENCY = { ...MAXIMUM_CONCURRENCY, min: 1 };
-
-/** Refuses the settings that AWS refuses, all of them in one error. */
-export function refuseInvalidLimits(limits: MappingLimits): void {
-  const problems = [
-    ...mappingProblems({ ...limits, fifo: limits.queueArn.endsWith('.fifo') }),
-    outside('maximumConcurrency', limits.maximumConcurrency, LOCAL_CONCURRENCY),
-    outside('functionTimeoutSeconds', limits.functionTimeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
-  ].filter((problem) => problem !== undefined);
-  if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
 }

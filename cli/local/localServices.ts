@@ -1,7 +1,8 @@
+import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
-import { CreateBucketCommand, HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
@@ -23,7 +24,7 @@ export interface LocalServicesOptions {
 /** What AWS would be: servers in this process, in memory. */
 export interface LocalServices {
   readonly queues: LocalQueues;
-  readonly buckets: LocalBuckets & { readonly endpoint: string };
+  readonly buckets: { readonly resultBucket: string; readonly payloadBucket: string; readonly endpoint: string };
   /** Only where results go to a table. */
   readonly table: LocalTable | undefined;
   readonly clients: Clients & { readonly sqs: SQSClient };
@@ -37,9 +38,12 @@ export const FUNCTION_TIMEOUT_SECONDS = 30;
 const VISIBILITY_TIMEOUT_SECONDS = 6 * FUNCTION_TIMEOUT_SECONDS;
 const MAX_RECEIVE_COUNT = 5;
 
+/** Remembers what undoes a step; steps are undone in reverse order. */
+type OnStop = (cleanup: () => Promise<void> | void) => void;
+
 /** @throws Error when the port is taken */
 export async function startLocalServices(options: LocalServicesOptions): Promise<LocalServices> {
-  const cleanups: (() => Promise<void> | void)[] = [];
+  const cleanups: Parameters<OnStop>[0][] = [];
   const stop = async (): Promise<void> => {
     for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
   };
@@ -51,10 +55,9 @@ export async function startLocalServices(options: LocalServicesOptions): Promise
   }
 }
 
-/** @param onStop remembers what undoes each step; steps are undone in reverse order */
 async function start(
   { port, shards, stores = ['queue'] }: LocalServicesOptions,
-  onStop: (cleanup: () => Promise<void> | void) => void,
+  onStop: OnStop,
 ): Promise<Omit<LocalServices, 'stop'>> {
   const queues = await startLocalQueues({
     port,
@@ -68,23 +71,32 @@ async function start(
   onStop(() => sqs.destroy());
   const s3 = localBucketClient(endpoint, region);
   onStop(() => s3.destroy());
-  const buckets = { ...(await createLocalBuckets(s3)), endpoint };
-  const table = stores.includes('table') ? await startLocalTable(region) : undefined;
-  if (table !== undefined) onStop(table.stop);
-  const dynamodb = localTableClient(table?.endpoint ?? endpoint, region);
-  onStop(() => dynamodb.destroy());
+  for (const Bucket of Object.values(BUCKETS)) await s3.send(new CreateBucketCommand({ Bucket }));
+  const dynamodb = stores.includes('table') ? await startLocalTable(onStop) : undefined;
   const environment = {
     [CONFIG_KEYS.results]: stores.join(','),
     [CONFIG_KEYS.requestQueueUrls]: urlsOf(queues),
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
-    [CONFIG_KEYS.resultTable]: table?.tableName,
-    [CONFIG_KEYS.resultBucket]: buckets.resultBucket,
+    [CONFIG_KEYS.resultTable]: dynamodb?.table.tableName,
+    [CONFIG_KEYS.resultBucket]: BUCKETS.resultBucket,
     [CONFIG_KEYS.resultPrefix]: undefined,
-    [CONFIG_KEYS.payloadBucket]: buckets.payloadBucket,
+    [CONFIG_KEYS.payloadBucket]: BUCKETS.payloadBucket,
     [CONFIG_KEYS.payloadPrefix]: undefined,
   };
-  return { queues, buckets, table, clients: { sqs, dynamodb: () => dynamodb, s3: () => s3 }, environment };
+  return {
+    queues,
+    buckets: { ...BUCKETS, endpoint },
+    table: dynamodb?.table,
+    clients: { sqs, s3: () => s3, dynamodb: () => dynamodb?.client ?? noTable() },
+    environment,
+  };
 }
+
+function noTable(): never {
+  throw new Error('expected results to go to a table, they do not');
+}
+
+const BUCKETS = { resultBucket: 'batchscore-results', payloadBucket: 'batchscore-payloads' };
 
 /** Of all shards, as the client and the host take them. */
 function urlsOf({ requestQueues }: LocalQueues): string {
@@ -132,6 +144,8 @@ export function workerCommand({ queues, buckets, table, environment }: Whereabou
   return `env ${given.map(([name, value]) => `${name}=${value}`).join(' ')} npm run -s worker`;
 }
 
+type FauxServer = ReturnType<typeof buildApp>;
+
 interface LocalQueueOptions {
   /** TCP port of the queue server, 0–65535; 0 picks a free one. */
   port: number;
@@ -143,17 +157,12 @@ interface LocalQueueOptions {
   maxReceiveCount: number;
 }
 
-interface LocalQueue {
-  queueUrl: string;
-  queueArn: string;
-}
-
 export interface LocalQueues {
   /** `http://127.0.0.1:PORT`: the endpoint to give any SQS client. */
   endpoint: string;
   region: string;
   /** One for each shard. */
-  requestQueues: readonly LocalQueue[];
+  requestQueues: readonly { queueUrl: string; queueArn: string }[];
   /** Those of the first. */
   requestQueueUrl: string;
   requestQueueArn: string;
@@ -202,21 +211,21 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
     resultQueueUrl: queueUrl(endpoint, RESULTS),
     deadLetterQueueUrl: queueUrl(endpoint, DEAD_LETTERS),
     onObject,
-    stop: async () => {
-      await server.close();
-    },
+    stop: () => server.close(),
   };
 }
 
+const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
+
 /**
- * An SQS client for a local server: dummy credentials, and neither signatures nor checksums, which nobody needs on
- * loopback and which take a third of the time of each request.
+ * An SQS client for a local server: neither signatures nor checksums, which nobody needs on loopback and which take a
+ * third of the time of each request.
  */
 export function localSqsClient({ endpoint, region }: { endpoint: string; region: string }): SQSClient {
   return createSqsClient(HOST_PATIENCE, {
     endpoint,
     region,
-    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+    credentials,
     signer: { sign: async (request) => request },
     useQueueUrlAsEndpoint: false,
     md5: false,
@@ -224,47 +233,33 @@ export function localSqsClient({ endpoint, region }: { endpoint: string; region:
 }
 
 // startFauxqs() listens on every interface; only this machine needs a development queue.
-async function listenOnLoopback(server: ReturnType<typeof buildApp>, port: number): Promise<string> {
+async function listenOnLoopback(server: FauxServer, port: number): Promise<string> {
   try {
     return await server.listen({ port, host: '127.0.0.1' });
   } catch (error) {
     await server.close();
-    throw isPortTaken(error)
-      ? new Error(
-          `port ${port} on 127.0.0.1: expected it to be free for the local queues, got another program that listens ` +
-            'there; stop that program, name another port, or pass --port 0 to pick a free one',
-          { cause: error },
-        )
-      : error;
+    if (!hasCode(error, 'EADDRINUSE')) throw error;
+    throw new Error(
+      `port ${port} on 127.0.0.1: expected it to be free for the local queues, got another program that listens ` +
+        'there; stop that program, name another port, or pass --port 0 to pick a free one',
+      { cause: error },
+    );
   }
-}
-
-function isPortTaken(error: unknown): boolean {
-  return hasCode(error, 'EADDRINUSE');
 }
 
 async function createQueues(endpoint: string, requests: readonly string[], options: LocalQueueOptions): Promise<void> {
+  const { visibilityTimeoutSeconds, maxReceiveCount } = options;
+  const Attributes = {
+    VisibilityTimeout: String(visibilityTimeoutSeconds),
+    RedrivePolicy: JSON.stringify({ deadLetterTargetArn: queueArn(DEAD_LETTERS), maxReceiveCount }),
+  };
   const sqs = localSqsClient({ endpoint, region: REGION });
   try {
-    for (const name of [DEAD_LETTERS, RESULTS]) {
-      await sqs.send(new CreateQueueCommand({ QueueName: name }));
-    }
-    for (const name of requests) {
-      await sqs.send(new CreateQueueCommand({ QueueName: name, Attributes: requestQueueAttributes(options) }));
-    }
+    for (const QueueName of [DEAD_LETTERS, RESULTS]) await sqs.send(new CreateQueueCommand({ QueueName }));
+    for (const QueueName of requests) await sqs.send(new CreateQueueCommand({ QueueName, Attributes }));
   } finally {
     sqs.destroy();
   }
-}
-
-function requestQueueAttributes(options: LocalQueueOptions): Record<string, string> {
-  return {
-    VisibilityTimeout: String(options.visibilityTimeoutSeconds),
-    RedrivePolicy: JSON.stringify({
-      deadLetterTargetArn: queueArn(DEAD_LETTERS),
-      maxReceiveCount: options.maxReceiveCount,
-    }),
-  };
 }
 
 // The server itself hands out http://sqs.us-east-1.localhost:PORT/…, a name not every resolver knows. It finds
@@ -277,27 +272,9 @@ function queueArn(name: string): string {
   return `arn:aws:sqs:${REGION}:${ACCOUNT}:${name}`;
 }
 
-interface LocalBuckets {
-  readonly resultBucket: string;
-  readonly payloadBucket: string;
-}
-
-const BUCKETS: LocalBuckets = { resultBucket: 'batchscore-results', payloadBucket: 'batchscore-payloads' };
-
 /** An S3 client for a local server. */
 export function localBucketClient(endpoint: string, region: string): S3Client {
-  return createS3Client(HOST_PATIENCE, {
-    endpoint,
-    region,
-    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
-    forcePathStyle: true,
-  });
-}
-
-/** Creates the result bucket and the payload bucket on the S3 side of the local queue server. */
-async function createLocalBuckets(s3: S3Client): Promise<LocalBuckets> {
-  for (const Bucket of Object.values(BUCKETS)) await s3.send(new CreateBucketCommand({ Bucket }));
-  return BUCKETS;
+  return createS3Client(HOST_PATIENCE, { endpoint, region, credentials, forcePathStyle: true });
 }
 
 /** What S3 takes in one PUT. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html */
@@ -307,7 +284,7 @@ const MAX_PUT_BYTES = 5 * 1024 ** 3;
  * Has the local server, which takes 11 MiB and no empty object whose type is not told, take what S3 takes. To be called
  * before it listens.
  */
-function takeObjectsOfAnySize(server: ReturnType<typeof buildApp>): void {
+function takeObjectsOfAnySize(server: FauxServer): void {
   server.removeContentTypeParser('*');
   server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_PUT_BYTES }, (_request, body, done) => {
     done(null, body);
@@ -326,48 +303,33 @@ interface LocalTable {
   /** `http://127.0.0.1:PORT`: the endpoint to give any DynamoDB client. */
   readonly endpoint: string;
   readonly tableName: string;
-  stop(): Promise<void>;
 }
 
 const TABLE = 'batchscore-results';
 
-/** Starts a DynamoDB server in this process, in memory, on a free port of 127.0.0.1, with the result table. */
-async function startLocalTable(region: string): Promise<LocalTable> {
+/** Starts a DynamoDB server in this process, in memory, on a free port of 127.0.0.1, and creates the result table. */
+async function startLocalTable(
+  onStop: OnStop,
+): Promise<{ readonly table: LocalTable; readonly client: DynamoDBClient }> {
   const { default: dynalite } = await import('dynalite');
   const server = dynalite({ createTableMs: 0 });
   refuseForeignCallers(server);
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', resolve);
-  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onStop(() => new Promise((resolve) => void server.close(() => resolve())));
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  await createTable(endpoint, region);
-  return { endpoint, tableName: TABLE, stop: () => new Promise((resolve) => void server.close(() => resolve())) };
-}
-
-function localTableClient(endpoint: string, region: string): DynamoDBClient {
-  return createDynamoDbClient(HOST_PATIENCE, {
-    endpoint,
-    region,
-    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
-  });
-}
-
-async function createTable(endpoint: string, region: string): Promise<void> {
-  const client = localTableClient(endpoint, region);
-  try {
-    await client.send(
-      new CreateTableCommand({
-        TableName: TABLE,
-        AttributeDefinitions: [{ AttributeName: MESSAGE_ID_ATTRIBUTE, AttributeType: 'S' }],
-        KeySchema: [{ AttributeName: MESSAGE_ID_ATTRIBUTE, KeyType: 'HASH' }],
-        BillingMode: 'PAY_PER_REQUEST',
-      }),
-    );
-    await waitUntilTableExists({ client, maxWaitTime: 10, minDelay: 0.05, maxDelay: 0.5 }, { TableName: TABLE });
-  } finally {
-    client.destroy();
-  }
+  const client = createDynamoDbClient(HOST_PATIENCE, { endpoint, region: REGION, credentials });
+  onStop(() => client.destroy());
+  await client.send(
+    new CreateTableCommand({
+      TableName: TABLE,
+      AttributeDefinitions: [{ AttributeName: MESSAGE_ID_ATTRIBUTE, AttributeType: 'S' }],
+      KeySchema: [{ AttributeName: MESSAGE_ID_ATTRIBUTE, KeyType: 'HASH' }],
+      BillingMode: 'PAY_PER_REQUEST',
+    }),
+  );
+  await waitUntilTableExists({ client, maxWaitTime: 10, minDelay: 0.05, maxDelay: 0.5 }, { TableName: TABLE });
+  return { table: { endpoint, tableName: TABLE }, client };
 }
 
 /** No name but these leads to this machine whoever resolves it. */
@@ -403,19 +365,8 @@ function isOwn(url: string): boolean {
   return OWN_NAMES.test(URL.parse(url)?.hostname ?? '');
 }
 
-type FauxServer = ReturnType<typeof buildApp>;
 /** Told of an object that was put. */
 type Listener = (bucket: string, key: string) => void;
-
-/** What S3 tells a function. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
-interface FileEvent {
-  readonly Records: readonly {
-    readonly s3: {
-      readonly bucket: { readonly name: string };
-      readonly object: { readonly key: string; readonly size: number; readonly eTag: string };
-    };
-  }[];
-}
 
 /** Has the local server, which knows no notifications, tell of objects that are put, in one piece or in several. */
 function listenToObjects(server: FauxServer): (listener: Listener) => void {
@@ -434,17 +385,6 @@ function listenToObjects(server: FauxServer): (listener: Listener) => void {
 /** An upload in several pieces is an object once it is completed. */
 function putsObject(method: string, query: URLSearchParams): boolean {
   return query.has('uploadId') ? method === 'POST' : method === 'PUT';
-}
-
-/** The event of an object, as S3 spells it. */
-export async function fileEvent(s3: S3Client, bucket: string, key: string): Promise<FileEvent> {
-  const { ContentLength = 0, ETag = '' } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
-  const object = {
-    key: encodeURIComponent(key).replaceAll('%2F', '/').replaceAll('%20', '+'),
-    size: ContentLength,
-    eTag: ETag.replaceAll('"', ''),
-  };
-  return { Records: [{ s3: { bucket: { name: bucket }, object } }] };
 }
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */

@@ -4,10 +4,8 @@ import { fetchModels } from '../../lambda/aws/fetchModels.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { isS3Uri } from '../../lambda/core/places.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';
-
-import { type Composition, compose } from '../../lambda/hosts/compose.ts';
-import type { Config } from '../../lambda/hosts/config.ts';
-import { loadConfig } from '../../lambda/hosts/config.ts';
+import { compose } from '../../lambda/hosts/compose.ts';
+import { type Config, loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
@@ -36,16 +34,8 @@ export interface LocalStackOptions extends LocalServicesOptions {
   readonly jobs?: boolean | undefined;
   /** Told what works but not as well as it should, and what went wrong outside the handler. */
   readonly warn: (message: string) => void;
-  /** Told what was found of each model when it was loaded. @default nobody is told */
-  readonly inform?: ((message: string) => void) | undefined;
-  /** Sees what the function does with messages. @default nobody */
-  readonly watch?: Watch | undefined;
-}
-
-export interface Watch {
-  readonly around: Around;
-  /** What results of messages are written through. */
-  readonly through: (writer: ResultWriter) => ResultWriter;
+  /** What results of messages are written through. @default the stores' own writer */
+  readonly through?: ((writer: ResultWriter) => ResultWriter) | undefined;
 }
 
 export interface Batching {
@@ -56,6 +46,8 @@ export interface Batching {
   /** Invocations that may run at once. @default 2 */
   readonly maximumConcurrency?: number | undefined;
   readonly onInvocation?: (report: InvocationReport) => void;
+  /** Runs an invocation, knowing its batch. @default runs it */
+  readonly around?: Around | undefined;
 }
 
 /** The whole of batchscore on one machine: queues, the real handler, and what stands between them on AWS. */
@@ -78,14 +70,59 @@ export const MAXIMUM_CONCURRENCY = 2;
 export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
   const services = await startLocalServices(options);
   try {
-    const config = loadConfig(environmentOf(services, options));
-    const composition = await compose(config, { ...options, clients: services.clients });
-    const jobs = options.jobs === true ? await startJobs(services, composition, config, options) : undefined;
-    return withFunction(services, config, watched(composition, options.watch), jobs, options);
+    return await withFunction(services, options);
   } catch (error) {
     await services.stop();
     throw error;
   }
+}
+
+async function withFunction(services: LocalServices, options: LocalStackOptions): Promise<LocalStack> {
+  const { clients, queues, ...places } = services;
+  const { environment, telemetry, warn, through } = options;
+  const config = loadConfig(environmentOf(services, options));
+  const composition = await compose(config, { clients, telemetry, warn });
+  let jobs: LocalJobs | undefined;
+  try {
+    const given = { s3: clients.s3(), ...queues, composition, config, environment, say: warn };
+    jobs = options.jobs === true ? await startLocalJobs(given) : undefined;
+  } catch (error) {
+    await composition.close();
+    throw error;
+  }
+  const { scoring, models } = composition;
+  // Jobs write elsewhere.
+  const writer = through?.(scoring.writer) ?? scoring.writer;
+  const handler = createHandler({ ...composition, scoring: { ...scoring, writer } });
+  return {
+    ...places,
+    queues,
+    sqs: clients.sqs,
+    config,
+    scoring,
+    models,
+    jobs: jobs?.whereabouts,
+    startMapping({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) {
+      const mappings = queues.requestQueues.map((queue) =>
+        startEventSourceMapping({
+          ...batching,
+          ...queue,
+          sqs: clients.sqs,
+          region: queues.region,
+          maximumConcurrency,
+          functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
+          invoke: handler,
+          onError: (error) => warn(error.message),
+        }),
+      );
+      return { stop: async () => void (await Promise.all(mappings.map((mapping) => mapping.stop()))) };
+    },
+    async stop() {
+      await jobs?.stop();
+      await composition.close();
+      await services.stop();
+    },
+  };
 }
 
 /** What was set for jobs is not the function's that scores messages. */
@@ -100,81 +137,6 @@ function environmentOf(
     [CONFIG_KEYS.modelsUri]: undefined,
     [CONFIG_KEYS.defaultModel]: environment[CONFIG_KEYS.defaultModel] ?? defaultModel,
     ...services.environment,
-  };
-}
-
-async function startJobs(
-  { clients, queues }: LocalServices,
-  composition: Composition,
-  config: Config,
-  { environment, warn: say }: LocalStackOptions,
-): Promise<LocalJobs> {
-  try {
-    return await startLocalJobs({ s3: clients.s3(), ...queues, composition, config, environment, say });
-  } catch (error) {
-    await composition.close();
-    throw error;
-  }
-}
-
-/** Jobs write elsewhere, and are not watched. */
-function watched(composition: Composition, watch: Watch | undefined): Composition {
-  if (watch === undefined) return composition;
-  const { scoring } = composition;
-  return { ...composition, scoring: { ...scoring, writer: watch.through(scoring.writer) } };
-}
-
-function withFunction(
-  services: LocalServices,
-  config: Config,
-  composition: Composition,
-  jobs: LocalJobs | undefined,
-  { warn, watch }: LocalStackOptions,
-): LocalStack {
-  const { queues, buckets, table, environment, clients } = services;
-  const handler = createHandler(composition);
-  return {
-    queues,
-    buckets,
-    table,
-    environment,
-    sqs: clients.sqs,
-    config,
-    scoring: composition.scoring,
-    models: composition.models,
-    jobs: jobs?.whereabouts,
-    startMapping: ({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) =>
-      together(
-        queues.requestQueues.map((queue) =>
-          startEventSourceMapping({
-            ...batching,
-            ...queue,
-            sqs: clients.sqs,
-            region: queues.region,
-            maximumConcurrency,
-            functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
-            invoke: handler,
-            around: watch?.around,
-            onError: (error) => warn(error.message),
-          }),
-        ),
-      ),
-    async stop() {
-      await jobs?.stop();
-      await composition.close();
-      await services.stop();
-    },
-  };
-}
-
-function together(mappings: readonly EventSourceMapping[]): EventSourceMapping {
-  return {
-    update: (limits) => {
-      for (const mapping of mappings) mapping.update(limits);
-    },
-    stop: async () => {
-      await Promise.all(mappings.map((mapping) => mapping.stop()));
-    },
   };
 }
 

@@ -10,32 +10,26 @@ import {
 } from '@aws-sdk/client-sqs';
 import { z } from 'zod';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
+import { MAX_BATCH_ENTRIES } from '../../../lambda/aws/sendBatches.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
+import { isObject } from '../../../lambda/core/json.ts';
 import { FILL, mappingProblems, outside, type Range } from '../../../lambda/core/limits.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
-import type { ResultWriter } from '../../../lambda/core/record.ts';
 import { readSampleLines } from '../../../lambda/onnx/probes.ts';
-import { BATCH_CLOSED, MICRO_BATCH_CLOSED } from '../../closedBecause.ts';
 import type { EventSourceMapping, GatherLimits } from '../localMapping.ts';
 import { type LocalQueues, localSqsClient } from '../localServices.ts';
-import {
-  type Batching,
-  type LocalStack,
-  type LocalStackOptions,
-  MAXIMUM_CONCURRENCY,
-  startLocalStack,
-} from '../localStack.ts';
-import { alsoTell, createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
+import { type Batching, type LocalStack, type LocalStackOptions, startLocalStack } from '../localStack.ts';
+import { createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
 import { type Control, createStream, type PageServer, startPageServer } from './pageServer.ts';
-import type { LoadSeen, ModelSeen, QueuesSeen, SettingsSeen, State, TensorSeen } from './wire.ts';
+import type { LoadSeen, ModelSeen, QueuesSeen, State, TensorSeen } from './wire.ts';
 
-interface ServePageOptions extends Omit<LocalStackOptions, 'watch'> {
+interface ServePageOptions extends Omit<LocalStackOptions, 'through'> {
   readonly batching: Batching;
   /** Of the page, on 127.0.0.1. @default the one after `port`, or any where that is taken */
   readonly pagePort?: number | undefined;
 }
 
-export interface ServedPage {
+interface ServedPage {
   readonly stack: LocalStack;
   /** URL of the page. */
   readonly page: string;
@@ -46,16 +40,15 @@ export interface ServedPage {
 /** Starts the local stack, hands messages to its function, and serves the page that shows it. */
 export async function servePage({ batching, pagePort, ...options }: ServePageOptions): Promise<ServedPage> {
   const monitor = createMonitor();
-  const telemetry = alsoTell(options.telemetry, monitor.telemetry);
-  const stack = await startLocalStack({ ...options, telemetry, watch: monitor.watch });
-  const mapping = stack.startMapping(batching);
+  const telemetry = monitor.alsoTelling(options.telemetry);
+  const stack = await startLocalStack({ ...options, telemetry, through: monitor.through });
+  const mapping = startChangeableMapping(stack, monitor, batching);
   const stop = async (): Promise<void> => {
     await mapping.stop();
     await stack.stop();
   };
   try {
-    const { modelsDirectory, warn } = options;
-    const page = await startPage({ stack, mapping, monitor, batching, modelsDirectory, port: pagePort, warn });
+    const page = await startPage({ ...options, stack, mapping, monitor, port: pagePort });
     return {
       stack,
       page: page.url,
@@ -70,11 +63,43 @@ export async function servePage({ batching, pagePort, ...options }: ServePageOpt
   }
 }
 
+interface ChangeableMapping {
+  /** As they were set last. */
+  limits(): GatherLimits;
+  /** Gathers by another size and window, that AWS would take. Resolves once open batches are handed over as they are. */
+  change(limits: GatherLimits): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** A mapping that another takes the place of. Its polls are waited for: the local server hands messages to dead ones too. */
+function startChangeableMapping(stack: LocalStack, monitor: Monitor, batching: Batching): ChangeableMapping {
+  const start = (limits: GatherLimits): EventSourceMapping =>
+    stack.startMapping({ ...batching, ...limits, around: monitor.around(limits.batchSize) });
+  let limits: GatherLimits = batching;
+  let current = start(limits);
+  let changed = Promise.resolve();
+  const replace = async (): Promise<void> => {
+    await current.stop();
+    current = start(limits);
+  };
+  return {
+    limits: () => limits,
+    async change(wanted) {
+      limits = wanted;
+      changed = changed.then(replace);
+      await changed;
+    },
+    async stop() {
+      await changed;
+      await current.stop();
+    },
+  };
+}
+
 interface PageOptions {
   readonly stack: LocalStack;
-  readonly mapping: EventSourceMapping;
+  readonly mapping: ChangeableMapping;
   readonly monitor: Monitor;
-  readonly batching: Batching;
   readonly modelsDirectory: string;
   /** On 127.0.0.1. @default the one after the queues', or any where that is taken */
   readonly port?: number | undefined;
@@ -82,107 +107,51 @@ interface PageOptions {
   readonly warn: (message: string) => void;
 }
 
-const NEWS_MS = 250;
 const TICK_MS = 1_000;
 const TAKE_AWAY_MS = 5_000;
 
 /** Serves a page that shows what a stack does, and does something with it. @throws Error when its port is taken */
-async function startPage(options: PageOptions): Promise<PageServer> {
-  const { stack, mapping, monitor, warn } = options;
-  const sqs = localSqsClient(stack.queues);
+async function startPage({ stack, mapping, monitor, modelsDirectory, port, warn }: PageOptions): Promise<PageServer> {
+  const { queues } = stack;
+  const sqs = localSqsClient(queues);
   const ownResults = await createOwnResults(stack);
-  const models = await lookAtModels(stack, options.modelsDirectory);
+  const models = await lookAtModels(stack, modelsDirectory);
   const names = [...new Set(stack.models.map(({ name }) => name))];
   const loadModels = names.filter((name) => models.samplesOf(name).length > 0);
-  const queueWatch = createQueueWatch({ sqs, queues: stack.queues, newestSentAt: monitor.newestSentAt });
-
-  let batching: GatherLimits = options.batching;
-  const { maximumConcurrency = MAXIMUM_CONCURRENCY } = options.batching;
-  const gathered = maximumConcurrency * stack.queues.requestQueues.length;
-  let queues: QueuesSeen | undefined;
-  const settings = (): SettingsSeen => {
-    const { batchSize, windowSeconds } = batching;
-    return { batchSize, windowSeconds, gathered, load: load.seen() };
-  };
+  let lying: QueuesSeen | undefined;
   const load = createLoad({
     sqs,
-    queueUrls: stack.queues.requestQueues.map(({ queueUrl }) => queueUrl),
+    queueUrls: queues.requestQueues.map(({ queueUrl }) => queueUrl),
     model: loadModels[0] ?? '',
     samplesOf: models.samplesOf,
-    waiting: () => queues?.waiting ?? 0,
+    waiting: () => lying?.waiting ?? 0,
     onSent: monitor.sent,
-    onChange: () => tellState(),
   });
-
-  const every = (ms: number, act: () => Promise<void> | void): NodeJS.Timeout => {
-    let isAtIt = false;
-    return setInterval(async () => {
-      if (isAtIt) return;
-      isAtIt = true;
-      try {
-        await act();
-      } catch (error) {
-        warn(`page: ${messageOf(error)}`);
-      }
-      isAtIt = false;
-    }, ms);
-  };
   const state = (): State => ({
-    closed: { batch: BATCH_CLOSED, microBatch: MICRO_BATCH_CLOSED },
     models: models.all(),
     loadModels,
-    settings: settings(),
-    queues,
+    settings: { ...mapping.limits(), load: load.seen() },
+    queues: lying,
     ...monitor.seen(),
   });
   const tellState = (): void => stream.tell('state', state());
-  let toldInvocation = 0;
-  /** Under load lists change once a second: nobody could read them else. */
-  const tellNews = (): void => {
-    const newest = monitor.seen().invocations.at(-1)?.number ?? 0;
-    if (newest !== toldInvocation && load.seen().perSecond === 0) tellState();
-    toldInvocation = newest;
-  };
-  const tick = async (): Promise<void> => {
-    queues = await queueWatch.look();
-    tellState();
-  };
+  const every = (ms: number, act: () => Promise<void>): NodeJS.Timeout =>
+    setInterval(() => void act().catch((error: unknown) => warn(`page: ${messageOf(error)}`)), ms);
   const takingAway = every(TAKE_AWAY_MS, ownResults.takeAway);
-  /** Only while somebody looks. */
-  let watching: NodeJS.Timeout[] = [];
+  let ticking: NodeJS.Timeout | undefined;
   const stream = createStream({
     onWatched(isWatched) {
-      for (const timer of watching) clearInterval(timer);
-      watching = isWatched ? [every(NEWS_MS, tellNews), every(TICK_MS, tick)] : [];
-      if (!isWatched) void load.stop();
+      clearInterval(ticking);
+      if (!isWatched) return void load.stop();
+      ticking = every(TICK_MS, async () => {
+        lying = await lookAtQueues(sqs, queues);
+        tellState();
+      });
     },
   });
-  monitor.answerOwnTo(ownResults.writer);
-  monitor.batchSizeIs(batching.batchSize);
-  monitor.onAnswer((answer) => stream.tell('answer', answer));
-  const controls = createControls({
-    loadModels,
-    setBatching(limits) {
-      mapping.update(limits);
-      batching = limits;
-      monitor.batchSizeIs(limits.batchSize);
-      tellState();
-    },
-    setLoad(perSecond, model) {
-      if (!stream.isWatched()) throw new Error('load: expected a page that is open, got none; open the page first');
-      load.set(perSecond, model);
-      tellState();
-    },
-    async send(body) {
-      const QueueUrl = stack.queues.requestQueueUrl;
-      const MessageAttributes = ownAttributes('ask');
-      const { MessageId = '' } = await sqs.send(
-        new SendMessageCommand({ QueueUrl, MessageBody: body, MessageAttributes }),
-      );
-      monitor.sent(1);
-      return MessageId;
-    },
-  });
+  monitor.connect(ownResults.writer, (answer) => stream.tell('answer', answer));
+  const isWatched = stream.isWatched;
+  const controls = createControls({ sqs, queues, mapping, monitor, load, loadModels, isWatched, tellState });
   const close = async (): Promise<void> => {
     stream.close();
     clearInterval(takingAway);
@@ -191,8 +160,8 @@ async function startPage(options: PageOptions): Promise<PageServer> {
   };
   try {
     const server = await startPageServer({
-      port: options.port,
-      preferredPort: portAfter(stack.queues.endpoint),
+      port,
+      preferredPort: (Number(new URL(queues.endpoint).port) + 1) % 65_536,
       openStream: (response) => stream.open(response, state()),
       controls,
     });
@@ -209,17 +178,14 @@ async function startPage(options: PageOptions): Promise<PageServer> {
   }
 }
 
-function portAfter(endpoint: string): number {
-  return (Number(new URL(endpoint).port) + 1) % 65_536;
-}
-
-interface ControlOptions {
-  readonly setBatching: (limits: GatherLimits) => void;
-  readonly setLoad: (perSecond: number, model: string) => void;
+interface Controlled extends Pick<PageOptions, 'mapping' | 'monitor'> {
+  readonly sqs: SQSClient;
+  readonly queues: LocalQueues;
+  readonly load: Load;
   /** Models whose samples may be sent. */
   readonly loadModels: readonly string[];
-  /** @returns the message ID */
-  readonly send: (body: string) => Promise<string>;
+  readonly isWatched: () => boolean;
+  readonly tellState: () => void;
 }
 
 const BATCHING = z.strictObject({ batchSize: z.int(), windowSeconds: z.int() });
@@ -227,13 +193,16 @@ const LOAD = z.strictObject({ perSecond: z.int(), model: z.string().max(256) });
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000) });
 
 /** What the page may do, by path. */
-function createControls({ setBatching, setLoad, loadModels, send }: ControlOptions): Record<string, Control> {
+function createControls({ mapping, load, ...deps }: Controlled): Record<string, Control> {
+  const { sqs, queues, monitor, loadModels, isWatched, tellState } = deps;
   return {
-    '/batching'(body) {
+    async '/batching'(body) {
       const limits = parsed(BATCHING, body, '{"batchSize": …, "windowSeconds": …}, both whole numbers');
       const problems = mappingProblems({ ...limits, fifo: false });
       if (problems.length > 0) throw new Error(problems.join('; '));
-      setBatching(limits);
+      const changed = mapping.change(limits);
+      tellState();
+      await changed;
       return limits;
     },
     '/load'(body) {
@@ -244,12 +213,17 @@ function createControls({ setBatching, setLoad, loadModels, send }: ControlOptio
         const known = loadModels.join(', ') || 'a model with samples.jsonl, and there is none';
         throw new Error(`model: expected ${known}, got another; put samples.jsonl beside its versions`);
       }
-      setLoad(perSecond, model);
+      if (!isWatched()) throw new Error('load: expected a page that is open, got none; open the page first');
+      load.set(perSecond, model);
+      tellState();
       return { perSecond, model };
     },
     async '/ask'(body) {
-      const { body: text } = parsed(ASK, body, '{"body": …}, a text of 1 to 60,000 characters');
-      return { messageId: await send(text) };
+      const { body: MessageBody } = parsed(ASK, body, '{"body": …}, a text of 1 to 60,000 characters');
+      const asked = { QueueUrl: queues.requestQueueUrl, MessageBody, MessageAttributes: ownAttributes('ask') };
+      const { MessageId } = await sqs.send(new SendMessageCommand(asked));
+      monitor.sent(1);
+      return { messageId: MessageId };
     },
   };
 }
@@ -287,35 +261,18 @@ async function samplesIn(modelsDirectory: string, name: string): Promise<string[
     .filter(({ line }) => line.length <= MAX_SAMPLE_CHARACTERS)
     .flatMap(({ line }) => {
       const request: unknown = JSON.parse(line);
-      const isObject = typeof request === 'object' && request !== null && !Array.isArray(request);
-      return isObject ? [JSON.stringify({ model_name: name, ...request })] : [];
+      return isObject(request) ? [JSON.stringify({ model_name: name, ...request })] : [];
     });
 }
 
 function seenOf(model: Model, batching: ModelSeen['batching'], sample: string | undefined): ModelSeen {
-  const {
-    name,
-    version,
-    inputs,
-    outputs,
-    maxBatchRows,
-    allowedSizes,
-    ragged,
-    transform,
-    independence = 'trusted',
-  } = model;
+  const { name, version, maxBatchRows, allowedSizes, independence = 'trusted' } = model;
   return {
-    name,
-    version,
-    inputs: inputs.map(tensorOf),
-    outputs: outputs.map(tensorOf),
-    independence,
-    batching,
-    maxBatchRows,
-    allowedSizes,
-    raggedAxis: ragged?.name,
-    hasTransform: transform !== undefined,
-    sample,
+    ...{ name, version, independence, batching, maxBatchRows, allowedSizes, sample },
+    inputs: model.inputs.map(tensorOf),
+    outputs: model.outputs.map(tensorOf),
+    raggedAxis: model.ragged?.name,
+    hasTransform: model.transform !== undefined,
   };
 }
 
@@ -331,66 +288,34 @@ async function createOwnResults({ sqs, queues, config }: Pick<LocalStack, 'sqs' 
   const queueUrl = queues.resultQueueUrl.replace(/[^/]+$/, QUEUE);
   const { resultsPerMessage, resultMessageBytes: bytes } = config;
   const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
-  const own = createQueueWriter({ sqs, queueUrl, packing: { results, bytes } });
-  let holdsSome = false;
-  const writer: ResultWriter = {
-    write(all, signal) {
-      holdsSome = true;
-      return own.write(all, signal);
-    },
-  };
   return {
-    writer,
+    writer: createQueueWriter({ sqs, queueUrl, packing: { results, bytes } }),
     /** Takes away what was written: nobody receives it. */
-    async takeAway(): Promise<void> {
-      if (!holdsSome) return;
-      holdsSome = false;
-      await sqs.send(new PurgeQueueCommand({ QueueUrl: queueUrl }));
-    },
+    takeAway: async () => void (await sqs.send(new PurgeQueueCommand({ QueueUrl: queueUrl }))),
   };
 }
 
-interface QueuesOptions {
-  readonly sqs: SQSClient;
-  readonly queues: LocalQueues;
-  /** When the newest message was sent that was handed to the function, in milliseconds since 1970. */
-  readonly newestSentAt: () => number;
-  /** Asked for what is there once, which takes a moment. @default the system's */
-  readonly now?: () => number;
-}
+const COUNTS: QueueAttributeName[] = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'];
 
-/** Asks how much lies on the queues. */
-export function createQueueWatch({ sqs, queues, newestSentAt, now = Date.now }: QueuesOptions): {
-  look(): Promise<QueuesSeen>;
-} {
-  let emptyAt = now();
+/** Asks how much lies on the queues. Exported for tests. */
+export async function lookAtQueues(sqs: SQSClient, queues: LocalQueues): Promise<QueuesSeen> {
   const countsOf = async (QueueUrl: string): Promise<{ waiting: number; inFlight: number }> => {
-    const { Attributes = {} } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: NAMES }));
+    const { Attributes = {} } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: COUNTS }));
     const { ApproximateNumberOfMessages: waiting, ApproximateNumberOfMessagesNotVisible: inFlight } = Attributes;
     return { waiting: Number(waiting), inFlight: Number(inFlight) };
   };
+  const [deadLetters, results, ...requests] = await Promise.all([
+    countsOf(queues.deadLetterQueueUrl),
+    countsOf(queues.resultQueueUrl),
+    ...queues.requestQueues.map(({ queueUrl }) => countsOf(queueUrl)),
+  ]);
   return {
-    async look() {
-      const [requests, deadLetters, results] = await Promise.all([
-        Promise.all(queues.requestQueues.map(({ queueUrl }) => countsOf(queueUrl))),
-        countsOf(queues.deadLetterQueueUrl),
-        countsOf(queues.resultQueueUrl),
-      ]);
-      const waiting = requests.reduce((sum, one) => sum + one.waiting, 0);
-      if (waiting === 0) emptyAt = now();
-      return {
-        waiting,
-        inFlight: requests.reduce((sum, one) => sum + one.inFlight, 0),
-        // What waits was sent after what was handed over, as a rule, and after the queue was empty.
-        oldestMs: waiting === 0 ? 0 : Math.max(0, now() - Math.max(emptyAt, newestSentAt())),
-        deadLetters: deadLetters.waiting,
-        results: results.waiting + results.inFlight,
-      };
-    },
+    waiting: requests.reduce((sum, one) => sum + one.waiting, 0),
+    inFlight: requests.reduce((sum, one) => sum + one.inFlight, 0),
+    deadLetters: deadLetters.waiting,
+    results: results.waiting + results.inFlight,
   };
 }
-
-const NAMES: QueueAttributeName[] = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'];
 
 export interface LoadOptions {
   readonly sqs: SQSClient;
@@ -403,8 +328,6 @@ export interface LoadOptions {
   /** Messages that wait on the queues. */
   readonly waiting: () => number;
   readonly onSent: (messages: number) => void;
-  /** It sends less than it was told to, or no longer does. */
-  readonly onChange: () => void;
 }
 
 /** Sends samples of a model at a steady rate, through SQS as everybody does. */
@@ -419,12 +342,13 @@ export interface Load {
 const LOAD_PER_SECOND: Range = { min: 0, max: 5_000 };
 
 const TURN_MS = 20;
-const MAX_ENTRIES = 10;
 const MAX_CALLS = 16;
 /** The queue is in this process' memory. */
 const MAX_WAITING = 20_000;
+const FULL = `more than ${MAX_WAITING.toLocaleString('en-US')} messages wait, so no more are sent for now`;
+const SLOW = 'this machine sends no faster';
 
-export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent, onChange }: LoadOptions): Load {
+export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent }: LoadOptions): Load {
   let settings: LoadSeen = { perSecond: 0, model };
   let timer: NodeJS.Timeout | undefined;
   let turnedAt = 0;
@@ -436,19 +360,17 @@ export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent, 
   const turn = (): void => {
     const now = performance.now();
     const { perSecond } = settings;
-    owed += (perSecond * (now - turnedAt)) / 1000;
-    turnedAt = now;
     const isFull = waiting() > MAX_WAITING;
-    if (isFull) owed = 0;
-    const fallsBehind = owed > perSecond + 1;
-    if (fallsBehind) owed = perSecond;
-    hold(isFull ? 'full' : fallsBehind ? 'slow' : undefined);
+    // A second's messages at the most: what was not sent by then never is.
+    owed = isFull ? 0 : Math.min(perSecond, owed + (perSecond * (now - turnedAt)) / 1000);
+    turnedAt = now;
     while (owed >= 1 && calls.size < MAX_CALLS) {
-      const messages = Math.min(MAX_ENTRIES, Math.floor(owed));
+      const messages = Math.min(MAX_BATCH_ENTRIES, Math.floor(owed));
       owed -= messages;
       const call = send(messages).finally(() => calls.delete(call));
       calls.add(call);
     }
+    settings = { ...settings, heldBack: isFull ? FULL : owed > perSecond / 2 && owed >= 1 ? SLOW : undefined };
   };
   const send = async (messages: number): Promise<void> => {
     const samples = samplesOf(settings.model);
@@ -462,45 +384,23 @@ export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent, 
       const { Successful = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
       onSent(Successful.length);
     } catch (error) {
-      stopTurns();
+      clearInterval(timer);
       settings = { ...settings, perSecond: 0, heldBack: `sending failed: ${messageOf(error)}` };
-      onChange();
     }
   };
-  let heldUntil = 0;
-  const hold = (why: keyof typeof HELD_BACK | undefined): void => {
-    const now = performance.now();
-    if (why === undefined && now < heldUntil) return;
-    if (why !== undefined) heldUntil = now + HOLD_SHOWN_MS;
-    const heldBack = why && HELD_BACK[why];
-    if (heldBack === settings.heldBack) return;
-    settings = { ...settings, heldBack };
-    onChange();
-  };
-  const stopTurns = (): void => {
+  const set = (perSecond: number, ofModel: string): void => {
     clearInterval(timer);
-    timer = undefined;
+    settings = { perSecond, model: ofModel };
     owed = 0;
+    turnedAt = performance.now();
+    if (perSecond > 0) timer = setInterval(turn, TURN_MS);
   };
   return {
-    set(perSecond, ofModel) {
-      settings = { perSecond, model: ofModel };
-      if (perSecond === 0) return stopTurns();
-      if (timer !== undefined) return;
-      turnedAt = performance.now();
-      timer = setInterval(turn, TURN_MS);
-    },
+    set,
     seen: () => settings,
     async stop() {
-      stopTurns();
-      settings = { perSecond: 0, model: settings.model };
+      set(0, settings.model);
       await Promise.all(calls);
     },
   };
 }
-
-const HOLD_SHOWN_MS = 2_000;
-const HELD_BACK = {
-  full: `more than ${MAX_WAITING.toLocaleString('en-US')} messages wait, so no more are sent for now`,
-  slow: 'this machine sends no faster',
-} as const;

@@ -2,25 +2,22 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
 import { failure, isFailure } from '../../../lambda/core/failure.ts';
-import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
+import type { CloseReason, MicroBatchReport } from '../../../lambda/core/observer.ts';
 import type { MessageRecord, Outcome, Result, ResultWriter, WriteVerdict } from '../../../lambda/core/record.ts';
-import type { Batch } from '../localMapping.ts';
-import type { Watch } from '../localStack.ts';
+import { type Around, BATCH_CLOSED, type Batch } from '../localMapping.ts';
 import type { AnswerSeen, InvocationSeen, MicroBatchSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
 /** Sees what the function does with messages, and keeps the newest of it: bounded, whatever comes. */
 export interface Monitor {
-  readonly telemetry: Telemetry;
-  readonly watch: Watch;
-  /** Where results of messages go that the page sent. @default where all go */
-  answerOwnTo(writer: ResultWriter): void;
-  /** Who is told what became of each message that somebody asked by. @default nobody */
-  onAnswer(listener: (answer: AnswerSeen) => void): void;
-  /** Most records of an invocation from now on. */
-  batchSizeIs(batchSize: number): void;
+  /** A host's telemetry, that tells the monitor too. */
+  alsoTelling(host: Telemetry): Telemetry;
+  /** For the invocations of a mapping. @param batchSize of the mapping */
+  around(batchSize: number): Around;
+  /** What results of messages are written through. */
+  through(writer: ResultWriter): ResultWriter;
+  /** From now on results of messages that the page sent are written by `ownWriter`, and it is told of its answers. */
+  connect(ownWriter: ResultWriter, onAnswer: (answer: AnswerSeen) => void): void;
   sent(messages: number): void;
-  /** When the newest message was sent that an invocation has had, in milliseconds since 1970; 0 before the first. */
-  newestSentAt(): number;
   seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results' | 'errors'>;
 }
 
@@ -39,8 +36,6 @@ export function createMonitor(now: () => number = Date.now): Monitor {
   const retries: Record<string, number> = {};
   const totals = { messages: 0, answered: 0, errors, retries };
   let numbered = 0;
-  let batchSize = 0;
-  let newestSentAt = 0;
   let ownWriter: ResultWriter | undefined;
   let tellAnswer: (answer: AnswerSeen) => void = () => {};
 
@@ -68,63 +63,58 @@ export function createMonitor(now: () => number = Date.now): Monitor {
   };
 
   return {
-    telemetry: {
-      middlewares: [],
-      outcomes(outcomes) {
+    alsoTelling: (host) => ({
+      ...host,
+      outcomes(outcomes, records) {
+        host.outcomes(outcomes, records);
         count(outcomes);
         current.getStore()?.outcomes(outcomes);
       },
-      hostEnds: () => {},
       observer: {
-        microBatch: (report, records) => current.getStore()?.microBatch(report, records),
-        decoded: (ms) => current.getStore()?.decoded(ms),
-        checked: () => {},
-        batchMismatch: () => {},
-        written: (ms) => current.getStore()?.written(ms),
-        runAbandoned: () => {},
-        problem: () => {},
-      },
-    },
-    watch: {
-      async around(batch, run) {
-        numbered += 1;
-        const invocation = createOngoingInvocation(numbered, batch, batchSize, now);
-        for (const { messageId } of batch.records) {
-          newestSentAt = Math.max(newestSentAt, invocation.sentAt(messageId));
-        }
-        const verdict = await current.run(invocation, run);
-        const { seen, answers } = invocation.end();
-        timeline.ended(seen);
-        keepNewest(kept.invocations, seen, INVOCATIONS_KEPT);
-        for (const answer of answers) tellAnswer(answer);
-        return verdict;
-      },
-      through: (writer) => ({
-        async write(all, signal) {
-          const invocation = current.getStore();
-          if (invocation === undefined) return writer.write(all, signal);
-          const isOwn = ({ messageId }: Result): boolean => invocation.purposeOf(messageId) !== undefined;
-          const verdicts = await writeApart(all, isOwn, { own: ownWriter ?? writer, others: writer }, signal);
-          written(
-            invocation,
-            all.filter((_, index) => !isFailure(verdicts[index])),
-          );
-          return verdicts;
+        ...host.observer,
+        microBatch(report, records) {
+          host.observer.microBatch(report, records);
+          current.getStore()?.microBatch(report, records);
         },
-        writtenAsOne: writer.writtenAsOne,
-      }),
+        decoded(ms) {
+          host.observer.decoded(ms);
+          current.getStore()?.decoded(ms);
+        },
+        written(ms) {
+          host.observer.written(ms);
+          current.getStore()?.written(ms);
+        },
+      },
+    }),
+    around: (batchSize) => async (batch, run) => {
+      numbered += 1;
+      const invocation = createOngoingInvocation(numbered, batch, batchSize, now);
+      const verdict = await current.run(invocation, run);
+      const { seen, answers } = invocation.end();
+      timeline.ended(seen);
+      keepNewest(kept.invocations, seen, INVOCATIONS_KEPT);
+      for (const answer of answers) tellAnswer(answer);
+      return verdict;
     },
-    answerOwnTo: (writer) => {
+    through: (writer) => ({
+      async write(all, signal) {
+        const invocation = current.getStore();
+        if (invocation === undefined) return writer.write(all, signal);
+        const isOwn = ({ messageId }: Result): boolean => invocation.purposeOf(messageId) !== undefined;
+        const verdicts = await writeApart(all, isOwn, { own: ownWriter ?? writer, others: writer }, signal);
+        written(
+          invocation,
+          all.filter((_, index) => !isFailure(verdicts[index])),
+        );
+        return verdicts;
+      },
+      writtenAsOne: writer.writtenAsOne,
+    }),
+    connect(writer, onAnswer) {
       ownWriter = writer;
-    },
-    onAnswer: (listener) => {
-      tellAnswer = listener;
-    },
-    batchSizeIs: (size) => {
-      batchSize = size;
+      tellAnswer = onAnswer;
     },
     sent: timeline.sent,
-    newestSentAt: () => newestSentAt,
     seen: () => ({ totals, seconds: timeline.all(), ...kept }),
   };
 }
@@ -138,6 +128,15 @@ function keepNewest<T>(list: T[], one: T, max: number): void {
 function addOne(counts: Record<string, number>, code: string): void {
   counts[code] = (counts[code] ?? 0) + 1;
 }
+
+/** Why a micro-batch was run, as a person reads it. */
+export const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
+  full: 'full',
+  budget: 'element budget reached',
+  padding: 'another run costs less than the padding',
+  dearer: 'dearer together',
+  end: 'end of the batch that SQS handed over',
+};
 
 /** Micro-batches of an invocation that are kept one by one. */
 const MAX_MICRO_BATCHES = 32;
@@ -177,7 +176,7 @@ function createOngoingInvocation(
       counts.rows += report.rows;
       counts.paddedRows += report.paddedRows;
       if (microBatches.length === MAX_MICRO_BATCHES) return;
-      microBatches.push(report);
+      microBatches.push({ ...report, closedBecause: MICRO_BATCH_CLOSED[report.closedBecause] });
       if (asked.size === 0) return;
       for (const index of indices()) {
         const one = asked.get(records[index]?.messageId ?? '');
@@ -211,7 +210,7 @@ function createOngoingInvocation(
         at,
         records: records.length,
         batchSize,
-        closedBecause,
+        closedBecause: BATCH_CLOSED[closedBecause],
         waitedMs: at - oldest,
         durationMs: now() - at,
         cameBefore: records.filter(({ attributes }) => Number(attributes.ApproximateReceiveCount) > 1).length,
@@ -233,12 +232,8 @@ function createOngoingInvocation(
 
 /** Seconds that are kept: five minutes. */
 export const SECONDS_KEPT = 300;
-/** Times to answer that a second's percentiles are taken of; of more, a random choice. */
-const MAX_TIMES = 512;
-const NOTHING = {
-  ...{ sent: 0, answered: 0, errors: 0, retried: 0, invocations: 0, records: 0 },
-  ...{ room: 0, rows: 0, paddedRows: 0, runs: 0 },
-};
+const COUNTS = { answered: 0, errors: 0, retried: 0, records: 0, rows: 0, paddedRows: 0, runs: 0 };
+const NOTHING = { ...COUNTS, sent: 0, invocations: 0, room: 0 };
 
 /** What happened, second by second. @param now milliseconds since 1970. @default the system's */
 export function createTimeline(now: () => number = Date.now) {
@@ -246,7 +241,6 @@ export function createTimeline(now: () => number = Date.now) {
   let at = Math.floor(now() / 1000);
   let counts = { ...NOTHING };
   let times: number[] = [];
-  let timesSeen = 0;
 
   const close = (): void => {
     times.sort((one, other) => one - other);
@@ -254,7 +248,6 @@ export function createTimeline(now: () => number = Date.now) {
     at += 1;
     counts = { ...NOTHING };
     times = [];
-    timesSeen = 0;
   };
   const advance = (): void => {
     const second = Math.floor(now() / 1000);
@@ -269,14 +262,13 @@ export function createTimeline(now: () => number = Date.now) {
     /** A message was answered so long after it was sent. */
     answered(ms: number): void {
       advance();
-      timesSeen += 1;
-      const index = timesSeen <= MAX_TIMES ? times.length : Math.floor(Math.random() * timesSeen);
-      if (index < MAX_TIMES) times[index] = ms;
+      times.push(ms);
     },
     ended(invocation: InvocationSeen): void {
       advance();
-      const more = { ...invocation, invocations: 1, room: invocation.batchSize, sent: 0 };
-      for (const name of Object.keys(NOTHING) as (keyof typeof NOTHING)[]) counts[name] += more[name];
+      counts.invocations += 1;
+      counts.room += invocation.batchSize;
+      for (const name of Object.keys(COUNTS) as (keyof typeof COUNTS)[]) counts[name] += invocation[name];
     },
     /** The last seconds that are over, the newest last. */
     all(): readonly SecondSeen[] {
@@ -342,30 +334,4 @@ export function ownAttributes(purpose: Purpose): Record<string, MessageAttribute
 function purposeOf({ messageAttributes }: MessageRecord): Purpose | undefined {
   const purpose = messageAttributes[ATTRIBUTE]?.stringValue;
   return purpose === 'ask' || purpose === 'load' ? purpose : undefined;
-}
-
-/** A host's telemetry, of which another is told as well. Only the host's own opens and closes invocations. */
-export function alsoTell(host: Telemetry, other: Telemetry): Telemetry {
-  return {
-    ...host,
-    outcomes(outcomes, records) {
-      host.outcomes(outcomes, records);
-      other.outcomes(outcomes, records);
-    },
-    observer: {
-      ...host.observer,
-      microBatch(report, records) {
-        host.observer.microBatch(report, records);
-        other.observer.microBatch(report, records);
-      },
-      decoded(ms) {
-        host.observer.decoded(ms);
-        other.observer.decoded(ms);
-      },
-      written(ms) {
-        host.observer.written(ms);
-        other.observer.written(ms);
-      },
-    },
-  };
 }

@@ -121,7 +121,7 @@ async function ask(request: IncomingMessage, response: ServerResponse, control: 
     const answered = await control(await readBody(request));
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answered));
   } catch (error) {
-    refuse(response, error instanceof BodyTooLargeError ? 413 : 400, messageOf(error));
+    refuse(response, 400, messageOf(error));
   }
 }
 
@@ -160,14 +160,10 @@ function refusal({ method, headers, isPrivate }: Asked, port: number): string | 
   return `Origin: expected ${own}, got none; only the page itself may ask`;
 }
 
-class BodyTooLargeError extends Error {
-  override readonly name = 'BodyTooLargeError';
-}
-
 /** Of what a page may send: a request that somebody typed is far smaller. */
 const MAX_BYTES = 64 * 1024;
 
-/** @throws BodyTooLargeError, or Error for a body that is not JSON */
+/** @throws Error for a body that is too large, or not JSON */
 async function readBody(request: IncomingMessage): Promise<unknown> {
   if (request.headers['content-type'] !== 'application/json') {
     throw new Error('content-type: expected application/json, got another');
@@ -176,7 +172,7 @@ async function readBody(request: IncomingMessage): Promise<unknown> {
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MAX_BYTES) throw new BodyTooLargeError(`body: expected at most ${MAX_BYTES} bytes, got more`);
+    if (bytes > MAX_BYTES) throw new Error(`body: expected at most ${MAX_BYTES} bytes, got more`);
     chunks.push(chunk);
   }
   try {

@@ -2,9 +2,10 @@
 import type { Independence } from '../../../lambda/core/model.ts';
 import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
 
-import type { ClosedBecause } from '../localMapping.ts';
-
-export type MicroBatchSeen = MicroBatchReport;
+export interface MicroBatchSeen extends Omit<MicroBatchReport, 'closedBecause'> {
+  /** As a person reads it. */
+  readonly closedBecause: string;
+}
 
 /** One call of the function. */
 export interface InvocationSeen {
@@ -14,7 +15,8 @@ export interface InvocationSeen {
   readonly records: number;
   /** What the batch size was. */
   readonly batchSize: number;
-  readonly closedBecause: ClosedBecause;
+  /** As a person reads it. */
+  readonly closedBecause: string;
   /** From when the oldest record was sent until the function was called. */
   readonly waitedMs: number;
   readonly durationMs: number;
@@ -59,8 +61,6 @@ export interface QueuesSeen {
   readonly waiting: number;
   /** Received and not deleted: in a batch that is gathered, or being scored. */
   readonly inFlight: number;
-  /** About: SQS tells it only to CloudWatch, so it is reckoned from when what was received last had been sent. */
-  readonly oldestMs: number;
   readonly deadLetters: number;
   /** On the result queue, for whoever receives them. */
   readonly results: number;
@@ -118,8 +118,6 @@ export interface ModelSeen {
 export interface SettingsSeen {
   readonly batchSize: number;
   readonly windowSeconds: number;
-  /** Batches that are gathered at the same time, each on its own. */
-  readonly gathered: number;
   readonly load: LoadSeen;
 }
 
@@ -140,15 +138,8 @@ export interface TotalsSeen {
   readonly retries: Readonly<Record<string, number>>;
 }
 
-export interface ClosedWords {
-  readonly batch: Readonly<Record<string, string>>;
-  readonly microBatch: Readonly<Record<string, string>>;
-}
-
 /** All that the page shows, apart from what is being typed. The newest of each list is the last. */
 export interface State {
-  /** Why batches and micro-batches are closed, as a person reads it. */
-  readonly closed: ClosedWords;
   readonly models: readonly ModelSeen[];
   /** Models whose samples the load may send. */
   readonly loadModels: readonly string[];
@@ -163,7 +154,7 @@ export interface State {
 
 /** The events of the stream, by name. */
 export interface Events {
-  /** When a page is opened, each second, and when something has changed. */
+  /** When a page is opened, each second, and when a setting has changed. */
   readonly state: State;
   readonly answer: AnswerSeen;
 }

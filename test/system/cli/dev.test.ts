@@ -139,13 +139,6 @@ describe('npm run dev, stopping and failing', () => {
     await dev.interrupt();
   });
 
-  it('takes options before the environment', async () => {
-    const env = { BATCHSCORE_RESULTS: 'shelf', BATCHSCORE_BATCH_SIZE: 'many', BATCHSCORE_WINDOW_SECONDS: '0.5' };
-    const dev = await startDev(['--results', 'queue', '--window', '0', '--batch-size', '1'], { env });
-    expect(dev.stack).not.toHaveProperty('resultTable');
-    expect(await dev.interrupt()).toBe(0);
-  });
-
   it('refuses a variable that there is not, and names the one that is meant', async () => {
     const env = { BATCHSCORE_BATCHSIZE: '5' };
     const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--no-function'], { env });

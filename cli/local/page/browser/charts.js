@@ -1,5 +1,5 @@
 import uPlot from '/uplot.js';
-import { duration, figure, make, moreOf, setText, tableOf, timeOf } from './common.js';
+import { duration, figure, make, setText, timeOf } from './common.js';
 
 const HEIGHT = 160;
 /** Lines differ in more than their colour. */
@@ -42,12 +42,7 @@ function createFigure(place, chart) {
     return value;
   });
   const drawing = make('div', { class: 'drawing', role: 'img' });
-  const table = make('div', { class: 'scroll', role: 'region', 'aria-label': `Figures: ${chart.title}`, tabindex: 0 });
-  const details = moreOf(`Figures: ${chart.title}`, table);
-  place.append(make('figure', {}, make('figcaption', {}, make('h3', {}, chart.title), legend), drawing, details));
-  /** @type {readonly SecondSeen[]} */
-  let shown = [];
-  details.addEventListener('toggle', () => fillTable(table, chart, shown));
+  place.append(make('figure', {}, make('figcaption', {}, make('h3', {}, chart.title), legend), drawing));
   let plot = plotOf(drawing, chart);
   return {
     resize: () => plot.setSize({ width: drawing.clientWidth, height: HEIGHT }),
@@ -57,7 +52,6 @@ function createFigure(place, chart) {
     },
     /** @param {readonly SecondSeen[]} seconds */
     draw(seconds) {
-      shown = seconds;
       const last = seconds.at(-1);
       for (const [index, { of }] of chart.lines.entries()) {
         const value = last === undefined ? null : of(last);
@@ -65,8 +59,7 @@ function createFigure(place, chart) {
         if (element !== undefined) setText(element, value === null ? '–' : chart.spell(value));
       }
       drawing.setAttribute('aria-label', `${chart.title}: ${wordsOf(chart, seconds)}`);
-      plot.setData(dataOf(chart, seconds));
-      if (details.open) fillTable(table, chart, seconds);
+      plot.setData([seconds.map(({ at }) => at), ...chart.lines.map(({ of }) => seconds.map(of))]);
     },
   };
 }
@@ -115,17 +108,6 @@ function plotOf(place, chart) {
 }
 
 /**
- * @param {Chart} chart
- * @param {readonly SecondSeen[]} seconds
- * @returns {uPlot.AlignedData}
- */
-function dataOf({ lines }, seconds) {
-  return [seconds.map(({ at }) => at), ...lines.map(({ of }) => seconds.map(of))];
-}
-
-const TABLE_SECONDS = 15;
-
-/**
  * The chart in words.
  *
  * @param {Chart} chart
@@ -140,25 +122,6 @@ function wordsOf({ lines, spell }, seconds) {
       : `${name}: ${spell(last)}, at most ${spell(Math.max(...values))}`;
   });
   return parts.join('; ');
-}
-
-/**
- * The chart as a table of its last seconds, the newest first.
- *
- * @param {HTMLElement} place
- * @param {Chart} chart
- * @param {readonly SecondSeen[]} seconds
- */
-function fillTable(place, { title, lines, spell }, seconds) {
-  const rows = seconds
-    .slice(-TABLE_SECONDS)
-    .toReversed()
-    .map((second) => {
-      const values = lines.map(({ of }) => of(second));
-      return [timeOf(second.at * 1000), ...values.map((value) => (value === null ? '–' : spell(value)))];
-    });
-  const heads = ['Second', ...lines.map(({ name }) => name)];
-  place.replaceChildren(tableOf(`${title}, the last ${TABLE_SECONDS} seconds`, heads, rows));
 }
 
 /** @typedef {import('../wire.ts').SecondSeen} SecondSeen */

@@ -19,58 +19,31 @@ export function make(name, attributes = {}, ...children) {
 }
 
 /**
+ * @template {HTMLElement} [E=HTMLElement]
  * @param {string} id
- * @returns {HTMLElement}
- */
-export function byId(id) {
-  const element = document.getElementById(id);
-  if (element === null) throw new Error(`expected an element ${id}`);
-  return element;
-}
-
-/**
- * @template {HTMLElement} E
- * @param {string} id
- * @param {new () => E} type
+ * @param {new () => E} [type] more than any element
  * @returns {E}
  */
-export function find(id, type) {
-  const element = byId(id);
-  if (!(element instanceof type)) throw new Error(`expected ${id} to be a ${type.name}`);
-  return element;
-}
-
-/**
- * What is shown when it is asked for.
- *
- * @param {string} summary
- * @param {HTMLElement} content
- */
-export function moreOf(summary, content) {
-  return make('details', { class: 'more' }, make('summary', {}, summary), content);
+export function byId(id, type = /** @type {new () => E} */ (HTMLElement)) {
+  const element = document.getElementById(id);
+  if (element instanceof type) return element;
+  throw new Error(`expected an element ${id}, a ${type.name}`);
 }
 
 /**
  * @param {string} caption
- * @param {readonly string[]} heads of the columns, or none
+ * @param {readonly string[]} heads of the columns
  * @param {readonly (readonly (string | Node)[])[]} rows of cells, the first of which is the row's head
- * @param {readonly number[]} [texts] columns that are words, not numbers
+ * @param {readonly number[]} texts columns that are words, not numbers
  */
-export function tableOf(caption, heads, rows, texts = []) {
+export function tableOf(caption, heads, rows, texts) {
   /** @param {number} column */
   const classOf = (column) => (texts.includes(column) ? 'text' : undefined);
   const top = heads.map((head, column) => make('th', { scope: 'col', class: classOf(column) }, head));
-  const lines = rows.map((cells) =>
-    make(
-      'tr',
-      {},
-      ...cells.map((cell, column) =>
-        column === 0
-          ? make('th', { scope: 'row', class: classOf(0) }, cell)
-          : make('td', { class: classOf(column) }, cell),
-      ),
-    ),
-  );
+  const lines = rows.map(([head = '', ...cells]) => {
+    const others = cells.map((cell, index) => make('td', { class: classOf(index + 1) }, cell));
+    return make('tr', {}, make('th', { scope: 'row', class: classOf(0) }, head), ...others);
+  });
   const body = make('tbody', {}, ...lines);
   return make('table', {}, make('caption', {}, caption), make('thead', {}, make('tr', {}, ...top)), body);
 }

@@ -1,4 +1,4 @@
-import { byId, count, duration, find, make, moreOf, percent, setText, things } from './common.js';
+import { byId, count, duration, make, percent, setText, things } from './common.js';
 import { barOf, essenceOf, prettyOf, whyOf } from './lists.js';
 
 /** @typedef {import('../wire.ts').ModelSeen} ModelSeen */
@@ -56,14 +56,14 @@ function digitWay(models) {
 function ticketWay(models) {
   const model = models.find(({ name, hasTransform }) => name === 'tickets' && hasTransform);
   if (model === undefined) return undefined;
-  const text = find('ticket', HTMLTextAreaElement);
+  const text = byId('ticket', HTMLTextAreaElement);
   text.value = String(JSON.parse(model.sample ?? '{}').text ?? '');
   return () => JSON.stringify({ model_name: model.name, text: text.value });
 }
 
 /** @param {readonly ModelSeen[]} models */
 function requestWay(models) {
-  const text = find('request', HTMLTextAreaElement);
+  const text = byId('request', HTMLTextAreaElement);
   const samples = models.flatMap(({ name, sample }) => (sample === undefined ? [] : [{ name, sample }]));
   text.value = samples[0]?.sample ?? '{"instances":[]}';
   for (const { name, sample } of samples) {
@@ -76,9 +76,8 @@ function requestWay(models) {
 }
 
 /** @typedef {import('../wire.ts').AnswerSeen} AnswerSeen */
-/** @typedef {import('../wire.ts').ClosedWords} ClosedWords */
 
-const MAX_EARLY = 16;
+const MAX_ANSWERS = 16;
 
 /**
  * The answer to what was sent last, and the micro-batch that it rode in.
@@ -87,71 +86,57 @@ const MAX_EARLY = 16;
  */
 export function createAnswer(place) {
   let awaited = '';
-  /** @type {Map<string, AnswerSeen>} those that came before it was known what was sent */
-  const early = new Map();
-  /** @type {ClosedWords} */
-  let words = { batch: {}, microBatch: {} };
-  /** @param {AnswerSeen} answer that may be another page's */
-  const keepEarly = (answer) => {
-    early.set(answer.messageId, answer);
-    for (const oldest of early.keys()) if (early.size > MAX_EARLY) early.delete(oldest);
+  /** @type {Map<string, AnswerSeen>} the newest, some of which are other pages' */
+  const answers = new Map();
+  const show = () => {
+    const answer = answers.get(awaited);
+    place.replaceChildren(
+      ...(answer === undefined ? [make('p', {}, 'Sent. It waits for its batch.')] : partsOf(answer)),
+    );
   };
-  /** @param {AnswerSeen} answer */
-  const show = (answer) => place.replaceChildren(...partsOf(answer, words));
   return {
-    /** @param {ClosedWords} closed */
-    spell(closed) {
-      words = closed;
-    },
     /** @param {string} messageId */
     sent(messageId) {
       awaited = messageId;
-      const answer = early.get(messageId);
-      early.clear();
-      if (answer !== undefined) show(answer);
-      else place.replaceChildren(make('p', {}, 'Sent. It waits for its batch.'));
+      show();
     },
     /** @param {string} sentence */
     refused(sentence) {
       place.replaceChildren(make('p', { class: 'refused' }, sentence));
     },
-    /** @param {AnswerSeen} answer */
+    /** Answers may come before it is known what was sent. @param {AnswerSeen} answer */
     came(answer) {
-      if (answer.messageId === awaited) show(answer);
-      else keepEarly(answer);
+      answers.set(answer.messageId, answer);
+      const [oldest = ''] = answers.keys();
+      if (answers.size > MAX_ANSWERS) answers.delete(oldest);
+      if (answer.messageId === awaited) show();
     },
   };
 }
 
-/**
- * @param {AnswerSeen} answer
- * @param {ClosedWords} words
- */
-function partsOf(answer, words) {
-  const { result, invocation, microBatch, waitedMs, answeredMs } = answer;
+/** @param {AnswerSeen} answer */
+function partsOf({ result, invocation, microBatch, waitedMs, answeredMs }) {
   const ran = microBatch === undefined ? undefined : invocation.microBatches[microBatch];
+  const number = count(invocation.number);
   const rode =
     ran === undefined
-      ? `It was in invocation #${count(invocation.number)}, and in none of its micro-batches.`
-      : `It rode in micro-batch ${(microBatch ?? 0) + 1} of invocation #${count(invocation.number)}, ${sizeOf(ran)}, run in ${duration(ran.runMs)} (closed: ${words.microBatch[ran.closedBecause] ?? ''}).`;
+      ? `It was in invocation #${number}, and in none of its micro-batches.`
+      : `It rode in micro-batch ${(microBatch ?? 0) + 1} of invocation #${number}, ${sizeOf(ran)}, run in ${duration(ran.runMs)} (closed: ${ran.closedBecause}).`;
   const times = `It waited ${duration(waitedMs)} for its invocation${answeredMs === undefined ? '.' : `, and was answered ${duration(answeredMs)} after it was sent.`}`;
+  const bar = make('p', { class: 'track' }, barOf(invocation, microBatch));
+  const why = make('p', { class: 'aside' }, whyOf(invocation));
+  if (result === undefined) {
+    const lead = make('p', { class: 'lead' }, 'Not answered: it goes back to the queue.');
+    return [lead, make('p', {}, rode, ' ', times), bar, why];
+  }
+  const label = 'The whole answer';
+  const whole = make('pre', { role: 'region', 'aria-label': label, tabindex: 0 }, prettyOf(result.body));
   return [
-    make(
-      'p',
-      { class: 'lead' },
-      result === undefined ? 'Not answered: it goes back to the queue.' : (essenceOf(result.body) ?? 'Answered.'),
-    ),
+    make('p', { class: 'lead' }, essenceOf(result.body) ?? 'Answered.'),
     make('p', {}, rode, ' ', times),
-    make('p', { class: 'track' }, barOf(invocation, microBatch)),
-    make('p', { class: 'aside' }, whyOf(invocation, words)),
-    ...(result === undefined
-      ? []
-      : [
-          moreOf(
-            'The whole answer',
-            make('pre', { role: 'region', 'aria-label': 'The whole answer', tabindex: 0 }, prettyOf(result.body)),
-          ),
-        ]),
+    bar,
+    why,
+    make('details', { class: 'more' }, make('summary', {}, label), whole),
   ];
 }
 
@@ -256,21 +241,26 @@ function createDigit(element) {
 }
 
 /**
+ * The cell that a key leads to, within the picture.
+ *
  * @param {string} key
  * @param {number} from
  */
 function nextCell(key, from) {
   const column = from % SIDE;
-  if (key === 'ArrowLeft') return column > 0 ? from - 1 : from;
-  if (key === 'ArrowRight') return column < SIDE - 1 ? from + 1 : from;
-  if (key === 'ArrowUp') return from >= SIDE ? from - SIDE : from;
-  if (key === 'ArrowDown') return from < SIDE * (SIDE - 1) ? from + SIDE : from;
-  if (key === 'Home') return from - column;
-  if (key === 'End') return from - column + SIDE - 1;
-  return undefined;
+  /** @type {Readonly<Record<string, number>>} */
+  const steps = {
+    ArrowLeft: column > 0 ? -1 : 0,
+    ArrowRight: column < SIDE - 1 ? 1 : 0,
+    ArrowUp: from >= SIDE ? -SIDE : 0,
+    ArrowDown: from < SIDE * (SIDE - 1) ? SIDE : 0,
+    Home: -column,
+    End: SIDE - 1 - column,
+  };
+  const step = steps[key];
+  return step === undefined ? undefined : from + step;
 }
 
-/** @typedef {import('../wire.ts').SettingsSeen} SettingsSeen */
 /** @typedef {import('../wire.ts').State} State */
 
 const LOADS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
@@ -290,10 +280,10 @@ export function createKnobs() {
       setText(refused, error instanceof Error ? error.message : String(error));
     }
   };
-  const load = find('load', HTMLInputElement);
-  const model = find('load-model', HTMLSelectElement);
-  const size = find('batch-size', HTMLInputElement);
-  const windowSeconds = find('window', HTMLInputElement);
+  const load = byId('load', HTMLInputElement);
+  const model = byId('load-model', HTMLSelectElement);
+  const size = byId('batch-size', HTMLInputElement);
+  const windowSeconds = byId('window', HTMLInputElement);
   /** @param {number} perSecond */
   const sayLoad = (perSecond) => {
     const said = perSecond === 0 ? 'none' : `${count(perSecond)} a second`;
@@ -323,25 +313,7 @@ export function createKnobs() {
     unlessTouched(size, String(settings.batchSize));
     unlessTouched(windowSeconds, String(settings.windowSeconds));
     setText(byId('held'), heldBack === undefined ? '' : `Held back: ${heldBack}.`);
-    setText(byId('expected'), expectationOf(settings));
   };
-}
-
-/**
- * What size and window come to at this load, by arithmetic.
- *
- * @param {SettingsSeen} settings
- */
-function expectationOf({ batchSize, windowSeconds, gathered, load: { perSecond } }) {
-  if (windowSeconds === 0) return 'There is no window: what one poll brings is a batch.';
-  const longest = `No message waits longer than ${duration(windowSeconds * 1000)} for a batch to fill.`;
-  if (perSecond === 0) return longest;
-  const came = (perSecond * windowSeconds) / gathered;
-  const what =
-    came >= batchSize
-      ? `each has its ${count(batchSize)} in ${duration((1000 * batchSize * gathered) / perSecond)}, before the window ends.`
-      : `each gets ${count(came)} of ${count(batchSize)}, and then the window ends.`;
-  return `${longest} ${things(gathered, 'batch', 'batches')} ${gathered === 1 ? 'is' : 'are'} gathered at a time: at ${count(perSecond)} a second ${what}`;
 }
 
 /**

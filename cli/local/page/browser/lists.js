@@ -1,20 +1,14 @@
 import { count, duration, figure, keepList, make, percent, setText, tableOf, things, timeOf } from './common.js';
 
 /** @typedef {import('../wire.ts').InvocationSeen} InvocationSeen */
-/** @typedef {import('../wire.ts').ClosedWords} ClosedWords */
 
 /**
  * @param {HTMLElement} list
  * @returns {(state: import('../wire.ts').State) => void} shows them
  */
 export function createInvocations(list) {
-  return ({ invocations, closed }) => {
-    keepList(
-      list,
-      invocations,
-      ({ number }) => String(number),
-      (invocation) => itemOf(invocation, closed),
-    );
+  return ({ invocations }) => {
+    keepList(list, invocations, ({ number }) => String(number), invocationItem);
     const most = Math.max(1, ...invocations.map(({ paddedRows }) => paddedRows));
     for (const invocation of invocations) {
       const bar = list.querySelector(`[data-key="${invocation.number}"] .bar`);
@@ -25,30 +19,26 @@ export function createInvocations(list) {
 }
 
 /**
- * @param {InvocationSeen} invocation
- * @param {ClosedWords} closed
+ * What opens: a line or several, and more below them.
+ *
+ * @param {readonly HTMLElement[]} lines
+ * @param {HTMLElement} more
  */
-function itemOf(invocation, closed) {
+function opening(lines, more) {
+  return make('li', {}, make('details', {}, make('summary', {}, ...lines), more));
+}
+
+/** @param {InvocationSeen} invocation */
+function invocationItem(invocation) {
   const { number, at, records, runs, durationMs } = invocation;
   const what = `${things(records, 'message')} in ${things(runs, 'micro-batch', 'micro-batches')}, ${duration(durationMs)}`;
-  const head = make('span', {}, make('b', {}, `#${count(number)}`), ` ${timeOf(at)} · ${what}`);
-  return make(
-    'li',
-    {},
-    make(
-      'details',
-      {},
-      make(
-        'summary',
-        {},
-        head,
-        make('span', { class: 'track' }, barOf(invocation)),
-        make('span', { class: 'quiet' }, whyOf(invocation, closed)),
-        make('span', { class: 'quiet' }, stagesOf(invocation)),
-      ),
-      microBatchesOf(invocation, closed),
-    ),
-  );
+  const lines = [
+    make('span', {}, make('b', {}, `#${count(number)}`), ` ${timeOf(at)} · ${what}`),
+    make('span', { class: 'track' }, barOf(invocation)),
+    make('span', { class: 'quiet' }, whyOf(invocation)),
+    make('span', { class: 'quiet' }, stagesOf(invocation)),
+  ];
+  return opening(lines, microBatchesOf(invocation));
 }
 
 /**
@@ -58,28 +48,19 @@ function itemOf(invocation, closed) {
  */
 function stagesOf({ microBatches, decodeMs, writeMs }) {
   /** @param {'stackMs' | 'runMs' | 'encodeMs'} stage */
-  const sum = (stage) => microBatches.reduce((all, one) => all + one[stage], 0);
-  const stages = {
-    decode: decodeMs,
-    stack: sum('stackMs'),
-    run: sum('runMs'),
-    encode: sum('encodeMs'),
-    write: writeMs,
-  };
-  const spelled = Object.entries(stages).map(([name, ms]) => `${name} ${figure(ms)}`);
-  return `${spelled.join(' · ')} ms`;
+  const sum = (stage) => figure(microBatches.reduce((all, one) => all + one[stage], 0));
+  return `decode ${figure(decodeMs)} · stack ${sum('stackMs')} · run ${sum('runMs')} · encode ${sum('encodeMs')} · write ${figure(writeMs)} ms`;
 }
 
 /**
  * Why it was called with so many, and what became of them.
  *
  * @param {InvocationSeen} invocation
- * @param {ClosedWords} closed
  */
-export function whyOf(invocation, closed) {
+export function whyOf(invocation) {
   const { batchSize, records, closedBecause, waitedMs, rows, paddedRows, errors, retried, cameBefore } = invocation;
   return [
-    `${percent(records / batchSize)} of the batch size, as ${closed.batch[closedBecause]}`,
+    `${percent(records / batchSize)} of the batch size, as ${closedBecause}`,
     `oldest waited ${duration(waitedMs)}`,
     ...(paddedRows > rows ? [`${percent(1 - rows / paddedRows)} of the rows are padding`] : []),
     ...(errors > 0 ? [things(errors, 'error')] : []),
@@ -88,11 +69,8 @@ export function whyOf(invocation, closed) {
   ].join(' · ');
 }
 
-/**
- * @param {InvocationSeen} invocation
- * @param {ClosedWords} closed
- */
-function microBatchesOf({ number, microBatches, runs, decodeMs, writeMs }, closed) {
+/** @param {InvocationSeen} invocation */
+function microBatchesOf({ number, microBatches, runs }) {
   const heads = ['Micro-batch', 'Model', 'Rows', 'Run as', 'Padding', 'Closed because', 'Stack', 'Run', 'Encode'];
   const rows = microBatches.map((one, index) => [
     count(index + 1),
@@ -100,27 +78,17 @@ function microBatchesOf({ number, microBatches, runs, decodeMs, writeMs }, close
     count(one.rows),
     one.paddedLength > 1 ? `${count(one.paddedRows)} × ${one.paddedLength}` : count(one.paddedRows),
     percent(one.paddingShare),
-    closed.microBatch[one.closedBecause] ?? '',
+    one.closedBecause,
     duration(one.stackMs),
     duration(one.runMs),
     duration(one.encodeMs),
   ]);
-  const others = runs - rows.length;
-  const caption = `Micro-batches of invocation ${number}`;
-  const note = others > 0 ? ` The first ${rows.length} of ${count(runs)} micro-batches:` : '';
-  const took = `Decoding took ${duration(decodeMs)}, writing ${duration(writeMs)}.${note}`;
-  const table = rows.length === 0 ? '' : scrolling(caption, tableOf(caption, heads, rows, [1, 5]));
-  return make('div', {}, make('p', { class: 'aside' }, took), table);
-}
-
-/**
- * What may be wider than the page scrolls within itself, by keyboard too.
- *
- * @param {string} label
- * @param {HTMLElement} content
- */
-function scrolling(label, content) {
-  return make('div', { class: 'scroll', role: 'region', 'aria-label': label, tabindex: 0 }, content);
+  if (rows.length === 0) return make('p', { class: 'aside' }, 'No micro-batch was run.');
+  const shown = runs > rows.length ? `, the first ${rows.length} of ${count(runs)}` : '';
+  const caption = `Micro-batches of invocation ${number}${shown}`;
+  const table = tableOf(caption, heads, rows, [1, 5]);
+  // What may be wider than the page scrolls within itself, by keyboard too.
+  return make('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 }, table);
 }
 
 /** @typedef {import('../wire.ts').ResultSeen} ResultSeen */
@@ -148,33 +116,25 @@ export function createResults({ results, errors, codes }) {
  * @param {string} what
  */
 function resultItem({ messageId, at, invocation, isLoad, body, characters }, what) {
-  const shown = prettyOf(body);
   const cut = characters > body.length ? `, the first ${count(body.length)} of ${count(characters)} characters` : '';
-  return make(
-    'li',
-    {},
-    make(
-      'details',
-      {},
-      make(
-        'summary',
-        {},
-        make('span', {}, `${timeOf(at)} · invocation #${count(invocation)}${isLoad ? ' · load' : ''}${cut}`),
-        make('span', { class: 'preview' }, essenceOf(body) ?? body.slice(0, 200)),
-      ),
-      make('pre', { role: 'region', tabindex: 0, 'aria-label': `${what} of ${messageId}` }, shown),
-    ),
-  );
+  const lines = [
+    make('span', {}, `${timeOf(at)} · invocation #${count(invocation)}${isLoad ? ' · load' : ''}${cut}`),
+    make('span', { class: 'preview' }, essenceOf(body) ?? body.slice(0, 200)),
+  ];
+  const label = `${what} of ${messageId}`;
+  return opening(lines, make('pre', { role: 'region', tabindex: 0, 'aria-label': label }, prettyOf(body)));
 }
 
 /** @param {import('../wire.ts').TotalsSeen} totals */
 function codesOf({ errors, retries }) {
-  const lines = [
-    ...Object.entries(errors).map(([code, many]) => ({ code, many, what: 'answered with it' })),
-    ...Object.entries(retries).map(([code, many]) => ({ code, many, what: 'handed back' })),
-  ];
-  if (lines.length === 0) return make('p', { class: 'aside' }, 'None since the stack was started.');
-  const rows = lines.map(({ code, many, what }) => [make('code', {}, code), count(many), what]);
+  /**
+   * @param {Readonly<Record<string, number>>} counts
+   * @param {string} what
+   */
+  const rowsOf = (counts, what) =>
+    Object.entries(counts).map(([code, many]) => [make('code', {}, code), count(many), what]);
+  const rows = [...rowsOf(errors, 'answered with it'), ...rowsOf(retries, 'handed back')];
+  if (rows.length === 0) return make('p', { class: 'aside' }, 'None since the stack was started.');
   return tableOf('Codes since the stack was started', ['Code', 'Times', 'What became of them'], rows, [0, 2]);
 }
 
@@ -208,37 +168,18 @@ export function createModels(place) {
 
 /** @param {ModelSeen} model */
 function cardOf(model) {
-  const {
-    name,
-    version,
-    inputs,
-    outputs,
-    independence,
-    batching,
-    maxBatchRows,
-    allowedSizes,
-    raggedAxis,
-    hasTransform,
-  } = model;
-  const verdict = `${KNOWN_BY[independence]}; ${RUN[batching]}`;
+  const { name, version, independence, batching, maxBatchRows, allowedSizes, raggedAxis, hasTransform } = model;
   const lines = [
-    ['Inputs', inputs.map(signatureOf).join(', ')],
-    ['Outputs', outputs.map(signatureOf).join(', ')],
-    ['Rows', verdict],
+    ['Inputs', model.inputs.map(signatureOf).join(', ')],
+    ['Outputs', model.outputs.map(signatureOf).join(', ')],
+    ['Rows', `${KNOWN_BY[independence]}; ${RUN[batching]}`],
     ['Largest run', `${maxBatchRows} rows${allowedSizes.length > 0 ? `, at ${allowedSizes.join(', ')}` : ''}`],
     ...(raggedAxis === undefined ? [] : [['Ragged axis', raggedAxis]]),
     ...(hasTransform ? [['Transform', 'code of its own before and after the model']] : []),
   ];
-  return make(
-    'article',
-    {},
-    make('h3', {}, `${name} `, make('span', { class: 'version' }, `version ${version}`)),
-    make(
-      'dl',
-      { class: 'about' },
-      ...lines.map(([term = '', text = '']) => make('div', {}, make('dt', {}, term), make('dd', {}, text))),
-    ),
-  );
+  const items = lines.map(([term = '', text = '']) => make('div', {}, make('dt', {}, term), make('dd', {}, text)));
+  const title = make('h3', {}, `${name} `, make('span', { class: 'version' }, `version ${version}`));
+  return make('article', {}, title, make('dl', { class: 'about' }, ...items));
 }
 
 /** @param {import('../wire.ts').TensorSeen} tensor */
@@ -250,62 +191,44 @@ function signatureOf({ name, datatype, shape }) {
 
 const RATE_SECONDS = 10;
 
-/** @type {readonly { readonly name: string, readonly of: (state: State) => readonly [string, string] }[]} */
-const FACTS = [
-  {
-    name: 'Waiting',
-    of: ({ queues }) => [
-      queues === undefined ? '–' : count(queues.waiting),
-      queues === undefined || queues.waiting === 0 ? 'on the queue' : `oldest about ${duration(queues.oldestMs)}`,
-    ],
+/** @param {number | undefined} value */
+const known = (value) => (value === undefined ? '–' : count(value));
+
+/** @type {Readonly<Record<string, (state: State) => readonly [value: string, note: string]>>} */
+const FACTS = {
+  Waiting: ({ queues }) => [known(queues?.waiting), 'on the queue'],
+  'In flight': ({ queues }) => [known(queues?.inFlight), 'received, not deleted'],
+  Answered: ({ seconds, totals }) => {
+    const inLast = seconds.slice(-RATE_SECONDS).reduce((all, { answered }) => all + answered, 0);
+    return [`${figure(inLast / RATE_SECONDS)}/s`, `${count(totals.answered)} in all`];
   },
-  {
-    name: 'In flight',
-    of: ({ queues }) => [queues === undefined ? '–' : count(queues.inFlight), 'received, not deleted'],
+  'Queue to result': ({ seconds }) => {
+    const { p50Ms = null, p99Ms = null } = seconds.findLast((one) => one.p50Ms !== null) ?? {};
+    if (p50Ms === null || p99Ms === null) return ['–', 'nothing answered yet'];
+    return [duration(p50Ms), `p50; p99 ${duration(p99Ms)}`];
   },
-  {
-    name: 'Answered',
-    of: ({ seconds, totals }) => {
-      const last = seconds.slice(-RATE_SECONDS);
-      const perSecond = last.reduce((sum, { answered }) => sum + answered, 0) / RATE_SECONDS;
-      return [`${figure(perSecond)}/s`, `${count(totals.answered)} in all`];
-    },
-  },
-  {
-    name: 'Queue to result',
-    of: ({ seconds }) => {
-      const last = seconds.findLast(({ p50Ms }) => p50Ms !== null);
-      if (last === undefined || last.p50Ms === null || last.p99Ms === null) return ['–', 'nothing answered yet'];
-      return [duration(last.p50Ms), `p50; p99 ${duration(last.p99Ms)}`];
-    },
-  },
-  { name: 'Errors', of: ({ totals }) => [count(sum(totals.errors)), 'answered with a code'] },
-  { name: 'Retried', of: ({ totals }) => [count(sum(totals.retries)), 'went back to the queue'] },
-  {
-    name: 'Dead letters',
-    of: ({ queues }) => [queues === undefined ? '–' : count(queues.deadLetters), 'on their queue'],
-  },
-  { name: 'Results', of: ({ queues }) => [queues === undefined ? '–' : count(queues.results), 'on the result queue'] },
-];
+  Errors: ({ totals }) => [count(sum(totals.errors)), 'answered with a code'],
+  Retried: ({ totals }) => [count(sum(totals.retries)), 'went back to the queue'],
+  'Dead letters': ({ queues }) => [known(queues?.deadLetters), 'on their queue'],
+  Results: ({ queues }) => [known(queues?.results), 'on the result queue'],
+};
 
 /**
  * @param {HTMLElement} list
  * @returns {(state: State) => void} shows them
  */
 export function createFacts(list) {
-  const shown = FACTS.map(({ name }) => {
+  const shown = Object.entries(FACTS).map(([name, of]) => {
     const value = make('strong', {}, '–');
     const note = make('span');
     list.append(make('div', {}, make('dt', {}, name), make('dd', {}, value, note)));
-    return { value, note };
+    return { of, value, note };
   });
   return (state) => {
-    for (const [index, { of }] of FACTS.entries()) {
-      const [value, note] = of(state);
-      const elements = shown[index];
-      if (elements === undefined) continue;
-      setText(elements.value, value);
-      setText(elements.note, note);
+    for (const { of, value, note } of shown) {
+      const [figures, words] = of(state);
+      setText(value, figures);
+      setText(note, words);
     }
   };
 }
@@ -353,27 +276,12 @@ function piece(rows, paddingShare, className) {
  */
 export function prettyOf(text) {
   try {
-    return spell(JSON.parse(text), '');
+    const pretty = JSON.stringify(JSON.parse(text), null, 2);
+    // No string of JSON holds a line break, so one after a bracket begins an array.
+    return pretty.replace(/\[\n\s+([^[\]{}]*?)\n\s*\]/g, (_, values) => `[${values.replace(/\n\s+/g, ' ')}]`);
   } catch {
     return text;
   }
-}
-
-/**
- * @param {unknown} value
- * @param {string} indent
- * @returns {string}
- */
-function spell(value, indent) {
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  const deeper = `${indent}  `;
-  if (Array.isArray(value)) {
-    if (value.every((one) => typeof one !== 'object' || one === null))
-      return `[${value.map((one) => JSON.stringify(one)).join(', ')}]`;
-    return `[\n${value.map((one) => deeper + spell(one, deeper)).join(',\n')}\n${indent}]`;
-  }
-  const lines = Object.entries(value).map(([key, one]) => `${deeper}${JSON.stringify(key)}: ${spell(one, deeper)}`);
-  return `{\n${lines.join(',\n')}\n${indent}}`;
 }
 
 /**

@@ -50,7 +50,6 @@ listen(
       // The stack was started anew, with other models.
       else if (samplesOf(newest) !== samplesOf(state)) location.reload();
       state = newest;
-      answer.spell(newest.closed);
       show();
     },
     answer: answer.came,

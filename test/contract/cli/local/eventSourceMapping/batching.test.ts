@@ -148,3 +148,11 @@ describe('invocations', () => {
     expect(maxHidden).toBeLessThanOrEqual(20);
   });
 });
+
+it('a size and a window that AWS refuses are refused, both in one error', async () => {
+  const { map } = await stack();
+  expect(() => map({ batchSize: 0, windowSeconds: 301 })).toThrow(/batchSize: .* got 0; .*windowSeconds: .* got 301/);
+  expect(() => map({ queueArn: 'arn:aws:sqs:us-east-1:000000000000:requests.fifo', batchSize: 11 })).toThrow(
+    /at most 10 on a FIFO queue, got 11/,
+  );
+});

@@ -26,7 +26,7 @@ interface Stack {
   sqs: SQSClient;
   send(bodies: readonly (string | Omit<SendMessageBatchRequestEntry, 'Id'>)[]): Promise<void>;
   counts(): Promise<{ visible: number; hidden: number }>;
-  map(options?: Partial<EventSourceMappingOptions>): Mapped;
+  map(options?: Partial<Omit<EventSourceMappingOptions, 'onError'>>): Mapped;
 }
 
 interface Mapped {
@@ -62,7 +62,7 @@ function mappingDefaults(queues: LocalQueues) {
   };
 }
 
-function startMapped(options: EventSourceMappingOptions): Mapped {
+function startMapped(options: Omit<EventSourceMappingOptions, 'onError'>): Mapped {
   const events = createLog<SQSEvent>();
   const reports = createLog<InvocationReport>();
   const errors = createLog<Error>();

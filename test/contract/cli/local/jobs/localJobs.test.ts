@@ -6,7 +6,7 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { fileEvent } from '../../../../../cli/local/localServices.ts';
+import { fileEvent } from '../../../../../cli/local/localJobs.ts';
 import { openSession } from '../../../../../lambda/onnx/session.ts';
 
 import { REPOSITORY } from '../../../../helpers/command.ts';

@@ -5,10 +5,10 @@ import { createStream } from '../../../../../cli/local/page/pageServer.ts';
 import type { State } from '../../../../../cli/local/page/wire.ts';
 
 const STATE: State = {
-  ...{ closed: { batch: {}, microBatch: {} }, models: [], loadModels: ['x'.repeat(1024 * 1024)], queues: undefined },
+  ...{ models: [], loadModels: ['x'.repeat(1024 * 1024)], queues: undefined },
   ...{ totals: { messages: 0, answered: 0, errors: {}, retries: {} }, seconds: [], invocations: [] },
   ...{ results: [], errors: [] },
-  settings: { batchSize: 1, windowSeconds: 1, gathered: 2, load: { perSecond: 0, model: '' } },
+  settings: { batchSize: 1, windowSeconds: 1, load: { perSecond: 0, model: '' } },
 };
 
 describe('the stream of events', () => {

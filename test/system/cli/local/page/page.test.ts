@@ -61,7 +61,7 @@ describe('the page', () => {
       { name: 'tickets', hasTransform: true, sample: expect.stringContaining('"text"') },
     ]);
     expect(loadModels).toEqual(['digits', 'tickets']);
-    expect(settings).toEqual({ batchSize: 10, windowSeconds: 0, gathered: 2, load: { perSecond: 0, model: 'digits' } });
+    expect(settings).toEqual({ batchSize: 10, windowSeconds: 0, load: { perSecond: 0, model: 'digits' } });
   });
 
   it('tells what became of a message that it sent, and leaves nothing of it on the result queue', async () => {
@@ -105,7 +105,7 @@ describe('the page', () => {
     await stream.next<State>('state', ({ settings }) => settings.batchSize === 25 && settings.windowSeconds === 1);
     const messageId = await ask(ZEROS);
     const { invocation } = await stream.next<AnswerSeen>('answer', (one) => one.messageId === messageId);
-    expect(invocation).toMatchObject({ batchSize: 25, closedBecause: 'window' });
+    expect(invocation).toMatchObject({ batchSize: 25, closedBecause: 'its window ended' });
     await post(url, '/batching', { batchSize: 10, windowSeconds: 0 });
   });
 

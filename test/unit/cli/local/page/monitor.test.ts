@@ -5,13 +5,13 @@ import type { AnswerSeen } from '../../../../../cli/local/page/wire.ts';
 import { failure } from '../../../../../lambda/core/failure.ts';
 import type { MicroBatchReport } from '../../../../../lambda/core/observer.ts';
 import type { Outcome, Result, ResultWriter } from '../../../../../lambda/core/record.ts';
+import { recordingTelemetry } from '../../../../helpers/handler.ts';
 
 const REPORT: MicroBatchReport = {
   ...{ model: 'm', version: '1', requests: 2, rows: 3, paddedRows: 4, maxBatchRows: 8, paddedLength: 1 },
   ...{ paddingShare: 0.25, closedBecause: 'end', stackMs: 1, runMs: 2, encodeMs: 3 },
 };
 const ANSWERED: Outcome = { status: 'answered', failures: [], requests: 1 };
-const VERDICTS = { around: { failed: new Set<string>() } };
 const NOT_DONE = new AbortController().signal;
 
 function record(messageId: string, purpose?: string, received = 1): SQSRecord {
@@ -55,17 +55,17 @@ function result(messageId: string, body = `{"message_id":"${messageId}","outputs
 
 function invoke(monitor: Monitor, records: readonly SQSRecord[], work: () => Promise<void>): Promise<unknown> {
   const batch = { records: [...records], closedBecause: 'window' as const };
-  return monitor.watch.around(batch, async () => {
+  return monitor.around(10)(batch, async () => {
     await work();
-    return VERDICTS.around;
+    return { failed: new Set<string>() };
   });
 }
 
 describe('the monitor', () => {
   it('keeps invocations apart that go on at the same time', async () => {
     const monitor = createMonitor(() => 3_000);
-    monitor.batchSizeIs(10);
-    const { observer, outcomes } = monitor.telemetry;
+    const host = recordingTelemetry();
+    const { observer, outcomes } = monitor.alsoTelling(host);
     const first = Promise.withResolvers<void>();
     const begun = invoke(monitor, [record('a'), record('b', undefined, 2)], async () => {
       observer.decoded(5);
@@ -86,15 +86,17 @@ describe('the monitor', () => {
       { number: 2, records: 1, decodeMs: 0, writeMs: 7, answered: 1, errors: 2, retried: 0, runs: 0, cameBefore: 0 },
       { number: 1, records: 2, decodeMs: 5, writeMs: 0, answered: 1, errors: 0, retried: 1, cameBefore: 1 },
     ]);
-    expect(invocations[1]).toMatchObject({ microBatches: [REPORT], runs: 1, rows: 3, paddedRows: 4, waitedMs: 2_000 });
+    const microBatches = [{ ...REPORT, closedBecause: 'end of the batch that SQS handed over' }];
+    expect(invocations[1]).toMatchObject({ microBatches, batchSize: 10, rows: 3, paddedRows: 4, waitedMs: 2_000 });
+    expect(host.outcomesOfInvocations).toHaveLength(2);
     expect(totals).toEqual({ messages: 3, answered: 2, errors: { INVALID_JSON: 2 }, retries: { DEADLINE: 1 } });
   });
 
   it('writes what the page sent apart, with verdicts in order, and shows what was written alone', async () => {
     const monitor = createMonitor(() => 3_000);
     const [own, others] = [store(['b']), store(['d'])];
-    monitor.answerOwnTo(own);
-    const writer = monitor.watch.through(others);
+    monitor.connect(own, () => {});
+    const writer = monitor.through(others);
     const records = [record('a'), record('b', 'ask'), record('c', 'load'), record('d')];
     let verdicts: readonly unknown[] = [];
     await invoke(monitor, records, async () => {
@@ -119,7 +121,7 @@ describe('the monitor', () => {
   it('leaves alone what is written outside of invocations', async () => {
     const monitor = createMonitor();
     const others = store();
-    await monitor.watch.through(others).write([result('job')], NOT_DONE);
+    await monitor.through(others).write([result('job')], NOT_DONE);
     expect(others.taken).toEqual(['job']);
     expect(monitor.seen().results).toEqual([]);
   });
@@ -127,11 +129,12 @@ describe('the monitor', () => {
   it('tells the micro-batch that each message was in which somebody asked by', async () => {
     const monitor = createMonitor(() => 3_000);
     const answers: AnswerSeen[] = [];
-    monitor.onAnswer((answer) => answers.push(answer));
-    const writer = monitor.watch.through(store());
+    monitor.connect(store(), (answer) => answers.push(answer));
+    const writer = monitor.through(store());
+    const { observer } = monitor.alsoTelling(recordingTelemetry());
     await invoke(monitor, [record('x'), record('y', 'ask'), record('z', 'load'), record('w', 'ask')], async () => {
-      monitor.telemetry.observer.microBatch(REPORT, () => [0, 2]);
-      monitor.telemetry.observer.microBatch(REPORT, () => [1]);
+      observer.microBatch(REPORT, () => [0, 2]);
+      observer.microBatch(REPORT, () => [1]);
       await writer.write([result('x'), result('y'), result('z')], NOT_DONE);
     });
     expect(answers).toMatchObject([
@@ -149,7 +152,7 @@ describe('the monitor', () => {
       result('p', `[{"message_id":"p","outputs":[]},${error}]`),
       result('q', quoting),
     ];
-    const writer = monitor.watch.through(store());
+    const writer = monitor.through(store());
     await invoke(
       monitor,
       results.map(({ messageId }) => record(messageId)),
@@ -162,10 +165,11 @@ describe('the monitor', () => {
 
   it('holds a bounded part of large results, of many, and of many micro-batches', async () => {
     const monitor = createMonitor();
-    const writer = monitor.watch.through(store());
+    const writer = monitor.through(store());
+    const { observer } = monitor.alsoTelling(recordingTelemetry());
     const records = Array.from({ length: 1_000 }, (_, index) => record(String(index)));
     await invoke(monitor, records, async () => {
-      for (let runs = 0; runs < 1_000; runs++) monitor.telemetry.observer.microBatch(REPORT, () => []);
+      for (let runs = 0; runs < 1_000; runs++) observer.microBatch(REPORT, () => []);
       const body = `{"message_id":"1","code":"X","error":"${'é'.repeat(100_000)}"}`;
       await writer.write(
         records.map(({ messageId }) => result(messageId, body)),
