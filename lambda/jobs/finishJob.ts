@@ -3,29 +3,30 @@ import type { z } from 'zod';
 import {
   dataKeys,
   dataPlaceIn,
-  FAILED_PIECE,
-  FAILURE,
   failedKeys,
   failureKey,
   manifestKey,
   parseObject,
   placeIn,
   planKey,
-  REPORT,
   readHead,
   readParts,
   reportKey,
   reportKeys,
 } from './jobObjects.ts';
 import {
+  FAILED_PIECE,
+  FAILURE,
   type FailedPiece,
   isJobCode,
   JobError,
+  type JobFailure,
   type JobStart,
   type JobStorage,
   type Manifest,
   type Part,
   piecesOf,
+  REPORT,
   type Report,
 } from './jobTypes.ts';
 import { type Checkpoint, NOTHING, readCheckpoint, sumOf } from './pieceOutput.ts';
@@ -241,12 +242,6 @@ interface ExplainEvent {
   readonly start: JobStart & {
     readonly error?: { readonly Error?: string | undefined; readonly Cause?: string | undefined } | undefined;
   };
-}
-
-/** Why a job ended without a manifest. */
-interface JobFailure {
-  readonly code: string;
-  readonly message: string;
 }
 
 /** What a call of the job has said of it, before what Step Functions knows: a map says only that one of its children failed. */

@@ -1,7 +1,7 @@
 import type { Failure } from '../core/failure.ts';
 
-import { ANSWERED, dataKey, parseObject } from './jobObjects.ts';
-import type { JobStorage } from './jobTypes.ts';
+import { dataKey, parseObject } from './jobObjects.ts';
+import { ANSWERED, type JobStorage } from './jobTypes.ts';
 
 /** The results of one piece on their way into data objects. At most two objects of them are in memory. */
 export interface Output {
